@@ -1,0 +1,90 @@
+/* base/: error texts, hashes, Philox. */
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/philox.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Random123 1.14, tests/kat_vectors: philox4x32 10. */
+static void philox_known_answers(void **state)
+{
+    (void)state;
+    struct philox r = philox4x32((struct philox){{0, 0, 0, 0}}, 0, 0);
+    uint32_t zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    assert_memory_equal(r.w, zero, sizeof zero);
+    r = philox4x32((struct philox){{~0u, ~0u, ~0u, ~0u}}, ~0u, ~0u);
+    uint32_t ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
+    assert_memory_equal(r.w, ones, sizeof ones);
+    r = philox4x32((struct philox){{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822, 0x299f31d0);
+    uint32_t pi[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
+    assert_memory_equal(r.w, pi, sizeof pi);
+}
+
+/* XXH3-128 of nothing, from the xxHash specification. */
+static void hash_known_answer(void **state)
+{
+    (void)state;
+    char hex[33];
+    hash_hex(hash_bytes("", 0), hex);
+    assert_string_equal(hex, "99aa06d3014798d86001c324468d497f");
+    struct hash_state *h = hash_new();
+    hash_add(h, "ab", 2);
+    hash_add(h, "c", 1);
+    struct hash128 pieces = hash_end(h), whole = hash_bytes("abc", 3);
+    assert_true(pieces.high == whole.high && pieces.low == whole.low);
+}
+
+static void error_text_is_one_clean_line(void **state)
+{
+    (void)state;
+    struct snug_err e;
+    assert_int_equal(err_set(&e, SNUG_ERR_INPUT, "a\nb\xff: %d", 7), 3);
+    assert_string_equal(e.text, "a\\x0Ab\\xFF: 7");
+    char path[4000];
+    memset(path, 'p', sizeof path - 1);
+    path[sizeof path - 1] = 0;
+    err_set(&e, SNUG_ERR_IO, "%s: cannot open", path);
+    assert_true(strlen(e.text) <= 225);
+    assert_non_null(strstr(e.text, "..."));
+    assert_non_null(strstr(e.text, "cannot open"));
+}
+
+static void files_are_replaced_whole(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/snug-base-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/f", dir);
+    struct snug_err e;
+    assert_int_equal(io_write_file(&io_posix, path, "one", 3, &e), 0);
+    assert_int_equal(io_write_file(&io_posix, path, "three", 5, &e), 0);
+    char *text;
+    size_t n;
+    assert_int_equal(io_read_file(&io_posix, path, 100, &text, &n, &e), 0);
+    assert_int_equal(n, 5);
+    assert_string_equal(text, "three");
+    mem_free(text);
+    assert_int_equal(io_read_file(&io_posix, path, 4, &text, &n, &e), SNUG_ERR_INPUT);
+    assert_int_equal(io_read_file(&io_posix, dir, 4, &text, &n, &e), SNUG_ERR_INPUT);
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0); /* no temporary file is left */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(hash_known_answer),
+        cmocka_unit_test(error_text_is_one_clean_line),
+        cmocka_unit_test(files_are_replaced_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
