@@ -1,39 +1,24 @@
 #include "base/err.h"
 
+#include "base/str.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { LIMIT = 225 };
 
-/* Bytes of the valid UTF-8 sequence at s (n bytes left), 0 if there is none. */
-static int sequence_length(const unsigned char *s, size_t n)
-{
-    if (s[0] < 0x80)
-        return 1;
-    int len = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4 || (size_t)len > n)
-        return 0;
-    for (int i = 1; i < len; i++)
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
-        (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return len;
-}
-
 static size_t escape(char *out, size_t room, const char *in)
 {
     size_t n = strlen(in), w = 0;
     for (size_t i = 0; i < n && w + 5 < room;) {
-        const unsigned char *s = (const unsigned char *)in + i;
-        int len = s[0] < 0x20 || s[0] == 0x7F ? 0 : sequence_length(s, n - i);
+        unsigned char c = (unsigned char)in[i];
+        int len = c < 0x20 || c == 0x7F ? 0 : utf8_sequence(in + i, n - i);
         if (len) {
-            memcpy(out + w, s, (size_t)len);
+            memcpy(out + w, in + i, (size_t)len);
             w += (size_t)len, i += (size_t)len;
         } else {
-            w += (size_t)snprintf(out + w, room - w, "\\x%02X", s[0]);
+            w += (size_t)snprintf(out + w, room - w, "\\x%02X", c);
             i++;
         }
     }

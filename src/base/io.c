@@ -105,6 +105,12 @@ static int posix_symlink(const struct io *io, const char *target, const char *pa
     return symlink(target, path);
 }
 
+static ssize_t posix_readlink(const struct io *io, const char *path, char *target, size_t bytes)
+{
+    (void)io;
+    return readlink(path, target, bytes);
+}
+
 const struct io io_posix = {
     .open = posix_open,
     .close = posix_close,
@@ -121,6 +127,7 @@ const struct io io_posix = {
     .rmdir = posix_rmdir,
     .unlink = posix_unlink,
     .symlink = posix_symlink,
+    .readlink = posix_readlink,
 };
 
 int io_open_read(const struct io *io, const char *path, int *fd, int64_t *size, struct snug_err *err)

@@ -30,6 +30,7 @@ struct io {
     int (*rmdir)(const struct io *, const char *path);
     int (*unlink)(const struct io *, const char *path);
     int (*symlink)(const struct io *, const char *target, const char *path);
+    ssize_t (*readlink)(const struct io *, const char *path, char *target, size_t bytes); /* no 0 byte behind it */
     void *ctx; /* the test's own state; NULL in io_posix */
 };
 

@@ -1,0 +1,42 @@
+/* str.h: a string that grows. A failed allocation is remembered instead of reported at each step: append what there is
+ * to append, then ask str_check once.
+ *     struct str s = {0};
+ *     str_printf(&s, "{\"rows\":%d,\"file\":", rows);
+ *     str_json(&s, path);
+ *     str_append(&s, "}\n");
+ *     code = str_check(&s, err);
+ *     ... str_text(&s) ...
+ *     str_free(&s);                                                                                                  */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct str {
+    char *s;  /* NULL until something is appended, then always ends in a 0 byte at s[n] */
+    size_t n; /* bytes, without that 0 */
+    size_t cap;
+    bool failed; /* memory ran out; what came later is missing */
+};
+
+void str_append(struct str *s, const char *text);
+void str_append_n(struct str *s, const char *bytes, size_t n);
+void str_printf(struct str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* `text` as a JSON string with its quotes: only what must be escaped is (RFC 8259, the short forms where there are
+ * some), so the bytes are those of Python's json with ensure_ascii=False and of Rust's serde_json. Invalid UTF-8
+ * becomes U+FFFD. */
+void str_json(struct str *s, const char *text);
+
+const char *str_text(const struct str *s);                /* "" when empty */
+int str_check(const struct str *s, struct snug_err *err); /* SNUG_ERR_ENV when an append failed */
+void str_free(struct str *s);                             /* and empties it */
+
+/* Bytes (1 to 4) of the valid UTF-8 sequence at `s`, of which n > 0 bytes are left; 0 if there is none: overlong forms,
+ * surrogates and code points from U+110000 on are invalid. */
+int utf8_sequence(const char *s, size_t n);
+
+#endif

@@ -1,0 +1,106 @@
+/* base/str: growing, JSON strings as Python's json.dumps(s, ensure_ascii=False) writes them, UTF-8 validity. */
+#include "base/str.h"
+#include "base/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void grows(void **state)
+{
+    (void)state;
+    struct str s = {0};
+    assert_string_equal(str_text(&s), "");
+    for (int i = 0; i < 1000; i++)
+        str_printf(&s, "%03d", i);
+    str_append(&s, "end");
+    assert_int_equal(s.n, 3003);
+    assert_int_equal(strlen(s.s), 3003);
+    assert_memory_equal(s.s + 999 * 3, "999end", 7);
+    assert_int_equal(str_check(&s, NULL), SNUG_OK);
+    str_free(&s);
+    assert_null(s.s);
+}
+
+static void *no_memory(void *ctx, void *p, size_t bytes)
+{
+    (void)ctx;
+    return bytes > 100 ? NULL : realloc(p, bytes);
+}
+
+static void plain_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static void remembers_a_failed_allocation(void **state)
+{
+    (void)state;
+    mem_set_ops(&(struct mem_ops){no_memory, plain_free, NULL});
+    struct str s = {0};
+    struct snug_err err;
+    for (int i = 0; i < 200; i++)
+        str_append(&s, "x");
+    assert_int_equal(str_check(&s, &err), SNUG_ERR_ENV);
+    assert_true(s.n <= 100);
+    str_free(&s);
+    mem_set_ops(NULL);
+}
+
+static void json_strings(void **state)
+{
+    (void)state;
+    struct str s = {0};
+    str_json(&s, "a\"b\\c/\b\t\n\f\r\x01\x1f\x7f\xc3\xa9\xf0\x9f\x98\x80");
+    assert_string_equal(s.s, "\"a\\\"b\\\\c/\\b\\t\\n\\f\\r\\u0001\\u001f\x7f\xc3\xa9\xf0\x9f\x98\x80\"");
+    str_free(&s);
+    str_json(&s, "\xff-\xe2\x82");
+    assert_string_equal(s.s, "\"\xEF\xBF\xBD-\xEF\xBF\xBD\xEF\xBF\xBD\"");
+    str_free(&s);
+}
+
+/* Table 3-7 of the Unicode standard: the edges of each row. */
+static void utf8_edges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *s;
+        int bytes;
+    } cases[] = {
+        {"\x7f", 1},
+        {"\x80", 0},
+        {"\xc1\xbf", 0},
+        {"\xc2\x80", 2},
+        {"\xdf\xbf", 2},
+        {"\xdf\x7f", 0},
+        {"\xe0\x9f\xbf", 0},
+        {"\xe0\xa0\x80", 3},
+        {"\xed\x9f\xbf", 3},
+        {"\xed\xa0\x80", 0},
+        {"\xef\xbf\xbf", 3},
+        {"\xef\xbf", 0},
+        {"\xf0\x8f\xbf\xbf", 0},
+        {"\xf0\x90\x80\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4},
+        {"\xf5\x80\x80\x80", 0},
+        {"\xf4\x90\x80\x80", 0},
+        {"\xff", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(utf8_sequence(cases[i].s, strlen(cases[i].s)), cases[i].bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grows),
+        cmocka_unit_test(remembers_a_failed_allocation),
+        cmocka_unit_test(json_strings),
+        cmocka_unit_test(utf8_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
