@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -111,6 +112,49 @@ static ssize_t posix_readlink(const struct io *io, const char *path, char *targe
     return readlink(path, target, bytes);
 }
 
+static int posix_ftruncate(const struct io *io, int fd, off_t bytes)
+{
+    (void)io;
+    return ftruncate(fd, bytes);
+}
+
+static int posix_flock(const struct io *io, int fd, int operation)
+{
+    (void)io;
+    return flock(fd, operation);
+}
+
+static int posix_statfs(const struct io *io, const char *path, struct statfs *st)
+{
+    (void)io;
+    return statfs(path, st);
+}
+
+static DIR *posix_opendir(const struct io *io, const char *path)
+{
+    (void)io;
+    return opendir(path);
+}
+
+static struct dirent *posix_readdir(const struct io *io, DIR *dir)
+{
+    (void)io;
+    return readdir(dir);
+}
+
+static int posix_closedir(const struct io *io, DIR *dir)
+{
+    (void)io;
+    return closedir(dir);
+}
+
+static int posix_drop_cache(const struct io *io, int fd)
+{
+    (void)io;
+    errno = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return errno ? -1 : 0;
+}
+
 const struct io io_posix = {
     .open = posix_open,
     .close = posix_close,
@@ -128,6 +172,13 @@ const struct io io_posix = {
     .unlink = posix_unlink,
     .symlink = posix_symlink,
     .readlink = posix_readlink,
+    .ftruncate = posix_ftruncate,
+    .flock = posix_flock,
+    .statfs = posix_statfs,
+    .opendir = posix_opendir,
+    .readdir = posix_readdir,
+    .closedir = posix_closedir,
+    .drop_cache = posix_drop_cache,
 };
 
 int io_open_read(const struct io *io, const char *path, int *fd, int64_t *size, struct snug_err *err)
@@ -270,6 +321,51 @@ int io_make_dirs(const struct io *io, const char *path, struct snug_err *err)
             break;
     }
     mem_free(p);
+    return code;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int read_names(const struct io *io, DIR *dir, const char *path, struct arena *a, const char ***names, size_t *n,
+                      struct snug_err *err)
+{
+    size_t cap = 0;
+    for (;;) {
+        errno = 0;
+        struct dirent *e = io->readdir(io, dir);
+        if (!e)
+            return errno ? err_errno(err, SNUG_ERR_IO, path, "list the folder", errno) : SNUG_OK;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        char *name = arena_strdup(a, e->d_name);
+        if (!name || !MEM_GROW(*names, cap, *n + 1))
+            return err_no_memory(err, (*n + 1) * sizeof **names);
+        (*names)[(*n)++] = name;
+    }
+}
+
+int io_list(const struct io *io, const char *path, struct arena *a, const char *const **names, size_t *n,
+            struct snug_err *err)
+{
+    *names = NULL;
+    *n = 0;
+    DIR *dir = io->opendir(io, path);
+    if (!dir)
+        return err_errno(err, SNUG_ERR_IO, path, "list the folder", errno);
+    const char **grown = NULL, **kept = NULL;
+    int code = read_names(io, dir, path, a, &grown, n, err);
+    io->closedir(io, dir);
+    if (!code && !(kept = arena_alloc(a, *n * sizeof *kept)))
+        code = err_no_memory(err, *n * sizeof *kept);
+    if (!code && *n) {
+        memcpy(kept, grown, *n * sizeof *kept);
+        qsort(kept, *n, sizeof *kept, by_bytes);
+    }
+    mem_free(grown);
+    *names = kept;
     return code;
 }
 

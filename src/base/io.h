@@ -10,8 +10,10 @@
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 /* Each call has the meaning, the result and the errno of the system call of its name. */
 struct io {
@@ -31,7 +33,14 @@ struct io {
     int (*unlink)(const struct io *, const char *path);
     int (*symlink)(const struct io *, const char *target, const char *path);
     ssize_t (*readlink)(const struct io *, const char *path, char *target, size_t bytes); /* no 0 byte behind it */
-    void *ctx; /* the test's own state; NULL in io_posix */
+    int (*ftruncate)(const struct io *, int fd, off_t bytes);
+    int (*flock)(const struct io *, int fd, int operation);
+    int (*statfs)(const struct io *, const char *path, struct statfs *st);
+    DIR *(*opendir)(const struct io *, const char *path);
+    struct dirent *(*readdir)(const struct io *, DIR *dir);
+    int (*closedir)(const struct io *, DIR *dir);
+    int (*drop_cache)(const struct io *, int fd); /* posix_fadvise(DONTNEED): the next read comes from the disk */
+    void *ctx;                                    /* the test's own state; NULL in io_posix */
 };
 
 extern const struct io io_posix;
@@ -56,6 +65,10 @@ int io_write_file(const struct io *io, const char *path, const void *data, size_
 
 int io_fsync_dir(const struct io *io, const char *path, struct snug_err *err);
 int io_make_dirs(const struct io *io, const char *path, struct snug_err *err); /* like mkdir -p */
+
+/* The names in folder `path` without "." and "..", sorted by their bytes, in memory of `a`. */
+int io_list(const struct io *io, const char *path, struct arena *a, const char *const **names, size_t *n,
+            struct snug_err *err);
 bool io_exists(const struct io *io, const char *path);
 
 #endif

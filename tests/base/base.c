@@ -78,13 +78,41 @@ static void files_are_replaced_whole(void **state)
     assert_int_equal(rmdir(dir), 0); /* no temporary file is left */
 }
 
+static void folders_are_listed_in_order(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/snug-list-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    const char *made[] = {"b", ".a", "B", "a"}, *want[] = {".a", "B", "a", "b"};
+    struct snug_err e;
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, made[i]);
+        assert_int_equal(io_write_file(&io_posix, path, "", 0, &e), 0);
+    }
+    struct arena a = {0};
+    const char *const *names;
+    size_t n;
+    assert_int_equal(io_list(&io_posix, dir, &a, &names, &n, &e), 0);
+    assert_int_equal(n, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(names[i], want[i]);
+        snprintf(path, sizeof path, "%s/%s", dir, want[i]);
+        unlink(path);
+    }
+    assert_int_equal(io_list(&io_posix, dir, &a, &names, &n, &e), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(rmdir(dir), 0);
+    assert_int_equal(io_list(&io_posix, dir, &a, &names, &n, &e), SNUG_ERR_IO);
+    assert_non_null(strstr(e.text, "No such file"));
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),
-        cmocka_unit_test(hash_known_answer),
-        cmocka_unit_test(error_text_is_one_clean_line),
-        cmocka_unit_test(files_are_replaced_whole),
+        cmocka_unit_test(philox_known_answers),         cmocka_unit_test(hash_known_answer),
+        cmocka_unit_test(error_text_is_one_clean_line), cmocka_unit_test(files_are_replaced_whole),
+        cmocka_unit_test(folders_are_listed_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
