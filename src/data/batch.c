@@ -1,0 +1,132 @@
+#include "data/batch.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void *take(int64_t n, size_t item_bytes, bool wanted, int64_t *missing)
+{
+    if (!wanted)
+        return NULL;
+    void *p = mem_alloc((size_t)n * item_bytes);
+    if (!p)
+        *missing += n * (int64_t)item_bytes;
+    return p;
+}
+
+int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,
+                      int64_t max_batches, struct snug_err *err)
+{
+    bool tokens = d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM;
+    bool values = d->task == TASK_REGRESSION || d->task == TASK_MULTI_LABEL;
+    int64_t missing = 0;
+    *b = (struct batch_buffer){.max_T = max_T, .max_B = max_B, .num_labels = d->num_labels};
+    b->ids = take(max_T, sizeof *b->ids, true, &missing);
+    b->positions = take(max_T, sizeof *b->positions, true, &missing);
+    b->types = take(max_T, sizeof *b->types, true, &missing);
+    b->targets = take(max_T, sizeof *b->targets, tokens, &missing);
+    b->cu_seqlens = take(max_B + max_batches, sizeof *b->cu_seqlens, true, &missing);
+    b->sample = take(max_B, sizeof *b->sample, true, &missing);
+    b->rows = take(max_B, sizeof *b->rows, true, &missing);
+    b->classes = take(max_B, sizeof *b->classes, d->task == TASK_CLASS, &missing);
+    b->values = take(max_B * d->num_labels, sizeof *b->values, values, &missing);
+    if (!missing)
+        return SNUG_OK;
+    batch_buffer_close(b);
+    return err_no_memory(err, (unsigned long long)missing);
+}
+
+void batch_buffer_close(struct batch_buffer *b)
+{
+    mem_free(b->ids);
+    mem_free(b->positions);
+    mem_free(b->types);
+    mem_free(b->targets);
+    mem_free(b->cu_seqlens);
+    mem_free(b->sample);
+    mem_free(b->rows);
+    mem_free(b->classes);
+    mem_free(b->values);
+    *b = (struct batch_buffer){0};
+}
+
+void batch_buffer_reset(struct batch_buffer *b)
+{
+    b->n_T = b->n_B = b->n_batches = 0;
+}
+
+static void fill_targets(const struct dataset *d, const struct masker *masker, int64_t epoch, int64_t row, int32_t *ids,
+                         int32_t *targets, int32_t n)
+{
+    const int32_t *given = d->targets ? d->targets + d->offsets[row] : NULL;
+    if (d->task == TASK_CAUSAL_LM) {
+        memcpy(targets, (given ? given : ids) + 1, (size_t)(n - 1) * sizeof *targets);
+        targets[n - 1] = IGNORE_INDEX;
+    } else if (given) {
+        memcpy(targets, given, (size_t)n * sizeof *targets);
+    } else {
+        masking_apply(masker, epoch, row, ids, targets, n);
+    }
+}
+
+static void fill_row(struct batch_buffer *f, const struct dataset *d, int64_t row, int64_t epoch,
+                     const struct masker *masker, int64_t at, int32_t n, int64_t *n_targets)
+{
+    int64_t from = d->offsets[row];
+    memcpy(f->ids + at, d->ids + from, (size_t)n * sizeof *f->ids);
+    for (int32_t i = 0; i < n; i++) {
+        f->positions[at + i] = i;
+        f->types[at + i] = d->types ? d->types[from + i] : 0;
+    }
+    if (!f->targets) {
+        *n_targets += 1;
+        return;
+    }
+    fill_targets(d, masker, epoch, row, f->ids + at, f->targets + at, n);
+    for (int32_t i = 0; i < n; i++)
+        *n_targets += f->targets[at + i] != IGNORE_INDEX;
+}
+
+void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *rows, int32_t n, int32_t sample,
+                int64_t epoch, const struct masker *masker, struct batch *b)
+{
+    assert(f->n_B + n <= f->max_B);
+    int64_t T = 0, n_targets = 0;
+    int32_t longest = 0, *cu_seqlens = f->cu_seqlens + f->n_B + f->n_batches;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t row = rows[i], at = f->n_B + i;
+        int32_t length = dataset_length(d, row);
+        assert(f->n_T + T + length <= f->max_T);
+        fill_row(f, d, row, epoch, masker, f->n_T + T, length, &n_targets);
+        f->rows[at] = row;
+        f->sample[at] = sample + i;
+        if (f->classes)
+            f->classes[at] = d->classes[row];
+        if (f->values)
+            memcpy(f->values + at * f->num_labels, d->values + row * f->num_labels,
+                   (size_t)f->num_labels * sizeof *f->values);
+        cu_seqlens[i] = (int32_t)T;
+        T += length;
+        longest = length > longest ? length : longest;
+    }
+    cu_seqlens[n] = (int32_t)T;
+    *b = (struct batch){
+        .T = (int32_t)T,
+        .B = n,
+        .longest = longest,
+        .ids = f->ids + f->n_T,
+        .positions = f->positions + f->n_T,
+        .types = f->types + f->n_T,
+        .cu_seqlens = cu_seqlens,
+        .sample = f->sample + f->n_B,
+        .rows = f->rows + f->n_B,
+        .classes = f->classes ? f->classes + f->n_B : NULL,
+        .values = f->values ? f->values + f->n_B * f->num_labels : NULL,
+        .targets = f->targets ? f->targets + f->n_T : NULL,
+        .n_targets = n_targets,
+    };
+    f->n_T += T;
+    f->n_B += n;
+    f->n_batches++;
+}

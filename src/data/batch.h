@@ -1,0 +1,44 @@
+/* batch.h: the rows of a micro-batch laid one after another, as the program's inputs want them. */
+#ifndef DATA_BATCH_H
+#define DATA_BATCH_H
+
+#include "data/masking.h"
+
+/* B sequences with T tokens together; no padding. Arrays belong to whoever made the batch. */
+struct batch {
+    int32_t T, B;
+    int32_t longest;           /* tokens of the longest sequence */
+    const int32_t *ids;        /* (T) */
+    const int32_t *positions;  /* (T), from 0 in each sequence */
+    const int32_t *types;      /* (T) */
+    const int32_t *cu_seqlens; /* (B + 1): sequence b is [cu_seqlens[b], cu_seqlens[b + 1]) */
+    const int32_t *sample;     /* (B): the sequence's index within the optimizer step; random masks are keyed by it */
+    const int64_t *rows;       /* (B): its row in the dataset */
+    const int32_t *classes;    /* (B), TASK_CLASS, else NULL */
+    const float *values;       /* (B, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL, else NULL */
+    const int32_t *targets;    /* (T), language models, else NULL: what the logits at token t shall predict, or
+                                  IGNORE_INDEX. Causal: the label of t + 1, IGNORE_INDEX at a sequence's end */
+    int64_t n_targets;         /* targets that are not ignored; language models, else B */
+};
+
+/* Memory for batches of at most max_T tokens and max_B sequences together; several may share it. */
+struct batch_buffer {
+    int64_t max_T, max_B;
+    int32_t num_labels;
+    int32_t *ids, *positions, *types, *cu_seqlens, *sample, *classes, *targets;
+    float *values;
+    int64_t *rows;
+    int64_t n_T, n_B, n_batches; /* used so far */
+};
+
+int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,
+                      int64_t max_batches, struct snug_err *err);
+void batch_buffer_close(struct batch_buffer *b);
+void batch_buffer_reset(struct batch_buffer *b); /* empties it: the batches laid there are over */
+
+/* Lays the n rows behind what the buffer already holds and describes them in *b. `sample` is the index of the first
+ * within its optimizer step. `masker` is used for TASK_MASKED_LM without targets. */
+void batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n, int32_t sample,
+                int64_t epoch, const struct masker *masker, struct batch *b);
+
+#endif

@@ -1,0 +1,88 @@
+/* dataset.h: rows of token ids and their labels, in memory.
+ *
+ *     train.csv ─▶ table ─▶ tokenizer ─▶ struct dataset ─▶ loader ─▶ struct batch
+ *
+ * A dataset is read once, before the first step, and never changed: what happens to the file afterwards does not reach
+ * the run. Tokens made from text are kept in a cache file (token_cache.h). */
+#ifndef DATA_DATASET_H
+#define DATA_DATASET_H
+
+#include "base/hash.h"
+#include "base/io.h"
+#include "data/labels.h"
+
+struct tokenizer;
+
+enum data_task {
+    TASK_AUTO,        /* only asked for: a sequence task, of the kind that the labels show (see dataset_open) */
+    TASK_UNLABELED,   /* labels are not read: prediction */
+    TASK_CLASS,       /* one class per row */
+    TASK_REGRESSION,  /* num_labels numbers per row */
+    TASK_MULTI_LABEL, /* num_labels times yes (1) or no (0) per row */
+    TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
+    TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
+};
+
+enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
+
+struct dataset {
+    enum data_task task;
+    int64_t n_rows, n_tokens;
+    int32_t longest;    /* tokens of the longest row; every row has at least one */
+    int32_t max_id;     /* greatest id */
+    int64_t *offsets;   /* (n_rows + 1): row r is ids[offsets[r]] up to ids[offsets[r + 1]] */
+    int32_t *ids;       /* (n_tokens) */
+    uint8_t *types;     /* (n_tokens), or NULL: all 0 */
+    int32_t *classes;   /* (n_rows), TASK_CLASS */
+    float *values;      /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
+    int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL */
+    int32_t num_labels; /* 0 without labels per row */
+
+    struct label_map labels;    /* names of the classes, when num_labels is not 0 */
+    int64_t truncated;          /* rows cut at max_length */
+    int64_t empty;              /* rows with an empty text */
+    struct hash128 fingerprint; /* of content, columns, tokenizer, max_length and label map */
+    void *block;                /* one piece of memory that owns the arrays, or NULL: each is its own */
+};
+
+struct dataset_options {
+    const char *path; /* .csv .tsv .json .jsonl .safetensors, or "synthetic:ROWSxLENGTH" */
+    enum data_task task;
+    const struct tokenizer *tokenizer; /* needed for text */
+    int32_t max_length;                /* tokens of a row at most, special ones included; longer ones are cut */
+    int32_t vocab_size;                /* ids of safetensors must lie below; synthetic ids are drawn below it */
+
+    /* Text. A column left NULL is looked for under the names usual on the hub (table.c). */
+    const char *text_column, *text_pair_column, *label_column;
+    char delimiter; /* 0: a comma, in .tsv a tab */
+    bool empty_is_error;
+
+    /* Labels. With `labels` (of the training data, or of the model) every label must be one of them; without, they are
+     * made from the data. num_labels: how many there must be; 0: as many as the data have (synthetic: 2). */
+    const struct label_map *labels;
+    int32_t num_labels;
+
+    uint64_t seed;         /* synthetic */
+    int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */
+    const char *cache_dir; /* NULL: token_cache_default_dir(); "": none */
+
+    /* Gets each thing worth saying once, as one line: the label map, empty and cut rows, a cache that was remade. */
+    void (*note)(void *ctx, const char *line);
+    void *note_ctx;
+};
+
+/* Reads everything. TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K)
+ * multi-label; in text, classes. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO
+ * when reading fails or the file changes meanwhile. On failure nothing is left to close. */
+int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err);
+void dataset_close(struct dataset *d);
+
+/* What a checkpoint records, to find that the data are not those of the first part of the run. */
+struct hash128 dataset_fingerprint(const struct dataset *d);
+
+static inline int32_t dataset_length(const struct dataset *d, int64_t row)
+{
+    return (int32_t)(d->offsets[row + 1] - d->offsets[row]);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* One thread fills a ring of windows; the caller holds one of them at a time. Whatever the thread computes depends on
+ * the step alone, so its timing changes nothing. */
+#include "data/loader.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+struct slot {
+    struct window window;
+    struct batch_buffer buffer;
+    struct batch *micro; /* (accumulation) */
+};
+
+struct loader {
+    struct loader_options o;
+    struct masker masker;
+    int64_t window_rows, steps_per_epoch;
+    int64_t *rows; /* (window_rows), the thread's scratch */
+    struct slot *slots;
+    int32_t n_slots;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    int64_t made, taken; /* windows made by the thread; windows that the caller has had, the one in use included */
+    bool stop, ended;
+    int code; /* the thread's failure */
+    struct snug_err err;
+};
+
+int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last)
+{
+    int64_t window = (int64_t)batch_size * accumulation;
+    return drop_last ? n_rows / window : (n_rows + window - 1) / window;
+}
+
+/* Sum of the n longest rows, by counting how many rows there are of each length. */
+static int64_t sum_of_longest(const struct dataset *d, int64_t n)
+{
+    int64_t *count = mem_alloc(((size_t)d->longest + 1) * sizeof *count);
+    if (!count)
+        return -1;
+    for (int64_t row = 0; row < d->n_rows; row++)
+        count[dataset_length(d, row)]++;
+    int64_t sum = 0;
+    for (int64_t length = d->longest; length > 0 && n > 0; length--) {
+        int64_t some = count[length] < n ? count[length] : n;
+        sum += some * length;
+        n -= some;
+    }
+    mem_free(count);
+    return sum;
+}
+
+int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size)
+{
+    return sum_of_longest(d, batch_size);
+}
+
+static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
+{
+    const struct dataset *d = l->o.data;
+    int64_t epoch = step / l->steps_per_epoch, epoch_step = step % l->steps_per_epoch;
+    int64_t from = epoch_step * l->window_rows;
+    int64_t n = d->n_rows - from < l->window_rows ? d->n_rows - from : l->window_rows;
+    TRY(order_rows(l->o.order, epoch, from, n, l->rows, err));
+    s->window = (struct window){
+        .step = step,
+        .epoch = epoch,
+        .epoch_step = epoch_step,
+        .ends_epoch = epoch_step + 1 == l->steps_per_epoch,
+        .micro = s->micro,
+        .n_samples = n,
+    };
+    batch_buffer_reset(&s->buffer);
+    for (int64_t done = 0; done < n;) {
+        int32_t rows = (int32_t)(n - done < l->o.batch_size ? n - done : l->o.batch_size);
+        struct batch *b = &s->micro[s->window.n_micro++];
+        batch_fill(&s->buffer, d, l->rows + done, rows, (int32_t)done, epoch, &l->masker, b);
+        s->window.n_targets += b->n_targets;
+        s->window.n_tokens += b->T;
+        done += rows;
+    }
+    return SNUG_OK;
+}
+
+static void *run(void *arg)
+{
+    struct loader *l = arg;
+    pthread_mutex_lock(&l->lock);
+    for (int64_t step = l->o.start_step; step < l->o.end_step && !l->code; step++) {
+        /* The slot of the window in use counts as taken only when the caller comes for the next one. */
+        while (!l->stop && l->made - (l->taken > 0 ? l->taken - 1 : 0) == l->n_slots)
+            pthread_cond_wait(&l->changed, &l->lock);
+        if (l->stop)
+            break;
+        struct slot *slot = &l->slots[l->made % l->n_slots];
+        pthread_mutex_unlock(&l->lock);
+        struct snug_err err = {0};
+        int code = make_window(l, step, slot, &err);
+        pthread_mutex_lock(&l->lock);
+        l->code = code;
+        l->err = err;
+        l->made += !code;
+        pthread_cond_broadcast(&l->changed);
+    }
+    l->ended = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static int start_thread(struct loader *l, struct snug_err *err)
+{
+    /* Signals are the main thread's: it is the one that knows how to save and stop. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return err_set(err, SNUG_ERR_ENV,
+                       "cannot start the data loader's thread: %s; raise the process limit (ulimit -u)",
+                       strerror(failed));
+    l->started = true;
+    return SNUG_OK;
+}
+
+static int allocate(struct loader *l, struct snug_err *err)
+{
+    const struct dataset *d = l->o.data;
+    int64_t rows = l->window_rows < d->n_rows ? l->window_rows : d->n_rows;
+    int64_t tokens = sum_of_longest(d, rows);
+    size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots, rows_bytes = (size_t)rows * sizeof *l->rows;
+    l->rows = mem_alloc(rows_bytes);
+    l->slots = mem_alloc(slot_bytes);
+    if (tokens < 0 || !l->rows || !l->slots)
+        return err_no_memory(err, slot_bytes + rows_bytes);
+    int64_t n_micro = (rows + l->o.batch_size - 1) / l->o.batch_size;
+    for (int32_t i = 0; i < l->n_slots; i++) {
+        l->slots[i].micro = mem_alloc((size_t)n_micro * sizeof(struct batch));
+        if (!l->slots[i].micro)
+            return err_no_memory(err, (size_t)n_micro * sizeof(struct batch));
+        TRY(batch_buffer_open(&l->slots[i].buffer, d, tokens, rows, n_micro, err));
+    }
+    return SNUG_OK;
+}
+
+static int check(const struct loader_options *o, int64_t steps_per_epoch, struct snug_err *err)
+{
+    long long rows = (long long)o->data->n_rows, window = (long long)o->batch_size * o->accumulation;
+    if (o->batch_size < 1 || o->accumulation < 1 || window > INT32_MAX)
+        return err_set(err, SNUG_ERR_USAGE, "batch size %d times accumulation %d is not a number of rows from 1 to %d",
+                       (int)o->batch_size, (int)o->accumulation, INT32_MAX);
+    if (rows < o->batch_size)
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "training data: %lld rows are fewer than one batch of %d; use --per-device-train-batch-size %lld "
+            "or more data",
+            rows, (int)o->batch_size, rows);
+    if (steps_per_epoch < 1)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or use "
+            "fewer rows per step",
+            rows, window);
+    int64_t tokens = loader_max_tokens(o->data, o->batch_size);
+    if (tokens < 0)
+        return err_no_memory(err, (unsigned long long)o->data->longest * 8);
+    if (tokens > INT32_MAX)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "a batch of %d rows can have %lld tokens, over the limit of %d; use a smaller batch size or "
+                       "--max-length",
+                       (int)o->batch_size, (long long)tokens, INT32_MAX);
+    return SNUG_OK;
+}
+
+int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err)
+{
+    *loader = NULL;
+    int64_t steps = o->batch_size > 0 && o->accumulation > 0
+                        ? loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last)
+                        : 0;
+    TRY(check(o, steps, err));
+    struct loader *l = mem_alloc(sizeof *l);
+    if (!l)
+        return err_no_memory(err, sizeof *l);
+    l->o = *o;
+    l->steps_per_epoch = steps;
+    l->window_rows = (int64_t)o->batch_size * o->accumulation;
+    l->n_slots = (o->prefetch > 0 ? o->prefetch : 2) + 1;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    int code;
+    TRY_TO(fail, masking_open(&l->masker, o->data, &o->masking, o->seed, err));
+    TRY_TO(fail, allocate(l, err));
+    TRY_TO(fail, start_thread(l, err));
+    *loader = l;
+    return SNUG_OK;
+fail:
+    loader_close(l);
+    return code;
+}
+
+int loader_next(struct loader *l, const struct window **w, struct snug_err *err)
+{
+    *w = NULL;
+    pthread_mutex_lock(&l->lock);
+    while (l->made == l->taken && !l->ended)
+        pthread_cond_wait(&l->changed, &l->lock);
+    int code = SNUG_OK;
+    if (l->made > l->taken) {
+        *w = &l->slots[l->taken % l->n_slots].window;
+        l->taken++;
+        pthread_cond_broadcast(&l->changed);
+    } else if (l->code) {
+        code = l->code;
+        if (err)
+            *err = l->err;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return code;
+}
+
+void loader_close(struct loader *l)
+{
+    if (!l)
+        return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    for (int32_t i = 0; l->slots && i < l->n_slots; i++) {
+        batch_buffer_close(&l->slots[i].buffer);
+        mem_free(l->slots[i].micro);
+    }
+    mem_free(l->slots);
+    mem_free(l->rows);
+    masking_close(&l->masker);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    mem_free(l);
+}

@@ -1,0 +1,63 @@
+/* loader.h: the micro-batches of each optimizer step, prepared ahead by a thread.
+ *
+ * An optimizer step takes a window of `accumulation` times `batch_size` rows at its place in the epoch's order, cut
+ * into micro-batches. The last window of an epoch is shorter and still makes a step, unless drop_last. What is in a
+ * window depends on batch_size * accumulation only, not on how it is cut. */
+#ifndef DATA_LOADER_H
+#define DATA_LOADER_H
+
+#include "data/batch.h"
+#include "data/order.h"
+
+struct window {
+    int64_t step;       /* optimizer steps before this one, over all epochs */
+    int64_t epoch;      /* from 0 */
+    int64_t epoch_step; /* steps of this epoch before this one */
+    bool ends_epoch;
+    int32_t n_micro;
+    const struct batch *micro; /* (n_micro) */
+    int64_t n_samples;         /* rows of all micro-batches */
+    int64_t n_targets;         /* targets that are not ignored (language models, else n_samples): the N that the loss is
+                                  divided by. It can be 0 when texts are very short: then there is nothing to learn */
+    int64_t n_tokens;
+};
+
+struct loader_options {
+    const struct dataset *data;
+    const struct order *order;
+    int32_t batch_size, accumulation;
+    bool drop_last;         /* leave the shorter last window of each epoch out */
+    int64_t start_step;     /* the first window's step; any one is found at once */
+    int64_t end_step;       /* no window from this step on */
+    uint64_t seed;          /* of the masking */
+    struct masking masking; /* TASK_MASKED_LM without targets */
+    int32_t prefetch;       /* windows ready ahead of the one in use; 0: 2 */
+};
+
+struct loader;
+
+/* Starts the thread. Data and order must outlive the loader. SNUG_ERR_INPUT: fewer rows than one micro-batch;
+ * SNUG_ERR_USAGE: drop_last leaves no step; SNUG_ERR_ENV: no memory or no thread. */
+int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err);
+/* The next window, in step order, valid until the next call; NULL when end_step is reached. */
+int loader_next(struct loader *l, const struct window **w, struct snug_err *err);
+void loader_close(struct loader *l); /* stops and joins the thread; NULL is fine */
+
+/* Optimizer steps of an epoch. */
+int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last);
+
+/* For the plan: no micro-batch of batch_size rows has more tokens (the sum of the longest rows). -1: no memory. */
+int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size);
+
+/* Evaluation and prediction: every row once, longest first, in batches of at most max_rows rows and max_tokens tokens
+ * (0: no such limit). batch.rows says which rows; batch.sample counts from 0 in each batch. */
+struct eval_loader;
+int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uint64_t seed,
+              const struct masking *masking, struct eval_loader **out, struct snug_err *err);
+const struct batch *eval_next(struct eval_loader *e); /* NULL after the last; valid until the next call */
+void eval_rewind(struct eval_loader *e);
+int64_t eval_max_tokens(const struct eval_loader *e); /* of its largest batch */
+int32_t eval_max_rows(const struct eval_loader *e);
+void eval_close(struct eval_loader *e);
+
+#endif
