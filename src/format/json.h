@@ -1,5 +1,7 @@
-/* json.h: reading JSON safely, on top of jansson. A document is refused when it is not UTF-8, holds a duplicate key, is
- * nested deeper than 128, holds a number out of range, or has anything after its end; a UTF-8 BOM is skipped. */
+/* json.h: reading JSON safely, on top of jansson. Stricter than RFC 8259 asks: a document is refused when it is not
+ * UTF-8, holds an object key twice, is nested deeper than 128, holds a number beyond the range of a double, or a
+ * \u0000 (C strings end there). A UTF-8 BOM is skipped. An integer beyond int64, such as the 10^30 that
+ * tokenizer_config.json files have for "no limit", is read as a real. */
 #ifndef FORMAT_JSON_H
 #define FORMAT_JSON_H
 
@@ -7,10 +9,15 @@
 
 #include <jansson.h>
 
-/* Both give a new reference, for json_decref. Errors are SNUG_ERR_INPUT with "path:line:column: ...". `path` is for the
- * messages. */
+enum { JSON_MAX_DEPTH = 128 };
+
+/* All give a new reference, for json_decref, or leave *out NULL. Errors are SNUG_ERR_INPUT with "path:line:column:
+ * ...", and those of io_read_file. `path` is for the messages. */
 int json_parse(const char *text, size_t bytes, const char *path, json_t **out, struct snug_err *err);
 int json_read_file(const struct io *io, const char *path, int64_t limit, json_t **out, struct snug_err *err);
+
+/* The same where only an object at the top level will do. */
+int json_read_object(const struct io *io, const char *path, int64_t limit, json_t **out, struct snug_err *err);
 
 /* Typed members of object `o` (from file `path`). When the key is absent: `*out` keeps what the caller put there if
  * `required` is false, else SNUG_ERR_INPUT. A value of another type or out of [min, max] is SNUG_ERR_INPUT with key,
@@ -23,5 +30,8 @@ int json_get_real(json_t *o, const char *path, const char *key, bool required, d
 int json_get_bool(json_t *o, const char *path, const char *key, bool required, bool *out, struct snug_err *err);
 int json_get_string(json_t *o, const char *path, const char *key, bool required, const char **out,
                     struct snug_err *err);
+
+/* For messages: `v` in at most 63 bytes (containers only by name, long strings cut). NULL is "absent". */
+const char *json_value_text(json_t *v, char text[64]);
 
 #endif
