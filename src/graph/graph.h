@@ -1,0 +1,139 @@
+/* graph.h: the program of a step. Arrays of values and nodes that refer to each other by id (0 is none); the order of the
+ * nodes is the order of execution; no control flow. Building never fails half-way: the first failure is remembered, later calls
+ * do nothing, and graph_ok tells at the end. */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "graph/op.h"
+
+/* t*T + b*B + c, where T is the number of token rows and B the number of sequences of a micro-batch. */
+struct dim {
+    int64_t t, b, c;
+};
+#define DIM_T ((struct dim){.t = 1})
+#define DIM_B ((struct dim){.b = 1})
+#define DIM(n) ((struct dim){.c = (n)})
+
+struct dims { /* the actual or the largest sizes of a micro-batch */
+    int64_t T, B;
+};
+
+/* ORDER role */
+enum role { ROLE_ACTIVATION, ROLE_INPUT, ROLE_WEIGHT, ROLE_STATE, ROLE_GRADIENT, ROLE_SCALAR, ROLE_WORKSPACE, ROLE_COUNT };
+
+struct value {
+    const char *name; /* weights: as in safetensors; inputs, states and gradients have one too; else NULL */
+    struct dim shape[MAX_DIMS];
+    enum dtype dtype;
+    enum role role;
+    int ndim;
+    int layer;      /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
+    int base;       /* not 0: these are the elements from `at` on of that value */
+    int64_t at;
+    bool exact;     /* a statistic that stays F32 (F64 on the reference) under every precision policy */
+    bool live_in;   /* holds something before the first node: inputs, weights, states, gradients that accumulate */
+    bool live_out;  /* wanted after the last node */
+    bool persists;  /* keeps its place between programs of a run */
+    bool written;   /* some node so far writes it (while building) */
+};
+
+struct node {
+    enum op op;
+    int layer;
+    bool backward;  /* emitted by the gradient pass */
+    unsigned add;   /* bit i: ACC slot i is added into */
+    int workspace;  /* value, 0 if none */
+    union op_any u;
+};
+
+struct graph {
+    struct arena arena; /* owns names */
+    struct value *values; /* [0] unused */
+    int n_values;
+    size_t cap_values;
+    struct node *nodes; /* [0] unused */
+    int n_nodes;
+    size_t cap_nodes;
+    int layer;     /* given to what is made next */
+    bool backward; /* likewise */
+    struct snug_err err;
+};
+
+int graph_init(struct graph *g, struct snug_err *err);
+void graph_free(struct graph *g);
+int graph_ok(const struct graph *g, struct snug_err *err); /* SNUG_OK, or the first failure of building */
+void graph_fail(struct graph *g, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static inline struct value *graph_value(const struct graph *g, int id)
+{
+    return &g->values[id];
+}
+
+/* A new value; `name` may be NULL. Floats are made F32 here, and given their dtype by the precision pass. */
+int graph_add_value(struct graph *g, const char *name, enum role role, enum dtype dtype, int ndim,
+                    const struct dim *shape);
+/* Elements [at, at + size of shape) of `base`. */
+int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
+int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none */
+
+/* Appends a node: `n` is a struct op_NAME with its inputs and attributes; the shape rule fills in the outputs. emit_NAME does the
+ * same with types: struct op_linear l = {.x = x, .w = w}; emit_linear(g, &l); … l.y */
+void graph_emit(struct graph *g, enum op op, void *n);
+#define OP(name, slots, attrs, diff, text)                                                                                   \
+    static inline void emit_##name(struct graph *g, struct op_##name *n)                                               \
+    {                                                                                                                  \
+        graph_emit(g, OP_##name, n);                                                                                   \
+    }
+#include "graph/ops.h"
+#undef OP
+
+/* Inserts a copy of node `n` (already complete, outputs and all) before position `at`; ids of nodes from there on grow by one. */
+void graph_insert(struct graph *g, int at, const struct node *n);
+/* A new node list in the given order (ids of the old one, 0 ends it); nodes left out are dropped. */
+void graph_reorder(struct graph *g, const int *order);
+
+/* Size of a dimension, of a value in elements and in bytes. */
+static inline int64_t dim_size(struct dim d, struct dims n)
+{
+    return d.t * n.T + d.b * n.B + d.c;
+}
+int64_t value_elements(const struct value *v, struct dims n);
+int64_t value_bytes(const struct value *v, struct dims n);
+bool dim_equal(struct dim a, struct dim b);
+
+/* The value whose memory `id` lies in: itself, or the one it is a slice of. */
+static inline int value_root(const struct graph *g, int id)
+{
+    return g->values[id].base ? g->values[id].base : id;
+}
+
+/* For shape rules: an output of given shape in the common float type; checks of inputs that fail the graph. */
+int shape_out(struct graph *g, int ndim, const struct dim *shape);
+int shape_stat(struct graph *g, int ndim, const struct dim *shape);
+#define SHAPE(...) (int)(sizeof((struct dim[]){__VA_ARGS__}) / sizeof(struct dim)), (const struct dim[]){__VA_ARGS__}
+bool shape_require(struct graph *g, bool holds, const char *op, const char *what); /* returns `holds` */
+bool shape_same(struct graph *g, int a, int b, const char *op);
+
+/* For gradient rules. grad_of: the gradient value of `id`, 0 where nothing flows back through it. grad_target: the value to
+ * write (or add) the gradient of `id` into, 0 where it is not wanted. */
+struct grads {
+    struct graph *g;
+    int *of;     /* by value id */
+    bool *wanted;
+    int n;       /* values that exist in the forward pass */
+    int cu;      /* the cu_seqlens input */
+};
+int grad_of(const struct grads *d, int id);
+int grad_target(struct grads *d, int id);
+
+/* text.c: one line a value or node; reads back what it prints. */
+int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err);
+int graph_parse(struct graph *g, const char *text, struct snug_err *err);
+
+/* check.c: every id in range, slots filled as declared, written before read, dtypes and shapes as the op wants them, slices inside
+ * their bases. A failure is a bug of the pass named. */
+int graph_check(const struct graph *g, const char *pass, struct snug_err *err);
+
+#endif

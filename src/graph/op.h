@@ -1,0 +1,175 @@
+/* op.h: what the rows of ops.h become in C. For an op `linear`: OP_linear; struct op_linear with the ids of its values and its
+ * attributes (a node, and what a builder fills in); struct args_linear with the same members as tensors (what a kernel gets). */
+#ifndef GRAPH_OP_H
+#define GRAPH_OP_H
+
+#include "base/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct graph;
+struct grads;
+
+enum { OP_MAX_SLOTS = 12, OP_MAX_ATTRS = 8, MAX_DIMS = 4 };
+
+/* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and gelu_pytorch_tanh. */
+#define ACTS(ACT_ROW)                                                                                                  \
+    ACT_ROW(none)                                                                                                      \
+    ACT_ROW(gelu)                                                                                                      \
+    ACT_ROW(gelu_tanh)                                                                                                 \
+    ACT_ROW(relu)                                                                                                      \
+    ACT_ROW(tanh)                                                                                                      \
+    ACT_ROW(silu)
+
+enum act {
+#define ACT_ROW(name) ACT_##name,
+    ACTS(ACT_ROW)
+#undef ACT_ROW
+        ACT_COUNT
+};
+
+/* Elements of the `step` input. */
+enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SCALARS = 8 };
+
+/* Elements that `sumsq` sums into one partial. */
+enum { SUMSQ_CHUNK = 65536 };
+
+/* A tensor as a kernel sees it: dense, row-major. `add`: an ACC slot that is added into instead of overwritten. */
+struct tensor {
+    void *data; /* NULL: the slot is absent */
+    int64_t shape[MAX_DIMS];
+    enum dtype dtype;
+    int8_t ndim;
+    bool add;
+};
+
+/* What a kernel may use besides its tensors. */
+struct call {
+    void *workspace; /* as many bytes as the backend asked for this node; aligned to 64 */
+    int threads;     /* at most; results do not depend on it */
+};
+
+enum op {
+    OP_none,
+#define OP(name, slots, attrs, diff, text) OP_##name,
+#include "graph/ops.h"
+#undef OP
+    OP_COUNT
+};
+
+#define INT(a) int64_t a;
+#define REAL(a) double a;
+#define FLAG(a) int64_t a;
+#define ACT(a) int64_t a;
+
+#define IN(a) int a;
+#define OPT(a) int a;
+#define OUT(a) int a;
+#define MAYBE(a) int a;
+#define F32(a) int a;
+#define ACC(a) int a;
+#define INOUT(a) int a;
+#define UPD(a) int a;
+#define OP(name, slots, attrs, diff, text) struct op_##name{slots attrs};
+#include "graph/ops.h"
+#undef OP
+
+union op_any {
+    int slot[OP_MAX_SLOTS];
+#define OP(name, slots, attrs, diff, text) struct op_##name name;
+#include "graph/ops.h"
+#undef OP
+};
+
+#undef IN
+#undef OPT
+#undef OUT
+#undef MAYBE
+#undef F32
+#undef ACC
+#undef INOUT
+#undef UPD
+
+#define IN(a) struct tensor a;
+#define OPT(a) struct tensor a;
+#define OUT(a) struct tensor a;
+#define MAYBE(a) struct tensor a;
+#define F32(a) struct tensor a;
+#define ACC(a) struct tensor a;
+#define INOUT(a) struct tensor a;
+#define UPD(a) struct tensor a;
+#define OP(name, slots, attrs, diff, text) struct args_##name{slots attrs};
+#include "graph/ops.h"
+#undef OP
+
+union args_any {
+    struct tensor slot[OP_MAX_SLOTS];
+#define OP(name, slots, attrs, diff, text) struct args_##name name;
+#include "graph/ops.h"
+#undef OP
+};
+
+#undef IN
+#undef OPT
+#undef OUT
+#undef MAYBE
+#undef F32
+#undef ACC
+#undef INOUT
+#undef UPD
+#undef INT
+#undef REAL
+#undef FLAG
+#undef ACT
+
+enum slot_kind { SLOT_IN, SLOT_OPT, SLOT_OUT, SLOT_MAYBE, SLOT_F32, SLOT_ACC, SLOT_INOUT, SLOT_UPD };
+enum attr_kind { ATTR_INT, ATTR_REAL, ATTR_FLAG, ATTR_ACT };
+
+struct slot_info {
+    const char *name;
+    enum slot_kind kind;
+};
+
+struct attr_info {
+    const char *name;
+    enum attr_kind kind;
+};
+
+struct op_info {
+    const char *name, *text;
+    const struct slot_info *slots;
+    const struct attr_info *attrs;
+    int n_slots, n_attrs;
+    size_t attr_offset;                        /* of the first attribute in struct op_NAME; each has 8 bytes */
+    void (*shape)(struct graph *, void *node); /* checks inputs and makes outputs; failure is sticky in the graph */
+    void (*grad)(struct grads *, const void *node); /* emits the backward nodes; NULL for ops that are never differentiated */
+    double (*flops)(const void *args);              /* of one run at these shapes */
+};
+
+extern const struct op_info op_table[OP_COUNT]; /* row 0 is empty */
+extern const char *const act_names[ACT_COUNT];
+
+static inline bool slot_reads(enum slot_kind k)
+{
+    return k == SLOT_IN || k == SLOT_OPT || k == SLOT_INOUT || k == SLOT_UPD;
+}
+
+static inline bool slot_writes(enum slot_kind k)
+{
+    return k != SLOT_IN && k != SLOT_OPT;
+}
+
+/* Written in op/NAME.c for every row: the shape rule, the gradient rule where there is one, the floating-point operations, and the
+ * reference kernel, which is the definition: plain C, every float tensor F64. */
+#define PROTOTYPE_DIFF(name) void grad_##name(struct grads *d, const struct op_##name *n);
+#define PROTOTYPE_NONE(name)
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    void shape_##name(struct graph *g, struct op_##name *n);                                                           \
+    PROTOTYPE_##diff(name) double flops_##name(const struct args_##name *a);                                           \
+    void ref_##name(const struct args_##name *a, const struct call *c);
+#include "graph/ops.h"
+#undef OP
+
+#endif
