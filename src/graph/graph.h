@@ -1,6 +1,6 @@
-/* graph.h: the program of a step. Arrays of values and nodes that refer to each other by id (0 is none); the order of the
- * nodes is the order of execution; no control flow. Building never fails half-way: the first failure is remembered, later calls
- * do nothing, and graph_ok tells at the end. */
+/* graph.h: the program of a step. Arrays of values and nodes that refer to each other by id (0 is none); the order of
+ * the nodes is the order of execution; no control flow. Building never fails half-way: the first failure is remembered,
+ * later calls do nothing, and graph_ok tells at the end. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
@@ -21,7 +21,25 @@ struct dims { /* the actual or the largest sizes of a micro-batch */
 };
 
 /* ORDER role */
-enum role { ROLE_ACTIVATION, ROLE_INPUT, ROLE_WEIGHT, ROLE_STATE, ROLE_GRADIENT, ROLE_SCALAR, ROLE_WORKSPACE, ROLE_COUNT };
+enum role {
+    ROLE_ACTIVATION,
+    ROLE_INPUT,
+    ROLE_WEIGHT,
+    ROLE_STATE,
+    ROLE_GRADIENT,
+    ROLE_SCALAR,
+    ROLE_WORKSPACE,
+    ROLE_COUNT
+};
+
+/* How a weight starts when it is not read from a file. ORDER init */
+enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_COUNT };
+struct init {
+    enum init_kind kind;
+    bool head;        /* may be absent from a checkpoint: the part that a task adds */
+    double std;       /* of INIT_NORMAL */
+    int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
+};
 
 struct value {
     const char *name; /* weights: as in safetensors; inputs, states and gradients have one too; else NULL */
@@ -29,27 +47,29 @@ struct value {
     enum dtype dtype;
     enum role role;
     int ndim;
-    int layer;      /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
-    int base;       /* not 0: these are the elements from `at` on of that value */
+    int layer; /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
+    int base;  /* not 0: these are the elements from `at` on of that value */
     int64_t at;
-    bool exact;     /* a statistic that stays F32 (F64 on the reference) under every precision policy */
-    bool live_in;   /* holds something before the first node: inputs, weights, states, gradients that accumulate */
-    bool live_out;  /* wanted after the last node */
-    bool persists;  /* keeps its place between programs of a run */
-    bool written;   /* some node so far writes it (while building) */
+    bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
+    bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
+    bool live_out;    /* wanted after the last node */
+    bool persists;    /* keeps its place between programs of a run */
+    bool group;       /* a weight made of named slices, and no tensor of the file itself */
+    struct init init; /* weights */
+    bool written;     /* some node so far writes it (while building) */
 };
 
 struct node {
     enum op op;
     int layer;
-    bool backward;  /* emitted by the gradient pass */
-    unsigned add;   /* bit i: ACC slot i is added into */
-    int workspace;  /* value, 0 if none */
+    bool backward; /* emitted by the gradient pass */
+    unsigned add;  /* bit i: ACC slot i is added into */
+    int workspace; /* value, 0 if none */
     union op_any u;
 };
 
 struct graph {
-    struct arena arena; /* owns names */
+    struct arena arena;   /* owns names */
     struct value *values; /* [0] unused */
     int n_values;
     size_t cap_values;
@@ -78,10 +98,10 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
 int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none */
 
-/* Appends a node: `n` is a struct op_NAME with its inputs and attributes; the shape rule fills in the outputs. emit_NAME does the
- * same with types: struct op_linear l = {.x = x, .w = w}; emit_linear(g, &l); … l.y */
+/* Appends a node: `n` is a struct op_NAME with its inputs and attributes; the shape rule fills in the outputs.
+ * emit_NAME does the same with types: struct op_linear l = {.x = x, .w = w}; emit_linear(g, &l); … l.y */
 void graph_emit(struct graph *g, enum op op, void *n);
-#define OP(name, slots, attrs, diff, text)                                                                                   \
+#define OP(name, slots, attrs, diff, text)                                                                             \
     static inline void emit_##name(struct graph *g, struct op_##name *n)                                               \
     {                                                                                                                  \
         graph_emit(g, OP_##name, n);                                                                                   \
@@ -89,10 +109,26 @@ void graph_emit(struct graph *g, enum op op, void *n);
 #include "graph/ops.h"
 #undef OP
 
-/* Inserts a copy of node `n` (already complete, outputs and all) before position `at`; ids of nodes from there on grow by one. */
-void graph_insert(struct graph *g, int at, const struct node *n);
-/* A new node list in the given order (ids of the old one, 0 ends it); nodes left out are dropped. */
-void graph_reorder(struct graph *g, const int *order);
+/* For passes: replaces the node list by `n` nodes (complete, outputs and all), which are copied. */
+void graph_set_nodes(struct graph *g, const struct node *nodes, int n);
+
+/* Reading nodes generically. */
+static inline const struct op_info *node_op(const struct node *n)
+{
+    return &op_table[n->op];
+}
+static inline bool node_reads(const struct node *n, int slot)
+{
+    return slot_reads(node_op(n)->slots[slot].kind) || (n->add >> slot & 1);
+}
+static inline bool node_writes(const struct node *n, int slot)
+{
+    return slot_writes(node_op(n)->slots[slot].kind);
+}
+static inline void *node_attr(const struct node *n, int attr)
+{
+    return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
+}
 
 /* Size of a dimension, of a value in elements and in bytes. */
 static inline int64_t dim_size(struct dim d, struct dims n)
@@ -112,28 +148,33 @@ static inline int value_root(const struct graph *g, int id)
 /* For shape rules: an output of given shape in the common float type; checks of inputs that fail the graph. */
 int shape_out(struct graph *g, int ndim, const struct dim *shape);
 int shape_stat(struct graph *g, int ndim, const struct dim *shape);
-#define SHAPE(...) (int)(sizeof((struct dim[]){__VA_ARGS__}) / sizeof(struct dim)), (const struct dim[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                     \
+    (int)(sizeof((struct dim[]){__VA_ARGS__}) / sizeof(struct dim)), (const struct dim[])                              \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 bool shape_require(struct graph *g, bool holds, const char *op, const char *what); /* returns `holds` */
 bool shape_same(struct graph *g, int a, int b, const char *op);
 
-/* For gradient rules. grad_of: the gradient value of `id`, 0 where nothing flows back through it. grad_target: the value to
- * write (or add) the gradient of `id` into, 0 where it is not wanted. */
+/* For gradient rules. grad_of: the gradient value of `id`, 0 where nothing flows back through it. grad_target: the
+ * value to write (or add) the gradient of `id` into, 0 where it is not wanted. */
 struct grads {
     struct graph *g;
-    int *of;     /* by value id */
+    int *of; /* by value id */
     bool *wanted;
-    int n;       /* values that exist in the forward pass */
-    int cu;      /* the cu_seqlens input */
+    int n;  /* values that exist in the forward pass */
+    int cu; /* the cu_seqlens input */
 };
 int grad_of(const struct grads *d, int id);
 int grad_target(struct grads *d, int id);
+void grad_set(struct grads *d, int id, int gradient); /* for a value that only this node reads */
 
 /* text.c: one line a value or node; reads back what it prints. */
 int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err);
 int graph_parse(struct graph *g, const char *text, struct snug_err *err);
 
-/* check.c: every id in range, slots filled as declared, written before read, dtypes and shapes as the op wants them, slices inside
- * their bases. A failure is a bug of the pass named. */
+/* check.c: every id in range, slots filled as declared, written before read, dtypes and shapes as the op wants them,
+ * slices inside their bases. A failure is a bug of the pass named. */
 int graph_check(const struct graph *g, const char *pass, struct snug_err *err);
 
 #endif

@@ -55,6 +55,7 @@ const struct op_info op_table[OP_COUNT] = {
                      .attrs = attrs_##opname,                                                                          \
                      .n_slots = COUNT(slots_##opname),                                                                 \
                      .n_attrs = COUNT(attrs_##opname) - 1,                                                             \
+                     .node_bytes = sizeof(struct op_##opname),                                                         \
                      .attr_offset = ALIGN8(COUNT(slots_##opname) * sizeof(int)),                                       \
                      .shape = shape_any_##opname,                                                                      \
                      .grad = GRAD_##diff(opname),                                                                      \
@@ -65,14 +66,13 @@ const struct op_info op_table[OP_COUNT] = {
 
 /* The generic code reaches slots as an int array and attributes by offset; both must be where the table says. */
 #define OP(name, slots, attrs, diff, text)                                                                             \
-    static_assert(COUNT(slots_##name) <= OP_MAX_SLOTS && COUNT(attrs_##name) - 1 <= OP_MAX_ATTRS &&                    \
-                      sizeof(struct op_##name) ==                                                                      \
-                          (COUNT(attrs_##name) > 1                                                                     \
-                               ? ALIGN8(COUNT(slots_##name) * sizeof(int)) + 8 * (COUNT(attrs_##name) - 1)             \
-                               : COUNT(slots_##name) * sizeof(int)) &&                                                 \
-                      sizeof(struct args_##name) ==                                                                    \
-                          COUNT(slots_##name) * sizeof(struct tensor) + 8 * (COUNT(attrs_##name) - 1),                 \
-                  "op " #name);
+    static_assert(                                                                                                     \
+        COUNT(slots_##name) <= OP_MAX_SLOTS && COUNT(attrs_##name) - 1 <= OP_MAX_ATTRS &&                              \
+            sizeof(struct op_##name) ==                                                                                \
+                (COUNT(attrs_##name) > 1 ? ALIGN8(COUNT(slots_##name) * sizeof(int)) + 8 * (COUNT(attrs_##name) - 1)   \
+                                         : COUNT(slots_##name) * sizeof(int)) &&                                       \
+            sizeof(struct args_##name) == COUNT(slots_##name) * sizeof(struct tensor) + 8 * (COUNT(attrs_##name) - 1), \
+        "op " #name);
 #include "graph/ops.h"
 #undef OP
 

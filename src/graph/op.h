@@ -1,5 +1,6 @@
-/* op.h: what the rows of ops.h become in C. For an op `linear`: OP_linear; struct op_linear with the ids of its values and its
- * attributes (a node, and what a builder fills in); struct args_linear with the same members as tensors (what a kernel gets). */
+/* op.h: what the rows of ops.h become in C. For an op `linear`: OP_linear; struct op_linear with the ids of its values
+ * and its attributes (a node, and what a builder fills in); struct args_linear with the same members as tensors (what a
+ * kernel gets). */
 #ifndef GRAPH_OP_H
 #define GRAPH_OP_H
 
@@ -14,7 +15,8 @@ struct grads;
 
 enum { OP_MAX_SLOTS = 12, OP_MAX_ATTRS = 8, MAX_DIMS = 4 };
 
-/* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and gelu_pytorch_tanh. */
+/* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and
+ * gelu_pytorch_tanh. */
 #define ACTS(ACT_ROW)                                                                                                  \
     ACT_ROW(none)                                                                                                      \
     ACT_ROW(gelu)                                                                                                      \
@@ -72,7 +74,10 @@ enum op {
 #define ACC(a) int a;
 #define INOUT(a) int a;
 #define UPD(a) int a;
-#define OP(name, slots, attrs, diff, text) struct op_##name{slots attrs};
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    struct op_##name {                                                                                                 \
+        slots attrs                                                                                                    \
+    };
 #include "graph/ops.h"
 #undef OP
 
@@ -100,7 +105,10 @@ union op_any {
 #define ACC(a) struct tensor a;
 #define INOUT(a) struct tensor a;
 #define UPD(a) struct tensor a;
-#define OP(name, slots, attrs, diff, text) struct args_##name{slots attrs};
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    struct args_##name {                                                                                               \
+        slots attrs                                                                                                    \
+    };
 #include "graph/ops.h"
 #undef OP
 
@@ -142,10 +150,12 @@ struct op_info {
     const struct slot_info *slots;
     const struct attr_info *attrs;
     int n_slots, n_attrs;
-    size_t attr_offset;                        /* of the first attribute in struct op_NAME; each has 8 bytes */
+    size_t node_bytes;                         /* of struct op_NAME */
+    size_t attr_offset;                        /* of the first attribute in it; each has 8 bytes */
     void (*shape)(struct graph *, void *node); /* checks inputs and makes outputs; failure is sticky in the graph */
-    void (*grad)(struct grads *, const void *node); /* emits the backward nodes; NULL for ops that are never differentiated */
-    double (*flops)(const void *args);              /* of one run at these shapes */
+    void (*grad)(struct grads *,
+                 const void *node);    /* emits the backward nodes; NULL for ops that are never differentiated */
+    double (*flops)(const void *args); /* of one run at these shapes */
 };
 
 extern const struct op_info op_table[OP_COUNT]; /* row 0 is empty */
@@ -161,8 +171,8 @@ static inline bool slot_writes(enum slot_kind k)
     return k != SLOT_IN && k != SLOT_OPT;
 }
 
-/* Written in op/NAME.c for every row: the shape rule, the gradient rule where there is one, the floating-point operations, and the
- * reference kernel, which is the definition: plain C, every float tensor F64. */
+/* Written in op/NAME.c for every row: the shape rule, the gradient rule where there is one, the floating-point
+ * operations, and the reference kernel, which is the definition: plain C, every float tensor F64. */
 #define PROTOTYPE_DIFF(name) void grad_##name(struct grads *d, const struct op_##name *n);
 #define PROTOTYPE_NONE(name)
 #define OP(name, slots, attrs, diff, text)                                                                             \

@@ -1,77 +1,61 @@
-/* ops.h: every operation, declared once. Included several times with different macros (see graph/op.h): from a row come the
- * enum, the struct of a node, printing and parsing, arity checks, the prototypes of the shape rule, the gradient rule and the
- * kernels, each backend's kernel table and docs/ops.md. What an op computes is written in its file in op/.
+/* ops.h: every operation, declared once. Included several times with different macros (see graph/op.h): from a row come
+ * the enum, the struct of a node, printing and parsing, arity checks, the prototypes of the shape rule, the gradient
+ * rule and the kernels, each backend's kernel table and docs/ops.md. What an op computes is written in its file in op/.
  *
  *     OP(name, slots, attributes, gradient, definition)
  *
  * Slots refer to values, inputs first:
  *     IN(x)     read; required                    OUT(y)    written; made by the shape rule
- *     OPT(b)    read; may be absent               MAYBE(u)  as OUT, but pruned where nobody reads it (the kernel skips it)
- *     INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows
- *     UPD(m)    as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote;
- *                                                           0 where that gradient is not wanted
- * Attributes: INT, REAL, FLAG (0 or 1), ACT (enum act).
- * Gradient: DIFF where op/ has a rule that emits the backward nodes, NONE for what is never differentiated.
+ *     OPT(b)    read; may be absent               MAYBE(u)  as OUT, but pruned where nobody reads it (the kernel skips
+ * it) INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows UPD(m)
+ * as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote; 0 where that
+ * gradient is not wanted Attributes: INT, REAL, FLAG (0 or 1), ACT (enum act). Gradient: DIFF where op/ has a rule that
+ * emits the backward nodes, NONE for what is never differentiated.
  *
- * Dimensions: T tokens (rows of all sequences, one after another), B sequences, H hidden, A heads, D head size, F feed-forward,
- * V vocabulary or classes, I and O a linear layer's inputs and outputs, N rows (T or B). Common inputs:
+ * Dimensions: T tokens (rows of all sequences, one after another), B sequences, H hidden, A heads, D head size, F
+ * feed-forward, V vocabulary or classes, I and O a linear layer's inputs and outputs, N rows (T or B). Common inputs:
  *     cu      (B+1) I32  cu_seqlens: sequence b is the rows cu[b] … cu[b+1]-1; rows from cu[B] on are bucket padding
- *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for dropout)
- *     rng     (4)   I32  seed low, seed high, optimizer step, 0
- *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number
+ *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for
+ * dropout) rng     (4)   I32  seed low, seed high, optimizer step, 0 step    (8)   F64  enum step_scalar: 1/N, learning
+ * rate, update number
  */
-OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y),, DIFF,
+OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), , DIFF,
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
-OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable),, NONE,
+OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
    "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
 OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(u), ACT(act) FLAG(in_out), DIFF,
    "u = x W^T + b; y = act(u); W is (O,I), or (I,O) when in_out")
-OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE,
-   "dx = dy W")
-OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE,
-   "dW = dy^T x; db = sum of dy over rows")
-OP(act_bwd, IN(u) IN(dy) OUT(du), ACT(act), NONE,
-   "du = dy * act'(u)")
+OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
+OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE, "dW = dy^T x; db = sum of dy over rows")
+OP(act_bwd, IN(u) IN(dy) OUT(du), ACT(act), NONE, "du = dy * act'(u)")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site), DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator")
 OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site), NONE,
-   "the gradient of attention")
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention")
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
-   REAL(eps) REAL(p) INT(site), DIFF,
-   "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
+   REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
 OP(norm_bwd,
    IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta),
-   REAL(p) INT(site), NONE,
-   "the gradient of norm; dh is what reaches h besides")
-OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF,
-   "y = x * mask / (1-p)")
-OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE,
-   "dx = dy * mask / (1-p)")
-OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF,
-   "y[b] = the first (or last) row of sequence b")
-OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE,
-   "the gradient of gather: dy[b] in that row, 0 elsewhere")
+   REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides")
+OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
+OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
+OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
+OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = 1/N sum over rows n with label >= 0 of (1-s)(lse[n] - logits[n,label]) + s/V sum_v (lse[n] - logits[n,v])")
 OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) ACC(dlogits), REAL(smoothing), NONE,
    "the gradient of cross_entropy")
-OP(mse, IN(logits) IN(labels) IN(step) F32(loss),, DIFF,
-   "loss = 1/(N V) sum of (logits - labels)^2")
-OP(mse_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits),, NONE,
-   "the gradient of mse")
-OP(bce, IN(logits) IN(labels) IN(step) F32(loss),, DIFF,
+OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of (logits - labels)^2")
+OP(mse_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits), , NONE, "the gradient of mse")
+OP(bce, IN(logits) IN(labels) IN(step) F32(loss), , DIFF,
    "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)): binary cross-entropy with logits")
-OP(bce_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits),, NONE,
-   "the gradient of bce")
-OP(cast, IN(x) OUT(y),, NONE,
-   "y = x in y's dtype, rounded to nearest even")
-OP(sumsq, IN(g) INOUT(partials), INT(at), NONE,
-   "partials[at + i] = sum of squares of the i-th 65536 elements of g")
+OP(bce_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits), , NONE, "the gradient of bce")
+OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
+OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) F32(norm) F32(coef), REAL(max_norm), NONE,
    "norm = sqrt(sum of partials); coef = min(1, max_norm / (norm + 1e-6)), 1 where max_norm is 0")
-OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef), REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay), NONE,
-   "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef")
-OP(sgd, INOUT(p) IN(g) UPD(buf) IN(step) OPT(coef), REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov), NONE,
-   "stochastic gradient descent with coupled decay, momentum and Nesterov as torch.optim.SGD, g scaled by coef")
+OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef), REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay),
+   NONE, "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef")
+OP(sgd, INOUT(p) IN(g) UPD(buf) IN(step) OPT(coef), REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov),
+   NONE, "stochastic gradient descent with coupled decay, momentum and Nesterov as torch.optim.SGD, g scaled by coef")

@@ -1,14 +1,14 @@
-/* mask.h: which elements dropout keeps. A mask is a function of the seed, the optimizer step, the sample's index within that step
- * and the element's place in the sample; never of how a batch is cut, packed or dealt out. So it is never stored: the backward pass
- * and recomputation make it again, on any backend.
+/* mask.h: which elements dropout keeps. A mask is a function of the seed, the optimizer step, the sample's index within
+ * that step and the element's place in the sample; never of how a batch is cut, packed or dealt out. So it is never
+ * stored: the backward pass and recomputation make it again, on any backend.
  *
  * Key of Philox4x32-10: (seed low, seed high). Counter words:
  *     features             (step, sample, position, site << 20 | feature / 8)     8 decisions of 16 bits a call
  *     attention weights    (step, sample, head << 20 | query, site << 20 | key / 16)   16 decisions of 8 bits a call
- * Decision i of a call is the i-th 16-bit half (or byte) of its words, low end first. An element is dropped when its bits are
- * below the threshold, and the kept ones are scaled by the exact inverse of the kept share. With 8 bits the share of attention
- * dropout is a multiple of 1/256 (0.1 becomes 26/256 = 0.1016), as in FlashAttention-2: half the random bits for the largest
- * tensor of the model; features use 16 bits. `site` numbers the dropouts of a model. */
+ * Decision i of a call is the i-th 16-bit half (or byte) of its words, low end first. An element is dropped when its
+ * bits are below the threshold, and the kept ones are scaled by the exact inverse of the kept share. With 8 bits the
+ * share of attention dropout is a multiple of 1/256 (0.1 becomes 26/256 = 0.1016), as in FlashAttention-2: half the
+ * random bits for the largest tensor of the model; features use 16 bits. `site` numbers the dropouts of a model. */
 #ifndef OP_MASK_H
 #define OP_MASK_H
 
@@ -40,8 +40,8 @@ static inline double mask_scale8(double p)
 /* rng: the rng input; coord: (sample, position) of the row. */
 static inline struct philox mask_feature_bits(const int32_t *rng, int64_t site, const int32_t *coord, int64_t feature)
 {
-    struct philox c = {{(uint32_t)rng[2], (uint32_t)coord[0], (uint32_t)coord[1],
-                        (uint32_t)site << 20 | (uint32_t)(feature / 8)}};
+    struct philox c = {
+        {(uint32_t)rng[2], (uint32_t)coord[0], (uint32_t)coord[1], (uint32_t)site << 20 | (uint32_t)(feature / 8)}};
     return philox4x32(c, (uint32_t)rng[0], (uint32_t)rng[1]);
 }
 

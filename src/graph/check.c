@@ -1,0 +1,73 @@
+#include "graph/graph.h"
+
+static int broken(struct snug_err *err, const char *pass, const struct graph *g, int node, int slot, const char *what)
+{
+    const struct node *n = &g->nodes[node];
+    return err_set(err, SNUG_ERR_INPUT, "graph after %s: node %d, %s, slot %s (value %d): %s", pass, node,
+                   node_op(n)->name, node_op(n)->slots[slot].name, n->u.slot[slot], what);
+}
+
+static int check_value(const struct graph *g, int id, const char *pass, struct snug_err *err)
+{
+    const struct value *v = graph_value(g, id);
+    const char *what = NULL;
+    struct dims big = {1 << 20, 1 << 10};
+    if (v->ndim < 1 && v->dtype)
+        what = "has no shape";
+    else if (v->base < 0 || v->base >= g->n_values || (v->base && g->values[v->base].base))
+        what = "is a slice of nothing, or of a slice";
+    else if (v->base && (v->at < 0 || v->at + value_elements(v, big) > value_elements(&g->values[v->base], big) ||
+                         v->dtype != g->values[v->base].dtype))
+        what = "does not lie inside its base, or has another dtype";
+    return what ? err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d %s", pass, id, what) : SNUG_OK;
+}
+
+static int check_node(const struct graph *g, int k, bool *written, const char *pass, struct snug_err *err)
+{
+    const struct node *n = &g->nodes[k];
+    const struct op_info *op = node_op(n);
+    for (int i = 0; i < op->n_slots; i++) {
+        int id = n->u.slot[i];
+        enum slot_kind kind = op->slots[i].kind;
+        bool required = kind == SLOT_IN || kind == SLOT_INOUT || kind == SLOT_OUT || kind == SLOT_F32;
+        if (id < 0 || id >= g->n_values)
+            return broken(err, pass, g, k, i, "no such value");
+        if (!id && required)
+            return broken(err, pass, g, k, i, "is missing");
+        if (!id)
+            continue;
+        int root = value_root(g, id);
+        if (kind == SLOT_F32 && !g->values[id].exact)
+            return broken(err, pass, g, k, i, "a statistic must be exact");
+        if (node_reads(n, i) && !written[root] && !g->values[root].live_in)
+            return broken(err, pass, g, k, i, "is read before anything writes it");
+        if (kind == SLOT_ACC && id != root)
+            return broken(err, pass, g, k, i, "gradients accumulate in whole values, not in slices");
+        if (kind == SLOT_ACC && !(n->add >> i & 1) && (written[root] || g->values[root].live_in))
+            return broken(err, pass, g, k, i, "overwrites a gradient that it must add to");
+        if ((kind == SLOT_OUT || kind == SLOT_MAYBE || kind == SLOT_F32) && written[root])
+            return broken(err, pass, g, k, i, "is written twice");
+    }
+    for (int i = 0; i < op->n_slots; i++)
+        if (node_writes(n, i))
+            written[value_root(g, n->u.slot[i])] = true;
+    return SNUG_OK;
+}
+
+int graph_check(const struct graph *g, const char *pass, struct snug_err *err)
+{
+    TRY(graph_ok(g, err));
+    bool *written = mem_alloc((size_t)g->n_values);
+    if (!written)
+        return err_no_memory(err, (unsigned long long)g->n_values);
+    int code = SNUG_OK;
+    for (int i = 1; i < g->n_values && !code; i++)
+        code = check_value(g, i, pass, err);
+    for (int k = 1; k < g->n_nodes && !code; k++)
+        code = check_node(g, k, written, pass, err);
+    for (int i = 1; i < g->n_values && !code; i++)
+        if (g->values[i].live_out && !g->values[i].live_in && !written[value_root(g, i)])
+            code = err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d is wanted but nothing writes it", pass, i);
+    mem_free(written);
+    return code;
+}

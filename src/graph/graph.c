@@ -1,0 +1,197 @@
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int graph_init(struct graph *g, struct snug_err *err)
+{
+    *g = (struct graph){0};
+    if (!MEM_GROW(g->values, g->cap_values, 64) || !MEM_GROW(g->nodes, g->cap_nodes, 64)) {
+        graph_free(g);
+        return err_no_memory(err, 64 * sizeof(struct node));
+    }
+    g->values[0] = (struct value){0};
+    g->nodes[0] = (struct node){0};
+    g->n_values = g->n_nodes = 1;
+    return SNUG_OK;
+}
+
+void graph_free(struct graph *g)
+{
+    arena_free(&g->arena);
+    mem_free(g->values);
+    mem_free(g->nodes);
+    *g = (struct graph){0};
+}
+
+int graph_ok(const struct graph *g, struct snug_err *err)
+{
+    if (g->err.code && err)
+        *err = g->err;
+    return g->err.code;
+}
+
+void graph_fail(struct graph *g, int code, const char *format, ...)
+{
+    if (g->err.code)
+        return;
+    char text[SNUG_ERR_TEXT];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    err_set(&g->err, code, "%s", text);
+}
+
+static bool fail_no_memory(struct graph *g)
+{
+    if (!g->err.code)
+        err_no_memory(&g->err, (g->cap_values + g->cap_nodes) * 2 * sizeof(struct node));
+    return false;
+}
+
+int graph_add_value(struct graph *g, const char *name, enum role role, enum dtype dtype, int ndim,
+                    const struct dim *shape)
+{
+    if (g->err.code)
+        return 0;
+    char *own = name ? arena_strdup(&g->arena, name) : NULL;
+    if (!MEM_GROW(g->values, g->cap_values, (size_t)g->n_values + 1) || (name && !own))
+        return fail_no_memory(g);
+    struct value *v = &g->values[g->n_values];
+    bool lasting = role == ROLE_INPUT || role == ROLE_WEIGHT || role == ROLE_STATE;
+    *v = (struct value){.name = own,
+                        .dtype = dtype,
+                        .role = role,
+                        .ndim = ndim,
+                        .layer = g->layer,
+                        .live_in = lasting,
+                        .persists = lasting};
+    memcpy(v->shape, shape, (size_t)ndim * sizeof *shape);
+    return g->n_values++;
+}
+
+int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape)
+{
+    if (g->err.code)
+        return 0;
+    const struct value b = *graph_value(g, base);
+    int id = graph_add_value(g, name, b.role, b.dtype, ndim, shape);
+    if (id) {
+        struct value *v = graph_value(g, id);
+        v->base = base;
+        v->at = at;
+        v->live_in = b.live_in;
+        v->persists = b.persists;
+        v->layer = b.layer;
+    }
+    return id;
+}
+
+int graph_find(const struct graph *g, const char *name)
+{
+    for (int i = 1; i < g->n_values; i++)
+        if (g->values[i].name && !strcmp(g->values[i].name, name))
+            return i;
+    return 0;
+}
+
+bool dim_equal(struct dim a, struct dim b)
+{
+    return a.t == b.t && a.b == b.b && a.c == b.c;
+}
+
+int64_t value_elements(const struct value *v, struct dims n)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < v->ndim; i++)
+        elements *= dim_size(v->shape[i], n);
+    return elements;
+}
+
+int64_t value_bytes(const struct value *v, struct dims n)
+{
+    return dtype_bytes(v->dtype, value_elements(v, n));
+}
+
+int shape_out(struct graph *g, int ndim, const struct dim *shape)
+{
+    return graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, ndim, shape);
+}
+
+int shape_stat(struct graph *g, int ndim, const struct dim *shape)
+{
+    int id = shape_out(g, ndim, shape);
+    graph_value(g, id)->exact = true;
+    return id;
+}
+
+bool shape_require(struct graph *g, bool holds, const char *op, const char *what)
+{
+    if (!holds)
+        graph_fail(g, SNUG_ERR_INPUT, "graph: %s: %s", op, what);
+    return holds;
+}
+
+bool shape_same(struct graph *g, int a, int b, const char *op)
+{
+    const struct value *x = graph_value(g, a), *y = graph_value(g, b);
+    bool same = x->ndim == y->ndim;
+    for (int i = 0; same && i < x->ndim; i++)
+        same = dim_equal(x->shape[i], y->shape[i]);
+    return shape_require(g, same, op, "two inputs that must have one shape differ");
+}
+
+/* Inputs that the row requires are there, and every id is a value of this graph. */
+static bool slots_are_sound(struct graph *g, const struct op_info *op, const int *slot)
+{
+    for (int i = 0; i < op->n_slots; i++) {
+        enum slot_kind k = op->slots[i].kind;
+        bool required = k == SLOT_IN || k == SLOT_INOUT, made = k == SLOT_OUT || k == SLOT_MAYBE || k == SLOT_F32;
+        if (slot[i] < 0 || slot[i] >= g->n_values || (required && !slot[i]) || (made && slot[i])) {
+            graph_fail(g, SNUG_ERR_INPUT, "graph: %s: slot %s refers to value %d", op->name, op->slots[i].name,
+                       slot[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+void graph_emit(struct graph *g, enum op op, void *n)
+{
+    const struct op_info *info = &op_table[op];
+    int *slot = n;
+    if (g->err.code || !slots_are_sound(g, info, slot))
+        return;
+    info->shape(g, n);
+    if (g->err.code)
+        return;
+    if (!MEM_GROW(g->nodes, g->cap_nodes, (size_t)g->n_nodes + 1)) {
+        fail_no_memory(g);
+        return;
+    }
+    struct node *node = &g->nodes[g->n_nodes++];
+    *node = (struct node){.op = op, .layer = g->layer, .backward = g->backward};
+    memcpy(&node->u, n, info->node_bytes);
+    for (int i = 0; i < info->n_slots; i++) {
+        if (!slot[i] || !slot_writes(info->slots[i].kind))
+            continue;
+        struct value *root = graph_value(g, value_root(g, slot[i]));
+        if (info->slots[i].kind == SLOT_ACC && (root->written || root->live_in))
+            node->add |= 1u << i;
+        root->written = true;
+    }
+}
+
+void graph_set_nodes(struct graph *g, const struct node *nodes, int n)
+{
+    if (g->err.code)
+        return;
+    if (!MEM_GROW(g->nodes, g->cap_nodes, (size_t)n + 1)) {
+        fail_no_memory(g);
+        return;
+    }
+    memcpy(g->nodes + 1, nodes, (size_t)n * sizeof *nodes);
+    g->n_nodes = n + 1;
+}

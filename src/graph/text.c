@@ -1,0 +1,415 @@
+/* The text of a graph, one line a value or node; what graph_print writes, graph_parse reads:
+ *
+ *     %3 weight F32[768,768] "bert.pooler.dense.weight" layer=13 in keep
+ *     %4 weight F32[768] "b" layer=1 slice=%3+768
+ *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
+ *
+ *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep      (kind, std, zero row,
+ * head)
+ *
+ * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
+ * value: exact, in, out, keep, group (see struct value: live_in, live_out, persists, group). '#' starts a comment. */
+#include "graph/graph.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ORDER role */
+static const char *const role_names[ROLE_COUNT] = {"activation", "input",  "weight",   "state",
+                                                   "gradient",   "scalar", "workspace"};
+
+/* ORDER init */
+static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal"};
+
+struct printer {
+    char *text;
+    size_t n, cap;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct printer *p, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    if (p->failed || !MEM_GROW(p->text, p->cap, p->n + (size_t)n + 1)) {
+        p->failed = true;
+        return;
+    }
+    va_start(ap, format);
+    vsnprintf(p->text + p->n, (size_t)n + 1, format, ap);
+    va_end(ap);
+    p->n += (size_t)n;
+}
+
+static void put_dim(struct printer *p, struct dim d)
+{
+    const char *plus = "";
+    if (d.t) {
+        if (d.t != 1)
+            put(p, "%lld", (long long)d.t);
+        put(p, "T");
+        plus = "+";
+    }
+    if (d.b) {
+        put(p, "%s", plus);
+        if (d.b != 1)
+            put(p, "%lld", (long long)d.b);
+        put(p, "B");
+        plus = "+";
+    }
+    if (d.c || !*plus)
+        put(p, "%s%lld", plus, (long long)d.c);
+}
+
+static void put_value(struct printer *p, const struct graph *g, int id)
+{
+    const struct value *v = graph_value(g, id);
+    put(p, "%%%d %s %s[", id, role_names[v->role], dtype_name(v->dtype));
+    for (int i = 0; i < v->ndim; i++) {
+        put(p, "%s", i ? "," : "");
+        put_dim(p, v->shape[i]);
+    }
+    put(p, "]");
+    if (v->name)
+        put(p, " \"%s\"", v->name);
+    put(p, " layer=%d", v->layer);
+    if (v->base)
+        put(p, " slice=%%%d+%lld", v->base, (long long)v->at);
+    if (v->init.kind)
+        put(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
+            v->init.head ? ":head" : "");
+    put(p, "%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
+        v->persists ? " keep" : "", v->group ? " group" : "");
+}
+
+static void put_attr(struct printer *p, const struct node *n, int i)
+{
+    const struct attr_info *a = &node_op(n)->attrs[i];
+    int64_t k;
+    double x;
+    memcpy(&k, node_attr(n, i), sizeof k);
+    memcpy(&x, node_attr(n, i), sizeof x);
+    if (a->kind == ATTR_REAL)
+        put(p, " %s=%.17g", a->name, x);
+    else if (a->kind == ATTR_ACT)
+        put(p, " %s=%s", a->name, act_names[k]);
+    else
+        put(p, " %s=%lld", a->name, (long long)k);
+}
+
+static void put_node(struct printer *p, const struct node *n)
+{
+    const struct op_info *op = node_op(n);
+    put(p, "%s(", op->name);
+    const char *space = "";
+    for (int i = 0; i < op->n_slots; i++) {
+        if (!n->u.slot[i])
+            continue;
+        put(p, "%s%s%s=%%%d", space, op->slots[i].name, n->add >> i & 1 ? "+" : "", n->u.slot[i]);
+        space = " ";
+    }
+    put(p, ")");
+    for (int i = 0; i < op->n_attrs; i++)
+        put_attr(p, n, i);
+    if (n->workspace)
+        put(p, " workspace=%%%d", n->workspace);
+    put(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
+}
+
+int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err)
+{
+    struct printer p = {0};
+    bool *printed = mem_alloc((size_t)g->n_values);
+    if (!printed)
+        return err_no_memory(err, (unsigned long long)g->n_values);
+    for (int i = 1; i < g->n_values; i++)
+        if (g->values[i].role != ROLE_ACTIVATION && (printed[i] = true))
+            put_value(&p, g, i);
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        for (int i = 0; i < node_op(n)->n_slots; i++)
+            if (!printed[n->u.slot[i]] && n->u.slot[i] && (printed[n->u.slot[i]] = true))
+                put_value(&p, g, n->u.slot[i]);
+        put_node(&p, n);
+    }
+    mem_free(printed);
+    *text = p.failed ? NULL : arena_strndup(a, p.text ? p.text : "", p.n);
+    mem_free(p.text);
+    return *text ? SNUG_OK : err_no_memory(err, p.n + 1);
+}
+
+/* Reading: a cursor over one line. Every take_* gives false (and leaves the place) where the text does not fit. */
+struct reader {
+    struct graph *g;
+    const char *s;
+    int line;
+    struct snug_err *err;
+};
+
+static int bad(struct reader *r, const char *wanted)
+{
+    int n = (int)strcspn(r->s, "\n");
+    return err_set(r->err, SNUG_ERR_INPUT, "graph text:%d: \"%.*s\": %s was expected", r->line, n < 40 ? n : 40, r->s,
+                   wanted);
+}
+
+static void skip_blanks(struct reader *r)
+{
+    while (*r->s == ' ')
+        r->s++;
+}
+
+static bool take(struct reader *r, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(r->s, word, n))
+        return false;
+    r->s += n;
+    return true;
+}
+
+static bool take_word(struct reader *r, char *to, size_t room)
+{
+    size_t n = strspn(r->s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    if (!n || n >= room)
+        return false;
+    memcpy(to, r->s, n);
+    to[n] = 0;
+    r->s += n;
+    return true;
+}
+
+static bool take_int(struct reader *r, int64_t *to)
+{
+    char *end;
+    errno = 0;
+    long long k = strtoll(r->s, &end, 10);
+    if (end == r->s || errno)
+        return false;
+    r->s = end;
+    *to = k;
+    return true;
+}
+
+static bool take_real(struct reader *r, double *to)
+{
+    char *end;
+    *to = strtod(r->s, &end);
+    bool taken = end != r->s;
+    r->s = end;
+    return taken;
+}
+
+static bool take_id(struct reader *r, int *to)
+{
+    int64_t k;
+    if (!take(r, "%") || !take_int(r, &k) || k < 1 || k > 1 << 24)
+        return false;
+    *to = (int)k;
+    return true;
+}
+
+static bool take_dim(struct reader *r, struct dim *d)
+{
+    *d = (struct dim){0};
+    do {
+        int64_t k = 1;
+        bool number = *r->s >= '0' && *r->s <= '9';
+        if (number && !take_int(r, &k))
+            return false;
+        if (take(r, "T"))
+            d->t += k;
+        else if (take(r, "B"))
+            d->b += k;
+        else if (number)
+            d->c += k;
+        else
+            return false;
+    } while (take(r, "+"));
+    return true;
+}
+
+static int find_name(const char *const *names, int n, const char *word)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], word))
+            return i;
+    return -1;
+}
+
+static int read_init(struct reader *r, struct init *init)
+{
+    char word[32];
+    int kind = take_word(r, word, sizeof word) ? find_name(init_names, INIT_COUNT, word) : -1;
+    if (kind < 0 || !take(r, ":") || !take_real(r, &init->std) || !take(r, ":") || !take_int(r, &init->zero_row))
+        return bad(r, "kind:std:zero row");
+    init->kind = (enum init_kind)kind;
+    init->head = take(r, ":head");
+    return SNUG_OK;
+}
+
+static int read_value(struct reader *r)
+{
+    int id;
+    char word[32];
+    struct value v = {0};
+    if (!take_id(r, &id))
+        return bad(r, "a value id");
+    skip_blanks(r);
+    int role = take_word(r, word, sizeof word) ? find_name(role_names, ROLE_COUNT, word) : -1;
+    skip_blanks(r);
+    int dtype = take_word(r, word, sizeof word) ? dtype_from_name(word) : -1;
+    if (role < 0 || dtype < 0 || !take(r, "["))
+        return bad(r, "role and dtype[");
+    v.role = (enum role)role;
+    v.dtype = (enum dtype)dtype;
+    while (v.ndim < MAX_DIMS && take_dim(r, &v.shape[v.ndim])) {
+        v.ndim++;
+        if (!take(r, ","))
+            break;
+    }
+    if (!take(r, "]"))
+        return bad(r, "a dimension or ]");
+    for (skip_blanks(r); *r->s && *r->s != '\n' && *r->s != '#'; skip_blanks(r)) {
+        int64_t k;
+        if (take(r, "\"")) {
+            size_t n = strcspn(r->s, "\"\n");
+            v.name = arena_strndup(&r->g->arena, r->s, n);
+            r->s += n;
+            if (!v.name || !take(r, "\""))
+                return bad(r, "the end of the name");
+        } else if (take(r, "layer=") && take_int(r, &k))
+            v.layer = (int)k;
+        else if (take(r, "slice=")) {
+            if (!take_id(r, &v.base) || !take(r, "+") || !take_int(r, &v.at))
+                return bad(r, "%base+offset");
+        } else if (take(r, "init="))
+            TRY(read_init(r, &v.init));
+        else if (take(r, "exact"))
+            v.exact = true;
+        else if (take(r, "group"))
+            v.group = true;
+        else if (take(r, "in"))
+            v.live_in = true;
+        else if (take(r, "out"))
+            v.live_out = true;
+        else if (take(r, "keep"))
+            v.persists = true;
+        else
+            return bad(r, "a property of a value");
+    }
+    struct graph *g = r->g;
+    if (!MEM_GROW(g->values, g->cap_values, (size_t)id + 1))
+        return err_no_memory(r->err, (unsigned long long)id * sizeof v);
+    while (g->n_values <= id)
+        g->values[g->n_values++] = (struct value){0};
+    g->values[id] = v;
+    return SNUG_OK;
+}
+
+static int find_op(const char *word)
+{
+    for (int i = 1; i < OP_COUNT; i++)
+        if (!strcmp(op_table[i].name, word))
+            return i;
+    return 0;
+}
+
+static int read_slot(struct reader *r, struct node *n)
+{
+    char word[32];
+    const struct op_info *op = node_op(n);
+    if (!take_word(r, word, sizeof word))
+        return bad(r, "a slot");
+    int i = 0;
+    while (i < op->n_slots && strcmp(op->slots[i].name, word))
+        i++;
+    if (i == op->n_slots)
+        return bad(r, "a slot of this op");
+    if (take(r, "+"))
+        n->add |= 1u << i;
+    if (!take(r, "=") || !take_id(r, &n->u.slot[i]))
+        return bad(r, "=%id");
+    return SNUG_OK;
+}
+
+static int read_attr(struct reader *r, struct node *n)
+{
+    char word[32];
+    const struct op_info *op = node_op(n);
+    int64_t k = 0;
+    double x;
+    if (!take_word(r, word, sizeof word))
+        return bad(r, "an attribute");
+    if (!strcmp(word, "backward")) {
+        n->backward = true;
+        return SNUG_OK;
+    }
+    if (!take(r, "="))
+        return bad(r, "=");
+    if (!strcmp(word, "workspace"))
+        return take_id(r, &n->workspace) ? SNUG_OK : bad(r, "a value");
+    if (!strcmp(word, "layer")) {
+        if (!take_int(r, &k))
+            return bad(r, "a number");
+        n->layer = (int)k;
+        return SNUG_OK;
+    }
+    int i = 0;
+    while (i < op->n_attrs && strcmp(op->attrs[i].name, word))
+        i++;
+    if (i == op->n_attrs)
+        return bad(r, "an attribute of this op");
+    if (op->attrs[i].kind == ATTR_REAL) {
+        if (!take_real(r, &x))
+            return bad(r, "a number");
+        memcpy(node_attr(n, i), &x, sizeof x);
+        return SNUG_OK;
+    }
+    if (op->attrs[i].kind == ATTR_ACT) {
+        k = take_word(r, word, sizeof word) ? find_name(act_names, ACT_COUNT, word) : -1;
+        if (k < 0)
+            return bad(r, "an activation");
+    } else if (!take_int(r, &k))
+        return bad(r, "a whole number");
+    memcpy(node_attr(n, i), &k, sizeof k);
+    return SNUG_OK;
+}
+
+static int read_node(struct reader *r)
+{
+    char word[32];
+    struct node n = {0};
+    n.op = take_word(r, word, sizeof word) ? (enum op)find_op(word) : OP_none;
+    if (!n.op || !take(r, "("))
+        return bad(r, "an op and (");
+    for (skip_blanks(r); !take(r, ")"); skip_blanks(r))
+        TRY(read_slot(r, &n));
+    for (skip_blanks(r); *r->s && *r->s != '\n' && *r->s != '#'; skip_blanks(r))
+        TRY(read_attr(r, &n));
+    struct graph *g = r->g;
+    if (!MEM_GROW(g->nodes, g->cap_nodes, (size_t)g->n_nodes + 1))
+        return err_no_memory(r->err, sizeof n);
+    g->nodes[g->n_nodes++] = n;
+    return SNUG_OK;
+}
+
+int graph_parse(struct graph *g, const char *text, struct snug_err *err)
+{
+    struct reader r = {.g = g, .s = text, .line = 1, .err = err};
+    for (; *r.s; r.line++) {
+        skip_blanks(&r);
+        if (*r.s == '%')
+            TRY(read_value(&r));
+        else if (*r.s != '\n' && *r.s != '#' && *r.s)
+            TRY(read_node(&r));
+        r.s += strcspn(r.s, "\n");
+        r.s += *r.s == '\n';
+    }
+    return graph_check(g, "text", err);
+}

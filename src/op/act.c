@@ -1,0 +1,72 @@
+/* Activations, elementwise:
+ *     gelu       x (1 + erf(x/sqrt 2)) / 2                                Hendrycks and Gimpel, arXiv 1606.08415
+ *     gelu_tanh  x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2          the same paper's approximation
+ *     relu, tanh, silu x/(1 + exp(-x))
+ * Going back, du = dy * act'(u), with u the input of the activation. */
+#include "op/act.h"
+#include "graph/graph.h"
+
+#include <math.h>
+
+static const double SQRT_2_OVER_PI = 0.79788456080286535588, CUBIC = 0.044715;
+
+double act_value(enum act act, double x)
+{
+    switch (act) {
+    case ACT_gelu:
+        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case ACT_gelu_tanh:
+        return 0.5 * x * (1 + tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
+    case ACT_relu:
+        return x > 0 || isnan(x) ? x : 0;
+    case ACT_tanh:
+        return tanh(x);
+    case ACT_silu:
+        return x / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
+double act_slope(enum act act, double x)
+{
+    double t;
+    switch (act) {
+    case ACT_gelu: /* the density of the standard normal is exp(-x^2/2)/sqrt(2 pi) */
+        return 0.5 * (1 + erf(x * 0.70710678118654752440)) + x * 0.39894228040143267794 * exp(-0.5 * x * x);
+    case ACT_gelu_tanh:
+        t = tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x);
+    case ACT_relu:
+        return x > 0;
+    case ACT_tanh:
+        t = tanh(x);
+        return 1 - t * t;
+    case ACT_silu:
+        t = 1 / (1 + exp(-x));
+        return t * (1 + x * (1 - t));
+    default:
+        return 1;
+    }
+}
+
+void shape_act_bwd(struct graph *g, struct op_act_bwd *n)
+{
+    const struct value *u = graph_value(g, n->u);
+    if (shape_same(g, n->u, n->dy, "act_bwd"))
+        n->du = shape_out(g, u->ndim, (const struct dim[MAX_DIMS]){u->shape[0], u->shape[1], u->shape[2], u->shape[3]});
+}
+
+double flops_act_bwd(const struct args_act_bwd *a)
+{
+    return 30.0 * (double)a->u.shape[0] * (double)a->u.shape[1];
+}
+
+void ref_act_bwd(const struct args_act_bwd *a, const struct call *c)
+{
+    (void)c;
+    const double *u = a->u.data, *dy = a->dy.data;
+    double *du = a->du.data;
+    for (int64_t i = 0; i < a->u.shape[0] * a->u.shape[1]; i++)
+        du[i] = dy[i] * act_slope((enum act)a->act, u[i]);
+}

@@ -1,0 +1,199 @@
+/* Scaled dot-product attention over packed sequences (Vaswani et al., arXiv 1706.03762), grouped heads allowed:
+ *     S[i,j] = scale q_i . k_j          i, j rows of one sequence; j <= i when causal
+ *     P = softmax(S) over j ;  lse[i] = log sum_j exp(S[i,j]) ;  o_i = sum_j mask[i,j] P[i,j] v_j
+ *     qkv (T, (A+2K) D) holds for each row A query heads, K key heads, K value heads; o (T, A D); lse (A,T)
+ * Backward, with P rebuilt from lse and M the mask with its scale (Dao, arXiv 2307.08691):
+ *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i) ;  dq_i = scale sum_j dS k_j ;  dk_j =
+ * scale sum_i dS q_i Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0. */
+#include "graph/graph.h"
+#include "op/mask.h"
+
+#include <math.h>
+
+static bool heads_fit(struct graph *g, int qkv, int64_t heads, int64_t kv_heads)
+{
+    const struct value *v = graph_value(g, qkv);
+    return shape_require(g, v->ndim == 2 && !v->shape[1].t && !v->shape[1].b, "attention", "qkv must be (T, width)") &&
+           shape_require(g, heads > 0 && kv_heads > 0 && heads % kv_heads == 0, "attention",
+                         "kv_heads must divide heads") &&
+           shape_require(g, v->shape[1].c % (heads + 2 * kv_heads) == 0, "attention",
+                         "the width of qkv must be a multiple of heads + 2 kv_heads");
+}
+
+void shape_attention(struct graph *g, struct op_attention *n)
+{
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads))
+        return;
+    struct dim T = graph_value(g, n->qkv)->shape[0];
+    int64_t D = graph_value(g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
+    n->o = shape_out(g, SHAPE(T, DIM(n->heads * D)));
+    n->lse = shape_stat(g, SHAPE(DIM(n->heads), T));
+}
+
+void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
+{
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads) || !shape_same(g, n->o, n->dout, "attention_bwd"))
+        return;
+    const struct value *v = graph_value(g, n->qkv);
+    n->dqkv = shape_out(g, SHAPE(v->shape[0], v->shape[1]));
+}
+
+void grad_attention(struct grads *d, const struct op_attention *n)
+{
+    struct op_attention_bwd b = {.qkv = n->qkv,
+                                 .o = n->o,
+                                 .lse = n->lse,
+                                 .dout = grad_of(d, n->o),
+                                 .cu = n->cu,
+                                 .coords = n->coords,
+                                 .rng = n->rng,
+                                 .heads = n->heads,
+                                 .kv_heads = n->kv_heads,
+                                 .causal = n->causal,
+                                 .scale = n->scale,
+                                 .p = n->p,
+                                 .site = n->site};
+    emit_attention_bwd(d->g, &b);
+    grad_set(d, n->qkv, b.dqkv);
+}
+
+double
+flops_attention(const struct args_attention *a) /* an upper bound: as if the rows were B sequences of equal length */
+{
+    double T = (double)a->o.shape[0], B = (double)(a->cu.shape[0] > 1 ? a->cu.shape[0] - 1 : 1);
+    return 4.0 * T * T / B * (double)a->o.shape[1] / (a->causal ? 2 : 1);
+}
+
+double flops_attention_bwd(const struct args_attention_bwd *a)
+{
+    double T = (double)a->o.shape[0], B = (double)(a->cu.shape[0] > 1 ? a->cu.shape[0] - 1 : 1);
+    return 10.0 * T * T / B * (double)a->o.shape[1] / (a->causal ? 2 : 1);
+}
+
+/* One (sequence, head): where its rows and its slices of qkv lie. */
+struct task {
+    int64_t first, length, width, D, q, k, v; /* q, k, v: offsets within a row */
+    int64_t head;
+    bool causal;
+    double scale;
+};
+
+static struct task make_task(const struct tensor *qkv, const int32_t *cu, int64_t b, int64_t head, int64_t heads,
+                             int64_t kv_heads, bool causal, double scale)
+{
+    int64_t D = qkv->shape[1] / (heads + 2 * kv_heads), kv = head / (heads / kv_heads);
+    return (struct task){.first = cu[b],
+                         .length = cu[b + 1] - cu[b],
+                         .width = qkv->shape[1],
+                         .D = D,
+                         .q = head * D,
+                         .k = (heads + kv) * D,
+                         .v = (heads + kv_heads + kv) * D,
+                         .head = head,
+                         .causal = causal,
+                         .scale = scale};
+}
+
+static double score(const struct task *t, const double *qkv, int64_t i, int64_t j)
+{
+    const double *q = qkv + (t->first + i) * t->width + t->q, *k = qkv + (t->first + j) * t->width + t->k;
+    double sum = 0;
+    for (int64_t d = 0; d < t->D; d++)
+        sum += q[d] * k[d];
+    return t->scale * sum;
+}
+
+/* What dropout multiplies the weight of (i, j) with. */
+static double mask(const struct task *t, const int32_t *coords, const int32_t *rng, int64_t site, double p, int64_t i,
+                   int64_t j)
+{
+    if (p <= 0 || !coords)
+        return 1;
+    struct philox bits = mask_attention_bits(rng, site, coords[2 * t->first], t->head, i, j);
+    return mask_keeps_key(bits, j, mask_threshold8(p)) ? mask_scale8(p) : 0;
+}
+
+static void forward_row(const struct args_attention *a, const struct task *t, int64_t i)
+{
+    const double *qkv = a->qkv.data;
+    double *o = (double *)a->o.data + (t->first + i) * a->o.shape[1] + t->head * t->D;
+    int64_t keys = t->causal ? i + 1 : t->length;
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < keys; j++) {
+        double s = score(t, qkv, i, j);
+        max = s > max || isnan(s) ? s : max;
+    }
+    for (int64_t d = 0; d < t->D; d++)
+        o[d] = 0;
+    for (int64_t j = 0; j < keys; j++) {
+        double e = exp(score(t, qkv, i, j) - max);
+        double m = mask(t, a->coords.data, a->rng.data, a->site, a->p, i, j);
+        const double *v = qkv + (t->first + j) * t->width + t->v;
+        sum += e;
+        for (int64_t d = 0; d < t->D; d++)
+            o[d] += m * e * v[d];
+    }
+    for (int64_t d = 0; d < t->D; d++)
+        o[d] /= sum;
+    ((double *)a->lse.data)[t->head * a->lse.shape[1] + t->first + i] = max + log(sum);
+}
+
+void ref_attention(const struct args_attention *a, const struct call *c)
+{
+    (void)c;
+    const int32_t *cu = a->cu.data;
+    int64_t B = a->cu.shape[0] - 1, T = a->o.shape[0];
+    double *o = a->o.data, *lse = a->lse.data;
+    for (int64_t t = cu[B]; t < T; t++) {
+        for (int64_t d = 0; d < a->o.shape[1]; d++)
+            o[t * a->o.shape[1] + d] = 0;
+        for (int64_t h = 0; h < a->heads; h++)
+            lse[h * T + t] = 0;
+    }
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t h = 0; h < a->heads; h++) {
+            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale);
+            for (int64_t i = 0; i < t.length; i++)
+                forward_row(a, &t, i);
+        }
+}
+
+static void backward_row(const struct args_attention_bwd *a, const struct task *t, int64_t i)
+{
+    const double *qkv = a->qkv.data, *q = qkv + (t->first + i) * t->width + t->q;
+    int64_t at = (t->first + i) * a->o.shape[1] + t->head * t->D;
+    const double *o = (const double *)a->o.data + at, *dout = (const double *)a->dout.data + at;
+    double lse = ((const double *)a->lse.data)[t->head * a->lse.shape[1] + t->first + i];
+    double *dqkv = a->dqkv.data, *dq = dqkv + (t->first + i) * t->width + t->q, delta = 0;
+    for (int64_t d = 0; d < t->D; d++)
+        delta += dout[d] * o[d];
+    for (int64_t j = 0; j < (t->causal ? i + 1 : t->length); j++) {
+        const double *k = qkv + (t->first + j) * t->width + t->k, *v = qkv + (t->first + j) * t->width + t->v;
+        double *dk = dqkv + (t->first + j) * t->width + t->k, *dv = dqkv + (t->first + j) * t->width + t->v;
+        double p = exp(score(t, qkv, i, j) - lse), dp = 0;
+        double m = mask(t, a->coords.data, a->rng.data, a->site, a->p, i, j);
+        for (int64_t d = 0; d < t->D; d++)
+            dp += dout[d] * v[d];
+        double ds = p * (m * dp - delta);
+        for (int64_t d = 0; d < t->D; d++) {
+            dv[d] += m * p * dout[d];
+            dq[d] += t->scale * ds * k[d];
+            dk[d] += t->scale * ds * q[d];
+        }
+    }
+}
+
+void ref_attention_bwd(const struct args_attention_bwd *a, const struct call *c)
+{
+    (void)c;
+    const int32_t *cu = a->cu.data;
+    double *dqkv = a->dqkv.data;
+    for (int64_t i = 0; i < a->dqkv.shape[0] * a->dqkv.shape[1]; i++)
+        dqkv[i] = 0;
+    for (int64_t b = 0; b + 1 < a->cu.shape[0]; b++)
+        for (int64_t h = 0; h < a->heads; h++) {
+            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale);
+            for (int64_t i = 0; i < t.length; i++)
+                backward_row(a, &t, i);
+        }
+}

@@ -1,0 +1,138 @@
+/* A linear layer with bias and activation, and its gradients:
+ *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u)        x (N,I), w (O,I) or (I,O) when in_out, b (O), y and u
+ * (N,O) dx[n,i] = sum_o dy[n,o] w[o,i] dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o] Products of 16-bit
+ * operands are summed in F32. */
+#include "graph/graph.h"
+#include "op/act.h"
+
+void shape_linear(struct graph *g, struct op_linear *n)
+{
+    const struct value *x = graph_value(g, n->x), *w = graph_value(g, n->w), *b = graph_value(g, n->b);
+    int out = n->in_out ? 1 : 0;
+    if (!shape_require(g, x->ndim == 2 && w->ndim == 2 && dim_equal(x->shape[1], w->shape[1 - out]), "linear",
+                       "x must be (N,I) and w (O,I)") ||
+        !shape_require(g, !n->b || (b->ndim == 1 && dim_equal(b->shape[0], w->shape[out])), "linear", "b must be (O)"))
+        return;
+    struct dim N = x->shape[0], O = w->shape[out];
+    n->y = shape_out(g, SHAPE(N, O));
+    if (n->act)
+        n->u = shape_out(g, SHAPE(N, O));
+}
+
+void shape_linear_dx(struct graph *g, struct op_linear_dx *n)
+{
+    const struct value *dy = graph_value(g, n->dy), *w = graph_value(g, n->w), *dx = graph_value(g, n->dx);
+    int out = n->in_out ? 1 : 0;
+    shape_require(g,
+                  dy->ndim == 2 && w->ndim == 2 && dim_equal(dy->shape[1], w->shape[out]) && dx->ndim == 2 &&
+                      dim_equal(dx->shape[0], dy->shape[0]) && dim_equal(dx->shape[1], w->shape[1 - out]),
+                  "linear_dx", "dy must be (N,O), w (O,I), dx (N,I)");
+}
+
+void shape_linear_dw(struct graph *g, struct op_linear_dw *n)
+{
+    const struct value *dy = graph_value(g, n->dy), *x = graph_value(g, n->x), *dw = graph_value(g, n->dw);
+    int out = n->in_out ? 1 : 0;
+    shape_require(
+        g,
+        dy->ndim == 2 && x->ndim == 2 && dim_equal(dy->shape[0], x->shape[0]) &&
+            (!n->dw || (dim_equal(dw->shape[out], dy->shape[1]) && dim_equal(dw->shape[1 - out], x->shape[1]))) &&
+            (!n->db || dim_equal(graph_value(g, n->db)->shape[0], dy->shape[1])),
+        "linear_dw", "dy must be (N,O), x (N,I), dw (O,I), db (O)");
+}
+
+void grad_linear(struct grads *d, const struct op_linear *n)
+{
+    int dy = grad_of(d, n->y);
+    if (n->act) {
+        struct op_act_bwd a = {.u = n->u, .dy = dy, .act = n->act};
+        emit_act_bwd(d->g, &a);
+        dy = a.du;
+    }
+    /* dw first: x may die there, before dx needs room. */
+    struct op_linear_dw w = {
+        .dy = dy, .x = n->x, .dw = grad_target(d, n->w), .db = grad_target(d, n->b), .in_out = n->in_out};
+    if (w.dw || w.db)
+        emit_linear_dw(d->g, &w);
+    struct op_linear_dx x = {.dy = dy, .w = n->w, .dx = grad_target(d, n->x), .in_out = n->in_out};
+    if (x.dx)
+        emit_linear_dx(d->g, &x);
+}
+
+double flops_linear(const struct args_linear *a)
+{
+    return 2.0 * (double)a->x.shape[0] * (double)a->w.shape[0] * (double)a->w.shape[1];
+}
+
+double flops_linear_dx(const struct args_linear_dx *a)
+{
+    return 2.0 * (double)a->dy.shape[0] * (double)a->w.shape[0] * (double)a->w.shape[1];
+}
+
+double flops_linear_dw(const struct args_linear_dw *a)
+{
+    return 2.0 * (double)a->x.shape[0] * (double)a->x.shape[1] * (double)a->dy.shape[1];
+}
+
+/* Strides of w for (o, i), whichever way it lies. */
+static void weight_strides(const struct tensor *w, int64_t in_out, int64_t *o, int64_t *i)
+{
+    *o = in_out ? 1 : w->shape[1];
+    *i = in_out ? w->shape[1] : 1;
+}
+
+void ref_linear(const struct args_linear *a, const struct call *c)
+{
+    (void)c;
+    const double *x = a->x.data, *w = a->w.data, *b = a->b.data;
+    double *y = a->y.data, *u = a->u.data;
+    int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->y.shape[1], so, si;
+    weight_strides(&a->w, a->in_out, &so, &si);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t o = 0; o < O; o++) {
+            double sum = b ? b[o] : 0;
+            for (int64_t i = 0; i < I; i++)
+                sum += x[n * I + i] * w[o * so + i * si];
+            if (u)
+                u[n * O + o] = sum;
+            y[n * O + o] = act_value((enum act)a->act, sum);
+        }
+}
+
+void ref_linear_dx(const struct args_linear_dx *a, const struct call *c)
+{
+    (void)c;
+    const double *dy = a->dy.data, *w = a->w.data;
+    double *dx = a->dx.data;
+    int64_t N = a->dx.shape[0], I = a->dx.shape[1], O = a->dy.shape[1], so, si;
+    weight_strides(&a->w, a->in_out, &so, &si);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t i = 0; i < I; i++) {
+            double sum = a->dx.add ? dx[n * I + i] : 0;
+            for (int64_t o = 0; o < O; o++)
+                sum += dy[n * O + o] * w[o * so + i * si];
+            dx[n * I + i] = sum;
+        }
+}
+
+void ref_linear_dw(const struct args_linear_dw *a, const struct call *c)
+{
+    (void)c;
+    const double *dy = a->dy.data, *x = a->x.data;
+    double *dw = a->dw.data, *db = a->db.data;
+    int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->dy.shape[1];
+    for (int64_t o = 0; dw && o < O; o++)
+        for (int64_t i = 0; i < I; i++) {
+            double *to = a->in_out ? &dw[i * O + o] : &dw[o * I + i];
+            double sum = a->dw.add ? *to : 0;
+            for (int64_t n = 0; n < N; n++)
+                sum += dy[n * O + o] * x[n * I + i];
+            *to = sum;
+        }
+    for (int64_t o = 0; db && o < O; o++) {
+        double sum = a->db.add ? db[o] : 0;
+        for (int64_t n = 0; n < N; n++)
+            sum += dy[n * O + o];
+        db[o] = sum;
+    }
+}

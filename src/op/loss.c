@@ -1,0 +1,201 @@
+/* The losses. 1/N (step[STEP_INV_N]) is the inverse of the number of samples or targets in the whole optimizer step, so
+ * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it. cross_entropy 1/N
+ * sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v) ;  lse = log sum_v exp z_v dz_v = 1/N
+ * (exp(z_v - lse) - (1-s) [v = y] - s/V) ; rows with a negative label get 0 mse             1/(N V) sum (z - y)^2 ; dz
+ * = 2 (z - y) / (N V) bce             1/(N V) sum max(z,0) - z y + log1p(exp(-|z|)) ;              dz = (sigmoid(z) -
+ * y) / (N V) logits z (N,V); labels (N) I32 or (N,V) float; loss (1); lse (N). Inside, sums are F64. */
+#include "graph/graph.h"
+
+#include <math.h>
+
+static void shape_loss_bwd(struct graph *g, int logits, int dlogits)
+{
+    if (dlogits)
+        shape_same(g, logits, dlogits, "loss");
+}
+
+void shape_cross_entropy(struct graph *g, struct op_cross_entropy *n)
+{
+    const struct value *z = graph_value(g, n->logits), *y = graph_value(g, n->labels);
+    if (!shape_require(g, z->ndim == 2 && y->ndim == 1 && y->dtype == DT_I32 && dim_equal(y->shape[0], z->shape[0]),
+                       "cross_entropy", "logits must be (N,V), labels (N) I32"))
+        return;
+    struct dim N = z->shape[0];
+    n->loss = shape_stat(g, SHAPE(DIM(1)));
+    n->lse = shape_stat(g, SHAPE(N));
+}
+
+void shape_mse(struct graph *g, struct op_mse *n)
+{
+    if (shape_same(g, n->logits, n->labels, "mse"))
+        n->loss = shape_stat(g, SHAPE(DIM(1)));
+}
+
+void shape_bce(struct graph *g, struct op_bce *n)
+{
+    if (shape_same(g, n->logits, n->labels, "bce"))
+        n->loss = shape_stat(g, SHAPE(DIM(1)));
+}
+
+void shape_cross_entropy_bwd(struct graph *g, struct op_cross_entropy_bwd *n)
+{
+    shape_loss_bwd(g, n->logits, n->dlogits);
+}
+
+void shape_mse_bwd(struct graph *g, struct op_mse_bwd *n)
+{
+    shape_loss_bwd(g, n->logits, n->dlogits);
+}
+
+void shape_bce_bwd(struct graph *g, struct op_bce_bwd *n)
+{
+    shape_loss_bwd(g, n->logits, n->dlogits);
+}
+
+void grad_cross_entropy(struct grads *d, const struct op_cross_entropy *n)
+{
+    struct op_cross_entropy_bwd b = {.logits = n->logits,
+                                     .labels = n->labels,
+                                     .lse = n->lse,
+                                     .step = n->step,
+                                     .dlogits = grad_target(d, n->logits),
+                                     .smoothing = n->smoothing};
+    if (b.dlogits)
+        emit_cross_entropy_bwd(d->g, &b);
+}
+
+void grad_mse(struct grads *d, const struct op_mse *n)
+{
+    struct op_mse_bwd b = {
+        .logits = n->logits, .labels = n->labels, .step = n->step, .dlogits = grad_target(d, n->logits)};
+    if (b.dlogits)
+        emit_mse_bwd(d->g, &b);
+}
+
+void grad_bce(struct grads *d, const struct op_bce *n)
+{
+    struct op_bce_bwd b = {
+        .logits = n->logits, .labels = n->labels, .step = n->step, .dlogits = grad_target(d, n->logits)};
+    if (b.dlogits)
+        emit_bce_bwd(d->g, &b);
+}
+
+static double per_logit(const struct tensor *logits, double flops)
+{
+    return flops * (double)logits->shape[0] * (double)logits->shape[1];
+}
+
+double flops_cross_entropy(const struct args_cross_entropy *a)
+{
+    return per_logit(&a->logits, 12);
+}
+
+double flops_cross_entropy_bwd(const struct args_cross_entropy_bwd *a)
+{
+    return per_logit(&a->logits, 12);
+}
+
+double flops_mse(const struct args_mse *a)
+{
+    return per_logit(&a->logits, 3);
+}
+
+double flops_mse_bwd(const struct args_mse_bwd *a)
+{
+    return per_logit(&a->logits, 3);
+}
+
+double flops_bce(const struct args_bce *a)
+{
+    return per_logit(&a->logits, 20);
+}
+
+double flops_bce_bwd(const struct args_bce_bwd *a)
+{
+    return per_logit(&a->logits, 12);
+}
+
+static double inverse_n(const struct tensor *step)
+{
+    return ((const double *)step->data)[STEP_INV_N];
+}
+
+void ref_cross_entropy(const struct args_cross_entropy *a, const struct call *c)
+{
+    (void)c;
+    int64_t N = a->logits.shape[0], V = a->logits.shape[1];
+    double *lse = a->lse.data, loss = 0;
+    for (int64_t n = 0; n < N; n++) {
+        const double *z = (const double *)a->logits.data + n * V;
+        int32_t label = ((const int32_t *)a->labels.data)[n];
+        double max = -INFINITY, sum = 0, all = 0;
+        for (int64_t v = 0; v < V; v++)
+            max = z[v] > max || isnan(z[v]) ? z[v] : max;
+        for (int64_t v = 0; v < V; v++)
+            sum += exp(z[v] - max);
+        lse[n] = max + log(sum);
+        for (int64_t v = 0; v < V; v++)
+            all += (lse[n] - z[v]) / (double)V;
+        if (label >= 0)
+            loss += (1 - a->smoothing) * (lse[n] - z[label]) + a->smoothing * all;
+    }
+    *(double *)a->loss.data = loss * inverse_n(&a->step);
+}
+
+void ref_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct call *c)
+{
+    (void)c;
+    int64_t N = a->logits.shape[0], V = a->logits.shape[1];
+    for (int64_t n = 0; n < N; n++) {
+        const double *z = (const double *)a->logits.data + n * V;
+        double *dz = (double *)a->dlogits.data + n * V, lse = ((const double *)a->lse.data)[n];
+        int32_t label = ((const int32_t *)a->labels.data)[n];
+        for (int64_t v = 0; v < V; v++) {
+            double p = exp(z[v] - lse), target = (v == label) * (1 - a->smoothing) + a->smoothing / (double)V;
+            double grad = label >= 0 ? (p - target) * inverse_n(&a->step) : 0;
+            dz[v] = (a->dlogits.add ? dz[v] : 0) + grad;
+        }
+    }
+}
+
+void ref_mse(const struct args_mse *a, const struct call *c)
+{
+    (void)c;
+    int64_t n = a->logits.shape[0] * a->logits.shape[1];
+    const double *z = a->logits.data, *y = a->labels.data;
+    double loss = 0;
+    for (int64_t i = 0; i < n; i++)
+        loss += (z[i] - y[i]) * (z[i] - y[i]);
+    *(double *)a->loss.data = loss * inverse_n(&a->step) / (double)a->logits.shape[1];
+}
+
+void ref_mse_bwd(const struct args_mse_bwd *a, const struct call *c)
+{
+    (void)c;
+    int64_t n = a->logits.shape[0] * a->logits.shape[1];
+    const double *z = a->logits.data, *y = a->labels.data;
+    double *dz = a->dlogits.data, scale = inverse_n(&a->step) / (double)a->logits.shape[1];
+    for (int64_t i = 0; i < n; i++)
+        dz[i] = (a->dlogits.add ? dz[i] : 0) + 2 * (z[i] - y[i]) * scale;
+}
+
+void ref_bce(const struct args_bce *a, const struct call *c)
+{
+    (void)c;
+    int64_t n = a->logits.shape[0] * a->logits.shape[1];
+    const double *z = a->logits.data, *y = a->labels.data;
+    double loss = 0;
+    for (int64_t i = 0; i < n; i++)
+        loss += fmax(z[i], 0) - z[i] * y[i] + log1p(exp(-fabs(z[i])));
+    *(double *)a->loss.data = loss * inverse_n(&a->step) / (double)a->logits.shape[1];
+}
+
+void ref_bce_bwd(const struct args_bce_bwd *a, const struct call *c)
+{
+    (void)c;
+    int64_t n = a->logits.shape[0] * a->logits.shape[1];
+    const double *z = a->logits.data, *y = a->labels.data;
+    double *dz = a->dlogits.data, scale = inverse_n(&a->step) / (double)a->logits.shape[1];
+    for (int64_t i = 0; i < n; i++)
+        dz[i] = (a->dlogits.add ? dz[i] : 0) + (1 / (1 + exp(-z[i])) - y[i]) * scale;
+}

@@ -1,0 +1,116 @@
+/* The norm of all gradients, clipping, and the updates. t = step[STEP_UPDATE] counts updates from 1, lr =
+ * step[STEP_LR], coef is what clipping multiplies every gradient with (absent: 1). sumsq   partials[at + i] = sum of
+ * g^2 over the i-th SUMSQ_CHUNK elements, in F64 clip    norm = sqrt(sum of partials) ; coef = min(1, max_norm / (norm
+ * + 1e-6)) ; 1 where max_norm is 0 adamw   p -= lr wd p ;  m = b1 m + (1-b1) g ;  v = b2 v + (1-b2) g^2 Loshchilov and
+ * Hutter, arXiv 1711.05101 p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)                          (as
+ * torch.optim.AdamW) sgd     g += wd p ;  buf = g at t = 1, then mu buf + (1-dampening) g                (as
+ * torch.optim.SGD) p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
+#include "graph/graph.h"
+
+#include <math.h>
+
+static int64_t elements(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+void shape_sumsq(struct graph *g, struct op_sumsq *n)
+{
+    const struct value *partials = graph_value(g, n->partials);
+    shape_require(g, partials->ndim == 1 && partials->dtype == DT_F64, "sumsq", "partials must be (chunks) F64");
+}
+
+void shape_clip(struct graph *g, struct op_clip *n)
+{
+    n->norm = shape_stat(g, SHAPE(DIM(1)));
+    n->coef = shape_stat(g, SHAPE(DIM(1)));
+}
+
+void shape_adamw(struct graph *g, struct op_adamw *n)
+{
+    if (shape_same(g, n->p, n->g, "adamw") && shape_same(g, n->p, n->m, "adamw"))
+        shape_same(g, n->p, n->v, "adamw");
+}
+
+void shape_sgd(struct graph *g, struct op_sgd *n)
+{
+    if (shape_same(g, n->p, n->g, "sgd") && n->buf)
+        shape_same(g, n->p, n->buf, "sgd");
+}
+
+double flops_sumsq(const struct args_sumsq *a)
+{
+    return 2.0 * (double)elements(&a->g);
+}
+
+double flops_clip(const struct args_clip *a)
+{
+    return (double)elements(&a->partials);
+}
+
+double flops_adamw(const struct args_adamw *a)
+{
+    return 15.0 * (double)elements(&a->p);
+}
+
+double flops_sgd(const struct args_sgd *a)
+{
+    return 8.0 * (double)elements(&a->p);
+}
+
+void ref_sumsq(const struct args_sumsq *a, const struct call *c)
+{
+    (void)c;
+    const double *g = a->g.data;
+    double *partials = (double *)a->partials.data + a->at;
+    int64_t n = elements(&a->g);
+    for (int64_t i = 0; i < n; i++) {
+        if (i % SUMSQ_CHUNK == 0)
+            partials[i / SUMSQ_CHUNK] = 0;
+        partials[i / SUMSQ_CHUNK] += g[i] * g[i];
+    }
+}
+
+void ref_clip(const struct args_clip *a, const struct call *c)
+{
+    (void)c;
+    double sum = 0;
+    for (int64_t i = 0; i < a->partials.shape[0]; i++)
+        sum += ((const double *)a->partials.data)[i];
+    double norm = sqrt(sum), coef = a->max_norm > 0 ? a->max_norm / (norm + 1e-6) : 1;
+    *(double *)a->norm.data = norm;
+    *(double *)a->coef.data = coef < 1 ? coef : 1;
+}
+
+void ref_adamw(const struct args_adamw *a, const struct call *c)
+{
+    (void)c;
+    const double *step = a->step.data, *g = a->g.data;
+    double *p = a->p.data, *m = a->m.data, *v = a->v.data, coef = a->coef.data ? *(const double *)a->coef.data : 1;
+    double lr = step[STEP_LR], c1 = 1 - pow(a->beta1, step[STEP_UPDATE]), c2 = 1 - pow(a->beta2, step[STEP_UPDATE]);
+    for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
+        double grad = g[i] * coef;
+        p[i] -= lr * a->weight_decay * p[i];
+        m[i] = a->beta1 * m[i] + (1 - a->beta1) * grad;
+        v[i] = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
+        p[i] -= lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + a->eps);
+    }
+}
+
+void ref_sgd(const struct args_sgd *a, const struct call *c)
+{
+    (void)c;
+    const double *step = a->step.data, *g = a->g.data;
+    double *p = a->p.data, *buf = a->buf.data, coef = a->coef.data ? *(const double *)a->coef.data : 1;
+    for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
+        double grad = g[i] * coef + a->weight_decay * p[i], d = grad;
+        if (buf) {
+            buf[i] = step[STEP_UPDATE] == 1 ? grad : a->momentum * buf[i] + (1 - a->dampening) * grad;
+            d = a->nesterov ? grad + a->momentum * buf[i] : buf[i];
+        }
+        p[i] -= step[STEP_LR] * d;
+    }
+}

@@ -1,0 +1,109 @@
+#include "pass/pass.h"
+
+/* The gradient of a weight; for a group, with a slice for each of its parts. */
+static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
+{
+    struct value w = *graph_value(g, weight);
+    char *name = arena_printf(&g->arena, "grad.%s", w.name);
+    int id = graph_add_value(g, name, ROLE_GRADIENT, w.dtype, w.ndim, w.shape);
+    if (!id)
+        return 0;
+    graph_value(g, id)->layer = w.layer;
+    graph_value(g, id)->group = w.group;
+    graph_value(g, id)->live_in = graph_value(g, id)->persists = graph_value(g, id)->live_out = accumulate;
+    for (int i = 1, n = g->n_values; i < n; i++) {
+        struct value part = g->values[i];
+        if (part.base != weight)
+            continue;
+        name = arena_printf(&g->arena, "grad.%s", part.name);
+        graph_add_slice(g, name, id, part.at, part.ndim, part.shape);
+    }
+    return id;
+}
+
+int grad_of(const struct grads *d, int id)
+{
+    return d->of[id];
+}
+
+int grad_target(struct grads *d, int id)
+{
+    if (!id || !d->wanted[id] || d->g->err.code)
+        return 0;
+    if (!d->of[id]) {
+        struct value v = *graph_value(d->g, id);
+        d->of[id] = graph_add_value(d->g, NULL, ROLE_ACTIVATION, v.dtype, v.ndim, v.shape);
+    }
+    return d->of[id];
+}
+
+void grad_set(struct grads *d, int id, int gradient)
+{
+    if (d->of[id])
+        graph_fail(d->g, SNUG_ERR_INPUT, "graph: value %d must have a single reader for its gradient", id);
+    d->of[id] = gradient;
+}
+
+/* A gradient is wanted for weights and for whatever a weight flows into. */
+static void mark_wanted(struct grads *d)
+{
+    struct graph *g = d->g;
+    for (int i = 1; i < d->n; i++)
+        d->wanted[i] = g->values[i].role == ROLE_WEIGHT;
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        bool flows = false;
+        for (int i = 0; i < node_op(n)->n_slots; i++)
+            flows |= node_reads(n, i) && d->wanted[n->u.slot[i]];
+        for (int i = 0; flows && i < node_op(n)->n_slots; i++)
+            if (node_writes(n, i) && n->u.slot[i])
+                d->wanted[n->u.slot[i]] = true;
+    }
+}
+
+static bool has_gradient(const struct grads *d, const struct node *n)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (node_writes(n, i) && n->u.slot[i] && d->of[n->u.slot[i]])
+            return true;
+    return false;
+}
+
+static bool weight_is_read(const struct graph *g, int id)
+{
+    for (int k = 1; k < g->n_nodes; k++)
+        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
+            if (g->nodes[k].u.slot[i] == id)
+                return true;
+    return false;
+}
+
+void pass_grad(struct graph *g, int loss, bool accumulate)
+{
+    if (g->err.code)
+        return;
+    struct grads d = {.g = g, .n = g->n_values, .cu = graph_find(g, "cu_seqlens")};
+    d.of = mem_alloc((size_t)d.n * sizeof *d.of);
+    d.wanted = mem_alloc((size_t)d.n * sizeof *d.wanted);
+    if (!d.of || !d.wanted)
+        err_no_memory(&g->err, (unsigned long long)d.n * sizeof *d.of);
+    int last = g->n_nodes;
+    if (!g->err.code)
+        mark_wanted(&d);
+    for (int i = 1; i < d.n && !g->err.code; i++)
+        if (g->values[i].role == ROLE_WEIGHT && weight_is_read(g, i))
+            d.of[i] = add_weight_gradient(g, i, accumulate);
+    if (!g->err.code)
+        d.of[loss] = loss; /* the seed, 1/N, is in the loss's own gradient op */
+    g->backward = true;
+    for (int k = last - 1; k > 0 && !g->err.code; k--) {
+        struct node n = g->nodes[k];
+        if (!node_op(&n)->grad || !has_gradient(&d, &n))
+            continue;
+        g->layer = n.layer;
+        node_op(&n)->grad(&d, &n.u);
+    }
+    g->backward = false;
+    mem_free(d.of);
+    mem_free(d.wanted);
+}

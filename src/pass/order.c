@@ -1,0 +1,95 @@
+#include "pass/pass.h"
+
+#include <stdlib.h>
+
+/* From the end: a node stays when something that it writes lasts (a weight, a state, an output) or is read by one that
+ * stays. */
+static void drop_dead(struct graph *g)
+{
+    bool *live = mem_alloc((size_t)g->n_values), *stays = mem_alloc((size_t)g->n_nodes);
+    if (!live || !stays) {
+        err_no_memory(&g->err, (unsigned long long)g->n_values);
+        goto out;
+    }
+    for (int i = 1; i < g->n_values; i++)
+        if (g->values[i].live_out || (g->values[i].persists && g->values[i].role != ROLE_INPUT))
+            live[value_root(g, i)] = true;
+    for (int k = g->n_nodes - 1; k > 0; k--) {
+        struct node *n = &g->nodes[k];
+        const struct op_info *op = node_op(n);
+        for (int i = 0; i < op->n_slots; i++)
+            if (op->slots[i].kind == SLOT_MAYBE && n->u.slot[i] && !live[value_root(g, n->u.slot[i])])
+                n->u.slot[i] = 0;
+        for (int i = 0; i < op->n_slots; i++)
+            stays[k] |= node_writes(n, i) && n->u.slot[i] && live[value_root(g, n->u.slot[i])];
+        for (int i = 0; stays[k] && i < op->n_slots; i++)
+            if (node_reads(n, i))
+                live[value_root(g, n->u.slot[i])] = true;
+    }
+    int n = 1;
+    for (int k = 1; k < g->n_nodes; k++)
+        if (stays[k])
+            g->nodes[n++] = g->nodes[k];
+    g->n_nodes = n;
+out:
+    mem_free(live);
+    mem_free(stays);
+}
+
+static bool share_value(const struct graph *g, const struct node *a, const struct node *b)
+{
+    for (int i = 0; i < node_op(a)->n_slots; i++)
+        for (int j = 0; j < node_op(b)->n_slots; j++)
+            if (a->u.slot[i] && b->u.slot[j] && value_root(g, a->u.slot[i]) == value_root(g, b->u.slot[j]) &&
+                (node_writes(a, i) || node_writes(b, j)))
+                return true;
+    return false;
+}
+
+struct place {
+    int after, was;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->after != y->after ? (x->after > y->after) - (x->after < y->after) : (x->was > y->was) - (x->was < y->was);
+}
+
+/* Moves each update, and the sums of squares, up to right behind the last node that it must follow; stable. */
+static void hoist_updates(struct graph *g)
+{
+    int n_nodes = g->n_nodes;
+    struct place *places = mem_alloc((size_t)n_nodes * sizeof *places);
+    struct node *out = mem_alloc((size_t)n_nodes * sizeof *out);
+    if (!places || !out) {
+        err_no_memory(&g->err, (unsigned long long)n_nodes * sizeof *out);
+        goto done;
+    }
+    for (int k = 1; k < n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        places[k - 1] = (struct place){.after = k, .was = k};
+        if (n->op != OP_sumsq && n->op != OP_adamw && n->op != OP_sgd)
+            continue;
+        int j = k - 1;
+        /* sums of squares write disjoint parts of one array: they need not wait for each other */
+        while (j > 0 && ((n->op == OP_sumsq && g->nodes[j].op == OP_sumsq) || !share_value(g, n, &g->nodes[j])))
+            j--;
+        places[k - 1].after = j > 0 ? places[j - 1].after : 0;
+    }
+    qsort(places, (size_t)n_nodes - 1, sizeof *places, by_place);
+    for (int k = 1; k < n_nodes; k++)
+        out[k - 1] = g->nodes[places[k - 1].was];
+    graph_set_nodes(g, out, n_nodes - 1);
+done:
+    mem_free(places);
+    mem_free(out);
+}
+
+void pass_order(struct graph *g)
+{
+    if (!g->err.code)
+        drop_dead(g);
+    if (!g->err.code)
+        hoist_updates(g);
+}

@@ -1,0 +1,48 @@
+/* pass.h: the passes over a program, in the order of src/compile.c. Each states what it requires, keeps and breaks. All
+ * are sticky: failure is in the graph, for graph_ok. */
+#ifndef PASS_PASS_H
+#define PASS_PASS_H
+
+#include "graph/graph.h"
+
+/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of weights get role ROLE_GRADIENT and the
+ * name "grad.<weight>"; when `accumulate`, they persist and every contribution is added (else the first one is
+ * written). Requires: forward nodes only. Keeps: everything. */
+void pass_grad(struct graph *g, int loss, bool accumulate);
+
+/* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
+ * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
+ * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's
+ * weight is narrow too (only where one node writes it). Requires: grad done, all floats F32. Keeps: order, ids of
+ * values. */
+struct precision {
+    enum dtype wide, narrow;
+    bool narrow_grads;
+};
+void pass_precision(struct graph *g, const struct precision *p);
+
+/* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
+ * from before it. `decays` says which weights decay. Requires: grad and precision done. */
+enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_COUNT };
+struct update {
+    enum optimizer optimizer;
+    double beta1, beta2, eps;   /* AdamW */
+    double momentum, dampening; /* SGD */
+    bool nesterov;
+    double weight_decay, max_grad_norm; /* 0: none */
+    bool decay_all;                     /* also biases and norms */
+    enum dtype state_type;
+};
+void pass_update(struct graph *g, const struct update *u);
+bool update_decays(const char *weight_name); /* false for biases and norms, as the Trainer decides by name */
+
+/* recompute: drops the activations of segments of `every_n` layers after the forward pass, but for what enters a
+ * segment, and computes them again before the segment's backward nodes. 0: off. Requires: grad done. Keeps: results,
+ * bit for bit. */
+void pass_recompute(struct graph *g, int every_n);
+
+/* order: removes what nobody needs (nodes, optional outputs) and moves each update to where its inputs are ready.
+ * Keeps: results. */
+void pass_order(struct graph *g);
+
+#endif

@@ -1,0 +1,134 @@
+#include "pass/pass.h"
+
+#include <string.h>
+
+/* Activations over tokens are what a policy narrows; those over sequences (the head of a classifier) cost nothing as
+ * they are. */
+static bool is_narrowed(const struct value *v)
+{
+    return v->role == ROLE_ACTIVATION && !v->exact && v->shape[0].t > 0;
+}
+
+static bool is_activation(const struct value *v, const struct precision *p)
+{
+    return v->role == ROLE_ACTIVATION && !v->exact && (v->dtype == p->wide || v->dtype == p->narrow);
+}
+
+static void assign_types(struct graph *g, const struct precision *p)
+{
+    for (int i = 1; i < g->n_values; i++) {
+        struct value *v = &g->values[i];
+        if (v->dtype == DT_F32)
+            v->dtype = is_narrowed(v) ? p->narrow : p->wide;
+    }
+}
+
+/* Writers of the value that `id` lies in. */
+static int count_writers(const struct graph *g, int id)
+{
+    int writers = 0;
+    for (int k = 1; k < g->n_nodes; k++)
+        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
+            writers += node_writes(&g->nodes[k], i) && value_root(g, g->nodes[k].u.slot[i]) == id;
+    return writers;
+}
+
+static void narrow_gradients(struct graph *g, const struct precision *p)
+{
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        int dw = n->op == OP_linear_dw ? n->u.linear_dw.dw : 0;
+        if (!dw || g->values[dw].live_in || g->values[n->u.linear_dw.x].dtype != p->narrow || count_writers(g, dw) != 1)
+            continue;
+        for (int i = 1; i < g->n_values; i++)
+            if (value_root(g, i) == dw)
+                g->values[i].dtype = p->narrow;
+    }
+}
+
+/* The nodes of the new list. */
+struct list {
+    struct node *nodes;
+    size_t cap;
+    int n;
+};
+
+static void append(struct graph *g, struct list *l, const struct node *n)
+{
+    if (g->err.code)
+        return;
+    if (!MEM_GROW(l->nodes, l->cap, (size_t)l->n + 1)) {
+        err_no_memory(&g->err, l->cap * 2 * sizeof *n);
+        return;
+    }
+    l->nodes[l->n++] = *n;
+}
+
+/* Appends y = cast(x), with y given or made in `type`; gives y. */
+static int append_cast(struct graph *g, struct list *l, const struct node *beside, int x, int y, enum dtype type)
+{
+    struct value v = *graph_value(g, x);
+    if (!y) {
+        y = graph_add_value(g, NULL, ROLE_ACTIVATION, type, v.ndim, v.shape);
+        graph_value(g, y)->layer = beside->layer;
+    }
+    struct node cast = {.op = OP_cast, .layer = beside->layer, .backward = beside->backward};
+    cast.u.cast = (struct op_cast){.x = x, .y = y};
+    append(g, l, &cast);
+    return y;
+}
+
+/* A node computes in the narrow type as soon as one of its activations has it. */
+static enum dtype node_type(const struct graph *g, const struct node *n, const struct precision *p)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++) {
+        const struct value *v = graph_value(g, n->u.slot[i]);
+        if (n->u.slot[i] && is_activation(v, p) && v->dtype == p->narrow)
+            return p->narrow;
+    }
+    return p->wide;
+}
+
+/* Appends the node with casts round it, so that its activations, and the weight of a product, have one type. */
+static void append_in_one_type(struct graph *g, struct list *l, struct node n, const struct precision *p)
+{
+    enum dtype type = node_type(g, &n, p);
+    struct node after[OP_MAX_SLOTS];
+    int n_after = 0;
+    for (int i = 0; i < node_op(&n)->n_slots; i++) {
+        int id = n.u.slot[i];
+        const struct value v = *graph_value(g, id);
+        bool factor = v.role == ROLE_WEIGHT && !strcmp(node_op(&n)->slots[i].name, "w");
+        if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
+            continue;
+        if (node_reads(&n, i)) {
+            n.u.slot[i] = append_cast(g, l, &n, id, 0, type);
+            if (node_writes(&n, i))
+                graph_fail(g, SNUG_ERR_INPUT, "graph: %s adds into a gradient of another dtype", node_op(&n)->name);
+        } else {
+            n.u.slot[i] = graph_add_value(g, NULL, ROLE_ACTIVATION, type, v.ndim, v.shape);
+            struct node cast = {.op = OP_cast, .layer = n.layer, .backward = n.backward};
+            cast.u.cast = (struct op_cast){.x = n.u.slot[i], .y = id};
+            after[n_after++] = cast;
+        }
+    }
+    append(g, l, &n);
+    for (int i = 0; i < n_after; i++)
+        append(g, l, &after[i]);
+}
+
+void pass_precision(struct graph *g, const struct precision *p)
+{
+    if (g->err.code)
+        return;
+    assign_types(g, p);
+    if (p->narrow == p->wide)
+        return;
+    if (p->narrow_grads)
+        narrow_gradients(g, p);
+    struct list l = {0};
+    for (int k = 1; k < g->n_nodes; k++)
+        append_in_one_type(g, &l, g->nodes[k], p);
+    graph_set_nodes(g, l.nodes, l.n);
+    mem_free(l.nodes);
+}

@@ -1,0 +1,107 @@
+#include "pass/pass.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* The Trainer's rule (transformers, get_decay_parameter_names): no decay for parameters of norms and for biases, found
+ * by name: `bias`, `layernorm`, `rmsnorm`, and `norm` as a word of its own or behind an underscore. GPT-2's norms are
+ * ln_1, ln_2, ln_f. */
+bool update_decays(const char *weight_name)
+{
+    char name[512];
+    size_t n = 0;
+    for (; weight_name[n] && n < sizeof name - 1; n++)
+        name[n] = (char)tolower((unsigned char)weight_name[n]);
+    name[n] = 0;
+    if (strstr(name, "bias") || strstr(name, "layernorm") || strstr(name, "rmsnorm"))
+        return false;
+    for (char *word = strtok(name, "."); word; word = strtok(NULL, ".")) {
+        size_t len = strlen(word);
+        if (!strcmp(word, "norm") || (len > 5 && !strcmp(word + len - 5, "_norm")) || !strncmp(word, "ln_", 3))
+            return false;
+    }
+    return true;
+}
+
+static int64_t count(const struct value *v)
+{
+    return value_elements(v, (struct dims){0});
+}
+
+static int add_state(struct graph *g, const char *kind, int weight, enum dtype type)
+{
+    struct value w = *graph_value(g, weight);
+    int id = graph_add_value(g, arena_printf(&g->arena, "%s.%s", kind, w.name), ROLE_STATE, type, w.ndim, w.shape);
+    graph_value(g, id)->layer = w.layer;
+    return id;
+}
+
+static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int step, int coef)
+{
+    double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
+    if (u->optimizer == OPTIM_ADAMW) {
+        struct op_adamw n = {.p = weight,
+                             .g = gradient,
+                             .m = add_state(g, "exp_avg", weight, u->state_type),
+                             .v = add_state(g, "exp_avg_sq", weight, u->state_type),
+                             .step = step,
+                             .coef = coef,
+                             .beta1 = u->beta1,
+                             .beta2 = u->beta2,
+                             .eps = u->eps,
+                             .weight_decay = decay};
+        emit_adamw(g, &n);
+    } else {
+        struct op_sgd n = {.p = weight,
+                           .g = gradient,
+                           .buf = u->momentum != 0 ? add_state(g, "momentum_buffer", weight, u->state_type) : 0,
+                           .step = step,
+                           .coef = coef,
+                           .momentum = u->momentum,
+                           .dampening = u->dampening,
+                           .weight_decay = decay,
+                           .nesterov = u->nesterov};
+        emit_sgd(g, &n);
+    }
+}
+
+void pass_update(struct graph *g, const struct update *u)
+{
+    int step = graph_find(g, "step"), n_values = g->n_values;
+    int64_t chunks = 0;
+    int *gradient = mem_alloc((size_t)n_values * sizeof *gradient); /* of each weight that has one */
+    if (!gradient && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)n_values * sizeof *gradient);
+    for (int i = 1; i < n_values && !g->err.code; i++) {
+        const struct value *w = graph_value(g, i);
+        if (w->role != ROLE_WEIGHT || w->group)
+            continue;
+        gradient[i] = graph_find(g, arena_printf(&g->arena, "grad.%s", w->name));
+        if (gradient[i])
+            chunks += (count(w) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+    }
+    int partials = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM(chunks));
+    int64_t at = 0;
+    for (int i = 1; i < n_values && !g->err.code; i++) {
+        if (!gradient[i])
+            continue;
+        g->layer = g->values[i].layer;
+        struct op_sumsq s = {.g = gradient[i], .partials = partials, .at = at};
+        emit_sumsq(g, &s);
+        at += (count(graph_value(g, i)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+    }
+    struct op_clip c = {.partials = partials, .max_norm = u->max_grad_norm};
+    emit_clip(g, &c);
+    if (!g->err.code) {
+        graph_value(g, partials)->live_in = true; /* each chunk is written before clip reads all of them */
+        graph_value(g, c.norm)->name = "grad_norm";
+        graph_value(g, c.norm)->live_out = true;
+        graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
+    }
+    for (int i = 1; i < n_values && !g->err.code; i++) {
+        g->layer = g->values[i].layer;
+        if (gradient[i])
+            emit_update(g, u, i, gradient[i], step, u->max_grad_norm > 0 ? c.coef : 0);
+    }
+    mem_free(gradient);
+}
