@@ -1,0 +1,96 @@
+# What the scripts of this folder share. Sourced by them, not run: goes to the root of the checkout.
+set -euo pipefail
+started_in=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+# A path as the caller meant it, before this script went to the root of the checkout.
+absolute() {
+    case $1 in
+    /*) echo "$1" ;;
+    *) echo "$started_in/$1" ;;
+    esac
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "needs root to run: $*; run that as root once, then start again"
+    fi
+}
+
+# The packages among the arguments that are not installed.
+missing_packages() {
+    local have p
+    have=$'\n'$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)$'\n'
+    for p; do
+        [[ $have == *$'\n'"installed $p"$'\n'* ]] || echo "$p"
+    done
+}
+
+# Installs Debian packages that are missing. The package lists are fetched only when they turn out too old, or are not there.
+install_packages() {
+    local missing log
+    command -v dpkg-query >/dev/null || die "knows Debian and Ubuntu only; install what README.md lists, then run scripts/build"
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    echo "installing" $missing >&2
+    log=$(mktemp)
+    set -- env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+    if ! as_root "$@" >"$log" 2>&1; then
+        as_root apt-get update -qq >&2 || die "apt-get update failed; is the network up?"
+        as_root "$@" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; die "could not install" $missing; }
+    fi
+    rm -f "$log"
+}
+
+# Runs a command and shows what it printed only if it fails.
+quietly() {
+    local log
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then
+        rm -f "$log"
+    else
+        cat "$log" >&2
+        rm -f "$log"
+        return 1
+    fi
+}
+
+# run_tests FOLDER [NAME…]: runs the tests of a build folder, all or those named, and closes with 'N passed, N failed[, N skipped]'.
+# Counts test cases: each executable's TAP lines, or the executable as one case if it prints none; one that ends
+# badly before its last case, or without naming a failed one, counts as one failure more. Returns 1 if anything failed or nothing ran.
+run_tests() {
+    local dir=$1
+    shift
+    rm -f "$dir/meson-logs/testlog.txt"
+    # cmocka prints TAP if asked; people who run meson test themselves get its usual text.
+    CMOCKA_MESSAGE_OUTPUT=TAP meson test -C "$dir" --no-rebuild --print-errorlogs "$@" |
+        grep -v -E '^(ninja|Expected Fail|Unexpected Pass|Full log)|^$' || true
+    awk '
+        function close_test() {
+            if (!in_test) return
+            in_test = 0
+            bad = result !~ /^exit status (0|77)$/
+            if (!cases) { if (bad) failed++; else if (result ~ /77/) skipped++; else passed++ }
+            else if (bad && (!named || cases < planned)) failed++
+        }
+        /^=+ [0-9]+\/[0-9]+ =+$/ { close_test(); in_test = 1; in_out = cases = named = planned = 0; result = "none" }
+        in_test && !in_out && /^result: / { sub(/^result: */, ""); result = $0 }
+        in_test && /^-+ std(out|err) -+$/ { in_out = 1 }
+        in_test && in_out && /^1\.\.[0-9]+$/ { planned += substr($0, 4) }
+        in_test && in_out && /^ok [0-9]+/ { cases++; if (/# SKIP/) skipped++; else passed++ }
+        in_test && in_out && /^not ok [0-9]+/ { cases++; if (/# SKIP/) skipped++; else { failed++; named++ } }
+        END {
+            close_test()
+            printf "%d passed, %d failed%s\n", passed, failed, skipped ? ", " skipped " skipped" : ""
+            exit failed > 0 || passed == 0
+        }' "$dir/meson-logs/testlog.txt"
+}
