@@ -1,0 +1,657 @@
+/* Options: what each form of the command line, of a --config file and of the environment gives, and the message of each
+ * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by training_arguments.py. */
+#include "train/options.h"
+#include "format/json.h"
+
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MAX_WORDS = 32 };
+
+/* Parses `line`, cut at blanks (a ~ stands for one inside a word), as the options of `command` and checks them. */
+static int parse(struct options *o, unsigned command, const char *line, struct snug_err *err)
+{
+    static char copy[4096];
+    char *argv[MAX_WORDS];
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *w = strtok(copy, " "); w; w = strtok(NULL, " ")) {
+        for (char *s = w; *s; s++)
+            *s = *s == '~' ? ' ' : *s;
+        argv[argc++] = w;
+    }
+    options_init(o, command);
+    *err = (struct snug_err){0};
+    int code = options_parse(o, &io_posix, argc, argv, NULL, err);
+    return code ? code : options_check(o, err);
+}
+
+#define TRAIN_LINE "--model m --train-data d.csv --output-dir out "
+
+/* Expects `line`, behind what train needs, to be refused with exactly this text. */
+static void refused(const char *line, const char *text)
+{
+    struct options o;
+    struct snug_err e;
+    char whole[4096];
+    snprintf(whole, sizeof whole, TRAIN_LINE "%s", line);
+    int code = parse(&o, CMD_TRAIN, whole, &e);
+    if (code != SNUG_ERR_USAGE || strcmp(e.text, text) != 0)
+        fail_msg("%s\n  gave     %d %s\n  expected 2 %s", line, code, e.text, text);
+    options_free(&o);
+}
+
+static struct options accepted(const char *line)
+{
+    struct options o;
+    struct snug_err e;
+    char whole[4096];
+    snprintf(whole, sizeof whole, TRAIN_LINE "%s", line);
+    if (parse(&o, CMD_TRAIN, whole, &e))
+        fail_msg("%s\n  gave %s", line, e.text);
+    return o;
+}
+
+static void every_default_is_read(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *r = &option_rows[i];
+        if (r->type == OPTION_SECTION || r->parent >= 0 || strcmp(r->unset, "none") == 0)
+            continue;
+        struct options o;
+        struct snug_err e;
+        unsigned first = r->commands & -r->commands;
+        options_init(&o, first);
+        if (options_set(&o, r->name, r->unset, &e))
+            fail_msg("%s", e.text);
+        options_free(&o);
+    }
+}
+
+static void every_row_is_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_OPTIONS; i++) {
+        const struct option_row *r = &option_rows[i];
+        if (r->type == OPTION_SECTION)
+            continue;
+        assert_true(r->commands);
+        assert_true((r->needed & ~r->commands) == 0);
+        assert_true(strlen(r->help) > 2);
+        bool interval = r->type == OPTION_INT || r->type == OPTION_REAL || r->type == OPTION_STEPS;
+        assert_true(!interval || strchr("[(", r->domain[0]));
+        for (int k = 0; k < i; k++)
+            assert_true(option_rows[k].parent != r->parent || strcmp(option_rows[k].name, r->name) != 0);
+    }
+    for (size_t i = 0; i < n_option_values; i++) /* another word leads to a real one, and hides none */
+        assert_true(word_in(option_values[i].value, option_rows[option_values[i].option].domain, NULL) &&
+                    !word_in(option_values[i].spelling, option_rows[option_values[i].option].domain, NULL));
+    for (size_t i = 0; i < n_option_needs; i++)
+        assert_true(strcmp(option_needs[i].values, "*") == 0 ||
+                    option_rows[option_needs[i].other].type == OPTION_WORD ||
+                    option_rows[option_needs[i].other].type == OPTION_BOOL);
+}
+
+static void forms_of_the_command_line(void **state)
+{
+    (void)state;
+    struct options o =
+        accepted("--learning_rate 2e-5 --weight-decay=0.01 --gradient-checkpointing --load_best_model_at_end "
+                 "false --seed 18446744073709551615 --max-steps -1 --warmup-steps 0.1 --logging-steps 10 "
+                 "--memory-budget 8GiB --delimiter tab --batch-size 3 --optim-args "
+                 "momentum=0.9,~nesterov=True --optim sgd --gradient_checkpointing_kwargs "
+                 "{\"every_n_layers\":~2,\"use_reentrant\":false}");
+    assert_true(o.learning_rate == 2e-5);
+    assert_true(o.weight_decay == 0.01);
+    assert_true(o.gradient_checkpointing);
+    assert_false(o.load_best_model_at_end);
+    assert_true(o.seed == UINT64_MAX);
+    assert_int_equal(o.max_steps, -1);
+    assert_true(o.warmup_steps.steps == 0 && o.warmup_steps.ratio == 0.1);
+    assert_true(o.logging_steps.steps == 10 && o.logging_steps.ratio == 0);
+    assert_int_equal(o.memory_budget, 8589934592);
+    assert_int_equal(o.delimiter, '\t');
+    assert_int_equal(o.per_device_train_batch_size, 3);
+    assert_int_equal(o.optim, OPT_OPTIM_SGD);
+    assert_true(o.optim_args_momentum == 0.9 && o.optim_args_nesterov);
+    assert_int_equal(o.gradient_checkpointing_kwargs_every_n_layers, 2);
+    assert_string_equal(o.model, "m");
+    assert_true(option_given(&o, weight_decay) && !option_given(&o, adam_beta1) && !option_given(&o, num_labels));
+    assert_int_equal(o.n_notes, 0);
+    options_free(&o);
+
+    o = accepted("--memory-budget 1.5GB --delimiter ; --bf16 --use_cpu --tf32 false --logging-steps 500.0 "
+                 "--logging-first-step true");
+    assert_int_equal(o.memory_budget, 1500000000);
+    assert_int_equal(o.delimiter, ';');
+    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
+    assert_int_equal(o.device, OPT_DEVICE_CPU);
+    assert_int_equal(o.logging_steps.steps, 500);
+    assert_true(o.logging_first_step);
+    options_free(&o);
+}
+
+static void what_follows_from_other_options(void **state)
+{
+    (void)state;
+    struct options o = accepted("--seed 7 --logging-steps 20 --eval-data e.csv --eval-strategy steps");
+    assert_true(o.data_seed == 7);
+    assert_int_equal(o.eval_steps.steps, 20);
+    assert_string_equal(o.metric_for_best_model, "loss");
+    assert_false(o.greater_is_better);
+    options_free(&o);
+    o = accepted("--eval-data e.csv --eval-strategy epoch --metric-for-best-model accuracy --data-seed 3");
+    assert_true(o.greater_is_better);
+    assert_true(o.data_seed == 3);
+    options_free(&o);
+    /* transformers: math.ceil(num_training_steps * ratio) */
+    assert_int_equal(opt_steps_of((struct opt_steps){.ratio = 0.1}, 101), 11);
+    assert_int_equal(opt_steps_of((struct opt_steps){.steps = 5}, 101), 5);
+}
+
+static void batch_size_is_the_commands_own(void **state)
+{
+    (void)state;
+    struct options o;
+    struct snug_err e;
+    assert_int_equal(parse(&o, CMD_PREDICT, "--model m --data d.csv --batch-size 4", &e), 0);
+    assert_int_equal(o.per_device_eval_batch_size, 4);
+    options_free(&o);
+}
+
+static void numbers(void **state)
+{
+    (void)state;
+    /* O2 */
+    static const char *const bad[] = {"abc", "nan", "inf", "0x10", "1,5", "~1", "1~", "1e", ".", "1d5", "1.5.2"},
+                             *const outside[] = {"-1", "1e400", "1e-400", "1000.1"};
+    char line[64], text[256];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(line, sizeof line, "--learning-rate=%s", bad[i]);
+        snprintf(text, sizeof text, "--learning-rate: '%s' is not a number; give one of at least 0 and at most 1000",
+                 bad[i]);
+        for (char *s = text; *s; s++)
+            *s = *s == '~' ? ' ' : *s;
+        refused(line, text);
+    }
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        snprintf(line, sizeof line, "--learning-rate %s", outside[i]);
+        snprintf(text, sizeof text,
+                 "--learning-rate: '%s' is out of range; give a number of at least 0 and at most 1000", outside[i]);
+        refused(line, text);
+    }
+    refused("--learning-rate=", "--learning-rate: '' is not a number; give one of at least 0 and at "
+                                "most 1000");
+    /* O3, O4, O5 */
+    refused("--num-train-epochs 0",
+            "--num-train-epochs: '0' is out of range; give a number above 0 and at most 1000000");
+    refused("--num-train-epochs -2",
+            "--num-train-epochs: '-2' is out of range; give a number above 0 and at most 1000000");
+    refused("--num-train-epochs 9223372036854775808",
+            "--num-train-epochs: '9223372036854775808' is out of range; give a number above 0 and at most 1000000");
+    refused("--batch-size 0",
+            "--batch-size: '0' is out of range; give a whole number of at least 1 and at most 1000000");
+    refused("--batch-size 2.0", "--batch-size: '2.0' is not a whole number; give one of at least 1 "
+                                "and at most 1000000");
+    refused("--seed -1", "--seed: '-1' is out of range; give a whole number from 0 to 18446744073709551615");
+    refused("--seed 18446744073709551616",
+            "--seed: '18446744073709551616' is out of range; give a whole number from 0 to 18446744073709551615");
+    refused("--max-steps 99999999999999999999",
+            "--max-steps: '99999999999999999999' is out of range; give a whole number "
+            "of at least -1 and at most 1000000000");
+    refused("--max-steps 0", "--max-steps: 0 steps train nothing; give 1 or more, or -1 for --num-train-epochs");
+    refused("--warmup-steps 1.5",
+            "--warmup-steps: '1.5' is out of range; give a whole number of steps from 0 on, or a share "
+            "of all steps below 1");
+    refused("--logging-steps 0",
+            "--logging-steps: '0' is out of range; give a whole number of steps from 1 on, or a share "
+            "of all steps below 1");
+    refused("--memory-budget 8G",
+            "--memory-budget: '8G' is not a size; give a number with a unit, such as 8GiB or 900MB");
+    refused("--memory-budget 0GiB",
+            "--memory-budget: '0GiB' is not a size; give a number with a unit, such as 8GiB or 900MB");
+    refused("--delimiter ab", "--delimiter: 'ab' is not one ASCII character; give one, or tab");
+}
+
+/* E12, O2: a locale with a decimal comma changes nothing. Skipped where none is installed. */
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "de_DE"))
+        skip();
+    struct options o = accepted("--learning-rate 2.5e-5");
+    refused("--learning-rate 1,5", "--learning-rate: '1,5' is not a number; give one of at least 0 "
+                                   "and at most 1000");
+    setlocale(LC_ALL, "C");
+    assert_true(o.learning_rate == 2.5e-5);
+    options_free(&o);
+}
+
+static void names_and_values(void **state)
+{
+    (void)state;
+    /* O1 */
+    refused("--lerning-rate 1",
+            "--lerning-rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
+    refused("--frobnicate", "--frobnicate: unknown option; see 'snug train --help'");
+    refused("--data x", "--data: not an option of 'snug train'; see 'snug train --help'");
+    refused("-x", "-x: unknown option; options begin with --, see 'snug train --help'");
+    refused("extra", "extra: unexpected argument; options begin with --, see 'snug train --help'");
+    refused("--seed", "--seed: its value is missing; give --seed VALUE, see 'snug train --help'");
+    refused("--seed --bf16", "--seed: its value is missing; give --seed VALUE, see 'snug train --help'");
+    refused("--seed 1 --seed 2", "--seed: given twice; give it once");
+    refused("--model=", "--model: given twice; give it once");
+    refused("--text-column=", "--text-column: is empty; give a value, or leave the option out");
+    refused("--bf16=maybe", "--bf16: 'maybe' is neither true nor false; give one of them");
+    refused("--strict=1", "--strict: '1' is neither true nor false; give one of them");
+    /* O6 */
+    refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16");
+    refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd");
+    refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd");
+    refused("--adafactor", "--adafactor: 'adafactor' is not there yet; use one of adamw_torch, sgd");
+    refused("--lr-scheduler-type polynomial", "--lr-scheduler-type: 'polynomial' is not there yet; use one of linear, "
+                                              "cosine, constant, constant_with_warmup");
+    refused("--fp16", "--fp16: 'fp16' needs a CUDA device, and this build has none; use one of fp32, bf16");
+    refused("--tf32 True", "--tf32: 'tf32' needs a CUDA device, and this build has none; use one of fp32, bf16");
+    refused("--device cuda", "--device: 'cuda' is not in this build; use one of auto, cpu, reference");
+    /* O7 */
+    refused("--bf16 --dtype fp32", "--dtype: sets the same option as --bf16; give one of them");
+    refused("--use-cpu --no-cuda", "--no-cuda: sets the same option as --use-cpu; give one of them");
+    /* names of TrainingArguments that are refused */
+    refused("--deepspeed ds.json",
+            "--deepspeed: refused; there is no DeepSpeed here; --gradient-checkpointing saves memory");
+    refused("--ddp_backend nccl", "--ddp_backend: refused; training on several devices is not there yet");
+    refused("--fsdp full_shard", "--fsdp: refused; sharding is not there yet; --gradient-checkpointing saves memory");
+    refused("--push-to-hub", "--push-to-hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
+    refused("--hub_model_id x",
+            "--hub_model_id: refused; nothing is uploaded; --output-dir holds a folder that can be");
+    refused("--neftune-noise-alpha 5", "--neftune-noise-alpha: refused; not there yet");
+    /* keys */
+    refused("--optim sgd --optim-args momentun=0.9",
+            "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov");
+    refused("--optim sgd --optim-args momentum=x", "--optim-args momentum: 'x' is not a number; give one of "
+                                                   "at least 0 and below 1");
+    refused("--optim sgd --optim-args momentum",
+            "--optim-args: 'momentum' is not KEY=VALUE; give KEY=VALUE,… or a JSON object");
+    refused("--lr-scheduler-kwargs {num_cycles", "--lr-scheduler-kwargs: '{num_cycles' is not a JSON object; give "
+                                                 "KEY=VALUE,... or {\"KEY\": VALUE}");
+    refused("--gradient-checkpointing --gradient-checkpointing-kwargs {\"offload\":true}",
+            "--gradient-checkpointing-kwargs: offload is refused: not there yet");
+}
+
+static void options_that_need_each_other(void **state)
+{
+    (void)state;
+    struct options o;
+    struct snug_err e;
+    assert_int_equal(parse(&o, CMD_TRAIN, "--model m", &e), SNUG_ERR_USAGE);
+    assert_string_equal(e.text, "--train-data: 'snug train' needs it; give --train-data FILE, see 'snug train --help'");
+    options_free(&o);
+    assert_int_equal(parse(&o, CMD_PLAN, "--model m", &e), 0);
+    options_free(&o);
+    /* O12 */
+    refused("--optim-args momentum=0.9",
+            "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd, so leave one out");
+    refused("--optim sgd --adam-beta1 0.8",
+            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch, so leave one out");
+    refused("--eval-strategy epoch",
+            "--eval-strategy: no effect without --eval-data; give that too, or leave this out");
+    refused("--eval-data e.csv --eval-steps 5",
+            "--eval-steps: no effect with --eval-strategy no; it goes with steps, so leave one out");
+    refused("--lr-scheduler-type constant --warmup-steps 10",
+            "--warmup-steps: no effect with --lr-scheduler-type constant; "
+            "it goes with linear|cosine|constant_with_warmup, so leave "
+            "one out");
+    refused("--task causal-lm --mlm-probability 0.3",
+            "--mlm-probability: no effect with --task causal-lm; it goes with masked-lm, so leave one out");
+    refused("--allow-data-change",
+            "--allow-data-change: no effect without --resume-from-checkpoint; give that too, or leave this out");
+    refused(
+        "--gradient-checkpointing-kwargs every_n_layers=2",
+        "--gradient-checkpointing-kwargs every_n_layers: no effect with --gradient-checkpointing false; it goes with "
+        "true, so leave one out");
+    refused("--optim sgd --optim-args nesterov=true",
+            "--optim-args nesterov: Nesterov needs momentum; add momentum=0.9 to --optim-args");
+    refused("--optim sgd --optim-args nesterov=true,momentum=0.9,dampening=0.1",
+            "--optim-args nesterov: Nesterov excludes dampening; leave one out");
+    /* training_args.py, _validate_args */
+    refused("--eval-data e --eval-strategy steps --load-best-model-at-end --save-strategy epoch",
+            "--load-best-model-at-end: --save-strategy is epoch and --eval-strategy steps; make them the same, or save "
+            "best");
+    refused("--eval-data e --eval-strategy steps --eval-steps 100 --save-steps 150 --load-best-model-at-end",
+            "--load-best-model-at-end: --save-steps 150 is not a multiple of --eval-steps 100; change one");
+    refused("--save-strategy best",
+            "--save-strategy: 'best' needs evaluations to choose by; give --eval-strategy steps or epoch");
+    o = accepted("--eval-data e --eval-strategy steps --eval-steps 100 --save-steps 300 --load-best-model-at-end");
+    options_free(&o);
+}
+
+static void expect_notes(const struct options *o, const char *text)
+{
+    char all[2048] = "";
+    for (size_t i = 0; i < o->n_notes; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? "\n" : "", o->notes[i]);
+    assert_string_equal(all, text);
+}
+
+static void older_spellings_get_a_note(void **state)
+{
+    (void)state;
+    struct options o = accepted("--per_gpu_train_batch_size 4 --evaluation_strategy epoch --eval-data e --no_cuda "
+                                "--group_by_length --warmup_ratio 0.25 --optim adamw_hf");
+    assert_int_equal(o.per_device_train_batch_size, 4);
+    assert_int_equal(o.eval_strategy, OPT_WHEN_EPOCH);
+    assert_int_equal(o.device, OPT_DEVICE_CPU);
+    assert_int_equal(o.train_sampling_strategy, OPT_SAMPLING_GROUP_BY_LENGTH);
+    assert_true(o.warmup_steps.ratio == 0.25);
+    expect_notes(&o, "--per_gpu_train_batch_size is an older spelling: it is now --per-device-train-batch-size\n"
+                     "--evaluation_strategy is an older spelling: it is now --eval-strategy\n"
+                     "--no_cuda is an older spelling: it is now --device cpu\n"
+                     "--group_by_length is an older spelling: it is now --train-sampling-strategy group_by_length\n"
+                     "--optim: adamw_hf means adamw_torch, which adds epsilon after the bias correction, not before\n"
+                     "--warmup_ratio is an older spelling: it is now --warmup-steps, which takes a share of all steps "
+                     "too");
+    options_free(&o);
+    o = accepted("--warmup-ratio 0.25 --warmup-steps 10");
+    assert_int_equal(o.warmup_steps.steps, 10);
+    expect_notes(&o, "--warmup-ratio is ignored: --warmup-steps wins");
+    options_free(&o);
+    o = accepted("--report_to wandb --disable_tqdm true --dataloader-num-workers 4");
+    expect_notes(&o, "--report_to is ignored: the log is a file of JSON lines\n"
+                     "--disable_tqdm is ignored: there is no progress bar\n"
+                     "--dataloader-num-workers is ignored: batches are prepared ahead by threads");
+    options_free(&o);
+    refused("--warmup-ratio 1.0", "--warmup-ratio: '1.0' is no share of all steps; give a number from 0 to below 1");
+}
+
+/* ---- JSON. ---- */
+
+static char folder[] = "/tmp/snug-options-XXXXXX";
+static char file[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(file, sizeof file, "%s/args.json", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(file);
+    return rmdir(folder);
+}
+
+static void write_config(const char *text)
+{
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void config_refused(const char *json, int expected, const char *text)
+{
+    struct options o;
+    struct snug_err e;
+    char whole[256];
+    write_config(json);
+    snprintf(whole, sizeof whole, TRAIN_LINE "--config %s", file);
+    int code = parse(&o, CMD_TRAIN, whole, &e);
+    if (code != expected || strncmp(e.text, file, strlen(file)) != 0 || strcmp(e.text + strlen(file), text) != 0)
+        fail_msg("%s\n  gave     %d %s\n  expected %d FILE%s", json, code, e.text, expected, text);
+    options_free(&o);
+}
+
+static void config_files(void **state)
+{
+    (void)state;
+    char line[256];
+    write_config("{\"learning_rate\": 1e-4, \"max_steps\": 7, \"bf16\": true, \"optim\": \"sgd\", \"seed\": 3,"
+                 " \"optim_args\": \"momentum=0.5\", \"lr_scheduler_type\": \"cosine\","
+                 " \"lr_scheduler_kwargs\": {\"num_cycles\": 2}, \"warmup_ratio\": 0.1, \"warmup_steps\": 0,"
+                 " \"logging_steps\": 5.0, \"data\": \"for another command\", \"eval_steps\": null,"
+                 " \"push_to_hub\": false, \"save_safetensors\": true, \"report_to\": []}");
+    snprintf(line, sizeof line, "--max-steps 9 --config %s", file);
+    struct options o = accepted(line);
+    assert_true(o.learning_rate == 1e-4);
+    assert_int_equal(o.max_steps, 9); /* the command line wins */
+    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
+    assert_true(o.optim_args_momentum == 0.5);
+    assert_true(o.lr_scheduler_kwargs_num_cycles == 2);
+    assert_true(o.warmup_steps.ratio == 0.1);
+    assert_int_equal(o.logging_steps.steps, 5);
+    assert_int_equal(o.n_notes, 1); /* warmup_ratio */
+    options_free(&o);
+
+    config_refused("{\"lerning_rate\": 1}", 2,
+                   ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
+    config_refused("{\"learning_rate\": \"1e-4\"}", 2, ": learning_rate: \"1e-4\" is of the wrong kind; give a number");
+    config_refused("{\"max_steps\": 1.5}", 2, ": max_steps: 1.5 is of the wrong kind; give a whole number");
+    config_refused("{\"bf16\": 1}", 2, ": bf16: 1 is of the wrong kind; give true or false");
+    config_refused("{\"batch_size\": 0}", 2,
+                   ": batch_size: '0' is out of range; give a whole number of at least 1 and at most 1000000");
+    config_refused("{\"push_to_hub\": true}", 2,
+                   ": push_to_hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
+    config_refused("{\"save_safetensors\": false}", 2, ": save_safetensors: refused; weights are always safetensors");
+    config_refused("{\"config\": \"x\"}", 2, ": config: a config file cannot name another; leave it out");
+    config_refused("[1]", 3, ": not a JSON object; give {\"option\": value, ...}");
+}
+
+/* What transformers' TrainingArguments are: loads the recorded file. */
+static json_t *training_arguments(void)
+{
+    char path[512];
+    struct snug_err e;
+    json_t *j;
+    snprintf(path, sizeof path, "%s/tests/cli/training_arguments.json", getenv("SNUG_SOURCE"));
+    if (json_read_file(&io_posix, path, 1 << 20, &j, &e))
+        fail_msg("%s", e.text);
+    return j;
+}
+
+/* A saved TrainingArguments of defaults loads without a note, and changes nothing but what it stands for. */
+static void saved_training_arguments_load(void **state)
+{
+    (void)state;
+    json_t *recorded = training_arguments(), *fields = json_object_get(recorded, "fields");
+    char *dump = json_dumps(fields, 0), line[128];
+    write_config(dump);
+    snprintf(line, sizeof line, "--config %s", file);
+    struct options o = accepted(line), defaults = accepted("");
+    expect_notes(&o, "");
+    json_t *a, *b;
+    struct snug_err e;
+    assert_int_equal(options_to_json(&o, false, &a, &e), 0);
+    assert_int_equal(options_to_json(&defaults, false, &b, &e), 0);
+    const char *name;
+    json_t *v;
+    json_object_foreach(b, name, v) if (!json_equal(v, json_object_get(a, name))) fail_msg("%s differs", name);
+    json_decref(a);
+    json_decref(b);
+    options_free(&o);
+    options_free(&defaults);
+    free(dump);
+    json_decref(recorded);
+}
+
+/* Every word of the Trainer is one of ours, or refused by name. */
+static void every_word_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        int option;
+    } lists[] = {{"optim", OPTION_optim},
+                 {"lr_scheduler_type", OPTION_lr_scheduler_type},
+                 {"eval_strategy", OPTION_eval_strategy},
+                 {"eval_strategy", OPTION_logging_strategy},
+                 {"save_strategy", OPTION_save_strategy}};
+    json_t *recorded = training_arguments();
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        size_t at;
+        json_t *word;
+        json_array_foreach(json_object_get(recorded, lists[k].list), at, word)
+        {
+            struct options o;
+            struct snug_err e = {0};
+            options_init(&o, CMD_TRAIN);
+            int code = options_set(&o, option_rows[lists[k].option].name, json_string_value(word), &e);
+            if (code && !strstr(e.text, "is not there yet; use one of"))
+                fail_msg("%s", e.text);
+            options_free(&o);
+        }
+    }
+    json_decref(recorded);
+}
+
+static void recorded_options_load_again(void **state)
+{
+    (void)state;
+    struct options o = accepted("--learning-rate 3.1e-5 --seed 18446744073709551615 --optim sgd --optim-args "
+                                "momentum=0.9,nesterov=true --warmup-steps 0.06 --delimiter tab --memory-budget 8GiB "
+                                "--bf16 --hidden-dropout-prob 0.2 --eval-data e --eval-strategy epoch"),
+                   again;
+    json_t *a, *b;
+    struct snug_err e;
+    char line[128];
+    assert_int_equal(options_to_json(&o, false, &a, &e), 0);
+    char *dump = json_dumps(a, 0);
+    write_config(dump);
+    snprintf(line, sizeof line, "--config %s", file);
+    if (parse(&again, CMD_TRAIN, line, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(options_to_json(&again, false, &b, &e), 0);
+    assert_true(json_equal(a, b));
+    json_decref(b);
+
+    /* What is compared on resume has no paths and nothing about logging in it. */
+    assert_int_equal(options_to_json(&o, true, &b, &e), 0);
+    assert_true(json_real_value(json_object_get(b, "learning_rate")) == 3.1e-5);
+    assert_string_equal(json_string_value(json_object_get(b, "dtype")), "bf16");
+    assert_true(json_is_true(json_object_get(json_object_get(b, "optim_args"), "nesterov")));
+    assert_true(json_is_null(json_object_get(b, "num_labels")));
+    static const char *const absent[] = {
+        "model", "output_dir", "logging_steps", "save_steps", "threads", "config", "gradient_checkpointing_kwargs"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        assert_null(json_object_get(b, absent[i]));
+    json_decref(a);
+    json_decref(b);
+    free(dump);
+    options_free(&o);
+    options_free(&again);
+}
+
+static void environment(void **state)
+{
+    (void)state;
+    struct options o;
+    struct snug_err e;
+    assert_string_equal(options_env(0), "SNUG_THREADS");
+    options_init(&o, CMD_TRAIN);
+    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "3", &e), 0);
+    assert_int_equal(o.threads, 3);
+    char *argv[] = {"--threads", "5"};
+    assert_int_equal(options_parse(&o, &io_posix, 2, argv, NULL, &e), 0);
+    assert_int_equal(o.threads, 5);
+    options_free(&o);
+    options_init(&o, CMD_TRAIN);
+    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "x", &e), SNUG_ERR_USAGE); /* O13 */
+    assert_string_equal(e.text, "SNUG_THREADS: 'x' is not a whole number; give one of at least 1 and "
+                                "at most 4096");
+    options_free(&o);
+    options_init(&o, CMD_INFO); /* a command that takes no threads */
+    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "x", &e), 0);
+    options_free(&o);
+}
+
+static void arguments_are_kept_apart(void **state)
+{
+    (void)state;
+    struct options o;
+    struct snug_err e;
+    struct arguments args;
+    char *argv[] = {"--json", "a", "--check-finite", "-", "--", "--json"};
+    options_init(&o, CMD_INSPECT);
+    assert_int_equal(options_parse(&o, &io_posix, 6, argv, &args, &e), 0);
+    assert_true(o.json && o.check_finite);
+    assert_int_equal(args.n, 3);
+    assert_string_equal(args.items[0], "a");
+    assert_string_equal(args.items[1], "-");
+    assert_string_equal(args.items[2], "--json");
+    options_free(&o);
+}
+
+/* ---- Out of memory, at every allocation. ---- */
+
+static long allocations_left;
+
+static void *failing_realloc(void *ctx, void *p, size_t bytes)
+{
+    (void)ctx;
+    return allocations_left-- > 0 ? realloc(p, bytes) : NULL;
+}
+
+static void plain_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static void no_memory_is_an_error(void **state)
+{
+    (void)state;
+    static const struct mem_ops ops = {failing_realloc, plain_free, NULL};
+    char line[256];
+    write_config("{\"max_steps\": 7, \"optim\": \"sgd\", \"optim_args\": {\"momentum\": 0.5}, \"report_to\": \"x\"}");
+    snprintf(line, sizeof line, TRAIN_LINE "--no-cuda --config %s", file);
+    long allowed = 0;
+    for (int code = SNUG_ERR_ENV; code; allowed++) {
+        struct options o;
+        struct snug_err e;
+        assert_true(allowed < 1000);
+        allocations_left = allowed;
+        mem_set_ops(&ops);
+        code = parse(&o, CMD_TRAIN, line, &e);
+        options_free(&o);
+        mem_set_ops(NULL);
+        assert_true(code == 0 || code == SNUG_ERR_ENV);
+    }
+    assert_true(allowed > 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_default_is_read),
+        cmocka_unit_test(every_row_is_whole),
+        cmocka_unit_test(forms_of_the_command_line),
+        cmocka_unit_test(what_follows_from_other_options),
+        cmocka_unit_test(batch_size_is_the_commands_own),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(names_and_values),
+        cmocka_unit_test(options_that_need_each_other),
+        cmocka_unit_test(older_spellings_get_a_note),
+        cmocka_unit_test(config_files),
+        cmocka_unit_test(saved_training_arguments_load),
+        cmocka_unit_test(every_word_is_known),
+        cmocka_unit_test(recorded_options_load_again),
+        cmocka_unit_test(environment),
+        cmocka_unit_test(arguments_are_kept_apart),
+        cmocka_unit_test(no_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
