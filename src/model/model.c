@@ -1,0 +1,185 @@
+#include "model/model.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ORDER task */
+const char *const task_names[TASK_COUNT] = {"auto", "sequence-classification", "masked-lm", "causal-lm"};
+/* ORDER problem */
+const char *const problem_names[PROBLEM_COUNT] = {"auto", "single_label_classification", "multi_label_classification",
+                                                  "regression"};
+
+extern const struct model_arch arch_bert, arch_gpt2;
+static const struct model_arch *const archs[] = {&arch_bert, &arch_gpt2};
+
+enum { N_ARCHS = sizeof archs / sizeof *archs };
+
+static int unsupported_type(json_t *o, const char *path, const char *type, struct snug_err *err)
+{
+    char list[128] = "";
+    for (size_t i = 0; i < N_ARCHS; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", archs[i]->model_type);
+    (void)o;
+    if (!type)
+        return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; supported are: %s", path, list);
+    return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%s\"; supported are: %s", path, type, list);
+}
+
+/* The task that the class name of a checkpoint stands for; AUTO for a bare base model or another head. */
+static int read_architectures(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    json_t *list = json_object_get(o, "architectures");
+    if (!list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == 0))
+        return SNUG_OK;
+    const char *name = json_string_value(json_array_get(list, 0));
+    if (!name)
+        return err_set(err, SNUG_ERR_INPUT, "%s: architectures must be a list of class names; correct it", path);
+    if (strncmp(name, c->arch->class_prefix, strlen(c->arch->class_prefix)))
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: architectures says \"%s\" but model_type is \"%s\"; one of them must be corrected", path,
+                       name, c->arch->model_type);
+    for (int t = 0; t < TASK_COUNT; t++)
+        if (c->arch->classes[t] && !strcmp(c->arch->classes[t], name))
+            c->task = (enum task)t;
+    return SNUG_OK;
+}
+
+/* num_labels from id2label (transformers keeps no num_labels in the file), or the number itself; 2 where there is
+ * neither. */
+static int read_labels(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    json_t *names = json_object_get(o, "id2label"), *ids = json_object_get(o, "label2id");
+    int64_t stated = -1;
+    TRY(json_get_int(o, path, "num_labels", false, 1, 1 << 20, &stated, err));
+    c->num_labels = stated > 0 ? stated : 2;
+    if (!names || json_is_null(names))
+        return SNUG_OK;
+    if (!json_is_object(names) || !json_object_size(names))
+        return err_set(err, SNUG_ERR_INPUT, "%s: id2label must be an object of names; correct it", path);
+    int64_t n = (int64_t)json_object_size(names);
+    if (stated > 0 && stated != n)
+        return err_set(err, SNUG_ERR_INPUT, "%s: num_labels is %lld but id2label has %lld entries; make them agree",
+                       path, (long long)stated, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        const char *name = json_string_value(json_object_get(names, key));
+        if (!name)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: id2label has %lld entries but no name for \"%s\"; keys must be 0 to %lld", path,
+                           (long long)n, key, (long long)n - 1);
+        json_t *id = ids && json_is_object(ids) ? json_object_get(ids, name) : NULL;
+        if (ids && json_is_object(ids) && (!json_is_integer(id) || json_integer_value(id) != i))
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: id2label says %lld is \"%s\" but label2id disagrees; make them agree", path,
+                           (long long)i, name);
+    }
+    c->num_labels = n;
+    return SNUG_OK;
+}
+
+static int read_problem(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    const char *name = NULL;
+    TRY(json_get_string(o, path, "problem_type", false, &name, err));
+    if (!name)
+        return SNUG_OK;
+    for (int i = 1; i < PROBLEM_COUNT; i++)
+        if (!strcmp(problem_names[i], name)) {
+            c->problem = (enum problem)i;
+            return SNUG_OK;
+        }
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: problem_type is \"%s\"; supported are regression, single_label_classification, "
+                   "multi_label_classification",
+                   path, name);
+}
+
+/* What no architecture supports here, and must not be ignored. */
+static int refuse_unsupported(json_t *o, const char *path, struct snug_err *err)
+{
+    static const char *const keys[] = {"quantization_config", "auto_map", "rope_scaling"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *v = json_object_get(o, keys[i]);
+        if (v && !json_is_null(v))
+            return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path,
+                           keys[i]);
+    }
+    static const char *const types[] = {"torch_dtype", "dtype"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *t = NULL;
+        TRY(json_get_string(o, path, types[i], false, &t, err));
+        if (t && strcmp(t, "float32") && strcmp(t, "float16") && strcmp(t, "bfloat16") && strcmp(t, "float64"))
+            return err_set(err, SNUG_ERR_INPUT, "%s: %s is \"%s\"; supported are float32, float16, bfloat16, float64",
+                           path, types[i], t);
+    }
+    return SNUG_OK;
+}
+
+int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    *c = (struct model_config){.pad_id = -1};
+    const char *type = NULL;
+    TRY(json_get_string(o, path, "model_type", false, &type, err));
+    for (size_t i = 0; type && i < N_ARCHS; i++)
+        if (!strcmp(archs[i]->model_type, type))
+            c->arch = archs[i];
+    if (!c->arch)
+        return unsupported_type(o, path, type, err);
+    TRY(read_architectures(o, path, c, err));
+    TRY(refuse_unsupported(o, path, err));
+    TRY(read_labels(o, path, c, err));
+    TRY(read_problem(o, path, c, err));
+    TRY(c->arch->config(o, path, c, err));
+    if (c->hidden_size % c->heads)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: hidden size %lld is not a multiple of the number of attention heads, %lld; correct one",
+                       path, (long long)c->hidden_size, (long long)c->heads);
+    if (c->pad_id >= c->vocab_size)
+        return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
+                       (long long)c->pad_id, (long long)c->vocab_size);
+    return SNUG_OK;
+}
+
+int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out, struct snug_err *err)
+{
+    static const struct {
+        const char *name;
+        enum act act;
+    } rows[] = {{"gelu", ACT_gelu}, {"gelu_new", ACT_gelu_tanh}, {"gelu_pytorch_tanh", ACT_gelu_tanh},
+                {"relu", ACT_relu}, {"tanh", ACT_tanh},          {"silu", ACT_silu},
+                {"swish", ACT_silu}};
+    const char *name = NULL;
+    TRY(json_get_string(o, path, key, false, &name, err));
+    *out = fallback;
+    if (!name)
+        return SNUG_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].name, name)) {
+            *out = rows[i].act;
+            return SNUG_OK;
+        }
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: %s is \"%s\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu, tanh, silu, swish", path,
+                   key, name);
+}
+
+const char *model_class(const struct model_config *c)
+{
+    return c->arch->classes[c->task];
+}
+
+int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,
+                struct snug_err *err)
+{
+    if (!model_class(c))
+        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", task_names[c->task],
+                       c->arch->model_type);
+    c->arch->build(g, c, dropout, smoothing, out);
+    TRY(graph_ok(g, err));
+    graph_value(g, out->logits)->live_out = graph_value(g, out->loss)->live_out = true;
+    graph_value(g, out->logits)->name = "logits";
+    graph_value(g, out->loss)->name = "loss";
+    return graph_check(g, "build", err);
+}

@@ -1,0 +1,92 @@
+/* model.h: architectures. Each is one file (config.json to graph) and one row in model.c. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "format/json.h"
+#include "graph/graph.h"
+
+/* ORDER task */
+enum task { TASK_AUTO, TASK_SEQUENCE_CLASSIFICATION, TASK_MASKED_LM, TASK_CAUSAL_LM, TASK_COUNT };
+extern const char *const task_names[TASK_COUNT];
+
+/* ORDER problem */
+enum problem { PROBLEM_AUTO, PROBLEM_SINGLE_LABEL, PROBLEM_MULTI_LABEL, PROBLEM_REGRESSION, PROBLEM_COUNT };
+extern const char *const problem_names[PROBLEM_COUNT]; /* as `problem_type` in config.json */
+
+/* What a config.json says, in terms that all architectures share. */
+struct model_config {
+    const struct model_arch *arch;
+    enum task task;
+    enum problem problem;
+    int64_t hidden_size, layers, heads, kv_heads, intermediate_size, vocab_size, max_positions, type_vocab_size;
+    int64_t num_labels;
+    int64_t pad_id; /* -1: none */
+    enum act act;
+    double norm_eps, init_std;
+    double dropout_embedding, dropout_hidden, dropout_attention, dropout_classifier;
+};
+
+/* What a build adds to the graph. The inputs have fixed names, which model_add_inputs documents. */
+struct built {
+    int logits; /* (B,labels) or (T,V) */
+    int loss;   /* (1) */
+};
+
+struct model_arch {
+    const char *model_type;     /* of config.json */
+    const char *class_prefix;   /* what `architectures` entries begin with */
+    const char *weight_prefix;  /* of the base model's tensors; files of the bare base model leave it out */
+    const char *const *classes; /* by enum task: the class name that transformers loads, NULL where there is none */
+    int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+    void (*build)(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out);
+};
+
+/* Reads config.json `o` (from file `path`): SNUG_ERR_INPUT with key and value where something is missing, out of range
+ * or not supported. The task and the kind of labels stay AUTO where the file does not say. */
+int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* The class and the problem type go into the config.json of the result. */
+const char *model_class(const struct model_config *c);
+
+/* The forward pass of the configured task with its loss, into an empty graph. `dropout` false: every probability is 0.
+ */
+int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,
+                struct snug_err *err);
+
+/* For the builders in this folder. */
+struct inputs {
+    int ids, positions, types; /* (T) I32 */
+    int cu_seqlens;            /* (B+1) I32 */
+    int coords;                /* (T,2) I32: sample within the optimizer step, position */
+    int samples;               /* (B,2) I32: the same for one row per sequence; position is 0 */
+    int rng;                   /* (4) I32 */
+    int step;                  /* (8) F64, enum step_scalar */
+    int labels;                /* (B) I32, (B,V) F32 or (T) I32 */
+};
+void model_add_inputs(struct graph *g, const struct model_config *c, struct inputs *in);
+
+int model_weight(struct graph *g, struct init init, const char *name, int ndim, const struct dim *shape);
+#define WEIGHT(g, init, name, ...) model_weight((g), (init), (name), SHAPE(__VA_ARGS__))
+
+/* y = act(x W^T + b) with weights PREFIX.weight and PREFIX.bias. */
+struct layer_options {
+    struct init weight, bias;
+    enum act act;
+    bool in_out; /* GPT-2's Conv1D */
+};
+int model_linear(struct graph *g, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
+
+/* norm with weights PREFIX.weight and PREFIX.bias; `site` < 0 or p 0: no dropout. Gives the node, for y and h. */
+struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int res, const char *prefix, int64_t width,
+                          double eps, double p, int64_t site);
+
+/* The loss that the configured task and problem type ask for; labels are the input. */
+int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits, double smoothing);
+
+/* PREFIX.NAME in the graph's arena, printf-like. */
+const char *model_name(struct graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out,
+                   struct snug_err *err);
+
+#endif
