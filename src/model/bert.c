@@ -175,12 +175,12 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     for (int i = 0; i < c->layers; i++)
         v = layer(&x, i, v);
     g->layer = (int)c->layers + 1;
-    out->logits = c->task == TASK_MASKED_LM ? masked_lm(&x, v) : classifier(&x, v);
+    out->logits = c->task == MODEL_MASKED_LM ? masked_lm(&x, v) : classifier(&x, v);
     out->loss = model_loss(g, c, &x.in, out->logits, smoothing);
 }
 
-static const char *const classes[TASK_COUNT] = {
-    [TASK_SEQUENCE_CLASSIFICATION] = "BertForSequenceClassification", [TASK_MASKED_LM] = "BertForMaskedLM"};
+static const char *const classes[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = "BertForSequenceClassification", [MODEL_MASKED_LM] = "BertForMaskedLM"};
 
 const struct model_arch arch_bert = {.model_type = "bert",
                                      .class_prefix = "Bert",

@@ -130,7 +130,7 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     out->loss = model_loss(g, c, &x.in, head.y, smoothing);
 }
 
-static const char *const classes[TASK_COUNT] = {[TASK_CAUSAL_LM] = "GPT2LMHeadModel"};
+static const char *const classes[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = "GPT2LMHeadModel"};
 
 const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .class_prefix = "GPT2",

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ORDER task */
-const char *const task_names[TASK_COUNT] = {"auto", "sequence-classification", "masked-lm", "causal-lm"};
+/* ORDER model_task */
+const char *const model_task_names[MODEL_COUNT] = {"auto", "sequence-classification", "masked-lm", "causal-lm"};
 /* ORDER problem */
-const char *const problem_names[PROBLEM_COUNT] = {"auto", "single_label_classification", "multi_label_classification",
-                                                  "regression"};
+const char *const model_problem_names[PROBLEM_COUNT] = {"auto", "single_label_classification",
+                                                        "multi_label_classification", "regression"};
 
 extern const struct model_arch arch_bert, arch_gpt2;
 static const struct model_arch *const archs[] = {&arch_bert, &arch_gpt2};
@@ -39,9 +39,9 @@ static int read_architectures(json_t *o, const char *path, struct model_config *
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: architectures says \"%s\" but model_type is \"%s\"; one of them must be corrected", path,
                        name, c->arch->model_type);
-    for (int t = 0; t < TASK_COUNT; t++)
+    for (int t = 0; t < MODEL_COUNT; t++)
         if (c->arch->classes[t] && !strcmp(c->arch->classes[t], name))
-            c->task = (enum task)t;
+            c->task = (enum model_task)t;
     return SNUG_OK;
 }
 
@@ -86,7 +86,7 @@ static int read_problem(json_t *o, const char *path, struct model_config *c, str
     if (!name)
         return SNUG_OK;
     for (int i = 1; i < PROBLEM_COUNT; i++)
-        if (!strcmp(problem_names[i], name)) {
+        if (!strcmp(model_problem_names[i], name)) {
             c->problem = (enum problem)i;
             return SNUG_OK;
         }
@@ -174,7 +174,7 @@ int model_build(const struct model_config *c, bool dropout, double smoothing, st
                 struct snug_err *err)
 {
     if (!model_class(c))
-        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", task_names[c->task],
+        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", model_task_names[c->task],
                        c->arch->model_type);
     c->arch->build(g, c, dropout, smoothing, out);
     TRY(graph_ok(g, err));

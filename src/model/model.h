@@ -5,18 +5,18 @@
 #include "format/json.h"
 #include "graph/graph.h"
 
-/* ORDER task */
-enum task { TASK_AUTO, TASK_SEQUENCE_CLASSIFICATION, TASK_MASKED_LM, TASK_CAUSAL_LM, TASK_COUNT };
-extern const char *const task_names[TASK_COUNT];
+/* ORDER model_task */
+enum model_task { MODEL_AUTO, MODEL_SEQUENCE_CLASSIFICATION, MODEL_MASKED_LM, MODEL_CAUSAL_LM, MODEL_COUNT };
+extern const char *const model_task_names[MODEL_COUNT];
 
 /* ORDER problem */
 enum problem { PROBLEM_AUTO, PROBLEM_SINGLE_LABEL, PROBLEM_MULTI_LABEL, PROBLEM_REGRESSION, PROBLEM_COUNT };
-extern const char *const problem_names[PROBLEM_COUNT]; /* as `problem_type` in config.json */
+extern const char *const model_problem_names[PROBLEM_COUNT]; /* as `problem_type` in config.json */
 
 /* What a config.json says, in terms that all architectures share. */
 struct model_config {
     const struct model_arch *arch;
-    enum task task;
+    enum model_task task;
     enum problem problem;
     int64_t hidden_size, layers, heads, kv_heads, intermediate_size, vocab_size, max_positions, type_vocab_size;
     int64_t num_labels;
@@ -33,10 +33,11 @@ struct built {
 };
 
 struct model_arch {
-    const char *model_type;     /* of config.json */
-    const char *class_prefix;   /* what `architectures` entries begin with */
-    const char *weight_prefix;  /* of the base model's tensors; files of the bare base model leave it out */
-    const char *const *classes; /* by enum task: the class name that transformers loads, NULL where there is none */
+    const char *model_type;    /* of config.json */
+    const char *class_prefix;  /* what `architectures` entries begin with */
+    const char *weight_prefix; /* of the base model's tensors; files of the bare base model leave it out */
+    const char *const
+        *classes; /* by enum model_task: the class name that transformers loads, NULL where there is none */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
     void (*build)(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out);
 };

@@ -1,0 +1,53 @@
+/* plan.h: where every value of a run lies. One arena, allocated once: first what persists (inputs, weights, states,
+ * accumulated gradients), at the same place in every program of the run; behind it the values of one program at a time,
+ * packed by lifetime. All sizes are for the largest micro-batch, so a step never allocates. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "graph/graph.h"
+
+enum { PLAN_ALIGN = 64, PLAN_MAX_PROGRAMS = 8 };
+
+/* A program of the run, such as the micro-step or the evaluation. */
+struct program {
+    const char *name;
+    struct graph graph;
+    struct dims max;    /* the largest micro-batch it gets */
+    int64_t *at;        /* by value id: byte offset in the arena, -1 where it takes no room; slices resolved */
+    int *first, *last;  /* by value id, roots only: the nodes that write it first and read it last; it lives from one to
+                           the other */
+    int64_t peak_bytes; /* the transient part: its size, */
+    int64_t lower_bound_bytes; /* and the largest sum of what lives at once, which no packing can beat */
+    int peak_node;             /* where that sum is reached */
+};
+
+struct plan {
+    struct program programs[PLAN_MAX_PROGRAMS];
+    int n_programs;
+    int64_t persistent_bytes; /* rounded up to PLAN_ALIGN for each value */
+    int64_t arena_bytes;      /* persistent + the largest program's transient part */
+    int64_t lower_bound_bytes;
+    int largest; /* the program whose transient part is largest */
+};
+
+/* Adds an empty program (graph initialised) and gives it; NULL with err set where memory is out. */
+struct program *plan_add(struct plan *p, const char *name, struct dims max, struct snug_err *err);
+
+/* Lifetimes and offsets for all programs. */
+int plan_pack(struct plan *p, struct snug_err *err);
+
+/* Proves that no two values that live at once share a byte, that everything lies inside the arena and aligned, and that
+ * what persists lies at one place in all programs. A failure is a bug. */
+int plan_check(const struct plan *p, struct snug_err *err);
+
+void plan_free(struct plan *p);
+
+/* The anatomy at the peak: bytes of what lives at `node` of program `k`, by role and by layer (arrays of n_layers; may
+ * be NULL). */
+struct anatomy {
+    int64_t by_role[ROLE_COUNT];
+    int64_t total; /* their sum: the arena's content, without packing gaps */
+};
+void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers);
+
+#endif
