@@ -1,0 +1,142 @@
+/* The pipeline: build, then the passes in their order, then workspaces and the plan. */
+#include "compile.h"
+
+#include <string.h>
+
+void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out)
+{
+    const struct op_info *op = node_op(n);
+    for (int i = 0; i < op->n_slots; i++) {
+        struct tensor *t = &out->slot[i];
+        *t = (struct tensor){0};
+        int id = n->u.slot[i];
+        if (!id)
+            continue;
+        const struct value *v = graph_value(&g->graph, id);
+        t->data = arena ? arena + g->at[id] : NULL;
+        t->dtype = v->dtype;
+        t->ndim = (int8_t)v->ndim;
+        t->add = n->add >> i & 1;
+        for (int d = 0; d < v->ndim; d++)
+            t->shape[d] = dim_size(v->shape[d], dims);
+    }
+    memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
+}
+
+static int after_pass(const struct compile_settings *s, struct program *g, const char *pass, struct snug_err *err)
+{
+    TRY(graph_check(&g->graph, pass, err));
+    if (!s->dump)
+        return SNUG_OK;
+    char *text;
+    TRY(graph_print(&g->graph, &g->graph.arena, &text, err));
+    s->dump(s->dump_ctx, pass, g->name, text);
+    return SNUG_OK;
+}
+
+static int add_workspaces(const struct compile_settings *s, struct program *g, struct snug_err *err)
+{
+    for (int k = 1; k < g->graph.n_nodes; k++) {
+        struct node *n = &g->graph.nodes[k];
+        union args_any args;
+        compile_args(g, n, g->max, NULL, &args);
+        int64_t bytes = s->backend->workspace_bytes(n->op, &args, s->threads);
+        if (bytes <= 0)
+            continue;
+        int id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
+        g->graph.nodes[k].workspace = id;
+        graph_value(&g->graph, id)->layer = g->graph.nodes[k].layer;
+    }
+    return graph_ok(&g->graph, err);
+}
+
+enum kind { KIND_STEP, KIND_FIRST, KIND_NEXT, KIND_EVAL };
+
+/* A program with a forward pass: the whole step, a micro-step, or the evaluation. */
+static int compile_forward(const struct compile_settings *s, struct plan *plan, const char *name, enum kind kind,
+                           int *where, struct snug_err *err)
+{
+    struct built built;
+    struct program *g = plan_add(plan, name, kind == KIND_EVAL ? s->eval_max : s->train_max, err);
+    if (!g)
+        return SNUG_ERR_ENV;
+    *where = plan->n_programs - 1;
+    bool training = kind != KIND_EVAL, updates = kind == KIND_STEP && !s->keep_grads;
+    TRY(model_build(s->model, training && s->dropout, training ? s->smoothing : 0, &g->graph, &built, err));
+    TRY(after_pass(s, g, "build", err));
+    if (training) {
+        pass_grad(&g->graph, built.loss, kind == KIND_NEXT);
+        TRY(after_pass(s, g, "grad", err));
+    }
+    if (training && !updates) /* what the micro-step leaves for the update */
+        for (int i = 1; i < g->graph.n_values; i++)
+            if (g->graph.values[i].role == ROLE_GRADIENT)
+                g->graph.values[i].persists = g->graph.values[i].live_out = true;
+    struct precision precision = s->precision;
+    precision.narrow_grads = precision.narrow_grads && updates;
+    pass_precision(&g->graph, &precision);
+    TRY(after_pass(s, g, "precision", err));
+    if (updates) {
+        pass_update(&g->graph, &s->update);
+        TRY(after_pass(s, g, "update", err));
+    }
+    if (training)
+        pass_recompute(&g->graph, s->recompute_every_n);
+    TRY(after_pass(s, g, "recompute", err));
+    if (training && !updates)
+        graph_value(&g->graph, built.logits)->live_out = s->keep_grads;
+    else if (training)
+        graph_value(&g->graph, built.logits)->live_out = false;
+    pass_order(&g->graph);
+    TRY(after_pass(s, g, "order", err));
+    return add_workspaces(s, g, err);
+}
+
+/* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
+static int compile_update(const struct compile_settings *s, struct plan *plan, int micro, int *where,
+                          struct snug_err *err)
+{
+    struct program *g = plan_add(plan, "update", s->train_max, err);
+    if (!g)
+        return SNUG_ERR_ENV;
+    *where = plan->n_programs - 1;
+    const struct graph *from = &plan->programs[micro].graph;
+    for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
+        struct value v = from->values[i];
+        if (!v.persists && !(v.base && from->values[v.base].persists))
+            continue;
+        int base = v.base ? graph_find(&g->graph, from->values[v.base].name) : 0;
+        int id = graph_add_value(&g->graph, v.name, v.role, v.dtype, v.ndim, v.shape);
+        if (!id)
+            break;
+        const char *name = graph_value(&g->graph, id)->name;
+        v.live_in = v.live_out = true;
+        v.written = false;
+        *graph_value(&g->graph, id) = v;
+        graph_value(&g->graph, id)->name = name;
+        graph_value(&g->graph, id)->base = base;
+        graph_value(&g->graph, id)->persists = true;
+    }
+    pass_update(&g->graph, &s->update);
+    TRY(after_pass(s, g, "update", err));
+    pass_order(&g->graph);
+    TRY(after_pass(s, g, "order", err));
+    return add_workspaces(s, g, err);
+}
+
+int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)
+{
+    *where = (struct programs){-1, -1, -1, -1, -1};
+    if (s->train && s->accumulation <= 1 && !s->keep_grads)
+        TRY(compile_forward(s, plan, "step", KIND_STEP, &where->step, err));
+    else if (s->train) {
+        TRY(compile_forward(s, plan, "first micro-step", KIND_FIRST, &where->first, err));
+        if (s->accumulation > 1)
+            TRY(compile_forward(s, plan, "next micro-step", KIND_NEXT, &where->next, err));
+        if (!s->keep_grads)
+            TRY(compile_update(s, plan, where->first, &where->update, err));
+    }
+    if (s->eval_max.B > 0)
+        TRY(compile_forward(s, plan, "evaluation", KIND_EVAL, &where->eval, err));
+    return plan_pack(plan, err);
+}

@@ -1,0 +1,39 @@
+/* compile.h: from a model's configuration and the settings of a run to planned programs. */
+#ifndef COMPILE_H
+#define COMPILE_H
+
+#include "model/model.h"
+#include "pass/pass.h"
+#include "plan/plan.h"
+#include "run/backend.h"
+
+struct compile_settings {
+    const struct model_config *model;
+    const struct backend *backend;
+    int threads;
+    struct precision precision;
+    struct dims train_max, eval_max; /* the largest micro-batch of each; eval_max.B 0: no evaluation program */
+    bool train;                      /* else evaluation only */
+    bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
+    bool dropout;
+    double smoothing;
+    int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added in `wide` */
+    int recompute_every_n;
+    struct update update;
+    /* Called with the text of a graph after the pass of that name; NULL: never. */
+    void (*dump)(void *ctx, const char *pass, const char *program, const char *text);
+    void *dump_ctx;
+};
+
+/* The programs of a run, by place in struct plan; -1 where there is none. With accumulation 1 `step` does all;
+ * otherwise a window is `first`, `next` for each further micro-batch, `update`. */
+struct programs {
+    int step, first, next, update, eval;
+};
+
+int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);
+
+/* Fills what a kernel gets for a node at sizes n. arena NULL: shapes only; an absent slot has ndim 0. */
+void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out);
+
+#endif

@@ -1,0 +1,74 @@
+/* The reference backend: the kernels of op/, in double, one thread. Slow and exact; the others are tested against it.
+ */
+#include "base/mem.h"
+#include "run/backend.h"
+
+#include <string.h>
+
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    static void run_##name(const union args_any *a, const struct call *c)                                              \
+    {                                                                                                                  \
+        ref_##name(&a->name, c);                                                                                       \
+    }
+#include "graph/ops.h"
+#undef OP
+
+static void (*const kernels[OP_COUNT])(const union args_any *, const struct call *) = {
+#define OP(name, slots, attrs, diff, text) [OP_##name] = run_##name,
+#include "graph/ops.h"
+#undef OP
+};
+
+static int64_t bucket(int64_t T)
+{
+    return T;
+}
+
+static int64_t workspace_bytes(enum op op, const union args_any *args, int threads)
+{
+    (void)op, (void)args, (void)threads;
+    return 0;
+}
+
+static int run(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
+               struct snug_err *err)
+{
+    (void)b, (void)err;
+    kernels[op](args, c);
+    return SNUG_OK;
+}
+
+static int alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    (void)b;
+    *p = mem_alloc((size_t)bytes);
+    return *p ? SNUG_OK : err_no_memory(err, (unsigned long long)bytes);
+}
+
+static void release(const struct backend *b, void *p, int64_t bytes)
+{
+    (void)b, (void)bytes;
+    mem_free(p);
+}
+
+static int copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    (void)b, (void)err;
+    memcpy(to, from, (size_t)bytes);
+    return SNUG_OK;
+}
+
+static const struct backend reference = {.name = "reference",
+                                         .float_type = DT_F64,
+                                         .bucket = bucket,
+                                         .workspace_bytes = workspace_bytes,
+                                         .run = run,
+                                         .alloc = alloc,
+                                         .free = release,
+                                         .upload = copy,
+                                         .download = copy};
+
+const struct backend *backend_reference(void)
+{
+    return &reference;
+}

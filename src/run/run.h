@@ -1,0 +1,51 @@
+/* run.h: executing planned programs on a backend. Owns the arena. */
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
+
+#include "compile.h"
+
+struct run {
+    const struct backend *backend;
+    int threads;
+    struct plan plan;
+    struct programs where;
+    char *arena; /* NULL until run_alloc */
+};
+
+/* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
+int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err);
+int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed where it persists */
+void run_close(struct run *r);
+
+/* A persistent value of any program, or an output of program `k` (k < 0: persistent only). */
+struct run_value {
+    const char *name;
+    void *data; /* in the arena */
+    enum dtype dtype;
+    enum role role;
+    int ndim;
+    int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
+    int64_t elements;
+    struct init init;
+};
+bool run_find(const struct run *r, const char *name, struct run_value *out);
+bool run_output(const struct run *r, int k, const char *name, struct dims dims, struct run_value *out);
+
+/* All persistent values with one of the given roles that are tensors of their own (no groups), in the order of the
+ * program; *values is mem_free'd by the caller. */
+int run_list(const struct run *r, unsigned roles, struct run_value **values, size_t *n, struct snug_err *err);
+
+/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). Where updates follow, they
+ * wait until `may_update` (if given) has seen loss and norm: when it returns false, no weight or state has changed.  */
+int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx), void *ctx, struct snug_err *err);
+
+/* Executes the forward and backward nodes of program k again, and describes the first value that is not finite ("layer
+ * 3: y of attention", "gradient of NAME"): false when all are finite. The inputs must still be there. */
+bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room);
+
+/* Host copies. */
+int run_read_f64(const struct run *r, const struct run_value *v, double *to, struct snug_err *err); /* any float type */
+int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,
+              struct snug_err *err);
+
+#endif
