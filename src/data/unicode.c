@@ -1,0 +1,37 @@
+#include "data/unicode.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "data/unicode_tables.h"
+
+#include <string.h>
+
+uint8_t *char_flags_new(void)
+{
+    uint8_t *flags = mem_alloc(CODE_POINTS);
+    size_t n = sizeof char_runs / sizeof *char_runs;
+    for (size_t i = 0; flags && i < n; i++) {
+        uint32_t first = char_runs[i] >> 8, end = i + 1 < n ? char_runs[i + 1] >> 8 : CODE_POINTS;
+        memset(flags + first, (int)(char_runs[i] & 0xFF), end - first);
+    }
+    return flags;
+}
+
+uint32_t char_lower(uint32_t c)
+{
+    size_t low = 0, high = sizeof lower_rows / sizeof *lower_rows;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (lower_rows[middle].first <= c)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)((int32_t)c + lower_rows[low].delta);
+}
+
+struct hash128 char_tables_hash(void)
+{
+    struct hash128 h[2] = {hash_bytes(char_runs, sizeof char_runs), hash_bytes(lower_rows, sizeof lower_rows)};
+    return hash_bytes(h, sizeof h);
+}

@@ -1,0 +1,12 @@
+/* st_header.h: the JSON header of a safetensors file, for safetensors.c only. */
+#ifndef FORMAT_ST_HEADER_H
+#define FORMAT_ST_HEADER_H
+
+#include "format/safetensors.h"
+
+/* Parses f->header (header_bytes long, and is changed in place: names and metadata are the decoded strings in it) into
+ * f->tensors, in the order of the header, with `at` counted from the start of the data, and f->metadata. Each tensor is
+ * checked for itself: its dtype, shape and size agree. Memory stays with f also after a failure. */
+int st_parse_header(struct st_file *f, struct snug_err *err);
+
+#endif
