@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts of this folder share. Sourced by them, not run: goes to the root of the checkout.
 set -euo pipefail
 started_in=$PWD
