@@ -1,0 +1,188 @@
+#include "data/source.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK = 256 * 1024 };
+
+int err_at(struct snug_err *err, int code, struct place p, const char *format, ...)
+{
+    char text[4096];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return err_set(err, code, p.is_row ? "%s: row %lld: %s" : "%s:%lld: %s", p.path, (long long)p.n, text);
+}
+
+/* What a file is when it is none of the texts that we read, by its first bytes; NULL for a text. */
+static const char *what_else(const char *b, size_t n)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *name;
+    } kinds[] = {
+        {"\xFF\xFE", 2, "UTF-16 text"},
+        {"\xFE\xFF", 2, "UTF-16 text"},
+        {"\x1F\x8B", 2, "a gzip file"},
+        {"PK\x03\x04", 4, "a zip file (.xlsx is one)"},
+        {"\xD0\xCF\x11\xE0", 4, "an old Office file (.xls)"},
+        {"PAR1", 4, "a Parquet file"},
+        {"ARROW1", 6, "an Arrow file"},
+        {"\x28\xB5\x2F\xFD", 4, "a zstd file"},
+        {"BZh", 3, "a bzip2 file"},
+        {"\xFD" "7zXZ", 5, "an xz file"},
+        {"SQLite format 3", 15, "an SQLite file"},
+        {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself"},
+        {"<!DOCTYPE", 9, "an HTML page"},
+        {"<!doctype", 9, "an HTML page"},
+        {"<html", 5, "an HTML page"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (n >= kinds[i].n && memcmp(b, kinds[i].bytes, kinds[i].n) == 0)
+            return kinds[i].name;
+    if (n >= 4 && ((b[0] && !b[1] && b[2] && !b[3]) || (!b[0] && b[1] && !b[2] && b[3])))
+        return "UTF-16 text";
+    return NULL;
+}
+
+/* Length of the longest prefix that is UTF-8 without NUL. */
+static size_t valid_prefix(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        uint64_t w;
+        if (n - i >= sizeof w) {
+            memcpy(&w, s + i, sizeof w);
+            const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+            if (!((w | ((w - ones) & ~w)) & tops)) { /* eight bytes of ASCII, none 0 */
+                i += sizeof w;
+                continue;
+            }
+        }
+        int length = s[i] ? utf8_sequence(s + i, n - i) : 0;
+        if (!length)
+            break;
+        i += (size_t)length;
+    }
+    return i;
+}
+
+static int bad_byte(const struct source *s, struct snug_err *err)
+{
+    struct place p = {.path = s->path, .n = s->line};
+    unsigned char byte = (unsigned char)s->buf[0];
+    if (!byte)
+        return err_at(err, SNUG_ERR_INPUT, p, "row %lld has a NUL byte at byte %lld of the file; remove it",
+                      (long long)s->row, (long long)s->offset);
+    return err_at(err, SNUG_ERR_INPUT, p,
+                  "row %lld, byte %lld of the file: 0x%02X is not UTF-8; convert it (from Latin-1: iconv -f latin1 -t "
+                  "utf-8)",
+                  (long long)s->row, (long long)s->offset, byte);
+}
+
+static int check_unchanged(const struct source *s, struct snug_err *err)
+{
+    struct stat st;
+    if (s->io->fstat(s->io, s->fd, &st) < 0)
+        return err_errno(err, SNUG_ERR_IO, s->path, "stat", errno);
+    if (st.st_size == s->size && st.st_mtim.tv_sec == s->mtime.tv_sec && st.st_mtim.tv_nsec == s->mtime.tv_nsec)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_IO, "%s: changed while it was read (%lld bytes, now %lld); start again", s->path,
+                   (long long)s->size, (long long)st.st_size);
+}
+
+int source_fill(struct source *s, struct snug_err *err)
+{
+    memmove(s->buf, s->buf + s->n, s->held);
+    s->offset += (int64_t)s->n;
+    s->i = s->n = 0;
+    int64_t at = s->offset + (int64_t)s->held, left = s->size - at;
+    size_t room = CHUNK - s->held, want = left < (int64_t)room ? (size_t)left : room;
+    TRY(io_read_at(s->io, s->fd, s->path, s->buf + s->held, want, at, err));
+    hash_add(s->hash, s->buf + s->held, want);
+    s->held += want;
+    s->n = valid_prefix(s->buf, s->held);
+    s->held -= s->n;
+    /* A sequence cut by the end of the chunk is whole after the next call; a bad byte is then the first. */
+    if (s->n == 0)
+        return s->held ? bad_byte(s, err) : check_unchanged(s, err);
+    return SNUG_OK;
+}
+
+int source_open(const struct io *io, const char *path, struct source *s, struct snug_err *err)
+{
+    *s = (struct source){.io = io, .path = path, .fd = -1, .line = 1, .row = 1};
+    int code;
+    struct stat st;
+    TRY_TO(fail, io_open_read(io, path, &s->fd, &s->size, err));
+    if (io->fstat(io, s->fd, &st) < 0) {
+        code = err_errno(err, SNUG_ERR_IO, path, "stat", errno);
+        goto fail;
+    }
+    s->mtime = st.st_mtim;
+    s->buf = mem_alloc(CHUNK);
+    s->hash = hash_new();
+    if (!s->buf || !s->hash) {
+        code = err_no_memory(err, CHUNK);
+        goto fail;
+    }
+    char head[32];
+    size_t n = s->size < (int64_t)sizeof head ? (size_t)s->size : sizeof head;
+    TRY_TO(fail, io_read_at(io, s->fd, path, head, n, 0, err));
+    const char *kind = what_else(head, n);
+    if (kind) {
+        code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", path, kind);
+        goto fail;
+    }
+    TRY_TO(fail, source_fill(s, err));
+    if (s->n >= 3 && memcmp(s->buf, "\xEF\xBB\xBF", 3) == 0)
+        s->i = 3;
+    return SNUG_OK;
+fail:
+    source_close(s);
+    return code;
+}
+
+struct hash128 source_hash(const struct source *s)
+{
+    return hash_now(s->hash);
+}
+
+void source_close(struct source *s)
+{
+    if (s->fd >= 0)
+        s->io->close(s->io, s->fd);
+    s->fd = -1;
+    mem_free(s->buf);
+    s->buf = NULL;
+    if (s->hash)
+        hash_end(s->hash);
+    s->hash = NULL;
+}
+
+int source_hash_file(const struct io *io, const char *path, struct hash128 *hash, struct snug_err *err)
+{
+    int fd;
+    int64_t size;
+    TRY(io_open_read(io, path, &fd, &size, err));
+    char *buf = mem_alloc(CHUNK);
+    struct hash_state *h = hash_new();
+    int code = buf && h ? SNUG_OK : err_no_memory(err, CHUNK);
+    for (int64_t at = 0; !code && at < size;) {
+        size_t n = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
+        code = io_read_at(io, fd, path, buf, n, at, err);
+        hash_add(h, buf, n);
+        at += (int64_t)n;
+    }
+    if (h)
+        *hash = hash_end(h);
+    mem_free(buf);
+    io->close(io, fd);
+    return code;
+}

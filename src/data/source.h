@@ -1,0 +1,47 @@
+/* source.h: a text file of data, read once from front to back in pieces of bounded size. Bytes are handed out only after
+ * they have been found to be UTF-8 without NUL. A BOM is skipped; UTF-16, compressed and binary files are named. */
+#ifndef DATA_SOURCE_H
+#define DATA_SOURCE_H
+
+#include "base/hash.h"
+#include "base/io.h"
+
+enum { SOURCE_ROW_BYTES = 64 << 20 }; /* a row of data may have this many bytes */
+
+struct source {
+    const struct io *io;
+    const char *path;
+    int fd;
+    int64_t size;
+    struct timespec mtime;
+    int64_t offset; /* of buf[0] in the file */
+    char *buf;
+    size_t i, n;  /* bytes [i, n) are ready; the reader advances i */
+    size_t held;  /* bytes behind them that are not yet checked */
+    int64_t line; /* kept by the reader, from 1: for messages, and so is */
+    int64_t row;  /* the row being read, from 1 */
+    struct hash_state *hash;
+};
+
+int source_open(const struct io *io, const char *path, struct source *s, struct snug_err *err);
+/* Makes i < n, or i == n at the end of the file. Call it when i == n. SNUG_ERR_INPUT for a byte that is no text;
+ * SNUG_ERR_IO when reading fails, or at the end when the file has changed since source_open. */
+int source_fill(struct source *s, struct snug_err *err);
+struct hash128 source_hash(const struct source *s); /* of the file's bytes read so far */
+void source_close(struct source *s);
+
+/* XXH3-128 of any regular file, read once. */
+int source_hash_file(const struct io *io, const char *path, struct hash128 *hash, struct snug_err *err);
+
+/* Where in a data file something stands, for messages. */
+struct place {
+    const char *path;
+    int64_t n;    /* line from 1, or an index from 0 */
+    bool is_row;  /* n is the index of a row */
+};
+
+/* As err_set, with "path:line: " or "path: row n: " before it. */
+int err_at(struct snug_err *err, int code, struct place p, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif
