@@ -42,8 +42,9 @@ static int make_room(struct csv *c, int64_t quote_line, struct snug_err *err)
 {
     struct place p = {.path = c->source.path, .n = c->line};
     if (c->n_text > SOURCE_ROW_BYTES && quote_line)
-        return err_at(err, SNUG_ERR_INPUT, p, "a row of more than %d bytes; is the quote opened on line %lld never closed?",
-                      SOURCE_ROW_BYTES, (long long)quote_line);
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "a row of more than %d bytes; is the quote opened on line %lld never closed?", SOURCE_ROW_BYTES,
+                      (long long)quote_line);
     if (c->n_text > SOURCE_ROW_BYTES)
         return err_at(err, SNUG_ERR_INPUT, p, "a row of more than %d bytes; split the text", SOURCE_ROW_BYTES);
     size_t want = c->n_text + (c->source.n - c->source.i) + 2;
@@ -128,8 +129,10 @@ int csv_next(struct csv *c, struct snug_err *err)
     }
     struct place p = {.path = s->path, .n = quote_line};
     if (!row_ends && state == IN_QUOTES)
-        return err_at(err, SNUG_ERR_INPUT, p, "the quote opened here is never closed; the row starting on line %lld takes in "
-                      "the rest of the file", (long long)c->line);
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "the quote opened here is never closed; the row starting on line %lld takes in "
+                      "the rest of the file",
+                      (long long)c->line);
     if (!row_ends)
         TRY(end_field(c, err));
     s->row++;

@@ -25,6 +25,13 @@ enum data_task {
 
 enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
 
+enum label_form {
+    LABELS_NONE,
+    LABELS_NAMES,   /* names of classes, or lists of them */
+    LABELS_NUMBERS, /* ids of classes, or lists of them */
+    LABELS_VECTORS, /* num_labels numbers per row */
+};
+
 struct dataset {
     enum data_task task;
     int64_t n_rows, n_tokens;
@@ -38,6 +45,7 @@ struct dataset {
     int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL */
     int32_t num_labels; /* 0 without labels per row */
 
+    enum label_form label_form; /* as written in the file */
     struct label_map labels;    /* names of the classes, when num_labels is not 0 */
     int64_t truncated;          /* rows cut at max_length */
     int64_t empty;              /* rows with an empty text */

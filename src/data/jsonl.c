@@ -40,8 +40,8 @@ int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct
         source_close(&j->source);
         code = open_array(io, j, err);
     } else if (first == '[') {
-        code = err_set(err, SNUG_ERR_INPUT, "%s:1: '[' where an object was expected; name the file .json if it is one array",
-                       path);
+        code = err_set(err, SNUG_ERR_INPUT,
+                       "%s:1: '[' where an object was expected; name the file .json if it is one array", path);
     } else if (first && first != '{') {
         code = err_set(err, SNUG_ERR_INPUT,
                        "%s:1: '%c' where '{' was expected; it is not JSON (is it CSV? then name it .csv)", path, first);
@@ -66,7 +66,8 @@ static int read_line(struct jsonl *j, struct snug_err *err)
         char *end = memchr(s->buf + s->i, '\n', s->n - s->i);
         size_t n = (end ? (size_t)(end - s->buf) : s->n) - s->i;
         if (j->n_text + n > SOURCE_ROW_BYTES)
-            return err_at(err, SNUG_ERR_INPUT, j->place, "a line of more than %d bytes; split the text", SOURCE_ROW_BYTES);
+            return err_at(err, SNUG_ERR_INPUT, j->place, "a line of more than %d bytes; split the text",
+                          SOURCE_ROW_BYTES);
         if (!MEM_GROW(j->text, j->text_cap, j->n_text + n + 1))
             return err_no_memory(err, j->n_text + n + 1);
         memcpy(j->text + j->n_text, s->buf + s->i, n);

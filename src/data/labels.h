@@ -14,10 +14,11 @@ struct label_map {
     int32_t n;
     char **names;    /* (n): the name of class id; UTF-8 */
     int32_t *sorted; /* (n): ids in the order of their names' bytes, for label_map_find */
+    bool from_data;  /* made from the labels of the training data, not taken from a model */
     bool numbers;    /* names are "0", "1" …, or "LABEL_0", "LABEL_1" …: a number in the data is the id */
 };
 
-/* Copies `names`. SNUG_ERR_INPUT when two are equal (`path` is for the message). */
+/* Copies `names`. SNUG_ERR_INPUT when two are equal or n > LABELS_MAX (`path` is for the message). */
 int label_map_init(struct label_map *m, const char *const *names, int32_t n, const char *path, struct snug_err *err);
 void label_map_free(struct label_map *m);
 int32_t label_map_find(const struct label_map *m, const char *name); /* id, or -1; O(log n) */

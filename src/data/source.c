@@ -36,7 +36,9 @@ static const char *what_else(const char *b, size_t n)
         {"ARROW1", 6, "an Arrow file"},
         {"\x28\xB5\x2F\xFD", 4, "a zstd file"},
         {"BZh", 3, "a bzip2 file"},
-        {"\xFD" "7zXZ", 5, "an xz file"},
+        {"\xFD"
+         "7zXZ",
+         5, "an xz file"},
         {"SQLite format 3", 15, "an SQLite file"},
         {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself"},
         {"<!DOCTYPE", 9, "an HTML page"},
@@ -137,7 +139,8 @@ int source_open(const struct io *io, const char *path, struct source *s, struct 
     TRY_TO(fail, io_read_at(io, s->fd, path, head, n, 0, err));
     const char *kind = what_else(head, n);
     if (kind) {
-        code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", path, kind);
+        code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", path,
+                       kind);
         goto fail;
     }
     TRY_TO(fail, source_fill(s, err));

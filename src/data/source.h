@@ -1,5 +1,6 @@
-/* source.h: a text file of data, read once from front to back in pieces of bounded size. Bytes are handed out only after
- * they have been found to be UTF-8 without NUL. A BOM is skipped; UTF-16, compressed and binary files are named. */
+/* source.h: a text file of data, read once from front to back in pieces of bounded size. Bytes are handed out only
+ * after they have been found to be UTF-8 without NUL. A BOM is skipped; UTF-16, compressed and binary files are named.
+ */
 #ifndef DATA_SOURCE_H
 #define DATA_SOURCE_H
 
@@ -36,8 +37,8 @@ int source_hash_file(const struct io *io, const char *path, struct hash128 *hash
 /* Where in a data file something stands, for messages. */
 struct place {
     const char *path;
-    int64_t n;    /* line from 1, or an index from 0 */
-    bool is_row;  /* n is the index of a row */
+    int64_t n;   /* line from 1, or an index from 0 */
+    bool is_row; /* n is the index of a row */
 };
 
 /* As err_set, with "path:line: " or "path: row n: " before it. */

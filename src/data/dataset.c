@@ -1,0 +1,268 @@
+#include "data/dataset.h"
+
+#include "base/str.h"
+#include "data/dataset_parts.h"
+#include "data/source.h"
+#include "data/table.h"
+#include "data/token_cache.h"
+#include "data/tokenizer.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void dataset_close(struct dataset *d)
+{
+    if (d->block) {
+        mem_free(d->block);
+    } else {
+        mem_free(d->offsets);
+        mem_free(d->ids);
+        mem_free(d->types);
+        mem_free(d->classes);
+        mem_free(d->values);
+        mem_free(d->targets);
+    }
+    label_map_free(&d->labels);
+    *d = (struct dataset){0};
+}
+
+struct hash128 dataset_fingerprint(const struct dataset *d)
+{
+    return d->fingerprint;
+}
+
+int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
+{
+    d->longest = d->max_id = 0;
+    if (d->n_rows < 1)
+        return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows with tokens; give some data", path);
+    for (int64_t row = 0; row < d->n_rows; row++) {
+        int64_t length = d->offsets[row + 1] - d->offsets[row];
+        struct place p = {.path = path, .n = row, .is_row = true};
+        if (length < 1)
+            return err_at(err, SNUG_ERR_INPUT, p, "no tokens; the tokenizer makes none of its text");
+        if (length > INT_MAX)
+            return err_at(err, SNUG_ERR_INPUT, p, "%lld tokens; use --max-length", (long long)length);
+        d->longest = length > d->longest ? (int32_t)length : d->longest;
+    }
+    for (int64_t i = 0; i < d->n_tokens; i++)
+        d->max_id = d->ids[i] > d->max_id ? d->ids[i] : d->max_id;
+    return SNUG_OK;
+}
+
+/* ---- what is worth saying ---- */
+
+void dataset_note(const struct dataset_options *o, const char *format, ...)
+{
+    if (!o->note)
+        return;
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    struct snug_err line; /* the same rules as for errors: one line of clean UTF-8 */
+    err_set(&line, SNUG_OK, "%s: %s", o->path, text);
+    o->note(o->note_ctx, line.text);
+}
+
+/* "0 = a, 1 = b, 2 = c, ..., 76 = z" */
+static void list_labels(const struct label_map *m, struct str *s)
+{
+    for (int32_t i = 0; i < m->n; i++) {
+        if (i == 3 && m->n > 5) {
+            str_append(s, ", ...");
+            i = m->n - 1;
+        }
+        str_printf(s, "%s%d = %s", i ? ", " : "", (int)i, m->names[i]);
+    }
+}
+
+static int32_t first_without_rows(const struct dataset *d)
+{
+    char *seen = d->classes ? mem_alloc((size_t)d->num_labels) : NULL;
+    if (!seen)
+        return -1;
+    for (int64_t row = 0; row < d->n_rows; row++)
+        seen[d->classes[row]] = 1;
+    int32_t i = 0;
+    while (i < d->num_labels && seen[i])
+        i++;
+    mem_free(seen);
+    return i < d->num_labels ? i : -1;
+}
+
+static void note_labels(const struct dataset_options *o, const struct dataset *d)
+{
+    if (!d->num_labels || (o->labels && o->labels->from_data))
+        return; /* said for the training data */
+    int32_t absent = first_without_rows(d);
+    struct str s = {0};
+    list_labels(&d->labels, &s);
+    if (o->labels && d->label_form == LABELS_NUMBERS && !d->labels.numbers)
+        dataset_note(o, "labels are numbers, taken as the model's ids: %s", str_text(&s));
+    else if (!o->labels && d->label_form == LABELS_NAMES)
+        dataset_note(o, "%d labels, sorted by name: %s", (int)d->num_labels, str_text(&s));
+    else if (!o->labels && d->label_form == LABELS_NUMBERS && absent >= 0)
+        dataset_note(o, "labels are numbers and keep their value: %d classes, 0 to %d; no row has %d",
+                     (int)d->num_labels, (int)d->num_labels - 1, (int)absent);
+    else if (!o->labels && d->label_form == LABELS_NUMBERS)
+        dataset_note(o, "labels are numbers and keep their value: %d classes, 0 to %d", (int)d->num_labels,
+                     (int)d->num_labels - 1);
+    else if (!o->labels && d->task == TASK_MULTI_LABEL)
+        dataset_note(o, "a value for each of %d labels per row", (int)d->num_labels);
+    str_free(&s);
+}
+
+static void note_rows(const struct dataset_options *o, const struct dataset *d)
+{
+    if (d->empty)
+        dataset_note(o, "%lld rows have an empty text%s", (long long)d->empty,
+                     task_is_lm(d->task) ? "" : ", and are kept");
+    if (d->truncated)
+        dataset_note(o, "%lld of %lld rows (%.1f %%) were longer than %d tokens and are cut (--max-length)",
+                     (long long)d->truncated, (long long)d->n_rows, 100.0 * (double)d->truncated / (double)d->n_rows,
+                     (int)o->max_length);
+}
+
+/* ---- identity ---- */
+
+static void add_hash(struct str *s, struct hash128 h)
+{
+    char hex[33];
+    hash_hex(h, hex);
+    str_printf(s, "%s ", hex);
+}
+
+static void add_names(struct str *s, const struct label_map *m)
+{
+    for (int32_t i = 0; m && i < m->n; i++)
+        str_json(s, m->names[i]);
+}
+
+static int hash_of(struct str *s, struct hash128 *h, struct snug_err *err)
+{
+    int code = str_check(s, err);
+    *h = hash_bytes(str_text(s), s->n);
+    str_free(s);
+    return code;
+}
+
+static int make_fingerprint(const struct dataset_options *o, const struct dataset_origin *origin, struct dataset *d,
+                            struct snug_err *err)
+{
+    struct str s = {0};
+    add_hash(&s, origin->content);
+    add_hash(&s, o->tokenizer ? tokenizer_hash(o->tokenizer) : (struct hash128){0});
+    add_hash(&s, origin->columns);
+    str_printf(&s, "%d %d ", (int)d->task, (int)o->max_length);
+    add_names(&s, &d->labels);
+    return hash_of(&s, &d->fingerprint, err);
+}
+
+/* Everything that decides what is read from a text file. */
+static int cache_key(const struct dataset_options *o, struct hash128 content, struct hash128 *key, struct snug_err *err)
+{
+    const char *dot = strrchr(o->path, '.');
+    struct str s = {0};
+    str_printf(&s, "format %d task %d max_length %d num_labels %d delimiter %d ", TOKEN_CACHE_FORMAT, (int)o->task,
+               (int)o->max_length, (int)o->num_labels, o->delimiter);
+    add_hash(&s, content);
+    add_hash(&s, tokenizer_hash(o->tokenizer));
+    str_json(&s, dot ? dot : "");
+    str_json(&s, o->text_column ? o->text_column : "");
+    str_json(&s, o->text_pair_column ? o->text_pair_column : "");
+    str_json(&s, o->label_column ? o->label_column : "");
+    if (o->labels)
+        str_printf(&s, "labels %d %d ", o->labels->from_data, o->labels->numbers);
+    add_names(&s, o->labels);
+    return hash_of(&s, key, err);
+}
+
+/* ---- opening ---- */
+
+static int read_text(struct text_reading *r, const struct dataset_options *o, const struct hash128 *content,
+                     struct dataset *d, struct snug_err *err)
+{
+    struct dataset_origin origin = {0};
+    TRY(text_reading_finish(r, d, &origin, err));
+    TRY(dataset_measure(d, o->path, err));
+    if (content && (content->high != origin.content.high || content->low != origin.content.low))
+        return err_set(err, SNUG_ERR_IO, "%s: changed while it was read; start again", o->path);
+    return make_fingerprint(o, &origin, d, err);
+}
+
+/* The cache is a convenience: what goes wrong with it is said, but is no error. */
+static int read_or_recall(const struct io *io, const struct dataset_options *o, struct text_reading *r,
+                          const char *cache_dir, struct dataset *d, struct snug_err *err)
+{
+    struct hash128 content, key;
+    struct snug_err why = {0};
+    struct str path = {0};
+    TRY(source_hash_file(io, o->path, &content, err));
+    TRY(cache_key(o, content, &key, err));
+    TRY(token_cache_file(cache_dir, key, &path, err));
+    int code = SNUG_OK;
+    bool hit = token_cache_load(io, str_text(&path), key, d, &why);
+    if (hit && d->empty && o->empty_is_error) {
+        dataset_close(d); /* reading finds the row */
+        hit = false;
+    }
+    if (!hit) {
+        if (why.code)
+            dataset_note(o, "the token cache is made again: %s", why.text);
+        code = read_text(r, o, &content, d, err);
+        if (!code && token_cache_store(io, str_text(&path), key, d, &why))
+            dataset_note(o, "the token cache is not kept: %s", why.text);
+    }
+    str_free(&path);
+    return code;
+}
+
+static int open_text(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
+{
+    if (!o->tokenizer)
+        return err_set(err, SNUG_ERR_USAGE, "%s: text needs a tokenizer", o->path);
+    struct str dir = {0};
+    struct text_reading *r;
+    TRY(text_reading_open(io, o, &r, err));
+    int code = token_cache_dir(o->cache_dir, &dir, err);
+    if (!code && dir.n)
+        code = read_or_recall(io, o, r, str_text(&dir), d, err);
+    else if (!code)
+        code = read_text(r, o, NULL, d, err);
+    text_reading_close(r);
+    str_free(&dir);
+    return code;
+}
+
+static int open_other(const struct io *io, const struct dataset_options *o, bool synthetic, struct dataset *d,
+                      struct snug_err *err)
+{
+    struct dataset_origin origin = {0};
+    if (synthetic)
+        TRY(dataset_make_synthetic(o, d, &origin, err));
+    else
+        TRY(dataset_read_safetensors(io, o, d, &origin, err));
+    TRY(dataset_measure(d, o->path, err));
+    return make_fingerprint(o, &origin, d, err);
+}
+
+int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
+{
+    *d = (struct dataset){0};
+    enum data_format format;
+    TRY(data_format_of(o->path, &format, err));
+    bool other = format == FORMAT_SAFETENSORS || format == FORMAT_SYNTHETIC;
+    int code = other ? open_other(io, o, format == FORMAT_SYNTHETIC, d, err) : open_text(io, o, d, err);
+    if (code) {
+        dataset_close(d);
+        return code;
+    }
+    if (format != FORMAT_SYNTHETIC)
+        note_labels(o, d);
+    note_rows(o, d);
+    return SNUG_OK;
+}

@@ -1,0 +1,41 @@
+/* dataset_parts.h: what the sources of datasets share. Not for users of a dataset. */
+#ifndef DATA_DATASET_PARTS_H
+#define DATA_DATASET_PARTS_H
+
+#include "data/dataset.h"
+
+/* Each source fills a zeroed dataset, all but `fingerprint`, and gives the hash of everything that its rows come from.
+ * On failure dataset_close frees what there is. */
+struct dataset_origin {
+    struct hash128 content, columns;
+};
+
+/* Text in two steps, for a look into the token cache between them: the file is opened and its columns are found; then
+ * all of it is read. text_reading_close after both. */
+struct text_reading;
+int text_reading_open(const struct io *io, const struct dataset_options *o, struct text_reading **r,
+                      struct snug_err *err);
+int text_reading_finish(struct text_reading *r, struct dataset *d, struct dataset_origin *origin, struct snug_err *err);
+void text_reading_close(struct text_reading *r); /* NULL is fine */
+
+int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, struct dataset *d,
+                             struct dataset_origin *origin, struct snug_err *err);
+int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, struct dataset_origin *origin,
+                           struct snug_err *err);
+
+/* Sets longest and max_id, and checks what every dataset promises: at least one row, and a token in each. */
+int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
+
+void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static inline bool task_has_label(enum data_task task) /* per row */
+{
+    return task == TASK_CLASS || task == TASK_REGRESSION || task == TASK_MULTI_LABEL;
+}
+
+static inline bool task_is_lm(enum data_task task)
+{
+    return task == TASK_MASKED_LM || task == TASK_CAUSAL_LM;
+}
+
+#endif

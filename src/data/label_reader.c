@@ -1,0 +1,276 @@
+#include "data/label_reader.h"
+
+#include "base/str.h"
+#include "data/number.h"
+#include "format/json.h"
+
+#include <math.h>
+#include <string.h>
+
+int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
+                      struct snug_err *err)
+{
+    *r = (struct label_reader){.task = task, .given = o->labels, .num_labels = o->num_labels};
+    r->c_locale = newlocale(LC_ALL_MASK, "C", 0);
+    return r->c_locale ? SNUG_OK : err_no_memory(err, 4096);
+}
+
+void label_reader_close(struct label_reader *r)
+{
+    for (int32_t i = 0; i < r->n_seen; i++)
+        mem_free(r->seen[i].name);
+    mem_free(r->seen);
+    mem_free(r->slots);
+    mem_free(r->ids);
+    mem_free(r->numbers);
+    mem_free(r->row_ends);
+    if (r->c_locale)
+        freelocale(r->c_locale);
+    *r = (struct label_reader){0};
+}
+
+/* ---- different names ---- */
+
+static size_t slot_of(const struct label_reader *r, const char *name)
+{
+    size_t i = (size_t)hash_bytes(name, strlen(name)).low % r->n_slots;
+    while (r->slots[i] >= 0 && strcmp(r->seen[r->slots[i]].name, name) != 0)
+        i = (i + 1) % r->n_slots;
+    return i;
+}
+
+static int grow_slots(struct label_reader *r, struct snug_err *err)
+{
+    size_t n = r->n_slots ? r->n_slots * 4 : 256;
+    int32_t *slots = mem_realloc(r->slots, n * sizeof *slots);
+    if (!slots)
+        return err_no_memory(err, n * sizeof *slots);
+    r->slots = slots;
+    r->n_slots = n;
+    memset(slots, 0xFF, n * sizeof *slots);
+    for (int32_t i = 0; i < r->n_seen; i++)
+        slots[slot_of(r, r->seen[i].name)] = i;
+    return SNUG_OK;
+}
+
+static int see(struct label_reader *r, struct place p, const char *name, int32_t *index, struct snug_err *err)
+{
+    if ((size_t)r->n_seen * 2 >= r->n_slots)
+        TRY(grow_slots(r, err));
+    size_t slot = slot_of(r, name);
+    *index = r->slots[slot];
+    if (*index >= 0)
+        return SNUG_OK;
+    if (r->n_seen == LABELS_MAX)
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "label '%s' is one more than %d different labels; is it the right column?", name, LABELS_MAX);
+    char *copy = mem_strdup(name);
+    if (!copy || !MEM_GROW(r->seen, r->seen_cap, (size_t)r->n_seen + 1)) {
+        mem_free(copy);
+        return err_no_memory(err, strlen(name) + 1);
+    }
+    r->seen[r->n_seen].name = copy;
+    *index = r->slots[slot] = r->n_seen++;
+    return SNUG_OK;
+}
+
+/* ---- one item ---- */
+
+static int same_form(struct label_reader *r, struct place p, const char *item, bool is_name, struct snug_err *err)
+{
+    if (!r->any) {
+        r->any = true;
+        r->are_names = is_name;
+        r->first = p;
+    }
+    if (r->are_names == is_name)
+        return SNUG_OK;
+    return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is a %s, but that of %s %lld is a %s; use one kind only", item,
+                  is_name ? "name" : "number", p.is_row ? "row" : "line", (long long)r->first.n,
+                  is_name ? "number" : "name");
+}
+
+static int push_id(struct label_reader *r, int32_t id, struct snug_err *err)
+{
+    if (!MEM_GROW(r->ids, r->ids_cap, (size_t)r->n_items + 1))
+        return err_no_memory(err, (size_t)r->n_items * sizeof *r->ids);
+    r->ids[r->n_items++] = id;
+    return SNUG_OK;
+}
+
+static int push_number(struct label_reader *r, double x, struct snug_err *err)
+{
+    if (!MEM_GROW(r->numbers, r->numbers_cap, (size_t)r->n_items + 1))
+        return err_no_memory(err, (size_t)r->n_items * sizeof *r->numbers);
+    r->numbers[r->n_items++] = x;
+    return SNUG_OK;
+}
+
+static int add_name(struct label_reader *r, struct place p, const char *name, struct snug_err *err)
+{
+    if (r->task == TASK_REGRESSION)
+        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is not a number, which regression needs", name);
+    if (!*name)
+        return err_at(err, SNUG_ERR_INPUT, p, "the label is empty; every row needs one");
+    TRY(same_form(r, p, name, true, err));
+    int32_t id;
+    if (!r->given) {
+        TRY(see(r, p, name, &id, err));
+    } else {
+        id = label_map_find(r->given, name);
+        if (id < 0)
+            return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is not one of the %d labels of the %s ('%s', ...)", name,
+                          (int)r->given->n, r->given->from_data ? "training data" : "model",
+                          r->given->n ? r->given->names[0] : "");
+    }
+    return push_id(r, id, err);
+}
+
+int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels,
+                   struct snug_err *err)
+{
+    int32_t n = given ? given->n : num_labels;
+    if (value < 0)
+        return err_at(err, SNUG_ERR_INPUT, p, "label %lld is negative; classes are numbered from 0", (long long)value);
+    if (n > 0 && value >= n)
+        return err_at(err, SNUG_ERR_INPUT, p, "label %lld is out of range: %d labels are numbered 0 to %d",
+                      (long long)value, (int)n, (int)n - 1);
+    if (value >= LABELS_MAX)
+        return err_at(err, SNUG_ERR_INPUT, p, "label %lld is over the limit of %d classes; is it the right column?",
+                      (long long)value, LABELS_MAX);
+    return SNUG_OK;
+}
+
+/* A number as the id of a class. Where the training data had names, a number would be a guess. */
+static int add_id(struct label_reader *r, struct place p, const char *item, int64_t value, struct snug_err *err)
+{
+    if (r->given && r->given->from_data && !r->given->numbers)
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "label '%s' is a number, but those of the training data are names ('%s', ...)", item,
+                      r->given->n ? r->given->names[0] : "");
+    TRY(label_id_check(value, p, r->given, r->num_labels, err));
+    return push_id(r, (int32_t)value, err);
+}
+
+static int add_number(struct label_reader *r, struct place p, const char *item, double x, bool is_integer,
+                      struct snug_err *err)
+{
+    TRY(same_form(r, p, item, false, err));
+    if (r->task == TASK_CLASS && !is_integer)
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names", item);
+    if (r->task == TASK_CLASS)
+        return add_id(r, p, item, (int64_t)x, err);
+    if (!isfinite((float)x))
+        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is out of the range of a float", item);
+    return push_number(r, x, err);
+}
+
+/* `item` is followed by a 0 byte. */
+static int add_text(struct label_reader *r, struct place p, const char *item, struct snug_err *err)
+{
+    enum number_kind kind = number_kind(item, strlen(item));
+    if (kind == NUMBER_BLANKS)
+        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is a number with blanks around it; remove them", item);
+    if (kind == NUMBER_NO)
+        return add_name(r, p, item, err);
+    return add_number(r, p, item, number_value(item, r->c_locale), kind == NUMBER_INTEGER, err);
+}
+
+static int add_json(struct label_reader *r, struct place p, json_t *v, struct snug_err *err)
+{
+    char text[64];
+    json_value_text(v, text);
+    if (json_is_string(v))
+        return add_name(r, p, json_string_value(v), err);
+    if (json_is_integer(v))
+        return add_number(r, p, text, (double)json_integer_value(v), true, err);
+    if (json_is_real(v))
+        return add_number(r, p, text, json_real_value(v), false, err);
+    return err_at(err, SNUG_ERR_INPUT, p, "the label is %s; %s", text,
+                  r->task == TASK_CLASS        ? "write a name or a whole number"
+                  : r->task == TASK_REGRESSION ? "write a number or a list of numbers"
+                                               : "write a list of names or of 0 and 1");
+}
+
+/* ---- one row ---- */
+
+static int end_row(struct label_reader *r, struct place p, struct snug_err *err)
+{
+    if (r->task != TASK_CLASS) {
+        if (!MEM_GROW(r->row_ends, r->row_ends_cap, (size_t)r->n_rows + 1))
+            return err_no_memory(err, (size_t)r->n_rows * sizeof *r->row_ends);
+        r->row_ends[r->n_rows] = r->n_items;
+    }
+    r->n_rows++;
+    if (r->task != TASK_REGRESSION)
+        return SNUG_OK;
+    long long width = (long long)r->row_ends[0], want = r->num_labels ? r->num_labels : width;
+    long long n = (long long)(r->n_items - (r->n_rows > 1 ? r->row_ends[r->n_rows - 2] : 0));
+    if (n == 0)
+        return err_at(err, SNUG_ERR_INPUT, p, "the label is empty; every row needs one");
+    if (n != want)
+        return err_at(err, SNUG_ERR_INPUT, p, "%lld labels where %lld are expected", n, want);
+    return SNUG_OK;
+}
+
+static int add_array(struct label_reader *r, struct place p, json_t *array, struct snug_err *err)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach(array, i, v) TRY(add_json(r, p, v, err));
+    return SNUG_OK;
+}
+
+static int add_array_text(struct label_reader *r, struct place p, const char *text, struct snug_err *err)
+{
+    json_t *array;
+    if (json_parse(text, strlen(text), "label", &array, NULL))
+        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' begins as a JSON array but is none", text);
+    int code = add_array(r, p, array, err);
+    json_decref(array);
+    return code;
+}
+
+/* "a; b": items are separated by semicolons, blanks around them do not count. */
+static int add_list(struct label_reader *r, struct place p, const char *text, struct snug_err *err)
+{
+    int code = SNUG_OK;
+    while (!code && *text) {
+        size_t n = strcspn(text, ";"), from = 0, to = n;
+        while (from < to && strchr(" \t", text[from]))
+            from++;
+        while (to > from && strchr(" \t", text[to - 1]))
+            to--;
+        struct str item = {0};
+        str_append_n(&item, text + from, to - from);
+        code = str_check(&item, err);
+        if (!code)
+            code = add_text(r, p, str_text(&item), err);
+        str_free(&item);
+        text += n + (text[n] == ';');
+    }
+    return code;
+}
+
+int label_reader_text(struct label_reader *r, struct place p, const char *text, struct snug_err *err)
+{
+    if (r->task == TASK_CLASS)
+        TRY(add_text(r, p, text, err));
+    else if (*text == '[')
+        TRY(add_array_text(r, p, text, err));
+    else
+        TRY(add_list(r, p, text, err));
+    return end_row(r, p, err);
+}
+
+int label_reader_json(struct label_reader *r, struct place p, json_t *value, struct snug_err *err)
+{
+    if (json_is_string(value) && r->task == TASK_MULTI_LABEL)
+        return label_reader_text(r, p, json_string_value(value), err);
+    if (json_is_array(value) && r->task != TASK_CLASS)
+        TRY(add_array(r, p, value, err));
+    else
+        TRY(add_json(r, p, value, err));
+    return end_row(r, p, err);
+}

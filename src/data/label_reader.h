@@ -1,0 +1,56 @@
+/* label_reader.h: the label column of a data file, row by row, and what it turns out to hold once all is read. */
+#ifndef DATA_LABEL_READER_H
+#define DATA_LABEL_READER_H
+
+#include "data/dataset.h"
+#include "data/source.h"
+
+#include <jansson.h>
+#include <locale.h>
+
+struct seen_name {
+    char *name;
+    int32_t id; /* in the finished map */
+};
+
+struct label_reader {
+    enum data_task task;           /* TASK_CLASS, TASK_REGRESSION or TASK_MULTI_LABEL */
+    const struct label_map *given; /* or NULL */
+    int32_t num_labels;            /* how many there must be, or 0 */
+    locale_t c_locale;             /* numbers are read alike in every locale */
+
+    int64_t n_rows, n_items; /* a row has one item for TASK_CLASS, any number for the others */
+    int32_t *ids;            /* (n_items): names: the id in `given`, or an index of `seen`; TASK_CLASS: the number */
+    double *numbers;         /* (n_items), for the other tasks when the items are numbers */
+    int64_t *row_ends;       /* (n_rows): end of the row's items, for the other tasks */
+    size_t ids_cap, numbers_cap, row_ends_cap;
+
+    bool any, are_names; /* what the first item was; names and numbers are never mixed */
+    struct place first;
+
+    struct seen_name *seen; /* (n_seen) different names … */
+    int32_t n_seen, *slots; /* … and a hash table of their indices, -1 where empty */
+    size_t seen_cap, n_slots;
+};
+
+/* `task` is the one decided on; from `o` come labels and num_labels. */
+int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
+                      struct snug_err *err);
+/* The next row's label: the text of a CSV field (with a 0 byte behind it), or a JSON value. Text holds a list for the
+ * tasks that have several labels: "a;b", "0;1;1" or a JSON array. SNUG_ERR_INPUT with place and value. */
+int label_reader_text(struct label_reader *r, struct place p, const char *text, struct snug_err *err);
+int label_reader_json(struct label_reader *r, struct place p, json_t *value, struct snug_err *err);
+/* Sets classes or values, num_labels, labels and label_form of *d. `path` is for messages. */
+int label_reader_finish(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err);
+void label_reader_close(struct label_reader *r);
+
+/* For data whose labels are numbers: makes d->labels and d->num_labels for d->classes, or for d->values of a width. */
+int labels_of_numbers(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                      struct snug_err *err);
+int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                     int64_t width, struct snug_err *err);
+/* SNUG_ERR_INPUT unless `value` can be a class id with this map or number of labels. */
+int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels,
+                   struct snug_err *err);
+
+#endif

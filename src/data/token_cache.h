@@ -1,0 +1,33 @@
+/* token_cache.h: tokens made from a text file, kept for the next run.
+ *
+ * A cache file belongs to a key: the hash of the data file's content, of the tokenizer and of every option that matters
+ * (dataset.c makes it). It is found by that name, read at once, and used only if its checksum and every number in it
+ * are right; otherwise the tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
+ *
+ *     header (token_cache.c)   n_rows n_tokens … checksum over header and all that follows
+ *     offsets  int64  (n_rows + 1)
+ *     ids      int32  (n_tokens)
+ *     labels   int32  (n_rows)  or  float (n_rows, num_labels)  or nothing
+ *     types    uint8  (n_tokens)  or nothing
+ *     names    of the labels, each with a 0 byte behind it                                                           */
+#ifndef DATA_TOKEN_CACHE_H
+#define DATA_TOKEN_CACHE_H
+
+#include "base/str.h"
+#include "data/dataset.h"
+
+enum { TOKEN_CACHE_FORMAT = 1 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
+
+/* The folder: `asked`, or $XDG_CACHE_HOME/snug, or ~/.cache/snug. Empty: no cache (asked is "", or HOME is not set). */
+int token_cache_dir(const char *asked, struct str *dir, struct snug_err *err);
+int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
+
+/* True: *d is filled, and dataset_close gives it back. False: there is none (why->code is 0), or why not. */
+bool token_cache_load(const struct io *io, const char *path, struct hash128 key, struct dataset *d,
+                      struct snug_err *why);
+
+/* Makes the folder and replaces the file in one step. Not flushed to disk: after a crash the checksum decides. */
+int token_cache_store(const struct io *io, const char *path, struct hash128 key, const struct dataset *d,
+                      struct snug_err *err);
+
+#endif

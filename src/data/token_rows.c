@@ -1,0 +1,195 @@
+#include "data/token_rows.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { BLOCK_ROWS = 16384, BLOCK_BYTES = 8 << 20, PIECE_ROWS = 64, MAX_THREADS = 64 };
+
+/* ---- rows ---- */
+
+int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err)
+{
+    size_t end = (size_t)t->n_tokens + n;
+    if (!MEM_GROW(t->offsets, t->offsets_cap, (size_t)t->n_rows + 2) || !MEM_GROW(t->ids, t->ids_cap, end) ||
+        !MEM_GROW(t->types, t->types_cap, end))
+        return err_no_memory(err, end * (sizeof *t->ids + sizeof *t->types));
+    if (n)
+        memcpy(t->ids + t->n_tokens, ids, n * sizeof *ids);
+    for (size_t i = 0; i < n; i++) {
+        t->types[(size_t)t->n_tokens + i] = types ? (uint8_t)types[i] : 0;
+        t->any_type |= types && types[i];
+    }
+    t->n_tokens = (int64_t)end;
+    t->offsets[0] = 0;
+    t->offsets[++t->n_rows] = t->n_tokens;
+    return SNUG_OK;
+}
+
+void token_rows_free(struct token_rows *t)
+{
+    mem_free(t->offsets);
+    mem_free(t->ids);
+    mem_free(t->types);
+    *t = (struct token_rows){0};
+}
+
+/* ---- texts ---- */
+
+static int add_text(struct text_block *b, const char *text, size_t bytes, size_t *at, struct snug_err *err)
+{
+    if (!MEM_GROW(b->texts, b->texts_cap, b->n_texts + bytes))
+        return err_no_memory(err, b->n_texts + bytes);
+    *at = b->n_texts;
+    memcpy(b->texts + b->n_texts, text, bytes);
+    b->n_texts += bytes;
+    return SNUG_OK;
+}
+
+int text_block_add(struct text_block *b, struct place p, const char *text, size_t text_bytes, const char *pair,
+                   size_t pair_bytes, struct snug_err *err)
+{
+    if (!MEM_GROW(b->rows, b->rows_cap, b->n_rows + 1))
+        return err_no_memory(err, b->n_rows * sizeof *b->rows);
+    struct text_row *r = &b->rows[b->n_rows];
+    *r = (struct text_row){.place = p, .text_bytes = text_bytes, .pair_bytes = pair_bytes};
+    TRY(add_text(b, text, text_bytes, &r->text, err));
+    if (pair)
+        TRY(add_text(b, pair, pair_bytes, &r->pair, err));
+    b->has_pair = pair != NULL;
+    b->n_rows++;
+    return SNUG_OK;
+}
+
+bool text_block_full(const struct text_block *b)
+{
+    return b->n_rows >= BLOCK_ROWS || b->n_texts >= BLOCK_BYTES;
+}
+
+void text_block_free(struct text_block *b)
+{
+    mem_free(b->rows);
+    mem_free(b->texts);
+    *b = (struct text_block){0};
+}
+
+/* ---- tokenizing ---- */
+
+/* A piece is PIECE_ROWS rows of the block; whichever thread takes it, its result goes to its place in `pieces`. */
+struct piece {
+    struct token_rows rows;
+    int code;
+    struct snug_err err;
+};
+
+struct work {
+    const struct tokenizer *tokenizer;
+    int64_t max_length;
+    const struct text_block *block;
+    struct piece *pieces; /* (n_pieces) */
+    size_t n_pieces;
+    atomic_size_t next;
+};
+
+static int encode_row(const struct work *w, const struct text_row *r, struct token_buf *buf, struct token_rows *out,
+                      struct snug_err *err)
+{
+    const char *texts = w->block->texts;
+    const char *pair = w->block->has_pair ? texts + r->pair : NULL;
+    struct snug_err e;
+    int code =
+        tokenizer_encode(w->tokenizer, texts + r->text, r->text_bytes, pair, r->pair_bytes, w->max_length, buf, &e);
+    if (code == SNUG_ERR_INPUT) /* the row's fault, not that of max_length or memory */
+        return err_at(err, code, r->place, "%s", e.text);
+    if (code)
+        return err_set(err, code, "%s", e.text);
+    out->truncated += buf->truncated;
+    return token_rows_add(out, buf->ids, buf->type_ids, buf->n, err);
+}
+
+static void encode_piece(const struct work *w, size_t i, struct token_buf *buf)
+{
+    struct piece *p = &w->pieces[i];
+    size_t end = (i + 1) * PIECE_ROWS < w->block->n_rows ? (i + 1) * PIECE_ROWS : w->block->n_rows;
+    for (size_t row = i * PIECE_ROWS; row < end && !p->code; row++)
+        p->code = encode_row(w, &w->block->rows[row], buf, &p->rows, &p->err);
+}
+
+static void *run(void *arg)
+{
+    struct work *w = arg;
+    struct token_buf buf = {0};
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n_pieces;)
+        encode_piece(w, i, &buf);
+    token_buf_free(&buf);
+    return NULL;
+}
+
+static void run_on_threads(struct work *w, int threads)
+{
+    pthread_t ids[MAX_THREADS];
+    int started = 0;
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the main thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < threads - 1 && pthread_create(&ids[started], NULL, run, w) == 0)
+        started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    run(w); /* this thread too: should none start, it does all the work */
+    for (int i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+}
+
+static int append(struct token_rows *t, const struct token_rows *piece, struct snug_err *err)
+{
+    size_t rows = (size_t)(t->n_rows + piece->n_rows), tokens = (size_t)(t->n_tokens + piece->n_tokens);
+    if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
+        !MEM_GROW(t->types, t->types_cap, tokens))
+        return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
+    if (piece->n_tokens) {
+        memcpy(t->ids + t->n_tokens, piece->ids, (size_t)piece->n_tokens * sizeof *t->ids);
+        memcpy(t->types + t->n_tokens, piece->types, (size_t)piece->n_tokens * sizeof *t->types);
+    }
+    t->offsets[0] = 0;
+    for (int64_t i = 1; i <= piece->n_rows; i++)
+        t->offsets[t->n_rows + i] = t->n_tokens + piece->offsets[i];
+    t->n_rows += piece->n_rows;
+    t->n_tokens += piece->n_tokens;
+    t->any_type |= piece->any_type;
+    t->truncated += piece->truncated;
+    return SNUG_OK;
+}
+
+int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
+                      struct text_block *b, struct snug_err *err)
+{
+    struct work w = {.tokenizer = tokenizer, .max_length = max_length, .block = b};
+    w.n_pieces = (b->n_rows + PIECE_ROWS - 1) / PIECE_ROWS;
+    w.pieces = mem_alloc(w.n_pieces * sizeof *w.pieces);
+    if (!w.pieces)
+        return err_no_memory(err, w.n_pieces * sizeof *w.pieces);
+    run_on_threads(&w, (size_t)threads < w.n_pieces ? threads : (int)w.n_pieces);
+    int code = SNUG_OK;
+    for (size_t i = 0; i < w.n_pieces; i++) {
+        if (!code && w.pieces[i].code) {
+            code = w.pieces[i].code;
+            if (err)
+                *err = w.pieces[i].err;
+        }
+        if (!code)
+            code = append(t, &w.pieces[i].rows, err);
+        token_rows_free(&w.pieces[i].rows);
+    }
+    mem_free(w.pieces);
+    b->n_rows = b->n_texts = 0;
+    return code;
+}
+
+int token_threads(int asked)
+{
+    cpu_set_t set;
+    int n = asked > 0 ? asked : sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n < MAX_THREADS ? n : MAX_THREADS;
+}

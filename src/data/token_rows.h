@@ -1,0 +1,49 @@
+/* token_rows.h: tokenizing many rows on several threads into growing arrays. */
+#ifndef DATA_TOKEN_ROWS_H
+#define DATA_TOKEN_ROWS_H
+
+#include "data/source.h"
+#include "data/tokenizer.h"
+
+/* Rows of ids one after another, as in struct dataset. */
+struct token_rows {
+    int64_t n_rows, n_tokens;
+    int64_t *offsets; /* (n_rows + 1) */
+    int32_t *ids;     /* (n_tokens) */
+    uint8_t *types;   /* (n_tokens) */
+    size_t offsets_cap, ids_cap, types_cap;
+    bool any_type; /* some type is not 0 */
+    int64_t truncated;
+};
+
+/* Texts waiting to be tokenized. */
+struct text_row {
+    struct place place;
+    size_t text, text_bytes; /* place in `texts` */
+    size_t pair, pair_bytes;
+};
+struct text_block {
+    struct text_row *rows; /* (n_rows) */
+    size_t n_rows, rows_cap;
+    char *texts;
+    size_t n_texts, texts_cap;
+    bool has_pair;
+};
+
+int text_block_add(struct text_block *b, struct place p, const char *text, size_t text_bytes, const char *pair,
+                   size_t pair_bytes, struct snug_err *err);
+bool text_block_full(const struct text_block *b); /* enough for all threads to have work, little enough to hold */
+void text_block_free(struct text_block *b);
+
+/* Appends the block's rows to *t, in order, and empties the block. The threads share out pieces of the block; neither
+ * ids nor errors depend on their number (the first bad row is reported). */
+int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
+                      struct text_block *b, struct snug_err *err);
+/* One row of n ids; types NULL: all 0. */
+int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err);
+void token_rows_free(struct token_rows *t);
+
+/* CPUs that this process may run on, for threads = 0. */
+int token_threads(int asked);
+
+#endif
