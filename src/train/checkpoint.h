@@ -131,7 +131,7 @@ struct ckpt_found {
     int64_t step, world_size, bytes;
     size_t n_files;      /* verified, the manifest too */
     char state_hash[33]; /* hex */
-    json_t *manifest;
+    struct ckpt_manifest *manifest;
 };
 
 enum {

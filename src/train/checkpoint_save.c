@@ -1,0 +1,286 @@
+/* Saving beside training: the foreground copies, a thread writes the copy. One thread a save; where none can be had
+ * the save is written in the foreground. */
+#include "train/checkpoint_internal.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALIGN = 64 };
+
+struct ckpt_saver {
+    struct ckpt_config config; /* notes go through `send_note` */
+    char *output_dir;
+    struct ckpt_notes notes; /* the caller's */
+    pthread_mutex_t note_lock;
+
+    /* The copy. Written by the foreground while nothing runs, read by the writer. */
+    struct ckpt_image image;
+    struct arena names;
+    char *buffer;
+    size_t buffer_bytes;
+    size_t *order;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool busy;     /* a save is being written */
+    bool threaded; /* `thread` is to be joined */
+    bool left;     /* the foreground has given up waiting for it */
+    pthread_t thread;
+    double began;
+    bool said_slow;
+    int code; /* of the save before, until somebody asked */
+    struct snug_err err;
+    int64_t saved_step;
+};
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void send_note(void *ctx, const char *line)
+{
+    struct ckpt_saver *s = ctx;
+    pthread_mutex_lock(&s->note_lock);
+    s->notes.fn(s->notes.ctx, line);
+    pthread_mutex_unlock(&s->note_lock);
+}
+
+static void init_locks(struct ckpt_saver *s)
+{
+    pthread_condattr_t monotonic; /* a clock that is set must not change how long we wait */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->note_lock, NULL);
+}
+
+int ckpt_saver_new(const struct ckpt_config *config, struct ckpt_saver **out, struct snug_err *err)
+{
+    struct ckpt_saver *s = mem_alloc(sizeof *s);
+    *out = NULL;
+    if (!s || !(s->output_dir = mem_strdup(config->output_dir))) {
+        mem_free(s);
+        return err_no_memory(err, sizeof *s);
+    }
+    s->config = *config;
+    s->config.output_dir = s->output_dir;
+    s->notes = config->notes;
+    if (s->notes.fn)
+        s->config.notes = (struct ckpt_notes){send_note, s};
+    if (s->config.patience_s <= 0)
+        s->config.patience_s = 60;
+    s->saved_step = -1;
+    init_locks(s);
+    if (config->total_limit == 1)
+        ckpt_note(s->config.notes, "save_total_limit 1: two are kept, so that one is whole at any time");
+    *out = s;
+    return SNUG_OK;
+}
+
+/* ---- The copy. */
+
+static size_t aligned(int64_t bytes)
+{
+    return ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+int64_t ckpt_snapshot_bytes(const struct ckpt_tensor *tensors, size_t n)
+{
+    size_t bytes = ALIGN;
+    for (size_t i = 0; i < n; i++)
+        bytes += aligned(ckpt_tensor_bytes(&tensors[i]));
+    return (int64_t)bytes;
+}
+
+static int grow_buffer(struct ckpt_saver *s, size_t want, struct snug_err *err)
+{
+    if (want <= s->buffer_bytes)
+        return SNUG_OK;
+    mem_free(s->buffer);
+    s->buffer_bytes = 0;
+    s->buffer = mem_realloc(NULL, want);
+    if (!s->buffer)
+        return err_no_memory(err, want);
+    s->buffer_bytes = want;
+    return SNUG_OK;
+}
+
+static int append(const char *text, size_t n, void *to)
+{
+    str_append_n(to, text, n);
+    return 0;
+}
+
+static int copy_document(struct ckpt_image *im, const json_t *state, struct snug_err *err)
+{
+    str_free(&im->state);
+    str_free(&im->canonical);
+    TRY(ckpt_canonical(state, &im->canonical, err));
+    if (json_dump_callback(state, append, &im->state, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)))
+        return err_no_memory(err, im->state.n);
+    str_append(&im->state, "\n");
+    return str_check(&im->state, err);
+}
+
+static int snapshot(struct ckpt_saver *s, const struct ckpt_tensor *tensors, size_t n, const json_t *state,
+                    struct snug_err *err)
+{
+    struct ckpt_image *im = &s->image;
+    arena_free(&s->names);
+    im->n = 0;
+    im->tensors = arena_alloc(&s->names, n * sizeof *im->tensors);
+    s->order = arena_alloc(&s->names, n * sizeof *s->order);
+    if (!im->tensors || !s->order)
+        return err_no_memory(err, n * sizeof *im->tensors);
+    TRY(ckpt_order(tensors, n, s->order, err));
+    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(tensors, n), err));
+    TRY(copy_document(im, state, err));
+    char *to = s->buffer + (ALIGN - (uintptr_t)s->buffer % ALIGN) % ALIGN;
+    for (size_t i = 0; i < n; i++) {
+        struct ckpt_tensor *t = &im->tensors[i];
+        int64_t bytes;
+        *t = tensors[s->order[i]];
+        bytes = ckpt_tensor_bytes(t);
+        if (!(t->name = arena_strdup(&s->names, t->name)))
+            return err_no_memory(err, 64);
+        if (bytes)
+            memcpy(to, t->data, (size_t)bytes);
+        t->data = to;
+        to += aligned(bytes);
+    }
+    im->n = n;
+    return SNUG_OK;
+}
+
+/* ---- The thread. */
+
+static void *write_image(void *arg)
+{
+    struct ckpt_saver *s = arg;
+    struct snug_err err = {0};
+    int code = ckpt_write(&s->config, &s->image, &err);
+    pthread_mutex_lock(&s->lock);
+    s->code = code;
+    s->err = err;
+    if (!code)
+        s->saved_step = s->image.step;
+    s->busy = false;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Sleeps until something changes or a tenth of a second has gone. The lock is held. */
+static void nap(struct ckpt_saver *s)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_nsec += 100000000;
+    if (t.tv_nsec >= 1000000000)
+        t.tv_sec++, t.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&s->changed, &s->lock, &t);
+}
+
+/* Until the writer is done; false when a second signal came and it does not end by itself in two seconds. */
+static bool wait_for_writer(struct ckpt_saver *s)
+{
+    double asked = 0;
+    pthread_mutex_lock(&s->lock);
+    while (s->busy && !s->left) {
+        nap(s);
+        double now = seconds();
+        if (s->busy && now - s->began > s->config.patience_s && !s->said_slow) {
+            s->said_slow = true;
+            pthread_mutex_unlock(&s->lock); /* the writer may be in the middle of a note */
+            ckpt_note(s->config.notes, "checkpoint of step %lld still writing after %.0f s", (long long)s->image.step,
+                      s->config.patience_s);
+            pthread_mutex_lock(&s->lock);
+        }
+        if (stop_at_once(s->config.stop)) {
+            asked = asked > 0 ? asked : now;
+            s->left = s->busy && now - asked > 2;
+        }
+    }
+    bool done = !s->busy;
+    bool join = done && s->threaded;
+    if (join)
+        s->threaded = false;
+    pthread_mutex_unlock(&s->lock);
+    if (join)
+        pthread_join(s->thread, NULL);
+    return done;
+}
+
+int ckpt_save_wait(struct ckpt_saver *s, struct snug_err *err)
+{
+    if (!wait_for_writer(s))
+        return err_set(err, SNUG_STOPPED, "%s: the save of step %lld was abandoned at a second signal", s->output_dir,
+                       (long long)s->image.step);
+    int code = s->code;
+    if (code && err)
+        *err = s->err;
+    s->code = SNUG_OK;
+    return code;
+}
+
+int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors, size_t n,
+                    const json_t *state, struct snug_err *err)
+{
+    assert(step >= 0 && step <= CKPT_MAX_STEP);
+    TRY(ckpt_save_wait(s, err));
+    TRY(snapshot(s, tensors, n, state, err));
+    s->image.step = step;
+    s->image.best_step = best_step;
+    s->began = seconds();
+    s->said_slow = false;
+    s->busy = true;
+    s->threaded = true;
+    if (pthread_create(&s->thread, NULL, write_image, s) != 0) {
+        s->threaded = false;
+        write_image(s);
+    }
+    return SNUG_OK;
+}
+
+bool ckpt_save_busy(struct ckpt_saver *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool busy = s->busy;
+    pthread_mutex_unlock(&s->lock);
+    return busy;
+}
+
+int64_t ckpt_saved_step(struct ckpt_saver *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int64_t step = s->saved_step;
+    pthread_mutex_unlock(&s->lock);
+    return step;
+}
+
+void ckpt_saver_free(struct ckpt_saver *s)
+{
+    if (!s)
+        return;
+    if (!wait_for_writer(s)) {
+        pthread_detach(s->thread); /* hangs in the disk; what it uses must stay */
+        return;
+    }
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->note_lock);
+    arena_free(&s->names);
+    str_free(&s->image.state);
+    str_free(&s->image.canonical);
+    mem_free(s->buffer);
+    mem_free(s->output_dir);
+    mem_free(s);
+}

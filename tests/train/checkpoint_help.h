@@ -1,0 +1,81 @@
+/* checkpoint_help.h: a file table that misbehaves on order, a tiny "training" whose every step depends on the one
+ * before, and folders to work in. */
+#ifndef TESTS_TRAIN_CHECKPOINT_HELP_H
+#define TESTS_TRAIN_CHECKPOINT_HELP_H
+
+#include "train/checkpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- Files. fsync does nothing but count: what a killed process loses does not depend on it. */
+
+enum fault { FAULT_NONE, FAULT_ERROR, FAULT_SHORT, FAULT_KILL };
+
+struct faulty {
+    struct io io; /* first: io is &f->io */
+    atomic_long calls;
+    long at; /* the call that fails, from 1 */
+    enum fault kind;
+    bool for_ever;
+    int errnum;
+    char hit[32];        /* the name of the first call that failed */
+    atomic_int fsync_ms; /* every fsync takes so long */
+    atomic_int lstat_ms;
+    long fs_type;    /* statfs says so, 0: the truth */
+    int64_t fs_free; /* and so many bytes, -1: the truth */
+    int flock_errnum;
+    bool rename_lies; /* renames happen and then fail with ENOENT, as over NFS */
+};
+void faulty_init(struct faulty *f);
+
+/* ---- Notes. */
+
+struct lines {
+    char text[200][400];
+    int n;
+};
+void collect(void *ctx, const char *line);
+struct ckpt_notes notes_of(struct lines *l);
+const char *line_with(const struct lines *l, const char *part); /* NULL if none */
+int count_lines(const struct lines *l, const char *part);
+
+/* ---- Training. */
+
+enum { TINY_TENSORS = 6 };
+
+struct tiny {
+    int64_t step;
+    float weight[8][24], bias[24];
+    uint16_t moment[8][24]; /* bf16 */
+    uint8_t codes[33];
+    double loss_scale;
+};
+void tiny_start(struct tiny *t);
+void tiny_step(struct tiny *t);                      /* t->step + 1 */
+void tiny_run_to(struct tiny *t, int64_t last_step); /* from the start */
+void tiny_tensors(struct tiny *t, struct ckpt_tensor tensors[TINY_TENSORS]);
+json_t *tiny_state(const struct tiny *t); /* new reference */
+void tiny_hash(struct tiny *t, char hex[33]);
+
+/* Loads, and asserts that it is exactly what training to that step gives. */
+void assert_loads(const struct ckpt_found *found);
+
+int save_tiny(const struct io *io, const char *dir, int64_t step, struct ckpt_notes notes, struct snug_err *err);
+
+/* ---- Folders. */
+
+void make_folder(char path[64]);    /* a new one under $TMPDIR */
+void remove_tree(const char *path); /* with everything in it */
+int count_names(const char *dir, const char *prefix);
+void write_text(const char *dir, const char *name, const char *text);
+char *read_bytes(const char *dir, const char *name, size_t *n); /* free it */
+const char *in(const char *dir, const char *name);              /* dir/name, in one of a few static buffers */
+#endif
