@@ -1,6 +1,155 @@
-#include <stdio.h>
+/* snug: finds the command, reads its options, runs it, and turns the result into one line and an exit code. */
+#include "cli/commands.h"
 
-int main(void)
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A write error on stdout or stderr changes nothing: the exit code is the command's. */
+static void print_line(const char *kind, const char *text)
 {
-    return puts("snug " SNUG_VERSION) < 0;
+    char line[512];
+    int n = snprintf(line, sizeof line, "snug: %s%s\n", kind, text);
+    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written;
+}
+
+void print_note(const char *line)
+{
+    struct snug_err clean;
+    err_set(&clean, SNUG_OK, "%s", line);
+    print_line("note: ", clean.text);
+}
+
+/* A descriptor from 0 to 2 that is closed would be taken by the next file opened, and printing would write into it. */
+static void open_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
+            _exit(SNUG_ERR_ENV);
+}
+
+/* The command that `argv` begins with; its name has one word, or two. *words: how many of argv it took. */
+static const struct command *find_command(int argc, char *const *argv, int *words)
+{
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *name = command_name(commands[i].bit), *blank = strchr(name, ' ');
+        size_t first = blank ? (size_t)(blank - name) : strlen(name);
+        if (argc < (blank ? 2 : 1) || strncmp(argv[0], name, first) != 0 || argv[0][first] ||
+            (blank && strcmp(argv[1], blank + 1) != 0))
+            continue;
+        *words = blank ? 2 : 1;
+        return &commands[i];
+    }
+    return NULL;
+}
+
+/* Whether `word` is the first of two-word commands. */
+static bool is_group(const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *name = command_name(commands[i].bit);
+        if (strncmp(name, word, n) == 0 && name[n] == ' ')
+            return true;
+    }
+    return false;
+}
+
+static int unknown_command(int argc, char *const *argv, struct snug_err *err)
+{
+    const char *names[2 * N_COMMANDS];
+    size_t n = 0, group = 0;
+    if (argc == 0)
+        return err_set(err, SNUG_ERR_USAGE, "no command; see 'snug --help'");
+    if (is_group(argv[0]))
+        group = strlen(argv[0]) + 1;
+    if (group && argc == 1)
+        return err_set(err, SNUG_ERR_USAGE, "%s: no command; see 'snug %s --help'", argv[0], argv[0]);
+    for (size_t i = 0; i < n_commands; i++) {
+        const char *name = command_name(commands[i].bit);
+        if (!group && !strchr(name, ' '))
+            names[n++] = name;
+        else if (group && strncmp(name, argv[0], group - 1) == 0)
+            names[n++] = name + group;
+    }
+    if (!group)
+        names[n++] = "debug";
+    const char *typed = argv[group ? 1 : 0], *before = group ? argv[0] : "", *blank = group ? " " : "";
+    const char *nearest = nearest_name(typed, names, n);
+    if (nearest)
+        return err_set(err, SNUG_ERR_USAGE, "%s%s%s: unknown command; did you mean %s%s%s? see 'snug --help'", before,
+                       blank, typed, before, blank, nearest);
+    return err_set(err, SNUG_ERR_USAGE, "%s%s%s: unknown command; see 'snug --help'", before, blank, typed);
+}
+
+/* --help and --version count anywhere before "--", whatever else is on the line. */
+static bool asked_for_help(int argc, char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--version") == 0) {
+            puts("snug " SNUG_VERSION);
+            return true;
+        }
+        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
+            continue;
+        int words;
+        const struct command *c = find_command(argc, argv, &words);
+        if (c)
+            help_command(stdout, c);
+        else if (is_group(argv[0]))
+            help_group(stdout, argv[0]);
+        else
+            help_print(stdout);
+        return true;
+    }
+    return false;
+}
+
+static int run(const struct command *c, int argc, char *const *argv, struct options *o, struct snug_err *err)
+{
+    struct arguments args = {0};
+    for (int i = 0; options_env(i); i++) {
+        const char *value = getenv(options_env(i));
+        if (value && *value)
+            TRY(options_set_env(o, options_env(i), value, err));
+    }
+    TRY(options_parse(o, &io_posix, argc, argv, c->most ? &args : NULL, err));
+    const char *name = command_name(c->bit);
+    if (args.n < c->least)
+        return err_set(err, SNUG_ERR_USAGE, "%s: %s is missing; see 'snug %s --help'", name, c->arguments, name);
+    if (args.n > c->most)
+        return err_set(err, SNUG_ERR_USAGE, "%s: one argument too many; see 'snug %s --help'", args.items[c->most],
+                       name);
+    TRY(options_check(o, err));
+    for (size_t i = 0; i < o->n_notes; i++)
+        print_note(o->notes[i]);
+    return c->run(o, &args, err);
+}
+
+int main(int argc, char **argv)
+{
+    open_standard_streams();
+    signal(SIGPIPE, SIG_IGN);
+    argc -= argc > 0;
+    argv++;
+    if (asked_for_help(argc, argv))
+        return SNUG_OK;
+
+    struct snug_err err = {0};
+    int words = 0, code;
+    const struct command *c = find_command(argc, argv, &words);
+    if (!c) {
+        code = unknown_command(argc, argv, &err);
+    } else {
+        struct options o;
+        options_init(&o, c->bit);
+        code = run(c, argc - words, argv + words, &o, &err);
+        options_free(&o);
+    }
+    if (code && err.text[0])
+        print_line(code == SNUG_STOPPED || code > 128 ? "" : "error: ", err.text);
+    return code;
 }

@@ -461,6 +461,11 @@ const char *options_env(int i)
     return i >= 0 && i < (int)COUNT(variables) ? variables[i].variable : NULL;
 }
 
+const char *options_env_option(int i)
+{
+    return option_rows[variables[i].option].name;
+}
+
 int options_set_env(struct options *o, const char *variable, const char *text, struct snug_err *err)
 {
     for (size_t i = 0; i < COUNT(variables); i++) {

@@ -148,6 +148,7 @@ int options_set(struct options *o, const char *name, const char *text, struct sn
 
 /* The same from the environment: `variable` is one of options_env(0), options_env(1), … until NULL. */
 const char *options_env(int i);
+const char *options_env_option(int i); /* the option's name */
 int options_set_env(struct options *o, const char *variable, const char *text, struct snug_err *err);
 
 /* A JSON object with members named as the options, such as a saved TrainingArguments. Members that another command

@@ -1,0 +1,32 @@
+#include "cli/commands.h"
+
+const struct command commands[] = {
+    {CMD_INFO, "", 0, 0, "what this build and this machine have",
+     "Devices, instruction sets, memory and the versions of libraries.\n", run_info},
+    {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",
+     "Reads lines of UTF-8 from FILE, or from stdin for -, and prints the ids that the model gets for each: numbers\n"
+     "with blanks between them, or with --json an object with ids and type_ids.\n",
+     run_tokenize},
+    {CMD_DEBUG_JSON, "FILE", 1, 1, "whether a file is JSON that snug accepts",
+     "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"
+     "of range, nesting deeper than 128, anything behind the end.\n",
+     run_debug_json},
+    {CMD_DEBUG_DOCS, "options|man|completion", 1, 1, "documentation generated from the table of options",
+     "Markdown for docs/options.md, a manual page, or completion for bash.\n", run_debug_docs},
+};
+const size_t n_commands = sizeof commands / sizeof *commands;
+
+/* ORDER snug_code */
+const struct exit_code exit_codes[] = {
+    {"0", "done"},
+    {"2", "usage: a command, an option, its value, an environment variable"},
+    {"3", "a bad input file: model, tokenizer, data"},
+    {"4", "environment, device or memory: no GPU, a limit, not enough memory"},
+    {"5", "input and output: disk full, permission, read or write error, lock held"},
+    {"6", "checkpoint unusable, or state of the device lost"},
+    {"7", "loss or gradient not finite, and --nan-policy says stop"},
+    {"8", "another process of the run failed"},
+    {"75", "stopped by a signal, state saved: run again with --resume-from-checkpoint"},
+    {"128+n", "stopped by a second signal n; the last good checkpoint stands"},
+};
+const size_t n_exit_codes = sizeof exit_codes / sizeof *exit_codes;

@@ -1,0 +1,52 @@
+/* commands.h: the sub-commands of snug. A command is a row in commands.c and a file that runs it; its options are those
+ * of train/options_table.h that name it. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "train/options.h"
+
+#include <stdio.h>
+
+struct command {
+    unsigned bit;          /* enum command_bit, which gives the name too: "train", "debug json" */
+    const char *arguments; /* how --help shows the arguments that are not options, or "" */
+    size_t least, most;    /* how many of them there may be */
+    const char *summary;   /* one line, without a full stop */
+    const char *about;     /* the rest of --help's introduction: whole lines, or "" */
+    /* Prints its result on stdout, and only when it succeeds. Notes of the options are already printed. */
+    int (*run)(struct options *o, const struct arguments *args, struct snug_err *err);
+};
+extern const struct command commands[];
+extern const size_t n_commands;
+
+int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_tokenize(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_debug_json(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_debug_docs(struct options *o, const struct arguments *args, struct snug_err *err);
+
+/* One line on stderr, "snug: note: …", escaped as errors are. Nothing happens when stderr is gone. */
+void print_note(const char *line);
+
+/* help.c. The first prints `snug --help`, the second `snug COMMAND --help`; `group`, such as "debug", prints what is in
+ * it. */
+void help_print(FILE *f);
+void help_command(FILE *f, const struct command *c);
+void help_group(FILE *f, const char *group);
+void help_options(FILE *f, unsigned bit);
+
+/* What stands behind the option's name where its value goes: "N", "DIR", "a|b"; "" for a flag. */
+const char *help_value(const struct option_row *row);
+
+/* docs.c: what is generated from the tables. */
+void docs_options(FILE *f);
+void docs_man(FILE *f);
+void docs_completion(FILE *f);
+
+/* The exit codes, as in snug.h. */
+struct exit_code {
+    const char *code, *meaning;
+};
+extern const struct exit_code exit_codes[];
+extern const size_t n_exit_codes;
+
+#endif

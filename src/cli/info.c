@@ -1,0 +1,215 @@
+/* snug info: what this build and this machine have. */
+#include "base/str.h"
+#include "cli/commands.h"
+
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <utf8proc.h>
+#include <xxhash.h>
+#if defined SNUG_ONEDNN
+#include <dnnl.h>
+#endif
+#if defined __x86_64__
+#include <cpuid.h>
+#endif
+
+/* ---- The processor. ---- */
+
+#if defined __x86_64__
+
+/* The parts of the register file that the operating system saves (Intel SDM vol. 1, 13.3): without them the
+ * instructions are there and must not be used. */
+enum { XCR_AVX = 0x6, XCR_AVX512 = 0xE6, XCR_AMX = 0x60000 };
+
+static uint64_t xgetbv0(void)
+{
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+/* cpuid leaf, sub-leaf, register (0 eax … 3 edx) and bit of what kernels choose by. */
+static const struct {
+    const char *name;
+    uint32_t leaf, sub, reg, bit, xcr;
+} features[] = {
+    {"sse4.2", 1, 0, 2, 20, 0},
+    {"avx", 1, 0, 2, 28, XCR_AVX},
+    {"f16c", 1, 0, 2, 29, XCR_AVX},
+    {"fma", 1, 0, 2, 12, XCR_AVX},
+    {"avx2", 7, 0, 1, 5, XCR_AVX},
+    {"avx512f", 7, 0, 1, 16, XCR_AVX512},
+    {"avx512dq", 7, 0, 1, 17, XCR_AVX512},
+    {"avx512bw", 7, 0, 1, 30, XCR_AVX512},
+    {"avx512vl", 7, 0, 1, 31, XCR_AVX512},
+    {"avx512vnni", 7, 0, 2, 11, XCR_AVX512},
+    {"avx512bf16", 7, 1, 0, 5, XCR_AVX512},
+    {"avx512fp16", 7, 0, 3, 23, XCR_AVX512},
+    {"amx-bf16", 7, 0, 3, 22, XCR_AMX},
+};
+
+static size_t cpu_features(const char *names[], size_t room)
+{
+    uint32_t r[4];
+    size_t n = 0;
+    bool saves = __get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) && r[2] >> 27 & 1;
+    uint64_t xcr = saves ? xgetbv0() : 0;
+    for (size_t i = 0; i < sizeof features / sizeof *features && n < room; i++)
+        if (__get_cpuid_count(features[i].leaf, features[i].sub, &r[0], &r[1], &r[2], &r[3]) &&
+            r[features[i].reg] >> features[i].bit & 1 && (xcr & features[i].xcr) == features[i].xcr)
+            names[n++] = features[i].name;
+    return n;
+}
+
+static void cpu_name(char name[49])
+{
+    uint32_t r[12] = {0};
+    for (uint32_t i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]))
+            break;
+    memcpy(name, r, 48);
+    name[48] = 0;
+    size_t n = strlen(name);
+    while (n && name[n - 1] == ' ')
+        name[--n] = 0;
+    memmove(name, name + strspn(name, " "), strlen(name + strspn(name, " ")) + 1);
+}
+
+#else
+
+static size_t cpu_features(const char *names[], size_t room)
+{
+    (void)names;
+    (void)room;
+    return 0;
+}
+
+static void cpu_name(char name[49])
+{
+    strcpy(name, "unknown");
+}
+
+#endif
+
+static int cpus_usable(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* ---- Memory, in bytes. ---- */
+
+/* The number behind `key` in a file, or alone in it when key is ""; -1 when there is none. */
+static int64_t number_in(const char *path, const char *key)
+{
+    FILE *f = fopen(path, "r");
+    char line[256];
+    long long x = -1;
+    while (f && x < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%lld", &x) != 1)
+            x = -1;
+    if (f)
+        fclose(f);
+    return x;
+}
+
+/* The lowest of the limits on this process: control group, address space. -1: none. */
+static int64_t memory_limit(int64_t total)
+{
+    int64_t limits[] = {number_in("/sys/fs/cgroup/memory.max", ""),
+                        number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", ""), -1};
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        limits[2] = (int64_t)space.rlim_cur;
+    int64_t lowest = -1;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (limits[i] > 0 && limits[i] < total && (lowest < 0 || limits[i] < lowest))
+            lowest = limits[i];
+    return lowest;
+}
+
+/* ---- The report. ---- */
+
+struct library {
+    const char *name;
+    char version[32];
+};
+
+static size_t libraries(struct library list[5])
+{
+    size_t n = 0;
+#if defined SNUG_ONEDNN
+    const dnnl_version_t *v = dnnl_version();
+    list[n] = (struct library){.name = "oneDNN"};
+    snprintf(list[n++].version, sizeof list->version, "%d.%d.%d", v->major, v->minor, v->patch);
+#endif
+    list[n] = (struct library){.name = "jansson"};
+    snprintf(list[n++].version, sizeof list->version, "%s", jansson_version_str());
+    list[n] = (struct library){.name = "utf8proc"};
+    snprintf(list[n++].version, sizeof list->version, "%s", utf8proc_version());
+    list[n] = (struct library){.name = "xxHash"};
+    unsigned x = XXH_versionNumber();
+    snprintf(list[n++].version, sizeof list->version, "%u.%u.%u", x / 10000, x / 100 % 100, x % 100);
+    list[n] = (struct library){.name = "glibc"};
+    snprintf(list[n++].version, sizeof list->version, "%s", gnu_get_libc_version());
+    return n;
+}
+
+static void append_json(struct str *s, const char *cpu, int64_t total, int64_t available, int64_t limit,
+                        const char *const *names, size_t n_names, const struct library *libs, size_t n_libs)
+{
+    str_append(s, "{\"version\":\"" SNUG_VERSION "\",\"devices\":[\"cpu\",\"reference\"],\"cpu\":{\"name\":");
+    str_json(s, cpu);
+    str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), cpus_usable());
+    for (size_t i = 0; i < n_names; i++)
+        str_printf(s, "%s\"%s\"", i ? "," : "", names[i]);
+    str_printf(s, "]},\"memory\":{\"total_bytes\":%lld,\"available_bytes\":%lld,\"limit_bytes\":", (long long)total,
+               (long long)available);
+    str_printf(s, limit < 0 ? "null" : "%lld", (long long)limit);
+    str_append(s, "},\"libraries\":{");
+    for (size_t i = 0; i < n_libs; i++)
+        str_printf(s, "%s\"%s\":\"%s\"", i ? "," : "", libs[i].name, libs[i].version);
+    str_append(s, "}}\n");
+}
+
+static void append_text(struct str *s, const char *cpu, int64_t total, int64_t available, int64_t limit,
+                        const char *const *names, size_t n_names, const struct library *libs, size_t n_libs)
+{
+    const double gib = 0x1p30;
+    str_printf(s, "snug       " SNUG_VERSION "\ndevices    cpu, reference\ncpu        %s, %d of %ld cores\n", cpu,
+               cpus_usable(), sysconf(_SC_NPROCESSORS_ONLN));
+    str_append(s, "           ");
+    for (size_t i = 0; i < n_names; i++)
+        str_printf(s, "%s%s", i ? " " : "", names[i]);
+    str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)total / gib, (double)available / gib);
+    if (limit >= 0)
+        str_printf(s, ", limit of this process %.1f GiB", (double)limit / gib);
+    str_append(s, "\nlibraries  ");
+    for (size_t i = 0; i < n_libs; i++)
+        str_printf(s, "%s%s %s", i ? ", " : "", libs[i].name, libs[i].version);
+    str_append(s, "\n");
+}
+
+int run_info(struct options *o, const struct arguments *args, struct snug_err *err)
+{
+    (void)args;
+    const char *names[32];
+    char cpu[49];
+    struct library libs[5];
+    cpu_name(cpu);
+    size_t n_names = cpu_features(names, sizeof names / sizeof *names), n_libs = libraries(libs);
+    int64_t total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    int64_t available = number_in("/proc/meminfo", "MemAvailable:") * 1024, limit = memory_limit(total);
+    struct str s = {0};
+    (o->json ? append_json : append_text)(&s, cpu, total, available < 0 ? total : available, limit, names, n_names,
+                                          libs, n_libs);
+    int code = str_check(&s, err);
+    if (!code)
+        fputs(str_text(&s), stdout);
+    str_free(&s);
+    return code;
+}
