@@ -55,23 +55,30 @@ static inline int memory_close(const struct io *io, int fd)
     return 0;
 }
 
+static inline void memory_stat_file(const struct memory_io *m, int fd, struct stat *st)
+{
+    *st = (struct stat){.st_mode = S_IFREG | 0644, .st_size = (off_t)m->files[fd].bytes, .st_ino = (ino_t)fd + 1};
+}
+
 static inline int memory_fstat(const struct io *io, int fd, struct stat *st)
 {
     struct memory_io *m = io->ctx;
     if (memory_fault(m))
         return -1;
-    *st = (struct stat){.st_mode = S_IFREG | 0644, .st_size = (off_t)m->files[fd].bytes, .st_ino = (ino_t)fd + 1};
+    memory_stat_file(m, fd, st);
     return 0;
 }
 
-/* A path is a file, or the folder of one, or not there. */
+/* A path is a file, or the folder of one, or not there; this never fails otherwise. */
 static inline int memory_stat(const struct io *io, const char *path, struct stat *st)
 {
     struct memory_io *m = io->ctx;
     size_t n = strlen(path);
     for (size_t i = 0; i < m->n_files; i++) {
-        if (!strcmp(m->files[i].path, path))
-            return memory_fstat(io, (int)i, st);
+        if (!strcmp(m->files[i].path, path)) {
+            memory_stat_file(m, (int)i, st);
+            return 0;
+        }
         if (!strncmp(m->files[i].path, path, n) && m->files[i].path[n] == '/') {
             *st = (struct stat){.st_mode = S_IFDIR | 0755};
             return 0;

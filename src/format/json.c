@@ -1,6 +1,7 @@
 #include "format/json.h"
 
 #include "base/str.h"
+#include "format/foreign.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -223,6 +224,10 @@ static int parse_with_jansson(const char *text, size_t n, const char *path, json
         return err_no_memory(err, n);
     if (json_error_code(&e) == json_error_duplicate_key && e.position > 0 && (size_t)e.position <= n)
         return duplicate_key(text, n, (size_t)e.position, path, err);
+    unsigned char first = (unsigned char)text[skip_blanks(text, n, 0)];
+    const char *kind = first == '<' || first >= 'A' ? foreign_kind(text, n < 64 ? n : 64) : NULL;
+    if (kind && first != '[' && first != '{')
+        return err_set(err, SNUG_ERR_INPUT, "%s: not JSON but %s", path, kind);
     return err_set(err, SNUG_ERR_INPUT, "%s:%d:%d: not valid JSON: %s; %s", path, e.line, e.column, e.text,
                    advice(e.text));
 }

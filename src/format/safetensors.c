@@ -1,5 +1,6 @@
 #include "format/safetensors.h"
 
+#include "format/foreign.h"
 #include "format/st_header.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static int not_safetensors(const struct st_file *f, uint64_t n, struct snug_err 
     unsigned char head[64];
     size_t bytes = f->file_bytes < (int64_t)sizeof head ? (size_t)f->file_bytes : sizeof head;
     TRY(io_read_at(f->io, f->fd, f->path, head, bytes, 0, err));
-    const char *kind = st_foreign_kind(head, bytes);
+    const char *kind = foreign_kind(head, bytes);
     if (kind)
         return err_set(err, SNUG_ERR_INPUT, "%s: not a safetensors file but %s", f->path, kind);
     if (n > ST_MAX_HEADER)

@@ -59,10 +59,6 @@ int64_t st_elements(const struct st_tensor *t);
 /* "[2, 3]" */
 const char *st_shape_text(const struct st_tensor *t, char text[200]);
 
-/* What a file that is not safetensors seems to be, from its first bytes, with advice: "a Git LFS pointer ...; run ...".
- * NULL when nothing is recognised. */
-const char *st_foreign_kind(const void *head, size_t bytes);
-
 /* Writing: st_create makes the file (which must not exist), sorts `tensors` into file order (name, dtype, ndim, shape
  * given), fills at and bytes, reserves the room and writes the header; if it fails, no file is left. `metadata` is
  * n_metadata pairs in any order; they are written sorted. Then st_write each tensor once, in any order, in pieces if

@@ -1,10 +1,10 @@
-/* Files that are often found where a safetensors file should be. None of these beginnings is a valid safetensors header
- * length (at most 100,000,000, so bytes 4 to 7 are 0). */
+/* Files that are often found where a model's file should be. None of these beginnings is that of a safetensors file,
+ * whose bytes 4 to 7 are 0: they belong to a length of at most 100,000,000. */
+#include "format/foreign.h"
+
 #include "base/str.h"
-#include "format/safetensors.h"
 
 #include <string.h>
-#include <strings.h>
 
 static const struct {
     const char *magic;
@@ -22,7 +22,7 @@ static const struct {
 #undef MAGIC
 };
 
-const char *st_foreign_kind(const void *head, size_t bytes)
+const char *foreign_kind(const void *head, size_t bytes)
 {
     const char *s = head;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -37,7 +37,7 @@ const char *st_foreign_kind(const void *head, size_t bytes)
         return "an HTML or XML page, perhaps an error of the download; get the file again";
     if (i < bytes && (s[i] == '{' || s[i] == '['))
         return "JSON, perhaps an error of the download; get the file again";
-    for (int n; bytes && i < bytes; i += (size_t)n) {
+    for (int n; i < bytes; i += (size_t)n) {
         n = utf8_sequence(s + i, bytes - i);
         if ((!n && bytes - i > 3) || ((unsigned char)s[i] < 0x20 && (!s[i] || !strchr("\t\r\n", s[i]))))
             return NULL;

@@ -1,0 +1,60 @@
+/* model_dir.h: a Hugging Face model folder: config.json, weights in one safetensors file or in shards with an index,
+ * and the tokenizer's files. Opening reads and checks the configuration's JSON and all headers of all weight files; a
+ * tensor's bytes are read only by model_dir_read. What config.json means is for src/model. */
+#ifndef FORMAT_MODEL_DIR_H
+#define FORMAT_MODEL_DIR_H
+
+#include "format/json.h"
+#include "format/safetensors.h"
+
+struct model_tensor {
+    const struct st_tensor *tensor;
+    const struct st_file *file;
+};
+
+enum { MODEL_DIR_COPIES = 8 };
+
+struct model_dir {
+    /* Set by the caller before model_dir_open; zero is fine. */
+    bool weights_optional; /* a folder without safetensors is accepted; then n_tensors is 0 */
+    bool check_finite;     /* model_dir_read refuses a tensor with NaN or Inf, instead of noting the first */
+    void (*note)(void *ctx, const char *line); /* one line, no newline: what is odd but accepted */
+    void *note_ctx;
+
+    /* Filled by model_dir_open; model_dir_close frees all of it. */
+    const struct io *io;
+    char *path, *config_path;
+    json_t *config; /* an object */
+    struct st_file *files;
+    size_t n_files;
+    struct model_tensor *tensors; /* of all files, sorted by the bytes of the name; names are unique */
+    size_t n_tensors;
+    const char *copies[MODEL_DIR_COPIES]; /* the tokenizer's and generation's files that are there, to be copied */
+    size_t n_copies;                      /* beside the weights of a result */
+    bool noted_nonfinite;
+};
+
+/* SNUG_ERR_INPUT for what is missing or wrong in the folder, SNUG_ERR_IO where reading fails. model_dir_close is for
+ * after success; a failed open leaves nothing to close. */
+int model_dir_open(const struct io *io, const char *path, struct model_dir *d, struct snug_err *err);
+void model_dir_close(struct model_dir *d);
+
+const struct model_tensor *model_dir_find(const struct model_dir *d, const char *name); /* NULL if absent; O(log n) */
+
+/* The whole tensor as dtype `as`: converted when both are of F64, F32, BF16 and F16; any other difference is
+ * SNUG_ERR_INPUT. `to` has room for st_elements of them. Not for two threads at once. */
+int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype as, void *to, struct snug_err *err);
+
+/* ---- For the files of this folder ------------------------------------------------------------------------------- */
+
+/* "path/name" in new memory, for mem_free; NULL when memory is out. */
+char *model_dir_file(const struct model_dir *d, const char *name);
+void model_dir_note(const struct model_dir *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Opens the shards of model.safetensors.index.json into d->files and d->tensors, and compares them with the index. */
+int model_index_open(struct model_dir *d, const char *index_path, struct snug_err *err);
+
+/* Makes d->tensors from d->files; a name in two files is SNUG_ERR_INPUT. */
+int model_dir_merge(struct model_dir *d, struct snug_err *err);
+
+#endif
