@@ -2,6 +2,7 @@
 #include "data/tokenizer_parts.h"
 #include "data/unicode.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,13 @@ int tokenizer_finish(struct tokenizer *t, struct snug_err *err)
     return hash_all(t, err);
 }
 
+int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err)
+{
+    struct stat st;
+    *has = io->stat(io, path, &st) == 0;
+    return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
+}
+
 static int open_files(struct tokenizer *t, const struct io *io, const char *dir, struct tokenizer_config *c,
                       struct snug_err *err)
 {
@@ -175,8 +183,10 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     t->flags = char_flags_new();
     if (!json || !vocab || !t->flags)
         return err_no_memory(err, CODE_POINTS);
-    bool from_json = io_exists(io, json);
-    if (!from_json && !io_exists(io, vocab))
+    bool from_json, from_vocab;
+    TRY(tokenizer_has_file(io, json, &from_json, err));
+    TRY(tokenizer_has_file(io, vocab, &from_vocab, err));
+    if (!from_json && !from_vocab)
         return err_set(
             err, SNUG_ERR_INPUT,
             "%s: no tokenizer: neither tokenizer.json nor vocab.txt is there; save the tokenizer with the model", dir);

@@ -12,7 +12,7 @@ const char *const special_token_keys[TOKEN_SPECIALS] = {
     SPECIAL_TOKENS(SPECIAL)
 #undef SPECIAL
 };
-const char *const special_token_names[TOKEN_SPECIALS] = {
+static const char *const special_token_names[TOKEN_SPECIALS] = {
 #define SPECIAL(id, key, bert) bert,
     SPECIAL_TOKENS(SPECIAL)
 #undef SPECIAL
@@ -24,7 +24,9 @@ static int read_beside(const struct tokenizer_config *c, const struct io *io, st
     *path = arena_printf(&t->arena, "%s/%s", c->dir, name);
     if (!*path)
         return err_no_memory(err, strlen(c->dir) + strlen(name));
-    return io_exists(io, *path) ? json_read_object(io, *path, LIMIT, o, err) : 0;
+    bool has;
+    TRY(tokenizer_has_file(io, *path, &has, err));
+    return has ? json_read_object(io, *path, LIMIT, o, err) : 0;
 }
 
 int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err)
@@ -73,15 +75,15 @@ static int read_token(json_t *value, const char *path, const char *key, struct a
     return json_get_bool(value, path, "normalized", false, &token->normalized, err);
 }
 
+/* *path: the file that states it, NULL when none does. content NULL: it is stated to be null, or has no default. */
 static int find_special(const struct tokenizer_config *c, enum special_token which, struct added_token *token,
                         const char **path, struct snug_err *err)
 {
     const char *key = special_token_keys[which];
-    json_t *value = json_object_get(c->config, key);
-    *path = value ? c->path : c->map_path;
-    if (!value)
-        value = json_object_get(c->map, key);
-    *token = (struct added_token){.special = true};
+    json_t *in_config = json_object_get(c->config, key), *in_map = json_object_get(c->map, key);
+    json_t *value = in_config ? in_config : in_map;
+    *path = in_config ? c->path : in_map ? c->map_path : NULL;
+    *token = (struct added_token){.content = value ? NULL : special_token_names[which], .special = true};
     return value && !json_is_null(value) ? read_token(value, *path, key, token, err) : 0;
 }
 
@@ -183,24 +185,22 @@ static int apply_special(const struct tokenizer_config *c, struct tokenizer *t, 
     struct added_token token;
     const char *path;
     TRY(find_special(c, which, &token, &path, err));
-    bool stated = token.content != NULL;
-    if (!stated)
-        token.content = special_token_names[which];
+    bool counts = path || !from_json;
     if (!token.content)
         return 0;
     int32_t id = tokenizer_id(t, token.content);
-    if (id < 0 && (stated || !from_json)) {
+    if (id < 0 && counts) {
         bool needed = which == TOKEN_UNK || which == TOKEN_SEP || which == TOKEN_PAD || which == TOKEN_CLS;
         if (needed)
-            return err_set(err, SNUG_ERR_INPUT, "%s: %s \"%s\" is missing in the vocabulary of %s; add it",
-                           stated ? path : c->path, special_token_keys[which], token.content, t->path);
+            return err_set(err, SNUG_ERR_INPUT, "%s: %s \"%s\" is missing in the vocabulary of %s; add it", path,
+                           special_token_keys[which], token.content, t->path);
         return tokenizer_add_note(t, err, "%s: has no %s \"%s\"; in a text it is nothing special", t->path,
                                   special_token_keys[which], token.content);
     }
     if (t->special[which] < 0)
         t->special[which] = id;
     bool added = trie_find(&t->added_ids, token.content, strlen(token.content)) >= 0;
-    return id < 0 || added || (from_json && !stated) ? 0 : tokenizer_add_token(t, token, -1, path, err);
+    return counts && !added ? tokenizer_add_token(t, token, -1, t->path, err) : 0;
 }
 
 static int apply_more_special(const struct tokenizer_config *c, struct tokenizer *t, const char *key,

@@ -123,6 +123,8 @@ int tokenizer_add_token(struct tokenizer *t, struct added_token token, int64_t w
                         struct snug_err *err);
 int tokenizer_add_note(struct tokenizer *t, struct snug_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Whether there is one; SNUG_ERR_IO when that cannot be known, so that no other file is read in its place. */
+int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err);
 /* Makes what encoding needs from what was loaded. */
 int tokenizer_finish(struct tokenizer *t, struct snug_err *err);
 int wordpiece_init(struct tokenizer *t, const char *unk, const char *prefix, int64_t max_chars, struct snug_err *err);
@@ -147,7 +149,7 @@ struct tokenizer_config {
 enum { FLAG_ABSENT = -2, FLAG_NULL = -1 }; /* or 0 or 1 */
 int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err);
 int tokenizer_config_flag(const struct tokenizer_config *c, const char *key, int *flag, struct snug_err *err);
-/* *name: of a special token, NULL when null or not stated. */
+/* *name: of a special token as stated, or BERT's; NULL when stated to be null. */
 int tokenizer_config_special(const struct tokenizer_config *c, enum special_token which, const char **name,
                              struct snug_err *err);
 /* What it says about any tokenizer: added and special tokens, the side to truncate, contradictions. `from_json`: t was
@@ -156,7 +158,6 @@ int tokenizer_config_apply(const struct tokenizer_config *c, const struct io *io
                            struct snug_err *err);
 void tokenizer_config_free(struct tokenizer_config *c);
 
-extern const char *const special_token_keys[TOKEN_SPECIALS];  /* "unk_token" … */
-extern const char *const special_token_names[TOKEN_SPECIALS]; /* BERT's, or NULL */
+extern const char *const special_token_keys[TOKEN_SPECIALS]; /* "unk_token" … */
 
 #endif

@@ -84,12 +84,11 @@ static int special_id(struct tokenizer *t, const struct tokenizer_config *c, enu
 {
     const char *name;
     TRY(tokenizer_config_special(c, which, &name, err));
-    name = name ? name : special_token_names[which];
-    *id = trie_find(&t->vocab, name, strlen(name));
+    *id = name ? trie_find(&t->vocab, name, strlen(name)) : -1;
     if (*id < 0)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: %s is missing; add it, or name the token that stands for it as %s in tokenizer_config.json",
-                       t->path, name, special_token_keys[which]);
+                       t->path, name ? name : "one token", special_token_keys[which]);
     return 0;
 }
 

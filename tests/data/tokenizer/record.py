@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Records what Hugging Face's tokenizers library makes of many texts, for tests/data/tokenizer.c.
 
-    pip install tokenizers==0.23.3 xxhash==4.1.0 && python3 record.py
+    pip install tokenizers==0.23.3 transformers==5.23.0 xxhash==4.1.0 && python3 record.py
 
 Writes beside itself
   NAME/tokenizer.json  tokenizers with a small vocabulary; uncased and cased come with vocab.txt and tokenizer_config.json
   cases.jsonl          [tokenizer, max_length, text, pair or null, ids, type_ids], a line each; type_ids is left out when all 0
   generated.txt        tokenizer and XXH3-128 of the ids of 1,000 generated texts, a line for each 1,000
+  folders.jsonl        {"files": {name: text}, "text", "ids"}: what transformers' AutoTokenizer makes of such a folder
   unicode.txt          normaliser, plane, XXH3-128 of what becomes of each of its code points
 """
 import json
 import os
 import struct
+import tempfile
 
 import xxhash
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -208,6 +210,53 @@ def write_unicode(path):
                 f.write(f"{name} {plane} {h.hexdigest()}\n")
 
 
+SMALL = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c ##a ##b ##c abc hello ! ; Hello café cafe 中 国".split()
+LINES = "".join(token + "\n" for token in SMALL)
+
+
+def small(**normalizer):
+    vocab = {token: i for i, token in enumerate(SMALL)}
+    t = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    t.normalizer, t.pre_tokenizer = normalizers.BertNormalizer(**normalizer), pre_tokenizers.BertPreTokenizer()
+    t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    t.add_special_tokens([AddedToken(s, normalized=False, special=True) for s in SPECIAL])
+    return t.to_str()
+
+
+def added(**flags):
+    return dict(dict(content="Xyz", lstrip=False, rstrip=False, normalized=False, single_word=False, special=False), **flags)
+
+
+def write_folders(path):
+    from transformers import AutoTokenizer
+
+    text = "hello Hello [MASK] abc café Café 中国 Xyz xyz <x>"
+    config = [
+        {"do_lower_case": True}, {"do_lower_case": False}, {"do_lower_case": False, "strip_accents": True}, {"strip_accents": False},
+        {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}, {"tokenize_chinese_chars": True, "do_lower_case": True},
+        {"do_lower_case": True, "strip_accents": None}, {"do_lower_case": True, "additional_special_tokens": ["<x>"]},
+        {"do_lower_case": True, "extra_special_tokens": ["<x>", "Xyz"]}, {"do_lower_case": True, "added_tokens_decoder": {"20": added()}},
+        {"do_lower_case": True, "added_tokens_decoder": {"21": added(content="<x>", special=True), "20": added(normalized=True)}},
+        {"do_lower_case": True, "added_tokens_decoder": {"12": added(content="hello", lstrip=True), "4": added(content="[MASK]", special=True, lstrip=True)}},
+        {"do_lower_case": True, "mask_token": "hello", "sep_token": ";", "model_max_length": 10**30},
+        {"do_lower_case": True, "cls_token": {"__type": "AddedToken", "content": "abc", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}},
+    ]
+    folders = [{"vocab.txt": v} for v in (LINES, LINES[:-1], LINES.replace("\n", "\r\n"), LINES.replace("abc\n", "abc\n\n", 1), LINES.replace("abc\n", "abc \t\n", 1),
+                                          LINES.replace("abc\n", " abc\n", 1), LINES.replace("abc\n", "abc\u3000\u2028\n", 1), LINES.replace("abc\n", "\u2028\n", 1))]
+    folders += [{"vocab.txt": LINES, "tokenizer_config.json": json.dumps(c)} for c in config]
+    folders += [{"tokenizer.json": small(), "tokenizer_config.json": json.dumps(c)} for c in config if "cls_token" not in c and "sep_token" not in c]
+    folders += [{"tokenizer.json": small(lowercase=False), "tokenizer_config.json": json.dumps(c)} for c in config[:3]]
+    folders += [{"vocab.txt": LINES, "special_tokens_map.json": json.dumps({"cls_token": "abc", "mask_token": None})},
+                {"tokenizer.json": small(lowercase=False), "tokenizer_config.json": json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True})}]
+    with open(path, "w", encoding="utf-8") as f:
+        for files in folders:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in {**files, "config.json": '{"model_type": "bert"}'}.items():
+                    write(f"{folder}/{name}", content)
+                ids = AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+            f.write(json.dumps({"files": files, "text": text, "ids": ids}, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8", newline="\n") as f:
@@ -223,6 +272,7 @@ def main():
             write(f"{HERE}/{name}/tokenizer_config.json", json.dumps(config, indent=2) + "\n")
     write_cases(f"{HERE}/cases.jsonl")
     write_generated(f"{HERE}/generated.txt")
+    write_folders(f"{HERE}/folders.jsonl")
     write_unicode(f"{HERE}/unicode.txt")
 
 
