@@ -418,7 +418,7 @@ static void every_file_call_may_fail(void **state)
         if (!code)
             assert_true(k > m.calls);
     }
-    assert_true(k > 8);
+    assert_true(k > 6); /* two files, each opened, measured and read */
 }
 
 int main(void)
