@@ -1,0 +1,310 @@
+#include "format/inspect.h"
+
+#include "format/model_dir.h"
+
+#include <string.h>
+
+/* The members of config.json that are shown, under the names that architectures give them. */
+static const char *const config_facts[] = {
+    "architectures",
+    "d_ff",
+    "d_kv",
+    "d_model",
+    "dtype",
+    "hidden_size",
+    "intermediate_size",
+    "max_position_embeddings",
+    "model_type",
+    "n_embd",
+    "n_head",
+    "n_layer",
+    "n_positions",
+    "num_attention_heads",
+    "num_decoder_layers",
+    "num_experts_per_tok",
+    "num_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "num_layers",
+    "num_local_experts",
+    "tie_word_embeddings",
+    "torch_dtype",
+    "transformers_version",
+    "vocab_size",
+};
+
+struct totals {
+    size_t tensors;
+    int64_t elements, bytes;
+    int64_t dtype_elements[DT_COUNT];
+};
+
+static void add_total(struct totals *sum, const struct st_tensor *t)
+{
+    sum->tensors++;
+    sum->elements += st_elements(t);
+    sum->bytes += t->bytes;
+    sum->dtype_elements[t->dtype] += st_elements(t);
+}
+
+/* Names come from files: what could change the terminal is shown as \xNN. */
+static void append_clean(struct str *out, const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7F)
+            str_printf(out, "\\x%02X", (unsigned char)*s);
+        else
+            str_append_n(out, s, 1);
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int append_json_bytes(const char *bytes, size_t n, void *out)
+{
+    str_append_n(out, bytes, n);
+    return 0;
+}
+
+static void append_json_value(struct str *out, json_t *v)
+{
+    if (json_dump_callback(v, append_json_bytes, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS))
+        out->failed = true; /* only memory can fail here */
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------------
+ */
+
+static void json_tensor(struct str *out, const struct st_tensor *t, const char *file)
+{
+    str_printf(out, "{\"bytes\":%lld,\"dtype\":\"%s\",", (long long)t->bytes, dtype_name(t->dtype));
+    if (file) {
+        str_append(out, "\"file\":");
+        str_json(out, file);
+        str_append(out, ",");
+    }
+    str_append(out, "\"name\":");
+    str_json(out, t->name);
+    str_printf(out, ",\"offset\":%lld,\"shape\":[", (long long)t->at);
+    for (int i = 0; i < t->ndim; i++)
+        str_printf(out, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+    str_append(out, "]}");
+}
+
+static void json_file(struct str *out, const struct st_file *f)
+{
+    str_printf(out, "\"file_bytes\":%lld,\"header_bytes\":%lld,", (long long)f->file_bytes, (long long)f->header_bytes);
+    str_append(out, "\"metadata\":{");
+    for (size_t i = 0; i < f->n_metadata; i++) {
+        str_append(out, i ? "," : "");
+        str_json(out, f->metadata[2 * i]);
+        str_append(out, ":");
+        str_json(out, f->metadata[2 * i + 1]);
+    }
+    str_append(out, "},\"path\":");
+    str_json(out, f->path);
+}
+
+static void json_totals(struct str *out, const struct totals *sum)
+{
+    str_printf(out, ",\"total\":{\"bytes\":%lld,\"elements\":%lld,\"tensors\":%zu}}\n", (long long)sum->bytes,
+               (long long)sum->elements, sum->tensors);
+}
+
+static void json_folder(struct str *out, const struct model_dir *d, const struct str *notes)
+{
+    struct totals sum = {0};
+    const char *separator = "";
+    str_append(out, "{\"config\":{");
+    for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
+        json_t *v = json_object_get(d->config, config_facts[i]);
+        if (!v)
+            continue;
+        str_printf(out, "%s\"%s\":", separator, config_facts[i]);
+        append_json_value(out, v);
+        separator = ",";
+    }
+    str_append(out, "},\"copies\":[");
+    for (size_t i = 0; i < d->n_copies; i++)
+        str_printf(out, i ? ",\"%s\"" : "\"%s\"", d->copies[i]);
+    str_append(out, "],\"files\":[");
+    for (size_t i = 0; i < d->n_files; i++) {
+        str_append(out, i ? ",{" : "{");
+        json_file(out, &d->files[i]);
+        str_append(out, "}");
+    }
+    str_printf(out, "],\"notes\":[%s],\"path\":", str_text(notes));
+    str_json(out, d->path);
+    str_append(out, ",\"tensors\":[");
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        str_append(out, i ? "," : "");
+        json_tensor(out, d->tensors[i].tensor, last_part(d->tensors[i].file->path));
+        add_total(&sum, d->tensors[i].tensor);
+    }
+    str_append(out, "]");
+    json_totals(out, &sum);
+}
+
+static void json_single(struct str *out, const struct st_file *f)
+{
+    struct totals sum = {0};
+    str_append(out, "{");
+    json_file(out, f);
+    str_append(out, ",\"tensors\":[");
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        str_append(out, i ? "," : "");
+        json_tensor(out, &f->tensors[i], NULL);
+        add_total(&sum, &f->tensors[i]);
+    }
+    str_append(out, "]");
+    json_totals(out, &sum);
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The column that names take: as wide as the longest, within reason. */
+static int name_width(size_t longest)
+{
+    return longest < 20 ? 20 : longest > 72 ? 72 : (int)longest;
+}
+
+static void text_tensor(struct str *out, const struct st_tensor *t, int width)
+{
+    char shape[200];
+    size_t begin = out->n;
+    str_append(out, "  ");
+    append_clean(out, t->name);
+    while (out->n < begin + 2 + (size_t)width && !out->failed)
+        str_append(out, " ");
+    str_printf(out, "  %-4s  %-16s  %lld\n", dtype_name(t->dtype), st_shape_text(t, shape), (long long)t->bytes);
+}
+
+static void text_metadata(struct str *out, const struct st_file *f)
+{
+    for (size_t i = 0; i < f->n_metadata; i++) {
+        str_append(out, "  metadata ");
+        append_clean(out, f->metadata[2 * i]);
+        str_append(out, " = ");
+        append_clean(out, f->metadata[2 * i + 1]);
+        str_append(out, "\n");
+    }
+}
+
+static void text_totals(struct str *out, const struct totals *sum)
+{
+    const char *separator = " (";
+    str_printf(out, "%zu tensors, %lld elements", sum->tensors, (long long)sum->elements);
+    for (int t = 0; t < DT_COUNT; t++)
+        if (sum->dtype_elements[t]) {
+            str_printf(out, "%s%s %lld", separator, dtype_name((enum dtype)t), (long long)sum->dtype_elements[t]);
+            separator = ", ";
+        }
+    str_printf(out, "%s, %lld bytes (%.1f MiB)\n", *separator == ',' ? ")" : "", (long long)sum->bytes,
+               (double)sum->bytes / 0x1p20);
+}
+
+static void text_single(struct str *out, const struct st_file *f)
+{
+    struct totals sum = {0};
+    size_t longest = 0;
+    append_clean(out, f->path);
+    str_printf(out, ": safetensors, %lld bytes, header %lld bytes\n", (long long)f->file_bytes,
+               (long long)f->header_bytes);
+    text_metadata(out, f);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        longest = strlen(f->tensors[i].name) > longest ? strlen(f->tensors[i].name) : longest;
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        text_tensor(out, &f->tensors[i], name_width(longest));
+        add_total(&sum, &f->tensors[i]);
+    }
+    text_totals(out, &sum);
+}
+
+static void text_folder(struct str *out, const struct model_dir *d, const struct str *notes)
+{
+    struct totals sum = {0};
+    size_t longest = 0;
+    append_clean(out, d->path);
+    str_append(out, ": Hugging Face model folder\n");
+    for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
+        json_t *v = json_object_get(d->config, config_facts[i]);
+        if (!v)
+            continue;
+        str_printf(out, "  %s = ", config_facts[i]);
+        append_json_value(out, v);
+        str_append(out, "\n");
+    }
+    for (size_t i = 0; i < d->n_copies; i++)
+        str_printf(out, "  has %s\n", d->copies[i]);
+    str_append(out, str_text(notes));
+    for (size_t i = 0; i < d->n_files; i++) {
+        append_clean(out, last_part(d->files[i].path));
+        str_printf(out, ": %lld bytes, header %lld bytes, %zu tensors\n", (long long)d->files[i].file_bytes,
+                   (long long)d->files[i].header_bytes, d->files[i].n_tensors);
+        text_metadata(out, &d->files[i]);
+    }
+    for (size_t i = 0; i < d->n_tensors; i++)
+        longest = strlen(d->tensors[i].tensor->name) > longest ? strlen(d->tensors[i].tensor->name) : longest;
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        text_tensor(out, d->tensors[i].tensor, name_width(longest));
+        add_total(&sum, d->tensors[i].tensor);
+    }
+    if (d->n_files)
+        text_totals(out, &sum);
+    else
+        str_append(out, "no weights in safetensors form\n");
+}
+
+/* -------------------------------------------------------------------------------------------------------------------
+ */
+
+struct note_list {
+    struct str text;
+    bool json;
+};
+
+static void take_note(void *ctx, const char *line)
+{
+    struct note_list *notes = ctx;
+    if (notes->json) {
+        str_append(&notes->text, notes->text.n ? "," : "");
+        str_json(&notes->text, line);
+    } else {
+        str_printf(&notes->text, "  note: %s\n", line);
+    }
+}
+
+static int inspect_folder(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+{
+    struct note_list notes = {.json = json};
+    struct model_dir d = {.weights_optional = true, .note = take_note, .note_ctx = &notes};
+    int code = model_dir_open(io, path, &d, err);
+    if (!code) {
+        code = str_check(&notes.text, err);
+        (json ? json_folder : text_folder)(out, &d, &notes.text);
+        model_dir_close(&d);
+    }
+    str_free(&notes.text);
+    return code;
+}
+
+static int inspect_file(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+{
+    struct st_file f;
+    TRY(st_open(io, path, &f, err));
+    (json ? json_single : text_single)(out, &f);
+    st_close(&f);
+    return SNUG_OK;
+}
+
+int inspect(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+{
+    struct stat st;
+    bool folder = io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode);
+    TRY((folder ? inspect_folder : inspect_file)(io, path, json, out, err));
+    return str_check(out, err);
+}
