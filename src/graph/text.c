@@ -9,10 +9,10 @@
  *
  * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group (see struct value: live_in, live_out, persists, group). '#' starts a comment. */
+#include "base/str.h"
 #include "graph/graph.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,70 +24,48 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input",  "weig
 /* ORDER init */
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal"};
 
-struct printer {
-    char *text;
-    size_t n, cap;
-    bool failed;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct printer *p, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(NULL, 0, format, ap);
-    va_end(ap);
-    if (p->failed || !MEM_GROW(p->text, p->cap, p->n + (size_t)n + 1)) {
-        p->failed = true;
-        return;
-    }
-    va_start(ap, format);
-    vsnprintf(p->text + p->n, (size_t)n + 1, format, ap);
-    va_end(ap);
-    p->n += (size_t)n;
-}
-
-static void put_dim(struct printer *p, struct dim d)
+static void put_dim(struct str *p, struct dim d)
 {
     const char *plus = "";
     if (d.t) {
         if (d.t != 1)
-            put(p, "%lld", (long long)d.t);
-        put(p, "T");
+            str_printf(p, "%lld", (long long)d.t);
+        str_printf(p, "T");
         plus = "+";
     }
     if (d.b) {
-        put(p, "%s", plus);
+        str_printf(p, "%s", plus);
         if (d.b != 1)
-            put(p, "%lld", (long long)d.b);
-        put(p, "B");
+            str_printf(p, "%lld", (long long)d.b);
+        str_printf(p, "B");
         plus = "+";
     }
     if (d.c || !*plus)
-        put(p, "%s%lld", plus, (long long)d.c);
+        str_printf(p, "%s%lld", plus, (long long)d.c);
 }
 
-static void put_value(struct printer *p, const struct graph *g, int id)
+static void put_value(struct str *p, const struct graph *g, int id)
 {
     const struct value *v = graph_value(g, id);
-    put(p, "%%%d %s %s[", id, role_names[v->role], dtype_name(v->dtype));
+    str_printf(p, "%%%d %s %s[", id, role_names[v->role], dtype_name(v->dtype));
     for (int i = 0; i < v->ndim; i++) {
-        put(p, "%s", i ? "," : "");
+        str_printf(p, "%s", i ? "," : "");
         put_dim(p, v->shape[i]);
     }
-    put(p, "]");
+    str_printf(p, "]");
     if (v->name)
-        put(p, " \"%s\"", v->name);
-    put(p, " layer=%d", v->layer);
+        str_printf(p, " \"%s\"", v->name);
+    str_printf(p, " layer=%d", v->layer);
     if (v->base)
-        put(p, " slice=%%%d+%lld", v->base, (long long)v->at);
+        str_printf(p, " slice=%%%d+%lld", v->base, (long long)v->at);
     if (v->init.kind)
-        put(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
-            v->init.head ? ":head" : "");
-    put(p, "%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
-        v->persists ? " keep" : "", v->group ? " group" : "");
+        str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
+                   v->init.head ? ":head" : "");
+    str_printf(p, "%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
+               v->persists ? " keep" : "", v->group ? " group" : "");
 }
 
-static void put_attr(struct printer *p, const struct node *n, int i)
+static void put_attr(struct str *p, const struct node *n, int i)
 {
     const struct attr_info *a = &node_op(n)->attrs[i];
     int64_t k;
@@ -95,35 +73,35 @@ static void put_attr(struct printer *p, const struct node *n, int i)
     memcpy(&k, node_attr(n, i), sizeof k);
     memcpy(&x, node_attr(n, i), sizeof x);
     if (a->kind == ATTR_REAL)
-        put(p, " %s=%.17g", a->name, x);
+        str_printf(p, " %s=%.17g", a->name, x);
     else if (a->kind == ATTR_ACT)
-        put(p, " %s=%s", a->name, act_names[k]);
+        str_printf(p, " %s=%s", a->name, act_names[k]);
     else
-        put(p, " %s=%lld", a->name, (long long)k);
+        str_printf(p, " %s=%lld", a->name, (long long)k);
 }
 
-static void put_node(struct printer *p, const struct node *n)
+static void put_node(struct str *p, const struct node *n)
 {
     const struct op_info *op = node_op(n);
-    put(p, "%s(", op->name);
+    str_printf(p, "%s(", op->name);
     const char *space = "";
     for (int i = 0; i < op->n_slots; i++) {
         if (!n->u.slot[i])
             continue;
-        put(p, "%s%s%s=%%%d", space, op->slots[i].name, n->add >> i & 1 ? "+" : "", n->u.slot[i]);
+        str_printf(p, "%s%s%s=%%%d", space, op->slots[i].name, n->add >> i & 1 ? "+" : "", n->u.slot[i]);
         space = " ";
     }
-    put(p, ")");
+    str_printf(p, ")");
     for (int i = 0; i < op->n_attrs; i++)
         put_attr(p, n, i);
     if (n->workspace)
-        put(p, " workspace=%%%d", n->workspace);
-    put(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
+        str_printf(p, " workspace=%%%d", n->workspace);
+    str_printf(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
 }
 
 int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err)
 {
-    struct printer p = {0};
+    struct str p = {0};
     bool *printed = mem_alloc((size_t)g->n_values);
     if (!printed)
         return err_no_memory(err, (unsigned long long)g->n_values);
@@ -138,9 +116,10 @@ int graph_print(const struct graph *g, struct arena *a, char **text, struct snug
         put_node(&p, n);
     }
     mem_free(printed);
-    *text = p.failed ? NULL : arena_strndup(a, p.text ? p.text : "", p.n);
-    mem_free(p.text);
-    return *text ? SNUG_OK : err_no_memory(err, p.n + 1);
+    int code = str_check(&p, err);
+    *text = code ? NULL : arena_strdup(a, str_text(&p));
+    str_free(&p);
+    return code ? code : *text ? SNUG_OK : err_no_memory(err, p.n + 1);
 }
 
 /* Reading: a cursor over one line. Every take_* gives false (and leaves the place) where the text does not fit. */

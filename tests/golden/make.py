@@ -1,0 +1,137 @@
+"""Records what transformers computes for tiny random models: logits, loss, every gradient; optimizer trajectories of torch; the log
+and the final weights of a Trainer run. Run with: python make.py   (versions used are written into versions.txt)
+
+Everything is computed in float64 and stored as float32, dropout off, eager attention. No zero biases or unit scales are left, so that
+a swapped or a dropped parameter shows.
+"""
+import json, os
+import torch, transformers as T
+from safetensors.torch import save_file
+
+T.logging.set_verbosity_error()
+here = os.path.dirname(os.path.abspath(__file__))
+V, S, LENGTHS = 37, 10, [10, 4, 7, 1]
+
+
+def bert(**k):
+    d = dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+             max_position_embeddings=12, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    d.update(k)
+    return T.BertConfig(**d)
+
+
+CASES = {
+    "bert": (T.BertForSequenceClassification, bert()),
+    "bert_regression": (T.BertForSequenceClassification, bert(num_labels=1, problem_type="regression")),
+    "bert_multilabel": (T.BertForSequenceClassification, bert(num_labels=4, problem_type="multi_label_classification")),
+    "bert_mlm": (T.BertForMaskedLM, bert(hidden_act="gelu_new")),
+    "gpt2": (T.GPT2LMHeadModel, T.GPT2Config(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_positions=12, resid_pdrop=0.0,
+                                             embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
+}
+
+
+def inputs(name, cfg, g):
+    B = len(LENGTHS)
+    mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
+    ids = torch.randint(5, V, (B, S), generator=g) * mask
+    d = {"input_ids": ids, "attention_mask": mask}
+    if name.startswith("bert"):
+        d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
+    if name == "bert":
+        d["labels"] = torch.tensor([2, 0, 1, 2])
+    elif name == "bert_regression":
+        d["labels"] = torch.randn(B, generator=g)
+    elif name == "bert_multilabel":
+        d["labels"] = torch.randint(0, 2, (B, cfg.num_labels), generator=g).float()
+    elif name == "bert_mlm":
+        d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.4) & (mask == 1), ids, -100)
+    else:
+        d["labels"] = torch.where(mask == 1, ids, -100)
+    return d
+
+
+def perturb(model, g):
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn(p.shape, generator=g) * 0.05)
+
+
+def golden(name, cls, cfg):
+    g = torch.Generator().manual_seed(7)
+    torch.manual_seed(7)
+    cfg._attn_implementation = "eager"
+    model = cls(cfg)
+    perturb(model, g)
+    path = os.path.join(here, name)
+    model.save_pretrained(path)
+    if os.path.exists(path + "/generation_config.json"):
+        os.remove(path + "/generation_config.json")
+
+    model = model.double().eval()
+    d = inputs(name, cfg, g)
+    out = model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
+    out.loss.backward()
+    e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
+    e.update({"grad." + n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    save_file({k: v.contiguous() for k, v in d.items()}, path + "/inputs.safetensors")
+    save_file({k: v.float().contiguous().clone() for k, v in e.items()}, path + "/expected.safetensors")
+
+
+def trajectory(name, make, steps=4):
+    g = torch.Generator().manual_seed(8)
+    ps = [torch.nn.Parameter(torch.randn(s, generator=g)) for s in [(5,), (3, 7), (1,), (9, 4)]]
+    e = {f"param.{i}.0": p.detach().clone() for i, p in enumerate(ps)}
+    opt = make(ps)
+    for t in range(steps):
+        for i, p in enumerate(ps):
+            p.grad = torch.randn(p.shape, generator=g) * 10.0 ** torch.randint(-4, 2, (1,), generator=g).item()
+            e[f"grad.{i}.{t}"] = p.grad.clone()
+        opt.step()
+        e.update({f"param.{i}.{t + 1}": p.detach().clone() for i, p in enumerate(ps)})
+    os.makedirs(here + "/optim", exist_ok=True)
+    save_file(e, f"{here}/optim/{name}.safetensors")
+
+
+def trainer(name, **kw):
+    """The Trainer's own loop over 24 rows in their order; loss, norm and rate of every step, and the final weights."""
+    class Sequential(T.Trainer):
+        def _get_train_sampler(self, *a, **k):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+    class Log(T.TrainerCallback):
+        rows = []
+        def on_log(self, a, st, c, logs=None, **k):
+            self.rows.append(dict(step=st.global_step, **{k: v for k, v in logs.items() if k in ("loss", "grad_norm", "learning_rate")}))
+
+    g = torch.Generator().manual_seed(9)
+    torch.manual_seed(9)
+    cfg = bert()
+    cfg._attn_implementation = "eager"
+    model = T.BertForSequenceClassification(cfg)
+    path = f"{here}/trainer"
+    model.save_pretrained(path + "/init")
+    ids = torch.randint(5, V, (24, S), generator=g)
+    labels = ids[:, 0] % 3
+    save_file({"input_ids": ids, "labels": labels}, path + "/data.safetensors")
+    rows = [{"input_ids": ids[i], "attention_mask": torch.ones(S, dtype=torch.long), "labels": labels[i]} for i in range(24)]
+    log = Log()
+    log.rows = []
+    args = T.TrainingArguments(output_dir="/tmp/golden-trainer", report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True,
+                               use_cpu=True, log_level="error", **kw)
+    Sequential(model=model, args=args, train_dataset=rows, callbacks=[log]).train()
+    model.save_pretrained(f"{path}/{name}")
+    with open(f"{path}/{name}/log.json", "w") as f:
+        json.dump({"args": kw, "log": log.rows}, f, indent=1)
+
+
+for case, (cls, cfg) in CASES.items():
+    golden(case, cls, cfg)
+trajectory("adamw", lambda ps: torch.optim.AdamW(ps, lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
+trajectory("sgd_momentum", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, weight_decay=0.01))
+trajectory("sgd_nesterov", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, nesterov=True))
+base = dict(per_device_train_batch_size=4, num_train_epochs=2, learning_rate=1e-3, weight_decay=0.01, max_grad_norm=1.0,
+            warmup_steps=3, lr_scheduler_type="linear", optim="adamw_torch")
+trainer("adamw", **base)
+trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_grad_norm": 0.05, "label_smoothing_factor": 0.1})
+with open(here + "/versions.txt", "w") as f:
+    f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")
