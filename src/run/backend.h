@@ -18,8 +18,7 @@ struct backend {
     int (*run)(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
                struct snug_err *err);
 
-    int (*alloc)(const struct backend *b, int64_t bytes, void **p,
-                 struct snug_err *err); /* aligned to 4096, not zeroed */
+    int (*alloc)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err); /* aligned to 64, zeroed */
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);

@@ -15,7 +15,6 @@ int run_alloc(struct run *r, struct snug_err *err)
     void *p;
     TRY(r->backend->alloc(r->backend, r->plan.arena_bytes, &p, err));
     r->arena = p;
-    memset(r->arena, 0, (size_t)r->plan.persistent_bytes);
     return SNUG_OK;
 }
 

@@ -14,7 +14,7 @@ struct run {
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
 int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err);
-int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed where it persists */
+int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
 void run_close(struct run *r);
 
 /* A persistent value of any program, or an output of program `k` (k < 0: persistent only). */

@@ -1,0 +1,276 @@
+#include "run/weights.h"
+
+#include "base/hash.h"
+#include "base/philox.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+static const struct model_tensor *find_spelled(const struct model_dir *d, const char *name)
+{
+    char other[600];
+    const struct model_tensor *t = model_dir_find(d, name);
+    if (t)
+        return t;
+    snprintf(other, sizeof other, "module.%s", name);
+    if ((t = model_dir_find(d, other)))
+        return t;
+    /* checkpoints converted from TensorFlow */
+    static const char *const old[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(name), tail = strlen(old[i][0]);
+        if (n <= tail || strcmp(name + n - tail, old[i][0]))
+            continue;
+        snprintf(other, sizeof other, "%.*s%s", (int)(n - tail), name, old[i][1]);
+        return model_dir_find(d, other);
+    }
+    return NULL;
+}
+
+const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name)
+{
+    const struct model_tensor *t = find_spelled(d, name);
+    size_t n = strlen(c->arch->weight_prefix);
+    if (!t && !strncmp(name, c->arch->weight_prefix, n))
+        t = find_spelled(d, name + n);
+    return t;
+}
+
+/* ---- checks ---- */
+
+static void shape_text(int ndim, const int64_t *shape, char *to, size_t room)
+{
+    size_t n = (size_t)snprintf(to, room, "[");
+    for (int i = 0; i < ndim && n < room; i++)
+        n += (size_t)snprintf(to + n, room - n, "%s%lld", i ? "," : "", (long long)shape[i]);
+    if (n < room)
+        snprintf(to + n, room - n, "]");
+}
+
+static int check_shape(const struct model_tensor *t, const struct run_value *w, struct snug_err *err)
+{
+    bool same = t->tensor->ndim == w->ndim;
+    for (int i = 0; same && i < w->ndim; i++)
+        same = t->tensor->shape[i] == w->shape[i];
+    if (same)
+        return SNUG_OK;
+    char have[80], want[80];
+    shape_text(t->tensor->ndim, t->tensor->shape, have, sizeof have);
+    shape_text(w->ndim, w->shape, want, sizeof want);
+    return err_set(err, SNUG_ERR_INPUT, "%s: %s has shape %s but config.json asks for %s; they must belong together",
+                   t->file->path, t->tensor->name, have, want);
+}
+
+/* The number behind `word` in a name such as "encoder.layer.3.output", -1 without one. */
+static int64_t number_behind(const char *name, const char *word)
+{
+    long long layer;
+    const char *at = strstr(name, word);
+    return at && sscanf(at + strlen(word), "%lld", &layer) == 1 ? layer : -1;
+}
+
+/* Depth of the stack of layers in the file, to tell "config says 24, weights have 12". */
+static int64_t layers_in_file(const struct model_dir *d)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        const char *name = d->tensors[i].tensor->name;
+        int64_t layer = number_behind(name, "layer.");
+        layer = layer < 0 ? number_behind(name, "h.") : layer;
+        most = layer + 1 > most ? layer + 1 : most;
+    }
+    return most;
+}
+
+static int report_missing(const struct model_dir *d, const struct model_config *c, const char *first, int missing,
+                          struct snug_err *err)
+{
+    int64_t layers = layers_in_file(d);
+    if (layers && layers != c->layers)
+        return err_set(err, SNUG_ERR_INPUT, "%s: config says %lld layers, weights have %lld; they must belong together",
+                       d->path, (long long)c->layers, (long long)layers);
+    return err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: %d weights are missing, the first is %s; use the model's complete weights, or --init-from-config", d->path,
+        missing, first);
+}
+
+static void note(const struct model_dir *d, const char *line)
+{
+    if (d->note)
+        d->note(d->note_ctx, line);
+}
+
+static int report_unknown(const struct model_dir *d, const char *first, size_t unknown, bool strict,
+                          struct snug_err *err)
+{
+    char line[300];
+    if (strict)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: %zu tensors are not part of this model, such as %s; leave out --strict", d->path, unknown,
+                       first);
+    snprintf(line, sizeof line, "%s: %zu tensors are not part of this model and left out, such as %.120s", d->path,
+             unknown, first);
+    note(d, line);
+    return SNUG_OK;
+}
+
+static int check_unknown(const struct model_dir *d, const bool *used, bool strict, struct snug_err *err)
+{
+    size_t unknown = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < d->n_tensors; i++) {
+        const char *name = d->tensors[i].tensor->name;
+        if (used[i] || strstr(name, "position_ids") || strstr(name, ".attn.bias") ||
+            strstr(name, ".attn.masked_bias") || strstr(name, "lm_head.weight") ||
+            strstr(name, "cls.predictions.decoder."))
+            continue; /* buffers that older versions saved; second names of tied weights, which check_tied compares */
+        unknown++;
+        first = first ? first : name;
+    }
+    return unknown ? report_unknown(d, first, unknown, strict, err) : SNUG_OK;
+}
+
+/* A second name of a tied weight must hold the same numbers. */
+static int check_tied(struct model_dir *d, const struct model_config *c, struct snug_err *err)
+{
+    static const char *const pairs[][2] = {
+        {"lm_head.weight", "transformer.wte.weight"},
+        {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+        {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const struct model_tensor *a = model_dir_find(d, pairs[i][0]), *b = weights_find(d, c, pairs[i][1]);
+        if (!a || !b || c->task == MODEL_SEQUENCE_CLASSIFICATION)
+            continue;
+        bool same = a->tensor->bytes == b->tensor->bytes && a->tensor->dtype == b->tensor->dtype;
+        void *x = mem_alloc((size_t)a->tensor->bytes), *y = mem_alloc((size_t)b->tensor->bytes);
+        int code = x && y ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)a->tensor->bytes);
+        if (!code && same)
+            code = st_read(a->file, a->tensor, x, err);
+        if (!code && same)
+            code = st_read(b->file, b->tensor, y, err);
+        same = same && !code && !memcmp(x, y, (size_t)a->tensor->bytes);
+        mem_free(x);
+        mem_free(y);
+        TRY(code);
+        if (!same)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: %s and %s must be equal, since they are tied, and differ; remove the first", d->path,
+                           pairs[i][0], b->tensor->name);
+    }
+    return SNUG_OK;
+}
+
+static void note_new(const struct model_dir *d, int n_new, const char *first, uint64_t seed)
+{
+    char line[300];
+    const char *dot = strrchr(first, '.');
+    if (n_new)
+        snprintf(line, sizeof line, "%.*s%s: new, random (seed %llu): %d tensors",
+                 (int)(dot ? dot - first : (int)strlen(first)), first, n_new > 2 ? " and more" : "",
+                 (unsigned long long)seed, n_new);
+    if (n_new)
+        note(d, line);
+}
+
+int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
+                  const struct weight_options *o, struct snug_err *err)
+{
+    struct run_value *w;
+    size_t n;
+    int missing = 0, n_new = 0, code = SNUG_OK;
+    const char *first_missing = NULL, *first_new = NULL;
+    TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
+    bool *used = mem_alloc(d->n_tensors + 1);
+    if (!used)
+        code = err_no_memory(err, d->n_tensors + 1);
+    for (size_t i = 0; i < n && !code; i++) {
+        const struct model_tensor *t = weights_find(d, c, w[i].name);
+        if (t) {
+            used[t - d->tensors] = true;
+            code = check_shape(t, &w[i], err);
+        } else if (w[i].init.head || o->random) {
+            first_new = n_new++ ? first_new : w[i].name;
+        } else {
+            first_missing = missing++ ? first_missing : w[i].name;
+        }
+    }
+    if (!code && missing)
+        code = report_missing(d, c, first_missing, missing, err);
+    if (!code)
+        code = check_unknown(d, used, o->strict, err);
+    if (!code && n_new)
+        note_new(d, n_new, first_new, o->seed);
+    mem_free(used);
+    mem_free(w);
+    return code;
+}
+
+/* ---- filling ---- */
+
+/* Four independent N(0,1) from one call (Box and Muller, 1958). */
+static void four_normals(struct philox bits, float out[4])
+{
+    for (int i = 0; i < 2; i++) {
+        double u = ((double)bits.w[2 * i] + 0.5) * 0x1p-32, v = (double)bits.w[2 * i + 1] * 0x1p-32;
+        double radius = sqrt(-2 * log(u)), angle = 6.28318530717958647692 * v;
+        out[2 * i] = (float)(radius * cos(angle));
+        out[2 * i + 1] = (float)(radius * sin(angle));
+    }
+}
+
+/* Element i depends on seed, name and i only. */
+static void fill_random(const struct run_value *w, uint64_t seed, float *to)
+{
+    struct hash128 name = hash_bytes(w->name, strlen(w->name));
+    int64_t width = w->ndim > 1 ? w->shape[1] : 1;
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < (w->elements + 3) / 4; block++) {
+        float x[4];
+        struct philox c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)name.low, (uint32_t)(name.low >> 32)}};
+        four_normals(philox4x32(c, (uint32_t)seed, (uint32_t)(seed >> 32)), x);
+        for (int64_t i = 4 * block; i < 4 * block + 4 && i < w->elements; i++)
+            to[i] = w->init.zero_row >= 0 && i / width == w->init.zero_row ? 0 : (float)w->init.std * x[i - 4 * block];
+    }
+}
+
+static void fill_new(const struct run_value *w, uint64_t seed, float *to)
+{
+    if (w->init.kind == INIT_NORMAL)
+        fill_random(w, seed, to);
+    else
+        for (int64_t i = 0; i < w->elements; i++)
+            to[i] = w->init.kind == INIT_ONE ? 1 : 0;
+}
+
+int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
+                 struct snug_err *err)
+{
+    struct run_value *w;
+    size_t n;
+    int code = SNUG_OK;
+    int64_t largest = 0;
+    TRY(check_tied(d, c, err));
+    TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
+    for (size_t i = 0; i < n; i++)
+        largest = w[i].elements > largest ? w[i].elements : largest;
+    float *host = mem_realloc(NULL, (size_t)largest * sizeof *host);
+    if (!host)
+        code = err_no_memory(err, (unsigned long long)largest * sizeof *host);
+    for (size_t i = 0; i < n && !code; i++) {
+        const struct model_tensor *t = weights_find(d, c, w[i].name);
+        if (t)
+            code = model_dir_read(d, t, DT_F32, host, err);
+        else
+            fill_new(&w[i], o->seed, host);
+        if (!code)
+            code = run_write(r, &w[i], host, DT_F32, w[i].elements, err);
+    }
+    mem_free(host);
+    mem_free(w);
+    return code;
+}

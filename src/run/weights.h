@@ -1,0 +1,26 @@
+/* weights.h: filling the weights of a run from a model folder, or with random numbers. */
+#ifndef RUN_WEIGHTS_H
+#define RUN_WEIGHTS_H
+
+#include "format/model_dir.h"
+#include "run/run.h"
+
+/* Checks, from the headers alone, that every weight the programs need is there in its shape (names as transformers maps
+ * them: with or without the base model's prefix, gamma and beta, module.). What may be new is noted in one line with
+ * the seed; anything else that is missing, or has another shape, is SNUG_ERR_INPUT, unless `random`: then a missing
+ * weight is made. Tensors that the model does not know are noted, or SNUG_ERR_INPUT with `strict`. */
+struct weight_options {
+    uint64_t seed;
+    bool random, strict;
+};
+int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
+                  const struct weight_options *o, struct snug_err *err);
+
+/* Reads all weights into the arena; those that are not there start as their init says, from the seed and their name. */
+int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
+                 struct snug_err *err);
+
+/* The tensor of the folder that holds weight `name`, NULL if there is none. */
+const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name);
+
+#endif

@@ -1,0 +1,398 @@
+#include "train/session.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Evaluation batches: so many tokens at most, where the user gave no number of rows. Results do not depend on it. */
+enum { EVAL_TOKENS = 4096, EVAL_ROWS = 512 };
+
+void session_note(const struct session *s, const char *format, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    if (s->events.note)
+        s->events.note(s->events.ctx, line);
+}
+
+static void pass_note(void *ctx, const char *line)
+{
+    session_note(ctx, "%s", line);
+}
+
+/* ---- model ---- */
+
+static int open_folder(struct session *s, struct snug_err *err)
+{
+    s->dir = (struct model_dir){.weights_optional = s->o->init_from_config || s->o->command == CMD_PLAN,
+                                .check_finite = s->o->check_finite,
+                                .note = pass_note,
+                                .note_ctx = s};
+    TRY(model_dir_open(s->io, s->o->model, &s->dir, err));
+    s->opened_dir = true;
+    return SNUG_OK;
+}
+
+static void override_dropout(struct session *s)
+{
+    const struct options *o = s->o;
+    if (option_given(o, hidden_dropout_prob)) {
+        if (s->model.dropout_classifier == s->model.dropout_hidden)
+            s->model.dropout_classifier = o->hidden_dropout_prob;
+        s->model.dropout_hidden = s->model.dropout_embedding = o->hidden_dropout_prob;
+    }
+    if (option_given(o, attention_probs_dropout_prob))
+        s->model.dropout_attention = o->attention_probs_dropout_prob;
+    if (option_given(o, classifier_dropout))
+        s->model.dropout_classifier = o->classifier_dropout;
+}
+
+static int choose_task(struct session *s, struct snug_err *err)
+{
+    static const enum model_task by_option[] = {[OPT_TASK_AUTO] = MODEL_AUTO,
+                                                [OPT_TASK_SEQUENCE_CLASSIFICATION] = MODEL_SEQUENCE_CLASSIFICATION,
+                                                [OPT_TASK_MASKED_LM] = MODEL_MASKED_LM,
+                                                [OPT_TASK_CAUSAL_LM] = MODEL_CAUSAL_LM};
+    static const enum problem problem_by_option[] = {[OPT_PROBLEM_AUTO] = PROBLEM_AUTO,
+                                                     [OPT_PROBLEM_REGRESSION] = PROBLEM_REGRESSION,
+                                                     [OPT_PROBLEM_SINGLE_LABEL] = PROBLEM_SINGLE_LABEL,
+                                                     [OPT_PROBLEM_MULTI_LABEL] = PROBLEM_MULTI_LABEL};
+    if (s->o->task != OPT_TASK_AUTO)
+        s->model.task = by_option[s->o->task];
+    if (s->model.task == MODEL_AUTO) /* a bare base model: the first task that its architecture has */
+        for (int t = MODEL_COUNT - 1; t > MODEL_AUTO; t--)
+            s->model.task = s->model.arch->classes[t] ? (enum model_task)t : s->model.task;
+    if (!model_class(&s->model))
+        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models; leave it out",
+                       model_task_names[s->model.task], s->model.arch->model_type);
+    if (s->o->problem_type != OPT_PROBLEM_AUTO)
+        s->model.problem = problem_by_option[s->o->problem_type];
+    return SNUG_OK;
+}
+
+static int open_tokenizer(struct session *s, struct snug_err *err)
+{
+    struct snug_err why;
+    int code = tokenizer_open(s->io, s->o->model, &s->tokenizer, &why);
+    const char *path = s->o->data ? s->o->data : s->o->train_data ? s->o->train_data : s->o->eval_data;
+    bool text = path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10);
+    if (code && text) {
+        *err = why;
+        return code;
+    }
+    if (code)
+        s->tokenizer = NULL;
+    else if (tokenizer_vocab_size(s->tokenizer) > s->model.vocab_size && text)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; they must belong together",
+                       s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
+    return SNUG_OK;
+}
+
+static int choose_max_length(struct session *s, struct snug_err *err)
+{
+    int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
+    if (option_given(s->o, max_length) && s->o->max_length > most)
+        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has max_position_embeddings %lld; use at most that",
+                       (long long)s->o->max_length, (long long)most);
+    most = stated > 0 && stated < most ? stated : most;
+    s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
+    return SNUG_OK;
+}
+
+/* The class names that config.json gives the model's own head. */
+static int read_model_labels(struct session *s, struct snug_err *err)
+{
+    json_t *names = json_object_get(s->dir.config, "id2label");
+    if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION || s->head_is_new || !json_is_object(names))
+        return SNUG_OK;
+    const char **list = mem_alloc((size_t)s->model.num_labels * sizeof *list);
+    if (!list)
+        return err_no_memory(err, (unsigned long long)s->model.num_labels * sizeof *list);
+    for (int64_t i = 0; i < s->model.num_labels; i++) {
+        char key[24];
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        list[i] = json_string_value(json_object_get(names, key));
+    }
+    int code = label_map_init(&s->labels, list, (int32_t)s->model.num_labels, s->dir.config_path, err);
+    mem_free(list);
+    return code;
+}
+
+/* ---- data ---- */
+
+static enum data_task wanted_labels(const struct session *s)
+{
+    if (s->o->command == CMD_PREDICT)
+        return TASK_UNLABELED;
+    if (s->model.task == MODEL_MASKED_LM)
+        return TASK_MASKED_LM;
+    if (s->model.task == MODEL_CAUSAL_LM)
+        return TASK_CAUSAL_LM;
+    switch (s->model.problem) {
+    case PROBLEM_SINGLE_LABEL:
+        return TASK_CLASS;
+    case PROBLEM_MULTI_LABEL:
+        return TASK_MULTI_LABEL;
+    case PROBLEM_REGRESSION:
+        return TASK_REGRESSION;
+    default:
+        return TASK_AUTO;
+    }
+}
+
+static int open_data(struct session *s, const char *path, const struct label_map *labels, struct dataset *d,
+                     struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct dataset_options p = {.path = path,
+                                .task = wanted_labels(s),
+                                .tokenizer = s->tokenizer,
+                                .max_length = s->max_length,
+                                .vocab_size = (int32_t)s->model.vocab_size,
+                                .text_column = o->text_column,
+                                .text_pair_column = o->text_pair_column,
+                                .label_column = o->label_column,
+                                .delimiter = o->delimiter,
+                                .empty_is_error = o->empty == OPT_EMPTY_ERROR,
+                                .labels = labels && labels->n ? labels : NULL,
+                                .num_labels = labels && labels->n ? labels->n : (int32_t)o->num_labels,
+                                .seed = o->seed,
+                                .threads = s->compile.threads,
+                                .cache_dir = o->cache_dir,
+                                .note = pass_note,
+                                .note_ctx = s};
+    TRY(dataset_open(s->io, &p, d, err));
+    if (d->max_id >= s->model.vocab_size)
+        return err_set(err, SNUG_ERR_INPUT, "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path,
+                       d->max_id, (long long)s->model.vocab_size);
+    return SNUG_OK;
+}
+
+/* The head follows the training data where it is new; a trained head must fit them. */
+static int fit_head(struct session *s, const struct dataset *d, const char *path, struct snug_err *err)
+{
+    if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION)
+        return SNUG_OK;
+    if (d->task != TASK_UNLABELED)
+        s->model.problem = d->task == TASK_REGRESSION    ? PROBLEM_REGRESSION
+                           : d->task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL
+                                                         : PROBLEM_SINGLE_LABEL;
+    if (d->task == TASK_UNLABELED || d->num_labels == s->model.num_labels)
+        return SNUG_OK;
+    if (!s->head_is_new)
+        return err_set(err, SNUG_ERR_INPUT, "%s: has %d labels but the model's head has %lld; use matching data or a base model",
+                       path, d->num_labels, (long long)s->model.num_labels);
+    s->model.num_labels = d->num_labels;
+    return SNUG_OK;
+}
+
+static int keep_labels(struct session *s, const struct dataset *d, struct snug_err *err)
+{
+    if (s->labels.n || !d->labels.n)
+        return SNUG_OK;
+    return label_map_init(&s->labels, (const char *const *)d->labels.names, d->labels.n, "labels", err);
+}
+
+static int open_all_data(struct session *s, struct snug_err *err)
+{
+    const char *held_out = s->o->data ? s->o->data : s->o->eval_data;
+    if (s->o->train_data) {
+        TRY(open_data(s, s->o->train_data, &s->labels, &s->train, err));
+        s->has_train = true;
+        TRY(fit_head(s, &s->train, s->o->train_data, err));
+        TRY(keep_labels(s, &s->train, err));
+    }
+    if (held_out) {
+        TRY(open_data(s, held_out, &s->labels, &s->data, err));
+        s->has_data = true;
+        TRY(fit_head(s, &s->data, held_out, err));
+        TRY(keep_labels(s, &s->data, err));
+    }
+    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && s->model.problem == PROBLEM_AUTO)
+        s->model.problem = s->model.num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE_LABEL;
+    return SNUG_OK;
+}
+
+struct masking session_masking(struct session *s)
+{
+    struct masking m = {.probability = (float)s->o->mlm_probability,
+                        .mask_id = -1,
+                        .vocab_size = (int32_t)s->model.vocab_size,
+                        .special_ids = s->special_ids};
+    for (int t = 0; s->tokenizer && t < TOKEN_SPECIALS; t++) {
+        int32_t id = tokenizer_special(s->tokenizer, (enum special_token)t);
+        if (id >= 0)
+            s->special_ids[m.n_special++] = id;
+    }
+    if (s->tokenizer)
+        m.mask_id = tokenizer_special(s->tokenizer, TOKEN_MASK);
+    return m;
+}
+
+/* ---- programs ---- */
+
+static void choose_eval_batches(const struct session *s, int32_t *rows, int64_t *tokens)
+{
+    bool given = option_given(s->o, per_device_eval_batch_size);
+    *rows = given ? (int32_t)s->o->per_device_eval_batch_size : EVAL_ROWS;
+    *tokens = given ? 0 : EVAL_TOKENS > s->max_length ? EVAL_TOKENS : s->max_length;
+}
+
+static int size_batches(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct compile_settings *c = &s->compile;
+    if (c->train) {
+        int64_t B = o->per_device_train_batch_size;
+        c->train_max.B = s->has_train && s->train.n_rows < B ? s->train.n_rows : B;
+        c->train_max.T = s->has_train ? loader_max_tokens(&s->train, (int32_t)c->train_max.B) : B * s->max_length;
+        if (c->train_max.T < 0)
+            return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
+        c->train_max.T = c->backend->bucket(c->train_max.T);
+    }
+    if (s->has_data) {
+        int32_t rows;
+        int64_t tokens;
+        struct masking masking = session_masking(s);
+        choose_eval_batches(s, &rows, &tokens);
+        TRY(eval_open(&s->data, rows, tokens, o->seed, &masking, &s->eval, err));
+        c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
+    }
+    return SNUG_OK;
+}
+
+static void choose_settings(struct session *s)
+{
+    const struct options *o = s->o;
+    struct compile_settings *c = &s->compile;
+    bool bf16 = o->dtype == OPT_DTYPE_BF16 && c->backend->float_type == DT_F32;
+    c->model = &s->model;
+    c->precision = (struct precision){.wide = c->backend->float_type,
+                                      .narrow = bf16 ? DT_BF16 : c->backend->float_type,
+                                      .narrow_grads = true};
+    c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
+    c->dropout = true;
+    c->smoothing = o->label_smoothing_factor;
+    c->accumulation = o->gradient_accumulation_steps;
+    c->recompute_every_n =
+        o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
+    c->update = (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
+                                .beta1 = o->adam_beta1,
+                                .beta2 = o->adam_beta2,
+                                .eps = o->adam_epsilon,
+                                .momentum = o->optim_args_momentum,
+                                .dampening = o->optim_args_dampening,
+                                .nesterov = o->optim_args_nesterov,
+                                .weight_decay = o->weight_decay,
+                                .max_grad_norm = o->max_grad_norm,
+                                .state_type = c->backend->float_type};
+}
+
+int session_open(struct session *s, const struct io *io, const struct options *o, struct session_events events,
+                 const struct stop_flag *stop, struct snug_err *err)
+{
+    *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
+    s->compile.backend = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    s->compile.threads = o->threads ? (int)o->threads : omp_get_num_procs();
+    for (size_t i = 0; i < o->n_notes; i++)
+        session_note(s, "%s", o->notes[i]);
+    TRY(open_folder(s, err));
+    TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
+    override_dropout(s);
+    TRY(choose_task(s, err));
+    s->head_is_new = !weights_find(&s->dir, &s->model, "classifier.weight");
+    TRY(open_tokenizer(s, err));
+    TRY(choose_max_length(s, err));
+    TRY(read_model_labels(s, err));
+    TRY(open_all_data(s, err));
+    choose_settings(s);
+    TRY(size_batches(s, err));
+    TRY(run_open(&s->run, &s->compile, err));
+    s->opened_run = true;
+    if (o->memory_budget && s->run.plan.arena_bytes > o->memory_budget)
+        return err_set(err, SNUG_ERR_ENV,
+                       "the plan needs %lld bytes, %lld more than --memory-budget; use a smaller batch with "
+                       "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
+                       (long long)s->run.plan.arena_bytes, (long long)(s->run.plan.arena_bytes - o->memory_budget));
+    if (s->dir.n_tensors || !s->dir.weights_optional) {
+        struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
+        TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
+    }
+    return SNUG_OK;
+}
+
+int session_load(struct session *s, struct snug_err *err)
+{
+    struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
+    TRY(run_alloc(&s->run, err));
+    TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
+    s->opened_stepper = true;
+    return weights_load(&s->dir, &s->run, &s->model, &w, err);
+}
+
+void session_close(struct session *s)
+{
+    if (s->opened_stepper)
+        stepper_close(&s->stepper);
+    run_close(&s->run);
+    eval_close(s->eval);
+    if (s->has_train)
+        dataset_close(&s->train);
+    if (s->has_data)
+        dataset_close(&s->data);
+    label_map_free(&s->labels);
+    tokenizer_close(s->tokenizer);
+    if (s->opened_dir)
+        model_dir_close(&s->dir);
+    *s = (struct session){0};
+}
+
+const char *session_label(const struct session *s, int32_t id, char *buf)
+{
+    if (id >= 0 && id < s->labels.n)
+        return s->labels.names[id];
+    snprintf(buf, 32, "LABEL_%d", id);
+    return buf;
+}
+
+static int set_labels(const struct session *s, json_t *config)
+{
+    json_t *names = json_object(), *ids = json_object();
+    int failed = 0;
+    for (int32_t i = 0; i < s->model.num_labels; i++) {
+        char key[24], buf[32];
+        snprintf(key, sizeof key, "%d", i);
+        const char *name = session_label(s, i, buf);
+        failed |= json_object_set_new(names, key, json_string(name));
+        failed |= json_object_set_new(ids, name, json_integer(i));
+    }
+    failed |= json_object_set_new(config, "id2label", names);
+    return failed | json_object_set_new(config, "label2id", ids);
+}
+
+int session_config_text(const struct session *s, char **text, struct snug_err *err)
+{
+    json_t *config = json_deep_copy(s->dir.config), *classes = json_array();
+    int failed = !config || json_array_append_new(classes, json_string(model_class(&s->model)));
+    failed |= json_object_set_new(config, "architectures", classes);
+    json_object_del(config, "num_labels"); /* id2label says it */
+    if (json_object_get(config, "dtype"))
+        failed |= json_object_set_new(config, "dtype", json_string("float32"));
+    else
+        failed |= json_object_set_new(config, "torch_dtype", json_string("float32"));
+    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION) {
+        failed |= set_labels(s, config);
+        failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
+    }
+    char *dumped = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    json_decref(config);
+    *text = dumped ? mem_strdup(dumped) : NULL;
+    free(dumped);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}

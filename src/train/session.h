@@ -1,0 +1,63 @@
+/* session.h: a model, its data and its programs, opened by the options of one command; what train, eval, predict and plan share.
+ *
+ *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in memory
+ *     session_load     the arena and the weights
+ *     session_close                                                                                                    */
+#ifndef TRAIN_SESSION_H
+#define TRAIN_SESSION_H
+
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/tokenizer.h"
+#include "run/weights.h"
+#include "train/options.h"
+#include "train/signals.h"
+#include "train/step.h"
+
+/* What the session tells its caller; each may be NULL. Lines have no newline. */
+struct session_events {
+    void (*note)(void *ctx, const char *line);
+    void *ctx;
+};
+
+struct session {
+    const struct io *io;
+    const struct options *o;
+    struct session_events events;
+    const struct stop_flag *stop; /* may be NULL */
+
+    struct model_dir dir;
+    struct model_config model;
+    bool head_is_new;         /* the folder has no weights for the task's head */
+    struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
+    struct label_map labels;  /* of the classifier; n 0 for other tasks */
+    int32_t max_length;
+    int32_t special_ids[TOKEN_SPECIALS]; /* what session_masking points to */
+
+    struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
+    bool has_train, has_data;
+    struct eval_loader *eval; /* over data */
+
+    struct compile_settings compile;
+    struct run run;
+    struct stepper stepper;
+    bool opened_dir, opened_run, opened_stepper;
+};
+
+int session_open(struct session *s, const struct io *io, const struct options *o, struct session_events events,
+                 const struct stop_flag *stop, struct snug_err *err);
+int session_load(struct session *s, struct snug_err *err);
+void session_close(struct session *s); /* also after a failure */
+
+void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* For masked language models: which tokens may be hidden. Points into the session. */
+struct masking session_masking(struct session *s);
+
+/* The name of class `id`, "LABEL_id" where the data gave none; `buf` has 32 bytes. */
+const char *session_label(const struct session *s, int32_t id, char *buf);
+
+/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the caller. */
+int session_config_text(const struct session *s, char **text, struct snug_err *err);
+
+#endif
