@@ -88,9 +88,10 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
     if (code)
         s->tokenizer = NULL;
     else if (tokenizer_vocab_size(s->tokenizer) > s->model.vocab_size && text)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; they must belong together",
-                       s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; they must belong together",
+            s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
     return SNUG_OK;
 }
 
@@ -98,7 +99,8 @@ static int choose_max_length(struct session *s, struct snug_err *err)
 {
     int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
     if (option_given(s->o, max_length) && s->o->max_length > most)
-        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has max_position_embeddings %lld; use at most that",
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--max-length %lld: config.json has max_position_embeddings %lld; use at most that",
                        (long long)s->o->max_length, (long long)most);
     most = stated > 0 && stated < most ? stated : most;
     s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
@@ -169,8 +171,9 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .note_ctx = s};
     TRY(dataset_open(s->io, &p, d, err));
     if (d->max_id >= s->model.vocab_size)
-        return err_set(err, SNUG_ERR_INPUT, "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path,
-                       d->max_id, (long long)s->model.vocab_size);
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path, d->max_id,
+                       (long long)s->model.vocab_size);
     return SNUG_OK;
 }
 
@@ -186,8 +189,9 @@ static int fit_head(struct session *s, const struct dataset *d, const char *path
     if (d->task == TASK_UNLABELED || d->num_labels == s->model.num_labels)
         return SNUG_OK;
     if (!s->head_is_new)
-        return err_set(err, SNUG_ERR_INPUT, "%s: has %d labels but the model's head has %lld; use matching data or a base model",
-                       path, d->num_labels, (long long)s->model.num_labels);
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: has %d labels but the model's head has %lld; use matching data or a base model", path,
+                       d->num_labels, (long long)s->model.num_labels);
     s->model.num_labels = d->num_labels;
     return SNUG_OK;
 }
@@ -273,15 +277,13 @@ static void choose_settings(struct session *s)
     struct compile_settings *c = &s->compile;
     bool bf16 = o->dtype == OPT_DTYPE_BF16 && c->backend->float_type == DT_F32;
     c->model = &s->model;
-    c->precision = (struct precision){.wide = c->backend->float_type,
-                                      .narrow = bf16 ? DT_BF16 : c->backend->float_type,
-                                      .narrow_grads = true};
+    c->precision = (struct precision){
+        .wide = c->backend->float_type, .narrow = bf16 ? DT_BF16 : c->backend->float_type, .narrow_grads = true};
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
     c->accumulation = o->gradient_accumulation_steps;
-    c->recompute_every_n =
-        o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
+    c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
                                 .beta1 = o->adam_beta1,
                                 .beta2 = o->adam_beta2,

@@ -1,8 +1,8 @@
-/* session.h: a model, its data and its programs, opened by the options of one command; what train, eval, predict and plan share.
+/* session.h: a model, its data and its programs, opened by the options of one command; what train, eval, predict and
+ * plan share.
  *
- *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in memory
- *     session_load     the arena and the weights
- *     session_close                                                                                                    */
+ *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in
+ * memory session_load     the arena and the weights session_close */
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
 
@@ -28,9 +28,9 @@ struct session {
 
     struct model_dir dir;
     struct model_config model;
-    bool head_is_new;         /* the folder has no weights for the task's head */
+    bool head_is_new;            /* the folder has no weights for the task's head */
     struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
-    struct label_map labels;  /* of the classifier; n 0 for other tasks */
+    struct label_map labels;     /* of the classifier; n 0 for other tasks */
     int32_t max_length;
     int32_t special_ids[TOKEN_SPECIALS]; /* what session_masking points to */
 
@@ -57,7 +57,8 @@ struct masking session_masking(struct session *s);
 /* The name of class `id`, "LABEL_id" where the data gave none; `buf` has 32 bytes. */
 const char *session_label(const struct session *s, int32_t id, char *buf);
 
-/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the caller. */
+/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the
+ * caller. */
 int session_config_text(const struct session *s, char **text, struct snug_err *err);
 
 #endif

@@ -1,0 +1,111 @@
+#include "train/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set_hash(json_t *o, const char *key, struct hash128 h)
+{
+    char hex[33];
+    hash_hex(h, hex);
+    json_object_set_new(o, key, json_string(hex));
+}
+
+static json_t *run_to_json(const struct train_state *t)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:I,s:f,s:I}", "step", (json_int_t)t->step, "updates",
+                     (json_int_t)t->updates, "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens,
+                     "loss_sum", t->loss_sum, "loss_steps", (json_int_t)t->loss_steps, "best", t->best, "best_step",
+                     (json_int_t)t->best_step);
+}
+
+int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
+{
+    json_t *doc = json_object(), *options = NULL;
+    char *config = json_dumps(s->dir.config, JSON_COMPACT | JSON_SORT_KEYS);
+    int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
+    if (!code) {
+        set_hash(doc, "model", hash_bytes(config, strlen(config)));
+        if (s->tokenizer)
+            set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
+        set_hash(doc, "data", dataset_fingerprint(&s->train));
+        json_object_set_new(doc, "options", options);
+        json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
+        json_object_set_new(doc, "run", run_to_json(t));
+        json_object_set_new(doc, "about",
+                            json_pack("{s:s,s:I}", "snug", SNUG_VERSION, "log_bytes", (json_int_t)t->log_bytes));
+    }
+    free(config);
+    if (code)
+        json_decref(doc);
+    else
+        *out = doc;
+    return code;
+}
+
+int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err)
+{
+    json_int_t step, updates, samples, tokens, loss_steps, best_step, log_bytes;
+    if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I,s:F,s:I,s:F,s:I},s:{s:I}}", "run", "step", &step, "updates",
+                    &updates, "samples", &samples, "tokens", &tokens, "loss_sum", &t->loss_sum, "loss_steps",
+                    &loss_steps, "best", &t->best, "best_step", &best_step, "about", "log_bytes", &log_bytes))
+        return err_set(err, SNUG_ERR_CHECKPOINT,
+                       "the checkpoint's state.json has no run state; it was not written by train");
+    t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
+    t->loss_steps = loss_steps, t->best_step = best_step, t->log_bytes = log_bytes;
+    return SNUG_OK;
+}
+
+int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t *n, struct snug_err *err)
+{
+    struct run_value *v;
+    unsigned roles = 1u << ROLE_WEIGHT | (s->o->save_only_model ? 0 : 1u << ROLE_STATE);
+    TRY(run_list(&s->run, roles, &v, n, err));
+    *tensors = mem_alloc(*n * sizeof **tensors);
+    for (size_t i = 0; *tensors && i < *n; i++) {
+        (*tensors)[i] =
+            (struct ckpt_tensor){.name = v[i].name, .dtype = v[i].dtype, .ndim = v[i].ndim, .data = v[i].data};
+        memcpy((*tensors)[i].shape, v[i].shape, sizeof v[i].shape);
+    }
+    mem_free(v);
+    return *tensors ? SNUG_OK : err_no_memory(err, *n * sizeof **tensors);
+}
+
+static int compare(const struct session *s, const struct ckpt_found *found, const json_t *old, struct snug_err *err)
+{
+    static const char *const keys[] = {"model", "tokenizer", "options", "backend", "data"};
+    size_t n = sizeof keys / sizeof *keys;
+    json_t *now;
+    TRY(state_to_json(s, &(struct train_state){0}, &now, err));
+    int code = ckpt_compare(found->path, old, now, keys, s->o->allow_data_change ? n - 1 : n, err);
+    json_decref(now);
+    return code;
+}
+
+int state_resume(struct session *s, const char *from, int flags, struct ckpt_notes notes, struct train_state *t,
+                 struct snug_err *err)
+{
+    struct ckpt_found found;
+    json_t *doc = NULL;
+    struct ckpt_tensor *tensors = NULL;
+    size_t n;
+    TRY(ckpt_find(s->io, from, flags, notes, &found, err));
+    if (!found.path)
+        return SNUG_OK;
+    int code = ckpt_load_state(&found, &doc, err);
+    if (!code)
+        code = compare(s, &found, doc, err);
+    if (!code)
+        code = state_from_json(doc, t, err);
+    if (!code)
+        code = state_tensors(s, &tensors, &n, err);
+    if (!code)
+        code = ckpt_load_tensors(&found, tensors, n, err);
+    if (!code)
+        session_note(s, "resumed step %lld (sample %lld) from %s: %zu files verified, state hash %s",
+                     (long long)t->step, (long long)t->samples, found.path, found.n_files, found.state_hash);
+    mem_free(tensors);
+    json_decref(doc);
+    ckpt_found_free(&found);
+    return code;
+}

@@ -1,0 +1,33 @@
+/* state.h: what a checkpoint of a training run holds besides tensors, and getting it back. */
+#ifndef TRAIN_STATE_H
+#define TRAIN_STATE_H
+
+#include "train/checkpoint.h"
+#include "train/session.h"
+
+/* Everything that changes from step to step, but for weights and optimizer states. */
+struct train_state {
+    int64_t step;    /* optimizer steps done, skipped ones too */
+    int64_t updates; /* steps whose update was made */
+    int64_t samples, tokens;
+    double loss_sum; /* of the steps since the last log line */
+    int64_t loss_steps;
+    double best;       /* metric for the best model */
+    int64_t best_step; /* -1: none yet */
+    int64_t log_bytes;
+};
+
+/* The document of a checkpoint. "run" is the state; "model", "tokenizer", "data", "options" and "backend" are what a
+ * resumed run must agree on; "about" is for people. */
+int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err);
+int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err);
+
+/* Weights and states of the run, with their memory in the arena; mem_free'd by the caller. */
+int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
+
+/* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it. found->path NULL: a
+ * fresh start. */
+int state_resume(struct session *s, const char *from, int flags, struct ckpt_notes notes, struct train_state *t,
+                 struct snug_err *err);
+
+#endif

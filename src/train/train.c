@@ -1,0 +1,553 @@
+#include "train/train.h"
+
+#include "train/evaluate.h"
+#include "train/export.h"
+#include "train/log.h"
+#include "train/schedule.h"
+#include "train/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* One run. */
+struct trainer {
+    struct session *s;
+    const struct options *o;
+    struct train_events events;
+    struct train_state state;
+    struct schedule schedule;
+    int64_t total, per_epoch;
+    struct order order;
+    struct loader *loader;
+    struct ckpt_dir dir;
+    struct ckpt_saver *saver;
+    struct run_log log;
+    struct metrics metrics;
+    double started, trained_since; /* seconds on the monotonic clock; the second without loading */
+    double evaluating;             /* seconds spent in evaluations */
+    int64_t first_step, first_samples, first_tokens;
+    int64_t evaluated_step, logged_step, saved_step;
+    double grad_norm, learning_rate;
+    bool opened_dir;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pass_note(void *ctx, const char *line)
+{
+    session_note(ctx, "%s", line);
+}
+
+static struct ckpt_notes notes_of(struct session *s)
+{
+    return (struct ckpt_notes){.fn = pass_note, .ctx = s};
+}
+
+void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
+{
+    const struct options *o = s->o;
+    *per_epoch = loader_steps_per_epoch(s->train.n_rows, (int32_t)o->per_device_train_batch_size,
+                                        (int32_t)o->gradient_accumulation_steps, o->dataloader_drop_last);
+    *total = o->max_steps > 0 ? o->max_steps : (int64_t)ceil(o->num_train_epochs * (double)*per_epoch);
+}
+
+/* ---- starting ---- */
+
+static bool resumes(const struct options *o)
+{
+    return o->resume_from_checkpoint != NULL;
+}
+
+/* --resume-from-checkpoint true and auto mean the output folder. */
+static const char *resume_source(const struct options *o)
+{
+    const char *from = o->resume_from_checkpoint;
+    return !strcmp(from, "true") || !strcmp(from, "auto") ? o->output_dir : from;
+}
+
+static bool is_auto(const struct options *o)
+{
+    return resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
+}
+
+/* Whether the checkpoint to resume lies in the output folder, so that its run goes on there. */
+static bool goes_on_in_place(const struct options *o)
+{
+    char from[4096], out[4096];
+    if (!realpath(resume_source(o), from) || !realpath(o->output_dir, out))
+        return is_auto(o) || !strcmp(resume_source(o), o->output_dir);
+    size_t n = strlen(out);
+    return !strncmp(from, out, n) && (from[n] == 0 || from[n] == '/');
+}
+
+static int open_output(struct trainer *t, struct snug_err *err)
+{
+    const struct options *o = t->o;
+    const char *data[] = {o->train_data, o->eval_data};
+    enum ckpt_use use = resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
+                        : o->overwrite_output_dir         ? CKPT_OVERWRITE
+                                                          : CKPT_FRESH;
+    TRY(ckpt_dir_open(t->s->io, o->output_dir, use, o->model, data, o->eval_data ? 2 : 1, notes_of(t->s), &t->dir,
+                      err));
+    t->opened_dir = true;
+    struct ckpt_tensor *tensors;
+    size_t n;
+    TRY(state_tensors(t->s, &tensors, &n, err));
+    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 16);
+    mem_free(tensors);
+    int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
+    if (o->save_strategy != OPT_SAVE_NO)
+        TRY(ckpt_dir_need_bytes(&t->dir, bytes, kept, err));
+    return use == CKPT_OVERWRITE ? ckpt_dir_clear(&t->dir, err) : SNUG_OK;
+}
+
+static void make_schedule(struct trainer *t)
+{
+    static const enum schedule_kind kinds[] = {[OPT_SCHEDULE_LINEAR] = SCHEDULE_LINEAR,
+                                               [OPT_SCHEDULE_COSINE] = SCHEDULE_COSINE,
+                                               [OPT_SCHEDULE_CONSTANT] = SCHEDULE_CONSTANT,
+                                               [OPT_SCHEDULE_CONSTANT_WITH_WARMUP] = SCHEDULE_CONSTANT_WITH_WARMUP};
+    t->schedule = (struct schedule){.kind = kinds[t->o->lr_scheduler_type],
+                                    .learning_rate = t->o->learning_rate,
+                                    .warmup = opt_steps_of(t->o->warmup_steps, t->total),
+                                    .total = t->total,
+                                    .cycles = t->o->lr_scheduler_kwargs_num_cycles};
+}
+
+static int open_loader(struct trainer *t, struct snug_err *err)
+{
+    const struct options *o = t->o;
+    static const enum order_kind kinds[] = {[OPT_SAMPLING_RANDOM] = ORDER_RANDOM,
+                                            [OPT_SAMPLING_SEQUENTIAL] = ORDER_SEQUENTIAL,
+                                            [OPT_SAMPLING_GROUP_BY_LENGTH] = ORDER_BY_LENGTH};
+    int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
+    uint64_t seed = option_given(o, data_seed) ? o->data_seed : o->seed;
+    TRY(order_open(&t->order, kinds[o->train_sampling_strategy], t->s->train.n_rows, seed, t->s->train.offsets, rows,
+                   err));
+    struct loader_options l = {.data = &t->s->train,
+                               .order = &t->order,
+                               .batch_size = (int32_t)o->per_device_train_batch_size,
+                               .accumulation = (int32_t)o->gradient_accumulation_steps,
+                               .drop_last = o->dataloader_drop_last,
+                               .start_step = t->state.step,
+                               .end_step = t->total,
+                               .seed = o->seed,
+                               .masking = session_masking(t->s)};
+    return loader_open(&l, &t->loader, err);
+}
+
+static int start(struct trainer *t, struct snug_err *err)
+{
+    t->state.best_step = -1;
+    t->evaluated_step = t->logged_step = t->saved_step = -1;
+    train_steps(t->s, &t->total, &t->per_epoch);
+    make_schedule(t);
+    TRY(open_output(t, err));
+    TRY(session_load(t->s, err));
+    if (resumes(t->o))
+        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, notes_of(t->s), &t->state, err));
+    t->saved_step = t->state.step ? t->state.step : -1;
+    t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
+    if (t->state.step >= t->total)
+        return SNUG_OK;
+    TRY(open_loader(t, err));
+    TRY(log_open(&t->log, t->s->io, t->o->output_dir, t->state.log_bytes, err));
+    struct ckpt_config c = {.io = t->s->io,
+                            .output_dir = t->o->output_dir,
+                            .total_limit = t->o->save_total_limit,
+                            .stop = t->s->stop,
+                            .notes = notes_of(t->s)};
+    TRY(ckpt_saver_new(&c, &t->saver, err));
+    return t->s->has_data ? evaluate_metrics(t->s, &t->metrics, err) : SNUG_OK;
+}
+
+/* ---- logging ---- */
+
+static void write_log(struct trainer *t, struct str *line)
+{
+    str_append(line, "}\n");
+    if (line->failed)
+        return;
+    log_line(&t->log, str_text(line), pass_note, t->s);
+    if (t->events.logged)
+        t->events.logged(t->events.ctx, str_text(line));
+}
+
+static void begin_line(struct trainer *t, struct str *line)
+{
+    str_append(line, "{");
+    str_printf(line, "\"step\": %lld", (long long)t->state.step);
+    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
+}
+
+static double training_seconds(const struct trainer *t)
+{
+    double seconds = now() - t->trained_since - t->evaluating;
+    return seconds > 1e-9 ? seconds : 1e-9;
+}
+
+static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    json_t *doc = NULL;
+    struct hash128 hash;
+    char hex[33];
+    TRY(state_tensors(t->s, &tensors, &n, err));
+    int code = state_to_json(t->s, &t->state, &doc, err);
+    if (!code)
+        code = ckpt_state_hash(tensors, n, doc, &hash, err);
+    if (!code) {
+        hash_hex(hash, hex);
+        str_printf(line, ", \"state_hash\": \"%s\"", hex);
+    }
+    json_decref(doc);
+    mem_free(tensors);
+    return code;
+}
+
+/* The mean loss since the line before, the norm and rate of the last step. */
+static int log_step(struct trainer *t, struct snug_err *err)
+{
+    struct str line = {0};
+    begin_line(t, &line);
+    log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
+    log_number(&line, "grad_norm", t->grad_norm);
+    log_number(&line, "learning_rate", t->learning_rate);
+    log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / training_seconds(t));
+    log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / training_seconds(t));
+    log_number(&line, "memory", (double)resident_bytes());
+    t->state.loss_sum = 0;
+    t->state.loss_steps = 0;
+    t->logged_step = t->state.step;
+    int code = t->o->log_hash ? add_state_hash(t, &line, err) : SNUG_OK;
+    write_log(t, &line);
+    str_free(&line);
+    return code;
+}
+
+/* ---- evaluating ---- */
+
+struct eval_line {
+    struct str line;
+    const char *wanted; /* the metric for the best model, with or without eval_ in front */
+    double value;
+};
+
+static void add_metric(void *ctx, const char *name, double value)
+{
+    struct eval_line *e = ctx;
+    char member[64];
+    snprintf(member, sizeof member, "eval_%s", name);
+    log_number(&e->line, member, value);
+    if (e->wanted && (!strcmp(e->wanted, name) || !strcmp(e->wanted, member)))
+        e->value = value;
+}
+
+static void keep_best(struct trainer *t, double value)
+{
+    bool better = t->o->greater_is_better ? value > t->state.best : value < t->state.best;
+    if (isfinite(value) && (t->state.best_step < 0 || better)) {
+        t->state.best = value;
+        t->state.best_step = t->state.step;
+    }
+}
+
+static int evaluate_now(struct trainer *t, struct snug_err *err)
+{
+    struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
+    double seconds, rows = (double)t->s->data.n_rows;
+    metrics_close(&t->metrics);
+    TRY(evaluate_metrics(t->s, &t->metrics, err));
+    TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
+    t->evaluating += seconds;
+    t->evaluated_step = t->state.step;
+    begin_line(t, &e.line);
+    metrics_report(&t->metrics, add_metric, &e);
+    log_number(&e.line, "eval_runtime", seconds);
+    log_number(&e.line, "eval_samples_per_second", rows / seconds);
+    write_log(t, &e.line);
+    str_free(&e.line);
+    if (e.wanted && isnan(e.value))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--metric-for-best-model %s: evaluation reports no such number; see log.jsonl", e.wanted);
+    keep_best(t, e.value);
+    return SNUG_OK;
+}
+
+/* ---- saving ---- */
+
+static int save_now(struct trainer *t, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    json_t *doc = NULL;
+    t->state.log_bytes = t->log.bytes;
+    TRY(state_tensors(t->s, &tensors, &n, err));
+    int code = state_to_json(t->s, &t->state, &doc, err);
+    if (!code)
+        code = ckpt_save_begin(t->saver, t->state.step, t->state.best_step, tensors, n, doc, err);
+    if (!code)
+        t->saved_step = t->state.step;
+    json_decref(doc);
+    mem_free(tensors);
+    return code;
+}
+
+/* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
+static int stop_now(struct trainer *t, struct snug_err *err)
+{
+    if (t->state.step == 0)
+        return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
+    if (t->saved_step != t->state.step)
+        TRY(save_now(t, err));
+    TRY(ckpt_save_wait(t->saver, err));
+    return err_set(err, SNUG_STOPPED,
+                   "stopped by a signal after step %lld, which is saved; go on with --resume-from-checkpoint %s",
+                   (long long)t->state.step, t->o->output_dir);
+}
+
+/* ---- the loop ---- */
+
+static bool due(int when, struct opt_steps every, const struct trainer *t, bool ends_epoch)
+{
+    int64_t steps = opt_steps_of(every, t->total);
+    if (when == OPT_WHEN_EPOCH)
+        return ends_epoch;
+    return when == OPT_WHEN_STEPS && steps > 0 && t->state.step % steps == 0;
+}
+
+static bool evaluation_due(const struct trainer *t, bool ends_epoch)
+{
+    double at =
+        t->o->eval_strategy == OPT_WHEN_EPOCH ? (double)t->state.step / (double)t->per_epoch : (double)t->state.step;
+    return t->s->has_data && at >= t->o->eval_delay && due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
+}
+
+static bool save_due(const struct trainer *t, bool ends_epoch)
+{
+    switch (t->o->save_strategy) {
+    case OPT_SAVE_STEPS:
+        return t->state.step == t->total || due(OPT_WHEN_STEPS, t->o->save_steps, t, ends_epoch);
+    case OPT_SAVE_EPOCH:
+        return ends_epoch;
+    case OPT_SAVE_BEST:
+        return t->state.best_step == t->state.step;
+    default:
+        return false;
+    }
+}
+
+static void report_progress(struct trainer *t, double loss)
+{
+    if (!t->events.progress)
+        return;
+    double seconds = training_seconds(t), done = (double)(t->state.step - t->first_step);
+    struct progress p = {.step = t->state.step,
+                         .steps = t->total,
+                         .epoch = (double)t->state.step / (double)t->per_epoch,
+                         .epochs = (double)t->total / (double)t->per_epoch,
+                         .loss = loss,
+                         .grad_norm = t->grad_norm,
+                         .learning_rate = t->learning_rate,
+                         .seconds = seconds,
+                         .seconds_left = seconds / done * (double)(t->total - t->state.step),
+                         .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
+                         .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
+                         .memory_bytes = resident_bytes()};
+    t->events.progress(t->events.ctx, &p);
+}
+
+static int not_finite(struct trainer *t, const struct step_result *r, struct snug_err *err)
+{
+    const char *what = isfinite(r->loss) ? "gradient norm" : "loss";
+    double value = isfinite(r->loss) ? r->grad_norm : r->loss;
+    if (t->o->nan_policy == OPT_NAN_SKIP) {
+        session_note(t->s, "step %lld: %s is %g (first: %s); its update is skipped", (long long)t->state.step + 1, what,
+                     value, r->where);
+        return SNUG_OK;
+    }
+    return err_set(err, SNUG_ERR_NUMERIC,
+                   "step %lld: %s is %g, first in %s; lower --learning-rate, or check the data and weights",
+                   (long long)t->state.step + 1, what, value, r->where);
+}
+
+static int one_step(struct trainer *t, const struct window *w, struct snug_err *err)
+{
+    struct step_result r;
+    t->learning_rate = schedule_rate(&t->schedule, t->state.updates);
+    struct step_inputs in = {
+        .step = t->state.step, .update = t->state.updates + 1, .learning_rate = t->learning_rate, .n = w->n_targets};
+    TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
+    if (!r.finite)
+        TRY(not_finite(t, &r, err));
+    t->grad_norm = r.grad_norm;
+    t->state.updates += r.finite;
+    t->state.step++;
+    t->state.samples += w->n_samples;
+    t->state.tokens += w->n_tokens;
+    t->state.loss_sum += r.loss;
+    t->state.loss_steps++;
+    report_progress(t, r.loss);
+    return SNUG_OK;
+}
+
+/* What is due at a step boundary, in the Trainer's order: log, evaluate, save. */
+static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
+{
+    bool first = t->o->logging_first_step && t->state.step == 1;
+    if (first || due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
+        TRY(log_step(t, err));
+    if (evaluation_due(t, ends_epoch)) {
+        int code = evaluate_now(t, err);
+        if (code != SNUG_STOPPED)
+            TRY(code);
+    }
+    if (stop_asked(t->s->stop))
+        return stop_now(t, err);
+    return save_due(t, ends_epoch) ? save_now(t, err) : SNUG_OK;
+}
+
+static int loop(struct trainer *t, struct train_summary *out, struct snug_err *err)
+{
+    const struct window *w;
+    t->trained_since = now();
+    if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
+        TRY(evaluate_now(t, err));
+    for (;;) {
+        TRY(loader_next(t->loader, &w, err));
+        if (!w)
+            return SNUG_OK;
+        if (stop_asked(t->s->stop))
+            return stop_now(t, err);
+        bool ends_epoch = w->ends_epoch;
+        TRY(one_step(t, w, err));
+        if (!out->first_step_seconds)
+            out->first_step_seconds = now() - t->started;
+        TRY(after_step(t, ends_epoch, err));
+    }
+}
+
+/* ---- finishing ---- */
+
+struct export_source {
+    const struct run *run;
+    struct run_value *values;
+    size_t n;
+};
+
+static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
+                       struct snug_err *err)
+{
+    struct export_source *e = ctx;
+    for (size_t i = 0; i < e->n; i++) {
+        struct run_value part = e->values[i];
+        if (strcmp(part.name, t->name))
+            continue;
+        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
+        part.elements = (int64_t)bytes / 4;
+        if (part.dtype == DT_F32)
+            return e->run->backend->download(e->run->backend, to, part.data, (int64_t)bytes, err);
+        dtype_convert(to, DT_F32, part.data, part.dtype, part.elements);
+        return SNUG_OK;
+    }
+    return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
+}
+
+/* The output folder becomes a Hugging Face folder. */
+int train_export(struct session *s, const char *dir, struct snug_err *err)
+{
+    struct export_source source = {.run = &s->run};
+    char *config = NULL;
+    TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
+    struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
+    int code = tensors ? session_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
+    for (size_t i = 0; !code && i < source.n; i++) {
+        tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
+        memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);
+    }
+    struct export_model m = {.tensors = tensors,
+                             .n_tensors = source.n,
+                             .read = read_weight,
+                             .ctx = &source,
+                             .config = config,
+                             .source_dir = s->dir.path,
+                             .files = s->dir.copies,
+                             .n_files = s->dir.n_copies};
+    if (!code)
+        code = export_folder(s->io, dir, &m, err);
+    mem_free(config);
+    mem_free(tensors);
+    mem_free(source.values);
+    return code;
+}
+
+static int load_best(struct trainer *t, struct snug_err *err)
+{
+    struct str path = {0};
+    struct train_state ignored;
+    if (!t->o->load_best_model_at_end || t->state.best_step < 0 || t->state.best_step == t->state.step)
+        return SNUG_OK;
+    str_printf(&path, "%s/step-%08lld", t->o->output_dir, (long long)t->state.best_step);
+    int code = str_check(&path, err);
+    if (!code)
+        code = state_resume(t->s, str_text(&path), 0, notes_of(t->s), &ignored, err);
+    str_free(&path);
+    return code;
+}
+
+static int finish(struct trainer *t, struct snug_err *err)
+{
+    if (t->state.loss_steps && t->logged_step != t->state.step)
+        TRY(log_step(t, err));
+    if (t->s->has_data && t->evaluated_step != t->state.step)
+        TRY(evaluate_now(t, err));
+    TRY(ckpt_save_wait(t->saver, err));
+    TRY(load_best(t, err));
+    return train_export(t->s, t->o->output_dir, err);
+}
+
+static void summarize(const struct trainer *t, struct train_summary *out)
+{
+    out->steps = t->state.step - t->first_step;
+    out->first_step = t->first_step;
+    out->seconds = training_seconds(t);
+    out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
+    out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
+    out->memory_bytes = resident_bytes();
+    out->arena_bytes = t->s->run.plan.arena_bytes;
+}
+
+int train_run(struct session *s, struct train_events events, struct train_summary *out, struct snug_err *err)
+{
+    struct trainer t = {.s = s, .o = s->o, .events = events, .started = now(), .log = {.fd = -1}};
+    *out = (struct train_summary){0};
+    int code = start(&t, err);
+    if (!code && t.state.step >= t.total) {
+        out->complete_before = true;
+        out->first_step = t.state.step;
+    } else if (!code) {
+        code = loop(&t, out, err);
+        if (!code) {
+            summarize(&t, out);
+            code = finish(&t, err);
+        }
+    }
+    loader_close(t.loader);
+    order_close(&t.order);
+    metrics_close(&t.metrics);
+    if (t.saver)
+        ckpt_saver_free(t.saver);
+    log_close(&t.log);
+    if (t.opened_dir)
+        ckpt_dir_close(&t.dir);
+    return code;
+}
