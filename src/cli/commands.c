@@ -1,6 +1,16 @@
 #include "cli/commands.h"
 
 const struct command commands[] = {
+    {CMD_TRAIN, "", 0, 0, "fine-tune a model on labelled text",
+     "Reads a Hugging Face model folder and data, and writes a Hugging Face folder: --output-dir holds the model, the\n"
+     "log (log.jsonl) and the checkpoints (step-N). Options have the names of transformers' TrainingArguments.\n",
+     run_train},
+    {CMD_EVAL, "", 0, 0, "loss and metrics of a model on labelled data", "", run_eval},
+    {CMD_PREDICT, "", 0, 0, "a label and its probabilities for each row",
+     "Prints CSV, or with --json an object per row, in the order of the data.\n", run_predict},
+    {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
+     "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",
+     run_plan},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", run_info},
     {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",
@@ -11,6 +21,14 @@ const struct command commands[] = {
      "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"
      "of range, nesting deeper than 128, anything behind the end.\n",
      run_debug_json},
+    {CMD_DEBUG_GRAD, "MODEL INPUTS OUT", 3, 3, "loss, logits and every gradient of one batch",
+     "INPUTS is a safetensors file with input_ids and perhaps attention_mask, token_type_ids and labels; OUT becomes one\n"
+     "with loss, logits and grad.NAME for every weight, in F32. Dropout is off.\n",
+     run_debug_grad},
+    {CMD_DEBUG_OPTIM, "TRAJECTORY OUT", 2, 2, "an optimizer's updates from given gradients",
+     "TRAJECTORY is a safetensors file with param.I.0 and grad.I.T; OUT becomes one with param.I.T for T = 0, 1, ...;\n"
+     "weight decay acts on every tensor.\n",
+     run_debug_optim},
     {CMD_DEBUG_DOCS, "options|man|completion", 1, 1, "documentation generated from the table of options",
      "Markdown for docs/options.md, a manual page, or completion for bash.\n", run_debug_docs},
 };

@@ -19,6 +19,12 @@ struct command {
 extern const struct command commands[];
 extern const size_t n_commands;
 
+int run_train(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_eval(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_predict(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_plan(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_debug_optim(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_tokenize(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_json(struct options *o, const struct arguments *args, struct snug_err *err);

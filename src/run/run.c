@@ -174,6 +174,18 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
     return false;
 }
 
+double run_flops(const struct run *r, int k, struct dims dims)
+{
+    const struct program *g = &r->plan.programs[k];
+    double flops = 0;
+    for (int i = 1; i < g->graph.n_nodes; i++) {
+        union args_any args;
+        compile_args(g, &g->graph.nodes[i], dims, NULL, &args);
+        flops += node_op(&g->graph.nodes[i])->flops(&args);
+    }
+    return flops;
+}
+
 int run_read_f64(const struct run *r, const struct run_value *v, double *to, struct snug_err *err)
 {
     size_t bytes = (size_t)dtype_bytes(v->dtype, v->elements);

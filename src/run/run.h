@@ -43,6 +43,9 @@ int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void 
  * 3: y of attention", "gradient of NAME"): false when all are finite. The inputs must still be there. */
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room);
 
+/* Floating-point operations of program k at these sizes (attention as if the sequences were equally long). */
+double run_flops(const struct run *r, int k, struct dims dims);
+
 /* Host copies. */
 int run_read_f64(const struct run *r, const struct run_value *v, double *to, struct snug_err *err); /* any float type */
 int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,

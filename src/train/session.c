@@ -302,8 +302,6 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
     s->compile.backend = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
     s->compile.threads = o->threads ? (int)o->threads : omp_get_num_procs();
-    for (size_t i = 0; i < o->n_notes; i++)
-        session_note(s, "%s", o->notes[i]);
     TRY(open_folder(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
     override_dropout(s);

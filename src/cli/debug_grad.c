@@ -1,0 +1,217 @@
+/* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
+#include "cli/commands.h"
+#include "cli/screen.h"
+
+#include <omp.h>
+#include <string.h>
+#include <unistd.h>
+
+struct probe {
+    const struct options *o;
+    struct model_dir dir;
+    struct model_config model;
+    struct dataset data;
+    struct batch_buffer buffer;
+    struct batch batch;
+    struct run run;
+    struct stepper stepper;
+    int64_t rows, width; /* of input_ids in the file */
+    double loss;
+    struct dims dims;
+    bool has_dir, has_data, has_run, has_stepper;
+};
+
+static void note(void *ctx, const char *line)
+{
+    (void)ctx;
+    print_note(line);
+}
+
+static int open_model(struct probe *p, const char *path, struct snug_err *err)
+{
+    p->dir = (struct model_dir){.note = note};
+    TRY(model_dir_open(&io_posix, path, &p->dir, err));
+    p->has_dir = true;
+    TRY(model_config_read(p->dir.config, p->dir.config_path, &p->model, err));
+    if (p->model.task == MODEL_AUTO)
+        p->model.task = p->model.arch->classes[MODEL_CAUSAL_LM] ? MODEL_CAUSAL_LM : MODEL_SEQUENCE_CLASSIFICATION;
+    return SNUG_OK;
+}
+
+static enum data_task wanted(const struct model_config *c)
+{
+    if (c->task != MODEL_SEQUENCE_CLASSIFICATION)
+        return c->task == MODEL_MASKED_LM ? TASK_MASKED_LM : TASK_CAUSAL_LM;
+    return c->problem == PROBLEM_REGRESSION     ? TASK_REGRESSION
+           : c->problem == PROBLEM_MULTI_LABEL  ? TASK_MULTI_LABEL
+           : c->problem == PROBLEM_SINGLE_LABEL ? TASK_CLASS
+                                                : TASK_AUTO;
+}
+
+static int read_width(struct probe *p, const char *path, struct snug_err *err)
+{
+    struct st_file f;
+    int code = st_open(&io_posix, path, &f, err);
+    const struct st_tensor *ids = code ? NULL : st_find(&f, "input_ids");
+    if (ids && ids->ndim == 2)
+        p->rows = ids->shape[0], p->width = ids->shape[1];
+    else if (!code)
+        code = err_set(err, SNUG_ERR_INPUT, "%s: has no input_ids (N,S); record them as the tokenizer gives them", path);
+    st_close(&f);
+    return code;
+}
+
+static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
+{
+    struct dataset_options d = {.path = path,
+                                .task = wanted(&p->model),
+                                .max_length = (int32_t)p->model.max_positions,
+                                .vocab_size = (int32_t)p->model.vocab_size,
+                                .num_labels = p->model.task == MODEL_SEQUENCE_CLASSIFICATION ? (int32_t)p->model.num_labels : 0,
+                                .cache_dir = "",
+                                .note = note};
+    TRY(read_width(p, path, err));
+    TRY(dataset_open(&io_posix, &d, &p->data, err));
+    p->has_data = true;
+    if (p->model.problem == PROBLEM_AUTO)
+        p->model.problem = p->data.task == TASK_REGRESSION    ? PROBLEM_REGRESSION
+                           : p->data.task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL
+                                                              : PROBLEM_SINGLE_LABEL;
+    TRY(batch_buffer_open(&p->buffer, &p->data, p->data.n_tokens, p->data.n_rows, 1, err));
+    int64_t *rows = mem_alloc((size_t)p->data.n_rows * sizeof *rows);
+    if (!rows)
+        return err_no_memory(err, (unsigned long long)p->data.n_rows * sizeof *rows);
+    for (int64_t i = 0; i < p->data.n_rows; i++)
+        rows[i] = i;
+    batch_fill(&p->buffer, &p->data, rows, (int32_t)p->data.n_rows, 0, 0, NULL, &p->batch);
+    mem_free(rows);
+    return SNUG_OK;
+}
+
+static int run_batch(struct probe *p, struct snug_err *err)
+{
+    const struct options *o = p->o;
+    const struct backend *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    bool bf16 = o->dtype == OPT_DTYPE_BF16 && b->float_type == DT_F32;
+    struct compile_settings c = {.model = &p->model,
+                                 .backend = b,
+                                 .threads = o->threads ? (int)o->threads : omp_get_num_procs(),
+                                 .precision = {b->float_type, bf16 ? DT_BF16 : b->float_type, false},
+                                 .train_max = {b->bucket(p->batch.T), p->batch.B},
+                                 .train = true,
+                                 .keep_grads = true,
+                                 .accumulation = 1,
+                                 .recompute_every_n =
+                                     o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0};
+    TRY(run_open(&p->run, &c, err));
+    p->has_run = true;
+    TRY(weights_check(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
+    TRY(run_alloc(&p->run, err));
+    TRY(stepper_open(&p->stepper, &p->run, &p->model, 0, err));
+    p->has_stepper = true;
+    TRY(weights_load(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
+    struct step_inputs in = {.n = p->batch.n_targets};
+    return stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err);
+}
+
+/* Logits as transformers shapes them: (B,labels), or (B,S,V) with 0 where there is padding. */
+static int gather_logits(const struct probe *p, float **to, int64_t *n, struct snug_err *err)
+{
+    struct run_value v;
+    run_output(&p->run, p->run.where.first, "logits", p->dims, &v);
+    int64_t V = v.shape[1];
+    bool tokens = p->model.task != MODEL_SEQUENCE_CLASSIFICATION;
+    *n = tokens ? p->rows * p->width * V : v.elements;
+    double *host = mem_alloc((size_t)v.elements * sizeof *host);
+    *to = mem_alloc((size_t)*n * sizeof **to);
+    int code = host && *to ? run_read_f64(&p->run, &v, host, err) : err_no_memory(err, (unsigned long long)*n * sizeof **to);
+    for (int64_t i = 0; !code && !tokens && i < *n; i++)
+        (*to)[i] = (float)host[i];
+    for (int32_t b = 0; !code && tokens && b < p->batch.B; b++)
+        for (int64_t t = p->batch.cu_seqlens[b]; t < p->batch.cu_seqlens[b + 1]; t++)
+            for (int64_t i = 0; i < V; i++)
+                (*to)[(b * p->width + t - p->batch.cu_seqlens[b]) * V + i] = (float)host[t * V + i];
+    mem_free(host);
+    return code;
+}
+
+static int write_all(struct probe *p, struct run_value *grads, size_t n, const char *path, struct snug_err *err)
+{
+    struct st_tensor *t = mem_alloc((n + 2) * sizeof *t);
+    struct st_writer w;
+    float *logits = NULL;
+    int64_t n_logits;
+    int code = t ? gather_logits(p, &logits, &n_logits, err) : err_no_memory(err, (n + 2) * sizeof *t);
+    if (code)
+        goto out;
+    bool tokens = p->model.task != MODEL_SEQUENCE_CLASSIFICATION;
+    t[0] = (struct st_tensor){.name = "loss", .dtype = DT_F32};
+    t[1] = (struct st_tensor){.name = "logits", .dtype = DT_F32, .ndim = tokens ? 3 : 2};
+    t[1].shape[0] = p->rows;
+    t[1].shape[1] = tokens ? p->width : p->model.num_labels;
+    t[1].shape[2] = p->model.vocab_size;
+    for (size_t i = 0; i < n; i++) {
+        t[i + 2] = (struct st_tensor){.name = grads[i].name, .dtype = DT_F32, .ndim = grads[i].ndim};
+        memcpy(t[i + 2].shape, grads[i].shape, sizeof grads[i].shape);
+    }
+    TRY_TO(out, st_create(&io_posix, path, t, n + 2, NULL, 0, false, &w, err));
+    for (size_t i = 0; i < n + 2 && !code; i++) {
+        struct run_value v = {0};
+        for (size_t g = 0; g < n; g++)
+            if (grads[g].name == t[i].name)
+                v = grads[g];
+        float loss = (float)p->loss;
+        if (!v.name) {
+            bool is_loss = !strcmp(t[i].name, "loss");
+            code = st_write(&w, &t[i], 0, is_loss ? &loss : logits, (size_t)t[i].bytes, err);
+            continue;
+        }
+        float *host = mem_alloc((size_t)v.elements * sizeof *host);
+        if (!host) {
+            code = err_no_memory(err, (unsigned long long)v.elements * sizeof *host);
+            break;
+        }
+        dtype_convert(host, DT_F32, v.data, v.dtype, v.elements);
+        code = st_write(&w, &t[i], 0, host, (size_t)t[i].bytes, err);
+        mem_free(host);
+    }
+    if (code)
+        st_abandon(&w);
+    else
+        code = st_finish(&w, NULL, err);
+    if (code)
+        unlink(path);
+out:
+    mem_free(logits);
+    mem_free(t);
+    return code;
+}
+
+int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err)
+{
+    struct probe p = {.o = o};
+    struct run_value *grads = NULL;
+    size_t n;
+    int code = open_model(&p, args->items[0], err);
+    if (!code)
+        code = open_inputs(&p, args->items[1], err);
+    if (!code)
+        code = run_batch(&p, err);
+    if (!code)
+        code = run_list(&p.run, 1u << ROLE_GRADIENT, &grads, &n, err);
+    if (!code)
+        code = write_all(&p, grads, n, args->items[2], err);
+    if (!code)
+        printf("loss %.9g\n", p.loss);
+    mem_free(grads);
+    if (p.has_stepper)
+        stepper_close(&p.stepper);
+    if (p.has_run)
+        run_close(&p.run);
+    batch_buffer_close(&p.buffer);
+    if (p.has_data)
+        dataset_close(&p.data);
+    if (p.has_dir)
+        model_dir_close(&p.dir);
+    return code;
+}

@@ -1,0 +1,109 @@
+#include "cli/screen.h"
+
+#include "cli/commands.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { BAR = 24 };
+
+void screen_open(struct screen *s)
+{
+    *s = (struct screen){.terminal = isatty(STDOUT_FILENO)};
+}
+
+static void clear_line(struct screen *s)
+{
+    if (s->drawn)
+        fputs("\r\033[K", stdout);
+    s->drawn = false;
+}
+
+static void show_note(void *ctx, const char *line)
+{
+    struct screen *s = ctx;
+    clear_line(s);
+    fflush(stdout);
+    print_note(line);
+}
+
+static void put_time(double seconds, char *to, size_t room)
+{
+    long t = (long)(seconds + 0.5);
+    if (t >= 3600)
+        snprintf(to, room, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
+    else
+        snprintf(to, room, "%ld:%02ld", t / 60, t % 60);
+}
+
+static void put_numbers(const struct progress *p)
+{
+    char left[32];
+    put_time(p->seconds_left, left, sizeof left);
+    printf("step %lld/%lld  epoch %.2f  loss %.4f  norm %.3f  lr %.3g  %.1f samples/s  %.0f tokens/s  %.0f MB  %s left",
+           (long long)p->step, (long long)p->steps, p->epoch, p->loss, p->grad_norm, p->learning_rate,
+           p->samples_per_second, p->tokens_per_second, (double)p->memory_bytes / 1e6, left);
+}
+
+static void show_progress(void *ctx, const struct progress *p)
+{
+    struct screen *s = ctx;
+    s->now = *p;
+    if (!s->terminal || (s->drawn && p->seconds - s->last < 0.1 && p->step < p->steps))
+        return;
+    int full = (int)(BAR * p->step / p->steps);
+    fputs("\r\033[K[", stdout);
+    for (int i = 0; i < BAR; i++)
+        putchar(i < full ? '#' : '.');
+    fputs("] ", stdout);
+    put_numbers(p);
+    fflush(stdout);
+    s->drawn = true;
+    s->last = p->seconds;
+}
+
+/* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3: loss 0.5  … */
+static void put_evaluation(const char *json)
+{
+    json_t *o = json_loads(json, 0, NULL);
+    const char *name;
+    json_t *value;
+    printf("evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
+    json_object_foreach(o, name, value)
+        if (!strncmp(name, "eval_", 5) && json_is_number(value))
+            printf("  %s %.5g", name + 5, json_number_value(value));
+    putchar('\n');
+    json_decref(o);
+}
+
+/* A line of the log: evaluations are shown everywhere, steps where there is no progress line. */
+static void show_logged(void *ctx, const char *json)
+{
+    struct screen *s = ctx;
+    if (strstr(json, "\"eval_loss\"")) {
+        clear_line(s);
+        put_evaluation(json);
+    } else if (!s->terminal) {
+        put_numbers(&s->now);
+        putchar('\n');
+    }
+    fflush(stdout);
+}
+
+struct session_events screen_notes(struct screen *s)
+{
+    return (struct session_events){.note = show_note, .ctx = s};
+}
+
+struct train_events screen_training(struct screen *s)
+{
+    return (struct train_events){.progress = show_progress, .logged = show_logged, .ctx = s};
+}
+
+void screen_close(struct screen *s)
+{
+    if (s->drawn)
+        putchar('\n');
+    s->drawn = false;
+    fflush(stdout);
+}
