@@ -22,7 +22,8 @@ const struct command commands[] = {
      "of range, nesting deeper than 128, anything behind the end.\n",
      run_debug_json},
     {CMD_DEBUG_GRAD, "MODEL INPUTS OUT", 3, 3, "loss, logits and every gradient of one batch",
-     "INPUTS is a safetensors file with input_ids and perhaps attention_mask, token_type_ids and labels; OUT becomes one\n"
+     "INPUTS is a safetensors file with input_ids and perhaps attention_mask, token_type_ids and labels; OUT becomes "
+     "one\n"
      "with loss, logits and grad.NAME for every weight, in F32. Dropout is off.\n",
      run_debug_grad},
     {CMD_DEBUG_OPTIM, "TRAJECTORY OUT", 2, 2, "an optimizer's updates from given gradients",

@@ -56,7 +56,8 @@ static int read_width(struct probe *p, const char *path, struct snug_err *err)
     if (ids && ids->ndim == 2)
         p->rows = ids->shape[0], p->width = ids->shape[1];
     else if (!code)
-        code = err_set(err, SNUG_ERR_INPUT, "%s: has no input_ids (N,S); record them as the tokenizer gives them", path);
+        code =
+            err_set(err, SNUG_ERR_INPUT, "%s: has no input_ids (N,S); record them as the tokenizer gives them", path);
     st_close(&f);
     return code;
 }
@@ -67,7 +68,8 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
                                 .task = wanted(&p->model),
                                 .max_length = (int32_t)p->model.max_positions,
                                 .vocab_size = (int32_t)p->model.vocab_size,
-                                .num_labels = p->model.task == MODEL_SEQUENCE_CLASSIFICATION ? (int32_t)p->model.num_labels : 0,
+                                .num_labels =
+                                    p->model.task == MODEL_SEQUENCE_CLASSIFICATION ? (int32_t)p->model.num_labels : 0,
                                 .cache_dir = "",
                                 .note = note};
     TRY(read_width(p, path, err));
@@ -93,16 +95,16 @@ static int run_batch(struct probe *p, struct snug_err *err)
     const struct options *o = p->o;
     const struct backend *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
     bool bf16 = o->dtype == OPT_DTYPE_BF16 && b->float_type == DT_F32;
-    struct compile_settings c = {.model = &p->model,
-                                 .backend = b,
-                                 .threads = o->threads ? (int)o->threads : omp_get_num_procs(),
-                                 .precision = {b->float_type, bf16 ? DT_BF16 : b->float_type, false},
-                                 .train_max = {b->bucket(p->batch.T), p->batch.B},
-                                 .train = true,
-                                 .keep_grads = true,
-                                 .accumulation = 1,
-                                 .recompute_every_n =
-                                     o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0};
+    struct compile_settings c = {
+        .model = &p->model,
+        .backend = b,
+        .threads = o->threads ? (int)o->threads : omp_get_num_procs(),
+        .precision = {b->float_type, bf16 ? DT_BF16 : b->float_type, false},
+        .train_max = {b->bucket(p->batch.T), p->batch.B},
+        .train = true,
+        .keep_grads = true,
+        .accumulation = 1,
+        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0};
     TRY(run_open(&p->run, &c, err));
     p->has_run = true;
     TRY(weights_check(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
@@ -124,7 +126,8 @@ static int gather_logits(const struct probe *p, float **to, int64_t *n, struct s
     *n = tokens ? p->rows * p->width * V : v.elements;
     double *host = mem_alloc((size_t)v.elements * sizeof *host);
     *to = mem_alloc((size_t)*n * sizeof **to);
-    int code = host && *to ? run_read_f64(&p->run, &v, host, err) : err_no_memory(err, (unsigned long long)*n * sizeof **to);
+    int code =
+        host && *to ? run_read_f64(&p->run, &v, host, err) : err_no_memory(err, (unsigned long long)*n * sizeof **to);
     for (int64_t i = 0; !code && !tokens && i < *n; i++)
         (*to)[i] = (float)host[i];
     for (int32_t b = 0; !code && tokens && b < p->batch.B; b++)

@@ -35,8 +35,10 @@ static int open_trajectory(struct replay *r, const char *path, struct snug_err *
     for (int i = 0; i < r->n_params; i++)
         for (int t = 0; t < r->n_steps; t++) {
             const struct st_tensor *p = find(r, "param", i, 0), *g = find(r, "grad", i, t);
-            if (!g || g->dtype != DT_F32 || p->dtype != DT_F32 || g->bytes != p->bytes || p->ndim > MAX_DIMS || !p->ndim)
-                return err_set(err, SNUG_ERR_INPUT, "%s: grad.%d.%d must be there, F32, with the shape of param.%d.0", path, i, t, i);
+            if (!g || g->dtype != DT_F32 || p->dtype != DT_F32 || g->bytes != p->bytes || p->ndim > MAX_DIMS ||
+                !p->ndim)
+                return err_set(err, SNUG_ERR_INPUT, "%s: grad.%d.%d must be there, F32, with the shape of param.%d.0",
+                               path, i, t, i);
         }
     return SNUG_OK;
 }
@@ -103,8 +105,8 @@ static int save(struct replay *r, struct st_writer *w, const struct st_tensor *o
     return code;
 }
 
-static int replay(struct replay *r, double learning_rate, struct st_writer *w, const struct st_tensor *out, size_t n_out,
-                  struct snug_err *err)
+static int replay(struct replay *r, double learning_rate, struct st_writer *w, const struct st_tensor *out,
+                  size_t n_out, struct snug_err *err)
 {
     struct run_value step;
     run_find(&r->run, "step", &step);

@@ -27,7 +27,8 @@ void plan_heading(const struct session *s, FILE *f)
 {
     const struct compile_settings *c = &s->compile;
     fprintf(f, "%s: %s, %lld weights, %s on %s, %d threads\n", s->o->model, model_class(&s->model),
-            (long long)count_weights(s), c->precision.narrow == DT_BF16 ? "bf16 with fp32 master weights" : dtype_name(c->precision.narrow),
+            (long long)count_weights(s),
+            c->precision.narrow == DT_BF16 ? "bf16 with fp32 master weights" : dtype_name(c->precision.narrow),
             c->backend->name, c->threads);
     if (c->train)
         fprintf(f, "micro-batches of %lld sequences, at most %lld tokens together, %lld per step%s; %.3g GFLOP each\n",

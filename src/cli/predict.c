@@ -1,4 +1,5 @@
 /* snug predict: a line per row, in the order of the file: CSV, or JSON lines with --json. */
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "train/evaluate.h"
@@ -29,7 +30,7 @@ static void put_csv_field(struct str *out, const char *text)
     }
     str_append(out, "\"");
     for (; *text; text++)
-        str_printf(out, *text == '"' ? "\"\"" : "%c", *text);
+        str_append_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
     str_append(out, "\"");
 }
 
@@ -126,8 +127,9 @@ int run_predict(struct options *o, const struct arguments *args, struct snug_err
     TRY(signals_install(&stop, err));
     int code = session_open(&s, &io_posix, o, screen_notes(&screen), &stop, err);
     if (!code && s.model.task != MODEL_SEQUENCE_CLASSIFICATION)
-        code = err_set(err, SNUG_ERR_USAGE, "%s: %s gives no prediction per row; use a model for sequence classification",
-                       o->model, model_class(&s.model));
+        code =
+            err_set(err, SNUG_ERR_USAGE, "%s: %s gives no prediction per row; use a model for sequence classification",
+                    o->model, model_class(&s.model));
     if (!code)
         code = session_load(&s, err);
     size_t n = code ? 0 : (size_t)(s.data.n_rows * s.model.num_labels);

@@ -69,9 +69,8 @@ static void put_evaluation(const char *json)
     const char *name;
     json_t *value;
     printf("evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
-    json_object_foreach(o, name, value)
-        if (!strncmp(name, "eval_", 5) && json_is_number(value))
-            printf("  %s %.5g", name + 5, json_number_value(value));
+    json_object_foreach(o, name, value) if (!strncmp(name, "eval_", 5) && json_is_number(value))
+        printf("  %s %.5g", name + 5, json_number_value(value));
     putchar('\n');
     json_decref(o);
 }

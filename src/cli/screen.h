@@ -1,4 +1,5 @@
-/* screen.h: what a run shows: on a terminal a line that is drawn again and again, otherwise a plain line per log entry. */
+/* screen.h: what a run shows: on a terminal a line that is drawn again and again, otherwise a plain line per log entry.
+ */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
@@ -8,7 +9,7 @@
 
 struct screen {
     bool terminal;
-    bool drawn; /* a progress line stands there */
+    bool drawn;  /* a progress line stands there */
     double last; /* seconds, when it was drawn */
     struct progress now;
 };

@@ -20,10 +20,12 @@ static void show_summary(const struct session *s, const struct train_summary *t)
         printf("already complete at step %lld\n", (long long)t->first_step);
         return;
     }
-    printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\nMemory occupied: %.0f MB (arena, as planned: %.0f MB)\n",
+    printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\nMemory occupied: %.0f MB (arena, as planned: %.0f "
+           "MB)\n",
            t->seconds, t->samples_per_second, t->tokens_per_second, (double)t->memory_bytes / 1e6,
            (double)t->arena_bytes / 1e6);
-    printf("First step after %.2f s\nThe fine-tuned model, a Hugging Face folder: %s\n", t->first_step_seconds, s->o->output_dir);
+    printf("First step after %.2f s\nThe fine-tuned model, a Hugging Face folder: %s\n", t->first_step_seconds,
+           s->o->output_dir);
 }
 
 int run_train(struct options *o, const struct arguments *args, struct snug_err *err)
