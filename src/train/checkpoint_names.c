@@ -51,30 +51,31 @@ bool ckpt_is_leftover(const char *name)
 }
 
 /* One line of valid UTF-8: control bytes and invalid ones as \xNN. */
-static void escape(struct str *out, const char *text)
+static void escape(char *out, size_t room, const char *text)
 {
-    for (size_t n = strlen(text); n > 0;) {
+    size_t w = 0;
+    for (size_t n = strlen(text); n > 0 && w + 5 < room;) {
         int len = (unsigned char)*text < 0x20 || *text == 0x7F ? 0 : utf8_sequence(text, n);
         if (len)
-            str_append_n(out, text, (size_t)len);
+            memcpy(out + w, text, (size_t)len);
         else
-            str_printf(out, "\\x%02X", (unsigned char)*text);
+            snprintf(out + w, 5, "\\x%02X", (unsigned char)*text);
+        w += len ? (size_t)len : 4;
         text += len ? len : 1;
         n -= len ? (size_t)len : 1;
     }
+    out[w] = 0;
 }
 
 void ckpt_note(struct ckpt_notes notes, const char *format, ...)
 {
     if (!notes.fn)
         return;
-    char raw[8192];
+    char raw[4096], line[16384]; /* no allocation: "complete" must be heard when memory is out */
     va_list ap;
     va_start(ap, format);
     vsnprintf(raw, sizeof raw, format, ap);
     va_end(ap);
-    struct str line = {0};
-    escape(&line, raw);
-    notes.fn(notes.ctx, str_text(&line)); /* without memory a part of it is better than nothing */
-    str_free(&line);
+    escape(line, sizeof line, raw);
+    notes.fn(notes.ctx, line);
 }

@@ -330,7 +330,9 @@ int save_tiny(const struct io *io, const char *dir, int64_t step, struct ckpt_no
 void make_folder(char path[64])
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(path, 64, "%.40s/snug-ckpt-XXXXXX", tmp ? tmp : "/tmp");
+    if (!tmp) /* memory, where there is some: thousands of small folders are made and removed */
+        tmp = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path, 64, "%.40s/snug-ckpt-XXXXXX", tmp);
     assert_non_null(mkdtemp(path));
 }
 

@@ -72,7 +72,7 @@ int save_tiny(const struct io *io, const char *dir, int64_t step, struct ckpt_no
 
 /* ---- Folders. */
 
-void make_folder(char path[64]);    /* a new one under $TMPDIR */
+void make_folder(char path[64]);    /* a new one under $TMPDIR, or in memory */
 void remove_tree(const char *path); /* with everything in it */
 int count_names(const char *dir, const char *prefix);
 void write_text(const char *dir, const char *name, const char *text);
