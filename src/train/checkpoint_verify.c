@@ -107,9 +107,13 @@ int ckpt_verify(const struct io *io, const char *step_dir, bool quick, struct ck
     TRY(verify_names(io, step_dir, m, err));
     if (quick)
         return SNUG_OK;
-    void *piece = mem_realloc(NULL, CKPT_PIECE_BYTES);
+    int64_t largest = 1; /* of no file more than a piece is held at a time */
+    for (size_t i = 0; i < m->n_files; i++)
+        largest = m->files[i].bytes > largest ? m->files[i].bytes : largest;
+    size_t piece_bytes = (size_t)(largest < CKPT_PIECE_BYTES ? largest : CKPT_PIECE_BYTES);
+    void *piece = mem_realloc(NULL, piece_bytes);
     if (!piece)
-        return err_no_memory(err, CKPT_PIECE_BYTES);
+        return err_no_memory(err, piece_bytes);
     int code = SNUG_OK;
     for (size_t i = 0; !code && i < m->n_files; i++) {
         char *path = arena_printf(&m->arena, "%s/%s", step_dir, m->files[i].name);
