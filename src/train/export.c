@@ -80,8 +80,8 @@ static int copy_file(struct files *fs, const char *source_dir, const char *name,
     int64_t bytes;
     if (!from)
         return err_no_memory(err, strlen(source_dir));
-    if (io->stat(io, from, &st) < 0 && errno == ENOENT)
-        return SNUG_OK;
+    if (io->stat(io, from, &st) < 0)
+        return errno == ENOENT ? SNUG_OK : err_errno(err, SNUG_ERR_IO, from, "stat", errno);
     TRY(io_open_read(io, from, &in, &bytes, err));
     int code = add(fs, name, &tmp, err);
     if (!code)
