@@ -1,6 +1,7 @@
 /* The permutation is a Feistel network with Philox as its round function, on the smallest even number of bits that
- * holds n, walked until it lands below n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): 2
- * walks on average, 4 at worst on average. */
+ * holds n, walked until it lands below n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): at
+ * most 4 walks on average. On very few bits a Feistel network does not reach all orders equally often, so there are at
+ * least 8: a handful of rows costs more walks instead. */
 #include "data/order.h"
 
 #include "base/mem.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 8, MEGA_BATCH_STEPS = 50 };
+enum { ROUNDS = 8, LEAST_HALF_BITS = 4, MEGA_BATCH_STEPS = 50 };
 
 static uint64_t round_bits(const struct order *o, int64_t epoch, int round, uint64_t half)
 {
@@ -101,7 +102,7 @@ static int64_t first_longest(const struct order *o, int64_t epoch)
 int order_open(struct order *o, enum order_kind kind, int64_t n, uint64_t seed, const int64_t *offsets,
                int64_t step_rows, struct snug_err *err)
 {
-    *o = (struct order){.kind = kind, .n = n, .half_bits = 1};
+    *o = (struct order){.kind = kind, .n = n, .half_bits = LEAST_HALF_BITS};
     while (o->half_bits < 31 && (int64_t)1 << 2 * o->half_bits < n)
         o->half_bits++;
     data_key(seed, FOR_ORDER, o->key);
