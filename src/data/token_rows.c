@@ -40,7 +40,7 @@ void token_rows_free(struct token_rows *t)
 
 static int add_text(struct text_block *b, const char *text, size_t bytes, size_t *at, struct snug_err *err)
 {
-    if (!MEM_GROW(b->texts, b->texts_cap, b->n_texts + bytes))
+    if (!MEM_GROW(b->texts, b->texts_cap, b->n_texts + bytes + 1)) /* + 1: never NULL, also for empty texts */
         return err_no_memory(err, b->n_texts + bytes);
     *at = b->n_texts;
     memcpy(b->texts + b->n_texts, text, bytes);
