@@ -64,9 +64,11 @@ bool added_next(struct added_scan *s, struct added_match *m)
         const struct added_token *token = &s->set->tokens[index];
         if (token->single_word && (has_flag_before(s, start, CHAR_WORD) || has_flag_at(s, end, CHAR_WORD)))
             continue;
-        if (token->lstrip)
+        if (token->lstrip) {
             while (start > s->taken && has_flag_before(s, start, CHAR_SPACE))
                 start -= (size_t)utf8_back(s->text, start);
+            start = start < s->taken ? s->taken : start;
+        }
         if (token->rstrip)
             end = skip_space(s, end);
         *m = (struct added_match){start, end, token->id};

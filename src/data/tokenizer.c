@@ -44,7 +44,8 @@ static int encode_around(const struct tokenizer *t, const struct added_set *set,
     while (added_next(&scan, &m)) {
         if (from < m.start)
             TRY(between(t, text + from, m.start - from, out, err));
-        TRY(push_piece(out, m.id, err));
+        if (m.start < m.end)
+            TRY(push_piece(out, m.id, err));
         from = m.end;
     }
     return from < bytes ? between(t, text + from, bytes - from, out, err) : 0;

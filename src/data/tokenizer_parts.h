@@ -34,6 +34,8 @@ struct added_scan {
     size_t taken;     /* the last one with its white space ends here */
     size_t space_end; /* white space goes on up to here: known from the last rstrip */
 };
+/* A token that consists of white space can lie within what the one before it took: then start is behind that, and the
+ * match is nothing when start >= end. */
 struct added_match {
     size_t start, end;
     int32_t id;

@@ -77,6 +77,14 @@ def with_added():
     return t
 
 
+def with_spaces():
+    """Added tokens that are white space, beside some that take white space with them."""
+    t = make({})
+    t.add_tokens([AddedToken("<r>", rstrip=True, normalized=False), AddedToken("<l>", lstrip=True, normalized=False), AddedToken("  ", lstrip=True, normalized=False),
+                  AddedToken("\u3000", normalized=False), AddedToken("XY", rstrip=True), AddedToken("hello ", rstrip=True, lstrip=True)])
+    return t
+
+
 def left():
     t = make({})
     t.enable_truncation(8, direction="left")
@@ -88,6 +96,7 @@ TOKENIZERS = {
     "uncased": make({}),
     "cased": make(dict(lowercase=False)),
     "added": with_added(),
+    "spaces": with_spaces(),
     "unclean": make(dict(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)),
     "lower-only": make(dict(strip_accents=False, lowercase=True)),
     "prefix": make({}, processor=processors.BertProcessing(SEP, CLS), continuing_subword_prefix="", max_input_chars_per_word=5),
@@ -111,8 +120,10 @@ TEXTS = [
     "\U00011938 \U000105c9 \u0344", "\U0001d15e \U0001d160\U0001d165\U0001d16d", "ÀÁÂÃÄÅÆÇÈÉ ĲŁŊØŒ", "ᏸ Ᏸ ꭰ Ꭰ", "Ა ა", "\U00010400\U00010428", "Ⓐⓐ Ⅷ ⅷ ª º ² ½ ℃ ①", "ＡＢＣ１２３！", "…—“”‘’«»¿¡،؛؟。、「」", "© ® ™ ° ± × ÷ ¦ § ¶", "\u0488a\u0489 \u20dd\u20e0 \u309a",
     "word wordy sword word! Word WORD word-word _word word_", "Wört Wörter aWört Wört! wört Wo\u0308rt", "aWört\u0301", "x[NEW]y [NEW] [new]", "a  <l>  b", "a  <r>  b", "a  <lr>  b<lr><l> <r> c", "\u3000<lr>\u2003x",
     "Ünï uni UNI U\u0308ni\u0308 xunix", "abc abcde abcd abcdX abcdeX cdX xabcx", "中文 中 文 x中文y 中文中文", "in New York, NEW  YORK new york newyork", "Hello hello HELLO xhellox", "XY xy  a XY", "é e\u0301 É", "\U0001f468\u200d\U0001f469\u200d\U0001f467",
-    "<l><r><lr>", "  <r>  <r>  ", "  <l>  <l>  ", "word\u200d word\u0301 \u24b6word", "new york" * 3, "\nnew york\n",
+    "a<r>  b <r>   c<r>\u3000d", "a  <l>b   <l> \u3000<l>", "XY    a XY  b", "hello   hello  a  hello ", "<l><r><lr>", "  <r>  <r>  ", "  <l>  <l>  ", "word\u200d word\u0301 \u24b6word", "new york" * 3, "\nnew york\n",
 ]
+# The library panics when a token lies well inside the white space that another one took.
+SPACES = ["", "a  b", "<r>  b", "a<r>  b", "  <l>b", "a  <l>  <r>  b", "x\u3000y", "<r>\u3000y", "a<r>\u3000 y", "XY  b", "hello   hello  a", " hello  hello ", "a    b"]
 PAIRS = [("hello", "world"), ("", ""), ("hello", ""), ("", "world"), ("the card is new", "my account"), ("what is the money in my account", "bank"),
          ("a", "how do i get the money to my new account"), ("[SEP] a", "b [CLS]"), ("a b c d e", "f g h i j"), ("中国", "日本 café")]
 LIMITS = [4, 5, 6, 7, 8, 9, 12, 100]
@@ -141,7 +152,7 @@ def write_cases(path):
             TOKENIZERS[name].no_padding()
             if name == "left":
                 TOKENIZERS[name].enable_truncation(10**6, direction="left")
-            for text in TEXTS:
+            for text in TEXTS if name != "spaces" else SPACES:
                 case(name, text)
             for a, b in PAIRS:
                 case(name, a, b)
@@ -184,6 +195,8 @@ class Generator:
 def write_generated(path):
     with open(path, "w") as f:
         for name in TOKENIZERS:
+            if name == "spaces":
+                continue
             TOKENIZERS[name].no_truncation()
             for block in range(12):
                 generator, h = Generator(block), xxhash.xxh3_128()
