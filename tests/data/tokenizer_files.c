@@ -361,7 +361,7 @@ static void folders_are_read_as_transformers_reads_them(void **state)
         tokenizer_close(t);
         json_decref(row);
     }
-    assert_int_equal(rows, 39);
+    assert_int_equal(rows, 41);
     assert_int_equal(differ, 0);
     token_buf_free(&b);
     free(line);
@@ -394,6 +394,61 @@ static void vocab_txt_and_tokenizer_json_have_one_hash(void **state)
         for (int k = 0; k < 3; k++)
             mem_free(text[k]);
     }
+}
+
+static struct hash128 hash_of(const char *at, const char *value)
+{
+    char *json = changed(at, value);
+    struct tokenizer *t;
+    struct snug_err e;
+    if (open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e))
+        fail_msg("%s", e.text);
+    struct hash128 h = tokenizer_hash(t);
+    tokenizer_close(t);
+    free(json);
+    return h;
+}
+
+static void whatever_changes_ids_changes_the_hash(void **state)
+{
+    (void)state;
+    static const char *const changes[][2] = {
+        {"version", "\"1.0\""}, /* no change, to compare with */
+        {"normalizer", "null"},
+        {"normalizer.clean_text", "false"},
+        {"normalizer.handle_chinese_chars", "false"},
+        {"normalizer.lowercase", "false"},
+        {"normalizer.strip_accents", "false"},
+        {"pre_tokenizer", "null"},
+        {"truncation", "{\"direction\":\"Left\"}"},
+        {"model.max_input_chars_per_word", "99"},
+        {"model.continuing_subword_prefix", "\"#\""},
+        {"model.unk_token", "\"a\""},
+        {"model.vocab.b", "5"},
+        {"added_tokens", "[]"},
+        {"added_tokens.0.single_word", "true"},
+        {"added_tokens.0.lstrip", "true"},
+        {"added_tokens.0.rstrip", "true"},
+        {"added_tokens.0.normalized", "true"},
+        {"post_processor", "null"},
+        {"post_processor.single.0.SpecialToken.type_id", "1"},
+        {"post_processor.single.1.Sequence.type_id", "1"},
+        {"post_processor.special_tokens.[CLS].ids.0", "1"},
+        {"post_processor.special_tokens.[CLS].ids.1", "2"},
+        {"post_processor.pair",
+         "[{\"Sequence\":{\"id\":\"B\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}]"},
+        {"post_processor.pair.2", "{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}"},
+    };
+    enum { CHANGES = sizeof changes / sizeof *changes };
+    struct hash128 h[CHANGES];
+    for (int i = 0; i < CHANGES; i++) {
+        h[i] = hash_of(changes[i][0], changes[i][1]);
+        for (int k = 0; k < i; k++)
+            if (h[i].high == h[k].high && h[i].low == h[k].low)
+                fail_msg("%s and %s", changes[i][0], changes[k][0]);
+    }
+    struct hash128 same = hash_of("decoder", "null");
+    assert_true(same.high == h[0].high && same.low == h[0].low);
 }
 
 /* Whichever call fails, no file is passed over in silence. */
@@ -430,6 +485,7 @@ int main(void)
         cmocka_unit_test(upper_case_without_configuration_is_noted),
         cmocka_unit_test(folders_are_read_as_transformers_reads_them),
         cmocka_unit_test(vocab_txt_and_tokenizer_json_have_one_hash),
+        cmocka_unit_test(whatever_changes_ids_changes_the_hash),
         cmocka_unit_test(every_file_call_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

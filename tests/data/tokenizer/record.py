@@ -80,7 +80,7 @@ def with_added():
 def with_spaces():
     """Added tokens that are white space, beside some that take white space with them."""
     t = make({})
-    t.add_tokens([AddedToken("<r>", rstrip=True, normalized=False), AddedToken("<l>", lstrip=True, normalized=False), AddedToken("  ", lstrip=True, normalized=False),
+    t.add_tokens([AddedToken("<r>", rstrip=True, normalized=False), AddedToken("<l>", lstrip=True, normalized=False), AddedToken("  ", lstrip=True, rstrip=True, normalized=False),
                   AddedToken("\u3000", normalized=False), AddedToken("XY", rstrip=True), AddedToken("hello ", rstrip=True, lstrip=True)])
     return t
 
@@ -100,6 +100,7 @@ TOKENIZERS = {
     "unclean": make(dict(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)),
     "lower-only": make(dict(strip_accents=False, lowercase=True)),
     "prefix": make({}, processor=processors.BertProcessing(SEP, CLS), continuing_subword_prefix="", max_input_chars_per_word=5),
+    "whole-words": make({}, continuing_subword_prefix="@@"),
     "bare": make(None, split=False, processor=None, special=False),
     "left": left(),
     "template": make({}, processor=processors.TemplateProcessing(
@@ -218,7 +219,7 @@ def write_unicode(path):
                 for c in range(plane << 16, (plane + 1) << 16):
                     if 0xD800 <= c < 0xE000:
                         continue
-                    normal = normalize(f"a{chr(c)}\u0323{chr(c)}b")
+                    normal = normalize(f"a{chr(c)}\x01\U0001d165{chr(c)}b")  # U+1D165: combining class 216, and no nonspacing mark
                     h.update("\x1f".join([normal] + [w for w, _ in split(normal)]).encode() + b"\n")
                 f.write(f"{name} {plane} {h.hexdigest()}\n")
 
@@ -249,6 +250,7 @@ def write_folders(path):
         {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}, {"tokenize_chinese_chars": True, "do_lower_case": True},
         {"do_lower_case": True, "strip_accents": None}, {"do_lower_case": True, "additional_special_tokens": ["<x>"]},
         {"do_lower_case": True, "extra_special_tokens": ["<x>", "Xyz"]}, {"do_lower_case": True, "added_tokens_decoder": {"20": added()}},
+        {"do_lower_case": True, "added_tokens_decoder": {"20": {"content": "Xyz"}, "21": {"content": "<x>", "special": True}}},
         {"do_lower_case": True, "added_tokens_decoder": {"21": added(content="<x>", special=True), "20": added(normalized=True)}},
         {"do_lower_case": True, "added_tokens_decoder": {"12": added(content="hello", lstrip=True), "4": added(content="[MASK]", special=True, lstrip=True)}},
         {"do_lower_case": True, "mask_token": "hello", "sep_token": ";", "model_max_length": 10**30},
