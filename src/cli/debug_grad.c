@@ -1,8 +1,8 @@
 /* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
+#include "base/machine.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 
-#include <omp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -98,7 +98,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     struct compile_settings c = {
         .model = &p->model,
         .backend = b,
-        .threads = o->threads ? (int)o->threads : omp_get_num_procs(),
+        .threads = o->threads ? (int)o->threads : machine_cpus(),
         .precision = {b->float_type, bf16 ? DT_BF16 : b->float_type, false},
         .train_max = {b->bucket(p->batch.T), p->batch.B},
         .train = true,

@@ -1,9 +1,9 @@
 /* snug debug optim TRAJECTORY OUT: replays given gradients through an optimizer, one update a step. */
+#include "base/machine.h"
 #include "cli/commands.h"
 #include "format/safetensors.h"
 #include "run/run.h"
 
-#include <omp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ static int open_trajectory(struct replay *r, const char *path, struct snug_err *
 static int compile(struct replay *r, const struct options *o, struct snug_err *err)
 {
     const struct backend *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
-    r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : omp_get_num_procs()};
+    r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : machine_cpus()};
     r->has_run = true;
     struct program *g = plan_add(&r->run.plan, "update", (struct dims){0}, err);
     if (!g)

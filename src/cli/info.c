@@ -1,4 +1,5 @@
 /* snug info: what this build and this machine have. */
+#include "base/machine.h"
 #include "base/str.h"
 #include "cli/commands.h"
 
@@ -95,43 +96,6 @@ static void cpu_name(char name[49])
 
 #endif
 
-static int cpus_usable(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* ---- Memory, in bytes. ---- */
-
-/* The number behind `key` in a file, or alone in it when key is ""; -1 when there is none. */
-static int64_t number_in(const char *path, const char *key)
-{
-    FILE *f = fopen(path, "r");
-    char line[256];
-    long long x = -1;
-    while (f && x < 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%lld", &x) != 1)
-            x = -1;
-    if (f)
-        fclose(f);
-    return x;
-}
-
-/* The lowest of the limits on this process: control group, address space. -1: none. */
-static int64_t memory_limit(int64_t total)
-{
-    int64_t limits[] = {number_in("/sys/fs/cgroup/memory.max", ""),
-                        number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", ""), -1};
-    struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-        limits[2] = (int64_t)space.rlim_cur;
-    int64_t lowest = -1;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (limits[i] > 0 && limits[i] < total && (lowest < 0 || limits[i] < lowest))
-            lowest = limits[i];
-    return lowest;
-}
-
 /* ---- The report. ---- */
 
 struct library {
@@ -164,7 +128,7 @@ static void append_json(struct str *s, const char *cpu, int64_t total, int64_t a
 {
     str_append(s, "{\"version\":\"" SNUG_VERSION "\",\"devices\":[\"cpu\",\"reference\"],\"cpu\":{\"name\":");
     str_json(s, cpu);
-    str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), cpus_usable());
+    str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), machine_cpus());
     for (size_t i = 0; i < n_names; i++)
         str_printf(s, "%s\"%s\"", i ? "," : "", names[i]);
     str_printf(s, "]},\"memory\":{\"total_bytes\":%lld,\"available_bytes\":%lld,\"limit_bytes\":", (long long)total,
@@ -181,7 +145,7 @@ static void append_text(struct str *s, const char *cpu, int64_t total, int64_t a
 {
     const double gib = 0x1p30;
     str_printf(s, "snug       " SNUG_VERSION "\ndevices    cpu, reference\ncpu        %s, %d of %ld cores\n", cpu,
-               cpus_usable(), sysconf(_SC_NPROCESSORS_ONLN));
+               machine_cpus(), sysconf(_SC_NPROCESSORS_ONLN));
     str_append(s, "           ");
     for (size_t i = 0; i < n_names; i++)
         str_printf(s, "%s%s", i ? " " : "", names[i]);
@@ -202,11 +166,9 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     struct library libs[5];
     cpu_name(cpu);
     size_t n_names = cpu_features(names, sizeof names / sizeof *names), n_libs = libraries(libs);
-    int64_t total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    int64_t available = number_in("/proc/meminfo", "MemAvailable:") * 1024, limit = memory_limit(total);
+    int64_t total = machine_memory_bytes(), available = machine_memory_available(), limit = machine_memory_limit();
     struct str s = {0};
-    (o->json ? append_json : append_text)(&s, cpu, total, available < 0 ? total : available, limit, names, n_names,
-                                          libs, n_libs);
+    (o->json ? append_json : append_text)(&s, cpu, total, available, limit, names, n_names, libs, n_libs);
     int code = str_check(&s, err);
     if (!code)
         fputs(str_text(&s), stdout);

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The first `keep` bytes of the log, written anew: there is no other way to cut a file whole. */
 static int cut(const struct io *io, const char *path, int64_t keep, struct snug_err *err)
@@ -67,16 +66,4 @@ void log_number(struct str *s, const char *name, double value)
         str_printf(s, "\"%s\": %.10g", name, value);
     else
         str_printf(s, "\"%s\": \"%s\"", name, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-}
-
-int64_t resident_bytes(void)
-{
-    long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (!f)
-        return 0;
-    if (fscanf(f, "%*d %lld", &pages) != 1)
-        pages = 0;
-    fclose(f);
-    return pages * sysconf(_SC_PAGESIZE);
 }

@@ -21,6 +21,4 @@ void log_close(struct run_log *l);
  * finite become strings, "NaN" or "Infinity", so that the line stays JSON. */
 void log_number(struct str *s, const char *name, double value);
 
-int64_t resident_bytes(void); /* of this process now, 0 where it cannot be read */
-
 #endif

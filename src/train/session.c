@@ -1,6 +1,7 @@
 #include "train/session.h"
 
-#include <omp.h>
+#include "base/machine.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,7 +302,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
     s->compile.backend = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
-    s->compile.threads = o->threads ? (int)o->threads : omp_get_num_procs();
+    s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     TRY(open_folder(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
     override_dropout(s);
@@ -327,9 +328,22 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     return SNUG_OK;
 }
 
+/* Refused before anything is allocated: a process that swaps, or is killed half-way, helps nobody. */
+static int check_room(const struct session *s, struct snug_err *err)
+{
+    int64_t need = s->run.plan.arena_bytes, room = machine_memory_available();
+    if (need <= room)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_ENV,
+                   "the plan needs %lld bytes and %lld are available, %lld too few; use a smaller batch with "
+                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
+                   (long long)need, (long long)room, (long long)(need - room));
+}
+
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
+    TRY(check_room(s, err));
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;

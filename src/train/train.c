@@ -1,5 +1,6 @@
 #include "train/train.h"
 
+#include "base/machine.h"
 #include "train/evaluate.h"
 #include "train/export.h"
 #include "train/log.h"
@@ -224,7 +225,7 @@ static int log_step(struct trainer *t, struct snug_err *err)
     log_number(&line, "learning_rate", t->learning_rate);
     log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / training_seconds(t));
     log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / training_seconds(t));
-    log_number(&line, "memory", (double)resident_bytes());
+    log_number(&line, "memory", (double)machine_memory_resident());
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     t->logged_step = t->state.step;
@@ -362,7 +363,7 @@ static void report_progress(struct trainer *t, double loss)
                          .seconds_left = seconds / done * (double)(t->total - t->state.step),
                          .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
                          .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
-                         .memory_bytes = resident_bytes()};
+                         .memory_bytes = machine_memory_resident()};
     t->events.progress(t->events.ctx, &p);
 }
 
@@ -522,7 +523,7 @@ static void summarize(const struct trainer *t, struct train_summary *out)
     out->seconds = training_seconds(t);
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
-    out->memory_bytes = resident_bytes();
+    out->memory_bytes = machine_memory_resident();
     out->arena_bytes = t->s->run.plan.arena_bytes;
 }
 

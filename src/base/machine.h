@@ -1,0 +1,13 @@
+/* machine.h: what this process may use. Bytes; -1 or 0 as said where the system does not tell. */
+#ifndef BASE_MACHINE_H
+#define BASE_MACHINE_H
+
+#include <stdint.h>
+
+int machine_cpus(void);                 /* usable by this process */
+int64_t machine_memory_bytes(void);     /* installed */
+int64_t machine_memory_available(void); /* without swapping, within the limit; all of it where that is not known */
+int64_t machine_memory_limit(void);     /* the lowest of control group and address space; -1: none */
+int64_t machine_memory_resident(void);  /* of this process now; 0: not known */
+
+#endif
