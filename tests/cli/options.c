@@ -1,5 +1,6 @@
 /* Options: what each form of the command line, of a --config file and of the environment gives, and the message of each
- * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by training_arguments.py. */
+ * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by
+ * training_arguments.py. */
 #include "train/options.h"
 #include "format/json.h"
 
@@ -451,22 +452,21 @@ static void config_files(void **state)
 }
 
 /* What transformers' TrainingArguments are: loads the recorded file. */
-static json_t *training_arguments(void)
+static json_t *training_arguments(const char *version)
 {
     char path[512];
     struct snug_err e;
     json_t *j;
-    snprintf(path, sizeof path, "%s/tests/cli/training_arguments.json", getenv("SNUG_SOURCE"));
+    snprintf(path, sizeof path, "%s/tests/cli/training_arguments_%s.json", getenv("SNUG_SOURCE"), version);
     if (json_read_file(&io_posix, path, 1 << 20, &j, &e))
         fail_msg("%s", e.text);
     return j;
 }
 
 /* A saved TrainingArguments of defaults loads without a note, and changes nothing but what it stands for. */
-static void saved_training_arguments_load(void **state)
+static void load_training_arguments(const char *version)
 {
-    (void)state;
-    json_t *recorded = training_arguments(), *fields = json_object_get(recorded, "fields");
+    json_t *recorded = training_arguments(version), *fields = json_object_get(recorded, "fields");
     char *dump = json_dumps(fields, 0), line[128];
     write_config(dump);
     snprintf(line, sizeof line, "--config %s", file);
@@ -487,6 +487,13 @@ static void saved_training_arguments_load(void **state)
     json_decref(recorded);
 }
 
+static void saved_training_arguments_load(void **state)
+{
+    (void)state;
+    load_training_arguments("4.57");
+    load_training_arguments("5.17");
+}
+
 /* Every word of the Trainer is one of ours, or refused by name. */
 static void every_word_is_known(void **state)
 {
@@ -499,7 +506,7 @@ static void every_word_is_known(void **state)
                  {"eval_strategy", OPTION_eval_strategy},
                  {"eval_strategy", OPTION_logging_strategy},
                  {"save_strategy", OPTION_save_strategy}};
-    json_t *recorded = training_arguments();
+    json_t *recorded = training_arguments("5.17");
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         size_t at;
         json_t *word;

@@ -1,8 +1,9 @@
-"""Records training_arguments.json: the names and defaults of transformers' TrainingArguments and the names of its
+"""Records training_arguments_X.Y.json: the names and defaults of transformers' TrainingArguments and the names of its
 optimizers, schedules and strategies. The sources are read, not imported, so no torch is needed:
 
     pip download --no-deps transformers==5.17.0 && unzip -q transformers-*.whl
-    python training_arguments.py transformers 5.17.0 > training_arguments.json
+    python training_arguments.py transformers 5.17.0 > training_arguments_5.17.json
+    # and 4.57.1 likewise
 """
 import ast
 import json
