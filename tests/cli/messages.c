@@ -137,7 +137,7 @@ static void run(const char *command, struct outcome *o)
         _exit(126);
     }
     int status;
-    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
     o->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     read_stream(out, o->out);
     read_stream(err, o->err);
