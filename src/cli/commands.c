@@ -13,6 +13,9 @@ const struct command commands[] = {
      run_plan},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", run_info},
+    {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
+     "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",
+     run_inspect},
     {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",
      "Reads lines of UTF-8 from FILE, or from stdin for -, and prints the ids that the model gets for each: numbers\n"
      "with blanks between them, or with --json an object with ids and type_ids.\n",
@@ -21,6 +24,10 @@ const struct command commands[] = {
      "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"
      "of range, nesting deeper than 128, anything behind the end.\n",
      run_debug_json},
+    {CMD_DEBUG_DATA, "FILE", 1, 1, "the rows of a data file",
+     "Prints each row of a table as an object with text, pair and label; with --model, or for a file of tokens, what\n"
+     "training sees of it: rows, tokens, labels. No cache is kept unless --cache-dir is given.\n",
+     run_debug_data},
     {CMD_DEBUG_GRAD, "MODEL INPUTS OUT", 3, 3, "loss, logits and every gradient of one batch",
      "INPUTS is a safetensors file with input_ids and perhaps attention_mask, token_type_ids and labels; OUT becomes "
      "one\n"

@@ -26,8 +26,10 @@ int run_plan(struct options *o, const struct arguments *args, struct snug_err *e
 int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_optim(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_inspect(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_tokenize(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_json(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_debug_data(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_docs(struct options *o, const struct arguments *args, struct snug_err *err);
 
 /* One line on stderr, "snug: note: …", escaped as errors are. Nothing happens when stderr is gone. */

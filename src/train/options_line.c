@@ -69,12 +69,15 @@ int options_parse(struct options *o, const struct io *io, int argc, char *const 
             TRY(read_token(o, argc, argv, &i, &tokens[n++], err));
     }
     for (size_t k = 0; k < n; k++)
-        if (tokens[k].meaning.kind == MEANS_OPTION && tokens[k].meaning.option == OPTION_config)
-            TRY(options_read_config(o, io, tokens[k].text, err));
+        if (tokens[k].meaning.kind == MEANS_OPTION && tokens[k].meaning.option == OPTION_config) {
+            TRY(option_assign(o, &tokens[k].meaning, FROM_LINE, tokens[k].from, tokens[k].text, err));
+            TRY(options_read_config(o, io, o->config, err));
+        }
     for (int ratios = 0; ratios < 2; ratios++) /* ratios come last, because they yield */
         for (size_t k = 0; k < n; k++) {
             const struct option_spelling *s = tokens[k].meaning.spelling;
-            if (tokens[k].meaning.kind == MEANS_OPTION && ratios == (s && s->kind == SPELLING_RATIO))
+            if (tokens[k].meaning.kind == MEANS_OPTION && tokens[k].meaning.option != OPTION_config &&
+                ratios == (s && s->kind == SPELLING_RATIO))
                 TRY(option_assign(o, &tokens[k].meaning, FROM_LINE, tokens[k].from, tokens[k].text, err));
         }
     for (size_t k = 0; k < n; k++)

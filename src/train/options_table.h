@@ -57,34 +57,34 @@
 /* clang-format off */
 
 OPT_SECTION(model, "Model")
-OPT(STR, model, "none", "DIR", MODEL | TOKENIZE | NEED(MODEL | TOKENIZE), 0,
+OPT(STR, model, "none", "DIR", MODEL | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
-OPT(WORD, task, "auto", TASK, MODEL, 0, "what the model is trained for; auto: what config.json's architectures says")
-OPT(WORD, problem_type, "auto", PROBLEM, TRAINING, RESULT,
+OPT(WORD, task, "auto", TASK, DATA, 0, "what the model is trained for; auto: what config.json's architectures says")
+OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
     "loss of sequence classification; auto: config.json's, else from the labels")
-OPT(INT, num_labels, "none", "[1, 1000000]", TRAINING, RESULT, "outputs of a new head; none: from the data")
+OPT(INT, num_labels, "none", "[1, 100000]", TRAINING | DEBUG_DATA, RESULT, "outputs of a new head; none: from the data")
 OPT(REAL, hidden_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, attention_probs_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, classifier_dropout, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(BOOL, strict, "false", "", MODEL, 0, "a tensor that the model does not know is an error")
-OPT(BOOL, check_finite, "false", "", MODEL | INSPECT, 0, "NaN or infinity in the weights is an error")
+OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights is an error")
 
 OPT_SECTION(data, "Data")
 OPT(STR, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
     "rows to train on: .csv, .tsv, .jsonl, .safetensors, or synthetic:ROWSxLENGTH")
 OPT(STR, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
-OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, sentence1 or question")
+OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
-OPT(STR, label_column, "none", "NAME", DATA, 0, "column of the label; none: label, labels, category or intent")
+OPT(STR, label_column, "none", "NAME", DATA, 0, "column of the label; none: label, category, or another usual name")
 OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
-OPT(INT, max_length, "none", "[1, 1048576]", MODEL | TOKENIZE, 0,
+OPT(INT, max_length, "none", "[1, 1048576]", DATA | TOKENIZE, 0,
     "tokens of a row, longer ones are cut; none: what the model can take")
-OPT(WORD, utf8, "error", UTF8, DATA | TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
+OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
 OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
 OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of the tokens to be predicted, masked-lm")
-OPT(STR, cache_dir, "none", "DIR", MODEL, 0, "folder of the token cache; none: beside the data")
+OPT(STR, cache_dir, "none", "DIR", DATA, 0, "folder of the token cache; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
 OPT(STR, output_dir, "none", "DIR", TRAINING | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
@@ -97,7 +97,7 @@ OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the la
 OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
 OPT(REAL, label_smoothing_factor, "0.0", "[0, 1)", TRAINING, RESULT, "share of a target spread over all classes")
 OPT(WORD, nan_policy, "stop", NAN_POLICY, TRAINING, RESULT, "loss or gradient not finite: stop, or skip the update")
-OPT(UINT, seed, "42", "", TRAINING | EVAL | PREDICT, RESULT, "of everything random")
+OPT(UINT, seed, "42", "", DATA, RESULT, "of everything random")
 OPT(UINT, data_seed, "none", "", TRAINING, RESULT, "of the order of the rows; none: --seed")
 
 OPT_SECTION(optimizer, "Optimizer")
@@ -127,7 +127,7 @@ OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", 
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "where to compute; reference: slow, in double precision")
-OPT(INT, threads, "none", "[1, 4096]", MODEL | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
+OPT(INT, threads, "none", "[1, 4096]", DATA | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
 OPT(WORD, logging_strategy, "steps", WHEN, TRAINING, 0, "when to log")

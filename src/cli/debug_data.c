@@ -1,0 +1,134 @@
+/* snug debug data: the rows that are read from a data file, or with a model what becomes of them. */
+#include "base/str.h"
+#include "cli/commands.h"
+#include "data/table.h"
+#include "data/tokenizer.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static void note(void *ctx, const char *line)
+{
+    (void)ctx;
+    print_note(line);
+}
+
+static enum data_task data_task_of(const struct options *o)
+{
+    if (o->task == OPT_TASK_MASKED_LM)
+        return TASK_MASKED_LM;
+    if (o->task == OPT_TASK_CAUSAL_LM)
+        return TASK_CAUSAL_LM;
+    switch (o->problem_type) {
+    case OPT_PROBLEM_REGRESSION:
+        return TASK_REGRESSION;
+    case OPT_PROBLEM_SINGLE_LABEL:
+        return TASK_CLASS;
+    case OPT_PROBLEM_MULTI_LABEL:
+        return TASK_MULTI_LABEL;
+    default:
+        return TASK_AUTO;
+    }
+}
+
+static void append_field(struct str *out, const char *name, const char *value)
+{
+    str_printf(out, "%s\"%s\":", out->s[out->n - 1] == '{' ? "" : ",", name);
+    str_json(out, value);
+}
+
+/* One line of JSON for each row of a table: text, pair and label, as far as there are such columns. */
+static int append_rows(const struct dataset_options *d, enum data_format format, struct str *out, struct snug_err *err)
+{
+    struct table t;
+    bool labels = d->task != TASK_MASKED_LM && d->task != TASK_CAUSAL_LM;
+    TRY(table_open(&io_posix, d, format, labels, &t, err));
+    int code;
+    while (!(code = table_next(&t, err)) && !t.ended && !out->failed) {
+        str_append(out, "{");
+        append_field(out, "text", t.row_text);
+        if (t.row_pair)
+            append_field(out, "pair", t.row_pair);
+        if (t.label_text)
+            append_field(out, "label", t.label_text);
+        if (t.label_json) {
+            char *dump = json_dumps(t.label_json, JSON_COMPACT | JSON_ENCODE_ANY);
+            str_printf(out, ",\"label\":%s", dump ? dump : "null");
+            free(dump);
+        }
+        str_append(out, "}\n");
+    }
+    table_close(&t);
+    if (!code && out->n == 0)
+        code = err_set(err, SNUG_ERR_INPUT, "%s: 0 rows behind the header; give some data", d->path);
+    return code;
+}
+
+static void append_dataset(const struct dataset *d, struct str *out)
+{
+    static const char *const tasks[] = {
+        "auto",      "unlabeled", "single_label_classification", "regression", "multi_label_classification",
+        "masked-lm", "causal-lm"}; /* ORDER data_task */
+    char hex[33];
+    hash_hex(dataset_fingerprint(d), hex);
+    str_printf(out,
+               "{\"task\":\"%s\",\"rows\":%lld,\"tokens\":%lld,\"longest\":%d,\"truncated\":%lld,\"empty\":%lld,"
+               "\"fingerprint\":\"%s\",\"labels\":[",
+               tasks[d->task], (long long)d->n_rows, (long long)d->n_tokens, d->longest, (long long)d->truncated,
+               (long long)d->empty, hex);
+    for (int32_t i = 0; i < d->labels.n; i++) {
+        str_append(out, i ? "," : "");
+        str_json(out, d->labels.names[i]);
+    }
+    str_append(out, "]}\n");
+}
+
+/* With the tokenizer `t`, or NULL where the file has tokens already. */
+static int append_summary(const struct options *o, struct dataset_options *d, const struct tokenizer *t,
+                          struct str *out, struct snug_err *err)
+{
+    int64_t longest = t ? tokenizer_max_length(t) : 0;
+    d->tokenizer = t;
+    d->vocab_size = t ? tokenizer_vocab_size(t) : INT_MAX;
+    d->max_length = o->max_length                      ? (int32_t)o->max_length
+                    : longest > 0 && longest < 1 << 20 ? (int32_t)longest
+                                                       : 1 << 20;
+    struct dataset data;
+    TRY(dataset_open(&io_posix, d, &data, err));
+    append_dataset(&data, out);
+    dataset_close(&data);
+    return SNUG_OK;
+}
+
+int run_debug_data(struct options *o, const struct arguments *args, struct snug_err *err)
+{
+    struct dataset_options d = {
+        .path = args->items[0],
+        .task = data_task_of(o),
+        .text_column = o->text_column,
+        .text_pair_column = o->text_pair_column,
+        .label_column = o->label_column,
+        .delimiter = o->delimiter,
+        .empty_is_error = o->empty == OPT_EMPTY_ERROR,
+        .num_labels = (int32_t)o->num_labels,
+        .seed = o->seed,
+        .threads = (int)o->threads,
+        .cache_dir = o->cache_dir ? o->cache_dir : "",
+        .note = note,
+    };
+    enum data_format format;
+    struct tokenizer *t = NULL;
+    struct str out = {0};
+    TRY(data_format_of(d.path, &format, err));
+    if (o->model)
+        TRY(tokenizer_open(&io_posix, o->model, &t, err));
+    bool rows = !t && format != FORMAT_SAFETENSORS && format != FORMAT_SYNTHETIC;
+    int code = rows ? append_rows(&d, format, &out, err) : append_summary(o, &d, t, &out, err);
+    if (!code)
+        code = str_check(&out, err);
+    if (!code)
+        fwrite(str_text(&out), 1, out.n, stdout);
+    str_free(&out);
+    tokenizer_close(t);
+    return code;
+}
