@@ -590,10 +590,10 @@ static void arguments_are_kept_apart(void **state)
     struct options o;
     struct snug_err e;
     struct arguments args;
-    char *argv[] = {"--json", "a", "--check-finite", "-", "--", "--json"};
-    options_init(&o, CMD_INSPECT);
-    assert_int_equal(options_parse(&o, &io_posix, 6, argv, &args, &e), 0);
-    assert_true(o.json && o.check_finite);
+    char *argv[] = {"--json", "a", "--utf8", "replace", "-", "--", "--json"};
+    options_init(&o, CMD_TOKENIZE);
+    assert_int_equal(options_parse(&o, &io_posix, 7, argv, &args, &e), 0);
+    assert_true(o.json && o.utf8 == OPT_UTF8_REPLACE);
     assert_int_equal(args.n, 3);
     assert_string_equal(args.items[0], "a");
     assert_string_equal(args.items[1], "-");
