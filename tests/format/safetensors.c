@@ -272,7 +272,7 @@ static void lengths(void **state)
 static double seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* others may use the machine too */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
