@@ -4,6 +4,8 @@
 #include "cli/commands.h"
 #include "plan/report.h"
 
+#include <string.h>
+
 static double step_flops(const struct session *s)
 {
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
@@ -36,14 +38,36 @@ void plan_heading(const struct session *s, FILE *f)
                 c->recompute_every_n ? ", activations recomputed" : "", step_flops(s) / 1e9);
 }
 
+/* ORDER pass: as in the words of --dump. */
+static const char *const passes[] = {"none", "build", "grad", "precision", "update", "recompute", "order"};
+
+struct dumper {
+    struct screen screen; /* first: notes take it as their context */
+    const char *pass;
+};
+
+static void print_graph(void *ctx, const char *pass, const char *program, const char *text)
+{
+    const struct dumper *d = ctx;
+    if (!strcmp(pass, d->pass))
+        printf("# %s, after %s\n%s", program, pass, text);
+}
+
 int run_plan(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     struct session s;
-    struct screen screen;
+    struct dumper dumper = {.pass = passes[o->dump]};
     struct str out = {0};
     (void)args;
-    screen_open(&screen);
-    int code = session_open(&s, &io_posix, o, screen_notes(&screen), NULL, err);
+    screen_open(&dumper.screen);
+    struct session_events events = screen_notes(&dumper.screen);
+    if (o->dump != OPT_DUMP_NONE)
+        events.dump = print_graph;
+    int code = session_open(&s, &io_posix, o, events, NULL, err);
+    if (!code && o->dump != OPT_DUMP_NONE) {
+        session_close(&s);
+        return SNUG_OK;
+    }
     if (!code && o->json) {
         plan_report_json(&s.run.plan, &out);
         code = str_check(&out, err);

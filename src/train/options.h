@@ -63,6 +63,14 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16")
 #define WORDS_DEVICE(W) W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_REFERENCE, "reference")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
+#define WORDS_DUMP(W)                                                                                                  \
+    W(DUMP_NONE, "none")                                                                                               \
+    W(DUMP_BUILD, "build")                                                                                             \
+    W(DUMP_GRAD, "grad")                                                                                               \
+    W(DUMP_PRECISION, "precision")                                                                                     \
+    W(DUMP_UPDATE, "update")                                                                                           \
+    W(DUMP_RECOMPUTE, "recompute")                                                                                     \
+    W(DUMP_ORDER, "order")
 #define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
 
 /* The enumerators get OPT_ in front: OPT_TASK_AUTO, OPT_DEVICE_CPU, … */
@@ -79,6 +87,7 @@ enum { WORDS_DTYPE(OPT_WORD_ID) };
 enum { WORDS_DEVICE(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };
 enum { WORDS_SAVE(OPT_WORD_ID) };
+enum { WORDS_DUMP(OPT_WORD_ID) };
 #undef OPT_WORD_ID
 
 /* A number of steps, or a share of all steps of the run. One of the two is 0. */

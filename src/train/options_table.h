@@ -155,6 +155,7 @@ OPT(BOOL, require_bitexact, "false", "", TRAINING, 0, "an error instead of a not
 
 OPT_SECTION(output, "Output")
 OPT(BOOL, json, "false", "", EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
+OPT(WORD, dump, "none", DUMP, PLAN, 0, "print the programs after this pass instead of the plan")
 OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "JSON file of options, such as a saved TrainingArguments; the command line wins")
 
@@ -165,6 +166,7 @@ OPT_SPELLING(SHORT, batch_size, per_device_eval_batch_size, NULL) /* where there
 OPT_SPELLING(SHORT, bf16, dtype, "bf16")
 OPT_SPELLING(SHORT, fp16, dtype, "fp16")
 OPT_SPELLING(SHORT, tf32, dtype, "tf32")
+OPT_SPELLING(SHORT, backend, device, NULL)
 OPT_SPELLING(SHORT, use_cpu, device, "cpu")
 OPT_SPELLING(OLDER, no_cuda, device, "cpu")
 OPT_SPELLING(OLDER, per_gpu_train_batch_size, per_device_train_batch_size, NULL)

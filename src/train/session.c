@@ -283,6 +283,8 @@ static void choose_settings(struct session *s)
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
+    c->dump = s->events.dump;
+    c->dump_ctx = s->events.ctx;
     c->accumulation = o->gradient_accumulation_steps;
     c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,

@@ -17,6 +17,7 @@
 /* What the session tells its caller; each may be NULL. Lines have no newline. */
 struct session_events {
     void (*note)(void *ctx, const char *line);
+    void (*dump)(void *ctx, const char *pass, const char *program, const char *text); /* graphs after each pass */
     void *ctx;
 };
 
