@@ -1,0 +1,67 @@
+/* act.h: the activation functions of op/act.c on vectors. */
+#ifndef CPU_ACT_H
+#define CPU_ACT_H
+
+#include "cpu/simd.h"
+#include "graph/op.h"
+
+/* 2 sqrt(2/pi) (x + 0.044715 x^3): gelu_tanh(x) = x sigmoid of this, since (1 + tanh z) / 2 = sigmoid(2 z). */
+SIMD vf gelu_tanh_argument(vf x)
+{
+    const float a = 1.59576912f, b = 1.59576912f * 0.044715f;
+    return x * vf_fma(x * x, vf_set1(b), vf_set1(a));
+}
+
+SIMD vf vf_act(enum act act, vf x)
+{
+    vf pdf;
+    switch (act) {
+    case ACT_gelu:
+        return x * vf_normal(x, &pdf);
+    case ACT_gelu_tanh:
+        return x * vf_sigmoid(gelu_tanh_argument(x));
+    case ACT_relu:
+        return vf_max(vf_set1(0), x);
+    case ACT_tanh:
+        return vf_tanh(x);
+    case ACT_silu:
+        return x * vf_sigmoid(x);
+    default:
+        return x;
+    }
+}
+
+/* s(z) = sigmoid(z), and s'(z) = e s^2 with e = exp(-z): no 1 - s, which would lose digits. */
+SIMD vf sigmoid_and_slope(vf z, vf *slope)
+{
+    vf e = vf_exp(-z), s = 1 / (1 + e);
+    *slope = e * s * s;
+    return s;
+}
+
+SIMD vf vf_act_slope(enum act act, vf x)
+{
+    vf p, s, e;
+    switch (act) {
+    case ACT_gelu:
+        p = vf_normal(x, &e);
+        return vf_fma(x, e, p);
+    case ACT_gelu_tanh: /* beyond 8 the slope is 0 or 1 */
+        x = vf_min(vf_set1(8), vf_max(vf_set1(-8), x));
+        s = sigmoid_and_slope(gelu_tanh_argument(x), &e);
+        return vf_fma(x * e, vf_fma(x * x, vf_set1(1.59576912f * 3 * 0.044715f), vf_set1(1.59576912f)), s);
+    case ACT_relu:
+        return vf_where(x > 0, vf_set1(1));
+    case ACT_tanh: /* 1 - tanh^2 = 4 e / (1 + e)^2 with e = exp(-2 |x|) */
+        e = vf_exp(-2 * vf_abs(x));
+        return 4 * e / ((1 + e) * (1 + e));
+    case ACT_silu:
+        x = vf_min(vf_set1(80), vf_max(vf_set1(-80), x));
+        s = sigmoid_and_slope(x, &e);
+        return vf_fma(x, e, s);
+    default:
+        return vf_set1(1);
+    }
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* kernels.h: the kernels of one instruction set. The sources listed in src/cpu/meson.build are compiled once per set;
+ * ISA() gives each external name its suffix, and table.c gathers them. */
+#ifndef CPU_KERNELS_H
+#define CPU_KERNELS_H
+
+#include "cpu/simd.h"
+#include "graph/op.h"
+
+/* A kernel for every row of ops.h. */
+#define OP(name, slots, attrs, diff, text) void ISA(cpu_##name)(const struct args_##name *a, const struct call *c);
+#include "graph/ops.h"
+#undef OP
+
+/* The ops whose kernels want a workspace: bytes of it at these shapes. Not less at larger T and B: a plan is made for
+ * the largest. */
+#define CPU_WORKSPACES(ROW)                                                                                            \
+    ROW(linear)                                                                                                        \
+    ROW(linear_dx)                                                                                                     \
+    ROW(linear_dw)
+
+#define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);
+CPU_WORKSPACES(ROW)
+#undef ROW
+
+struct cpu_kernels {
+    void (*run[OP_COUNT])(const union args_any *args, const struct call *c);
+    int64_t (*workspace[OP_COUNT])(const union args_any *args, int threads); /* NULL: none */
+};
+
+static inline int64_t tensor_elements(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* The updates and the norm of the gradients (op/optimizer.c). Bound by memory: AdamW reads p, g, m, v and writes p, m,
+ * v, 28 bytes a parameter. Hyper-parameters are combined in double, then used as floats. */
+#include "cpu/kernels.h"
+
+#include <math.h>
+
+enum { CHUNK = 16384 };
+
+/* sumsq: the partial sums are in F64, four vectors of them side by side, folded at the end in a fixed order. */
+SIMD double square_sum(const void *g, int64_t at, int64_t n, bool narrow)
+{
+    double lane[VF_LANES] = {0};
+    int64_t i = 0;
+    vd low = {0}, high = {0}, low2 = {0}, high2 = {0};
+    for (; i + 2 * VF_LANES <= n; i += 2 * VF_LANES) {
+        vf v = vf_get(g, at + i, narrow), v2 = vf_get(g, at + i + VF_LANES, narrow);
+        vd a = vd_low(v), b = vd_high(v), a2 = vd_low(v2), b2 = vd_high(v2);
+        low = low + a * a;
+        high = high + b * b;
+        low2 = low2 + a2 * a2;
+        high2 = high2 + b2 * b2;
+    }
+    low = low + low2;
+    high = high + high2;
+    memcpy(lane, &low, sizeof low);
+    memcpy(lane + VF_LANES / 2, &high, sizeof high);
+    for (; i < n; i++) {
+        double x = narrow ? bf16_to_float(((const uint16_t *)g)[at + i]) : ((const float *)g)[at + i];
+        lane[i % VF_LANES] += x * x;
+    }
+    for (int half = VF_LANES / 2; half; half /= 2)
+        for (int l = 0; l < half; l++)
+            lane[l] += lane[l + half];
+    return lane[0];
+}
+
+void ISA(cpu_sumsq)(const struct args_sumsq *a, const struct call *c)
+{
+    int64_t n = tensor_elements(&a->g);
+    double *partials = (double *)a->partials.data + a->at;
+    bool narrow = a->g.dtype == DT_BF16;
+#pragma omp parallel for schedule(static) num_threads(n <= SUMSQ_CHUNK ? 1 : c->threads)
+    for (int64_t start = 0; start < n; start += SUMSQ_CHUNK) {
+        int64_t m = n - start < SUMSQ_CHUNK ? n - start : SUMSQ_CHUNK;
+        partials[start / SUMSQ_CHUNK] =
+            narrow ? square_sum(a->g.data, start, m, true) : square_sum(a->g.data, start, m, false);
+    }
+}
+
+void ISA(cpu_clip)(const struct args_clip *a, const struct call *c)
+{
+    (void)c;
+    double sum = 0;
+    for (int64_t i = 0; i < a->partials.shape[0]; i++)
+        sum += ((const double *)a->partials.data)[i];
+    double norm = sqrt(sum), coef = a->max_norm > 0 ? a->max_norm / (norm + 1e-6) : 1;
+    *(float *)a->norm.data = (float)norm;
+    *(float *)a->coef.data = coef > 1 ? 1 : (float)coef;
+}
+
+SIMD void adamw(const struct args_adamw *a, int threads, bool narrow)
+{
+    const double *step = a->step.data;
+    double lr = step[STEP_LR], t = step[STEP_UPDATE];
+    float *p = a->p.data, *m = a->m.data, *v = a->v.data;
+    vf decay = vf_set1((float)(-lr * a->weight_decay)), eps = vf_set1((float)a->eps);
+    vf rate = vf_set1((float)(-lr / (1 - pow(a->beta1, t))));
+    vf scale = vf_set1((float)(1 / sqrt(1 - pow(a->beta2, t))));
+    vf beta1 = vf_set1((float)a->beta1), rest1 = vf_set1((float)(1 - a->beta1));
+    vf beta2 = vf_set1((float)a->beta2), rest2 = vf_set1((float)(1 - a->beta2));
+    vf coef = vf_set1(a->coef.data ? *(const float *)a->coef.data : 1);
+    int64_t n = tensor_elements(&a->p);
+#pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
+    for (int64_t start = 0; start < n; start += CHUNK)
+        for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
+            int64_t left = n - i;
+            vf g = vf_get_upto(a->g.data, i, left, narrow) * coef;
+            vf w = vf_get_upto(p, i, left, false), m1 = vf_get_upto(m, i, left, false),
+               m2 = vf_get_upto(v, i, left, false);
+            w = vf_fma(decay, w, w);
+            m1 = vf_fma(beta1, m1, rest1 * g);
+            m2 = vf_fma(beta2, m2, rest2 * g * g);
+            w = vf_fma(rate, m1 / vf_fma(vf_sqrt(m2), scale, eps), w);
+            vf_put_upto(p, i, w, left, false);
+            vf_put_upto(m, i, m1, left, false);
+            vf_put_upto(v, i, m2, left, false);
+        }
+}
+
+void ISA(cpu_adamw)(const struct args_adamw *a, const struct call *c)
+{
+    if (a->g.dtype == DT_BF16)
+        adamw(a, c->threads, true);
+    else
+        adamw(a, c->threads, false);
+}
+
+SIMD void sgd(const struct args_sgd *a, int threads, bool narrow)
+{
+    const double *step = a->step.data;
+    float *p = a->p.data, *buf = a->buf.data;
+    bool first = step[STEP_UPDATE] == 1;
+    vf decay = vf_set1((float)a->weight_decay), rate = vf_set1((float)-step[STEP_LR]);
+    vf momentum = vf_set1((float)a->momentum), rest = vf_set1((float)(1 - a->dampening));
+    vf coef = vf_set1(a->coef.data ? *(const float *)a->coef.data : 1);
+    int64_t n = tensor_elements(&a->p);
+#pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
+    for (int64_t start = 0; start < n; start += CHUNK)
+        for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
+            int64_t left = n - i;
+            vf w = vf_get_upto(p, i, left, false);
+            vf g = vf_fma(decay, w, vf_get_upto(a->g.data, i, left, narrow) * coef), d = g;
+            if (buf) {
+                vf b = first ? g : vf_fma(momentum, vf_get_upto(buf, i, left, false), rest * g);
+                vf_put_upto(buf, i, b, left, false);
+                d = a->nesterov ? vf_fma(momentum, b, g) : b;
+            }
+            vf_put_upto(p, i, vf_fma(rate, d, w), left, false);
+        }
+}
+
+void ISA(cpu_sgd)(const struct args_sgd *a, const struct call *c)
+{
+    if (a->g.dtype == DT_BF16)
+        sgd(a, c->threads, true);
+    else
+        sgd(a, c->threads, false);
+}
