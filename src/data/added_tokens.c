@@ -28,7 +28,7 @@ static bool has_flag_before(const struct added_scan *s, size_t at, enum char_fla
     if (at == 0)
         return false;
     utf8_decode(s->text + at - utf8_back(s->text, at), &c);
-    return s->flags[c] & flag;
+    return char_flags(s->flags, c) & flag;
 }
 
 static bool has_flag_at(const struct added_scan *s, size_t at, enum char_flag flag)
@@ -37,7 +37,7 @@ static bool has_flag_at(const struct added_scan *s, size_t at, enum char_flag fl
     if (at == s->bytes)
         return false;
     utf8_decode(s->text + at, &c);
-    return s->flags[c] & flag;
+    return char_flags(s->flags, c) & flag;
 }
 
 /* End of the white space from `at` on. Remembered, so that tokens inside one long stretch do not each walk it. */

@@ -45,9 +45,9 @@ static int make_room(struct pass *p, size_t more)
 static void emit(struct pass *p, uint32_t c)
 {
     struct token_buf *o = p->out;
-    if (p->n->strip_accents && p->flags[c] & CHAR_MARK)
+    if (p->n->strip_accents && char_flags(p->flags, c) & CHAR_MARK)
         return;
-    if (p->n->lowercase && p->flags[c] & CHAR_LOWER) {
+    if (p->n->lowercase && char_flags(p->flags, c) & CHAR_LOWER) {
         if (c == 0x130) {
             o->n_normal += (size_t)utf8_encode('i', o->normal + o->n_normal);
             c = 0x307;
@@ -93,7 +93,7 @@ static int order(struct pass *p, uint32_t c, uint32_t class)
 
 static int decompose(struct pass *p, uint32_t c)
 {
-    if (!p->n->strip_accents || !(p->flags[c] & CHAR_NFD))
+    if (!p->n->strip_accents || !(char_flags(p->flags, c) & CHAR_NFD))
         return order(p, c, 0);
     utf8proc_int32_t parts[4];
     int boundary = 0;
@@ -105,7 +105,7 @@ static int decompose(struct pass *p, uint32_t c)
 
 static int beyond_ascii(struct pass *p, uint32_t c)
 {
-    uint8_t f = p->flags[c];
+    uint8_t f = char_flags(p->flags, c);
     if (p->n->clean_text && f & CHAR_DROP)
         return 0;
     if (p->n->clean_text && f & CHAR_SPACE)
@@ -154,7 +154,7 @@ static inline uint8_t flags_at(const uint8_t *flags, const char *text, int *byte
         return *bytes = 1, flags[byte];
     uint32_t c;
     *bytes = utf8_decode(text, &c);
-    return flags[c];
+    return char_flags(flags, c);
 }
 
 size_t bert_next_word(const uint8_t *flags, const char *text, size_t bytes, size_t *at)

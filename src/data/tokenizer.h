@@ -10,9 +10,10 @@
  *   6. one or two texts are cut to the maximum length and put into the template "[CLS] A [SEP] B [SEP]"
  *
  * Where tokenizer.json and tokenizer_config.json contradict each other, tokenizer_config.json wins when it states a
- * value, as it does in transformers; tokenizer_note tells the user. Whatever in tokenizer.json is not supported is
- * refused by name. Differences from transformers, all towards refusing: ids with holes, ids that disagree with those
- * the library would assign, and added tokens that it would drop or confuse. */
+ * value, as it does in transformers; what it does not state is not assumed (transformers lower-cases when do_lower_case
+ * is absent). Whatever in tokenizer.json is not supported is refused by name; so are ids with holes, ids other than
+ * those the library would assign, and added tokens that it would drop or mix up. A special token that the vocabulary
+ * lacks is refused, or for [MASK] left out, where transformers gives it a new id. tokenizer_note tells the user. */
 #ifndef DATA_TOKENIZER_H
 #define DATA_TOKENIZER_H
 

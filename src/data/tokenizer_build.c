@@ -182,7 +182,7 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
     const char *vocab = arena_printf(&t->arena, "%s/vocab.txt", dir);
     t->flags = char_flags_new();
     if (!json || !vocab || !t->flags)
-        return err_no_memory(err, CODE_POINTS);
+        return err_no_memory(err, 0x10000);
     bool from_json, from_vocab;
     TRY(tokenizer_has_file(io, json, &from_json, err));
     TRY(tokenizer_has_file(io, vocab, &from_vocab, err));

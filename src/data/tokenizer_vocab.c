@@ -34,7 +34,7 @@ static size_t trimmed(const struct tokenizer *t, const char *line, size_t bytes)
         uint32_t c;
         int n = utf8_back(line, bytes);
         utf8_decode(line + bytes - n, &c);
-        if (!(t->flags[c] & CHAR_SPACE))
+        if (!(char_flags(t->flags, c) & CHAR_SPACE))
             break;
         bytes -= (size_t)n;
     }

@@ -20,9 +20,16 @@ enum char_flag {
     CHAR_WORD = 1 << 7,  /* \w of regular expressions */
 };
 
-enum { CODE_POINTS = 0x110000 };
+/* (0x10000) the flags of the code points of plane 0, where nearly all text is; for mem_free; NULL when memory is out.
+ */
+uint8_t *char_flags_new(void);
+uint8_t char_flags_search(uint32_t c); /* of any code point, in some ten steps */
 
-uint8_t *char_flags_new(void);         /* (CODE_POINTS) flags, for mem_free; NULL when memory is out */
+static inline uint8_t char_flags(const uint8_t *plane0, uint32_t c)
+{
+    return c < 0x10000 ? plane0[c] : char_flags_search(c);
+}
+
 uint32_t char_lower(uint32_t c);       /* of a CHAR_LOWER other than U+0130, whose lower case is "i" and U+0307 */
 struct hash128 char_tables_hash(void); /* changes when the tables do */
 

@@ -70,5 +70,6 @@ int wordpiece_init(struct tokenizer *t, const char *unk, const char *prefix, int
     }
     t->model = &wordpiece_model;
     t->model_state = w;
+    t->special[TOKEN_UNK] = w->unk;
     return 0;
 }

@@ -476,6 +476,26 @@ static void every_file_call_may_fail(void **state)
     assert_true(k > 6); /* two files, each opened, measured and read */
 }
 
+static int forbidden_stat(const struct io *io, const char *path, struct stat *st)
+{
+    (void)io, (void)path, (void)st;
+    errno = EACCES;
+    return -1;
+}
+
+static void a_file_that_cannot_be_looked_for_is_not_absent(void **state)
+{
+    (void)state;
+    const struct memory_file file = {"m/vocab.txt", SPECIALS, sizeof SPECIALS - 1};
+    struct memory_io m;
+    struct tokenizer *t;
+    struct snug_err e;
+    memory_io_init(&m, &file, 1);
+    m.io.stat = forbidden_stat;
+    assert_int_equal(tokenizer_open(&m.io, "m", &t, &e), SNUG_ERR_IO);
+    assert_non_null(strstr(e.text, "m/tokenizer.json: cannot look for it: Permission denied"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +507,7 @@ int main(void)
         cmocka_unit_test(vocab_txt_and_tokenizer_json_have_one_hash),
         cmocka_unit_test(whatever_changes_ids_changes_the_hash),
         cmocka_unit_test(every_file_call_may_fail),
+        cmocka_unit_test(a_file_that_cannot_be_looked_for_is_not_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
