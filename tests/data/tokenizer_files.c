@@ -330,6 +330,20 @@ static void upper_case_without_configuration_is_noted(void **state)
     free(json);
 }
 
+static void the_unknown_token_is_the_one_of_the_model(void **state)
+{
+    (void)state;
+    struct tokenizer *t;
+    struct snug_err e;
+    char *json = changed("model.unk_token", "\"a\"");
+    assert_int_equal(open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e), 0);
+    assert_int_equal(tokenizer_special(t, TOKEN_UNK), 3);
+    assert_int_equal(tokenizer_special(t, TOKEN_PAD), 0);
+    assert_int_equal(tokenizer_special(t, TOKEN_SEP), -1);
+    tokenizer_close(t);
+    free(json);
+}
+
 static void folders_are_read_as_transformers_reads_them(void **state)
 {
     (void)state;
@@ -503,6 +517,7 @@ int main(void)
         cmocka_unit_test(bad_folders),
         cmocka_unit_test(a_nul_in_vocab_txt_is_refused),
         cmocka_unit_test(upper_case_without_configuration_is_noted),
+        cmocka_unit_test(the_unknown_token_is_the_one_of_the_model),
         cmocka_unit_test(folders_are_read_as_transformers_reads_them),
         cmocka_unit_test(vocab_txt_and_tokenizer_json_have_one_hash),
         cmocka_unit_test(whatever_changes_ids_changes_the_hash),
