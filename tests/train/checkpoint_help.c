@@ -285,7 +285,7 @@ void assert_loads(const struct ckpt_found *found)
     struct tiny want, got;
     struct ckpt_tensor tensors[TINY_TENSORS];
     struct snug_err err = {0};
-    json_t *state, *expected;
+    json_t *state = NULL, *expected;
     tiny_run_to(&want, found->step);
     memset(&got, 0xA5, sizeof got);
     got.step = found->step;
