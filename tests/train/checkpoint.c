@@ -647,6 +647,41 @@ static void rename_lies(void **state)
     expect_step(f, f->dir, 0, 4);
 }
 
+/* Where a network file system says that a write failed: only at close. */
+static void close_fails(void **state)
+{
+    struct fixture *f = *state;
+    struct snug_err err = {0};
+    f->files.close_errnum = EDQUOT;
+    for (int small = 0; small < 2; small++) { /* each file; state.json alone */
+        f->files.close_below = small ? 1000 : 0;
+        assert_int_equal(save_tiny(&f->files.io, f->dir, 4, notes_of(&f->lines), &err), SNUG_ERR_IO);
+        assert_non_null(strstr(err.text, small ? "state.json: cannot close" : "rank-0000.safetensors: cannot close"));
+        assert_int_equal(count_lines(&f->lines, "complete"), 0);
+        assert_int_equal(count_names(f->dir, ".tmp-"), 0);
+        expect_step(f, f->dir, 0, 3);
+    }
+}
+
+/* The rename is done and the output folder cannot be synced: it may be lost, so the name is taken back. */
+static void output_folder_cannot_be_synced(void **state)
+{
+    struct fixture *f = *state;
+    struct snug_err err = {0};
+    struct stat st;
+    assert_int_equal(stat(f->dir, &st), 0);
+    f->files.unsyncable = st.st_ino;
+    assert_int_equal(save_tiny(&f->files.io, f->dir, 4, notes_of(&f->lines), &err), SNUG_ERR_IO);
+    assert_non_null(strstr(err.text, "cannot fsync"));
+    assert_int_equal(count_lines(&f->lines, "complete"), 0);
+    assert_int_equal(count_names(f->dir, ".tmp-") + count_names(f->dir, ".bad-"), 0);
+    assert_int_equal(count_names(f->dir, "step-00000004"), 0);
+    expect_step(f, f->dir, 0, 3);
+    f->files.unsyncable = 0;
+    assert_int_equal(save_tiny(&f->files.io, f->dir, 4, notes_of(&f->lines), &err), 0);
+    expect_step(f, f->dir, 0, 4);
+}
+
 /* ---- Saving beside training. */
 
 static void training_goes_on(void **state)
@@ -810,6 +845,8 @@ int main(void)
         TEST(retention_leaves_the_rest),
         TEST(name_is_taken),
         TEST(rename_lies),
+        TEST(close_fails),
+        TEST(output_folder_cannot_be_synced),
         TEST(training_goes_on),
         TEST(errors_come_back),
         TEST(second_signal),

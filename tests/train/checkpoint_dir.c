@@ -278,6 +278,14 @@ static void k13_other_hosts(void **state)
     expect_opened(f, f->out, CKPT_FRESH);
     assert_non_null(line_with(&f->lines, "took over the lock of pid 12 on host elsewhere"));
 
+    char text_here[400], host[200] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(text_here, sizeof text_here, "{\"pid\": 12, \"host\": \"%s\", \"start\": \"x\"}\n", host);
+    write_text(f->out, ".lock", text_here); /* of this host: a free lock is proof, over NFS too */
+    f->files.fs_type = NFS_SUPER_MAGIC;
+    expect_opened(f, f->out, CKPT_FRESH);
+    assert_non_null(line_with(&f->lines, "took over the lock of pid 12 on host "));
+
     static const char *const odd[] = {"", "garbage", "[]", "{\"pid\": -1}", "{\"pid\": 5}"};
     f->files.fs_type = NFS_SUPER_MAGIC;
     for (int i = 0; i < 5; i++) {
@@ -301,6 +309,32 @@ static void k13_other_hosts(void **state)
     unlink(in(f->out, ".lock"));
     assert_int_equal(mkfifo(in(f->out, ".lock"), 0666), 0);
     expect_refused(f, f->out, CKPT_FRESH, SNUG_ERR_IO, "not a regular file");
+}
+
+/* Between our open and our flock the owner ends, and takes its lock file away: the lock we get is of no file. */
+static const char *vanishing;
+
+static int flock_late(const struct io *io, int fd, int operation)
+{
+    (void)io;
+    if (vanishing)
+        assert_int_equal(unlink(vanishing), 0);
+    vanishing = NULL;
+    return flock(fd, operation);
+}
+
+static void lock_vanishes(void **state)
+{
+    struct fixture *f = *state;
+    struct ckpt_dir dir;
+    struct io io = io_posix;
+    io.flock = flock_late;
+    mkdir(f->out, 0777);
+    write_text(f->out, ".lock", "");
+    vanishing = in(f->out, ".lock");
+    assert_int_equal(ckpt_dir_open(&io, f->out, CKPT_FRESH, NULL, NULL, 0, notes_of(&f->lines), &dir, NULL), 0);
+    expect_refused(f, f->out, CKPT_FRESH, SNUG_ERR_IO, "locked by pid");
+    ckpt_dir_close(&dir);
 }
 
 /* ---- Tidying up. */
@@ -378,6 +412,7 @@ int main(void)
         TEST(size_on_disk),
         TEST(k12_two_at_once),
         TEST(k13_other_hosts),
+        TEST(lock_vanishes),
         TEST(leftovers),
         TEST(careful_file_systems),
     };

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <time.h>
@@ -65,6 +66,13 @@ CALL(drop_cache, int, -1, (const struct io *io, int fd), fd)
 static int faulty_close(const struct io *io, int fd)
 {
     bool bad = fails(io, "close"); /* as Linux does: the descriptor is gone all the same */
+    struct stat st;
+    off_t below = of(io)->close_below;
+    if (of(io)->close_errnum && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY && fstat(fd, &st) == 0 &&
+        (!below || st.st_size < below)) {
+        errno = of(io)->close_errnum;
+        bad = true;
+    }
     int errnum = errno, r = close(fd);
     errno = errnum;
     return bad ? -1 : r;
@@ -97,8 +105,12 @@ static ssize_t faulty_pwrite(const struct io *io, int fd, const void *buf, size_
 
 static int faulty_fsync(const struct io *io, int fd)
 {
-    (void)fd;
+    struct stat st;
     bool bad = fails(io, "fsync");
+    if (of(io)->unsyncable && fstat(fd, &st) == 0 && st.st_ino == of(io)->unsyncable) {
+        errno = EIO;
+        bad = true;
+    }
     int errnum = errno;
     pause_ms(of(io)->fsync_ms);
     errno = errnum;

@@ -32,7 +32,10 @@ struct faulty {
     long fs_type;    /* statfs says so, 0: the truth */
     int64_t fs_free; /* and so many bytes, -1: the truth */
     int flock_errnum;
-    bool rename_lies; /* renames happen and then fail with ENOENT, as over NFS */
+    int close_errnum;  /* of files that were written */
+    off_t close_below; /* only of those smaller than this; 0: of all */
+    ino_t unsyncable;  /* fsync fails with EIO for this inode */
+    bool rename_lies;  /* renames happen and then fail with ENOENT, as over NFS */
 };
 void faulty_init(struct faulty *f);
 

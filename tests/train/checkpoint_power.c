@@ -392,6 +392,21 @@ static long reported_before(int crash)
     return step;
 }
 
+/* A folder that is being deleted has lost its name before it loses its files. */
+static void assert_no_half_folder(const char *dir, const struct inode *disk, int crash)
+{
+    for (int i = 0; i < disk[0].n_entries; i++) {
+        const struct entry *e = &disk[0].entries[i];
+        struct ckpt_found found;
+        struct snug_err err = {0};
+        if (strncmp(e->name, "step-", 5) || !disk[e->ino].n_entries)
+            continue;
+        if (ckpt_find(&io_posix, in(dir, e->name), 0, (struct ckpt_notes){0}, &found, &err))
+            fail_msg("power lost before call %d: %s", crash, err.text);
+        ckpt_found_free(&found);
+    }
+}
+
 static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t at_seed)
 {
     char dir[64];
@@ -408,6 +423,7 @@ static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t a
     if (found.path)
         assert_loads(&found);
     ckpt_found_free(&found);
+    assert_no_half_folder(dir, disk, crash);
     /* And the next run can start: nothing left behind stands in its way. */
     struct faulty plain;
     faulty_init(&plain);
