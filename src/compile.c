@@ -117,7 +117,9 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
         graph_value(&g->graph, id)->base = base;
         graph_value(&g->graph, id)->persists = true;
     }
-    pass_update(&g->graph, &s->update);
+    struct update u = s->update;
+    u.early = false; /* all gradients are there, and stay */
+    pass_update(&g->graph, &u);
     TRY(after_pass(s, g, "update", err));
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));

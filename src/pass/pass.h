@@ -31,6 +31,8 @@ struct update {
     bool nesterov;
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
+    bool early; /* where nothing is clipped, an update need not wait for the norm of all gradients: each gradient dies
+                   early, but weights have changed when the norm turns out not to be finite */
     enum dtype state_type;
 };
 void pass_update(struct graph *g, const struct update *u);

@@ -92,8 +92,10 @@ void pass_update(struct graph *g, const struct update *u)
     }
     struct op_clip c = {.partials = partials, .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
+    bool waits = u->max_grad_norm > 0 || !u->early;
     if (!g->err.code) {
-        graph_value(g, partials)->live_in = true; /* each chunk is written before clip reads all of them */
+        graph_value(g, partials)->live_in = true;    /* each chunk is written before clip reads all of them */
+        graph_value(g, partials)->live_out = !waits; /* to tell which gradient was not finite */
         graph_value(g, c.norm)->name = "grad_norm";
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
@@ -101,7 +103,7 @@ void pass_update(struct graph *g, const struct update *u)
     for (int i = 1; i < n_values && !g->err.code; i++) {
         g->layer = g->values[i].layer;
         if (gradient[i])
-            emit_update(g, u, i, gradient[i], step, u->max_grad_norm > 0 ? c.coef : 0);
+            emit_update(g, u, i, gradient[i], step, waits ? c.coef : 0);
     }
     mem_free(gradient);
 }

@@ -113,14 +113,17 @@ static int first_update(const struct program *g)
     return k;
 }
 
-int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx), void *ctx, struct snug_err *err)
+int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx, bool has_norm), void *ctx,
+                struct snug_err *err)
 {
     const struct program *g = &r->plan.programs[k];
     int update = first_update(g);
+    bool has_norm = false;
     for (int i = 1; i < g->graph.n_nodes; i++) {
-        if (i == update && may_update && !may_update(ctx))
+        if (i == update && may_update && !may_update(ctx, has_norm))
             return SNUG_OK;
         TRY(run_node(r, g, i, dims, err));
+        has_norm |= g->graph.nodes[i].op == OP_clip;
     }
     return SNUG_OK;
 }
@@ -170,6 +173,25 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
                 return true;
             }
         }
+    }
+    return false;
+}
+
+bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
+{
+    const struct program *g = &r->plan.programs[k];
+    for (int i = 1; i < g->graph.n_nodes; i++) {
+        const struct node *n = &g->graph.nodes[i];
+        if (n->op != OP_sumsq)
+            continue;
+        const struct value *v = graph_value(&g->graph, n->u.sumsq.g);
+        const double *partials = (const double *)(r->arena + g->at[n->u.sumsq.partials]) + n->u.sumsq.at;
+        int64_t chunks = (value_elements(v, g->max) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+        for (int64_t c = 0; c < chunks; c++)
+            if (!isfinite(partials[c])) {
+                describe_slot(g, n, 0, text, room);
+                return true;
+            }
     }
     return false;
 }

@@ -35,13 +35,19 @@ bool run_output(const struct run *r, int k, const char *name, struct dims dims, 
  * program; *values is mem_free'd by the caller. */
 int run_list(const struct run *r, unsigned roles, struct run_value **values, size_t *n, struct snug_err *err);
 
-/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). Where updates follow, they
- * wait until `may_update` (if given) has seen loss and norm: when it returns false, no weight or state has changed.  */
-int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx), void *ctx, struct snug_err *err);
+/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). Before the first update
+ * `may_update` (if given) is asked, when the loss is there, and the gradient's norm unless updates are early (struct
+ * update): when it returns false, no weight or state has changed. */
+int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx, bool has_norm), void *ctx,
+                struct snug_err *err);
 
-/* Executes the forward and backward nodes of program k again, and describes the first value that is not finite ("layer
- * 3: y of attention", "gradient of NAME"): false when all are finite. The inputs must still be there. */
+/* Executes the forward and backward nodes of program k again, and describes the first value that is not finite
+ * ("activation y of attention in layer 3", "gradient NAME"): false when all are finite. The inputs and weights must
+ * still be those of the step. */
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room);
+
+/* For a program with early updates that has run to its end: the first gradient whose norm was not finite. */
+bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room);
 
 /* Floating-point operations of program k at these sizes (attention as if the sequences were equally long). */
 double run_flops(const struct run *r, int k, struct dims dims);

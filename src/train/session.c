@@ -296,6 +296,7 @@ static void choose_settings(struct session *s)
                                 .nesterov = o->optim_args_nesterov,
                                 .weight_decay = o->weight_decay,
                                 .max_grad_norm = o->max_grad_norm,
+                                .early = o->nan_policy == OPT_NAN_STOP,
                                 .state_type = c->backend->float_type};
 }
 

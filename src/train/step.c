@@ -108,16 +108,17 @@ static int read_scalar(struct stepper *s, int k, const char *name, double *to, s
 struct gate {
     struct stepper *s;
     int k;
-    bool has_loss;
+    bool has_loss, has_norm;
     double loss, norm;
     int code;
     struct snug_err *err;
 };
 
-static bool may_update(void *ctx)
+static bool may_update(void *ctx, bool has_norm)
 {
     struct gate *g = ctx;
-    g->code = read_scalar(g->s, g->k, "grad_norm", &g->norm, g->err);
+    g->has_norm = has_norm;
+    g->code = has_norm ? read_scalar(g->s, g->k, "grad_norm", &g->norm, g->err) : SNUG_OK;
     if (!g->code && g->has_loss)
         g->code = read_scalar(g->s, g->k, "loss", &g->loss, g->err);
     return !g->code && isfinite(g->norm) && isfinite(g->loss);
@@ -128,6 +129,16 @@ static void find_where(struct stepper *s, int k, struct dims dims, struct step_r
     out->finite = false;
     if (!run_first_not_finite(s->run, k, dims, out->where, sizeof out->where))
         snprintf(out->where, sizeof out->where, "the gradient's norm (every single value is finite)");
+}
+
+/* The norm of a step whose updates did not wait for it. */
+static int read_early_norm(struct stepper *s, int k, struct step_result *out, struct snug_err *err)
+{
+    TRY(read_scalar(s, k, "grad_norm", &out->grad_norm, err));
+    out->finite = isfinite(out->grad_norm);
+    if (!out->finite && !run_gradient_not_finite(s->run, k, out->where, sizeof out->where))
+        snprintf(out->where, sizeof out->where, "the gradient's norm (every single gradient's is finite)");
+    return SNUG_OK;
 }
 
 static struct dims batch_dims(const struct stepper *s, const struct batch *b)
@@ -147,6 +158,8 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
     TRY(run_program(s->run, k, dims, may_update, &gate, err));
     TRY(gate.code);
     out->loss = gate.loss;
+    if (!gate.has_norm && isfinite(gate.loss))
+        return read_early_norm(s, k, out, err);
     out->grad_norm = gate.norm;
     if (!isfinite(gate.loss) || !isfinite(gate.norm))
         find_where(s, k, dims, out);

@@ -30,7 +30,7 @@ struct step_inputs {
 
 struct step_result {
     double loss, grad_norm; /* the step's mean loss; the gradient's norm before clipping */
-    bool finite;            /* of both; when false, no weight or state has changed */
+    bool finite;            /* of both; when false, no weight or state has changed unless updates are early */
     char where[200];        /* not finite: the first such tensor */
 };
 

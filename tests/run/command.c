@@ -1,0 +1,172 @@
+#include "command.h"
+
+#include "base/mem.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+const struct device devices[3] = {
+    {"reference", "fp32", 2e-6, 2e-4, 2e-4},
+    {"cpu", "fp32", 2e-5, 2e-4, 2e-4},
+    /* bf16 has 8 bits of precision: 2^-9 for each rounding, and a few dozen of them from input to gradient */
+    {"cpu", "bf16", 3e-2, 1e-2, 5e-2},
+};
+
+/* Lives as long as the test program. */
+static struct arena names;
+
+static char **argument_list(const char *const *first, const char *const *second)
+{
+    size_t n = 0;
+    char **argv = arena_alloc(&names, 128 * sizeof *argv);
+    argv[n++] = getenv("SNUG_COMMAND");
+    for (int list = 0; list < 2; list++)
+        for (const char *const *a = list ? second : first; a && *a; a++)
+            argv[n++] = arena_strdup(&names, *a);
+    return argv;
+}
+
+pid_t start_snug(const char *said, const char *const *first, const char *const *second)
+{
+    assert_non_null(getenv("SNUG_COMMAND"));
+    char **argv = argument_list(first, second);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid)
+        return pid;
+    int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
+        execv(argv[0], argv);
+    _exit(127);
+}
+
+int end_of(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int snug(const char *said, const char *const *first, const char *const *second)
+{
+    return end_of(start_snug(said, first, second));
+}
+
+static char *read_text(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("%s: cannot be opened", path);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    char *text = malloc(*n + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, *n, f), *n);
+    text[*n] = 0;
+    fclose(f);
+    return text;
+}
+
+void expect_snug(int status, const char *said, const char *const *first, const char *const *second)
+{
+    int got = snug(said, first, second);
+    if (got == status)
+        return;
+    size_t n;
+    char *text = read_text(said, &n);
+    print_error("%s\n", text);
+    free(text);
+    assert_int_equal(got, status);
+}
+
+bool file_has(const char *path, const char *part)
+{
+    size_t n;
+    char *text = read_text(path, &n);
+    bool found = strstr(text, part) != NULL;
+    free(text);
+    return found;
+}
+
+bool same_bytes(const char *path, const char *other)
+{
+    size_t n, m;
+    char *a = read_text(path, &n), *b = read_text(other, &m);
+    bool same = n == m && !memcmp(a, b, n);
+    free(a);
+    free(b);
+    return same;
+}
+
+const char *join(const char *dir, const char *name)
+{
+    return arena_printf(&names, "%s/%s", dir, name);
+}
+
+const char *fixture(const char *path)
+{
+    assert_non_null(getenv("SNUG_SOURCE"));
+    return arena_printf(&names, "%s/tests/%s", getenv("SNUG_SOURCE"), path);
+}
+
+double *read_tensor(const struct st_file *f, const char *name, int64_t *n)
+{
+    const struct st_tensor *t = st_find(f, name);
+    if (!t)
+        fail_msg("%s: has no tensor %s", f->path, name);
+    *n = st_elements(t);
+    void *raw = malloc((size_t)t->bytes);
+    double *x = malloc((size_t)*n * sizeof *x);
+    assert_true(raw && x);
+    assert_int_equal(st_read(f, t, raw, NULL), SNUG_OK);
+    dtype_convert(x, DT_F64, raw, t->dtype, *n);
+    free(raw);
+    return x;
+}
+
+double norm(const double *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+double distance(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (x[i] - y[i]) * (x[i] - y[i]);
+    return sqrt(sum);
+}
+
+json_t *read_log(const char *out)
+{
+    static const char *const times[] = {"samples_per_second", "tokens_per_second", "memory", "eval_runtime",
+                                        "eval_samples_per_second"};
+    size_t n;
+    char *text = read_text(join(out, "log.jsonl"), &n);
+    json_t *log = json_array();
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_error_t why;
+        json_t *o = json_loads(line, 0, &why);
+        if (!o)
+            fail_msg("%s/log.jsonl: \"%s\": %s", out, line, why.text);
+        for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+            json_object_del(o, times[i]);
+        json_array_append_new(log, o);
+    }
+    free(text);
+    return log;
+}
+
+double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

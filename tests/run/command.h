@@ -1,0 +1,66 @@
+/* command.h: runs the snug command as a user does, and reads what it leaves behind: logs, weights, messages. */
+#ifndef TESTS_RUN_COMMAND_H
+#define TESTS_RUN_COMMAND_H
+
+#include "format/safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+/* Sanitizers make everything about ten times slower; loops are shorter there. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+/* What every test of whole runs repeats for each of: the reference, and the CPU in both of its precisions. */
+struct device {
+    const char *name, *dtype;
+    double gradient_error;         /* norm-wise relative, against double precision: the acceptance bounds */
+    double loss_error, norm_error; /* of every step of a run, against the Trainer in fp32 */
+};
+extern const struct device devices[3];
+enum { N_DEVICES = sizeof devices / sizeof *devices };
+
+/* Arguments: lists that end in NULL. */
+#define ARGS(...)                                                                                                      \
+    (const char *const[])                                                                                              \
+    {                                                                                                                  \
+        __VA_ARGS__, NULL                                                                                              \
+    }
+
+/* `snug` with the arguments of `first`, then of `second` (may be NULL); stdout and stderr go into the file `said`. */
+pid_t start_snug(const char *said, const char *const *first, const char *const *second);
+int end_of(pid_t pid); /* the exit status, or 128 + the signal that killed it */
+int snug(const char *said, const char *const *first, const char *const *second);
+
+/* As snug, and asserts the exit status; on failure what was said is printed. */
+void expect_snug(int status, const char *said, const char *const *first, const char *const *second);
+
+bool file_has(const char *path, const char *part);
+bool same_bytes(const char *path, const char *other);
+
+/* PATH below tests/ of the source tree, in the arena of the test program. */
+const char *fixture(const char *path);
+const char *join(const char *dir, const char *name); /* likewise */
+
+/* A tensor's elements as doubles (F64 F32 BF16), free'd by the caller; fails the test where it is not there. */
+double *read_tensor(const struct st_file *f, const char *name, int64_t *n);
+double norm(const double *x, int64_t n);
+double distance(const double *x, const double *y, int64_t n);
+
+/* OUT/log.jsonl as an array of objects, without the members that are times or memory. New reference. */
+json_t *read_log(const char *out);
+
+double seconds_now(void);
+
+#endif

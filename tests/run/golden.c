@@ -1,0 +1,257 @@
+/* What transformers and torch computed (tests/golden/make.py), computed by the command: gradients of every parameter,
+ * optimizer trajectories, whole runs of the Trainer; on every device. */
+#include "../train/checkpoint_help.h"
+#include "command.h"
+
+#include <math.h>
+
+static char folder[64]; /* of this test program */
+
+static const char *said(void)
+{
+    return join(folder, "said");
+}
+
+static void open_tensors(const char *path, struct st_file *f)
+{
+    struct snug_err err;
+    if (st_open(&io_posix, path, f, &err))
+        fail_msg("%s", err.text);
+}
+
+/* Norm-wise relative, for every tensor of `expected`. A gradient that is zero by mathematics (that of a key's bias:
+ * softmax does not see what all its arguments have in common) is rounding noise there, below 1e-9, and here. */
+static void compare_tensors(const char *got, const char *expected, const char *prefix, double bound, double zero_bound)
+{
+    struct st_file a, b;
+    open_tensors(got, &a);
+    open_tensors(expected, &b);
+    int compared = 0;
+    for (size_t i = 0; i < b.n_tensors; i++) {
+        const char *name = b.tensors[i].name;
+        if (strncmp(name, prefix, strlen(prefix)))
+            continue;
+        int64_t n, m;
+        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
+        assert_int_equal(n, m);
+        double size = norm(want, n), off = distance(have, want, n);
+        bool zero = size < 1e-9;
+        if (!(off <= (zero ? zero_bound : bound * size)))
+            fail_msg("%s: %s is off by %.3g of %.3g, allowed %.3g", got, name, off, size, zero ? zero_bound : bound);
+        compared++;
+        free(want);
+        free(have);
+    }
+    assert_true(compared > 0);
+    st_close(&a);
+    st_close(&b);
+}
+
+/* Logits as transformers shapes them; where there is padding its numbers mean nothing. */
+static void compare_logits(const char *got, const char *expected, const char *inputs, double bound)
+{
+    struct st_file a, b, in;
+    open_tensors(got, &a);
+    open_tensors(expected, &b);
+    open_tensors(inputs, &in);
+    const struct st_tensor *mask = st_find(&in, "attention_mask");
+    int64_t n, m, positions = st_elements(mask);
+    double *want = read_tensor(&b, "logits", &n), *have = read_tensor(&a, "logits", &m);
+    assert_int_equal(n, m);
+    if (st_find(&b, "logits")->ndim == 3) {
+        int64_t *real = malloc((size_t)mask->bytes);
+        assert_int_equal(st_read(&in, mask, real, NULL), SNUG_OK);
+        for (int64_t i = 0; i < n; i++)
+            if (!real[i / (n / positions)])
+                want[i] = have[i] = 0;
+        free(real);
+    }
+    assert_true(distance(have, want, n) <= bound * norm(want, n));
+    free(want);
+    free(have);
+    st_close(&a);
+    st_close(&b);
+    st_close(&in);
+}
+
+static void gradients_are_those_of_transformers(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert", "bert_regression", "bert_multilabel", "bert_mlm", "gpt2"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int d = 0; d < N_DEVICES; d++) {
+            const struct device *on = &devices[d];
+            const char *model = fixture(join("golden", models[m])), *inputs = join(model, "inputs.safetensors");
+            const char *expected = join(model, "expected.safetensors");
+            const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
+            const char *const *device = ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1");
+            expect_snug(0, said(), ARGS("debug", "grad", model, inputs, got), device);
+            /* a zero that is a sum of a few hundred rounded numbers of size 1 and below */
+            compare_tensors(got, expected, "grad.", on->gradient_error, on->gradient_error);
+            compare_tensors(got, expected, "loss", on->gradient_error, 0);
+            compare_logits(got, expected, inputs, on->gradient_error);
+            expect_snug(0, said(), ARGS("debug", "grad", model, inputs, again, "--gradient-checkpointing"), device);
+            assert_true(same_bytes(got, again));
+            assert_int_equal(unlink(got), 0);
+            assert_int_equal(unlink(again), 0);
+        }
+}
+
+static void trajectories_are_those_of_torch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *optim, *args, *decay;
+    } cases[] = {
+        {"adamw", "adamw_torch", "", "0.01"},
+        {"sgd_momentum", "sgd", "momentum=0.9", "0.01"},
+        {"sgd_nesterov", "sgd", "momentum=0.9,nesterov=true", "0"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int d = 0; d < 2; d++) {
+            char file[64];
+            snprintf(file, sizeof file, "golden/optim/%s.safetensors", cases[c].name);
+            const char *trajectory = fixture(file), *got = join(folder, "trajectory");
+            expect_snug(0, said(),
+                        ARGS("debug", "optim", trajectory, got, "--device", devices[d].name, "--optim", cases[c].optim,
+                             "--learning-rate", "1e-2", "--weight-decay", cases[c].decay),
+                        cases[c].args[0] ? ARGS("--optim-args", cases[c].args) : NULL);
+            compare_tensors(got, trajectory, "param.", 1e-6, 0);
+            assert_int_equal(unlink(got), 0);
+        }
+}
+
+static void near(double got, double want, double bound, const char *what, long long step)
+{
+    if (!(fabs(got - want) <= bound * fabs(want)))
+        fail_msg("%s of step %lld is %.9g, the Trainer's is %.9g", what, step, got, want);
+}
+
+/* The Trainer's log has a last row that is a summary. */
+static void compare_log(const char *out, const char *expected, const struct device *on)
+{
+    json_t *mine = read_log(out), *file = json_load_file(expected, 0, NULL), *theirs = json_object_get(file, "log");
+    assert_int_equal(json_array_size(mine), json_array_size(theirs) - 1);
+    for (size_t i = 0; i < json_array_size(mine); i++) {
+        json_t *a = json_array_get(mine, i), *b = json_array_get(theirs, i);
+        long long step = json_integer_value(json_object_get(b, "step"));
+        assert_int_equal(json_integer_value(json_object_get(a, "step")), step);
+        near(json_number_value(json_object_get(a, "loss")), json_number_value(json_object_get(b, "loss")),
+             on->loss_error, "the loss", step);
+        near(json_number_value(json_object_get(a, "grad_norm")), json_number_value(json_object_get(b, "grad_norm")),
+             on->norm_error, "the gradient norm", step);
+        near(json_number_value(json_object_get(a, "learning_rate")),
+             json_number_value(json_object_get(b, "learning_rate")), 1e-9, "the learning rate", step);
+    }
+    json_decref(mine);
+    json_decref(file);
+}
+
+/* The gradient of a key's bias is noise, which AdamW blows up to steps of full size: not compared. */
+static void compare_weights(const char *out, const char *expected, double bound)
+{
+    struct st_file a, b;
+    open_tensors(join(out, "model.safetensors"), &a);
+    open_tensors(join(expected, "model.safetensors"), &b);
+    assert_int_equal(a.n_tensors, b.n_tensors);
+    for (size_t i = 0; i < b.n_tensors; i++) {
+        const char *name = b.tensors[i].name;
+        int64_t n, m;
+        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
+        assert_int_equal(n, m);
+        if (!strstr(name, "key.bias") && !(distance(have, want, n) <= bound * norm(want, n)))
+            fail_msg("%s: %s is off by %.3g of %.3g", out, name, distance(have, want, n), norm(want, n));
+        free(want);
+        free(have);
+    }
+    st_close(&a);
+    st_close(&b);
+}
+
+/* Both runs, and each again with the batch cut in four, without clipping where clipping never bound, and with
+ * activations recomputed: the same numbers. */
+static void runs_are_those_of_the_trainer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *run, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute;
+    } cases[] = {
+        {"adamw", "linear", "1.0", "0", "4", "1", "false"},
+        {"adamw", "linear", "1.0", "0", "1", "4", "false"},
+        {"adamw", "linear", "0", "0", "4", "1", "false"}, /* no norm of this run is above 1 */
+        {"adamw", "linear", "0", "0", "2", "2", "true"},
+        {"cosine_clip_smooth", "cosine", "0.05", "0.1", "4", "1", "false"},
+        {"cosine_clip_smooth", "cosine", "0.05", "0.1", "2", "2", "true"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int d = 0; d < N_DEVICES; d++) {
+            const char *out = join(folder, "out"), *expected = fixture(join("golden/trainer", cases[c].run));
+            expect_snug(0, said(),
+                        ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data",
+                             fixture("golden/trainer/data.safetensors"), "--output-dir", out, "--num-train-epochs", "2",
+                             "--learning-rate", "1e-3", "--weight-decay", "0.01", "--warmup-steps", "3",
+                             "--train-sampling-strategy", "sequential", "--logging-steps", "1", "--save-strategy", "no",
+                             "--threads", "1"),
+                        ARGS("--device", devices[d].name, "--dtype", devices[d].dtype, "--lr-scheduler-type",
+                             cases[c].schedule, "--max-grad-norm", cases[c].clip, "--label-smoothing-factor",
+                             cases[c].smoothing, "--batch-size", cases[c].batch, "--gradient-accumulation-steps",
+                             cases[c].accumulation, "--gradient-checkpointing", cases[c].recompute));
+            compare_log(out, join(expected, "log.json"), &devices[d]);
+            if (strcmp(devices[d].dtype, "bf16"))
+                compare_weights(out, expected, 1e-3);
+            remove_tree(out);
+        }
+}
+
+/* The loss that transformers gives for the batch is the metric of snug eval on the same rows. */
+static void evaluation_gives_the_loss_of_transformers(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert", "bert_regression", "bert_multilabel", "gpt2"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int d = 0; d < N_DEVICES; d++) {
+            const char *model = fixture(join("golden", models[m]));
+            expect_snug(
+                0, said(),
+                ARGS("eval", "--model", model, "--data", join(model, "inputs.safetensors"), "--json", "--threads", "1"),
+                ARGS("--device", devices[d].name, "--dtype", devices[d].dtype));
+            size_t n;
+            char *text = read_bytes(folder, "said", &n);
+            json_t *metrics = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+            assert_non_null(metrics);
+            struct st_file f;
+            int64_t one;
+            open_tensors(join(model, "expected.safetensors"), &f);
+            double *loss = read_tensor(&f, "loss", &one);
+            near(json_number_value(json_object_get(metrics, "loss")), *loss, devices[d].gradient_error, "the loss", 0);
+            free(loss);
+            st_close(&f);
+            json_decref(metrics);
+            free(text);
+        }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_those_of_transformers),
+        cmocka_unit_test(trajectories_are_those_of_torch),
+        cmocka_unit_test(runs_are_those_of_the_trainer),
+        cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
+    };
+    return cmocka_run_group_tests_name("golden", tests, set_up, tear_down);
+}
