@@ -19,7 +19,8 @@ struct loader {
     struct loader_options o;
     struct masker masker;
     int64_t window_rows, steps_per_epoch;
-    int64_t *rows; /* (window_rows), the thread's scratch */
+    int64_t *rows; /* (stretch), the thread's: rows in order from rows_at on of rows_epoch */
+    int64_t stretch, rows_epoch, rows_at;
     struct slot *slots;
     int32_t n_slots;
     pthread_t thread;
@@ -62,13 +63,29 @@ int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size)
     return sum_of_longest(d, batch_size);
 }
 
+/* The window's rows. Finding those of one window of ORDER_BY_LENGTH means sorting its mega-batch, a whole number of
+ * windows, so that is what is kept. */
+static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_t **rows, struct snug_err *err)
+{
+    int64_t start = from - from % l->stretch, left = l->o.data->n_rows - start;
+    if (epoch != l->rows_epoch || start != l->rows_at) {
+        l->rows_epoch = -1;
+        TRY(order_rows(l->o.order, epoch, start, left < l->stretch ? left : l->stretch, l->rows, err));
+        l->rows_epoch = epoch;
+        l->rows_at = start;
+    }
+    *rows = l->rows + (from - start);
+    return SNUG_OK;
+}
+
 static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
 {
     const struct dataset *d = l->o.data;
     int64_t epoch = step / l->steps_per_epoch, epoch_step = step % l->steps_per_epoch;
     int64_t from = epoch_step * l->window_rows;
     int64_t n = d->n_rows - from < l->window_rows ? d->n_rows - from : l->window_rows;
-    TRY(order_rows(l->o.order, epoch, from, n, l->rows, err));
+    const int64_t *row_list;
+    TRY(find_rows(l, epoch, from, &row_list, err));
     s->window = (struct window){
         .step = step,
         .epoch = epoch,
@@ -81,7 +98,7 @@ static int make_window(struct loader *l, int64_t step, struct slot *s, struct sn
     for (int64_t done = 0; done < n;) {
         int32_t rows = (int32_t)(n - done < l->o.batch_size ? n - done : l->o.batch_size);
         struct batch *b = &s->micro[s->window.n_micro++];
-        batch_fill(&s->buffer, d, l->rows + done, rows, (int32_t)done, epoch, &l->masker, b);
+        batch_fill(&s->buffer, d, row_list + done, rows, (int32_t)done, epoch, &l->masker, b);
         s->window.n_targets += b->n_targets;
         s->window.n_tokens += b->T;
         done += rows;
@@ -136,7 +153,7 @@ static int allocate(struct loader *l, struct snug_err *err)
     const struct dataset *d = l->o.data;
     int64_t rows = l->window_rows < d->n_rows ? l->window_rows : d->n_rows;
     int64_t tokens = sum_of_longest(d, rows);
-    size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots, rows_bytes = (size_t)rows * sizeof *l->rows;
+    size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots, rows_bytes = (size_t)l->stretch * sizeof *l->rows;
     l->rows = mem_alloc(rows_bytes);
     l->slots = mem_alloc(slot_bytes);
     if (tokens < 0 || !l->rows || !l->slots)
@@ -193,6 +210,9 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
     l->o = *o;
     l->steps_per_epoch = steps;
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
+    l->stretch = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : l->window_rows;
+    l->rows_epoch = -1;
+    assert(l->stretch % l->window_rows == 0);
     l->n_slots = (o->prefetch > 0 ? o->prefetch : 2) + 1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
