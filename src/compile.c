@@ -50,6 +50,12 @@ static int add_workspaces(const struct compile_settings *s, struct program *g, s
     return graph_ok(&g->graph, err);
 }
 
+/* Whether forward, backward and update are one program, in which a gradient lives only until its update. */
+static bool is_fused(const struct compile_settings *s)
+{
+    return s->accumulation <= 1 && !s->keep_grads && !s->separate;
+}
+
 enum kind { KIND_STEP, KIND_FIRST, KIND_NEXT, KIND_EVAL };
 
 /* A program with a forward pass: the whole step, a micro-step, or the evaluation. */
@@ -61,7 +67,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     if (!g)
         return SNUG_ERR_ENV;
     *where = plan->n_programs - 1;
-    bool training = kind != KIND_EVAL, updates = kind == KIND_STEP && !s->keep_grads;
+    bool training = kind != KIND_EVAL, updates = kind == KIND_STEP;
     TRY(model_build(s->model, training && s->dropout, training ? s->smoothing : 0, &g->graph, &built, err));
     TRY(after_pass(s, g, "build", err));
     if (training) {
@@ -129,7 +135,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)
 {
     *where = (struct programs){-1, -1, -1, -1, -1};
-    if (s->train && s->accumulation <= 1 && !s->keep_grads)
+    if (s->train && is_fused(s))
         TRY(compile_forward(s, plan, "step", KIND_STEP, &where->step, err));
     else if (s->train) {
         TRY(compile_forward(s, plan, "first micro-step", KIND_FIRST, &where->first, err));

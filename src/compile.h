@@ -15,6 +15,7 @@ struct compile_settings {
     struct dims train_max, eval_max; /* the largest micro-batch of each; eval_max.B 0: no evaluation program */
     bool train;                      /* else evaluation only */
     bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
+    bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
     int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added in `wide` */

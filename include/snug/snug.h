@@ -1,12 +1,30 @@
-/* snug.h: the public interface of libsnug. C11 and C++17. */
+/* snug.h: the public interface of libsnug, which fine-tunes Hugging Face transformers. C11 and C++17.
+ *
+ * The life of a run, in the order of this file:
+ *
+ *     snug_options    what is asked for, by the names of transformers' TrainingArguments
+ *     snug_session    the model, the tokenizer, the data; the programs of a step, compiled and planned. Its memory is
+ * known to the byte before anything of the model's size is allocated a whole run     snug_train, snug_evaluate,
+ * snug_predict an own loop     snug_load, then for each optimizer step snug_next, snug_forward_backward per
+ * micro-batch, snug_update snug_save       a Hugging Face folder
+ *
+ * Rules. A call that can fail returns enum snug_code and takes the caller's struct snug_err last (it may be NULL).
+ * Nothing here prints, exits or aborts. A handle belongs to whoever made it, and is used by one thread at a time;
+ * different handles are independent. Strings that are handed out through `char **` are given back with snug_free;
+ * `const char *` results live as long as the handle. */
 #ifndef SNUG_H
 #define SNUG_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What a caller can do about an error; the command uses the same numbers as exit codes. */
+/* ---- Errors. ---------------------------------------------------------------------------------------------------- */
+
+/* What a caller can do about an error; the command uses the same numbers as exit codes. ORDER snug_code */
 enum snug_code {
     SNUG_OK = 0,
     SNUG_ERR_USAGE = 2,      /* an option or argument: change the call */
@@ -16,16 +34,163 @@ enum snug_code {
     SNUG_ERR_CHECKPOINT = 6, /* checkpoint unusable, or device state lost */
     SNUG_ERR_NUMERIC = 7,    /* loss or gradient not finite */
     SNUG_ERR_PEER = 8,       /* another rank failed */
-    SNUG_STOPPED = 75,       /* stopped by a signal, state saved: resume */
+    SNUG_STOPPED = 75        /* asked to stop, state saved: resume */
 };
 
 #define SNUG_ERR_TEXT 241
 
-/* The last argument of every call that can fail: the caller owns it. `text` is one line of valid UTF-8. */
+/* `text` is one line of valid UTF-8: what is wrong, where, with the value, and what to do. */
 struct snug_err {
     int code;
     char text[SNUG_ERR_TEXT];
 };
+
+/* ---- The process. ----------------------------------------------------------------------------------------------- */
+
+const char *snug_version(void); /* "0.1.0" */
+void snug_free(void *p);        /* strings that the library handed out; NULL is fine */
+
+/* The allocator behind everything in libsnug but the arena; NULL restores the C library's. Before any other call. */
+struct snug_allocator {
+    void *(*realloc)(void *ctx, void *p, size_t bytes); /* p NULL allocates; a NULL result means: no memory */
+    void (*free)(void *ctx, void *p);
+    void *ctx;
+};
+void snug_set_allocator(const struct snug_allocator *a);
+
+/* ---- Options. --------------------------------------------------------------------------------------------------- */
+
+typedef struct snug_options snug_options;
+
+/* The options of a command, "train", "eval", "predict" or "plan", with their defaults: docs/options.md. SNUG_ERR_USAGE:
+ * no such command. */
+int snug_options_new(const char *command, snug_options **out, struct snug_err *err);
+
+/* One option, named with underscores or hyphens; `value` is written as on the command line ("2e-5", "true", "8GiB").
+ * Older spellings are understood. SNUG_ERR_USAGE names the option, the value and what is possible. */
+int snug_options_set(snug_options *o, const char *name, const char *value, struct snug_err *err);
+
+/* A JSON object of options, such as a saved TrainingArguments. */
+int snug_options_read(snug_options *o, const char *path, struct snug_err *err);
+
+void snug_options_free(snug_options *o); /* NULL is fine; not before the session that was opened with them is closed */
+
+/* ---- Being asked to stop. --------------------------------------------------------------------------------------- */
+
+typedef struct snug_stop snug_stop;
+
+int snug_stop_new(snug_stop **out, struct snug_err *err);
+/* Asks: a run ends after its step, with its state saved and SNUG_STOPPED; asked twice for the same signal, it abandons
+ * even the save. Safe in a signal handler and from any thread. */
+void snug_stop_ask(snug_stop *s, int signal_number);
+/* Handlers of this process for SIGTERM, SIGINT, SIGUSR1 and SIGHUP that ask; SIGPIPE and SIGXFSZ are ignored. One at a
+ * time. */
+int snug_stop_on_signals(snug_stop *s, struct snug_err *err);
+int snug_stop_exit_code(const snug_stop *s); /* 0, SNUG_STOPPED, or 128 + the number of the signal that came twice */
+void snug_stop_free(snug_stop *s);           /* puts the handlers back that were there; NULL is fine */
+
+/* ---- Sessions. -------------------------------------------------------------------------------------------------- */
+
+/* Where a training run stands. Rates are of this process so far, without evaluations; tokens are real ones, there is no
+ * padding. */
+struct snug_progress {
+    int64_t step, steps;
+    double epoch, epochs;
+    double loss, grad_norm, learning_rate;
+    double seconds, seconds_left;
+    double samples_per_second, tokens_per_second;
+    int64_t memory_bytes; /* resident */
+};
+
+/* What a session tells; every member may be NULL. Lines have no newline at their end, but for `logged`. */
+struct snug_events {
+    void (*note)(void *ctx, const char *line);                  /* what is worth knowing, one line */
+    void (*progress)(void *ctx, const struct snug_progress *p); /* after each step */
+    void (*logged)(void *ctx, const char *json_line);           /* what went into log.jsonl */
+    void (*dump)(void *ctx, const char *pass, const char *program, const char *text); /* programs after each pass */
+    void *ctx;
+    snug_stop *stop; /* borrowed */
+};
+
+enum snug_use {
+    SNUG_WHOLE_RUNS, /* snug_train, snug_evaluate, snug_predict */
+    SNUG_OWN_LOOP    /* the parts of a step one by one; gradients stay between them, in F32 */
+};
+
+typedef struct snug_session snug_session;
+
+/* Reads config.json, the headers of the weights, the tokenizer and the data, and compiles and plans the programs.
+ * `events` may be NULL and is copied. The options are borrowed. */
+int snug_open(snug_options *o, enum snug_use use, const struct snug_events *events, snug_session **out,
+              struct snug_err *err);
+void snug_close(snug_session *s); /* NULL is fine */
+
+/* ---- The plan. -------------------------------------------------------------------------------------------------- */
+
+int64_t snug_peak_bytes(const snug_session *s);        /* of the arena: exactly what will be allocated for the run */
+int64_t snug_lower_bound_bytes(const snug_session *s); /* no packing can have less */
+int64_t snug_weights(const snug_session *s);           /* parameters of the model */
+int snug_plan_summary(const snug_session *s, char **text,
+                      struct snug_err *err); /* model, precision, batch, arena: three lines */
+int snug_plan_text(const snug_session *s, char **text,
+                   struct snug_err *err); /* the peak by component and layer, a table */
+int snug_plan_json(const snug_session *s, char **text, struct snug_err *err); /* the same as one JSON object */
+
+/* ---- Whole runs. ------------------------------------------------------------------------------------------------ */
+
+struct snug_summary {
+    int64_t first_step, steps; /* of this process; steps 0: the run was complete before */
+    double seconds, samples_per_second, tokens_per_second;
+    double first_step_seconds; /* from the call to the end of its first step */
+    int64_t memory_bytes;      /* resident, at the end */
+};
+
+/* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes
+ * a Hugging Face folder. SNUG_STOPPED: asked to stop; the state is saved, or nothing was done yet. */
+int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err);
+
+/* Loss and metrics over the evaluation data: `metric` is called with each name ("loss", "accuracy", "macro_f1" …). */
+int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
+                  struct snug_err *err);
+
+/* Calls `row` for every row of the data, in the order of the file, with one value per label: probabilities, or the
+ * numbers that a regression predicts. SNUG_ERR_USAGE for language models. */
+int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const double *values), void *ctx,
+                 struct snug_err *err);
+
+enum snug_problem { SNUG_SINGLE_LABEL = 1, SNUG_MULTI_LABEL = 2, SNUG_REGRESSION = 3 };
+enum snug_problem snug_problem_type(const snug_session *s);
+int64_t snug_num_labels(const snug_session *s);
+const char *snug_label(const snug_session *s, int64_t id); /* its name; NULL when out of range */
+int64_t snug_rows(const snug_session *s);                  /* of the evaluation or prediction data */
+
+/* ---- An own loop (SNUG_OWN_LOOP). ------------------------------------------------------------------------------- */
+
+/* Allocates the arena and reads the weights (whole runs do it themselves). */
+int snug_load(snug_session *s, struct snug_err *err);
+
+/* One optimizer step's data. */
+struct snug_window {
+    int64_t step, steps;     /* done before this one; of the whole run */
+    int64_t epoch;           /* from 0 */
+    int n_micro;             /* micro-batches to accumulate over; 0: the run is over */
+    int64_t samples, tokens; /* of all of them */
+    double learning_rate;    /* what the schedule says for this step */
+};
+int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err);
+
+/* Forward and backward pass of micro-batch `i` (from 0, in order) of the window; its gradients are added to those
+ * before it. *loss is its share of the window's mean loss: the shares add up. */
+int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err *err);
+
+/* Clips and updates. *grad_norm (may be NULL): before clipping. SNUG_ERR_NUMERIC, and nothing has changed, when it is
+ * not finite. */
+int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct snug_err *err);
+
+/* ---- Results. --------------------------------------------------------------------------------------------------- */
+
+/* Writes the weights, config.json and tokenizer files into `dir` (made if missing): a Hugging Face folder. */
+int snug_save(snug_session *s, const char *dir, struct snug_err *err);
 
 #ifdef __cplusplus
 }

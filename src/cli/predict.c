@@ -2,145 +2,104 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "train/evaluate.h"
 
-#include <math.h>
 #include <string.h>
 
-/* In place: logits become probabilities, or stay what they are in a regression. */
-static void to_probabilities(const struct session *s, double *x)
+struct printer {
+    const snug_session *s;
+    bool json;
+    struct str line;
+};
+
+/* A class without a name of its own is LABEL_id, as in transformers. */
+static const char *label(const snug_session *s, int64_t id, char buf[32])
 {
-    int64_t n = s->model.num_labels;
-    double max = x[metrics_argmax(x, n)], sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->model.problem == PROBLEM_MULTI_LABEL)
-            x[i] = 1 / (1 + exp(-x[i]));
-        else if (s->model.problem == PROBLEM_SINGLE_LABEL)
-            sum += x[i] = exp(x[i] - max);
-    }
-    for (int64_t i = 0; s->model.problem == PROBLEM_SINGLE_LABEL && i < n; i++)
-        x[i] /= sum;
+    const char *name = snug_label(s, id);
+    snprintf(buf, 32, "LABEL_%lld", (long long)id);
+    return name ? name : buf;
 }
 
-static void put_csv_field(struct str *out, const char *text)
+static void put_text(struct printer *p, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
-        str_append(out, text);
+    if (p->json) {
+        str_json(&p->line, text);
         return;
     }
-    str_append(out, "\"");
+    bool quote = strpbrk(text, ",\"\r\n") != NULL;
+    str_append(&p->line, quote ? "\"" : "");
     for (; *text; text++)
-        str_append_n(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_append(out, "\"");
+        str_append_n(&p->line, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    str_append(&p->line, quote ? "\"" : "");
 }
 
-/* The labels that are predicted: one, or those of probability over 1/2 with ';' between them. */
-static void put_labels(const struct session *s, struct str *out, const double *p, bool json)
+/* What is predicted: the likeliest label, or those of probability over 1/2 with ';' between them. */
+static void put_prediction(struct printer *p, const double *values)
 {
     struct str names = {0};
     char buf[32];
-    int64_t best = metrics_argmax(p, s->model.num_labels);
-    for (int32_t i = 0; i < s->model.num_labels; i++)
-        if (s->model.problem == PROBLEM_MULTI_LABEL ? p[i] > 0.5 : i == best) {
+    int64_t n = snug_num_labels(p->s), best = 0;
+    bool several = snug_problem_type(p->s) == SNUG_MULTI_LABEL;
+    for (int64_t i = 1; i < n; i++)
+        best = values[i] > values[best] ? i : best;
+    for (int64_t i = 0; i < n; i++)
+        if (several ? values[i] > 0.5 : i == best) {
             str_append(&names, names.n ? ";" : "");
-            str_append(&names, session_label(s, i, buf));
+            str_append(&names, label(p->s, i, buf));
         }
-    if (json)
-        str_json(out, str_text(&names));
-    else
-        put_csv_field(out, str_text(&names));
+    p->line.failed |= names.failed;
+    put_text(p, str_text(&names));
     str_free(&names);
 }
 
-static void put_header(const struct session *s, struct str *out)
+static void put_header(struct printer *p)
 {
     char buf[32];
-    bool number = s->model.problem == PROBLEM_REGRESSION;
-    str_append(out, number ? "row" : "row,label");
-    for (int32_t i = 0; i < s->model.num_labels; i++) {
-        str_append(out, ",");
-        put_csv_field(out, session_label(s, i, buf));
+    str_append(&p->line, snug_problem_type(p->s) == SNUG_REGRESSION ? "row" : "row,label");
+    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
+        str_append(&p->line, ",");
+        put_text(p, label(p->s, i, buf));
     }
-    str_append(out, "\n");
+    puts(str_text(&p->line));
 }
 
-static void put_row_csv(const struct session *s, struct str *out, int64_t row, const double *p)
+static void put_row(void *ctx, int64_t index, const double *values)
 {
-    str_printf(out, "%lld", (long long)row);
-    if (s->model.problem != PROBLEM_REGRESSION) {
-        str_append(out, ",");
-        put_labels(s, out, p, false);
-    }
-    for (int64_t i = 0; i < s->model.num_labels; i++)
-        str_printf(out, ",%.6g", p[i]);
-    str_append(out, "\n");
-}
-
-static void put_row_json(const struct session *s, struct str *out, int64_t row, const double *p)
-{
+    struct printer *p = ctx;
     char buf[32];
-    str_printf(out, "{\"row\":%lld", (long long)row);
-    if (s->model.problem != PROBLEM_REGRESSION) {
-        str_append(out, ",\"label\":");
-        put_labels(s, out, p, true);
+    bool number = snug_problem_type(p->s) == SNUG_REGRESSION;
+    p->line.n = 0;
+    str_printf(&p->line, p->json ? "{\"row\":%lld" : "%lld", (long long)index);
+    if (!number) {
+        str_append(&p->line, p->json ? ",\"label\":" : ",");
+        put_prediction(p, values);
     }
-    str_append(out, s->model.problem == PROBLEM_REGRESSION ? ",\"values\":{" : ",\"probabilities\":{");
-    for (int32_t i = 0; i < s->model.num_labels; i++) {
-        str_append(out, i ? "," : "");
-        str_json(out, session_label(s, i, buf));
-        str_printf(out, ":%.6g", p[i]);
-    }
-    str_append(out, "}}\n");
-}
-
-static int print_rows(const struct session *s, bool json, double *logits, struct snug_err *err)
-{
-    struct str out = {0};
-    if (!json)
-        put_header(s, &out);
-    for (int64_t r = 0; r < s->data.n_rows; r++) {
-        double *p = logits + r * s->model.num_labels;
-        to_probabilities(s, p);
-        if (json)
-            put_row_json(s, &out, r, p);
-        else
-            put_row_csv(s, &out, r, p);
-        if (out.n > 1 << 16) {
-            fwrite(out.s, 1, out.n, stdout);
-            out.n = 0;
+    if (p->json)
+        str_append(&p->line, number ? ",\"values\":{" : ",\"probabilities\":{");
+    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
+        str_append(&p->line, i || !p->json ? "," : "");
+        if (p->json) {
+            put_text(p, label(p->s, i, buf));
+            str_append(&p->line, ":");
         }
+        str_printf(&p->line, "%.6g", values[i]);
     }
-    fwrite(str_text(&out), 1, out.n, stdout);
-    int code = str_check(&out, err);
-    str_free(&out);
-    return code;
+    str_append(&p->line, p->json ? "}}" : "");
+    puts(str_text(&p->line));
 }
 
 int run_predict(struct options *o, const struct arguments *args, struct snug_err *err)
 {
-    struct session s;
-    struct screen screen;
-    struct stop_flag stop = {0};
-    double *logits = NULL;
+    struct cli_session c = {0};
+    struct printer p = {.json = o->json};
     (void)args;
-    screen_open(&screen);
-    TRY(signals_install(&stop, err));
-    int code = session_open(&s, &io_posix, o, screen_notes(&screen), &stop, err);
-    if (!code && s.model.task != MODEL_SEQUENCE_CLASSIFICATION)
-        code =
-            err_set(err, SNUG_ERR_USAGE, "%s: %s gives no prediction per row; use a model for sequence classification",
-                    o->model, model_class(&s.model));
+    int code = cli_open(&c, o, err);
+    p.s = c.session;
+    if (!code && !p.json && snug_num_labels(p.s))
+        put_header(&p);
     if (!code)
-        code = session_load(&s, err);
-    size_t n = code ? 0 : (size_t)(s.data.n_rows * s.model.num_labels);
-    if (!code && !(logits = mem_alloc(n * sizeof *logits)))
-        code = err_no_memory(err, n * sizeof *logits);
+        code = snug_predict(c.session, put_row, &p, err);
     if (!code)
-        code = evaluate(&s, NULL, logits, NULL, err);
-    if (!code)
-        code = print_rows(&s, o->json, logits, err);
-    mem_free(logits);
-    session_close(&s);
-    signals_restore();
-    return code;
+        code = str_check(&p.line, err);
+    str_free(&p.line);
+    return cli_close(&c, code);
 }

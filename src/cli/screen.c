@@ -7,11 +7,6 @@
 
 enum { BAR = 24 };
 
-void screen_open(struct screen *s)
-{
-    *s = (struct screen){.terminal = isatty(STDOUT_FILENO)};
-}
-
 static void clear_line(struct screen *s)
 {
     if (s->drawn)
@@ -36,7 +31,7 @@ static void put_time(double seconds, char *to, size_t room)
         snprintf(to, room, "%ld:%02ld", t / 60, t % 60);
 }
 
-static void put_numbers(const struct progress *p)
+static void put_numbers(const struct snug_progress *p)
 {
     char left[32];
     put_time(p->seconds_left, left, sizeof left);
@@ -45,7 +40,7 @@ static void put_numbers(const struct progress *p)
            p->samples_per_second, p->tokens_per_second, (double)p->memory_bytes / 1e6, left);
 }
 
-static void show_progress(void *ctx, const struct progress *p)
+static void show_progress(void *ctx, const struct snug_progress *p)
 {
     struct screen *s = ctx;
     s->now = *p;
@@ -89,20 +84,43 @@ static void show_logged(void *ctx, const char *json)
     fflush(stdout);
 }
 
-struct session_events screen_notes(struct screen *s)
+static void show_graph(void *ctx, const char *pass, const char *program, const char *text)
 {
-    return (struct session_events){.note = show_note, .ctx = s};
+    const struct screen *s = ctx;
+    if (s->dump && !strcmp(pass, s->dump))
+        printf("# %s, after %s\n%s", program, pass, text);
 }
 
-struct train_events screen_training(struct screen *s)
-{
-    return (struct train_events){.progress = show_progress, .logged = show_logged, .ctx = s};
-}
-
-void screen_close(struct screen *s)
+void screen_end(struct screen *s)
 {
     if (s->drawn)
         putchar('\n');
     s->drawn = false;
     fflush(stdout);
+}
+
+int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
+{
+    struct screen *s = &c->screen;
+    s->terminal = isatty(STDOUT_FILENO);
+    TRY(snug_stop_new(&c->stop, err));
+    TRY(snug_stop_on_signals(c->stop, err));
+    struct snug_events e = {.note = show_note,
+                            .progress = show_progress,
+                            .logged = show_logged,
+                            .dump = s->dump ? show_graph : NULL,
+                            .ctx = s,
+                            .stop = c->stop};
+    return snug_open((snug_options *)o, SNUG_WHOLE_RUNS, &e, &c->session,
+                     err); /* the handle is this struct: options.h */
+}
+
+int cli_close(struct cli_session *c, int code)
+{
+    screen_end(&c->screen);
+    snug_close(c->session);
+    if (code == SNUG_STOPPED && snug_stop_exit_code(c->stop))
+        code = snug_stop_exit_code(c->stop);
+    snug_stop_free(c->stop);
+    return code;
 }

@@ -3,23 +3,27 @@
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
-#include "train/train.h"
-
-#include <stdio.h>
+#include "snug/snug.h"
+#include "train/options.h"
 
 struct screen {
     bool terminal;
     bool drawn;  /* a progress line stands there */
     double last; /* seconds, when it was drawn */
-    struct progress now;
+    struct snug_progress now;
+    const char *dump; /* the pass whose programs are printed, NULL: none */
 };
 
-void screen_open(struct screen *s);
-struct session_events screen_notes(struct screen *s);
-struct train_events screen_training(struct screen *s);
-void screen_close(struct screen *s); /* ends the progress line */
+/* Opens a session that shows itself on the screen and stops on signals; cli_close gives back both, and turns `code`
+ * into the exit code. */
+struct cli_session {
+    struct screen screen;
+    snug_stop *stop;
+    snug_session *session;
+};
+int cli_open(struct cli_session *c, struct options *o, struct snug_err *err);
+int cli_close(struct cli_session *c, int code);
 
-/* Model, precision and batch of a session, two lines (plan.c). */
-void plan_heading(const struct session *s, FILE *f);
+void screen_end(struct screen *s); /* ends the progress line */
 
 #endif

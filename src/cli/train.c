@@ -1,51 +1,37 @@
 /* snug train. */
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "plan/report.h"
 
-static void show_plan(const struct session *s)
+static void print_summary(const snug_session *s, const struct snug_summary *t, const char *output_dir)
 {
-    struct str out = {0};
-    plan_report_text(&s->run.plan, &out);
-    plan_heading(s, stdout);
-    printf("arena: %lld bytes, %.3f %% above the lower bound; 'snug plan' shows what is in it\n",
-           (long long)s->run.plan.arena_bytes,
-           100.0 * ((double)s->run.plan.arena_bytes / (double)s->run.plan.lower_bound_bytes - 1));
-    str_free(&out);
-}
-
-static void show_summary(const struct session *s, const struct train_summary *t)
-{
-    if (t->complete_before) {
+    if (!t->steps) {
         printf("already complete at step %lld\n", (long long)t->first_step);
         return;
     }
-    printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\nMemory occupied: %.0f MB (arena, as planned: %.0f "
-           "MB)\n",
-           t->seconds, t->samples_per_second, t->tokens_per_second, (double)t->memory_bytes / 1e6,
-           (double)t->arena_bytes / 1e6);
-    printf("First step after %.2f s\nThe fine-tuned model, a Hugging Face folder: %s\n", t->first_step_seconds,
-           s->o->output_dir);
+    printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\n", t->seconds, t->samples_per_second,
+           t->tokens_per_second);
+    printf("Memory occupied: %.0f MB (arena, as planned: %.0f MB)\nFirst step after %.2f s\n",
+           (double)t->memory_bytes / 1e6, (double)snug_peak_bytes(s) / 1e6, t->first_step_seconds);
+    printf("The fine-tuned model, a Hugging Face folder: %s\n", output_dir);
 }
 
 int run_train(struct options *o, const struct arguments *args, struct snug_err *err)
 {
-    struct session s = {0};
-    struct screen screen;
-    struct stop_flag stop = {0};
-    struct train_summary summary;
+    struct cli_session c = {0};
+    struct snug_summary summary;
+    char *plan = NULL;
     (void)args;
-    screen_open(&screen);
-    TRY(signals_install(&stop, err));
-    int code = session_open(&s, &io_posix, o, screen_notes(&screen), &stop, err);
+    int code = cli_open(&c, o, err);
+    if (!code)
+        code = snug_plan_summary(c.session, &plan, err);
     if (!code) {
-        show_plan(&s);
-        code = train_run(&s, screen_training(&screen), &summary, err);
-        screen_close(&screen);
+        printf("%s", plan);
+        fflush(stdout);
+        code = snug_train(c.session, &summary, err);
+        screen_end(&c.screen);
     }
     if (!code)
-        show_summary(&s, &summary);
-    session_close(&s);
-    signals_restore();
-    return code == SNUG_STOPPED && stop_exit_code(&stop) ? stop_exit_code(&stop) : code;
+        print_summary(c.session, &summary, o->output_dir);
+    snug_free(plan);
+    return cli_close(&c, code);
 }

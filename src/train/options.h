@@ -134,6 +134,11 @@ struct options {
     struct arena arena;
 };
 
+/* The public handle (snug.h) is this struct and nothing more. */
+struct snug_options {
+    struct options o;
+};
+
 /* Whether a value was given, or filled in by options_check. */
 #define option_given(o, name) ((o)->source[OPTION_##name] != FROM_DEFAULT)
 

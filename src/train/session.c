@@ -300,8 +300,8 @@ static void choose_settings(struct session *s)
                                 .state_type = c->backend->float_type};
 }
 
-int session_open(struct session *s, const struct io *io, const struct options *o, struct session_events events,
-                 const struct stop_flag *stop, struct snug_err *err)
+int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
+                 struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
     s->compile.backend = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
@@ -316,6 +316,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(read_model_labels(s, err));
     TRY(open_all_data(s, err));
     choose_settings(s);
+    s->compile.separate = own_loop;
     TRY(size_batches(s, err));
     TRY(run_open(&s->run, &s->compile, err));
     s->opened_run = true;

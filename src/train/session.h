@@ -45,8 +45,8 @@ struct session {
     bool opened_dir, opened_run, opened_stepper;
 };
 
-int session_open(struct session *s, const struct io *io, const struct options *o, struct session_events events,
-                 const struct stop_flag *stop, struct snug_err *err);
+int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
+                 struct session_events events, const struct stop_flag *stop, struct snug_err *err);
 int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 

@@ -166,28 +166,42 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
     return SNUG_OK;
 }
 
-static int step_in_parts(struct stepper *s, const struct window *w, const struct step_inputs *in,
-                         struct step_result *out, struct snug_err *err)
+int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
+                  struct snug_err *err)
 {
-    struct dims dims = {0};
-    for (int32_t i = 0; i < w->n_micro; i++) {
-        int k = i == 0 ? s->run->where.first : s->run->where.next;
-        double loss;
-        TRY(stepper_forward(s, k, &w->micro[i], in, &loss, &dims, err));
-        out->loss += loss;
-        if (!isfinite(loss)) {
-            find_where(s, k, dims, out);
-            return SNUG_OK;
-        }
-    }
+    struct dims dims;
+    return stepper_forward(s, i == 0 ? s->run->where.first : s->run->where.next, &w->micro[i], in, loss, &dims, err);
+}
+
+int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out, struct snug_err *err)
+{
     struct gate gate = {.s = s, .k = s->run->where.update, .err = err};
+    *out = (struct step_result){.finite = true};
     TRY(put_scalars(s, gate.k, in, err));
-    TRY(run_program(s->run, gate.k, dims, may_update, &gate, err));
+    TRY(run_program(s->run, gate.k, (struct dims){0}, may_update, &gate, err));
     TRY(gate.code);
     out->grad_norm = gate.norm;
     if (!isfinite(gate.norm))
-        find_where(s, gate.k, dims, out);
+        find_where(s, gate.k, (struct dims){0}, out);
     return SNUG_OK;
+}
+
+static int step_in_parts(struct stepper *s, const struct window *w, const struct step_inputs *in,
+                         struct step_result *out, struct snug_err *err)
+{
+    double sum = 0, loss;
+    for (int32_t i = 0; i < w->n_micro; i++) {
+        TRY(stepper_micro(s, w, i, in, &loss, err));
+        sum += loss;
+        if (!isfinite(loss)) {
+            out->loss = sum;
+            find_where(s, i == 0 ? s->run->where.first : s->run->where.next, batch_dims(s, &w->micro[i]), out);
+            return SNUG_OK;
+        }
+    }
+    int code = stepper_update(s, in, out, err);
+    out->loss = sum;
+    return code;
 }
 
 int stepper_step(struct stepper *s, const struct window *w, const struct step_inputs *in, struct step_result *out,

@@ -38,6 +38,12 @@ struct step_result {
 int stepper_step(struct stepper *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
                  struct snug_err *err);
 
+/* The two parts of a step whose programs are separate: micro-batch i of the window, whose share of the loss is *loss;
+ * then the update from the gradients that have been added up (out->loss stays 0). */
+int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
+                  struct snug_err *err);
+int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out, struct snug_err *err);
+
 /* Program k (evaluation, or a micro-step that keeps its gradients) on one batch: *loss is the sum over its rows or
  * targets divided by in->n. The logits are an output of the program for `dims`. */
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,

@@ -110,39 +110,39 @@ static int open_output(struct trainer *t, struct snug_err *err)
     return use == CKPT_OVERWRITE ? ckpt_dir_clear(&t->dir, err) : SNUG_OK;
 }
 
-static void make_schedule(struct trainer *t)
+struct schedule train_schedule(const struct session *s, int64_t total)
 {
     static const enum schedule_kind kinds[] = {[OPT_SCHEDULE_LINEAR] = SCHEDULE_LINEAR,
                                                [OPT_SCHEDULE_COSINE] = SCHEDULE_COSINE,
                                                [OPT_SCHEDULE_CONSTANT] = SCHEDULE_CONSTANT,
                                                [OPT_SCHEDULE_CONSTANT_WITH_WARMUP] = SCHEDULE_CONSTANT_WITH_WARMUP};
-    t->schedule = (struct schedule){.kind = kinds[t->o->lr_scheduler_type],
-                                    .learning_rate = t->o->learning_rate,
-                                    .warmup = opt_steps_of(t->o->warmup_steps, t->total),
-                                    .total = t->total,
-                                    .cycles = t->o->lr_scheduler_kwargs_num_cycles};
+    return (struct schedule){.kind = kinds[s->o->lr_scheduler_type],
+                             .learning_rate = s->o->learning_rate,
+                             .warmup = opt_steps_of(s->o->warmup_steps, total),
+                             .total = total,
+                             .cycles = s->o->lr_scheduler_kwargs_num_cycles};
 }
 
-static int open_loader(struct trainer *t, struct snug_err *err)
+int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
+                      struct snug_err *err)
 {
-    const struct options *o = t->o;
+    const struct options *o = s->o;
     static const enum order_kind kinds[] = {[OPT_SAMPLING_RANDOM] = ORDER_RANDOM,
                                             [OPT_SAMPLING_SEQUENTIAL] = ORDER_SEQUENTIAL,
                                             [OPT_SAMPLING_GROUP_BY_LENGTH] = ORDER_BY_LENGTH};
     int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
     uint64_t seed = option_given(o, data_seed) ? o->data_seed : o->seed;
-    TRY(order_open(&t->order, kinds[o->train_sampling_strategy], t->s->train.n_rows, seed, t->s->train.offsets, rows,
-                   err));
-    struct loader_options l = {.data = &t->s->train,
-                               .order = &t->order,
+    TRY(order_open(order, kinds[o->train_sampling_strategy], s->train.n_rows, seed, s->train.offsets, rows, err));
+    struct loader_options l = {.data = &s->train,
+                               .order = order,
                                .batch_size = (int32_t)o->per_device_train_batch_size,
                                .accumulation = (int32_t)o->gradient_accumulation_steps,
                                .drop_last = o->dataloader_drop_last,
-                               .start_step = t->state.step,
-                               .end_step = t->total,
+                               .start_step = first,
+                               .end_step = total,
                                .seed = o->seed,
-                               .masking = session_masking(t->s)};
-    return loader_open(&l, &t->loader, err);
+                               .masking = session_masking(s)};
+    return loader_open(&l, loader, err);
 }
 
 static int start(struct trainer *t, struct snug_err *err)
@@ -150,7 +150,7 @@ static int start(struct trainer *t, struct snug_err *err)
     t->state.best_step = -1;
     t->evaluated_step = t->logged_step = t->saved_step = -1;
     train_steps(t->s, &t->total, &t->per_epoch);
-    make_schedule(t);
+    t->schedule = train_schedule(t->s, t->total);
     TRY(open_output(t, err));
     TRY(session_load(t->s, err));
     if (resumes(t->o))
@@ -159,7 +159,7 @@ static int start(struct trainer *t, struct snug_err *err)
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step >= t->total)
         return SNUG_OK;
-    TRY(open_loader(t, err));
+    TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
     TRY(log_open(&t->log, t->s->io, t->o->output_dir, t->state.log_bytes, err));
     struct ckpt_config c = {.io = t->s->io,
                             .output_dir = t->o->output_dir,
@@ -352,18 +352,18 @@ static void report_progress(struct trainer *t, double loss)
     if (!t->events.progress)
         return;
     double seconds = training_seconds(t), done = (double)(t->state.step - t->first_step);
-    struct progress p = {.step = t->state.step,
-                         .steps = t->total,
-                         .epoch = (double)t->state.step / (double)t->per_epoch,
-                         .epochs = (double)t->total / (double)t->per_epoch,
-                         .loss = loss,
-                         .grad_norm = t->grad_norm,
-                         .learning_rate = t->learning_rate,
-                         .seconds = seconds,
-                         .seconds_left = seconds / done * (double)(t->total - t->state.step),
-                         .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
-                         .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
-                         .memory_bytes = machine_memory_resident()};
+    struct snug_progress p = {.step = t->state.step,
+                              .steps = t->total,
+                              .epoch = (double)t->state.step / (double)t->per_epoch,
+                              .epochs = (double)t->total / (double)t->per_epoch,
+                              .loss = loss,
+                              .grad_norm = t->grad_norm,
+                              .learning_rate = t->learning_rate,
+                              .seconds = seconds,
+                              .seconds_left = seconds / done * (double)(t->total - t->state.step),
+                              .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
+                              .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
+                              .memory_bytes = machine_memory_resident()};
     t->events.progress(t->events.ctx, &p);
 }
 
@@ -417,7 +417,7 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
     return save_due(t, ends_epoch) ? save_now(t, err) : SNUG_OK;
 }
 
-static int loop(struct trainer *t, struct train_summary *out, struct snug_err *err)
+static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     const struct window *w;
     t->trained_since = now();
@@ -516,7 +516,7 @@ static int finish(struct trainer *t, struct snug_err *err)
     return train_export(t->s, t->o->output_dir, err);
 }
 
-static void summarize(const struct trainer *t, struct train_summary *out)
+static void summarize(const struct trainer *t, struct snug_summary *out)
 {
     out->steps = t->state.step - t->first_step;
     out->first_step = t->first_step;
@@ -524,16 +524,14 @@ static void summarize(const struct trainer *t, struct train_summary *out)
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
     out->memory_bytes = machine_memory_resident();
-    out->arena_bytes = t->s->run.plan.arena_bytes;
 }
 
-int train_run(struct session *s, struct train_events events, struct train_summary *out, struct snug_err *err)
+int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
 {
     struct trainer t = {.s = s, .o = s->o, .events = events, .started = now(), .log = {.fd = -1}};
-    *out = (struct train_summary){0};
+    *out = (struct snug_summary){0};
     int code = start(&t, err);
     if (!code && t.state.step >= t.total) {
-        out->complete_before = true;
         out->first_step = t.state.step;
     } else if (!code) {
         code = loop(&t, out, err);

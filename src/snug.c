@@ -1,0 +1,401 @@
+/* The public functions: each a few lines over the engine. */
+#include "snug/snug.h"
+
+#include "base/machine.h"
+#include "plan/report.h"
+#include "train/evaluate.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- process ---- */
+
+const char *snug_version(void)
+{
+    return SNUG_VERSION;
+}
+
+void snug_free(void *p)
+{
+    mem_free(p);
+}
+
+void snug_set_allocator(const struct snug_allocator *a)
+{
+    static struct mem_ops ops; /* a copy, so that the caller's may go; part of the one process-wide switch in mem.c */
+    if (a)
+        ops = (struct mem_ops){.realloc = a->realloc, .free = a->free, .ctx = a->ctx};
+    mem_set_ops(a ? &ops : NULL);
+}
+
+/* ---- options ---- */
+
+int snug_options_new(const char *command, snug_options **out, struct snug_err *err)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } rows[] = {{"train", CMD_TRAIN}, {"eval", CMD_EVAL}, {"predict", CMD_PREDICT}, {"plan", CMD_PLAN}};
+    *out = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, command))
+            continue;
+        *out = mem_alloc(sizeof **out);
+        if (!*out)
+            return err_no_memory(err, sizeof **out);
+        options_init(&(*out)->o, rows[i].bit);
+        return SNUG_OK;
+    }
+    return err_set(err, SNUG_ERR_USAGE, "%s: no such command; use train, eval, predict or plan", command);
+}
+
+int snug_options_set(snug_options *o, const char *name, const char *value, struct snug_err *err)
+{
+    return options_set(&o->o, name, value, err);
+}
+
+int snug_options_read(snug_options *o, const char *path, struct snug_err *err)
+{
+    return options_read_config(&o->o, &io_posix, path, err);
+}
+
+void snug_options_free(snug_options *o)
+{
+    if (o)
+        options_free(&o->o);
+    mem_free(o);
+}
+
+/* ---- stopping ---- */
+
+struct snug_stop {
+    struct stop_flag flag;
+    bool installed;
+};
+
+int snug_stop_new(snug_stop **out, struct snug_err *err)
+{
+    *out = mem_alloc(sizeof **out);
+    return *out ? SNUG_OK : err_no_memory(err, sizeof **out);
+}
+
+void snug_stop_ask(snug_stop *s, int signal_number)
+{
+    if (s->flag.signal == signal_number)
+        s->flag.again = signal_number;
+    else if (!s->flag.signal)
+        s->flag.signal = signal_number;
+}
+
+int snug_stop_on_signals(snug_stop *s, struct snug_err *err)
+{
+    TRY(signals_install(&s->flag, err));
+    s->installed = true;
+    return SNUG_OK;
+}
+
+int snug_stop_exit_code(const snug_stop *s)
+{
+    return stop_exit_code(&s->flag);
+}
+
+void snug_stop_free(snug_stop *s)
+{
+    if (s && s->installed)
+        signals_restore();
+    mem_free(s);
+}
+
+/* ---- sessions ---- */
+
+struct snug_session {
+    struct session s;
+    struct snug_events events;
+
+    /* own loop */
+    struct order order;
+    struct loader *loader;
+    struct schedule schedule;
+    const struct window *window;
+    int64_t steps, updates;
+    bool loaded;
+};
+
+int snug_open(snug_options *o, enum snug_use use, const struct snug_events *events, snug_session **out,
+              struct snug_err *err)
+{
+    *out = NULL;
+    TRY(options_check(&o->o, err));
+    snug_session *s = mem_alloc(sizeof *s);
+    if (!s)
+        return err_no_memory(err, sizeof *s);
+    if (events)
+        s->events = *events;
+    struct session_events e = {.note = s->events.note, .dump = s->events.dump, .ctx = s->events.ctx};
+    const struct stop_flag *stop = s->events.stop ? &s->events.stop->flag : NULL;
+    int code = session_open(&s->s, &io_posix, &o->o, use == SNUG_OWN_LOOP, e, stop, err);
+    if (code) {
+        snug_close(s);
+        return code;
+    }
+    *out = s;
+    return SNUG_OK;
+}
+
+void snug_close(snug_session *s)
+{
+    if (!s)
+        return;
+    loader_close(s->loader);
+    order_close(&s->order);
+    session_close(&s->s);
+    mem_free(s);
+}
+
+/* ---- plan ---- */
+
+int64_t snug_peak_bytes(const snug_session *s)
+{
+    return s->s.run.plan.arena_bytes;
+}
+
+int64_t snug_lower_bound_bytes(const snug_session *s)
+{
+    return s->s.run.plan.lower_bound_bytes;
+}
+
+int64_t snug_weights(const snug_session *s)
+{
+    struct run_value *w;
+    size_t n;
+    int64_t total = 0;
+    if (run_list(&s->s.run, 1u << ROLE_WEIGHT, &w, &n, NULL))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        total += w[i].elements;
+    mem_free(w);
+    return total;
+}
+
+/* The text of `out` becomes the caller's. */
+static int hand_out(struct str *out, char **text, struct snug_err *err)
+{
+    int code = str_check(out, err);
+    *text = code ? NULL : mem_strdup(str_text(out));
+    str_free(out);
+    return code ? code : *text ? SNUG_OK : err_no_memory(err, out->n + 1);
+}
+
+int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
+{
+    const struct session *e = &s->s;
+    const struct compile_settings *c = &e->compile;
+    const struct plan *p = &e->run.plan;
+    struct str out = {0};
+    str_printf(&out, "%s: %s, %lld weights, %s on %s, %d threads\n", e->o->model, model_class(&e->model),
+               (long long)snug_weights(s),
+               c->precision.narrow == DT_BF16 ? "bf16 with fp32 master weights" : dtype_name(c->precision.narrow),
+               c->backend->name, c->threads);
+    int k = e->run.where.step >= 0 ? e->run.where.step : e->run.where.first;
+    if (k >= 0)
+        str_printf(&out,
+                   "micro-batches of %lld sequences, at most %lld tokens together, %lld per step%s; %.4g GFLOP each\n",
+                   (long long)c->train_max.B, (long long)c->train_max.T, (long long)c->accumulation,
+                   c->recompute_every_n ? ", activations recomputed" : "", run_flops(&e->run, k, c->train_max) / 1e9);
+    str_printf(&out, "arena: %lld bytes, %.3f %% above the lower bound of any packing\n", (long long)p->arena_bytes,
+               100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
+    return hand_out(&out, text, err);
+}
+
+int snug_plan_text(const snug_session *s, char **text, struct snug_err *err)
+{
+    struct str out = {0};
+    plan_report_text(&s->s.run.plan, &out);
+    return hand_out(&out, text, err);
+}
+
+int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
+{
+    struct str out = {0};
+    plan_report_json(&s->s.run.plan, &out);
+    return hand_out(&out, text, err);
+}
+
+/* ---- whole runs ---- */
+
+int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err)
+{
+    struct snug_summary ignored;
+    struct train_events e = {.progress = s->events.progress, .logged = s->events.logged, .ctx = s->events.ctx};
+    return train_run(&s->s, e, out ? out : &ignored, err);
+}
+
+static int load_once(snug_session *s, struct snug_err *err)
+{
+    if (s->loaded)
+        return SNUG_OK;
+    TRY(session_load(&s->s, err));
+    s->loaded = true;
+    return SNUG_OK;
+}
+
+int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
+                  struct snug_err *err)
+{
+    struct metrics m = {0};
+    double seconds = 0;
+    if (!s->s.has_data)
+        return err_set(err, SNUG_ERR_USAGE, "there is no data to evaluate on; set the option data or eval_data");
+    TRY(load_once(s, err));
+    TRY(evaluate_metrics(&s->s, &m, err));
+    int code = evaluate(&s->s, &m, NULL, &seconds, err);
+    if (!code) {
+        metrics_report(&m, metric, ctx);
+        metric(ctx, "rows", (double)s->s.data.n_rows);
+        metric(ctx, "seconds", seconds);
+        metric(ctx, "samples_per_second", (double)s->s.data.n_rows / seconds);
+    }
+    metrics_close(&m);
+    return code;
+}
+
+/* In place: logits become probabilities; a regression's stay what they are. */
+static void to_probabilities(const struct model_config *c, double *x)
+{
+    double max = x[metrics_argmax(x, c->num_labels)], sum = 0;
+    for (int64_t i = 0; i < c->num_labels; i++) {
+        if (c->problem == PROBLEM_MULTI_LABEL)
+            x[i] = 1 / (1 + exp(-x[i]));
+        else if (c->problem == PROBLEM_SINGLE_LABEL)
+            sum += x[i] = exp(x[i] - max);
+    }
+    for (int64_t i = 0; c->problem == PROBLEM_SINGLE_LABEL && i < c->num_labels; i++)
+        x[i] /= sum;
+}
+
+int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const double *values), void *ctx,
+                 struct snug_err *err)
+{
+    const struct model_config *c = &s->s.model;
+    if (c->task != MODEL_SEQUENCE_CLASSIFICATION)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: %s gives no prediction per row; use a model for sequence classification", s->s.o->model,
+                       model_class(c));
+    if (!s->s.has_data)
+        return err_set(err, SNUG_ERR_USAGE, "there is no data to predict; set the option data");
+    TRY(load_once(s, err));
+    size_t n = (size_t)(s->s.data.n_rows * c->num_labels);
+    double *logits = mem_alloc(n * sizeof *logits);
+    int code = logits ? evaluate(&s->s, NULL, logits, NULL, err) : err_no_memory(err, n * sizeof *logits);
+    for (int64_t r = 0; !code && r < s->s.data.n_rows; r++) {
+        to_probabilities(c, logits + r * c->num_labels);
+        row(ctx, r, logits + r * c->num_labels);
+    }
+    mem_free(logits);
+    return code;
+}
+
+/* ORDER problem */
+enum snug_problem snug_problem_type(const snug_session *s)
+{
+    return (enum snug_problem)s->s.model.problem;
+}
+
+int64_t snug_num_labels(const snug_session *s)
+{
+    return s->s.model.task == MODEL_SEQUENCE_CLASSIFICATION ? s->s.model.num_labels : 0;
+}
+
+const char *snug_label(const snug_session *s, int64_t id)
+{
+    return id >= 0 && id < s->s.labels.n ? s->s.labels.names[id] : NULL;
+}
+
+int64_t snug_rows(const snug_session *s)
+{
+    return s->s.has_data ? s->s.data.n_rows : 0;
+}
+
+/* ---- own loop ---- */
+
+int snug_load(snug_session *s, struct snug_err *err)
+{
+    return load_once(s, err);
+}
+
+static int start_loop(snug_session *s, struct snug_err *err)
+{
+    int64_t per_epoch;
+    if (!s->s.has_train || s->s.run.where.first < 0)
+        return err_set(err, SNUG_ERR_USAGE, "there is nothing to train; open a session of train with SNUG_OWN_LOOP");
+    if (!s->loaded)
+        return err_set(err, SNUG_ERR_USAGE, "the weights are not there; call snug_load first");
+    train_steps(&s->s, &s->steps, &per_epoch);
+    s->schedule = train_schedule(&s->s, s->steps);
+    return train_open_loader(&s->s, 0, s->steps, &s->order, &s->loader, err);
+}
+
+int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err)
+{
+    *w = (struct snug_window){0};
+    if (!s->loader)
+        TRY(start_loop(s, err));
+    TRY(loader_next(s->loader, &s->window, err));
+    if (s->window)
+        *w = (struct snug_window){.step = s->window->step,
+                                  .steps = s->steps,
+                                  .epoch = s->window->epoch,
+                                  .n_micro = s->window->n_micro,
+                                  .samples = s->window->n_samples,
+                                  .tokens = s->window->n_tokens,
+                                  .learning_rate = schedule_rate(&s->schedule, s->updates)};
+    return SNUG_OK;
+}
+
+static int no_window(struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_USAGE, "there is no window, or no such micro-batch in it; call snug_next first");
+}
+
+static struct step_inputs inputs_of(const snug_session *s, double learning_rate)
+{
+    return (struct step_inputs){
+        .step = s->window->step, .update = s->updates + 1, .learning_rate = learning_rate, .n = s->window->n_targets};
+}
+
+int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err *err)
+{
+    if (!s->window || i < 0 || i >= s->window->n_micro)
+        return no_window(err);
+    struct step_inputs in = inputs_of(s, 0);
+    return stepper_micro(&s->s.stepper, s->window, i, &in, loss, err);
+}
+
+int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct snug_err *err)
+{
+    if (!s->window)
+        return no_window(err);
+    struct step_result r;
+    struct step_inputs in = inputs_of(s, learning_rate);
+    TRY(stepper_update(&s->s.stepper, &in, &r, err));
+    if (grad_norm)
+        *grad_norm = r.grad_norm;
+    if (!r.finite)
+        return err_set(err, SNUG_ERR_NUMERIC,
+                       "step %lld: the gradient norm is %g, first in %s; lower the learning rate",
+                       (long long)s->window->step + 1, r.grad_norm, r.where);
+    s->updates++;
+    return SNUG_OK;
+}
+
+/* ---- results ---- */
+
+int snug_save(snug_session *s, const char *dir, struct snug_err *err)
+{
+    if (!s->loaded && !s->s.run.arena)
+        return err_set(err, SNUG_ERR_USAGE, "%s: there is nothing to save; load or train first", dir);
+    TRY(io_make_dirs(s->s.io, dir, err));
+    return train_export(&s->s, dir, err);
+}

@@ -1,0 +1,100 @@
+/* The public interface as a program would use it: its own loop equals the command's, errors come back as values. */
+#include "snug/snug.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void golden(char *to, const char *name)
+{
+    snprintf(to, 512, "%s/tests/golden/%s", getenv("SNUG_SOURCE"), name);
+}
+
+static bool same_bytes(const char *a, const char *b)
+{
+    FILE *f = fopen(a, "rb"), *g = fopen(b, "rb");
+    assert_non_null(f);
+    assert_non_null(g);
+    int c, d;
+    do {
+        c = getc(f);
+        d = getc(g);
+    } while (c == d && c != EOF);
+    fclose(f);
+    fclose(g);
+    return c == d;
+}
+
+/* examples/own_loop against `snug train` with the same settings: one accumulates by hand, the other in its loop. */
+static void own_loop_equals_train(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/snug-api-XXXXXX", model[512], data[512], command[4096], a[600], b[600];
+    assert_non_null(mkdtemp(dir));
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    snprintf(command, sizeof command, "%s %s %s %s/loop >/dev/null 2>&1", getenv("SNUG_EXAMPLE"), model, data, dir);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command,
+             "%s train --model %s --train-data %s --output-dir %s/train --batch-size 4 --gradient-accumulation-steps 2 "
+             "--num-train-epochs 2 --learning-rate 1e-3 --save-strategy no >/dev/null 2>&1",
+             getenv("SNUG_COMMAND"), model, data, dir);
+    assert_int_equal(system(command), 0);
+    snprintf(a, sizeof a, "%s/loop/model.safetensors", dir);
+    snprintf(b, sizeof b, "%s/train/model.safetensors", dir);
+    assert_true(same_bytes(a, b));
+    snprintf(a, sizeof a, "%s/loop/config.json", dir);
+    snprintf(b, sizeof b, "%s/train/config.json", dir);
+    assert_true(same_bytes(a, b));
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void errors_are_values(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    struct snug_window w;
+    char model[512], data[512];
+    assert_int_equal(snug_options_new("trian", &o, &err), SNUG_ERR_USAGE);
+    assert_int_equal(snug_options_new("train", &o, &err), 0);
+    assert_int_equal(snug_options_set(o, "lerning_rate", "1", &err), SNUG_ERR_USAGE);
+    assert_non_null(strstr(err.text, "learning"));
+    assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), SNUG_ERR_USAGE); /* no model */
+    assert_null(s);
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    assert_int_equal(snug_options_set(o, "model", model, &err), 0);
+    assert_int_equal(snug_options_set(o, "train-data", data, &err), 0);
+    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
+    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
+    assert_int_equal(snug_next(s, &w, &err), SNUG_ERR_USAGE); /* not loaded */
+    assert_int_equal(snug_update(s, 1e-3, NULL, &err), SNUG_ERR_USAGE);
+    assert_true(snug_lower_bound_bytes(s) <= snug_peak_bytes(s));
+    assert_int_equal(snug_load(s, &err), 0);
+    assert_int_equal(snug_next(s, &w, &err), 0);
+    assert_int_equal(w.n_micro, 1);
+    assert_int_equal(w.samples, 8);  /* the default batch */
+    assert_int_equal(w.tokens, 80);  /* rows of 10 */
+    assert_int_equal(w.steps, 9);    /* 24 rows, 3 epochs */
+    double loss;
+    assert_int_equal(snug_forward_backward(s, 1, &loss, &err), SNUG_ERR_USAGE);
+    snug_close(s);
+    assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), 0);
+    assert_int_equal(snug_train(s, NULL, &err), SNUG_ERR_IO); /* the folder's parent is not there */
+    snug_close(s);
+    snug_options_free(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
