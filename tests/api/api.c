@@ -81,9 +81,9 @@ static void errors_are_values(void **state)
     assert_int_equal(snug_load(s, &err), 0);
     assert_int_equal(snug_next(s, &w, &err), 0);
     assert_int_equal(w.n_micro, 1);
-    assert_int_equal(w.samples, 8);  /* the default batch */
-    assert_int_equal(w.tokens, 80);  /* rows of 10 */
-    assert_int_equal(w.steps, 9);    /* 24 rows, 3 epochs */
+    assert_int_equal(w.samples, 8); /* the default batch */
+    assert_int_equal(w.tokens, 80); /* rows of 10 */
+    assert_int_equal(w.steps, 9);   /* 24 rows, 3 epochs */
     double loss;
     assert_int_equal(snug_forward_backward(s, 1, &loss, &err), SNUG_ERR_USAGE);
     snug_close(s);
