@@ -176,8 +176,11 @@ static void nesting_is_limited(void **state)
 static void big_integers_are_reals(void **state)
 {
     (void)state;
-    static const char text[] = "{\"model_max_length\":1000000000000000019884624838656,\"s\":\"12345678901234567890\","
-                               "\"min\":-9223372036854775809, \"max\":9223372036854775807}";
+    static const char text[] =
+        "{\"model_max_length\":1000000000000000019884624838656,\"s\":\"12345678901234567890\","
+        "\"min\":-9223372036854775809, \"max\":9223372036854775807,"
+        "\"nineteen\":9223372036854775808,\"fraction\":0.1234567890123456789012345678901234567890,"
+        "\"forty\":1000000000000000000000000000000000000000}";
     json_t *v;
     struct snug_err err;
     assert_int_equal(json_parse(text, sizeof text - 1, "f", &v, &err), 0);
@@ -185,6 +188,9 @@ static void big_integers_are_reals(void **state)
     assert_string_equal(json_string_value(json_object_get(v, "s")), "12345678901234567890");
     assert_true(json_real_value(json_object_get(v, "min")) == -0x1p63);
     assert_true(json_integer_value(json_object_get(v, "max")) == INT64_MAX);
+    assert_true(json_real_value(json_object_get(v, "nineteen")) == 0x1p63);
+    assert_true(json_real_value(json_object_get(v, "fraction")) == 0.1234567890123456789);
+    assert_true(json_real_value(json_object_get(v, "forty")) == 1e39);
     json_decref(v);
 }
 
@@ -240,7 +246,15 @@ static void typed_members(void **state)
     assert_string_equal(s, "768");
     assert_int_equal(json_get_string(o, "c", "n", true, &s, &err), SNUG_ERR_INPUT);
     assert_string_equal(err.text, "c: n is 768; expected a string");
+    assert_int_equal(json_get_real(o, "c", "missing", false, 0, 1, &x, &err), 0);
+    assert_int_equal(json_get_bool(o, "c", "missing", false, &b, &err), 0);
+    assert_int_equal(json_get_string(o, "c", "missing", false, &s, &err), 0);
+    assert_true(x == 1.5 && b && !strcmp(s, "768"));
     json_decref(o);
+    char shown[64];
+    assert_string_equal(json_value_text(json_false(), shown), "false");
+    assert_string_equal(json_value_text(json_null(), shown), "null");
+    assert_string_equal(json_value_text(NULL, shown), "absent");
 }
 
 /* jansson's own allocations: the k-th fails, alone or with all that follow, for every k. */

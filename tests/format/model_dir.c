@@ -153,6 +153,12 @@ static const struct {
      {CONFIG, MAP("\"w\":\"a.safetensors\",\"v\":\"b.safetensors\""), A},
      3,
      "names 1 missing file: b.safetensors; get it"},
+    {"X8 many",
+     {CONFIG, MAP("\"a\":\"model-00001-of-00006.safetensors\",\"b\":\"model-00002-of-00006.safetensors\","
+                  "\"c\":\"model-00003-of-00006.safetensors\",\"d\":\"model-00004-of-00006.safetensors\","
+                  "\"e\":\"model-00005-of-00006.safetensors\",\"f\":\"model-00006-of-00006.safetensors\"")},
+     3,
+     "model-00003-of-00006.safetensors and 3 more; get them"},
     {"X9 not in its shard",
      {CONFIG, MAP("\"w\":\"a.safetensors\",\"v\":\"a.safetensors\""), A},
      3,

@@ -31,6 +31,8 @@ static const struct {
     {"S5 lone high", BYTES("{\"\\ud800\":" LONE "}"), 1, "f:10: the header is not valid: expected a valid escape"},
     {"S5 lone low", BYTES("{\"\\udc00\":" LONE "}"), 1, "expected a valid escape"},
     {"S5 high, high", BYTES("{\"\\ud800\\ud800\":" LONE "}"), 1, "expected a valid escape"},
+    {"S5 high, last high", BYTES("{\"\\ud83d\\udbff\":" LONE "}"), 1, "expected a valid escape"},
+    {"S5 high, no surrogate", BYTES("{\"\\ud83d\\ue000\":" LONE "}"), 1, "expected a valid escape"},
     {"S5 high at the end", BYTES("{\"\\ud800\\u"), 0, "expected a valid escape"},
     {"S5 pair", BYTES("{\"\\ud83d\\ude00\":" LONE "}"), 1, NULL},
     {"S5 raw", BYTES("{\"\xf0\x9f\x98\x80\":" LONE "}"), 1, NULL},
@@ -225,8 +227,10 @@ static void rows_of_the_table(void **state)
         if (code != (cases[i].part ? SNUG_ERR_INPUT : SNUG_OK) || (code && !strstr(err.text, cases[i].part)))
             fail_msg("%s: code %d \"%s\", wanted \"%s\"", cases[i].row, code, err.text,
                      cases[i].part ? cases[i].part : "accepted");
-        if (!code)
+        if (!code) {
+            assert_null(st_find(&f, "absent"));
             st_close(&f);
+        }
         free(file);
     }
 }
@@ -266,6 +270,40 @@ static void lengths(void **state)
         if (!strstr(err.text, bad[i].part))
             fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].part);
     }
+    free(file);
+}
+
+/* Escapes as RFC 8259 has them, and surrogate pairs at both ends of their range. */
+static void names_are_decoded(void **state)
+{
+    (void)state;
+    static const char escaped[] =
+        "{\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20AC\\ud800\\udc00\\ud83d\\ude00\\udbff\\udfff\":" LONE "}";
+    static const char name[] = "\"\\/\b\f\n\r\tA\xc3\xa9\xe2\x82\xac\xf0\x90\x80\x80\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf";
+    struct st_file f;
+    struct snug_err err;
+    size_t total;
+    unsigned char *file = build(BYTES(escaped), 1, &total);
+    assert_int_equal(open_bytes(file, total, &f, &err), 0);
+    assert_string_equal(f.tensors[0].name, name);
+    st_close(&f);
+    free(file);
+}
+
+/* S2: one byte over the limit, and all bytes are there. */
+static void header_over_the_limit(void **state)
+{
+    (void)state;
+    struct st_file f;
+    struct snug_err err;
+    unsigned char *file = malloc(100000009);
+    memset(file, ' ', 100000009);
+    memcpy(file, "\x01\xe1\xf5\x05\x00\x00\x00\x00{}", 10);
+    assert_int_equal(open_bytes(file, 100000009, &f, &err), SNUG_ERR_INPUT);
+    assert_non_null(strstr(err.text, "a header of 100000001 bytes, over the limit of 100000000"));
+    file[0] = 0;
+    assert_int_equal(open_bytes(file, 100000008, &f, &err), 0);
+    st_close(&f);
     free(file);
 }
 
@@ -492,8 +530,10 @@ static void every_call_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_the_table), cmocka_unit_test(lengths),         cmocka_unit_test(largest_header),
-        cmocka_unit_test(foreign_files),     cmocka_unit_test(finds_and_reads), cmocka_unit_test(every_call_fails),
+        cmocka_unit_test(rows_of_the_table), cmocka_unit_test(lengths),
+        cmocka_unit_test(names_are_decoded), cmocka_unit_test(header_over_the_limit),
+        cmocka_unit_test(largest_header),    cmocka_unit_test(foreign_files),
+        cmocka_unit_test(finds_and_reads),   cmocka_unit_test(every_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

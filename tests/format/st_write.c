@@ -254,11 +254,44 @@ static void every_call_fails(void **state)
     check_file((const unsigned char *)want, sizeof want - 1);
 }
 
+static void *limited_realloc(void *ctx, void *p, size_t bytes)
+{
+    return --*(int *)ctx == 0 ? NULL : realloc(p, bytes);
+}
+
+static void plain_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static void every_allocation_fails(void **state)
+{
+    (void)state;
+    const char *metadata[] = {"format", "pt"};
+    int code = 1, k;
+    for (k = 1; code; k++) {
+        struct st_tensor t = {.name = "w"};
+        struct st_writer w;
+        struct snug_err err;
+        int left = k;
+        const struct mem_ops limited = {limited_realloc, plain_free, &left};
+        mem_set_ops(&limited);
+        code = st_create(&io_posix, path, &t, 1, metadata, 1, true, &w, &err);
+        mem_set_ops(NULL);
+        assert_int_equal(code, left <= 0 ? SNUG_ERR_ENV : 0);
+        assert_int_equal(io_exists(&io_posix, path), code == 0);
+        st_abandon(&w);
+        assert_false(io_exists(&io_posix, path));
+    }
+    assert_in_range(k, 5, 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_models), cmocka_unit_test(golden_models),    cmocka_unit_test(refuses),
-        cmocka_unit_test(never_replaces),  cmocka_unit_test(every_call_fails),
+        cmocka_unit_test(never_replaces),  cmocka_unit_test(every_call_fails), cmocka_unit_test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
