@@ -89,7 +89,7 @@ int model_dir_merge(struct model_dir *d, struct snug_err *err)
     qsort(d->tensors, n, sizeof *d->tensors, by_name);
     for (size_t i = 1; i < n; i++)
         if (!by_name(&d->tensors[i - 1], &d->tensors[i]))
-            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.80s is here and in %s; a model has it once",
+            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.80s is here and in %s; get the model again",
                            d->tensors[i].file->path, d->tensors[i].tensor->name, d->tensors[i - 1].file->path);
     return SNUG_OK;
 }
@@ -116,8 +116,10 @@ static int no_weights(const struct model_dir *d, struct snug_err *err)
                            "from_pretrained, then save_pretrained",
                            d->path, pickles[i]);
     }
-    return err_set(err, SNUG_ERR_INPUT, "%s: no weights; looked for model.safetensors and model.safetensors.index.json",
-                   d->path);
+    return err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: no weights; looked for model.safetensors and model.safetensors.index.json; give the right folder",
+        d->path);
 }
 
 static bool is_float(enum dtype t)
@@ -154,7 +156,7 @@ static int open_weights(struct model_dir *d, struct snug_err *err)
                : single ? open_single(d, path, err)
                         : model_index_open(d, path, err);
     if (!code && !d->n_tensors)
-        code = err_set(err, SNUG_ERR_INPUT, "%s: no tensors; is it the right file?", path);
+        code = err_set(err, SNUG_ERR_INPUT, "%s: no tensors; give a file with weights", path);
     mem_free(path);
     TRY(code);
     if (single && index)
@@ -255,8 +257,8 @@ static int check_finite(struct model_dir *d, const struct model_tensor *t, const
     if (i < 0)
         return SNUG_OK;
     if (d->check_finite)
-        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s holds NaN or Inf at element %lld", t->file->path,
-                       t->tensor->name, (long long)(at + i));
+        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s holds NaN or Inf at element %lld; repair it",
+                       t->file->path, t->tensor->name, (long long)(at + i));
     model_dir_note(d, "%s: tensor %.100s holds NaN or Inf at element %lld", t->file->path, t->tensor->name,
                    (long long)(at + i));
     d->noted_nonfinite = true;
@@ -269,7 +271,7 @@ int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype
     enum dtype from = t->tensor->dtype;
     int64_t n = st_elements(t->tensor);
     if (from != as && !(is_float(from) && is_float(as)))
-        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s is %s where %s is needed", t->file->path,
+        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s is %s where %s is needed; convert it", t->file->path,
                        t->tensor->name, dtype_name(from), dtype_name(as));
     if (from == as) {
         TRY(st_read(t->file, t->tensor, to, err));

@@ -39,7 +39,8 @@ static int shard_names(json_t *map, const char *index_path, const char ***names,
             return err_set(err, SNUG_ERR_INPUT, "%s: weight_map gives %s for %.80s; expected a shard's file name",
                            index_path, json_value_text(shard, text), tensor);
         if (!is_plain_name(json_string_value(shard)))
-            return err_set(err, SNUG_ERR_INPUT, "%s: a shard name must be a plain file name, not \"%.80s\"", index_path,
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: a shard name must be a plain file name, not \"%.80s\"; get the model again", index_path,
                            json_string_value(shard));
         (*names)[all++] = json_string_value(shard);
     }
@@ -146,13 +147,15 @@ static int compare(const struct model_dir *d, json_t *map, const char *index_pat
     {
         const struct model_tensor *t = model_dir_find(d, name);
         if (!t || strcmp(last_part(t->file->path), json_string_value(shard)))
-            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.80s is not in %.60s, where the index has it%s%.60s",
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: tensor %.80s is not in %.60s, where the index has it%s%.60s; get the model again",
                            index_path, name, json_string_value(shard), t ? ", but in " : "",
                            t ? last_part(t->file->path) : "");
     }
     for (size_t i = 0; i < d->n_tensors; i++)
         if (!json_object_get(map, d->tensors[i].tensor->name))
-            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s is in this shard, but not in the index",
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: tensor %.100s is in this shard, but not in the index; get the model again",
                            d->tensors[i].file->path, d->tensors[i].tensor->name);
     return SNUG_OK;
 }

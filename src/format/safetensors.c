@@ -39,13 +39,14 @@ static int sort_names(struct st_file *f, struct snug_err *err)
     qsort(f->by_name, f->n_tensors, sizeof *f->by_name, by_name);
     for (size_t i = 1; i < f->n_tensors; i++)
         if (!strcmp(f->by_name[i - 1]->name, f->by_name[i]->name))
-            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.120s is in the header twice", f->path,
+            return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.120s is in the header twice" ST_AGAIN, f->path,
                            f->by_name[i]->name);
     if (f->n_metadata)
         qsort(f->metadata, f->n_metadata, 2 * sizeof *f->metadata, by_key);
     for (size_t i = 1; i < f->n_metadata; i++)
         if (!strcmp(f->metadata[2 * i - 2], f->metadata[2 * i]))
-            return err_set(err, SNUG_ERR_INPUT, "%s: __metadata__ has key %.120s twice", f->path, f->metadata[2 * i]);
+            return err_set(err, SNUG_ERR_INPUT, "%s: __metadata__ has key %.120s twice" ST_AGAIN, f->path,
+                           f->metadata[2 * i]);
     return SNUG_OK;
 }
 
@@ -57,23 +58,23 @@ static int check_layout(struct st_file *f, struct snug_err *err)
     for (size_t i = 0; i < f->n_tensors; i++) {
         struct st_tensor *t = &f->tensors[i];
         if (t->at < end)
-            return err_set(err, SNUG_ERR_INPUT, "%s: tensors %.70s and %.70s overlap in the data", f->path, t[-1].name,
-                           t->name);
+            return err_set(err, SNUG_ERR_INPUT, "%s: tensors %.70s and %.70s overlap in the data" ST_AGAIN, f->path,
+                           t[-1].name, t->name);
         if (t->at > end)
-            return err_set(err, SNUG_ERR_INPUT, "%s: a hole of %lld bytes in the data before tensor %.100s", f->path,
-                           (long long)(t->at - end), t->name);
+            return err_set(err, SNUG_ERR_INPUT, "%s: a hole of %lld bytes in the data before tensor %.100s" ST_AGAIN,
+                           f->path, (long long)(t->at - end), t->name);
         end = t->at + t->bytes;
     }
     int64_t have = f->file_bytes - data_at;
     if (end > have)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %lld bytes are missing: the header describes %lld bytes of data, the file has %lld; get it "
-                       "again",
-                       f->path, (long long)(end - have), (long long)end, (long long)have);
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: %lld bytes are missing: the header describes %lld bytes of data, the file has %lld" ST_AGAIN, f->path,
+            (long long)(end - have), (long long)end, (long long)have);
     if (end < have)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %lld bytes too many: the header describes %lld bytes of data, the file has %lld", f->path,
-                       (long long)(have - end), (long long)end, (long long)have);
+                       "%s: %lld bytes too many: the header describes %lld bytes of data, the file has %lld" ST_AGAIN,
+                       f->path, (long long)(have - end), (long long)end, (long long)have);
     for (size_t i = 0; i < f->n_tensors; i++)
         f->tensors[i].at += data_at;
     return SNUG_OK;
@@ -91,8 +92,8 @@ static int not_safetensors(const struct st_file *f, uint64_t n, struct snug_err 
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: not a safetensors file: a header of %llu bytes, over the limit of %d; is it damaged?",
                        f->path, (unsigned long long)n, ST_MAX_HEADER);
-    return err_set(err, SNUG_ERR_INPUT, "%s: a header of %llu bytes, but only %lld bytes follow; get the file again",
-                   f->path, (unsigned long long)n, (long long)f->file_bytes - 8);
+    return err_set(err, SNUG_ERR_INPUT, "%s: a header of %llu bytes, but only %lld bytes follow" ST_AGAIN, f->path,
+                   (unsigned long long)n, (long long)f->file_bytes - 8);
 }
 
 static int read_header(struct st_file *f, struct snug_err *err)
@@ -100,7 +101,7 @@ static int read_header(struct st_file *f, struct snug_err *err)
     unsigned char length[8];
     uint64_t n = 0;
     if (f->file_bytes < 8)
-        return err_set(err, SNUG_ERR_INPUT, "%s: %lld bytes, too short for a safetensors file; get it again", f->path,
+        return err_set(err, SNUG_ERR_INPUT, "%s: %lld bytes, too short for a safetensors file" ST_AGAIN, f->path,
                        (long long)f->file_bytes);
     TRY(io_read_at(f->io, f->fd, f->path, length, 8, 0, err));
     for (int i = 0; i < 8; i++)

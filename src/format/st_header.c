@@ -42,8 +42,8 @@ static const char *found(const struct parser *s, char text[48])
 static int expected(struct parser *s, const char *what)
 {
     char text[48];
-    return err_set(s->err, SNUG_ERR_INPUT, "%s:%lld: the header is not valid: expected %s, found %s", s->f->path,
-                   position(s), what, found(s, text));
+    return err_set(s->err, SNUG_ERR_INPUT, "%s:%lld: the header is not valid: expected %s, found %s" ST_AGAIN,
+                   s->f->path, position(s), what, found(s, text));
 }
 
 static int expect(struct parser *s, char c)
@@ -195,8 +195,9 @@ static int shape(struct parser *s, struct st_tensor *t)
         int64_t n;
         TRY(number(s, t->name, "shape", &n));
         if (n >= (int64_t)1 << 48)
-            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: dimension %lld is not below the format's 2^48",
-                           s->f->path, t->name, (long long)n);
+            return err_set(s->err, SNUG_ERR_INPUT,
+                           "%s: tensor %.100s: dimension %lld is not below the format's 2^48" ST_AGAIN, s->f->path,
+                           t->name, (long long)n);
         if (t->ndim == ST_MAX_DIMS)
             return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has more than %d dimensions", s->f->path, t->name,
                            ST_MAX_DIMS);
@@ -221,8 +222,9 @@ static int data_offsets(struct parser *s, struct st_tensor *t)
         return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: data_offsets has %d entries; expected 2", s->f->path,
                        t->name, n);
     if (v[0] > v[1])
-        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: data_offsets [%lld, %lld] ends before it begins",
-                       s->f->path, t->name, (long long)v[0], (long long)v[1]);
+        return err_set(s->err, SNUG_ERR_INPUT,
+                       "%s: tensor %.100s: data_offsets [%lld, %lld] ends before it begins" ST_AGAIN, s->f->path,
+                       t->name, (long long)v[0], (long long)v[1]);
     t->at = v[0];
     t->bytes = v[1] - v[0];
     return SNUG_OK;
@@ -237,7 +239,8 @@ static int dtype(struct parser *s, struct st_tensor *t)
     TRY(string(s, &name));
     int found_dtype = dtype_from_name(name);
     if (found_dtype < 0)
-        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: unknown dtype \"%.40s\"", s->f->path, t->name, name);
+        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: unknown dtype \"%.40s\"" ST_AGAIN, s->f->path,
+                       t->name, name);
     t->dtype = (enum dtype)found_dtype;
     return SNUG_OK;
 }
@@ -258,15 +261,15 @@ static int check(struct parser *s, const struct st_tensor *t)
         overflow |= __builtin_mul_overflow(bits, (uint64_t)t->shape[i], &bits);
     overflow |= __builtin_mul_overflow(bits, (uint64_t)dtype_bits(t->dtype), &bits);
     if (overflow)
-        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: the size of shape %s overflows 64 bits", s->f->path,
-                       t->name, st_shape_text(t, text));
+        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: the size of shape %s overflows 64 bits" ST_AGAIN,
+                       s->f->path, t->name, st_shape_text(t, text));
     if (bits % 8)
-        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: %s of shape %s does not fill whole bytes",
+        return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s: %s of shape %s does not fill whole bytes" ST_AGAIN,
                        s->f->path, t->name, dtype_name(t->dtype), st_shape_text(t, text));
     if (bits / 8 != (uint64_t)t->bytes)
         return err_set(s->err, SNUG_ERR_INPUT,
-                       "%s: tensor %.80s: %s of shape %s takes %llu bytes, but data_offsets give it %lld", s->f->path,
-                       t->name, dtype_name(t->dtype), st_shape_text(t, text), (unsigned long long)bits / 8,
+                       "%s: tensor %.80s: %s of shape %s takes %llu bytes, but data_offsets give it %lld" ST_AGAIN,
+                       s->f->path, t->name, dtype_name(t->dtype), st_shape_text(t, text), (unsigned long long)bits / 8,
                        (long long)t->bytes);
     if (is_unsupported(t->dtype))
         return err_set(s->err, SNUG_ERR_INPUT,
@@ -292,10 +295,11 @@ static int tensor(struct parser *s, const char *name)
         while (i < 3 && strcmp(field, fields[i].name))
             i++;
         if (i == 3)
-            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has the unknown field \"%.40s\"", f->path, name,
-                           field);
+            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has the unknown field \"%.40s\"" ST_AGAIN,
+                           f->path, name, field);
         if (have[i])
-            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has %s twice", f->path, name, fields[i].name);
+            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has %s twice" ST_AGAIN, f->path, name,
+                           fields[i].name);
         have[i] = true;
         TRY(expect(s, ':'));
         TRY(fields[i].parse(s, &t));
@@ -303,7 +307,8 @@ static int tensor(struct parser *s, const char *name)
     }
     for (int i = 0; i < 3; i++)
         if (!have[i])
-            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has no %s", f->path, name, fields[i].name);
+            return err_set(s->err, SNUG_ERR_INPUT, "%s: tensor %.100s has no %s" ST_AGAIN, f->path, name,
+                           fields[i].name);
     TRY(check(s, &t));
     if (f->n_tensors == ST_MAX_TENSORS)
         return err_set(s->err, SNUG_ERR_INPUT, "%s: over %d tensors; no model has so many", f->path, ST_MAX_TENSORS);
@@ -343,7 +348,7 @@ int st_parse_header(struct st_file *f, struct snug_err *err)
         if (strcmp(name, "__metadata__")) {
             TRY(tensor(&s, name));
         } else if (have_metadata) {
-            return err_set(err, SNUG_ERR_INPUT, "%s: the header has __metadata__ twice", f->path);
+            return err_set(err, SNUG_ERR_INPUT, "%s: the header has __metadata__ twice" ST_AGAIN, f->path);
         } else {
             have_metadata = true;
             TRY(metadata(&s));

@@ -4,6 +4,9 @@
 
 #include "format/safetensors.h"
 
+/* What to do about most defects of a file. */
+#define ST_AGAIN "; get or export the file again"
+
 /* Parses f->header (header_bytes long, and is changed in place: names and metadata are the decoded strings in it) into
  * f->tensors, in the order of the header, with `at` counted from the start of the data, and f->metadata. Each tensor is
  * checked for itself: its dtype, shape and size agree. Memory stays with f also after a failure. */

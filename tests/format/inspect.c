@@ -93,8 +93,8 @@ static void files_and_folders(void **state)
            "{\"config\":{},\"copies\":[],\"files\":[],\"notes\":[],\"path\":\"plan\",\"tensors\":[],"
            "\"total\":{\"bytes\":0,\"elements\":0,\"tensors\":0}}\n");
     report("bad", false, SNUG_ERR_INPUT,
-           "bad/model.safetensors: 1 bytes are missing: the header describes 32 bytes of data, the file has 31; get it "
-           "again");
+           "bad/model.safetensors: 1 bytes are missing: the header describes 32 bytes of data, the file has 31; get or "
+           "export the file again");
     report("m/config.json", false, SNUG_ERR_INPUT,
            "m/config.json: not a safetensors file but JSON, perhaps an error of the download; get the file again");
     report("none", true, SNUG_ERR_INPUT, "none: cannot open: No such file or directory");

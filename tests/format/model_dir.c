@@ -524,9 +524,9 @@ static void reads_and_converts(void **state)
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "i64"), DT_I64, &n, &err), 0);
     assert_int_equal(n, 7);
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "i64"), DT_F32, x, &err), SNUG_ERR_INPUT);
-    assert_string_equal(err.text, "m/model.safetensors: tensor i64 is I64 where F32 is needed");
+    assert_string_equal(err.text, "m/model.safetensors: tensor i64 is I64 where F32 is needed; convert it");
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "bool"), DT_F16, x, &err), SNUG_ERR_INPUT);
-    assert_string_equal(err.text, "m/model.safetensors: tensor bool is BOOL where F16 is needed");
+    assert_string_equal(err.text, "m/model.safetensors: tensor bool is BOOL where F16 is needed; convert it");
     m.shrink_to = sizeof file - 20;
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "f16"), DT_F32, x, &err), SNUG_ERR_IO);
     m.shrink_to = 0;
@@ -536,7 +536,7 @@ static void reads_and_converts(void **state)
     assert_int_equal(model_dir_open(&m.io, "m", &d, &err), 0);
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "f16"), DT_F16, h, &err), 0);
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "f32"), DT_F32, x, &err), SNUG_ERR_INPUT);
-    assert_string_equal(err.text, "m/model.safetensors: tensor f32 holds NaN or Inf at element 3");
+    assert_string_equal(err.text, "m/model.safetensors: tensor f32 holds NaN or Inf at element 3; repair it");
     assert_int_equal(model_dir_read(&d, model_dir_find(&d, "bf16"), DT_F32, x, &err), SNUG_ERR_INPUT);
     model_dir_close(&d);
 }

@@ -248,7 +248,7 @@ static void lengths(void **state)
         memcpy(part, file, n);
         assert_int_equal(open_bytes(part, n, &f, &err), SNUG_ERR_INPUT);
         assert_non_null(strstr(err.text, n < 8            ? "too short"
-                                         : n < total - 16 ? "get the file again"
+                                         : n < total - 16 ? "get or export the file again"
                                                           : "bytes are missing"));
         free(part);
     }
