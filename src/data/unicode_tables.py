@@ -18,6 +18,7 @@ import tokenizers
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+# ORDER char_flag: unicode.h names the bits
 FLAGS = {name: 1 << bit for bit, name in enumerate(["DROP", "SPACE", "PUNCT", "HAN", "MARK", "NFD", "LOWER", "WORD"])}
 
 

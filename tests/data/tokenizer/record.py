@@ -7,7 +7,7 @@ Writes beside itself
   NAME/tokenizer.json  tokenizers with a small vocabulary; uncased and cased come with vocab.txt and tokenizer_config.json
   cases.jsonl          [tokenizer, max_length, text, pair or null, ids, type_ids], a line each; type_ids is left out when all 0
   generated.txt        tokenizer and XXH3-128 of the ids of 1,000 generated texts, a line for each 1,000
-  folders.jsonl        {"files": {name: text}, "text", "ids"}: what transformers' AutoTokenizer makes of such a folder
+  folders.jsonl        {"files": {name: text}, "text", "max_length", "ids"}: what transformers' AutoTokenizer makes of such a folder
   unicode.txt          normaliser, plane, XXH3-128 of what becomes of each of its code points
 """
 import json
@@ -253,6 +253,7 @@ def write_folders(path):
         {"do_lower_case": True, "added_tokens_decoder": {"20": {"content": "Xyz"}, "21": {"content": "<x>", "special": True}}},
         {"do_lower_case": True, "added_tokens_decoder": {"21": added(content="<x>", special=True), "20": added(normalized=True)}},
         {"do_lower_case": True, "added_tokens_decoder": {"12": added(content="hello", lstrip=True), "4": added(content="[MASK]", special=True, lstrip=True)}},
+        {"do_lower_case": True, "extra_special_tokens": {"image_token": "<x>"}}, {"do_lower_case": True, "truncation_side": "left"},
         {"do_lower_case": True, "mask_token": "hello", "sep_token": ";", "model_max_length": 10**30},
         {"do_lower_case": True, "cls_token": {"__type": "AddedToken", "content": "abc", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}},
     ]
@@ -268,8 +269,9 @@ def write_folders(path):
             with tempfile.TemporaryDirectory() as folder:
                 for name, content in {**files, "config.json": '{"model_type": "bert"}'}.items():
                     write(f"{folder}/{name}", content)
-                ids = AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
-            f.write(json.dumps({"files": files, "text": text, "ids": ids}, ensure_ascii=False, separators=(",", ":")) + "\n")
+                max_length = 8 if "truncation_side" in str(files) else 0
+                ids = AutoTokenizer.from_pretrained(folder)(text, truncation=max_length > 0, max_length=max_length)["input_ids"]
+            f.write(json.dumps({"files": files, "text": text, "max_length": max_length, "ids": ids}, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def write(path, text):
