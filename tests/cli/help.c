@@ -11,6 +11,15 @@
 
 #include <cmocka.h>
 
+/* gcc's and clang's ways to say so. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 const struct exit_code exit_codes[1];
 const size_t n_exit_codes = 0;
 const struct command commands[1];
@@ -50,7 +59,7 @@ static void help_names_every_option(void **state)
 static void help_is_quick(void **state)
 {
     (void)state;
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#if defined SANITIZED
     skip();
 #endif
     double best = 1;
