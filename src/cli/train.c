@@ -5,7 +5,8 @@
 static void print_summary(const snug_session *s, const struct snug_summary *t, const char *output_dir)
 {
     if (!t->steps) {
-        printf("already complete at step %lld\n", (long long)t->first_step);
+        printf("already complete at step %lld\nThe fine-tuned model, a Hugging Face folder: %s\n",
+               (long long)t->first_step, output_dir);
         return;
     }
     printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\n", t->seconds, t->samples_per_second,

@@ -224,11 +224,11 @@ static void four_normals(struct philox bits, float out[4])
 }
 
 /* Element i depends on seed, name and i only. */
-static void fill_random(const struct run_value *w, uint64_t seed, float *to)
+static void fill_random(const struct run_value *w, uint64_t seed, int threads, float *to)
 {
     struct hash128 name = hash_bytes(w->name, strlen(w->name));
     int64_t width = w->ndim > 1 ? w->shape[1] : 1;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(threads) if (w->elements > 1 << 16)
     for (int64_t block = 0; block < (w->elements + 3) / 4; block++) {
         float x[4];
         struct philox c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)name.low, (uint32_t)(name.low >> 32)}};
@@ -238,10 +238,10 @@ static void fill_random(const struct run_value *w, uint64_t seed, float *to)
     }
 }
 
-static void fill_new(const struct run_value *w, uint64_t seed, float *to)
+static void fill_new(const struct run_value *w, uint64_t seed, int threads, float *to)
 {
     if (w->init.kind == INIT_NORMAL)
-        fill_random(w, seed, to);
+        fill_random(w, seed, threads, to);
     else
         for (int64_t i = 0; i < w->elements; i++)
             to[i] = w->init.kind == INIT_ONE ? 1 : 0;
@@ -266,7 +266,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
         if (t)
             code = model_dir_read(d, t, DT_F32, host, err);
         else
-            fill_new(&w[i], o->seed, host);
+            fill_new(&w[i], o->seed, r->threads, host);
         if (!code)
             code = run_write(r, &w[i], host, DT_F32, w[i].elements, err);
     }

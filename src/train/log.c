@@ -6,19 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first `keep` bytes of the log, written anew: there is no other way to cut a file whole. */
-static int cut(const struct io *io, const char *path, int64_t keep, struct snug_err *err)
-{
-    char *text;
-    size_t n;
-    if (!io_exists(io, path))
-        return SNUG_OK;
-    TRY(io_read_file(io, path, INT64_MAX, &text, &n, err));
-    int code = (int64_t)n > keep ? io_write_file(io, path, text, (size_t)keep, err) : SNUG_OK;
-    mem_free(text);
-    return code;
-}
-
 int log_open(struct run_log *l, const struct io *io, const char *dir, int64_t keep, struct snug_err *err)
 {
     struct str path = {0};
@@ -26,12 +13,15 @@ int log_open(struct run_log *l, const struct io *io, const char *dir, int64_t ke
     str_printf(&path, "%s/log.jsonl", dir);
     TRY(str_check(&path, err));
     l->path = path.s;
-    TRY(cut(io, l->path, keep, err));
     l->fd = io->open(io, l->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (l->fd < 0)
         return err_errno(err, SNUG_ERR_IO, l->path, "open", errno);
     struct stat st;
-    l->bytes = io->fstat(io, l->fd, &st) == 0 && st.st_size < keep ? st.st_size : keep;
+    if (io->fstat(io, l->fd, &st) < 0)
+        return err_errno(err, SNUG_ERR_IO, l->path, "fstat", errno);
+    l->bytes = st.st_size < keep ? st.st_size : keep;
+    if (st.st_size > keep && io->ftruncate(io, l->fd, keep) < 0)
+        return err_errno(err, SNUG_ERR_IO, l->path, "shorten", errno);
     return SNUG_OK;
 }
 

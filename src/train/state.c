@@ -1,5 +1,6 @@
 #include "train/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,23 @@ static void set_hash(json_t *o, const char *key, struct hash128 h)
     json_object_set_new(o, key, json_string(hex));
 }
 
+/* JSON has no NaN: a loss that is not finite (its update was skipped) is a word, as in the log. */
+static json_t *number_to_json(double x)
+{
+    return isfinite(x) ? json_real(x) : json_string(isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
+}
+
+static double number_from_json(const json_t *o)
+{
+    return json_is_string(o) ? strtod(json_string_value(o), NULL) : json_number_value(o);
+}
+
 static json_t *run_to_json(const struct train_state *t)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:f,s:I,s:f,s:I}", "step", (json_int_t)t->step, "updates",
+    return json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:f,s:I,s:I}", "step", (json_int_t)t->step, "updates",
                      (json_int_t)t->updates, "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens,
-                     "loss_sum", t->loss_sum, "loss_steps", (json_int_t)t->loss_steps, "best", t->best, "best_step",
-                     (json_int_t)t->best_step);
+                     "loss_sum", number_to_json(t->loss_sum), "loss_steps", (json_int_t)t->loss_steps, "best", t->best,
+                     "best_step", (json_int_t)t->best_step, "evaluated_step", (json_int_t)t->evaluated_step);
 }
 
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
@@ -45,14 +57,17 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
 
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err)
 {
-    json_int_t step, updates, samples, tokens, loss_steps, best_step, log_bytes;
-    if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I,s:F,s:I,s:F,s:I},s:{s:I}}", "run", "step", &step, "updates",
-                    &updates, "samples", &samples, "tokens", &tokens, "loss_sum", &t->loss_sum, "loss_steps",
-                    &loss_steps, "best", &t->best, "best_step", &best_step, "about", "log_bytes", &log_bytes))
+    json_int_t step, updates, samples, tokens, loss_steps, best_step, evaluated_step, log_bytes;
+    json_t *loss_sum;
+    if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I,s:o,s:I,s:F,s:I,s:I},s:{s:I}}", "run", "step", &step, "updates",
+                    &updates, "samples", &samples, "tokens", &tokens, "loss_sum", &loss_sum, "loss_steps", &loss_steps,
+                    "best", &t->best, "best_step", &best_step, "evaluated_step", &evaluated_step, "about", "log_bytes",
+                    &log_bytes))
         return err_set(err, SNUG_ERR_CHECKPOINT,
                        "the checkpoint's state.json has no run state; it was not written by train");
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
-    t->loss_steps = loss_steps, t->best_step = best_step, t->log_bytes = log_bytes;
+    t->loss_sum = number_from_json(loss_sum), t->loss_steps = loss_steps;
+    t->best_step = best_step, t->evaluated_step = evaluated_step, t->log_bytes = log_bytes;
     return SNUG_OK;
 }
 

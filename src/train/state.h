@@ -12,8 +12,9 @@ struct train_state {
     int64_t samples, tokens;
     double loss_sum; /* of the steps since the last log line */
     int64_t loss_steps;
-    double best;       /* metric for the best model */
-    int64_t best_step; /* -1: none yet */
+    double best;            /* metric for the best model */
+    int64_t best_step;      /* -1: none yet */
+    int64_t evaluated_step; /* of the last evaluation that was finished, -1: none yet */
     int64_t log_bytes;
 };
 

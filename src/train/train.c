@@ -30,7 +30,7 @@ struct trainer {
     double started, trained_since; /* seconds on the monotonic clock; the second without loading */
     double evaluating;             /* seconds spent in evaluations */
     int64_t first_step, first_samples, first_tokens;
-    int64_t evaluated_step, logged_step, saved_step;
+    int64_t saved_step;
     double grad_norm, learning_rate;
     bool opened_dir;
 };
@@ -147,8 +147,8 @@ int train_open_loader(struct session *s, int64_t first, int64_t total, struct or
 
 static int start(struct trainer *t, struct snug_err *err)
 {
-    t->state.best_step = -1;
-    t->evaluated_step = t->logged_step = t->saved_step = -1;
+    t->state.best_step = t->state.evaluated_step = -1;
+    t->saved_step = -1;
     train_steps(t->s, &t->total, &t->per_epoch);
     t->schedule = train_schedule(t->s, t->total);
     TRY(open_output(t, err));
@@ -157,9 +157,8 @@ static int start(struct trainer *t, struct snug_err *err)
         TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, notes_of(t->s), &t->state, err));
     t->saved_step = t->state.step ? t->state.step : -1;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
-    if (t->state.step >= t->total)
-        return SNUG_OK;
-    TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
+    if (t->state.step < t->total)
+        TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
     TRY(log_open(&t->log, t->s->io, t->o->output_dir, t->state.log_bytes, err));
     struct ckpt_config c = {.io = t->s->io,
                             .output_dir = t->o->output_dir,
@@ -228,7 +227,6 @@ static int log_step(struct trainer *t, struct snug_err *err)
     log_number(&line, "memory", (double)machine_memory_resident());
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
-    t->logged_step = t->state.step;
     int code = t->o->log_hash ? add_state_hash(t, &line, err) : SNUG_OK;
     write_log(t, &line);
     str_free(&line);
@@ -241,6 +239,7 @@ struct eval_line {
     struct str line;
     const char *wanted; /* the metric for the best model, with or without eval_ in front */
     double value;
+    bool found;
 };
 
 static void add_metric(void *ctx, const char *name, double value)
@@ -250,7 +249,7 @@ static void add_metric(void *ctx, const char *name, double value)
     snprintf(member, sizeof member, "eval_%s", name);
     log_number(&e->line, member, value);
     if (e->wanted && (!strcmp(e->wanted, name) || !strcmp(e->wanted, member)))
-        e->value = value;
+        e->value = value, e->found = true;
 }
 
 static void keep_best(struct trainer *t, double value)
@@ -270,14 +269,14 @@ static int evaluate_now(struct trainer *t, struct snug_err *err)
     TRY(evaluate_metrics(t->s, &t->metrics, err));
     TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
     t->evaluating += seconds;
-    t->evaluated_step = t->state.step;
+    t->state.evaluated_step = t->state.step;
     begin_line(t, &e.line);
     metrics_report(&t->metrics, add_metric, &e);
     log_number(&e.line, "eval_runtime", seconds);
     log_number(&e.line, "eval_samples_per_second", rows / seconds);
     write_log(t, &e.line);
     str_free(&e.line);
-    if (e.wanted && isnan(e.value))
+    if (e.wanted && !e.found)
         return err_set(err, SNUG_ERR_USAGE,
                        "--metric-for-best-model %s: evaluation reports no such number; see log.jsonl", e.wanted);
     keep_best(t, e.value);
@@ -330,7 +329,8 @@ static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 {
     double at =
         t->o->eval_strategy == OPT_WHEN_EPOCH ? (double)t->state.step / (double)t->per_epoch : (double)t->state.step;
-    return t->s->has_data && at >= t->o->eval_delay && due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
+    bool asked = at >= t->o->eval_delay && due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
+    return t->s->has_data && (asked || t->state.step == t->total);
 }
 
 static bool save_due(const struct trainer *t, bool ends_epoch)
@@ -401,11 +401,12 @@ static int one_step(struct trainer *t, const struct window *w, struct snug_err *
     return SNUG_OK;
 }
 
-/* What is due at a step boundary, in the Trainer's order: log, evaluate, save. */
+/* What is due at a step boundary, in the Trainer's order: log, evaluate, save. After the last step everything is, so
+ * that its checkpoint lacks nothing but the exported folder. */
 static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
 {
-    bool first = t->o->logging_first_step && t->state.step == 1;
-    if (first || due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
+    bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
+    if (first || last || due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
         TRY(log_step(t, err));
     if (evaluation_due(t, ends_epoch)) {
         int code = evaluate_now(t, err);
@@ -417,16 +418,27 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
     return save_due(t, ends_epoch) ? save_now(t, err) : SNUG_OK;
 }
 
+/* An evaluation that was due at the step of the checkpoint, and that a signal cut short. */
+static int catch_up(struct trainer *t, struct snug_err *err)
+{
+    bool ends_epoch = t->state.step % t->per_epoch == 0;
+    if (t->state.step == 0 || t->state.evaluated_step == t->state.step || !evaluation_due(t, ends_epoch))
+        return SNUG_OK;
+    int code = evaluate_now(t, err);
+    return code == SNUG_STOPPED ? stop_now(t, err) : code;
+}
+
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     const struct window *w;
     t->trained_since = now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
         TRY(evaluate_now(t, err));
-    for (;;) {
+    TRY(catch_up(t, err));
+    while (t->state.step < t->total) {
         TRY(loader_next(t->loader, &w, err));
         if (!w)
-            return SNUG_OK;
+            break;
         if (stop_asked(t->s->stop))
             return stop_now(t, err);
         bool ends_epoch = w->ends_epoch;
@@ -435,6 +447,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
             out->first_step_seconds = now() - t->started;
         TRY(after_step(t, ends_epoch, err));
     }
+    return SNUG_OK;
 }
 
 /* ---- finishing ---- */
@@ -507,10 +520,6 @@ static int load_best(struct trainer *t, struct snug_err *err)
 
 static int finish(struct trainer *t, struct snug_err *err)
 {
-    if (t->state.loss_steps && t->logged_step != t->state.step)
-        TRY(log_step(t, err));
-    if (t->s->has_data && t->evaluated_step != t->state.step)
-        TRY(evaluate_now(t, err));
     TRY(ckpt_save_wait(t->saver, err));
     TRY(load_best(t, err));
     return train_export(t->s, t->o->output_dir, err);
@@ -531,14 +540,11 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     struct trainer t = {.s = s, .o = s->o, .events = events, .started = now(), .log = {.fd = -1}};
     *out = (struct snug_summary){0};
     int code = start(&t, err);
-    if (!code && t.state.step >= t.total) {
-        out->first_step = t.state.step;
-    } else if (!code) {
+    if (!code)
         code = loop(&t, out, err);
-        if (!code) {
-            summarize(&t, out);
-            code = finish(&t, err);
-        }
+    if (!code) {
+        summarize(&t, out);
+        code = finish(&t, err);
     }
     loader_close(t.loader);
     order_close(&t.order);

@@ -1,9 +1,11 @@
 #include "command.h"
 
 #include "base/mem.h"
+#include "base/philox.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,7 +57,7 @@ int snug(const char *said, const char *const *first, const char *const *second)
     return end_of(start_snug(said, first, second));
 }
 
-static char *read_text(const char *path, size_t *n)
+char *read_text(const char *path, size_t *n)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
@@ -144,10 +146,8 @@ double distance(const double *x, const double *y, int64_t n)
     return sqrt(sum);
 }
 
-json_t *read_log(const char *out)
+json_t *read_whole_log(const char *out)
 {
-    static const char *const times[] = {"samples_per_second", "tokens_per_second", "memory", "eval_runtime",
-                                        "eval_samples_per_second"};
     size_t n;
     char *text = read_text(join(out, "log.jsonl"), &n);
     json_t *log = json_array();
@@ -156,11 +156,20 @@ json_t *read_log(const char *out)
         json_t *o = json_loads(line, 0, &why);
         if (!o)
             fail_msg("%s/log.jsonl: \"%s\": %s", out, line, why.text);
-        for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-            json_object_del(o, times[i]);
         json_array_append_new(log, o);
     }
     free(text);
+    return log;
+}
+
+json_t *read_log(const char *out)
+{
+    static const char *const times[] = {"samples_per_second", "tokens_per_second", "memory", "eval_runtime",
+                                        "eval_samples_per_second"};
+    json_t *log = read_whole_log(out);
+    for (size_t k = 0; k < json_array_size(log); k++)
+        for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+            json_object_del(json_array_get(log, k), times[i]);
     return log;
 }
 
@@ -169,4 +178,49 @@ double seconds_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const char *make_rows(const char *dir, int64_t rows, int64_t length, uint32_t seed, bool labels)
+{
+    enum { VOCABULARY = 37, CLASSES = 3 };
+    const char *path = arena_printf(&names, "%s/rows-%u.safetensors", dir, seed);
+    int32_t *ids = calloc((size_t)(rows * length), sizeof *ids), *mask = calloc((size_t)(rows * length), sizeof *mask);
+    int32_t *classes = calloc((size_t)rows, sizeof *classes);
+    assert_true(ids && mask && classes);
+    for (int64_t i = 0; i < rows * length; i++) {
+        struct philox r = philox4x32((struct philox){{(uint32_t)i, 0, 0, 0}}, seed, 0);
+        struct philox size = philox4x32((struct philox){{(uint32_t)(i / length), 1, 0, 0}}, seed, 0);
+        mask[i] = (uint32_t)(i % length) <= size.w[0] % (uint32_t)length;
+        ids[i] = mask[i] ? (int32_t)(5 + r.w[0] % (VOCABULARY - 5)) : 0;
+        if (i % length == 0)
+            classes[i / length] = ids[i] % CLASSES;
+    }
+    struct st_tensor t[3] = {{.name = "input_ids", .dtype = DT_I32, .ndim = 2, .shape = {rows, length}},
+                             {.name = "attention_mask", .dtype = DT_I32, .ndim = 2, .shape = {rows, length}},
+                             {.name = "labels", .dtype = DT_I32, .ndim = 1, .shape = {rows}}};
+    struct st_writer w;
+    size_t n = labels ? 3 : 2;
+    assert_int_equal(st_create(&io_posix, path, t, n, NULL, 0, false, &w, NULL), SNUG_OK);
+    for (size_t i = 0; i < n; i++) { /* st_create has sorted them */
+        const void *data = t[i].ndim == 1 ? classes : t[i].name[0] == 'i' ? ids : mask;
+        assert_int_equal(st_write(&w, &t[i], 0, data, (size_t)t[i].bytes, NULL), SNUG_OK);
+    }
+    assert_int_equal(st_finish(&w, NULL, NULL), SNUG_OK);
+    free(ids);
+    free(mask);
+    free(classes);
+    return path;
+}
+
+const char *make_deeper(const char *dir, const char *model, int layers)
+{
+    const char *folder = arena_printf(&names, "%s/%d-layers", dir, layers);
+    json_t *config = json_load_file(join(fixture(model), "config.json"), 0, NULL);
+    assert_non_null(config);
+    const char *key = json_object_get(config, "n_layer") ? "n_layer" : "num_hidden_layers";
+    assert_int_equal(json_object_set_new(config, key, json_integer(layers)), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(folder, "config.json"), 0), 0);
+    json_decref(config);
+    return folder;
 }

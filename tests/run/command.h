@@ -46,6 +46,7 @@ int snug(const char *said, const char *const *first, const char *const *second);
 /* As snug, and asserts the exit status; on failure what was said is printed. */
 void expect_snug(int status, const char *said, const char *const *first, const char *const *second);
 
+char *read_text(const char *path, size_t *n); /* ends in a 0 byte behind the n; free it */
 bool file_has(const char *path, const char *part);
 bool same_bytes(const char *path, const char *other);
 
@@ -58,9 +59,18 @@ double *read_tensor(const struct st_file *f, const char *name, int64_t *n);
 double norm(const double *x, int64_t n);
 double distance(const double *x, const double *y, int64_t n);
 
-/* OUT/log.jsonl as an array of objects, without the members that are times or memory. New reference. */
+/* OUT/log.jsonl as an array of objects; read_log without the members that are times or memory. New reference. */
+json_t *read_whole_log(const char *out);
 json_t *read_log(const char *out);
 
 double seconds_now(void);
+
+/* Something to train on, written into the existing folder `dir`: `rows` rows of 1 to `length` tokens below 37, and if
+ * wanted a label (0 to 2) that follows from the first one; in length and content the rows differ. Gives the file. */
+const char *make_rows(const char *dir, int64_t rows, int64_t length, uint32_t seed, bool labels);
+
+/* A folder DIR/NAME with the config.json of the fixture `model` and another number of layers, for --init-from-config.
+ */
+const char *make_deeper(const char *dir, const char *model, int layers);
 
 #endif

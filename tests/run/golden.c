@@ -216,7 +216,7 @@ static void evaluation_gives_the_loss_of_transformers(void **state)
                 ARGS("eval", "--model", model, "--data", join(model, "inputs.safetensors"), "--json", "--threads", "1"),
                 ARGS("--device", devices[d].name, "--dtype", devices[d].dtype));
             size_t n;
-            char *text = read_bytes(folder, "said", &n);
+            char *text = read_text(said(), &n);
             json_t *metrics = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
             assert_non_null(metrics);
             struct st_file f;

@@ -1,0 +1,320 @@
+/* Runs that must give the same numbers: however the batch is cut, whatever is recomputed, on any number of threads,
+ * with any amount of saving and logging. And runs that must end: NaN in a weight, a learning rate that nothing
+ * survives. */
+#include "../train/checkpoint_help.h"
+#include "command.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+static char folder[64]; /* of this test program */
+static const char *rows, *other_rows, *texts;
+
+static const char *said(void)
+{
+    return join(folder, "said");
+}
+
+/* A run into folder/NAME on a device. */
+static const char *train(const char *name, const struct device *on, const char *const *first, const char *const *second)
+{
+    const char *out = join(folder, name);
+    const char *args[64];
+    size_t n = 0;
+    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
+                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        args[n++] = common[i];
+    for (; *first; first++)
+        args[n++] = *first;
+    args[n] = NULL;
+    remove_tree(out);
+    expect_snug(0, said(), args, second);
+    return out;
+}
+
+static double number(json_t *o, const char *name)
+{
+    json_t *x = json_object_get(o, name);
+    if (!json_is_number(x))
+        fail_msg("%s is not a number of the log", name);
+    return json_number_value(x);
+}
+
+static void assert_same_run(const char *a, const char *b)
+{
+    json_t *x = read_log(a), *y = read_log(b);
+    assert_true(json_array_size(x) > 0);
+    for (size_t i = 0; i < json_array_size(x); i++)
+        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
+            fail_msg("line %zu of the logs:\n%s\n%s", i, json_dumps(json_array_get(x, i), 0),
+                     json_dumps(json_array_get(y, i), 0));
+    assert_int_equal(json_array_size(x), json_array_size(y));
+    json_decref(x);
+    json_decref(y);
+    assert_true(same_bytes(join(a, "model.safetensors"), join(b, "model.safetensors")));
+}
+
+#define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"
+#define DROPOUT "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2"
+#define EVERY_STEP "--logging-steps", "1", "--save-strategy", "no"
+
+/* The largest relative difference of a member between two logs of the same length. */
+static double log_distance(const char *a, const char *b, const char *name)
+{
+    json_t *x = read_log(a), *y = read_log(b);
+    double most = 0;
+    assert_int_equal(json_array_size(x), json_array_size(y));
+    for (size_t i = 0; i < json_array_size(x); i++) {
+        double p = number(json_array_get(x, i), name), q = number(json_array_get(y, i), name);
+        most = fmax(most, fabs(p - q) / fabs(p));
+    }
+    json_decref(x);
+    json_decref(y);
+    return most;
+}
+
+/* 45 rows: the last window of each epoch is shorter. With dropout the curves agree only if a mask does not depend on
+ * how the batch is cut. In bf16 gradients that are added up are wider than those that are not. */
+static void a_cut_batch_gives_the_same_curve(void **state)
+{
+    (void)state;
+    static const char *const cuts[][3] = {
+        {"cut-1", "16", "1"}, {"cut-2", "8", "2"}, {"cut-4", "4", "4"}, {"cut-16", "1", "16"}};
+    static const double bounds[N_DEVICES] = {1e-9, 1e-5, 1e-2};
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *whole = NULL;
+        for (int c = 0; c < 4; c++) {
+            const char *out = train(cuts[c][0], &devices[d], ARGS(MODEL, DROPOUT, EVERY_STEP),
+                                    ARGS("--batch-size", cuts[c][1], "--gradient-accumulation-steps", cuts[c][2]));
+            whole = c ? whole : out;
+            assert_true(log_distance(whole, out, "loss") <= bounds[d]);
+            assert_true(log_distance(whole, out, "grad_norm") <= 20 * bounds[d]);
+        }
+        const char *without = train("without", &devices[d], ARGS(MODEL, EVERY_STEP), ARGS("--batch-size", "16"));
+        assert_true(log_distance(whole, without, "loss") > 1e-4); /* there was dropout */
+    }
+}
+
+static long long planned_bytes(const char *const *first, const char *const *second)
+{
+    expect_snug(0, said(), first, second);
+    size_t n;
+    char *text = read_text(said(), &n);
+    json_t *plan = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    long long bytes = json_integer_value(json_object_get(plan, "arena_bytes"));
+    json_decref(plan);
+    free(text);
+    assert_true(bytes > 0);
+    return bytes;
+}
+
+/* Five layers and six, in segments of one to all of them; the arena shrinks, the numbers stay. */
+static void recomputed_activations_give_the_same_bits(void **state)
+{
+    (void)state;
+    const char *const models[][2] = {{make_deeper(folder, "golden/trainer/init", 5), rows},
+                                     {make_deeper(folder, "golden/gpt2", 6), texts}};
+    for (int m = 0; m < 2; m++)
+        for (int d = 0; d < N_DEVICES; d++)
+            for (int accumulation = 1; accumulation <= 2; accumulation++) {
+                const char *const *run =
+                    ARGS("--model", models[m][0], "--init-from-config", "--train-data", models[m][1],
+                         "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2", EVERY_STEP,
+                         "--max-steps", "4", "--gradient-accumulation-steps", accumulation == 1 ? "1" : "2");
+                const char *kept = train("kept", &devices[d], run, NULL);
+                static const char *const every[] = {"every_n_layers=1", "every_n_layers=2", "every_n_layers=3",
+                                                    "every_n_layers=9"};
+                for (size_t n = 0; n < sizeof every / sizeof *every; n++)
+                    assert_same_run(
+                        kept, train("recomputed", &devices[d], run,
+                                    ARGS("--gradient-checkpointing", "--gradient-checkpointing-kwargs", every[n])));
+                const char *const *plan = ARGS("plan", "--model", models[m][0], "--train-data", models[m][1],
+                                               "--device", devices[d].name, "--dtype", devices[d].dtype, "--json");
+                assert_true(planned_bytes(plan, ARGS("--gradient-checkpointing")) < planned_bytes(plan, NULL));
+            }
+}
+
+static void threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *const *run =
+            ARGS("train", "--device", devices[d].name, "--dtype", devices[d].dtype, "--log-hash", MODEL, DROPOUT,
+                 EVERY_STEP, "--eval-data", other_rows, "--eval-strategy", "epoch");
+        static const char *const threads[] = {"1", "2", "3", "7"};
+        for (int t = 0; t < 4; t++) {
+            const char *out = join(folder, join("threads", threads[t]) + strlen("threads/"));
+            remove_tree(out);
+            expect_snug(0, said(), run, ARGS("--output-dir", out, "--threads", threads[t]));
+            if (t)
+                assert_same_run(join(folder, "1"), out);
+        }
+    }
+}
+
+static void saving_and_looking_change_nothing(void **state)
+{
+    (void)state;
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *const *run = ARGS(MODEL, DROPOUT, "--save-total-limit", "2");
+        const char *plain = train("plain", &devices[d], ARGS(MODEL, DROPOUT, EVERY_STEP), NULL);
+        const char *saved = train("saved", &devices[d], run, ARGS("--logging-steps", "1", "--save-steps", "1"));
+        assert_same_run(plain, saved);
+        const char *looked = train("looked", &devices[d], run,
+                                   ARGS("--logging-steps", "5", "--save-steps", "4", "--eval-data", other_rows,
+                                        "--eval-strategy", "steps", "--eval-steps", "1", "--eval-on-start"));
+        assert_true(same_bytes(join(plain, "model.safetensors"), join(looked, "model.safetensors")));
+        const char *again = train("again", &devices[d], run, ARGS("--logging-steps", "1", "--save-steps", "3"));
+        assert_same_run(plain, again);
+    }
+}
+
+/* ---- Ends. */
+
+static void ends_with(int status, const char *const parts[3], const char *const *first, const char *const *second)
+{
+    expect_snug(status, said(), first, second);
+    for (int i = 0; i < 3; i++)
+        if (!file_has(said(), parts[i])) {
+            size_t n;
+            fail_msg("\"%s\" is not in: %s", parts[i], read_text(said(), &n));
+        }
+}
+
+/* The fixture's model with one element of one tensor replaced. */
+static const char *make_poisoned(const char *name, float value)
+{
+    const char *model = join(folder, "poisoned"), *from = fixture("golden/trainer/init");
+    struct st_file f;
+    size_t n;
+    remove_tree(model);
+    assert_int_equal(mkdir(model, 0700), 0);
+    char *config = read_text(join(from, "config.json"), &n);
+    write_text(model, "config.json", config);
+    free(config);
+    assert_int_equal(st_open(&io_posix, join(from, "model.safetensors"), &f, NULL), SNUG_OK);
+    char *weights = read_text(join(from, "model.safetensors"), &n);
+    memcpy(weights + st_find(&f, name)->at + 8, &value, sizeof value);
+    st_close(&f);
+    FILE *to = fopen(join(model, "model.safetensors"), "wb");
+    assert_true(to && fwrite(weights, 1, n, to) == n && fclose(to) == 0);
+    free(weights);
+    return model;
+}
+
+static void numbers_that_are_not_finite_are_named(void **state)
+{
+    (void)state;
+    static const char *const tensors[] = {"bert.embeddings.position_embeddings.weight",
+                                          "bert.encoder.layer.1.attention.self.value.bias", "classifier.weight"};
+    const char *out = join(folder, "ends");
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *const *device = ARGS("--device", devices[d].name, "--dtype", devices[d].dtype, "--threads", "1");
+        for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+            for (int clip = 0; clip <= 1; clip++) {
+                const char *model = make_poisoned(tensors[i], i ? NAN : INFINITY);
+                ends_with(7, (const char *const[]){"step 1: ", tensors[i], "nan"},
+                          ARGS("train", "--model", model, "--train-data", rows, "--output-dir", out, "--save-steps",
+                               "1", "--max-grad-norm", clip ? "1" : "0"),
+                          device);
+                assert_int_equal(access(join(out, "model.safetensors"), F_OK), -1);
+                remove_tree(out);
+            }
+        const char *model = fixture("golden/bert_regression");
+        ends_with(7, (const char *const[]){"step ", "first in ", "--learning-rate"},
+                  ARGS("train", "--model", model, "--train-data", join(model, "inputs.safetensors"), "--output-dir",
+                       out, "--learning-rate", "1000", "--optim", "sgd", "--max-grad-norm", "0", "--batch-size", "2",
+                       "--num-train-epochs", "100"),
+                  device);
+        remove_tree(out);
+    }
+}
+
+/* Every step is skipped; what is saved between two lines of the log holds a sum that is not a number. */
+static void a_run_that_skips_can_be_resumed(void **state)
+{
+    (void)state;
+    const char *model = make_poisoned("classifier.bias", NAN), *out = NULL;
+    const char *const *run = ARGS("--model", model, "--train-data", rows, "--nan-policy", "skip", "--logging-steps",
+                                  "3", "--save-steps", "1", "--max-steps", "8");
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *whole = train("skipped", &devices[d], run, NULL);
+        assert_true(file_has(said(), "step 8: "));
+        assert_true(same_bytes(join(whole, "model.safetensors"), join(model, "model.safetensors")));
+        out = train("skipped-again", &devices[d], run, ARGS("--resume-from-checkpoint", join(whole, "step-00000004")));
+        json_t *a = read_log(whole), *b = read_log(out);
+        assert_int_equal(json_array_size(a), 3);
+        assert_int_equal(json_array_size(b), 2); /* a new folder has a new log */
+        for (size_t i = 0; i < 2; i++)
+            assert_true(json_equal(json_array_get(a, i + 1), json_array_get(b, i)));
+        json_decref(a);
+        json_decref(b);
+    }
+}
+
+/* ---- Memory. */
+
+/* What snug plan says is what snug train says; resident is that and at most 64 MB of program. With checkpoints the copy
+ * that is being written comes on top. */
+static void planned_memory_is_what_is_used(void **state)
+{
+    (void)state;
+    const char *model = join(folder, "wide"), *out = join(folder, "memory");
+    json_t *config = json_load_file(join(fixture("golden/trainer/init"), "config.json"), 0, NULL);
+    json_object_set_new(config, "vocab_size", json_integer(20000));
+    json_object_set_new(config, "hidden_size", json_integer(128));
+    assert_int_equal(mkdir(model, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(model, "config.json"), 0), 0);
+    json_decref(config);
+    for (int d = 0; d < N_DEVICES; d++) {
+        const char *const *run =
+            ARGS("--model", model, "--train-data", rows, "--eval-data", other_rows, "--device", devices[d].name,
+                 "--dtype", devices[d].dtype, "--threads", "2", "--max-steps", "3");
+        long long planned = planned_bytes(ARGS("plan", "--json"), run);
+        assert_true(planned > 30 << 20);
+        expect_snug(0, said(), ARGS("train", "--init-from-config", "--output-dir", out, EVERY_STEP), run);
+        char arena[64];
+        snprintf(arena, sizeof arena, "arena: %lld bytes", planned);
+        assert_true(file_has(said(), arena));
+        json_t *log = read_whole_log(out);
+        for (size_t i = 0; i < 3; i++) {
+            double resident = number(json_array_get(log, i), "memory");
+            assert_true(SANITIZED || resident <= (double)planned + 64e6);
+            assert_true(resident >= 0.9 * (double)planned); /* the arena is all used */
+        }
+        json_decref(log);
+        remove_tree(out);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    rows = make_rows(folder, 45, 12, 1, true);
+    other_rows = make_rows(folder, 14, 12, 2, true);
+    texts = make_rows(folder, 40, 12, 3, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cut_batch_gives_the_same_curve),
+        cmocka_unit_test(recomputed_activations_give_the_same_bits),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(saving_and_looking_change_nothing),
+        cmocka_unit_test(numbers_that_are_not_finite_are_named),
+        cmocka_unit_test(a_run_that_skips_can_be_resumed),
+        cmocka_unit_test(planned_memory_is_what_is_used),
+    };
+    return cmocka_run_group_tests_name("runs", tests, set_up, tear_down);
+}
