@@ -14,9 +14,14 @@
 /* The ops whose kernels want a workspace: bytes of it at these shapes. Not less at larger T and B: a plan is made for
  * the largest. */
 #define CPU_WORKSPACES(ROW)                                                                                            \
+    ROW(attention)                                                                                                     \
+    ROW(attention_bwd)                                                                                                 \
+    ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \
     ROW(linear_dx)                                                                                                     \
-    ROW(linear_dw)
+    ROW(linear_dw)                                                                                                     \
+    ROW(norm)                                                                                                          \
+    ROW(norm_bwd)
 
 #define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);
 CPU_WORKSPACES(ROW)
@@ -26,6 +31,9 @@ struct cpu_kernels {
     void (*run[OP_COUNT])(const union args_any *args, const struct call *c);
     int64_t (*workspace[OP_COUNT])(const union args_any *args, int threads); /* NULL: none */
 };
+
+/* Fewer elements than this are not worth waking threads for. */
+enum { PARALLEL_FROM = 16384 };
 
 static inline int64_t tensor_elements(const struct tensor *t)
 {

@@ -1,0 +1,176 @@
+/* The losses. The sum over a row is F32 by lanes; rows are added in order in F64 (in parallel for cross-entropy, whose
+ * rows' sums wait in the workspace; the others have few logits). */
+#include "cpu/kernels.h"
+
+static double inverse_n(const struct tensor *step)
+{
+    return ((const double *)step->data)[STEP_INV_N];
+}
+
+/* v in the first `left` lanes, `other` behind. */
+SIMD vf lanes_or(vf v, int64_t left, float other)
+{
+    return left >= VF_LANES ? v : vf_select(vi_iota() < (int32_t)left, v, vf_set1(other));
+}
+
+SIMD float element(const void *base, int64_t i, bool bf16)
+{
+    return bf16 ? bf16_to_float(((const uint16_t *)base)[i]) : ((const float *)base)[i];
+}
+
+/* ---- cross-entropy: two passes over a row, the maximum and the sum ---- */
+
+SIMD double cross_entropy_row(const struct args_cross_entropy *a, int64_t n, bool bf16)
+{
+    int64_t V = a->logits.shape[1], at = n * V;
+    int32_t label = ((const int32_t *)a->labels.data)[n];
+    vf m = vf_set1(-INFINITY), sum = {0}, all = {0};
+    for (int64_t v = 0; v < V; v += VF_LANES)
+        m = vf_max(m, lanes_or(vf_get_upto(a->logits.data, at + v, V - v, bf16), V - v, -INFINITY));
+    float max = vf_hmax(m);
+    for (int64_t v = 0; v < V; v += VF_LANES) {
+        vf z = lanes_or(vf_get_upto(a->logits.data, at + v, V - v, bf16) - max, V - v, -INFINITY);
+        sum += vf_exp(z);
+        all += lanes_or(z, V - v, 0);
+    }
+    /* Relative to the maximum, so that a confident row keeps the digits of its small loss. */
+    double log_sum = vf_log(vf_set1(vf_hsum(sum)))[0];
+    ((float *)a->lse.data)[n] = (float)(max + log_sum);
+    if (label < 0)
+        return 0;
+    double target = (double)element(a->logits.data, at + label, bf16) - max, mean = vf_hsum(all) / (double)V;
+    return (1 - a->smoothing) * (log_sum - target) + (a->smoothing > 0 ? a->smoothing * (log_sum - mean) : 0);
+}
+
+int64_t ISA(cpu_cross_entropy_workspace)(const struct args_cross_entropy *a, int threads)
+{
+    (void)threads;
+    return 8 * a->logits.shape[0];
+}
+
+void ISA(cpu_cross_entropy)(const struct args_cross_entropy *a, const struct call *c)
+{
+    int64_t N = a->logits.shape[0], V = a->logits.shape[1];
+    double *rows = c->workspace;
+    bool bf16 = a->logits.dtype == DT_BF16;
+#pragma omp parallel for schedule(static) num_threads(N *V < PARALLEL_FROM ? 1 : c->threads)
+    for (int64_t n = 0; n < N; n++)
+        rows[n] = bf16 ? cross_entropy_row(a, n, true) : cross_entropy_row(a, n, false);
+    double sum = 0;
+    for (int64_t n = 0; n < N; n++)
+        sum += rows[n];
+    *(float *)a->loss.data = (float)(sum * inverse_n(&a->step));
+}
+
+SIMD void cross_entropy_bwd_row(const struct args_cross_entropy_bwd *a, int64_t n, bool bf16)
+{
+    int64_t V = a->logits.shape[1], at = n * V;
+    int32_t label = ((const int32_t *)a->labels.data)[n];
+    float lse = ((const float *)a->lse.data)[n], scale = (float)inverse_n(&a->step);
+    float one = (float)(1 - a->smoothing), each = (float)(a->smoothing / (double)V);
+    for (int64_t v = 0; v < V; v += VF_LANES) {
+        int64_t left = V - v;
+        vf grad = {0};
+        if (label >= 0) {
+            vf p = vf_exp(vf_get_upto(a->logits.data, at + v, left, bf16) - lse);
+            vf target = vf_where(vi_iota() == label - (int32_t)v, vf_set1(one)) + each;
+            grad = (p - target) * scale;
+        }
+        if (a->dlogits.add)
+            grad += vf_get_upto(a->dlogits.data, at + v, left, bf16);
+        vf_put_upto(a->dlogits.data, at + v, grad, left, bf16);
+    }
+}
+
+void ISA(cpu_cross_entropy_bwd)(const struct args_cross_entropy_bwd *a, const struct call *c)
+{
+    int64_t N = a->logits.shape[0], V = a->logits.shape[1];
+    bool bf16 = a->logits.dtype == DT_BF16;
+    if (!a->dlogits.data)
+        return;
+#pragma omp parallel for schedule(static) num_threads(N *V < PARALLEL_FROM ? 1 : c->threads)
+    for (int64_t n = 0; n < N; n++)
+        if (bf16)
+            cross_entropy_bwd_row(a, n, true);
+        else
+            cross_entropy_bwd_row(a, n, false);
+}
+
+/* ---- mean squared error and binary cross-entropy, element by element ---- */
+
+SIMD vf square(vf z, vf y)
+{
+    return (z - y) * (z - y);
+}
+
+SIMD vf square_slope(vf z, vf y)
+{
+    return 2 * (z - y);
+}
+
+SIMD vf binary(vf z, vf y)
+{
+    /* log(1 + e) with the rounding of 1 + e put right, so that a tiny e is kept */
+    vf e = vf_exp(-vf_abs(z)), u = 1 + e;
+    vf log1p = vf_select(u == 1, e, vf_log(u) * (e / (u - 1)));
+    return vf_max(vf_set1(0), z) - z * y + log1p;
+}
+
+SIMD vf binary_slope(vf z, vf y)
+{
+    return vf_sigmoid(z) - y;
+}
+
+/* The sum over a row of f(logit, label). */
+#define ROW_SUM(f)                                                                                                     \
+    SIMD double f##_row(const struct tensor *logits, const struct tensor *labels, int64_t n, bool bf16)                \
+    {                                                                                                                  \
+        int64_t V = logits->shape[1], at = n * V;                                                                      \
+        vf sum = {0};                                                                                                  \
+        for (int64_t v = 0; v < V; v += VF_LANES)                                                                      \
+            sum += lanes_or(                                                                                           \
+                f(vf_get_upto(logits->data, at + v, V - v, bf16), vf_get_upto(labels->data, at + v, V - v, false)),    \
+                V - v, 0);                                                                                             \
+        return vf_hsum(sum);                                                                                           \
+    }
+ROW_SUM(square)
+ROW_SUM(binary)
+
+/* dlogits (+)= scale f(logit, label), elements as one row. */
+#define ROW_SLOPE(f)                                                                                                   \
+    SIMD void f##_all(const struct tensor *logits, const struct tensor *labels, const struct tensor *dlogits,          \
+                      double inv_n, bool bf16)                                                                         \
+    {                                                                                                                  \
+        int64_t N = dlogits->data ? tensor_elements(logits) : 0;                                                       \
+        float scale = (float)(inv_n / (double)logits->shape[1]);                                                       \
+        for (int64_t i = 0; i < N; i += VF_LANES) {                                                                    \
+            vf grad =                                                                                                  \
+                scale * f(vf_get_upto(logits->data, i, N - i, bf16), vf_get_upto(labels->data, i, N - i, false));      \
+            if (dlogits->add)                                                                                          \
+                grad += vf_get_upto(dlogits->data, i, N - i, bf16);                                                    \
+            vf_put_upto(dlogits->data, i, grad, N - i, bf16);                                                          \
+        }                                                                                                              \
+    }
+ROW_SLOPE(square_slope)
+ROW_SLOPE(binary_slope)
+
+#define ELEMENTWISE_LOSS(name, f)                                                                                      \
+    void ISA(cpu_##name)(const struct args_##name *a, const struct call *c)                                            \
+    {                                                                                                                  \
+        double sum = 0;                                                                                                \
+        (void)c;                                                                                                       \
+        for (int64_t n = 0; n < a->logits.shape[0]; n++)                                                               \
+            sum += a->logits.dtype == DT_BF16 ? f##_row(&a->logits, &a->labels, n, true)                               \
+                                              : f##_row(&a->logits, &a->labels, n, false);                             \
+        *(float *)a->loss.data = (float)(sum * inverse_n(&a->step) / (double)a->logits.shape[1]);                      \
+    }                                                                                                                  \
+    void ISA(cpu_##name##_bwd)(const struct args_##name##_bwd *a, const struct call *c)                                \
+    {                                                                                                                  \
+        (void)c;                                                                                                       \
+        if (a->logits.dtype == DT_BF16)                                                                                \
+            f##_slope_all(&a->logits, &a->labels, &a->dlogits, inverse_n(&a->step), true);                             \
+        else                                                                                                           \
+            f##_slope_all(&a->logits, &a->labels, &a->dlogits, inverse_n(&a->step), false);                            \
+    }
+ELEMENTWISE_LOSS(mse, square)
+ELEMENTWISE_LOSS(bce, binary)
