@@ -1,0 +1,252 @@
+/* The cases. Sizes are chosen to meet every tail of the vectorised loops (below, at and above 4, 8, 16, 64 and 128
+ * elements), every block edge of attention (64 and 512), nothing at all, one of everything, and enough for several
+ * threads. */
+#include "cases.h"
+
+#define COUNT_(...) (int8_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define TENSOR_(type, ...)                                                                                             \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = type, .ndim = COUNT_(__VA_ARGS__)                                             \
+    }
+#define NARROW(...) TENSOR_(DT_BF16, __VA_ARGS__) /* the policy's type */
+#define FLOAT(...) TENSOR_(DT_F32, __VA_ARGS__)
+#define INTS(...) TENSOR_(DT_I32, __VA_ARGS__)
+#define DOUBLES(...) TENSOR_(DT_F64, __VA_ARGS__)
+#define STEP .step = DOUBLES(STEP_SCALARS)
+
+#define CASE(opname, what, ...) .op = OP_##opname, .name = what, .args.opname = {__VA_ARGS__}
+
+/* B sequences of the given lengths. */
+#define LENGTHS(...) .n_sequences = (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), .lengths = {__VA_ARGS__}
+
+#define EMBED(N, V, H) .ids = INTS(N), .table = FLOAT(V, H), .y = NARROW(N, H)
+#define EMBED_BWD(N, V, H, B) .ids = INTS(N), .dy = NARROW(N, H), .cu = INTS((B) + 1), .dtable = FLOAT(V, H)
+
+#define LINEAR(N, I, O) .x = NARROW(N, I), .w = NARROW(O, I), .y = NARROW(N, O)
+#define LINEAR_IN_OUT(N, I, O) .x = NARROW(N, I), .w = NARROW(I, O), .y = NARROW(N, O), .in_out = 1
+#define LINEAR_DX(N, I, O) .dy = NARROW(N, O), .w = NARROW(O, I), .dx = NARROW(N, I)
+#define LINEAR_DW(N, I, O) .dy = NARROW(N, O), .x = NARROW(N, I)
+#define ACT_BWD(N, F, a) .u = NARROW(N, F), .dy = NARROW(N, F), .du = NARROW(N, F), .act = ACT_##a
+
+/* T rows of B sequences, A heads of D and K key heads. */
+#define ATTENTION(T, B, A, K, D)                                                                                       \
+    .qkv = NARROW(T, ((A) + 2 * (K)) * (D)), .cu = INTS((B) + 1), .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T),       \
+    .heads = A, .kv_heads = K
+#define ATTENTION_BWD(T, B, A, K, D)                                                                                   \
+    ATTENTION(T, B, A, K, D), .dout = NARROW(T, (A) * (D)), .dqkv = NARROW(T, ((A) + 2 * (K)) * (D))
+#define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
+
+#define NORM(N, H)                                                                                                     \
+    .x = NARROW(N, H), .gamma = FLOAT(H), .beta = FLOAT(H), .y = NARROW(N, H), .mean = FLOAT(N), .rstd = FLOAT(N),     \
+    .eps = 1e-12
+#define NORM_BWD(N, H) .dy = NARROW(N, H), .h = NARROW(N, H), .gamma = FLOAT(H), .mean = FLOAT(N), .rstd = FLOAT(N)
+#define DROPOUT(N, H) .x = NARROW(N, H), .y = NARROW(N, H)
+#define DROPOUT_BWD(N, H) .dy = NARROW(N, H), .dx = NARROW(N, H)
+#define GATHER(T, B, H) .x = NARROW(T, H), .cu = INTS((B) + 1), .y = NARROW(B, H)
+#define GATHER_BWD(T, B, H) .dy = NARROW(B, H), .cu = INTS((B) + 1), .dx = NARROW(T, H)
+
+#define CROSS_ENTROPY(N, V) .logits = NARROW(N, V), .labels = INTS(N), STEP, .loss = FLOAT(1), .lse = FLOAT(N)
+#define CROSS_ENTROPY_BWD(N, V)                                                                                        \
+    .logits = NARROW(N, V), .labels = INTS(N), .lse = FLOAT(N), STEP, .dlogits = NARROW(N, V)
+#define LOSS(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .loss = FLOAT(1)
+#define LOSS_BWD(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .dlogits = NARROW(N, V)
+
+#define ADAMW(...)                                                                                                     \
+    .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), STEP,         \
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define SGD(...) .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), STEP
+
+const struct op_case op_cases[] = {
+    {CASE(embed, "one table", EMBED(7, 11, 5))},
+    {CASE(embed, "three tables", EMBED(9, 13, 33), .ids2 = INTS(9), .table2 = FLOAT(4, 33), .ids3 = INTS(9),
+          .table3 = FLOAT(2, 33))},
+    {CASE(embed, "two tables, one row", EMBED(1, 1, 16), .ids2 = INTS(1), .table2 = FLOAT(3, 16))},
+    {CASE(embed, "no rows", EMBED(0, 3, 8))},
+    {CASE(embed, "many rows", EMBED(301, 40, 128)), .long_only = true},
+
+    {CASE(embed_bwd, "rows that meet in the table", EMBED_BWD(17, 3, 21, 2)), LENGTHS(9, 8)},
+    {CASE(embed_bwd, "padding rows", EMBED_BWD(12, 40, 16, 3)), LENGTHS(3, 1, 4)},
+    {CASE(embed_bwd, "no rows", EMBED_BWD(0, 5, 8, 0))},
+    {CASE(embed_bwd, "many rows", EMBED_BWD(304, 90, 200, 3)), LENGTHS(100, 150, 50), .long_only = true},
+
+    {CASE(linear, "bias", LINEAR(6, 5, 7), .b = FLOAT(7))},
+    {CASE(linear, "no bias", LINEAR(3, 16, 17))},
+    {CASE(linear, "gelu", LINEAR(5, 9, 20), .b = FLOAT(20), .u = NARROW(5, 20), .act = ACT_gelu)},
+    {CASE(linear, "gelu_tanh", LINEAR(4, 8, 33), .b = FLOAT(33), .u = NARROW(4, 33), .act = ACT_gelu_tanh)},
+    {CASE(linear, "relu", LINEAR(4, 8, 16), .b = FLOAT(16), .u = NARROW(4, 16), .act = ACT_relu)},
+    {CASE(linear, "tanh", LINEAR(2, 32, 32), .b = FLOAT(32), .u = NARROW(2, 32), .act = ACT_tanh)},
+    {CASE(linear, "silu, no bias", LINEAR(3, 6, 15), .u = NARROW(3, 15), .act = ACT_silu)},
+    {CASE(linear, "in_out", LINEAR_IN_OUT(5, 12, 18), .b = FLOAT(18))},
+    {CASE(linear, "in_out, gelu_tanh", LINEAR_IN_OUT(7, 16, 10), .b = FLOAT(10), .u = NARROW(7, 10),
+          .act = ACT_gelu_tanh)},
+    {CASE(linear, "one of everything", LINEAR(1, 1, 1), .b = FLOAT(1))},
+    {CASE(linear, "no rows", LINEAR(0, 8, 8), .b = FLOAT(8))},
+    {CASE(linear, "float output", .x = NARROW(9, 24), .w = NARROW(40, 24), .b = FLOAT(40), .y = FLOAT(9, 40))},
+    {CASE(linear, "large", LINEAR(96, 192, 160), .b = FLOAT(160), .u = NARROW(96, 160), .act = ACT_gelu),
+     .long_only = true},
+    {CASE(linear, "large, in_out", LINEAR_IN_OUT(100, 257, 131), .b = FLOAT(131)), .long_only = true},
+
+    {CASE(linear_dx, "small", LINEAR_DX(6, 5, 7))},
+    {CASE(linear_dx, "in_out", .dy = NARROW(6, 18), .w = NARROW(11, 18), .dx = NARROW(6, 11), .in_out = 1)},
+    {CASE(linear_dx, "one of everything", LINEAR_DX(1, 1, 1))},
+    {CASE(linear_dx, "no rows", LINEAR_DX(0, 8, 8))},
+    {CASE(linear_dx, "large", LINEAR_DX(96, 160, 192)), .long_only = true},
+    {CASE(linear_dx, "large, in_out", .dy = NARROW(100, 257), .w = NARROW(131, 257), .dx = NARROW(100, 131),
+          .in_out = 1),
+     .long_only = true},
+
+    {CASE(linear_dw, "small", LINEAR_DW(6, 5, 7), .dw = FLOAT(7, 5), .db = FLOAT(7))},
+    {CASE(linear_dw, "narrow gradient", LINEAR_DW(16, 24, 32), .dw = NARROW(32, 24), .db = FLOAT(32))},
+    {CASE(linear_dw, "in_out", LINEAR_DW(9, 17, 19), .dw = FLOAT(17, 19), .db = FLOAT(19), .in_out = 1)},
+    {CASE(linear_dw, "no rows", LINEAR_DW(0, 8, 9), .dw = FLOAT(9, 8), .db = FLOAT(9))},
+    {CASE(linear_dw, "one of everything", LINEAR_DW(1, 1, 1), .dw = FLOAT(1, 1), .db = FLOAT(1))},
+    {CASE(linear_dw, "large", LINEAR_DW(601, 96, 200), .dw = FLOAT(200, 96), .db = FLOAT(200)), .long_only = true},
+
+    {CASE(act_bwd, "gelu", ACT_BWD(5, 33, gelu))},
+    {CASE(act_bwd, "gelu_tanh", ACT_BWD(5, 32, gelu_tanh))},
+    {CASE(act_bwd, "relu", ACT_BWD(3, 31, relu))},
+    {CASE(act_bwd, "tanh", ACT_BWD(1, 77, tanh))},
+    {CASE(act_bwd, "silu", ACT_BWD(7, 15, silu))},
+    {CASE(act_bwd, "no rows", ACT_BWD(0, 16, gelu))},
+    {CASE(act_bwd, "large", ACT_BWD(100, 300, gelu)), .long_only = true},
+
+    {CASE(attention, "one head", ATTENTION(5, 1, 1, 1, 4), .scale = 0.5), LENGTHS(5)},
+    {CASE(attention, "several sequences, padding rows", ATTENTION(30, 4, 3, 3, 16), .scale = 0.25),
+     LENGTHS(1, 16, 2, 9)},
+    {CASE(attention, "dropout", ATTENTION(40, 2, 2, 2, 8), DROP(40, 0.3, 3), .scale = 0.35), LENGTHS(17, 23)},
+    {CASE(attention, "grouped heads, causal, odd D", ATTENTION(38, 2, 4, 2, 7), DROP(38, 0.1, 9), .causal = 1,
+          .scale = 0.4),
+     LENGTHS(33, 5)},
+    {CASE(attention, "dropout with p = 0", ATTENTION(6, 1, 2, 1, 2), DROP(6, 0, 1), .scale = 1), LENGTHS(6)},
+    {CASE(attention, "sequences of one token", ATTENTION(3, 3, 2, 2, 5), .scale = 1), LENGTHS(1, 1, 1)},
+    {CASE(attention, "no sequences", ATTENTION(0, 0, 2, 2, 8), .scale = 1)},
+    {CASE(attention, "only padding", ATTENTION(4, 0, 2, 2, 8), .scale = 1)},
+    {CASE(attention, "D = 32, many short sequences", ATTENTION(160, 10, 12, 12, 32), DROP(160, 0.1, 2),
+          .scale = 0.1767),
+     LENGTHS(16, 16, 13, 16, 16, 16, 19, 16, 16, 16), .long_only = true},
+    {CASE(attention, "block edges", ATTENTION(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
+    {CASE(attention, "block edges, causal", ATTENTION(328, 4, 2, 1, 64), .scale = 0.125, .causal = 1),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
+    {CASE(attention, "longer than a chunk", ATTENTION(1120, 2, 2, 1, 32), DROP(1120, 0.1, 5), .scale = 0.1767),
+     LENGTHS(1050, 65), .long_only = true},
+    {CASE(attention, "longer than a chunk, causal", ATTENTION(1090, 1, 2, 2, 16), DROP(1090, 0.1, 5), .scale = 0.25,
+          .causal = 1),
+     LENGTHS(1089), .long_only = true},
+    {CASE(attention, "D = 128", ATTENTION(150, 2, 2, 2, 128), .scale = 0.0884), LENGTHS(70, 80), .long_only = true},
+    {CASE(attention, "D = 80, scores of about 40", ATTENTION(100, 2, 3, 1, 80), .scale = 1), LENGTHS(30, 70),
+     .condition = 4, .long_only = true},
+
+    {CASE(attention_bwd, "one head", ATTENTION_BWD(5, 1, 1, 1, 4), .scale = 0.5), LENGTHS(5)},
+    {CASE(attention_bwd, "several sequences, padding rows", ATTENTION_BWD(30, 4, 3, 3, 16), .scale = 0.25),
+     LENGTHS(1, 16, 2, 9)},
+    {CASE(attention_bwd, "dropout", ATTENTION_BWD(40, 2, 2, 2, 8), DROP(40, 0.3, 3), .scale = 0.35), LENGTHS(17, 23)},
+    {CASE(attention_bwd, "grouped heads, causal, odd D", ATTENTION_BWD(38, 2, 4, 2, 7), DROP(38, 0.1, 9), .causal = 1,
+          .scale = 0.4),
+     LENGTHS(33, 5)},
+    {CASE(attention_bwd, "no sequences", ATTENTION_BWD(0, 0, 2, 2, 8), .scale = 1)},
+    {CASE(attention_bwd, "only padding", ATTENTION_BWD(4, 0, 2, 2, 8), .scale = 1)},
+    {CASE(attention_bwd, "D = 32, many short sequences", ATTENTION_BWD(160, 10, 12, 12, 32), DROP(160, 0.1, 2),
+          .scale = 0.1767),
+     LENGTHS(16, 16, 13, 16, 16, 16, 19, 16, 16, 16), .long_only = true},
+    {CASE(attention_bwd, "block edges", ATTENTION_BWD(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
+    {CASE(attention_bwd, "block edges, causal", ATTENTION_BWD(328, 4, 2, 1, 64), .scale = 0.125, .causal = 1),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
+    {CASE(attention_bwd, "longer than a chunk", ATTENTION_BWD(1120, 2, 2, 1, 32), DROP(1120, 0.1, 5), .scale = 0.1767),
+     LENGTHS(1050, 65), .long_only = true},
+    {CASE(attention_bwd, "longer than a chunk, causal", ATTENTION_BWD(1090, 1, 2, 2, 16), DROP(1090, 0.1, 5),
+          .scale = 0.25, .causal = 1),
+     LENGTHS(1089), .long_only = true},
+    {CASE(attention_bwd, "D = 128", ATTENTION_BWD(150, 2, 2, 2, 128), .scale = 0.0884), LENGTHS(70, 80),
+     .long_only = true},
+    {CASE(attention_bwd, "D = 80, scores of about 40", ATTENTION_BWD(100, 2, 3, 1, 80), .scale = 1), LENGTHS(30, 70),
+     .condition = 4, .long_only = true},
+
+    {CASE(norm, "plain", NORM(5, 12))},
+    {CASE(norm, "residual", NORM(6, 33), .res = NARROW(6, 33), .h = NARROW(6, 33))},
+    {CASE(norm, "residual and dropout", NORM(9, 20), .res = NARROW(9, 20), .h = NARROW(9, 20), DROP(9, 0.25, 4)),
+     LENGTHS(4, 5)},
+    {CASE(norm, "dropout, no residual", NORM(8, 16), .h = NARROW(8, 16), DROP(8, 0.1, 70)), LENGTHS(8)},
+    {CASE(norm, "dropout with p = 0", NORM(3, 10), .res = NARROW(3, 10), .h = NARROW(3, 10), DROP(3, 0, 1)),
+     LENGTHS(3)},
+    {CASE(norm, "large mean", NORM(4, 64)), .offset = 30, .condition = 30},
+    {CASE(norm, "no rows", NORM(0, 16))},
+    {CASE(norm, "one row", NORM(1, 300))},
+    {CASE(norm, "large", NORM(70, 1024), .res = NARROW(70, 1024), .h = NARROW(70, 1024), DROP(70, 0.1, 11)),
+     LENGTHS(40, 30), .long_only = true},
+
+    {CASE(norm_bwd, "all gradients", NORM_BWD(6, 33), .dh = NARROW(6, 33), .dx = NARROW(6, 33), .dres = NARROW(6, 33),
+          .dgamma = FLOAT(33), .dbeta = FLOAT(33))},
+    {CASE(norm_bwd, "dropout", NORM_BWD(9, 20), .dx = NARROW(9, 20), .dres = NARROW(9, 20), .dgamma = FLOAT(20),
+          .dbeta = FLOAT(20), DROP(9, 0.25, 4)),
+     LENGTHS(4, 5)},
+    {CASE(norm_bwd, "only the weights", NORM_BWD(5, 8), .dgamma = FLOAT(8), .dbeta = FLOAT(8))},
+    {CASE(norm_bwd, "no rows", NORM_BWD(0, 16), .dx = NARROW(0, 16), .dgamma = FLOAT(16), .dbeta = FLOAT(16))},
+    {CASE(norm_bwd, "one row", NORM_BWD(1, 300), .dx = NARROW(1, 300), .dgamma = FLOAT(300), .dbeta = FLOAT(300))},
+    {CASE(norm_bwd, "large", NORM_BWD(600, 136), .dx = NARROW(600, 136), .dres = NARROW(600, 136), .dgamma = FLOAT(136),
+          .dbeta = FLOAT(136), DROP(600, 0.1, 11)),
+     LENGTHS(400, 200), .long_only = true},
+
+    {CASE(dropout, "odd width", DROPOUT(7, 21), DROP(7, 0.5, 2)), LENGTHS(3, 4)},
+    {CASE(dropout, "rows that are samples", DROPOUT(5, 16), DROP(5, 0.1, 73))},
+    {CASE(dropout, "no rows", DROPOUT(0, 16), DROP(0, 0.1, 1))},
+    {CASE(dropout, "large", DROPOUT(60, 500), DROP(60, 0.1, 0)), LENGTHS(30, 30), .long_only = true},
+    {CASE(dropout_bwd, "odd width", DROPOUT_BWD(7, 21), DROP(7, 0.5, 2)), LENGTHS(3, 4)},
+    {CASE(dropout_bwd, "no rows", DROPOUT_BWD(0, 16), DROP(0, 0.1, 1))},
+    {CASE(dropout_bwd, "large", DROPOUT_BWD(60, 500), DROP(60, 0.1, 0)), LENGTHS(30, 30), .long_only = true},
+
+    {CASE(gather, "first", GATHER(12, 3, 17)), LENGTHS(4, 1, 6)},
+    {CASE(gather, "last", GATHER(12, 3, 17), .last = 1), LENGTHS(4, 1, 6)},
+    {CASE(gather, "no sequences", GATHER(0, 0, 8))},
+    {CASE(gather_bwd, "first", GATHER_BWD(12, 3, 17)), LENGTHS(4, 1, 6)},
+    {CASE(gather_bwd, "last", GATHER_BWD(12, 3, 17), .last = 1), LENGTHS(4, 1, 6)},
+    {CASE(gather_bwd, "no sequences", GATHER_BWD(3, 0, 8))},
+    {CASE(gather_bwd, "large", GATHER_BWD(300, 2, 100)), LENGTHS(200, 90), .long_only = true},
+
+    {CASE(cross_entropy, "two classes", CROSS_ENTROPY(5, 2))},
+    {CASE(cross_entropy, "smoothing", CROSS_ENTROPY(9, 37), .smoothing = 0.1)},
+    {CASE(cross_entropy, "one row, one class", CROSS_ENTROPY(1, 1))},
+    {CASE(cross_entropy, "no rows", CROSS_ENTROPY(0, 4))},
+    {CASE(cross_entropy, "large", CROSS_ENTROPY(33, 1003), .smoothing = 0.05), .long_only = true},
+    {CASE(cross_entropy_bwd, "two classes", CROSS_ENTROPY_BWD(5, 2))},
+    {CASE(cross_entropy_bwd, "smoothing", CROSS_ENTROPY_BWD(9, 37), .smoothing = 0.1)},
+    {CASE(cross_entropy_bwd, "no rows", CROSS_ENTROPY_BWD(0, 4))},
+    {CASE(cross_entropy_bwd, "large", CROSS_ENTROPY_BWD(33, 1003), .smoothing = 0.05), .long_only = true},
+
+    {CASE(mse, "one output", LOSS(6, 1))},
+    {CASE(mse, "several outputs", LOSS(4, 35))},
+    {CASE(mse, "no rows", LOSS(0, 3))},
+    {CASE(mse_bwd, "several outputs", LOSS_BWD(4, 35))},
+    {CASE(mse_bwd, "no rows", LOSS_BWD(0, 3))},
+    {CASE(bce, "three labels", LOSS(5, 3))},
+    {CASE(bce, "many labels", LOSS(3, 50))},
+    {CASE(bce, "no rows", LOSS(0, 3))},
+    {CASE(bce_bwd, "many labels", LOSS_BWD(3, 50))},
+    {CASE(bce_bwd, "no rows", LOSS_BWD(0, 3))},
+
+    {CASE(cast, "to the policy's type", .x = FLOAT(5, 7), .y = NARROW(5, 7))},
+    {CASE(cast, "from the policy's type", .x = NARROW(3, 67), .y = FLOAT(3, 67))},
+    {CASE(cast, "nothing", .x = FLOAT(0, 7), .y = NARROW(0, 7))},
+    {CASE(cast, "large", .x = FLOAT(170, 301), .y = NARROW(170, 301)), .long_only = true},
+
+    {CASE(sumsq, "less than a chunk", .g = NARROW(7, 11), .partials = DOUBLES(3), .at = 1)},
+    {CASE(sumsq, "one element", .g = NARROW(1), .partials = DOUBLES(1))},
+    {CASE(sumsq, "three chunks", .g = NARROW(2 * SUMSQ_CHUNK + 5), .partials = DOUBLES(4), .at = 1), .long_only = true},
+    {CASE(clip, "norm below", .partials = DOUBLES(5), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 1000)},
+    {CASE(clip, "norm above", .partials = DOUBLES(17), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 0.5)},
+    {CASE(clip, "off", .partials = DOUBLES(2), .norm = FLOAT(1), .coef = FLOAT(1))},
+
+    {CASE(adamw, "plain", ADAMW(5, 7))},
+    {CASE(adamw, "decay and clipping", ADAMW(67), .coef = FLOAT(1), .weight_decay = 0.1), .update = 1},
+    {CASE(adamw, "one element", ADAMW(1)), .update = 1000},
+    {CASE(adamw, "large", ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
+    {CASE(sgd, "plain", SGD(5, 7))},
+    {CASE(sgd, "first momentum", SGD(37), .buf = FLOAT(37), .momentum = 0.9, .dampening = 0.5), .update = 1},
+    {CASE(sgd, "momentum, decay and clipping", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .momentum = 0.9,
+          .weight_decay = 0.1)},
+    {CASE(sgd, "Nesterov", SGD(16), .buf = FLOAT(16), .momentum = 0.9, .nesterov = 1)},
+    {CASE(sgd, "large", SGD(40, 1001), .buf = FLOAT(40, 1001), .momentum = 0.9), .long_only = true},
+};
+
+const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -1,0 +1,121 @@
+/* What a shape rule refuses, and what it says. */
+#include "cases.h"
+#include "checks.h"
+#include "graph/graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT_(...) (int8_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define F(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_F32, .ndim = COUNT_(__VA_ARGS__)                                           \
+    }
+#define I(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_I32, .ndim = COUNT_(__VA_ARGS__)                                           \
+    }
+#define ROW(name, says, ...)                                                                                           \
+    {                                                                                                                  \
+        OP_##name, says,                                                                                               \
+        {                                                                                                              \
+            .name = { __VA_ARGS__ }                                                                                    \
+        }                                                                                                              \
+    }
+
+static const struct {
+    enum op op;
+    const char *says;
+    union args_any args;
+} rows[] = {
+    ROW(embed, "embed: slot table refers to value 0", .ids = I(4)),
+    ROW(embed, "embed: ids and table come in pairs", .ids = I(4), .table = F(5, 6), .ids2 = I(4)),
+    ROW(embed, "embed: ids must be (N) I32, tables (V,H) of one H", .ids = I(4), .table = F(5)),
+    ROW(embed, "embed: ids must be (N) I32, tables (V,H) of one H", .ids = F(4), .table = F(5, 6)),
+    ROW(embed, "of one H", .ids = I(4), .table = F(5, 6), .ids2 = I(4), .table2 = F(5, 7)),
+    ROW(embed_bwd, "embed_bwd: dy must be (N,H), dtable (V,H)", .ids = I(4), .dy = F(4, 6), .cu = I(2),
+        .dtable = F(5, 7)),
+    ROW(linear, "linear: x must be (N,I) and w (O,I)", .x = F(3, 4), .w = F(5, 6)),
+    ROW(linear, "linear: x must be (N,I) and w (O,I)", .x = F(3, 4), .w = F(5, 4), .in_out = 1),
+    ROW(linear, "linear: b must be (O)", .x = F(3, 4), .w = F(5, 4), .b = F(4)),
+    ROW(linear_dx, "linear_dx: dy must be (N,O), w (O,I), dx (N,I)", .dy = F(3, 5), .w = F(5, 4), .dx = F(3, 5)),
+    ROW(linear_dw, "linear_dw: dy must be (N,O), x (N,I), dw (O,I), db (O)", .dy = F(3, 5), .x = F(3, 4),
+        .dw = F(4, 5)),
+    ROW(linear_dw, "linear_dw: dy must be", .dy = F(3, 5), .x = F(3, 4), .dw = F(5, 4), .db = F(4)),
+    ROW(act_bwd, "act_bwd: two inputs that must have one shape differ", .u = F(3, 5), .dy = F(3, 4)),
+    ROW(attention, "attention: qkv must be (T, width)", .qkv = F(12), .cu = I(2), .heads = 1, .kv_heads = 1),
+    ROW(attention, "attention: kv_heads must divide heads", .qkv = F(4, 12), .cu = I(2), .heads = 3, .kv_heads = 2),
+    ROW(attention, "attention: kv_heads must divide heads", .qkv = F(4, 12), .cu = I(2), .heads = 0, .kv_heads = 1),
+    ROW(attention, "must be a multiple of heads + 2 kv_heads", .qkv = F(4, 13), .cu = I(2), .heads = 2, .kv_heads = 1),
+    ROW(attention_bwd, "attention_bwd: two inputs that must have one shape differ", .qkv = F(4, 12), .o = F(4, 4),
+        .lse = F(1, 4), .dout = F(3, 4), .cu = I(2), .heads = 1, .kv_heads = 1),
+    ROW(norm, "norm: x must be (N,H), gamma (H)", .x = F(3, 5), .gamma = F(4), .beta = F(4)),
+    ROW(norm, "norm: two inputs that must have one shape differ", .x = F(3, 5), .gamma = F(5), .beta = F(4)),
+    ROW(norm, "norm: two inputs that must have one shape differ", .x = F(3, 5), .res = F(2, 5), .gamma = F(5),
+        .beta = F(5)),
+    ROW(norm_bwd, "norm_bwd: two inputs that must have one shape differ", .dy = F(3, 5), .h = F(3, 4), .gamma = F(5),
+        .mean = F(3), .rstd = F(3)),
+    ROW(norm_bwd, "norm_bwd: two inputs", .dy = F(3, 5), .h = F(3, 5), .gamma = F(5), .mean = F(3), .rstd = F(2)),
+    ROW(dropout, "dropout: x must be (N,H)", .x = F(3), .coords = I(3, 2), .rng = I(4)),
+    ROW(dropout, "dropout: slot rng refers to value 0", .x = F(3, 4), .coords = I(3, 2)),
+    ROW(dropout_bwd, "dropout_bwd: two inputs", .dy = F(3, 4), .coords = I(3, 2), .rng = I(4), .dx = F(4, 4)),
+    ROW(gather, "gather: x must be (T,H)", .x = F(3), .cu = I(2)),
+    ROW(gather_bwd, "gather_bwd: dy must be (B,H), dx (T,H)", .dy = F(1, 4), .cu = I(2), .dx = F(3, 5)),
+    ROW(cross_entropy, "cross_entropy: logits must be (N,V), labels (N) I32", .logits = F(3, 4), .labels = F(3),
+        .step = F(8)),
+    ROW(cross_entropy, "cross_entropy: logits must be (N,V), labels (N) I32", .logits = F(3, 4), .labels = I(4),
+        .step = F(8)),
+    ROW(cross_entropy_bwd, "loss: two inputs", .logits = F(3, 4), .labels = I(3), .lse = F(3), .step = F(8),
+        .dlogits = F(3, 5)),
+    ROW(mse, "mse: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3, 5), .step = F(8)),
+    ROW(mse_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
+    ROW(bce, "bce: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3), .step = F(8)),
+    ROW(bce_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
+    ROW(cast, "cast: slot x refers to value 0", .y = {.ndim = 0}),
+    ROW(sumsq, "sumsq: partials must be (chunks) F64", .g = F(3), .partials = F(1)),
+    ROW(clip, "clip: slot partials refers to value 0", .max_norm = 1),
+    ROW(adamw, "adamw: two inputs that must have one shape differ", .p = F(3), .g = F(4), .m = F(3), .v = F(3),
+        .step = F(8)),
+    ROW(adamw, "adamw: slot m refers to value 0", .p = F(3), .g = F(3), .v = F(3), .step = F(8)),
+    ROW(sgd, "sgd: two inputs that must have one shape differ", .p = F(3), .g = F(3), .buf = F(4), .step = F(8)),
+};
+
+static void check_row(enum op op, const union args_any *args, const char *says)
+{
+    struct graph g;
+    union op_any node = {0};
+    const struct op_info *info = &op_table[op];
+    assert_int_equal(graph_init(&g, NULL), SNUG_OK);
+    for (int i = 0; i < info->n_slots; i++) {
+        struct dim shape[MAX_DIMS];
+        for (int d = 0; d < MAX_DIMS; d++)
+            shape[d] = DIM(args->slot[i].shape[d]);
+        if (args->slot[i].ndim)
+            node.slot[i] = graph_add_value(&g, NULL, ROLE_INPUT, args->slot[i].dtype, args->slot[i].ndim, shape);
+    }
+    memcpy((char *)&node + info->attr_offset, &args->slot[info->n_slots], 8 * (size_t)info->n_attrs);
+    graph_emit(&g, op, &node);
+    struct snug_err err = {0};
+    int code = graph_ok(&g, &err);
+    if (code != SNUG_ERR_INPUT || !strstr(err.text, says))
+        fail_msg("%s: expected \"%s\", got code %d, \"%s\"", info->name, says, code, err.text);
+    graph_free(&g);
+}
+
+void test_shape_errors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_row(rows[i].op, &rows[i].args, rows[i].says);
+    for (int op = 1; op < OP_COUNT; op++) {
+        bool found = false;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            found |= (int)rows[i].op == op;
+        if (!found)
+            fail_msg("op %s has no error input in tests/op/errors.c", op_table[op].name);
+    }
+}

@@ -1,0 +1,221 @@
+/* Inputs of a case: random numbers from Philox, and whatever must agree with each other (sequence boundaries,
+ * statistics of the forward pass) made here. */
+#include "base/mem.h"
+#include "base/philox.h"
+#include "cases.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    static void run_##name(const union args_any *a, const struct call *c)                                              \
+    {                                                                                                                  \
+        ref_##name(&a->name, c);                                                                                       \
+    }
+#include "graph/ops.h"
+#undef OP
+
+void (*const reference_kernels[OP_COUNT])(const union args_any *, const struct call *) = {
+#define OP(name, slots, attrs, diff, text) [OP_##name] = run_##name,
+#include "graph/ops.h"
+#undef OP
+};
+
+/* Uniform in (0, 1). */
+static double random_uniform(uint32_t stream, uint32_t slot, uint32_t i)
+{
+    struct philox r = philox4x32((struct philox){{i, slot, stream, 0}}, 0x736E7567, 1);
+    return ((double)r.w[0] + 0.5) / 4294967296.0;
+}
+
+double random_normal(uint32_t stream, uint32_t slot, uint32_t i)
+{
+    struct philox r = philox4x32((struct philox){{i, slot, stream, 1}}, 0x736E7567, 1);
+    double u = ((double)r.w[0] + 0.5) / 4294967296.0, v = ((double)r.w[1] + 0.5) / 4294967296.0;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+bool is_float(enum dtype t)
+{
+    return t == DT_F32 || t == DT_BF16;
+}
+
+bool case_has_narrow(const struct op_case *c)
+{
+    for (int i = 0; i < op_table[c->op].n_slots; i++)
+        if (c->args.slot[i].ndim && c->args.slot[i].dtype == DT_BF16)
+            return true;
+    return false;
+}
+
+static int find_slot(const struct op_case *c, const char *name)
+{
+    for (int i = 0; i < op_table[c->op].n_slots; i++)
+        if (!strcmp(op_table[c->op].slots[i].name, name))
+            return i;
+    return -1;
+}
+
+static int64_t first_row(const struct op_case *c, int sequence)
+{
+    int64_t row = 0;
+    for (int b = 0; b < sequence; b++)
+        row += c->lengths[b];
+    return row;
+}
+
+static void fill_integers(const struct op_case *c, int slot, struct slot_data *s)
+{
+    const char *name = op_table[c->op].slots[slot].name;
+    int32_t *x = s->data;
+    int64_t classes = 1;
+    if (!strncmp(name, "ids", 3)) /* rows of the table in the next slot, or of dtable */
+        classes = c->op == OP_embed_bwd ? c->args.embed_bwd.dtable.shape[0] : c->args.slot[slot + 1].shape[0];
+    else if (!strcmp(name, "labels"))
+        classes = c->args.cross_entropy.logits.shape[1];
+    for (int64_t i = 0; i < s->elements; i++) {
+        double u = random_uniform((uint32_t)(c - op_cases), (uint32_t)slot, (uint32_t)i);
+        if (!strcmp(name, "cu"))
+            x[i] = (int32_t)first_row(c, (int)i);
+        else if (!strcmp(name, "rng"))
+            x[i] = i < 3 ? (int32_t[]){-1234567, 42, 1001}[i] : 0;
+        else if (!strcmp(name, "coords"))
+            x[i] = 0;
+        else
+            x[i] = !strcmp(name, "labels") && i % 4 == 2 ? -100 : (int32_t)(u * (double)classes);
+    }
+    if (!strcmp(name, "coords") && c->n_sequences) /* rows of sequence b: sample 7 + b, position */
+        for (int b = 0, n = 0; b < c->n_sequences; b++)
+            for (int i = 0; i < c->lengths[b]; i++, n++) {
+                x[2 * n] = 7 + b;
+                x[2 * n + 1] = i;
+            }
+    else if (!strcmp(name, "coords")) /* rows that are samples */
+        for (int64_t n = 0; n < s->elements / 2; n++)
+            x[2 * n] = (int32_t)n;
+}
+
+static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
+{
+    const char *name = op_table[c->op].slots[slot].name;
+    uint32_t stream = (uint32_t)(c - op_cases);
+    for (int64_t i = 0; i < s->elements; i++) {
+        double x = random_normal(stream, (uint32_t)slot, (uint32_t)i);
+        if (!strcmp(name, "x") || !strcmp(name, "h"))
+            x += c->offset;
+        else if (!strcmp(name, "gamma"))
+            x = 1 + 0.3 * x;
+        else if (!strcmp(name, "v") || !strcmp(name, "partials"))
+            x = x * x;
+        else if (!strcmp(name, "coef"))
+            x = 0.375;
+        else if (!strcmp(name, "labels") && (c->op == OP_bce || c->op == OP_bce_bwd))
+            x = random_uniform(stream, (uint32_t)slot, (uint32_t)i);
+        else if (!strcmp(name, "step"))
+            x = i == STEP_INV_N ? 0.2 : i == STEP_LR ? 0.05 : i == STEP_UPDATE ? (c->update ? c->update : 3) : 0;
+        s->ref[i] = x;
+    }
+}
+
+/* The typed copy, and F64 again what was rounded there. */
+static void round_to_type(struct slot_data *s)
+{
+    dtype_convert(s->data, s->shape.dtype, s->ref, DT_F64, s->elements);
+    dtype_convert(s->ref, DT_F64, s->data, s->shape.dtype, s->elements);
+}
+
+/* A slot as the reference sees it. */
+static struct tensor wide(const struct op_inputs *in, const char *name)
+{
+    int i = find_slot(in->c, name);
+    struct tensor t = i < 0 ? (struct tensor){0} : in->slot[i].shape;
+    if (i >= 0 && in->slot[i].present) {
+        t.data = in->slot[i].ref ? (void *)in->slot[i].ref : in->slot[i].data;
+        t.dtype = in->slot[i].ref ? DT_F64 : t.dtype;
+    }
+    return t;
+}
+
+/* Statistics that the forward op would have left for a backward op. */
+static void make_statistics(struct op_inputs *in)
+{
+    const struct op_case *c = in->c;
+    const struct call call = {0};
+    double unused = 0;
+    struct tensor nowhere = {.data = &unused};
+    if (c->op == OP_attention_bwd) {
+        struct args_attention f = {.qkv = wide(in, "qkv"),
+                                   .cu = wide(in, "cu"),
+                                   .coords = wide(in, "coords"),
+                                   .rng = wide(in, "rng"),
+                                   .o = wide(in, "o"),
+                                   .lse = wide(in, "lse"),
+                                   .heads = c->args.attention_bwd.heads,
+                                   .kv_heads = c->args.attention_bwd.kv_heads,
+                                   .causal = c->args.attention_bwd.causal,
+                                   .scale = c->args.attention_bwd.scale,
+                                   .p = c->args.attention_bwd.p,
+                                   .site = c->args.attention_bwd.site};
+        ref_attention(&f, &call);
+    } else if (c->op == OP_norm_bwd) {
+        struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");
+        for (int64_t n = 0; n < h.shape[0]; n++) {
+            double sum = 0, squares = 0;
+            for (int64_t i = 0; i < h.shape[1]; i++)
+                sum += ((double *)h.data)[n * h.shape[1] + i] / (double)h.shape[1];
+            for (int64_t i = 0; i < h.shape[1]; i++)
+                squares += pow(((double *)h.data)[n * h.shape[1] + i] - sum, 2) / (double)h.shape[1];
+            ((double *)mean.data)[n] = sum;
+            ((double *)rstd.data)[n] = 1 / sqrt(squares + 1e-12);
+        }
+    } else if (c->op == OP_cross_entropy_bwd) {
+        struct args_cross_entropy f = {.logits = wide(in, "logits"),
+                                       .labels = wide(in, "labels"),
+                                       .step = wide(in, "step"),
+                                       .loss = nowhere,
+                                       .lse = wide(in, "lse")};
+        ref_cross_entropy(&f, &call);
+    } else
+        return;
+    for (int i = 0; i < op_table[c->op].n_slots; i++)
+        if (in->slot[i].present && in->slot[i].ref)
+            round_to_type(&in->slot[i]);
+}
+
+void inputs_make(struct op_inputs *in, const struct op_case *c, bool narrow)
+{
+    *in = (struct op_inputs){.c = c};
+    for (int i = 0; i < op_table[c->op].n_slots; i++) {
+        struct slot_data *s = &in->slot[i];
+        s->shape = c->args.slot[i];
+        s->present = s->shape.ndim > 0;
+        if (!s->present)
+            continue;
+        if (s->shape.dtype == DT_BF16 && !narrow)
+            s->shape.dtype = DT_F32;
+        s->elements = 1;
+        for (int d = 0; d < s->shape.ndim; d++)
+            s->elements *= s->shape.shape[d];
+        s->bytes = dtype_bytes(s->shape.dtype, s->elements);
+        s->data = mem_alloc((size_t)s->bytes + 1);
+        assert(s->data);
+        if (s->shape.dtype == DT_I32) {
+            fill_integers(c, i, s);
+            continue;
+        }
+        s->ref = mem_alloc((size_t)s->elements * sizeof(double) + 1);
+        assert(s->ref);
+        fill_floats(c, i, s);
+        round_to_type(s);
+    }
+    make_statistics(in);
+}
+
+void inputs_free(struct op_inputs *in)
+{
+    for (int i = 0; i < OP_MAX_SLOTS; i++) {
+        mem_free(in->slot[i].data);
+        mem_free(in->slot[i].ref);
+    }
+}

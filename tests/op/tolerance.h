@@ -1,0 +1,84 @@
+/* tolerance.h: how far a kernel may be from the reference on the same inputs; the only place with such numbers.
+ *
+ * A sum of K terms, each operation rounding with unit u, is off by about u sqrt(K) times the size of its terms. The
+ * result's own size stands for that: |y|, or the root mean square of its row or tensor where y happens to be small. To
+ * this is added one rounding of the result to its type, and, where an op rounds to bf16 inside, that rounding some
+ * times over.
+ */
+#ifndef TEST_OP_TOLERANCE_H
+#define TEST_OP_TOLERANCE_H
+
+#include "graph/op.h"
+
+#include <math.h>
+
+static const double UNIT_F64 = 0x1p-53, UNIT_F32 = 0x1p-24, UNIT_BF16 = 0x1p-8;
+static const double UNITS = 8; /* operations beside the sums, polynomials, the largest of many elements */
+
+/* Roundings to bf16 of what an op adds up (attention: the weights P, and dS) or derives its result from (linear: y from
+ * u). */
+static inline double inner_roundings(enum op op)
+{
+    switch (op) {
+    case OP_attention:
+    case OP_attention_bwd:
+        return 4; /* independent: more than five times their standard deviation */
+    case OP_linear:
+        return 1.5;
+    default:
+        return 0;
+    }
+}
+
+/* The length of the longest sum. */
+static inline double sum_length(enum op op, const union args_any *a)
+{
+    switch (op) {
+    case OP_linear:
+        return (double)a->linear.x.shape[1];
+    case OP_linear_dx:
+        return (double)a->linear_dx.dy.shape[1];
+    case OP_linear_dw:
+        return (double)a->linear_dw.dy.shape[0];
+    case OP_attention:
+        return (double)(a->attention.qkv.shape[0] + a->attention.qkv.shape[1]);
+    case OP_attention_bwd:
+        return (double)(a->attention_bwd.qkv.shape[0] + a->attention_bwd.qkv.shape[1]);
+    case OP_norm:
+        return (double)a->norm.x.shape[1];
+    case OP_norm_bwd:
+        return (double)(a->norm_bwd.dy.shape[0] + a->norm_bwd.dy.shape[1]);
+    case OP_embed_bwd:
+        return (double)a->embed_bwd.dy.shape[0];
+    case OP_cross_entropy:
+        return (double)(a->cross_entropy.logits.shape[0] + a->cross_entropy.logits.shape[1]);
+    case OP_cross_entropy_bwd:
+        return (double)a->cross_entropy_bwd.logits.shape[1];
+    case OP_sumsq:
+        return SUMSQ_CHUNK;
+    case OP_mse:
+    case OP_bce:
+        return (double)(a->mse.logits.shape[0] * a->mse.logits.shape[1]);
+    default:
+        return 4;
+    }
+}
+
+/* Allowed |y - reference|. `rms`: of the row or of the whole tensor, the larger; `narrow`: the case runs in BF16. */
+static inline double tolerance(enum op op, const union args_any *a, enum dtype type, bool narrow, double reference,
+                               double rms)
+{
+    double size = fmax(fabs(reference), rms);
+    double unit = type == DT_F64 ? UNIT_F64 : UNIT_F32;
+    double t = UNITS * unit * sqrt(sum_length(op, a) + 1) * size;
+    if (type == DT_BF16)
+        t += 1.001 * UNIT_BF16 * fabs(reference);
+    if (narrow)
+        t += inner_roundings(op) * UNIT_BF16 * size;
+    return t;
+}
+
+/* Gradient rules against central differences, both in F64: relative to the largest element. */
+static const double GRADIENT_TOLERANCE = 1e-7;
+
+#endif
