@@ -3,8 +3,8 @@
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
+#include "cpu/kernels_table.h"
 #include "cpu/simd.h"
-#include "graph/op.h"
 
 /* A kernel for every row of ops.h. */
 #define OP(name, slots, attrs, diff, text) void ISA(cpu_##name)(const struct args_##name *a, const struct call *c);
@@ -26,11 +26,6 @@
 #define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);
 CPU_WORKSPACES(ROW)
 #undef ROW
-
-struct cpu_kernels {
-    void (*run[OP_COUNT])(const union args_any *args, const struct call *c);
-    int64_t (*workspace[OP_COUNT])(const union args_any *args, int threads); /* NULL: none */
-};
 
 /* Fewer elements than this are not worth waking threads for. */
 enum { PARALLEL_FROM = 16384 };

@@ -1,4 +1,6 @@
 /* The kernels of this instruction set, by op. */
+#include "cpu/kernels_table.h"
+
 #include "cpu/kernels.h"
 
 #define OP(name, slots, attrs, diff, text)                                                                             \
@@ -16,8 +18,6 @@
     }
 CPU_WORKSPACES(ROW)
 #undef ROW
-
-extern const struct cpu_kernels ISA(cpu_kernels);
 
 const struct cpu_kernels ISA(cpu_kernels) = {
     .run =
