@@ -228,7 +228,8 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
 int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err)
 {
     struct snug_summary ignored;
-    struct train_events e = {.progress = s->events.progress, .logged = s->events.logged, .ctx = s->events.ctx};
+    struct train_events e = {
+        .started = s->events.started, .progress = s->events.progress, .logged = s->events.logged, .ctx = s->events.ctx};
     return train_run(&s->s, e, out ? out : &ignored, err);
 }
 

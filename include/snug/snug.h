@@ -104,9 +104,10 @@ struct snug_progress {
 
 /* What a session tells; every member may be NULL. Lines have no newline at their end, but for `logged`. */
 struct snug_events {
-    void (*note)(void *ctx, const char *line);                  /* what is worth knowing, one line */
-    void (*progress)(void *ctx, const struct snug_progress *p); /* after each step */
-    void (*logged)(void *ctx, const char *json_line);           /* what went into log.jsonl */
+    void (*note)(void *ctx, const char *line); /* what is worth knowing, one line */
+    void (*started)(void *ctx);                /* training: all checks are passed, the first step follows */
+    void (*progress)(void *ctx, const struct snug_progress *p);                       /* after each step */
+    void (*logged)(void *ctx, const char *json_line);                                 /* what went into log.jsonl */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text); /* programs after each pass */
     void *ctx;
     snug_stop *stop; /* borrowed */

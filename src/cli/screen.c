@@ -40,6 +40,14 @@ static void put_numbers(const struct snug_progress *p)
            p->samples_per_second, p->tokens_per_second, (double)p->memory_bytes / 1e6, left);
 }
 
+static void show_plan(void *ctx)
+{
+    struct screen *s = ctx;
+    if (s->plan)
+        fputs(s->plan, stdout);
+    fflush(stdout);
+}
+
 static void show_progress(void *ctx, const struct snug_progress *p)
 {
     struct screen *s = ctx;
@@ -74,7 +82,9 @@ static void put_evaluation(const char *json)
 static void show_logged(void *ctx, const char *json)
 {
     struct screen *s = ctx;
-    if (strstr(json, "\"eval_loss\"")) {
+    if (strstr(json, "\"train_runtime\"")) {
+        return; /* the summary says it */
+    } else if (strstr(json, "\"eval_loss\"")) {
         clear_line(s);
         put_evaluation(json);
     } else if (!s->terminal) {
@@ -106,6 +116,7 @@ int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
     TRY(snug_stop_new(&c->stop, err));
     TRY(snug_stop_on_signals(c->stop, err));
     struct snug_events e = {.note = show_note,
+                            .started = show_plan,
                             .progress = show_progress,
                             .logged = show_logged,
                             .dump = s->dump ? show_graph : NULL,

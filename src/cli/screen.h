@@ -11,6 +11,7 @@ struct screen {
     bool drawn;  /* a progress line stands there */
     double last; /* seconds, when it was drawn */
     struct snug_progress now;
+    char *plan;       /* shown when training starts: a run that is refused prints nothing on stdout */
     const char *dump; /* the pass whose programs are printed, NULL: none */
 };
 

@@ -20,19 +20,16 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
 {
     struct cli_session c = {0};
     struct snug_summary summary;
-    char *plan = NULL;
     (void)args;
     int code = cli_open(&c, o, err);
     if (!code)
-        code = snug_plan_summary(c.session, &plan, err);
+        code = snug_plan_summary(c.session, &c.screen.plan, err);
     if (!code) {
-        printf("%s", plan);
-        fflush(stdout);
         code = snug_train(c.session, &summary, err);
         screen_end(&c.screen);
     }
     if (!code)
         print_summary(c.session, &summary, o->output_dir);
-    snug_free(plan);
+    snug_free(c.screen.plan);
     return cli_close(&c, code);
 }

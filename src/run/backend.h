@@ -11,6 +11,8 @@ struct backend {
     enum dtype
         float_type; /* F32, or F64 on the reference: what the precision pass makes of a float it does not narrow */
 
+    /* Which kernels run here, such as "avx512": the same name gives the same bits. */
+    const char *(*kernels)(void);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */
     int64_t (*bucket)(int64_t T);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */

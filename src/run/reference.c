@@ -19,6 +19,11 @@ static void (*const kernels[OP_COUNT])(const union args_any *, const struct call
 #undef OP
 };
 
+static const char *kernels_name(void)
+{
+    return "double";
+}
+
 static int64_t bucket(int64_t T)
 {
     return T;
@@ -60,6 +65,7 @@ static int copy(const struct backend *b, void *to, const void *from, int64_t byt
 
 static const struct backend reference = {.name = "reference",
                                          .float_type = DT_F64,
+                                         .kernels = kernels_name,
                                          .bucket = bucket,
                                          .workspace_bytes = workspace_bytes,
                                          .run = run,

@@ -45,7 +45,8 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
         json_object_set_new(doc, "run", run_to_json(t));
         json_object_set_new(doc, "about",
-                            json_pack("{s:s,s:I}", "snug", SNUG_VERSION, "log_bytes", (json_int_t)t->log_bytes));
+                            json_pack("{s:s,s:s,s:I}", "snug", SNUG_VERSION, "kernels", s->compile.backend->kernels(),
+                                      "log_bytes", (json_int_t)t->log_bytes));
     }
     free(config);
     if (code)
@@ -97,8 +98,25 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
     return code;
 }
 
-int state_resume(struct session *s, const char *from, int flags, struct ckpt_notes notes, struct train_state *t,
-                 struct snug_err *err)
+/* Where the bits may change from here on: another build, or kernels for another instruction set. */
+static int compare_exactness(const struct session *s, const json_t *old, struct snug_err *err)
+{
+    const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels()};
+    for (size_t i = 0; i < 2; i++) {
+        const char *was = json_string_value(json_object_get(json_object_get(old, "about"), keys[i]));
+        if (!was || !strcmp(was, now[i]))
+            continue;
+        if (s->o->require_bitexact)
+            return err_set(err, SNUG_ERR_CHECKPOINT,
+                           "not bit-exact from here: %s was %s, is %s; leave out --require-bitexact", keys[i], was,
+                           now[i]);
+        session_note(s, "not bit-exact from here: %s was %s, is %s", keys[i], was, now[i]);
+    }
+    return SNUG_OK;
+}
+
+int state_resume(struct session *s, const char *from, int flags, int64_t total, struct ckpt_notes notes,
+                 struct train_state *t, struct snug_err *err)
 {
     struct ckpt_found found;
     json_t *doc = NULL;
@@ -109,9 +127,13 @@ int state_resume(struct session *s, const char *from, int flags, struct ckpt_not
         return SNUG_OK;
     int code = ckpt_load_state(&found, &doc, err);
     if (!code)
+        code = state_from_json(doc, t, err);
+    if (!code && t->step > total)
+        goto out;
+    if (!code)
         code = compare(s, &found, doc, err);
     if (!code)
-        code = state_from_json(doc, t, err);
+        code = compare_exactness(s, doc, err);
     if (!code)
         code = state_tensors(s, &tensors, &n, err);
     if (!code)
@@ -119,6 +141,7 @@ int state_resume(struct session *s, const char *from, int flags, struct ckpt_not
     if (!code)
         session_note(s, "resumed step %lld (sample %lld) from %s: %zu files verified, state hash %s",
                      (long long)t->step, (long long)t->samples, found.path, found.n_files, found.state_hash);
+out:
     mem_free(tensors);
     json_decref(doc);
     ckpt_found_free(&found);

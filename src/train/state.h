@@ -26,9 +26,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
 /* Weights and states of the run, with their memory in the arena; mem_free'd by the caller. */
 int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
 
-/* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it. found->path NULL: a
- * fresh start. */
-int state_resume(struct session *s, const char *from, int flags, struct ckpt_notes notes, struct train_state *t,
-                 struct snug_err *err);
+/* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO
+ * finds none (a fresh start). One of more than `total` steps is neither compared nor loaded, and only *t tells: that
+ * run went further. */
+int state_resume(struct session *s, const char *from, int flags, int64_t total, struct ckpt_notes notes,
+                 struct train_state *t, struct snug_err *err);
 
 #endif

@@ -154,8 +154,11 @@ static int start(struct trainer *t, struct snug_err *err)
     TRY(open_output(t, err));
     TRY(session_load(t->s, err));
     if (resumes(t->o))
-        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, notes_of(t->s), &t->state, err));
+        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, t->total, notes_of(t->s), &t->state,
+                         err));
     t->saved_step = t->state.step ? t->state.step : -1;
+    if (t->state.step > t->total)
+        return SNUG_OK;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
@@ -431,6 +434,8 @@ static int catch_up(struct trainer *t, struct snug_err *err)
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     const struct window *w;
+    if (t->events.started)
+        t->events.started(t->events.ctx);
     t->trained_since = now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
         TRY(evaluate_now(t, err));
@@ -513,13 +518,27 @@ static int load_best(struct trainer *t, struct snug_err *err)
     str_printf(&path, "%s/step-%08lld", t->o->output_dir, (long long)t->state.best_step);
     int code = str_check(&path, err);
     if (!code)
-        code = state_resume(t->s, str_text(&path), 0, notes_of(t->s), &ignored, err);
+        code = state_resume(t->s, str_text(&path), 0, INT64_MAX, notes_of(t->s), &ignored, err);
     str_free(&path);
     return code;
 }
 
+/* The last line, as the Trainer's: the whole time, evaluations included. */
+static void log_summary(struct trainer *t)
+{
+    struct str line = {0};
+    double seconds = now() - t->trained_since;
+    begin_line(t, &line);
+    log_number(&line, "train_runtime", seconds);
+    log_number(&line, "train_samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
+    log_number(&line, "train_steps_per_second", (double)(t->state.step - t->first_step) / seconds);
+    write_log(t, &line);
+    str_free(&line);
+}
+
 static int finish(struct trainer *t, struct snug_err *err)
 {
+    log_summary(t);
     TRY(ckpt_save_wait(t->saver, err));
     TRY(load_best(t, err));
     return train_export(t->s, t->o->output_dir, err);
@@ -540,9 +559,12 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     struct trainer t = {.s = s, .o = s->o, .events = events, .started = now(), .log = {.fd = -1}};
     *out = (struct snug_summary){0};
     int code = start(&t, err);
-    if (!code)
+    bool went_further = !code && t.state.step > t.total;
+    if (!code && !went_further)
         code = loop(&t, out, err);
-    if (!code) {
+    if (went_further)
+        out->first_step = t.state.step;
+    else if (!code) {
         summarize(&t, out);
         code = finish(&t, err);
     }

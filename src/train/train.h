@@ -6,6 +6,7 @@
 #include "train/session.h"
 
 struct train_events {
+    void (*started)(void *ctx);                                 /* everything is there: the first step follows */
     void (*progress)(void *ctx, const struct snug_progress *p); /* after every step */
     void (*logged)(void *ctx, const char *json_line);           /* what went into log.jsonl, with the newline */
     void *ctx;
