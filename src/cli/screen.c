@@ -82,9 +82,7 @@ static void put_evaluation(const char *json)
 static void show_logged(void *ctx, const char *json)
 {
     struct screen *s = ctx;
-    if (strstr(json, "\"train_runtime\"")) {
-        return; /* the summary says it */
-    } else if (strstr(json, "\"eval_loss\"")) {
+    if (strstr(json, "\"eval_loss\"")) {
         clear_line(s);
         put_evaluation(json);
     } else if (!s->terminal) {

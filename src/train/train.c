@@ -523,22 +523,8 @@ static int load_best(struct trainer *t, struct snug_err *err)
     return code;
 }
 
-/* The last line, as the Trainer's: the whole time, evaluations included. */
-static void log_summary(struct trainer *t)
-{
-    struct str line = {0};
-    double seconds = now() - t->trained_since;
-    begin_line(t, &line);
-    log_number(&line, "train_runtime", seconds);
-    log_number(&line, "train_samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
-    log_number(&line, "train_steps_per_second", (double)(t->state.step - t->first_step) / seconds);
-    write_log(t, &line);
-    str_free(&line);
-}
-
 static int finish(struct trainer *t, struct snug_err *err)
 {
-    log_summary(t);
     TRY(ckpt_save_wait(t->saver, err));
     TRY(load_best(t, err));
     return train_export(t->s, t->o->output_dir, err);

@@ -368,7 +368,7 @@ static void older_spellings_get_a_note(void **state)
     options_free(&o);
     o = accepted("--report_to wandb --disable_tqdm true --dataloader-num-workers 4");
     expect_notes(&o, "--report_to is ignored: the log is a file of JSON lines\n"
-                     "--disable_tqdm is ignored: there is no progress bar\n"
+                     "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere\n"
                      "--dataloader-num-workers is ignored: batches are prepared ahead by threads");
     options_free(&o);
     refused("--warmup-ratio 1.0", "--warmup-ratio: '1.0' is no share of all steps; give a number from 0 to below 1");
