@@ -121,6 +121,7 @@ static int copy(const struct backend *b, void *to, const void *from, int64_t byt
 
 static const struct backend cpu = {.name = "cpu",
                                    .float_type = DT_F32,
+                                   .kernels = cpu_isa,
                                    .bucket = bucket,
                                    .workspace_bytes = workspace_bytes,
                                    .run = run,
