@@ -227,19 +227,21 @@ static void tile_pairs(float *sum, const uint32_t *a, const uint32_t *b, int64_t
 
 /* ---- what becomes of the sums ---- */
 
-/* Rows i… of C, `rows` of them, columns j…, at most NR. What the activation is applied to is rounded as `u` stores it,
- * also where nobody stores it: a recomputed y has the same bits. */
-SIMD void finish_rows(const struct product *p, enum act act, const float *strip, int64_t i, int64_t rows, int64_t j)
+/* Rows i… of C, `rows` of them, columns j…: a whole panel, or what is left of the last one. What the activation is
+ * applied to is rounded as `u` stores it, also where nobody stores it: a recomputed y has the same bits. */
+SIMD void finish_rows(const struct product *p, enum act act, bool whole, const float *strip, int64_t i, int64_t rows,
+                      int64_t j)
 {
     bool narrow = p->out == DT_BF16;
+    vf bias[2] = {{0}};
+    for (int h = 0; h < 2 && p->bias && j + h * VF_LANES < p->N; h++)
+        bias[h] = vf_get_upto(p->bias, j + h * VF_LANES, p->N - j - h * VF_LANES, false);
     for (int64_t r = 0; r < rows; r++)
         for (int h = 0; h < 2; h++) {
-            int64_t column = j + h * VF_LANES, left = p->N - column, at = (i + r) * p->N + column;
+            int64_t column = j + h * VF_LANES, left = whole ? VF_LANES : p->N - column, at = (i + r) * p->N + column;
             if (left <= 0)
                 break;
-            vf v = vf_load(strip + r * NR + h * VF_LANES);
-            if (p->bias)
-                v = v + vf_get_upto(p->bias, column, left, false);
+            vf v = vf_load(strip + r * NR + h * VF_LANES) + bias[h];
             if (p->add)
                 v = v + vf_get_upto(p->c, at, left, narrow);
             if (act) {
@@ -253,10 +255,14 @@ SIMD void finish_rows(const struct product *p, enum act act, const float *strip,
 
 static void finish(const struct product *p, const float *strip, int64_t i, int64_t rows, int64_t j)
 {
+    bool whole = j + NR <= p->N;
     switch (p->act) {
 #define ACT_ROW(name)                                                                                                  \
     case ACT_##name:                                                                                                   \
-        finish_rows(p, ACT_##name, strip, i, rows, j);                                                                 \
+        if (whole)                                                                                                     \
+            finish_rows(p, ACT_##name, true, strip, i, rows, j);                                                       \
+        else                                                                                                           \
+            finish_rows(p, ACT_##name, false, strip, i, rows, j);                                                      \
         break;
         ACTS(ACT_ROW)
 #undef ACT_ROW
