@@ -49,6 +49,13 @@ void log_close(struct run_log *l)
     *l = (struct run_log){.fd = -1};
 }
 
+void log_remove(struct run_log *l)
+{
+    if (l->fd >= 0)
+        l->io->unlink(l->io, l->path);
+    log_close(l);
+}
+
 void log_number(struct str *s, const char *name, double value)
 {
     str_append(s, s->n > 1 ? ", " : "");

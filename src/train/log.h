@@ -16,6 +16,7 @@ struct run_log {
 int log_open(struct run_log *l, const struct io *io, const char *dir, int64_t keep, struct snug_err *err);
 void log_line(struct run_log *l, const char *json, void (*note)(void *ctx, const char *line), void *ctx);
 void log_close(struct run_log *l);
+void log_remove(struct run_log *l); /* closes, and the file goes: nothing has happened */
 
 /* Members of an object: log_number(&s, "loss", x) appends `"loss": x` with a comma where needed; numbers that are not
  * finite become strings, "NaN" or "Infinity", so that the line stays JSON. */

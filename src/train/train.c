@@ -308,6 +308,8 @@ static int save_now(struct trainer *t, struct snug_err *err)
 /* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
 static int stop_now(struct trainer *t, struct snug_err *err)
 {
+    if (t->state.step == 0 && t->dir.created)
+        log_remove(&t->log);
     if (t->state.step == 0)
         return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
     if (t->saved_step != t->state.step)
@@ -421,14 +423,18 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
     return save_due(t, ends_epoch) ? save_now(t, err) : SNUG_OK;
 }
 
+static int evaluate_or_stop(struct trainer *t, struct snug_err *err)
+{
+    int code = evaluate_now(t, err);
+    return code == SNUG_STOPPED ? stop_now(t, err) : code;
+}
+
 /* An evaluation that was due at the step of the checkpoint, and that a signal cut short. */
 static int catch_up(struct trainer *t, struct snug_err *err)
 {
     bool ends_epoch = t->state.step % t->per_epoch == 0;
-    if (t->state.step == 0 || t->state.evaluated_step == t->state.step || !evaluation_due(t, ends_epoch))
-        return SNUG_OK;
-    int code = evaluate_now(t, err);
-    return code == SNUG_STOPPED ? stop_now(t, err) : code;
+    bool missed = t->state.step > 0 && t->state.evaluated_step != t->state.step && evaluation_due(t, ends_epoch);
+    return missed ? evaluate_or_stop(t, err) : SNUG_OK;
 }
 
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
@@ -438,7 +444,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         t->events.started(t->events.ctx);
     t->trained_since = now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
-        TRY(evaluate_now(t, err));
+        TRY(evaluate_or_stop(t, err));
     TRY(catch_up(t, err));
     while (t->state.step < t->total) {
         TRY(loader_next(t->loader, &w, err));

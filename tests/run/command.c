@@ -35,12 +35,15 @@ pid_t start_snug(const char *said, const char *const *first, const char *const *
 {
     assert_non_null(getenv("SNUG_COMMAND"));
     char **argv = argument_list(first, second);
+    int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid)
+    if (pid) {
+        close(fd);
         return pid;
-    int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
+    }
+    if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
         execv(argv[0], argv);
     _exit(127);
 }
