@@ -5,14 +5,14 @@
 SIMD void drop_row(const struct feature_mask *m, const void *x, void *y, int64_t n, int64_t H, bool add, bool bf16)
 {
     for (int64_t first = 0; first < H; first += MASK_RUN) {
-        uint16_t bits[MASK_RUN] = {0};
+        uint32_t bits[MASK_RUN / 2] = {0};
         if (m->coords)
             mask_draw(m, n, first, bits);
         for (int64_t h = first; h < H && h < first + MASK_RUN; h += VF_LANES) {
             int64_t i = n * H + h;
             vf v = vf_get_upto(x, i, H - h, bf16);
             if (m->coords)
-                v = mask_apply(m, bits + (h - first), v);
+                v = mask_apply(m, bits, h - first, v);
             if (add)
                 v += vf_get_upto(y, i, H - h, bf16);
             vf_put_upto(y, i, v, H - h, bf16);

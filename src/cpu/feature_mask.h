@@ -25,21 +25,19 @@ SIMD struct feature_mask feature_mask(const struct tensor *rng, const struct ten
                                  .scale = (float)mask_scale16(p)};
 }
 
-/* The bits of features [first, first + MASK_RUN) of row n; `first` a multiple of MASK_RUN. */
-SIMD void mask_draw(const struct feature_mask *m, int64_t n, int64_t first, uint16_t bits[MASK_RUN])
+/* The 16 bits of each of the features [first, first + MASK_RUN) of row n, in order in memory (processors are
+ * little-endian); `first` a multiple of MASK_RUN. */
+SIMD void mask_draw(const struct feature_mask *m, int64_t n, int64_t first, uint32_t bits[MASK_RUN / 2])
 {
     struct vphilox c = {{vu_set1((uint32_t)m->rng[2]), vu_set1((uint32_t)m->coords[2 * n]),
                          vu_set1((uint32_t)m->coords[2 * n + 1]), (vu)(vi_iota() + (int32_t)(first / 8)) | m->site}};
-    uint32_t words[4 * VF_LANES];
-    vphilox_store(words, vphilox4x32(c, (uint32_t)m->rng[0], (uint32_t)m->rng[1]));
-    for (int i = 0; i < MASK_RUN; i++) /* the low half of a word comes first, whatever the byte order */
-        bits[i] = (uint16_t)(words[i / 2] >> 16 * (i % 2));
+    vphilox_store(bits, vphilox4x32(c, (uint32_t)m->rng[0], (uint32_t)m->rng[1]));
 }
 
-/* x with its mask and scale; `bits` of its VF_LANES features. */
-SIMD vf mask_apply(const struct feature_mask *m, const uint16_t *bits, vf x)
+/* x, features [first + i, first + i + VF_LANES), with its mask and scale. */
+SIMD vf mask_apply(const struct feature_mask *m, const uint32_t *bits, int64_t i, vf x)
 {
-    vi keep = __builtin_convertvector(vh_load(bits), vi) >= (int32_t)m->threshold;
+    vi keep = __builtin_convertvector(vh_load((const uint16_t *)bits + i), vi) >= (int32_t)m->threshold;
     return vf_where(keep, x * m->scale);
 }
 

@@ -27,14 +27,14 @@ SIMD float add_residual(const struct args_norm *a, const struct feature_mask *m,
 {
     int64_t H = a->x.shape[1];
     vf sum = {0};
-    uint16_t bits[MASK_RUN] = {0};
+    uint32_t bits[MASK_RUN / 2] = {0};
     for (int64_t h = 0; h < H; h += VF_LANES) {
         int64_t i = n * H + h, left = H - h;
         vf v = vf_get_upto(a->x.data, i, left, bf16);
         if (m->coords) {
             if (h % MASK_RUN == 0)
                 mask_draw(m, n, h, bits);
-            v = mask_apply(m, bits + h % MASK_RUN, v);
+            v = mask_apply(m, bits, h % MASK_RUN, v);
         }
         if (a->res.data)
             v += vf_get_upto(a->res.data, i, left, bf16);
@@ -105,7 +105,7 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
         vf_store(dbeta + h, vf_load(dbeta + h) + dy);
     }
     float mean_g = vf_hsum(sum_g) / (float)H, mean_gz = vf_hsum(sum_gz) / (float)H;
-    uint16_t bits[MASK_RUN] = {0};
+    uint32_t bits[MASK_RUN / 2] = {0};
     for (int64_t h = 0; h < H && (a->dx.data || a->dres.data); h += VF_LANES) {
         int64_t left = H - h;
         vf z = (vf_get_upto(a->h.data, at + h, left, bf16) - mean) * rstd;
@@ -121,7 +121,7 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
         if (m->coords) {
             if (h % MASK_RUN == 0)
                 mask_draw(m, n, h, bits);
-            grad = mask_apply(m, bits + h % MASK_RUN, grad);
+            grad = mask_apply(m, bits, h % MASK_RUN, grad);
         }
         vf_put_upto(a->dx.data, at + h, a->dx.add ? grad + vf_get_upto(a->dx.data, at + h, left, bf16) : grad, left,
                     bf16);
