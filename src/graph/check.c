@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <string.h>
+
 static int broken(struct snug_err *err, const char *pass, const struct graph *g, int node, int slot, const char *what)
 {
     const struct node *n = &g->nodes[node];
@@ -54,6 +56,70 @@ static int check_node(const struct graph *g, int k, bool *written, const char *p
     return SNUG_OK;
 }
 
+static bool is_made(enum slot_kind kind)
+{
+    return kind == SLOT_OUT || kind == SLOT_MAYBE || kind == SLOT_F32;
+}
+
+/* The op's shape rule once more, on `copy`, which has the same values: it accepts what the node reads, and makes the
+ * shapes that are there. */
+static int check_shapes(const struct graph *g, int k, struct graph *copy, const char *pass, struct snug_err *err)
+{
+    const struct node *n = &g->nodes[k];
+    const struct op_info *op = node_op(n);
+    union op_any made = n->u;
+    for (int i = 0; i < op->n_slots; i++)
+        if (is_made(op->slots[i].kind))
+            made.slot[i] = 0;
+    copy->n_values = g->n_values;
+    op->shape(copy, &made);
+    if (copy->err.code)
+        return err_set(err, copy->err.code, "graph after %s: node %d: %s", pass, k, copy->err.text);
+    for (int i = 0; i < op->n_slots; i++) {
+        const struct value *have = graph_value(g, n->u.slot[i]), *want = graph_value(copy, made.slot[i]);
+        bool same = have->ndim == want->ndim;
+        for (int d = 0; same && d < have->ndim; d++)
+            same = dim_equal(have->shape[d], want->shape[d]);
+        if (n->u.slot[i] && is_made(op->slots[i].kind) && !same)
+            return broken(err, pass, g, k, i, "has not the shape that the op makes");
+    }
+    return SNUG_OK;
+}
+
+/* All activations of a node have one dtype, but for a cast's. */
+static int check_types(const struct graph *g, int k, const char *pass, struct snug_err *err)
+{
+    const struct node *n = &g->nodes[k];
+    int first = 0;
+    for (int i = 0; n->op != OP_cast && i < node_op(n)->n_slots; i++) {
+        const struct value *v = graph_value(g, n->u.slot[i]);
+        if (!n->u.slot[i] || v->role != ROLE_ACTIVATION || v->exact)
+            continue;
+        if (first && v->dtype != g->values[first].dtype)
+            return broken(err, pass, g, k, i, "has another dtype than the node's other activations");
+        first = n->u.slot[i];
+    }
+    return SNUG_OK;
+}
+
+static int check_nodes(const struct graph *g, bool *written, const char *pass, struct snug_err *err)
+{
+    struct graph copy = {.n_values = g->n_values};
+    int code = SNUG_OK;
+    if (!MEM_GROW(copy.values, copy.cap_values, (size_t)g->n_values + OP_MAX_SLOTS))
+        return err_no_memory(err, (unsigned long long)g->n_values * sizeof *copy.values);
+    memcpy(copy.values, g->values, (size_t)g->n_values * sizeof *copy.values);
+    for (int k = 1; k < g->n_nodes && !code; k++) {
+        code = check_node(g, k, written, pass, err);
+        if (!code)
+            code = check_shapes(g, k, &copy, pass, err);
+        if (!code)
+            code = check_types(g, k, pass, err);
+    }
+    mem_free(copy.values);
+    return code;
+}
+
 int graph_check(const struct graph *g, const char *pass, struct snug_err *err)
 {
     TRY(graph_ok(g, err));
@@ -63,8 +129,8 @@ int graph_check(const struct graph *g, const char *pass, struct snug_err *err)
     int code = SNUG_OK;
     for (int i = 1; i < g->n_values && !code; i++)
         code = check_value(g, i, pass, err);
-    for (int k = 1; k < g->n_nodes && !code; k++)
-        code = check_node(g, k, written, pass, err);
+    if (!code)
+        code = check_nodes(g, written, pass, err);
     for (int i = 1; i < g->n_values && !code; i++)
         if (g->values[i].live_out && !g->values[i].live_in && !written[value_root(g, i)])
             code = err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d is wanted but nothing writes it", pass, i);

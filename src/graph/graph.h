@@ -173,8 +173,8 @@ void grad_set(struct grads *d, int id, int gradient); /* for a value that only t
 int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err);
 int graph_parse(struct graph *g, const char *text, struct snug_err *err);
 
-/* check.c: every id in range, slots filled as declared, written before read, dtypes and shapes as the op wants them,
- * slices inside their bases. A failure is a bug of the pass named. */
+/* check.c: every id in range, slots filled as declared, written before read, shapes as the op's rule has them, one
+ * dtype for the activations of a node, slices inside their bases. A failure is a bug of the pass named. */
 int graph_check(const struct graph *g, const char *pass, struct snug_err *err);
 
 #endif

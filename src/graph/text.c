@@ -186,11 +186,14 @@ static bool take_real(struct reader *r, double *to)
 
 static bool take_id(struct reader *r, int *to)
 {
+    const char *start = r->s;
     int64_t k;
-    if (!take(r, "%") || !take_int(r, &k) || k < 1 || k > 1 << 24)
-        return false;
-    *to = (int)k;
-    return true;
+    if (take(r, "%") && take_int(r, &k) && k >= 1 && k <= 1 << 24) {
+        *to = (int)k;
+        return true;
+    }
+    r->s = start;
+    return false;
 }
 
 static bool take_dim(struct reader *r, struct dim *d)
@@ -213,18 +216,22 @@ static bool take_dim(struct reader *r, struct dim *d)
     return true;
 }
 
-static int find_name(const char *const *names, int n, const char *word)
+/* One of n names; its place, or -1. */
+static int take_name(struct reader *r, const char *const *names, int n)
 {
-    for (int i = 0; i < n; i++)
+    const char *start = r->s;
+    char word[32];
+    bool taken = take_word(r, word, sizeof word);
+    for (int i = 0; taken && i < n; i++)
         if (!strcmp(names[i], word))
             return i;
+    r->s = start;
     return -1;
 }
 
 static int read_init(struct reader *r, struct init *init)
 {
-    char word[32];
-    int kind = take_word(r, word, sizeof word) ? find_name(init_names, INIT_COUNT, word) : -1;
+    int kind = take_name(r, init_names, INIT_COUNT);
     if (kind < 0 || !take(r, ":") || !take_real(r, &init->std) || !take(r, ":") || !take_int(r, &init->zero_row))
         return bad(r, "kind:std:zero row");
     init->kind = (enum init_kind)kind;
@@ -240,11 +247,16 @@ static int read_value(struct reader *r)
     if (!take_id(r, &id))
         return bad(r, "a value id");
     skip_blanks(r);
-    int role = take_word(r, word, sizeof word) ? find_name(role_names, ROLE_COUNT, word) : -1;
+    int role = take_name(r, role_names, ROLE_COUNT);
+    if (role < 0)
+        return bad(r, "a role");
     skip_blanks(r);
+    const char *start = r->s;
     int dtype = take_word(r, word, sizeof word) ? dtype_from_name(word) : -1;
-    if (role < 0 || dtype < 0 || !take(r, "["))
-        return bad(r, "role and dtype[");
+    if (dtype < 0 || !take(r, "[")) {
+        r->s = start;
+        return bad(r, "dtype[");
+    }
     v.role = (enum role)role;
     v.dtype = (enum dtype)dtype;
     while (v.ndim < MAX_DIMS && take_dim(r, &v.shape[v.ndim])) {
@@ -303,13 +315,14 @@ static int read_slot(struct reader *r, struct node *n)
 {
     char word[32];
     const struct op_info *op = node_op(n);
-    if (!take_word(r, word, sizeof word))
-        return bad(r, "a slot");
-    int i = 0;
+    const char *start = r->s;
+    int i = take_word(r, word, sizeof word) ? 0 : op->n_slots;
     while (i < op->n_slots && strcmp(op->slots[i].name, word))
         i++;
-    if (i == op->n_slots)
+    if (i == op->n_slots) {
+        r->s = start;
         return bad(r, "a slot of this op");
+    }
     if (take(r, "+"))
         n->add |= 1u << i;
     if (!take(r, "=") || !take_id(r, &n->u.slot[i]))
@@ -321,6 +334,7 @@ static int read_attr(struct reader *r, struct node *n)
 {
     char word[32];
     const struct op_info *op = node_op(n);
+    const char *start = r->s;
     int64_t k = 0;
     double x;
     if (!take_word(r, word, sizeof word))
@@ -342,8 +356,10 @@ static int read_attr(struct reader *r, struct node *n)
     int i = 0;
     while (i < op->n_attrs && strcmp(op->attrs[i].name, word))
         i++;
-    if (i == op->n_attrs)
+    if (i == op->n_attrs) {
+        r->s = start;
         return bad(r, "an attribute of this op");
+    }
     if (op->attrs[i].kind == ATTR_REAL) {
         if (!take_real(r, &x))
             return bad(r, "a number");
@@ -351,7 +367,7 @@ static int read_attr(struct reader *r, struct node *n)
         return SNUG_OK;
     }
     if (op->attrs[i].kind == ATTR_ACT) {
-        k = take_word(r, word, sizeof word) ? find_name(act_names, ACT_COUNT, word) : -1;
+        k = take_name(r, act_names, ACT_COUNT);
         if (k < 0)
             return bad(r, "an activation");
     } else if (!take_int(r, &k))
@@ -364,9 +380,12 @@ static int read_node(struct reader *r)
 {
     char word[32];
     struct node n = {0};
+    const char *start = r->s;
     n.op = take_word(r, word, sizeof word) ? (enum op)find_op(word) : OP_none;
-    if (!n.op || !take(r, "("))
+    if (!n.op || !take(r, "(")) {
+        r->s = start;
         return bad(r, "an op and (");
+    }
     for (skip_blanks(r); !take(r, ")"); skip_blanks(r))
         TRY(read_slot(r, &n));
     for (skip_blanks(r); *r->s && *r->s != '\n' && *r->s != '#'; skip_blanks(r))
