@@ -168,47 +168,45 @@ static int allocate(struct loader *l, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int check(const struct loader_options *o, int64_t steps_per_epoch, struct snug_err *err)
+int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, bool drop_last,
+                 struct snug_err *err)
 {
-    long long rows = (long long)o->data->n_rows, window = (long long)o->batch_size * o->accumulation;
-    if (o->batch_size < 1 || o->accumulation < 1 || window > INT32_MAX)
-        return err_set(err, SNUG_ERR_USAGE, "batch size %d times accumulation %d is not a number of rows from 1 to %d",
-                       (int)o->batch_size, (int)o->accumulation, INT32_MAX);
-    if (rows < o->batch_size)
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "training data: %lld rows are fewer than one batch of %d; use --per-device-train-batch-size %lld "
-            "or more data",
-            rows, (int)o->batch_size, rows);
-    if (steps_per_epoch < 1)
-        return err_set(
-            err, SNUG_ERR_USAGE,
-            "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or use "
-            "fewer rows per step",
-            rows, window);
-    int64_t tokens = loader_max_tokens(o->data, o->batch_size);
+    long long rows = (long long)d->n_rows, batch = batch_size, window = batch_size * accumulation;
+    if (batch < 1 || accumulation < 1 || window > INT32_MAX)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--per-device-train-batch-size %lld times --gradient-accumulation-steps %lld is not a number of "
+                       "rows from 1 to %d; use smaller ones",
+                       batch, (long long)accumulation, INT32_MAX);
+    if (rows < batch)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "training data: %lld rows are fewer than one batch of %lld; use --per-device-train-batch-size "
+                       "%lld or more data",
+                       rows, batch, rows);
+    if (loader_steps_per_epoch(d->n_rows, (int32_t)batch, (int32_t)accumulation, drop_last) < 1)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or "
+                       "use fewer rows per step",
+                       rows, window);
+    int64_t tokens = loader_max_tokens(d, (int32_t)batch);
     if (tokens < 0)
-        return err_no_memory(err, (unsigned long long)o->data->longest * 8);
+        return err_no_memory(err, (unsigned long long)d->longest * 8);
     if (tokens > INT32_MAX)
         return err_set(err, SNUG_ERR_USAGE,
-                       "a batch of %d rows can have %lld tokens, over the limit of %d; use a smaller batch size or "
-                       "--max-length",
-                       (int)o->batch_size, (long long)tokens, INT32_MAX);
+                       "a batch of %lld rows can have %lld tokens, over the limit of %d; use a smaller "
+                       "--per-device-train-batch-size or --max-length",
+                       batch, (long long)tokens, INT32_MAX);
     return SNUG_OK;
 }
 
 int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err)
 {
     *loader = NULL;
-    int64_t steps = o->batch_size > 0 && o->accumulation > 0
-                        ? loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last)
-                        : 0;
-    TRY(check(o, steps, err));
+    TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_last, err));
     struct loader *l = mem_alloc(sizeof *l);
     if (!l)
         return err_no_memory(err, sizeof *l);
     l->o = *o;
-    l->steps_per_epoch = steps;
+    l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last);
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
     l->stretch = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : l->window_rows;
     l->rows_epoch = -1;

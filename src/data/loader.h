@@ -43,6 +43,10 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
 int loader_next(struct loader *l, const struct window **w, struct snug_err *err);
 void loader_close(struct loader *l); /* stops and joins the thread; NULL is fine */
 
+/* Whether there is a step to make: loader_open's SNUG_ERR_INPUT and SNUG_ERR_USAGE, before anything is allocated. */
+int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, bool drop_last,
+                 struct snug_err *err);
+
 /* Optimizer steps of an epoch. */
 int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last);
 

@@ -50,17 +50,25 @@ static void shape_text(int ndim, const int64_t *shape, char *to, size_t room)
         snprintf(to + n, room - n, "]");
 }
 
-static int check_shape(const struct model_tensor *t, const struct run_value *w, struct snug_err *err)
+static bool is_float(enum dtype t)
+{
+    return t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16;
+}
+
+static int check_tensor(const struct model_tensor *t, const struct run_value *w, struct snug_err *err)
 {
     bool same = t->tensor->ndim == w->ndim;
     for (int i = 0; same && i < w->ndim; i++)
         same = t->tensor->shape[i] == w->shape[i];
-    if (same)
+    if (same && is_float(t->tensor->dtype))
         return SNUG_OK;
+    if (same)
+        return err_set(err, SNUG_ERR_INPUT, "%s: %s is %s where F32, F16, BF16 or F64 is needed; get the file again",
+                       t->file->path, t->tensor->name, dtype_name(t->tensor->dtype));
     char have[80], want[80];
     shape_text(t->tensor->ndim, t->tensor->shape, have, sizeof have);
     shape_text(w->ndim, w->shape, want, sizeof want);
-    return err_set(err, SNUG_ERR_INPUT, "%s: %s has shape %s but config.json asks for %s; they must belong together",
+    return err_set(err, SNUG_ERR_INPUT, "%s: %s has shape %s but config.json asks for %s; take both from one model",
                    t->file->path, t->tensor->name, have, want);
 }
 
@@ -85,17 +93,29 @@ static int64_t layers_in_file(const struct model_dir *d)
     return most;
 }
 
-static int report_missing(const struct model_dir *d, const struct model_config *c, const char *first, int missing,
+/* What the weights lack. */
+struct missing {
+    int n, of;
+    const char *first;
+};
+
+static int report_missing(const struct model_dir *d, const struct model_config *c, struct missing m,
                           struct snug_err *err)
 {
     int64_t layers = layers_in_file(d);
-    if (layers && layers != c->layers)
-        return err_set(err, SNUG_ERR_INPUT, "%s: config says %lld layers, weights have %lld; they must belong together",
-                       d->path, (long long)c->layers, (long long)layers);
-    return err_set(
-        err, SNUG_ERR_INPUT,
-        "%s: %d weights are missing, the first is %s; use the model's complete weights, or --init-from-config", d->path,
-        missing, first);
+    if (m.n == m.of)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: no weight has the name wanted: %s is wanted, %s is there; is it another "
+                       "kind of model?",
+                       d->path, m.first, d->n_tensors ? d->tensors[0].tensor->name : "none");
+    if (layers && layers < c->layers)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: config.json says %lld layers, the weights have %lld; take both from one model", d->path,
+                       (long long)c->layers, (long long)layers);
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: %d of %d weights are missing, the first is %s; get the model again, or give --init-from-config "
+                   "to begin them at random",
+                   d->path, m.n, m.of, m.first);
 }
 
 static void note(const struct model_dir *d, const char *line)
@@ -104,21 +124,27 @@ static void note(const struct model_dir *d, const char *line)
         d->note(d->note_ctx, line);
 }
 
-static int report_unknown(const struct model_dir *d, const char *first, size_t unknown, bool strict,
-                          struct snug_err *err)
+static int report_unknown(const struct model_dir *d, const struct model_config *c, const char *first, size_t unknown,
+                          bool strict, struct snug_err *err)
 {
-    char line[300];
+    char line[400], why[120] = "";
+    int64_t layers = layers_in_file(d);
+    const char *are = unknown == 1 ? "tensor is" : "tensors are";
+    if (layers > c->layers)
+        snprintf(why, sizeof why, " (config.json says %lld layers, the weights have %lld)", (long long)c->layers,
+                 (long long)layers);
     if (strict)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %zu tensors are not part of this model, such as %s; leave out --strict", d->path, unknown,
-                       first);
-    snprintf(line, sizeof line, "%s: %zu tensors are not part of this model and left out, such as %.120s", d->path,
-             unknown, first);
+                       "%s: %zu %s not part of %s%s, such as %s; use another model, or leave out --strict", d->path,
+                       unknown, are, model_class(c), why, first);
+    snprintf(line, sizeof line, "%s: %zu %s not part of %s and left out%s, such as %.120s", d->path, unknown, are,
+             model_class(c), why, first);
     note(d, line);
     return SNUG_OK;
 }
 
-static int check_unknown(const struct model_dir *d, const bool *used, bool strict, struct snug_err *err)
+static int check_unknown(const struct model_dir *d, const struct model_config *c, const bool *used, bool strict,
+                         struct snug_err *err)
 {
     size_t unknown = 0;
     const char *first = NULL;
@@ -131,7 +157,7 @@ static int check_unknown(const struct model_dir *d, const bool *used, bool stric
         unknown++;
         first = first ? first : name;
     }
-    return unknown ? report_unknown(d, first, unknown, strict, err) : SNUG_OK;
+    return unknown ? report_unknown(d, c, first, unknown, strict, err) : SNUG_OK;
 }
 
 /* A second name of a tied weight must hold the same numbers. */
@@ -158,9 +184,8 @@ static int check_tied(struct model_dir *d, const struct model_config *c, struct 
         mem_free(y);
         TRY(code);
         if (!same)
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: %s and %s must be equal, since they are tied, and differ; remove the first", d->path,
-                           pairs[i][0], b->tensor->name);
+            return err_set(err, SNUG_ERR_INPUT, "%s: %s differs from %s, to which it is tied; take %s out of the file",
+                           d->path, pairs[i][0], b->tensor->name, pairs[i][0]);
     }
     return SNUG_OK;
 }
@@ -182,27 +207,29 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
 {
     struct run_value *w;
     size_t n;
-    int missing = 0, n_new = 0, code = SNUG_OK;
-    const char *first_missing = NULL, *first_new = NULL;
+    int n_new = 0, code = SNUG_OK;
+    struct missing missing = {0};
+    const char *first_new = NULL;
     TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
     bool *used = mem_alloc(d->n_tensors + 1);
     if (!used)
         code = err_no_memory(err, d->n_tensors + 1);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
+        missing.of += !w[i].init.head;
         if (t) {
             used[t - d->tensors] = true;
-            code = check_shape(t, &w[i], err);
+            code = check_tensor(t, &w[i], err);
         } else if (w[i].init.head || o->random) {
             first_new = n_new++ ? first_new : w[i].name;
         } else {
-            first_missing = missing++ ? first_missing : w[i].name;
+            missing.first = missing.n++ ? missing.first : w[i].name;
         }
     }
-    if (!code && missing)
-        code = report_missing(d, c, first_missing, missing, err);
+    if (!code && missing.n)
+        code = report_missing(d, c, missing, err);
     if (!code)
-        code = check_unknown(d, used, o->strict, err);
+        code = check_unknown(d, c, used, o->strict, err);
     if (!code && n_new)
         note_new(d, n_new, first_new, o->seed);
     mem_free(used);

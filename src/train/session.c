@@ -89,10 +89,11 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
     if (code)
         s->tokenizer = NULL;
     else if (tokenizer_vocab_size(s->tokenizer) > s->model.vocab_size && text)
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; they must belong together",
-            s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; take both from one model",
+                       s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
+    for (size_t i = 0; text && tokenizer_note(s->tokenizer, i); i++)
+        session_note(s, "%s", tokenizer_note(s->tokenizer, i));
     return SNUG_OK;
 }
 
@@ -100,9 +101,10 @@ static int choose_max_length(struct session *s, struct snug_err *err)
 {
     int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
     if (option_given(s->o, max_length) && s->o->max_length > most)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--max-length %lld: config.json has max_position_embeddings %lld; use at most that",
-                       (long long)s->o->max_length, (long long)most);
+        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most that",
+                       (long long)s->o->max_length,
+                       json_object_get(s->dir.config, "n_positions") ? "n_positions" : "max_position_embeddings",
+                       (long long)most);
     most = stated > 0 && stated < most ? stated : most;
     s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
     return SNUG_OK;
@@ -144,9 +146,20 @@ static enum data_task wanted_labels(const struct session *s)
         return TASK_MULTI_LABEL;
     case PROBLEM_REGRESSION:
         return TASK_REGRESSION;
-    default:
-        return TASK_AUTO;
+    default: /* a trained head with one output is a regression's, as transformers has it */
+        return !s->head_is_new && s->model.num_labels == 1 ? TASK_REGRESSION : TASK_AUTO;
     }
+}
+
+/* How many labels the data must have: those of the names, of a trained head, or what the user says; 0: as many as it
+ * has. */
+static int32_t wanted_number(const struct session *s, const struct label_map *labels)
+{
+    if (labels && labels->n)
+        return labels->n;
+    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && !s->head_is_new)
+        return (int32_t)s->model.num_labels;
+    return (int32_t)s->o->num_labels;
 }
 
 static int open_data(struct session *s, const char *path, const struct label_map *labels, struct dataset *d,
@@ -164,7 +177,7 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .delimiter = o->delimiter,
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
-                                .num_labels = labels && labels->n ? labels->n : (int32_t)o->num_labels,
+                                .num_labels = wanted_number(s, labels),
                                 .seed = o->seed,
                                 .threads = s->compile.threads,
                                 .cache_dir = o->cache_dir,
@@ -255,7 +268,9 @@ static int size_batches(struct session *s, struct snug_err *err)
     struct compile_settings *c = &s->compile;
     if (c->train) {
         int64_t B = o->per_device_train_batch_size;
-        c->train_max.B = s->has_train && s->train.n_rows < B ? s->train.n_rows : B;
+        if (s->has_train)
+            TRY(loader_check(&s->train, B, o->gradient_accumulation_steps, o->dataloader_drop_last, err));
+        c->train_max.B = B;
         c->train_max.T = s->has_train ? loader_max_tokens(&s->train, (int32_t)c->train_max.B) : B * s->max_length;
         if (c->train_max.T < 0)
             return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
