@@ -4,6 +4,7 @@
  *                  "<name>\n<dtype> <dim> <dim> ...\n<hash of its bytes>\n"
  *              and then "state\n<hash of the canonical document>\n";
  * a hash is 32 hex digits. Canonical: members sorted, no blanks, reals with 17 digits. */
+#include "format/json.h"
 #include "train/checkpoint_internal.h"
 
 #include <assert.h>
@@ -138,8 +139,9 @@ done:
 static void show(const json_t *v, char *out, size_t room)
 {
     struct str s = {0};
-    if (!v)
-        str_append(&s, "absent");
+    char number[64];
+    if (!v || json_is_real(v))
+        str_append(&s, json_value_text((json_t *)v, number));
     else if (json_dump_callback(v, append, &s, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17)))
         str_append(&s, "?");
     if (s.n < room)
@@ -158,17 +160,18 @@ static bool differs(const json_t *a, const json_t *b, struct str *where, const j
     const char *key;
     json_t *v;
     if (json_is_object(a) && json_is_object(b)) {
-        json_object_foreach((json_t *)a, key, v)
-        {
-            str_printf(where, ".%s", key);
-            if (differs(v, json_object_get(b, key), where, old, new))
-                return true;
-            where->n = n;
-        }
+        /* b first: its members are in the order of the tables, where a cause comes before what follows from it */
         json_object_foreach((json_t *)b, key, v)
         {
             str_printf(where, ".%s", key);
             if (differs(json_object_get(a, key), v, where, old, new))
+                return true;
+            where->n = n;
+        }
+        json_object_foreach((json_t *)a, key, v)
+        {
+            str_printf(where, ".%s", key);
+            if (differs(v, json_object_get(b, key), where, old, new))
                 return true;
             where->n = n;
         }

@@ -34,10 +34,9 @@ static json_t *run_to_json(const struct train_state *t)
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
 {
     json_t *doc = json_object(), *options = NULL;
-    char *config = json_dumps(s->dir.config, JSON_COMPACT | JSON_SORT_KEYS);
-    int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
+    int code = doc ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
     if (!code) {
-        set_hash(doc, "model", hash_bytes(config, strlen(config)));
+        json_object_set(doc, "model", s->dir.config);
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
         set_hash(doc, "data", dataset_fingerprint(&s->train));
@@ -45,10 +44,10 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
         json_object_set_new(doc, "run", run_to_json(t));
         json_object_set_new(doc, "about",
-                            json_pack("{s:s,s:s,s:I}", "snug", SNUG_VERSION, "kernels", s->compile.backend->kernels(),
-                                      "log_bytes", (json_int_t)t->log_bytes));
+                            json_pack("{s:s,s:s,s:I,s:b}", "snug", SNUG_VERSION, "kernels",
+                                      s->compile.backend->kernels(), "log_bytes", (json_int_t)t->log_bytes,
+                                      "only_model", s->o->save_only_model));
     }
-    free(config);
     if (code)
         json_decref(doc);
     else
@@ -72,10 +71,11 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     return SNUG_OK;
 }
 
-int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t *n, struct snug_err *err)
+int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor **tensors, size_t *n,
+                  struct snug_err *err)
 {
     struct run_value *v;
-    unsigned roles = 1u << ROLE_WEIGHT | (s->o->save_only_model ? 0 : 1u << ROLE_STATE);
+    unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
     TRY(run_list(&s->run, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
     for (size_t i = 0; *tensors && i < *n; i++) {
@@ -87,13 +87,30 @@ int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t 
     return *tensors ? SNUG_OK : err_no_memory(err, *n * sizeof **tensors);
 }
 
+static bool same_member(const json_t *a, const json_t *b, const char *key)
+{
+    const json_t *x = json_object_get(a, key), *y = json_object_get(b, key);
+    return x == y || (x && y && json_equal(x, y));
+}
+
 static int compare(const struct session *s, const struct ckpt_found *found, const json_t *old, struct snug_err *err)
 {
-    static const char *const keys[] = {"model", "tokenizer", "options", "backend", "data"};
-    size_t n = sizeof keys / sizeof *keys;
+    static const char *const keys[] = {"model", "options", "backend"};
     json_t *now;
     TRY(state_to_json(s, &(struct train_state){0}, &now, err));
-    int code = ckpt_compare(found->path, old, now, keys, s->o->allow_data_change ? n - 1 : n, err);
+    int code = SNUG_OK;
+    if (!same_member(old, now, "tokenizer")) /* hashes would tell nobody anything */
+        code = err_set(err, SNUG_ERR_CHECKPOINT,
+                       "%s: the tokenizer is not the one of %s; give the run's own --model, or start anew in another "
+                       "--output-dir",
+                       s->o->model, found->path);
+    if (!code)
+        code = ckpt_compare(found->path, old, now, keys, sizeof keys / sizeof *keys, err);
+    if (!code && !s->o->allow_data_change && !same_member(old, now, "data"))
+        code = err_set(err, SNUG_ERR_CHECKPOINT,
+                       "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
+                       "or give --allow-data-change",
+                       s->o->train_data, found->path);
     json_decref(now);
     return code;
 }
@@ -115,8 +132,24 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
     return SNUG_OK;
 }
 
-int state_resume(struct session *s, const char *from, int flags, int64_t total, struct ckpt_notes notes,
-                 struct train_state *t, struct snug_err *err)
+/* Saved with --save-only-model. */
+static bool has_only_weights(const json_t *doc)
+{
+    return json_is_true(json_object_get(json_object_get(doc, "about"), "only_model"));
+}
+
+static int check_optimizer(const struct ckpt_found *found, const json_t *doc, struct snug_err *err)
+{
+    return !has_only_weights(doc)
+               ? SNUG_OK
+               : err_set(err, SNUG_ERR_CHECKPOINT,
+                         "%s: has no optimizer state (it was saved with --save-only-model); start anew in another "
+                         "--output-dir",
+                         found->path);
+}
+
+int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, int64_t total,
+                 struct ckpt_notes notes, struct train_state *t, struct snug_err *err)
 {
     struct ckpt_found found;
     json_t *doc = NULL;
@@ -134,8 +167,10 @@ int state_resume(struct session *s, const char *from, int flags, int64_t total, 
         code = compare(s, &found, doc, err);
     if (!code)
         code = compare_exactness(s, doc, err);
+    if (!code && !weights_will_do)
+        code = check_optimizer(&found, doc, err);
     if (!code)
-        code = state_tensors(s, &tensors, &n, err);
+        code = state_tensors(s, has_only_weights(doc), &tensors, &n, err);
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)

@@ -18,18 +18,20 @@ struct train_state {
     int64_t log_bytes;
 };
 
-/* The document of a checkpoint. "run" is the state; "model", "tokenizer", "data", "options" and "backend" are what a
- * resumed run must agree on; "about" is for people. */
+/* The document of a checkpoint. "run" is the state; "model" (config.json), "options", "backend", and the hashes
+ * "tokenizer" and "data" are what a resumed run must agree on; "about" is not compared. */
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err);
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err);
 
-/* Weights and states of the run, with their memory in the arena; mem_free'd by the caller. */
-int state_tensors(const struct session *s, struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
+/* Weights and, unless only_weights, optimizer states of the run, with their memory in the arena; mem_free'd by the
+ * caller. */
+int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor **tensors, size_t *n,
+                  struct snug_err *err);
 
 /* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO
  * finds none (a fresh start). One of more than `total` steps is neither compared nor loaded, and only *t tells: that
- * run went further. */
-int state_resume(struct session *s, const char *from, int flags, int64_t total, struct ckpt_notes notes,
-                 struct train_state *t, struct snug_err *err);
+ * run went further. A checkpoint without optimizer states is refused unless the weights will do. */
+int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, int64_t total,
+                 struct ckpt_notes notes, struct train_state *t, struct snug_err *err);
 
 #endif

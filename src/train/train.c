@@ -101,7 +101,7 @@ static int open_output(struct trainer *t, struct snug_err *err)
     t->opened_dir = true;
     struct ckpt_tensor *tensors;
     size_t n;
-    TRY(state_tensors(t->s, &tensors, &n, err));
+    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
     int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 16);
     mem_free(tensors);
     int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
@@ -145,17 +145,48 @@ int train_open_loader(struct session *s, int64_t first, int64_t total, struct or
     return loader_open(&l, loader, err);
 }
 
+struct metric_search {
+    const char *wanted;
+    struct str names;
+    bool found;
+};
+
+static void compare_name(void *ctx, const char *name, double value)
+{
+    struct metric_search *m = ctx;
+    (void)value;
+    m->found |= !strcmp(m->wanted, name) || (!strncmp(m->wanted, "eval_", 5) && !strcmp(m->wanted + 5, name));
+    str_printf(&m->names, "%s%s", m->names.n ? ", " : "", name);
+}
+
+/* Known before the first step: a run is not lost over a misspelt name. */
+static int check_best_metric(const struct trainer *t, struct snug_err *err)
+{
+    struct metric_search m = {.wanted = t->o->metric_for_best_model};
+    if (!m.wanted || !t->s->has_data)
+        return SNUG_OK;
+    metrics_report(&t->metrics, compare_name, &m);
+    int code = m.found ? SNUG_OK
+                       : err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is not one of %s; use one of them",
+                                 m.wanted, str_text(&m.names));
+    str_free(&m.names);
+    return code;
+}
+
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
     t->saved_step = -1;
     train_steps(t->s, &t->total, &t->per_epoch);
     t->schedule = train_schedule(t->s, t->total);
+    if (t->s->has_data)
+        TRY(evaluate_metrics(t->s, &t->metrics, err));
+    TRY(check_best_metric(t, err));
     TRY(open_output(t, err));
     TRY(session_load(t->s, err));
     if (resumes(t->o))
-        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, t->total, notes_of(t->s), &t->state,
-                         err));
+        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, false, t->total, notes_of(t->s),
+                         &t->state, err));
     t->saved_step = t->state.step ? t->state.step : -1;
     if (t->state.step > t->total)
         return SNUG_OK;
@@ -168,8 +199,7 @@ static int start(struct trainer *t, struct snug_err *err)
                             .total_limit = t->o->save_total_limit,
                             .stop = t->s->stop,
                             .notes = notes_of(t->s)};
-    TRY(ckpt_saver_new(&c, &t->saver, err));
-    return t->s->has_data ? evaluate_metrics(t->s, &t->metrics, err) : SNUG_OK;
+    return ckpt_saver_new(&c, &t->saver, err);
 }
 
 /* ---- logging ---- */
@@ -204,7 +234,7 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     json_t *doc = NULL;
     struct hash128 hash;
     char hex[33];
-    TRY(state_tensors(t->s, &tensors, &n, err));
+    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, &doc, err);
     if (!code)
         code = ckpt_state_hash(tensors, n, doc, &hash, err);
@@ -242,7 +272,6 @@ struct eval_line {
     struct str line;
     const char *wanted; /* the metric for the best model, with or without eval_ in front */
     double value;
-    bool found;
 };
 
 static void add_metric(void *ctx, const char *name, double value)
@@ -252,7 +281,7 @@ static void add_metric(void *ctx, const char *name, double value)
     snprintf(member, sizeof member, "eval_%s", name);
     log_number(&e->line, member, value);
     if (e->wanted && (!strcmp(e->wanted, name) || !strcmp(e->wanted, member)))
-        e->value = value, e->found = true;
+        e->value = value;
 }
 
 static void keep_best(struct trainer *t, double value)
@@ -279,9 +308,6 @@ static int evaluate_now(struct trainer *t, struct snug_err *err)
     log_number(&e.line, "eval_samples_per_second", rows / seconds);
     write_log(t, &e.line);
     str_free(&e.line);
-    if (e.wanted && !e.found)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--metric-for-best-model %s: evaluation reports no such number; see log.jsonl", e.wanted);
     keep_best(t, e.value);
     return SNUG_OK;
 }
@@ -294,7 +320,7 @@ static int save_now(struct trainer *t, struct snug_err *err)
     size_t n;
     json_t *doc = NULL;
     t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(t->s, &tensors, &n, err));
+    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, &doc, err);
     if (!code)
         code = ckpt_save_begin(t->saver, t->state.step, t->state.best_step, tensors, n, doc, err);
@@ -524,7 +550,7 @@ static int load_best(struct trainer *t, struct snug_err *err)
     str_printf(&path, "%s/step-%08lld", t->o->output_dir, (long long)t->state.best_step);
     int code = str_check(&path, err);
     if (!code)
-        code = state_resume(t->s, str_text(&path), 0, INT64_MAX, notes_of(t->s), &ignored, err);
+        code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, notes_of(t->s), &ignored, err);
     str_free(&path);
     return code;
 }

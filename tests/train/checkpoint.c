@@ -236,11 +236,11 @@ static void comparing(void **state)
     json_array_set_new(json_object_get(json_object_get(new, "config"), "layers"), 1, json_integer(2));
     ckpt_compare("D", old, new, keys, 3, &err);
     assert_ptr_equal(strstr(err.text, "D: config.layers[2]: absent -> 4; "), err.text);
+    json_array_remove(json_object_get(json_object_get(new, "config"), "layers"), 2);
     json_object_del(json_object_get(new, "config"), "hidden_size");
     ckpt_compare("D", old, new, keys, 3, &err);
     assert_ptr_equal(strstr(err.text, "D: config.hidden_size: 768 -> absent; "), err.text);
     json_object_set_new(json_object_get(new, "config"), "hidden_size", json_integer(768));
-    json_array_remove(json_object_get(json_object_get(new, "config"), "layers"), 2);
     json_object_set_new(json_object_get(new, "config"), "extra", json_true());
     ckpt_compare("D", old, new, keys, 3, &err);
     assert_ptr_equal(strstr(err.text, "D: config.extra: absent -> true; "), err.text);
