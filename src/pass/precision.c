@@ -107,6 +107,7 @@ static void append_in_one_type(struct graph *g, struct list *l, struct node n, c
                 graph_fail(g, SNUG_ERR_INPUT, "graph: %s adds into a gradient of another dtype", node_op(&n)->name);
         } else {
             n.u.slot[i] = graph_add_value(g, NULL, ROLE_ACTIVATION, type, v.ndim, v.shape);
+            graph_value(g, n.u.slot[i])->layer = n.layer;
             struct node cast = {.op = OP_cast, .layer = n.layer, .backward = n.backward};
             cast.u.cast = (struct op_cast){.x = n.u.slot[i], .y = id};
             after[n_after++] = cast;

@@ -1,0 +1,469 @@
+/* The passes, text in, text out. The expected texts were derived by hand from the contracts in pass/pass.h and the
+ * gradient rules of the ops; the programs of whole models are tested by what they compute (tests/run). */
+#include "pass/pass.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum pass { GRAD, ACCUMULATE, BF16, BF16_WIDE_GRADS, F64, ADAMW, EARLY, SGD, EVERY_1, EVERY_2, EVERY_3, ORDER };
+
+static void apply(struct graph *g, enum pass p)
+{
+    struct update u = {.optimizer = p == SGD ? OPTIM_SGD : OPTIM_ADAMW,
+                       .beta1 = 0.5,
+                       .beta2 = 0.75,
+                       .eps = 0.125,
+                       .momentum = 0.5,
+                       .weight_decay = 0.25,
+                       .max_grad_norm = p == ADAMW ? 2 : 0,
+                       .early = p != SGD,
+                       .state_type = DT_F32};
+    struct precision bf16 = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = p == BF16};
+    struct precision f64 = {.wide = DT_F64, .narrow = DT_F64, .narrow_grads = true};
+    switch (p) {
+    case GRAD:
+    case ACCUMULATE:
+        pass_grad(g, graph_find(g, "loss"), p == ACCUMULATE);
+        break;
+    case BF16:
+    case BF16_WIDE_GRADS:
+    case F64:
+        pass_precision(g, p == F64 ? &f64 : &bf16);
+        break;
+    case ADAMW:
+    case EARLY:
+    case SGD:
+        pass_update(g, &u);
+        break;
+    case EVERY_1:
+    case EVERY_2:
+    case EVERY_3:
+        pass_recompute(g, p - EVERY_1 + 1);
+        break;
+    case ORDER:
+        pass_order(g);
+    }
+}
+
+static void becomes(const char *before, enum pass p, const char *after)
+{
+    struct graph g;
+    struct snug_err err;
+    char *text;
+    assert_int_equal(graph_init(&g, &err), SNUG_OK);
+    int code = graph_parse(&g, before, &err);
+    if (!code)
+        apply(&g, p);
+    if (!code)
+        code = graph_check(&g, "the test", &err);
+    if (!code)
+        code = graph_print(&g, &g.arena, &text, &err);
+    if (code)
+        fail_msg("%s", err.text);
+    assert_string_equal(text, after);
+    graph_free(&g);
+}
+
+/* ---- A step: an embedding, a layer, a loss. */
+
+#define INPUTS                                                                                                         \
+    "%1 input I32[T] \"input_ids\" layer=0 in keep\n"                                                                  \
+    "%2 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \
+    "%3 input F32[T,2] \"labels\" layer=0 in keep\n"                                                                   \
+    "%4 input F64[8] \"step\" layer=0 in keep\n"
+#define WEIGHTS                                                                                                        \
+    "%5 weight F32[9,4] \"table\" layer=0 in keep\n"                                                                   \
+    "%6 weight F32[2,4] \"proj.weight\" layer=1 in keep\n"                                                             \
+    "%7 weight F32[2] \"proj.bias\" layer=1 in keep\n"
+#define FORWARD                                                                                                        \
+    "%8 activation F32[T,4] layer=0\n"                                                                                 \
+    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "%9 activation F32[T,2] layer=1\n"                                                                                 \
+    "linear(x=%8 w=%6 b=%7 y=%9) act=none in_out=0 layer=1\n"                                                          \
+    "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
+    "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
+#define GRADIENTS(flags)                                                                                               \
+    "%11 gradient F32[9,4] \"grad.table\" layer=0" flags "\n"                                                          \
+    "%12 gradient F32[2,4] \"grad.proj.weight\" layer=1" flags "\n"                                                    \
+    "%13 gradient F32[2] \"grad.proj.bias\" layer=1" flags "\n"
+#define BACKWARD(add)                                                                                                  \
+    "%14 activation F32[T,2] layer=2\n"                                                                                \
+    "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%14) layer=2 backward\n"                                              \
+    "linear_dw(dy=%14 x=%8 dw" add "=%12 db" add "=%13) in_out=0 layer=1 backward\n"                                   \
+    "%15 activation F32[T,4] layer=1\n"                                                                                \
+    "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"                                                        \
+    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable" add "=%11) layer=0 backward\n"
+
+static void grad_emits_the_backward_pass(void **state)
+{
+    (void)state;
+    becomes(INPUTS WEIGHTS FORWARD, GRAD, INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD(""));
+    becomes(INPUTS WEIGHTS FORWARD, ACCUMULATE, INPUTS WEIGHTS GRADIENTS(" in out keep") FORWARD BACKWARD("+"));
+}
+
+/* One weight twice, and a value that two nodes read: the second contribution is added. The parts of a group have their
+ * gradients in the group's. A weight that nobody reads has none. */
+static void grad_adds_contributions(void **state)
+{
+    (void)state;
+    becomes("%1 input F32[T,2] \"x\" layer=0 in keep\n"
+            "%2 input F32[T,2] \"labels\" layer=0 in keep\n"
+            "%3 input F64[8] \"step\" layer=0 in keep\n"
+            "%4 weight F32[4,2] \"pair\" layer=1 in keep group\n"
+            "%5 weight F32[2,2] \"a\" layer=1 slice=%4+0 in keep\n"
+            "%6 weight F32[2,2] \"b\" layer=1 slice=%4+4 in keep\n"
+            "%7 weight F32[2,2] \"twice\" layer=1 in keep\n"
+            "%8 weight F32[2,2] \"unread\" layer=1 in keep\n"
+            "%9 activation F32[T,2] layer=1\n"
+            "linear(x=%1 w=%7 y=%9) act=none in_out=0 layer=1\n"
+            "%10 activation F32[T,4] layer=1\n"
+            "linear(x=%9 w=%4 y=%10) act=none in_out=0 layer=1\n"
+            "%11 activation F32[T,2] layer=1\n"
+            "linear(x=%9 w=%7 y=%11) act=none in_out=0 layer=1\n"
+            "%12 activation F32[1] \"loss\" layer=2 exact out\n"
+            "mse(logits=%11 labels=%2 step=%3 loss=%12) layer=2\n",
+            GRAD,
+            "%1 input F32[T,2] \"x\" layer=0 in keep\n"
+            "%2 input F32[T,2] \"labels\" layer=0 in keep\n"
+            "%3 input F64[8] \"step\" layer=0 in keep\n"
+            "%4 weight F32[4,2] \"pair\" layer=1 in keep group\n"
+            "%5 weight F32[2,2] \"a\" layer=1 slice=%4+0 in keep\n"
+            "%6 weight F32[2,2] \"b\" layer=1 slice=%4+4 in keep\n"
+            "%7 weight F32[2,2] \"twice\" layer=1 in keep\n"
+            "%8 weight F32[2,2] \"unread\" layer=1 in keep\n"
+            "%13 gradient F32[4,2] \"grad.pair\" layer=1 group\n"
+            "%14 gradient F32[2,2] \"grad.a\" layer=1 slice=%13+0\n"
+            "%15 gradient F32[2,2] \"grad.b\" layer=1 slice=%13+4\n"
+            "%16 gradient F32[2,2] \"grad.twice\" layer=1\n"
+            "%9 activation F32[T,2] layer=1\n"
+            "linear(x=%1 w=%7 y=%9) act=none in_out=0 layer=1\n"
+            "%10 activation F32[T,4] layer=1\n"
+            "linear(x=%9 w=%4 y=%10) act=none in_out=0 layer=1\n"
+            "%11 activation F32[T,2] layer=1\n"
+            "linear(x=%9 w=%7 y=%11) act=none in_out=0 layer=1\n"
+            "%12 activation F32[1] \"loss\" layer=2 exact out\n"
+            "mse(logits=%11 labels=%2 step=%3 loss=%12) layer=2\n"
+            "%17 activation F32[T,2] layer=2\n"
+            "mse_bwd(logits=%11 labels=%2 step=%3 dlogits=%17) layer=2 backward\n"
+            "linear_dw(dy=%17 x=%9 dw=%16) in_out=0 layer=1 backward\n"
+            "%18 activation F32[T,2] layer=1\n"
+            "linear_dx(dy=%17 w=%7 dx=%18) in_out=0 layer=1 backward\n"
+            /* nothing of the loss comes through %10; what reaches %9 is all there */
+            "linear_dw(dy=%18 x=%1 dw+=%16) in_out=0 layer=1 backward\n");
+}
+
+/* ---- Precision. */
+
+static void f64_changes_nothing_but_types(void **state)
+{
+    (void)state;
+    becomes("%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+            "%2 weight F32[9,4] \"table\" layer=0 in keep\n"
+            "%3 activation F32[T,4] layer=0 out\n"
+            "embed(ids=%1 table=%2 y=%3) layer=0\n",
+            F64,
+            "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+            "%2 weight F64[9,4] \"table\" layer=0 in keep\n"
+            "%3 activation F64[T,4] layer=0 out\n"
+            "embed(ids=%1 table=%2 y=%3) layer=0\n");
+}
+
+/* Activations over tokens are narrow. A product's weight is cast for each of its uses; a table, a bias, labels and the
+ * loss are not. The gradient of the product's weight is narrow where it may be; that of bias and table is not. */
+#define NARROW_FORWARD                                                                                                 \
+    "%8 activation BF16[T,4] layer=0\n"                                                                                \
+    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "%16 activation BF16[2,4] layer=1\n"                                                                               \
+    "cast(x=%6 y=%16) layer=1\n"                                                                                       \
+    "%9 activation BF16[T,2] layer=1\n"                                                                                \
+    "linear(x=%8 w=%16 b=%7 y=%9) act=none in_out=0 layer=1\n"                                                         \
+    "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
+    "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
+#define NARROW_BACKWARD                                                                                                \
+    "%14 activation BF16[T,2] layer=2\n"                                                                               \
+    "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%14) layer=2 backward\n"                                              \
+    "linear_dw(dy=%14 x=%8 dw=%12 db=%13) in_out=0 layer=1 backward\n"                                                 \
+    "%17 activation BF16[2,4] layer=1\n"                                                                               \
+    "cast(x=%6 y=%17) layer=1 backward\n"                                                                              \
+    "%15 activation BF16[T,4] layer=1\n"                                                                               \
+    "linear_dx(dy=%14 w=%17 dx=%15) in_out=0 layer=1 backward\n"                                                       \
+    "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
+
+static void bf16_narrows_what_lies_between_ops(void **state)
+{
+    (void)state;
+    becomes(INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD(""), BF16,
+            INPUTS WEIGHTS "%11 gradient F32[9,4] \"grad.table\" layer=0\n"
+                           "%12 gradient BF16[2,4] \"grad.proj.weight\" layer=1\n"
+                           "%13 gradient F32[2] \"grad.proj.bias\" layer=1\n" NARROW_FORWARD NARROW_BACKWARD);
+    becomes(INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD(""), BF16_WIDE_GRADS,
+            INPUTS WEIGHTS GRADIENTS("") NARROW_FORWARD NARROW_BACKWARD);
+}
+
+/* Over sequences nothing is narrow: casts stand where the two meet. A gradient with two writers stays wide. */
+static void bf16_casts_between_tokens_and_sequences(void **state)
+{
+    (void)state;
+    becomes("%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+            "%2 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"
+            "%3 weight F32[9,4] \"table\" layer=0 in keep\n"
+            "%4 gradient F32[4,4] \"grad.w\" layer=2 out\n"
+            "%5 activation F32[T,4] layer=0\n"
+            "embed(ids=%1 table=%3 y=%5) layer=0\n"
+            "%6 activation F32[B,4] layer=2\n"
+            "gather(x=%5 cu=%2 y=%6) last=0 layer=2\n"
+            "%7 activation F32[T,4] layer=2\n"
+            "gather_bwd(dy=%6 cu=%2 dx=%7) last=0 layer=2 backward\n"
+            "linear_dw(dy=%7 x=%5 dw=%4) in_out=0 layer=2 backward\n"
+            "linear_dw(dy=%5 x=%7 dw+=%4) in_out=0 layer=2 backward\n",
+            BF16,
+            "%1 input I32[T] \"input_ids\" layer=0 in keep\n"
+            "%2 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"
+            "%3 weight F32[9,4] \"table\" layer=0 in keep\n"
+            "%4 gradient F32[4,4] \"grad.w\" layer=2 out\n"
+            "%5 activation BF16[T,4] layer=0\n"
+            "embed(ids=%1 table=%3 y=%5) layer=0\n"
+            "%8 activation BF16[B,4] layer=2\n"
+            "gather(x=%5 cu=%2 y=%8) last=0 layer=2\n"
+            "%6 activation F32[B,4] layer=2\n"
+            "cast(x=%8 y=%6) layer=2\n"
+            "%9 activation BF16[B,4] layer=2\n"
+            "cast(x=%6 y=%9) layer=2 backward\n"
+            "%7 activation BF16[T,4] layer=2\n"
+            "gather_bwd(dy=%9 cu=%2 dx=%7) last=0 layer=2 backward\n"
+            "linear_dw(dy=%7 x=%5 dw=%4) in_out=0 layer=2 backward\n"
+            "linear_dw(dy=%5 x=%7 dw+=%4) in_out=0 layer=2 backward\n");
+}
+
+/* ---- Updates. */
+
+#define PARTIALS(flags) "%16 scalar F64[3] layer=0 in" flags "\n"
+#define STATES                                                                                                         \
+    "%19 state F32[9,4] \"exp_avg.table\" layer=0 in keep\n"                                                           \
+    "%20 state F32[9,4] \"exp_avg_sq.table\" layer=0 in keep\n"                                                        \
+    "%21 state F32[2,4] \"exp_avg.proj.weight\" layer=1 in keep\n"                                                     \
+    "%22 state F32[2,4] \"exp_avg_sq.proj.weight\" layer=1 in keep\n"                                                  \
+    "%23 state F32[2] \"exp_avg.proj.bias\" layer=1 in keep\n"                                                         \
+    "%24 state F32[2] \"exp_avg_sq.proj.bias\" layer=1 in keep\n"
+#define SUM_TABLE "sumsq(g=%11 partials=%16) at=0 layer=0\n"
+#define SUM_PROJ "sumsq(g=%12 partials=%16) at=1 layer=1\nsumsq(g=%13 partials=%16) at=2 layer=1\n"
+#define CLIP(norm)                                                                                                     \
+    "%17 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                          \
+    "%18 activation F32[1] layer=1 exact\n"                                                                            \
+    "clip(partials=%16 norm=%17 coef=%18) max_norm=" norm " layer=1\n"
+#define HYPER " beta1=0.5 beta2=0.75 eps=0.125 weight_decay="
+#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 layer=0\n"
+#define UPDATE_PROJ(coef)                                                                                              \
+    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 layer=1\n"                                             \
+    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 layer=1\n"
+#define STEP INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD("")
+
+static void update_adds_norm_and_states(void **state)
+{
+    (void)state;
+    becomes(STEP, ADAMW,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
+    /* nothing is clipped, and a bad step ends the run: no update waits for the norm */
+    becomes(STEP, EARLY,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+                UPDATE_TABLE("") UPDATE_PROJ(""));
+    /* nothing is clipped, but a bad step is to be skipped: they do */
+    becomes(STEP, SGD,
+            INPUTS WEIGHTS GRADIENTS("")
+                PARTIALS("") "%19 state F32[9,4] \"momentum_buffer.table\" layer=0 in keep\n"
+                             "%20 state F32[2,4] \"momentum_buffer.proj.weight\" layer=1 in keep\n"
+                             "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 in keep\n" FORWARD BACKWARD("")
+                                 SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=0\n"
+                                                              "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=1\n"
+                                                              "sgd(p=%7 g=%13 buf=%21 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
+}
+
+/* The names that transformers' get_decay_parameter_names leaves out: parameters of LayerNorm modules, and what matches
+ * bias, layernorm, rmsnorm, (?:^|\.)norm(?:$|\.), _norm(?:$|\.). */
+static void decay_goes_by_name(void **state)
+{
+    (void)state;
+    static const char *const decayed[] = {
+        "bert.embeddings.word_embeddings.weight",
+        "bert.embeddings.token_type_embeddings.weight",
+        "bert.encoder.layer.0.attention.self.query.weight",
+        "classifier.weight",
+        "transformer.wte.weight",
+        "transformer.h.11.attn.c_attn.weight",
+        "transformer.h.0.mlp.c_proj.weight",
+        "normal.weight",
+        "encoder.normalizer.weight",
+        "encoder.abnorm.weight",
+    };
+    static const char *const kept[] = {
+        "bert.embeddings.LayerNorm.weight",
+        "bert.embeddings.LayerNorm.bias",
+        "bert.encoder.layer.3.output.dense.bias",
+        "cls.predictions.bias",
+        "cls.predictions.transform.LayerNorm.weight",
+        "transformer.h.0.ln_1.weight",
+        "transformer.ln_f.weight",
+        "model.norm.weight",
+        "norm.weight",
+        "model.layers.0.input_layernorm.weight",
+        "model.layers.0.q_norm.weight",
+        "block.RMSNorm.weight",
+        "encoder.norm",
+    };
+    for (size_t i = 0; i < sizeof decayed / sizeof *decayed; i++)
+        if (!update_decays(decayed[i]))
+            fail_msg("%s", decayed[i]);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (update_decays(kept[i]))
+            fail_msg("%s", kept[i]);
+}
+
+/* ---- Order. */
+
+/* Sums of squares stand right behind their gradient, clipped updates behind the norm. */
+static void order_lets_gradients_die_early(void **state)
+{
+    (void)state;
+#define UNTIL_DW                                                                                                       \
+    "%14 activation F32[T,2] layer=2\n"                                                                                \
+    "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%14) layer=2 backward\n"                                              \
+    "linear_dw(dy=%14 x=%8 dw=%12 db=%13) in_out=0 layer=1 backward\n"
+#define DX                                                                                                             \
+    "%15 activation F32[T,4] layer=1\n"                                                                                \
+    "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"
+#define EMBED_BWD "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"),
+            ORDER,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW SUM_PROJ DX EMBED_BWD SUM_TABLE CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
+    /* proj.bias is updated when its gradient is there, proj.weight when nobody reads it any more */
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+                UPDATE_TABLE("") UPDATE_PROJ(""),
+            ORDER,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD UNTIL_DW SUM_PROJ
+            "adamw(p=%7 g=%13 m=%23 v=%24 step=%4)" HYPER "0 layer=1\n" DX "adamw(p=%6 g=%12 m=%21 v=%22 step=%4)" HYPER
+            "0.25 layer=1\n" EMBED_BWD SUM_TABLE UPDATE_TABLE("") CLIP("0"));
+}
+
+/* What leads to nothing goes, and so does an output that may be left out. */
+static void order_drops_what_nobody_needs(void **state)
+{
+    (void)state;
+    becomes("%1 input F32[T,4] \"x\" layer=0 in keep\n"
+            "%2 weight F32[4,4] \"w\" layer=0 in keep\n"
+            "%3 activation F32[T,4] layer=0 out\n"
+            "%4 activation F32[T,4] layer=0\n"
+            "linear(x=%1 w=%2 y=%3 u=%4) act=relu in_out=0 layer=0\n"
+            "%5 activation F32[T,4] layer=0\n"
+            "linear(x=%3 w=%2 y=%5) act=none in_out=0 layer=0\n"
+            "%6 activation F32[T,4] layer=0\n"
+            "linear(x=%5 w=%2 y=%6) act=none in_out=0 layer=0\n",
+            ORDER,
+            "%1 input F32[T,4] \"x\" layer=0 in keep\n"
+            "%2 weight F32[4,4] \"w\" layer=0 in keep\n"
+            "%3 activation F32[T,4] layer=0 out\n"
+            "linear(x=%1 w=%2 y=%3) act=relu in_out=0 layer=0\n");
+    /* u is read by a node that stays: so does u */
+#define KEPT                                                                                                           \
+    "%1 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%2 weight F32[4,4] \"w\" layer=0 in keep\n"                                                                       \
+    "%3 activation F32[T,4] layer=0\n"                                                                                 \
+    "%4 activation F32[T,4] layer=0\n"                                                                                 \
+    "linear(x=%1 w=%2 y=%3 u=%4) act=relu in_out=0 layer=0\n"                                                          \
+    "%5 activation F32[T,4] layer=0 out\n"                                                                             \
+    "act_bwd(u=%4 dy=%1 du=%5) act=relu layer=0 backward\n"
+    becomes(KEPT, ORDER, KEPT);
+}
+
+/* ---- Recomputation: three layers, each a product with an activation, and the head. */
+
+#define L_INPUTS                                                                                                       \
+    "%1 input F32[T,2] \"labels\" layer=0 in keep\n"                                                                   \
+    "%2 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%3 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%4 weight F32[4,4] \"a\" layer=1 in keep\n"                                                                       \
+    "%5 weight F32[4,4] \"b\" layer=2 in keep\n"                                                                       \
+    "%6 weight F32[2,4] \"c\" layer=3 in keep\n"                                                                       \
+    "%7 gradient F32[4,4] \"grad.a\" layer=1 out\n"                                                                    \
+    "%8 gradient F32[4,4] \"grad.b\" layer=2 out\n"                                                                    \
+    "%9 gradient F32[2,4] \"grad.c\" layer=3 out\n"
+#define L_FORWARD                                                                                                      \
+    "%10 activation F32[T,4] layer=1\n"                                                                                \
+    "%11 activation F32[T,4] layer=1\n"                                                                                \
+    "linear(x=%3 w=%4 y=%10 u=%11) act=gelu in_out=0 layer=1\n"                                                        \
+    "%12 activation F32[T,4] layer=2\n"                                                                                \
+    "%13 activation F32[T,4] layer=2\n"                                                                                \
+    "linear(x=%10 w=%5 y=%12 u=%13) act=gelu in_out=0 layer=2\n"                                                       \
+    "%14 activation F32[T,2] layer=3\n"                                                                                \
+    "linear(x=%12 w=%6 y=%14) act=none in_out=0 layer=3\n"                                                             \
+    "%15 activation F32[1] \"loss\" layer=4 exact out\n"                                                               \
+    "mse(logits=%14 labels=%1 step=%2 loss=%15) layer=4\n"
+#define L_HEAD                                                                                                         \
+    "%16 activation F32[T,2] layer=4\n"                                                                                \
+    "mse_bwd(logits=%14 labels=%1 step=%2 dlogits=%16) layer=4 backward\n"                                             \
+    "linear_dw(dy=%16 x=%12 dw=%9) in_out=0 layer=3 backward\n"                                                        \
+    "%17 activation F32[T,4] layer=3\n"                                                                                \
+    "linear_dx(dy=%16 w=%6 dx=%17) in_out=0 layer=3 backward\n"
+#define L_BACK_2(u, x)                                                                                                 \
+    "%18 activation F32[T,4] layer=2\n"                                                                                \
+    "act_bwd(u=" u " dy=%17 du=%18) act=gelu layer=2 backward\n"                                                       \
+    "linear_dw(dy=%18 x=" x " dw=%8) in_out=0 layer=2 backward\n"                                                      \
+    "%19 activation F32[T,4] layer=2\n"                                                                                \
+    "linear_dx(dy=%18 w=%5 dx=%19) in_out=0 layer=2 backward\n"
+#define L_BACK_1(u)                                                                                                    \
+    "%20 activation F32[T,4] layer=1\n"                                                                                \
+    "act_bwd(u=" u " dy=%19 du=%20) act=gelu layer=1 backward\n"                                                       \
+    "linear_dw(dy=%20 x=%3 dw=%7) in_out=0 layer=1 backward\n"
+
+static void recompute_repeats_segments(void **state)
+{
+    (void)state;
+    const char *step = L_INPUTS L_FORWARD L_HEAD L_BACK_2("%13", "%10") L_BACK_1("%11");
+    /* layers 2 and 1 by themselves; each begins with what the layer before gave, which is kept */
+    becomes(step, EVERY_1,
+            L_INPUTS L_FORWARD L_HEAD
+            "%21 activation F32[T,4] layer=2\n"
+            "%22 activation F32[T,4] layer=2\n"
+            "linear(x=%10 w=%5 y=%21 u=%22) act=gelu in_out=0 layer=2 backward\n" L_BACK_2(
+                "%22", "%10") "%23 activation F32[T,4] layer=1\n"
+                              "%24 activation F32[T,4] layer=1\n"
+                              "linear(x=%3 w=%4 y=%23 u=%24) act=gelu in_out=0 layer=1 backward\n" L_BACK_1("%24"));
+    /* layers 1 and 2 together: not even what passes between them is kept */
+    becomes(step, EVERY_2,
+            L_INPUTS L_FORWARD L_HEAD
+            "%21 activation F32[T,4] layer=1\n"
+            "%22 activation F32[T,4] layer=1\n"
+            "linear(x=%3 w=%4 y=%21 u=%22) act=gelu in_out=0 layer=1 backward\n"
+            "%23 activation F32[T,4] layer=2\n"
+            "%24 activation F32[T,4] layer=2\n"
+            "linear(x=%21 w=%5 y=%23 u=%24) act=gelu in_out=0 layer=2 backward\n" L_BACK_2("%24", "%21")
+                L_BACK_1("%22"));
+    /* all in one segment, whose backward pass follows at once */
+    becomes(step, EVERY_3, step);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grad_emits_the_backward_pass),
+        cmocka_unit_test(grad_adds_contributions),
+        cmocka_unit_test(f64_changes_nothing_but_types),
+        cmocka_unit_test(bf16_narrows_what_lies_between_ops),
+        cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
+        cmocka_unit_test(update_adds_norm_and_states),
+        cmocka_unit_test(decay_goes_by_name),
+        cmocka_unit_test(order_lets_gradients_die_early),
+        cmocka_unit_test(order_drops_what_nobody_needs),
+        cmocka_unit_test(recompute_repeats_segments),
+    };
+    return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
+}
