@@ -26,7 +26,7 @@ enum {
     NR = 2 * VF_LANES,
     RUN = 512,
     PACK_PANELS = 4,       /* of B, packed at a time by one thread */
-    BLOCK_ROWS = 20 * MR,  /* most rows of a task, and the height of the strip */
+    BLOCK_TILES = 20,      /* most tiles of a task, and the height of the strip */
     A_BYTES = 256 << 10,   /* of packed A a task aims at: part of the second-level cache */
     B_BYTES = 8 << 20,     /* of packed B at a time */
     SMALL_FLOPS = 1 << 17, /* below, waking other threads costs more than they help */
@@ -275,9 +275,10 @@ static void finish(const struct product *p, const float *strip, int64_t i, int64
 
 struct blocks {
     int64_t steps;
-    int64_t rows;        /* of C in a task, a multiple of MR */
+    int64_t tiles;       /* of C in a column of it */
+    int64_t blocks;      /* that they are dealt out to */
     int64_t panels;      /* of B in a chunk */
-    int64_t group;       /* of them in a task */
+    int64_t groups;      /* that they are dealt out to; a task is a block times a group */
     int64_t a_bytes;     /* of a thread's packed A */
     int64_t strip_bytes; /* of its strip */
     int64_t b_bytes;     /* of the packed chunk of B */
@@ -290,19 +291,20 @@ static int64_t round_up(int64_t bytes)
 
 static struct blocks blocks_of(const struct product *p, int threads)
 {
-    struct blocks k = {.steps = steps_of(p)};
+    struct blocks k = {.steps = steps_of(p), .tiles = ceil_div(p->M, MR)};
     int64_t row_bytes = larger(4 * k.steps, 4), panels = ceil_div(p->N, NR);
-    int64_t rows = smaller(BLOCK_ROWS, larger(A_BYTES / row_bytes / MR * MR, MR));
     /* The bytes are those of the largest blocks, whatever the blocks below, so that they only grow with the sizes. */
-    k.a_bytes = round_up(smaller(ceil_div(p->M, MR) * MR * row_bytes, larger(A_BYTES, MR * row_bytes)));
+    k.a_bytes = round_up(smaller(k.tiles * MR * row_bytes, larger(A_BYTES, MR * row_bytes)));
     k.b_bytes = round_up(smaller(panels * NR * row_bytes, larger(B_BYTES, NR * row_bytes)));
-    k.strip_bytes = 4 * BLOCK_ROWS * NR;
+    k.strip_bytes = 4 * BLOCK_TILES * MR * NR;
     k.panels = smaller(panels, larger(B_BYTES / (NR * row_bytes), 1));
-    /* About four tasks a thread: first lower blocks, down to 4 register tiles, then groups of panels. */
-    int64_t tasks = 4 * threads, low = ceil_div(ceil_div(p->M, tasks), MR) * MR;
-    k.rows = smaller(rows, larger(low, 4 * MR));
-    int64_t blocks = larger(ceil_div(p->M, k.rows), 1), groups = ceil_div(tasks, blocks);
-    k.group = threads == 1 || blocks >= tasks ? k.panels : larger(ceil_div(k.panels, groups), 1);
+    /* As many blocks as keep packed A small, or four tasks a thread if more: blocks of 4 tiles and up, then groups. A
+     * multiple of the threads, so that all end together. */
+    int64_t most = smaller(BLOCK_TILES, larger(A_BYTES / (MR * row_bytes), 1)), tasks = threads > 1 ? 4 * threads : 1;
+    k.blocks = larger(ceil_div(k.tiles, most), smaller(tasks, larger(k.tiles / 4, 1)));
+    if (k.blocks > threads)
+        k.blocks = smaller(ceil_div(k.blocks, threads) * threads, k.tiles);
+    k.groups = smaller(larger(ceil_div(tasks, larger(k.blocks, 1)), 1), k.panels);
     return k;
 }
 
@@ -312,26 +314,25 @@ int64_t ISA(product_workspace)(const struct product *p, int threads)
     return k.b_bytes + threads * (k.a_bytes + k.strip_bytes);
 }
 
-/* Rows i… of C times `panels` panels of the packed B, which start at column j. */
-static void run_task(const struct product *p, const struct blocks *k, int64_t i, int64_t j, int64_t panels,
+/* `tiles` tiles of C from row i on times `panels` panels of the packed B, which start at column j. */
+static void run_task(const struct product *p, int64_t steps, int64_t i, int64_t tiles, int64_t j, int64_t panels,
                      const uint32_t *b, uint32_t *a, float *strip)
 {
-    int64_t rows = smaller(k->rows, p->M - i), tiles = ceil_div(rows, MR);
     bool pairs = words_of(p->in) == WORDS_PAIRS;
     pack(a, true, tiles, p, i);
     for (int64_t q = 0; q < panels; q++) {
-        for (int64_t s = 0; s < k->steps || s == 0; s += RUN) {
-            int64_t run = smaller(RUN, k->steps - s);
-            const uint32_t *bs = b + (q * k->steps + s) * NR;
+        for (int64_t s = 0; s < steps || s == 0; s += RUN) {
+            int64_t run = smaller(RUN, steps - s);
+            const uint32_t *bs = b + (q * steps + s) * NR;
             for (int64_t t = 0; t < tiles; t++) {
-                const uint32_t *as = a + (t * k->steps + s) * MR;
+                const uint32_t *as = a + (t * steps + s) * MR;
                 if (pairs)
                     tile_pairs(strip + t * MR * NR, as, bs, run, s == 0);
                 else
                     tile_f32(strip + t * MR * NR, as, bs, run, s == 0);
             }
         }
-        finish(p, strip, i, rows, j + q * NR);
+        finish(p, strip, i, smaller(tiles * MR, p->M - i), j + q * NR);
     }
 }
 
@@ -342,7 +343,7 @@ void ISA(product_run)(const struct product *p, void *workspace, int threads)
     struct blocks k = blocks_of(p, threads);
     uint32_t *b = workspace;
     char *own = (char *)workspace + k.b_bytes;
-    int64_t panels = ceil_div(p->N, NR), blocks = ceil_div(p->M, k.rows);
+    int64_t panels = ceil_div(p->N, NR), unit = smaller(PACK_PANELS, larger(k.panels / (2 * threads), 1));
     bool small = 2.0 * (double)p->M * (double)p->N * (double)p->K < SMALL_FLOPS;
 #pragma omp parallel num_threads(small ? 1 : threads)
     {
@@ -350,14 +351,16 @@ void ISA(product_run)(const struct product *p, void *workspace, int threads)
         uint32_t *a = (uint32_t *)(void *)(own + me * (k.a_bytes + k.strip_bytes));
         float *strip = (float *)(void *)((char *)a + k.a_bytes);
         for (int64_t first = 0; first < panels; first += k.panels) {
-            int64_t n = smaller(k.panels, panels - first), groups = ceil_div(n, k.group);
+            int64_t n = smaller(k.panels, panels - first);
 #pragma omp for schedule(static)
-            for (int64_t q = 0; q < n; q += PACK_PANELS)
-                pack(b + q * NR * k.steps, false, smaller(PACK_PANELS, n - q), p, (first + q) * NR);
+            for (int64_t q = 0; q < n; q += unit)
+                pack(b + q * NR * k.steps, false, smaller(unit, n - q), p, (first + q) * NR);
 #pragma omp for schedule(dynamic)
-            for (int64_t task = 0; task < blocks * groups; task++) {
-                int64_t q = task / blocks * k.group, i = task % blocks * k.rows;
-                run_task(p, &k, i, (first + q) * NR, smaller(k.group, n - q), b + q * NR * k.steps, a, strip);
+            for (int64_t task = 0; task < k.blocks * k.groups; task++) {
+                int64_t block = task % k.blocks, group = task / k.blocks;
+                int64_t t = k.tiles * block / k.blocks, t_end = k.tiles * (block + 1) / k.blocks;
+                int64_t q = n * group / k.groups, q_end = n * (group + 1) / k.groups;
+                run_task(p, k.steps, t * MR, t_end - t, (first + q) * NR, q_end - q, b + q * NR * k.steps, a, strip);
             }
         }
     }
