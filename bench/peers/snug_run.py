@@ -8,7 +8,7 @@
     step_samples_per_s, best_samples_per_s
                         with --batch: from the median and the fastest optimizer step, the first left out
 
-Everything comes from OUTPUT/log.jsonl; the times of the steps are those at which their lines appear there, so they need
+train_s is what the command prints at its end ("Time:"), the rest comes from OUTPUT/log.jsonl; the times of the steps are those at which their lines appear there, so they need
 --logging-steps 1 and steps of some milliseconds.
 """
 import argparse
@@ -34,7 +34,8 @@ rows, step_ends = [], []
 with tempfile.TemporaryDirectory() as output_dir:
     log_path = os.path.join(output_dir, "log.jsonl")
     start = time.perf_counter()
-    process = subprocess.Popen([args.command, "train", *options, "--output-dir", output_dir], stdout=sys.stderr)
+    shown = tempfile.TemporaryFile("w+")
+    process = subprocess.Popen([args.command, "train", *options, "--output-dir", output_dir], stdout=shown)
     ended, pending = False, ""
     log = None
     while True:
@@ -58,7 +59,8 @@ if not rows:
 
 evaluations = [row for row in rows if "eval_runtime" in row]
 eval_s = sum(row["eval_runtime"] for row in evaluations)
-train_s = next(row["train_runtime"] for row in reversed(rows) if "train_runtime" in row) - eval_s
+shown.seek(0)
+train_s = next(float(line.split()[1]) for line in shown if line.startswith("Time:"))
 result = {"train_s": round(train_s, 1)}
 if any("eval_accuracy" in row for row in evaluations):
     result["accuracy"] = [round(row["eval_accuracy"], 4) for row in evaluations]
