@@ -100,7 +100,17 @@ static int query_key_value(struct ctx *x, int layer, int v)
     return n.y;
 }
 
-static int layer(struct ctx *x, int i, int v)
+static int first_rows(struct ctx *x, int v)
+{
+    struct op_gather first = {.x = v, .cu = x->in.cu_seqlens};
+    emit_gather(x->g, &first);
+    return first.y;
+}
+
+/* Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
+ * a classifier, which reads only those, needs no others of the last layer. Their dropout masks are the same: position 0
+ * of each sample. */
+static int layer(struct ctx *x, int i, int v, bool first_only)
 {
     struct graph *g = x->g;
     const struct model_config *c = x->c;
@@ -117,14 +127,20 @@ static int layer(struct ctx *x, int i, int v)
                              .p = x->p_attention,
                              .site = x->site++};
     emit_attention(g, &a);
+    struct inputs rows = x->in;
+    if (first_only) {
+        a.o = first_rows(x, a.o);
+        v = first_rows(x, v);
+        rows.coords = rows.samples;
+    }
     struct layer_options plain = {.weight = x->normal, .bias = x->zero}, act = plain;
     act.act = c->act;
     int y = model_linear(g, a.o, model_name(g, "bert.encoder.layer.%d.attention.output.dense", i), H, H, plain);
-    struct op_norm n = model_norm(g, &x->in, y, v, model_name(g, "bert.encoder.layer.%d.attention.output.LayerNorm", i),
+    struct op_norm n = model_norm(g, &rows, y, v, model_name(g, "bert.encoder.layer.%d.attention.output.LayerNorm", i),
                                   H, c->norm_eps, x->p, x->site++);
     y = model_linear(g, n.y, model_name(g, "bert.encoder.layer.%d.intermediate.dense", i), H, F, act);
     y = model_linear(g, y, model_name(g, "bert.encoder.layer.%d.output.dense", i), F, H, plain);
-    n = model_norm(g, &x->in, y, n.y, model_name(g, "bert.encoder.layer.%d.output.LayerNorm", i), H, c->norm_eps, x->p,
+    n = model_norm(g, &rows, y, n.y, model_name(g, "bert.encoder.layer.%d.output.LayerNorm", i), H, c->norm_eps, x->p,
                    x->site++);
     return n.y;
 }
@@ -134,10 +150,8 @@ static int classifier(struct ctx *x, int v)
     struct layer_options pooler = {.weight = x->normal, .bias = x->zero, .act = ACT_tanh}, head = pooler;
     pooler.weight.head = pooler.bias.head = head.weight.head = head.bias.head = true;
     head.act = ACT_none;
-    struct op_gather first = {.x = v, .cu = x->in.cu_seqlens};
-    emit_gather(x->g, &first);
     int64_t H = x->c->hidden_size;
-    int pooled = model_linear(x->g, first.y, "bert.pooler.dense", H, H, pooler);
+    int pooled = model_linear(x->g, v, "bert.pooler.dense", H, H, pooler);
     pooled = dropout(x, pooled, x->in.samples, x->p_classifier);
     return model_linear(x->g, pooled, "classifier", H, x->c->num_labels, head);
 }
@@ -173,7 +187,7 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     model_add_inputs(g, c, &x.in);
     int v = embeddings(&x);
     for (int i = 0; i < c->layers; i++)
-        v = layer(&x, i, v);
+        v = layer(&x, i, v, c->task == MODEL_SEQUENCE_CLASSIFICATION && i == c->layers - 1);
     g->layer = (int)c->layers + 1;
     out->logits = c->task == MODEL_MASKED_LM ? masked_lm(&x, v) : classifier(&x, v);
     out->loss = model_loss(g, c, &x.in, out->logits, smoothing);
