@@ -157,6 +157,7 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
         t[i + 2] = (struct st_tensor){.name = grads[i].name, .dtype = DT_F32, .ndim = grads[i].ndim};
         memcpy(t[i + 2].shape, grads[i].shape, sizeof grads[i].shape);
     }
+    unlink(path); /* the result of an earlier call */
     TRY_TO(out, st_create(&io_posix, path, t, n + 2, NULL, 0, false, &w, err));
     for (size_t i = 0; i < n + 2 && !code; i++) {
         struct run_value v = {0};

@@ -23,12 +23,19 @@ static double number_from_json(const json_t *o)
     return json_is_string(o) ? strtod(json_string_value(o), NULL) : json_number_value(o);
 }
 
+/* What training computes with: part of the state hash. */
 static json_t *run_to_json(const struct train_state *t)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:o,s:I,s:f,s:I,s:I}", "step", (json_int_t)t->step, "updates",
-                     (json_int_t)t->updates, "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens,
-                     "loss_sum", number_to_json(t->loss_sum), "loss_steps", (json_int_t)t->loss_steps, "best", t->best,
-                     "best_step", (json_int_t)t->best_step, "evaluated_step", (json_int_t)t->evaluated_step);
+    return json_pack("{s:I,s:I,s:I,s:I}", "step", (json_int_t)t->step, "updates", (json_int_t)t->updates, "samples",
+                     (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
+}
+
+/* What logging and evaluation go on from; how often they happen does not change the hash. */
+static json_t *reports_to_json(const struct train_state *t)
+{
+    return json_pack("{s:o,s:I,s:f,s:I,s:I,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
+                     (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step,
+                     "evaluated_step", (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes);
 }
 
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
@@ -44,9 +51,9 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
         json_object_set_new(doc, "run", run_to_json(t));
         json_object_set_new(doc, "about",
-                            json_pack("{s:s,s:s,s:I,s:b}", "snug", SNUG_VERSION, "kernels",
-                                      s->compile.backend->kernels(), "log_bytes", (json_int_t)t->log_bytes,
-                                      "only_model", s->o->save_only_model));
+                            json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
+                                      s->compile.backend->kernels(), "only_model", s->o->save_only_model, "reports",
+                                      reports_to_json(t)));
     }
     if (code)
         json_decref(doc);
@@ -59,10 +66,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
 {
     json_int_t step, updates, samples, tokens, loss_steps, best_step, evaluated_step, log_bytes;
     json_t *loss_sum;
-    if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I,s:o,s:I,s:F,s:I,s:I},s:{s:I}}", "run", "step", &step, "updates",
-                    &updates, "samples", &samples, "tokens", &tokens, "loss_sum", &loss_sum, "loss_steps", &loss_steps,
-                    "best", &t->best, "best_step", &best_step, "evaluated_step", &evaluated_step, "about", "log_bytes",
-                    &log_bytes))
+    if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I},s:{s:{s:o,s:I,s:F,s:I,s:I,s:I}}}", "run", "step", &step,
+                    "updates", &updates, "samples", &samples, "tokens", &tokens, "about", "reports", "loss_sum",
+                    &loss_sum, "loss_steps", &loss_steps, "best", &t->best, "best_step", &best_step, "evaluated_step",
+                    &evaluated_step, "log_bytes", &log_bytes))
         return err_set(err, SNUG_ERR_CHECKPOINT,
                        "the checkpoint's state.json has no run state; it was not written by train");
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
