@@ -347,10 +347,11 @@ void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int6
         const struct value *v = graph_value(&g->graph, i);
         if (v->base || g->at[i] < 0 || !(v->persists || (g->first[i] <= node && node <= g->last[i])))
             continue;
-        a->by_role[v->role] += room(g, i);
-        a->total += room(g, i);
+        int64_t bytes = v->persists ? persistent_room(p, v->name) : room(g, i);
+        a->by_role[v->role] += bytes;
+        a->total += bytes;
         if (by_layer && v->layer < n_layers)
-            by_layer[v->layer] += room(g, i);
+            by_layer[v->layer] += bytes;
     }
     /* What another program keeps and this one does not know is there all the same. */
     for (int other = 0; other < p->n_programs; other++) {
