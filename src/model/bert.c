@@ -8,7 +8,7 @@
 static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     const char *positions = "absolute";
-    bool decoder = false;
+    bool decoder = false, tied = true;
     c->vocab_size = 30522, c->hidden_size = 768, c->layers = 12, c->heads = 12, c->intermediate_size = 3072;
     c->max_positions = 512, c->type_vocab_size = 2, c->pad_id = 0;
     c->norm_eps = 1e-12, c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
@@ -29,11 +29,15 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(model_read_act(o, path, "hidden_act", ACT_gelu, &c->act, err));
     TRY(json_get_string(o, path, "position_embedding_type", false, &positions, err));
     TRY(json_get_bool(o, path, "is_decoder", false, &decoder, err));
+    TRY(json_get_bool(o, path, "tie_word_embeddings", false, &tied, err));
     if (strcmp(positions, "absolute"))
-        return err_set(err, SNUG_ERR_INPUT, "%s: position_embedding_type is \"%s\"; only absolute is supported", path,
-                       positions);
+        return err_set(err, SNUG_ERR_INPUT, "%s: position_embedding_type is \"%s\"; use a model that has \"absolute\"",
+                       path, positions);
     if (decoder)
-        return err_set(err, SNUG_ERR_INPUT, "%s: is_decoder is true; BERT is supported as an encoder only", path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: is_decoder is true; use a BERT that is an encoder", path);
+    if (!tied && c->task != MODEL_SEQUENCE_CLASSIFICATION) /* whose head has nothing to tie */
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
     c->dropout_embedding = c->dropout_hidden;
     c->kv_heads = c->heads;
     return SNUG_OK;
@@ -198,6 +202,9 @@ static const char *const classes[MODEL_COUNT] = {
 
 const struct model_arch arch_bert = {.model_type = "bert",
                                      .class_prefix = "Bert",
+                                     .hidden_key = "hidden_size",
+                                     .heads_key = "num_attention_heads",
+                                     .positions_key = "max_position_embeddings",
                                      .weight_prefix = "bert.",
                                      .classes = classes,
                                      .config = read_config,

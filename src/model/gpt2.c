@@ -134,6 +134,9 @@ static const char *const classes[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = "GPT2LMHead
 
 const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .class_prefix = "GPT2",
+                                     .hidden_key = "n_embd",
+                                     .heads_key = "n_head",
+                                     .positions_key = "n_positions",
                                      .weight_prefix = "transformer.",
                                      .classes = classes,
                                      .config = read_config,

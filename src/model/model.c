@@ -33,8 +33,10 @@ static int read_architectures(json_t *o, const char *path, struct model_config *
     if (!list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == 0))
         return SNUG_OK;
     const char *name = json_string_value(json_array_get(list, 0));
+    char text[64];
     if (!name)
-        return err_set(err, SNUG_ERR_INPUT, "%s: architectures must be a list of class names; correct it", path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: architectures is %s; write a list of class names", path,
+                       json_value_text(list, text));
     if (strncmp(name, c->arch->class_prefix, strlen(c->arch->class_prefix)))
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: architectures says \"%s\" but model_type is \"%s\"; one of them must be corrected", path,
@@ -51,12 +53,14 @@ static int read_labels(json_t *o, const char *path, struct model_config *c, stru
 {
     json_t *names = json_object_get(o, "id2label"), *ids = json_object_get(o, "label2id");
     int64_t stated = -1;
+    char text[64];
     TRY(json_get_int(o, path, "num_labels", false, 1, 1 << 20, &stated, err));
     c->num_labels = stated > 0 ? stated : 2;
     if (!names || json_is_null(names))
         return SNUG_OK;
     if (!json_is_object(names) || !json_object_size(names))
-        return err_set(err, SNUG_ERR_INPUT, "%s: id2label must be an object of names; correct it", path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: id2label is %s; write {\"0\": \"a name\", ...}", path,
+                       json_is_object(names) ? "empty" : json_value_text(names, text));
     int64_t n = (int64_t)json_object_size(names);
     if (stated > 0 && stated != n)
         return err_set(err, SNUG_ERR_INPUT, "%s: num_labels is %lld but id2label has %lld entries; make them agree",
@@ -69,12 +73,15 @@ static int read_labels(json_t *o, const char *path, struct model_config *c, stru
             return err_set(err, SNUG_ERR_INPUT,
                            "%s: id2label has %lld entries but no name for \"%s\"; keys must be 0 to %lld", path,
                            (long long)n, key, (long long)n - 1);
-        json_t *id = ids && json_is_object(ids) ? json_object_get(ids, name) : NULL;
-        if (ids && json_is_object(ids) && (!json_is_integer(id) || json_integer_value(id) != i))
+        json_t *id = json_object_get(ids, name);
+        if (json_is_object(ids) && (!json_is_integer(id) || json_integer_value(id) != i))
             return err_set(err, SNUG_ERR_INPUT,
-                           "%s: id2label says %lld is \"%s\" but label2id disagrees; make them agree", path,
-                           (long long)i, name);
+                           "%s: id2label has \"%s\" for \"%s\" but label2id has %s for it; make them agree", path, name,
+                           key, id ? json_value_text(id, text) : "nothing");
     }
+    if (json_is_object(ids) && (int64_t)json_object_size(ids) != n)
+        return err_set(err, SNUG_ERR_INPUT, "%s: id2label has %lld entries but label2id has %zu; make them agree", path,
+                       (long long)n, json_object_size(ids));
     c->num_labels = n;
     return SNUG_OK;
 }
@@ -133,9 +140,8 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
     TRY(read_problem(o, path, c, err));
     TRY(c->arch->config(o, path, c, err));
     if (c->hidden_size % c->heads)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: hidden size %lld is not a multiple of the number of attention heads, %lld; correct one",
-                       path, (long long)c->hidden_size, (long long)c->heads);
+        return err_set(err, SNUG_ERR_INPUT, "%s: %s %lld is not a multiple of %s %lld; correct one", path,
+                       c->arch->hidden_key, (long long)c->hidden_size, c->arch->heads_key, (long long)c->heads);
     if (c->pad_id >= c->vocab_size)
         return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
                        (long long)c->pad_id, (long long)c->vocab_size);

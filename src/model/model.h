@@ -33,8 +33,9 @@ struct built {
 };
 
 struct model_arch {
-    const char *model_type;    /* of config.json */
-    const char *class_prefix;  /* what `architectures` entries begin with */
+    const char *model_type;                             /* of config.json */
+    const char *class_prefix;                           /* what `architectures` entries begin with */
+    const char *hidden_key, *heads_key, *positions_key; /* of config.json */
     const char *weight_prefix; /* of the base model's tensors; files of the bare base model leave it out */
     const char *const
         *classes; /* by enum model_task: the class name that transformers loads, NULL where there is none */
