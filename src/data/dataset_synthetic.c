@@ -65,7 +65,8 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
     if (!s || *s || rows > ((int64_t)1 << 40) / length)
         return err_set(err, SNUG_ERR_USAGE, "%s: write synthetic:ROWSxLENGTH, such as synthetic:1000x128", o->path);
     if (o->max_length && length > o->max_length)
-        return err_set(err, SNUG_ERR_USAGE, "%s: rows of %lld tokens are longer than --max-length %d", o->path,
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: rows of %lld tokens are longer than the %d that fit; make them shorter", o->path,
                        (long long)length, (int)o->max_length);
     if (o->vocab_size < 1)
         return err_set(err, SNUG_ERR_USAGE, "%s: needs a vocabulary, not one of %d tokens", o->path,

@@ -23,7 +23,8 @@ static int read_row(struct text_reading *r, struct snug_err *err)
     const struct table *t = &r->table;
     if (t->text_bytes == 0 || (t->row_pair && t->pair_bytes == 0)) {
         if (r->o->empty_is_error)
-            return err_at(err, SNUG_ERR_INPUT, t->place, "the text is empty, which --empty=error refuses");
+            return err_at(err, SNUG_ERR_INPUT, t->place,
+                          "the text is empty, which --empty=error refuses; fill it in, or leave the option out");
         r->empty++;
     }
     if (t->label_text)

@@ -80,8 +80,10 @@ static int map_of_names(struct label_reader *r, const char *path, struct label_m
     if (r->given)
         return copy_map(m, r->given, path, err);
     if (r->num_labels && r->num_labels != r->n_seen)
-        return err_set(err, SNUG_ERR_INPUT, "%s: the data have %d labels, the model has %d", path, (int)r->n_seen,
-                       (int)r->num_labels);
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: the data have %d labels, the model has %d; use matching data, a base model, or another --num-labels",
+            path, (int)r->n_seen, (int)r->num_labels);
     if (r->n_seen == 1 && r->task == TASK_CLASS)
         return too_few_classes(path, r->seen[0].name, r->n_rows, err);
     struct arena a = {0};

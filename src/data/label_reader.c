@@ -119,9 +119,11 @@ static int add_name(struct label_reader *r, struct place p, const char *name, st
     } else {
         id = label_map_find(r->given, name);
         if (id < 0)
-            return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is not one of the %d labels of the %s ('%s', ...)", name,
-                          (int)r->given->n, r->given->from_data ? "training data" : "model",
-                          r->given->n ? r->given->names[0] : "");
+            return err_at(
+                err, SNUG_ERR_INPUT, p,
+                "label '%s' is not one of the %d labels of the %s ('%s', ...); correct it, or leave the row out", name,
+                (int)r->given->n, r->given->from_data ? "training data" : "model",
+                r->given->n ? r->given->names[0] : "");
     }
     return push_id(r, id, err);
 }
@@ -133,7 +135,8 @@ int label_id_check(int64_t value, struct place p, const struct label_map *given,
     if (value < 0)
         return err_at(err, SNUG_ERR_INPUT, p, "label %lld is negative; classes are numbered from 0", (long long)value);
     if (n > 0 && value >= n)
-        return err_at(err, SNUG_ERR_INPUT, p, "label %lld is out of range: %d labels are numbered 0 to %d",
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "label %lld is out of range: %d labels are numbered 0 to %d; correct it, or use another model",
                       (long long)value, (int)n, (int)n - 1);
     if (value >= LABELS_MAX)
         return err_at(err, SNUG_ERR_INPUT, p, "label %lld is over the limit of %d classes; is it the right column?",
@@ -146,8 +149,8 @@ static int add_id(struct label_reader *r, struct place p, const char *item, int6
 {
     if (r->given && r->given->from_data && !r->given->numbers)
         return err_at(err, SNUG_ERR_INPUT, p,
-                      "label '%s' is a number, but those of the training data are names ('%s', ...)", item,
-                      r->given->n ? r->given->names[0] : "");
+                      "label '%s' is a number, but those of the training data are names ('%s', ...); write a name",
+                      item, r->given->n ? r->given->names[0] : "");
     TRY(label_id_check(value, p, r->given, r->num_labels, err));
     return push_id(r, (int32_t)value, err);
 }

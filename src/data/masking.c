@@ -12,7 +12,10 @@ int masking_open(struct masker *m, const struct dataset *d, const struct masking
     double p = o->probability == 0 ? 0.15 : (double)o->probability;
     if (!(p > 0 && p <= 1))
         return err_set(err, SNUG_ERR_USAGE, "mlm_probability: %g is not in (0, 1]", p);
-    if (o->mask_id < 0 || o->mask_id >= o->vocab_size)
+    if (o->mask_id < 0)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "tokenizer: masked-lm needs a mask token, and there is none; save the tokenizer with the model");
+    if (o->mask_id >= o->vocab_size)
         return err_set(err, SNUG_ERR_INPUT, "tokenizer: the mask token's id %d is not in the vocabulary of %d",
                        (int)o->mask_id, (int)o->vocab_size);
     if (d->max_id >= o->vocab_size)

@@ -135,7 +135,7 @@ static int open_csv(const struct io *io, struct table *t, char delimiter, struct
         return err_set(err, SNUG_ERR_INPUT, "%s:1: looks like JSON, not CSV; rename it to %s", t->path, kind);
     TRY(csv_next(&t->csv, err));
     if (t->csv.n_fields == 0)
-        return err_set(err, SNUG_ERR_INPUT, "%s: the file is empty; 0 rows", t->path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: the file is empty, 0 rows; give some data", t->path);
     t->columns = arena_alloc(&t->arena, t->csv.n_fields * sizeof *t->columns);
     if (!t->columns)
         return err_no_memory(err, t->csv.n_fields * sizeof *t->columns);

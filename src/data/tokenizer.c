@@ -120,7 +120,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
     const struct template *form = pair ? &t->pair : &t->single;
     if (max_length < 0 || (max_length && max_length <= form->added))
         return err_set(err, SNUG_ERR_USAGE,
-                       "max-length %lld leaves no room beside the %d special tokens of a %s; use at least %d",
+                       "--max-length %lld: leaves no room beside the %d special tokens of a %s; use at least %d",
                        (long long)max_length, form->added, pair ? "pair" : "text", form->added + 1);
     out->n = out->n_pieces = 0;
     out->truncated = false;

@@ -257,8 +257,10 @@ static int check_finite(struct model_dir *d, const struct model_tensor *t, const
     if (i < 0)
         return SNUG_OK;
     if (d->check_finite)
-        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s holds NaN or Inf at element %lld; repair it",
-                       t->file->path, t->tensor->name, (long long)(at + i));
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: tensor %.100s holds NaN or Inf at element %lld; get the weights again, or leave out --check-finite",
+            t->file->path, t->tensor->name, (long long)(at + i));
     model_dir_note(d, "%s: tensor %.100s holds NaN or Inf at element %lld", t->file->path, t->tensor->name,
                    (long long)(at + i));
     d->noted_nonfinite = true;

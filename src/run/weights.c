@@ -99,15 +99,17 @@ struct missing {
     const char *first;
 };
 
-static int report_missing(const struct model_dir *d, const struct model_config *c, struct missing m,
+static int report_missing(const struct model_dir *d, const struct model_config *c, struct missing m, const bool *used,
                           struct snug_err *err)
 {
     int64_t layers = layers_in_file(d);
+    size_t other = 0;
+    while (other + 1 < d->n_tensors && used[other])
+        other++;
     if (m.n == m.of)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: no weight has the name wanted: %s is wanted, %s is there; is it another "
-                       "kind of model?",
-                       d->path, m.first, d->n_tensors ? d->tensors[0].tensor->name : "none");
+                       "%s: the weights are those of another model: %s is wanted, they have %s; give the right folder",
+                       d->path, m.first, d->tensors[other].tensor->name);
     if (layers && layers < c->layers)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: config.json says %lld layers, the weights have %lld; take both from one model", d->path,
@@ -227,7 +229,7 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         }
     }
     if (!code && missing.n)
-        code = report_missing(d, c, missing, err);
+        code = report_missing(d, c, missing, used, err);
     if (!code)
         code = check_unknown(d, c, used, o->strict, err);
     if (!code && n_new)

@@ -2,6 +2,7 @@
 #include "train/checkpoint_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Why nothing was found, for the one line of the error. */
@@ -94,9 +95,12 @@ static void note_unfinished(struct search *s)
 
 static int none_found(struct search *s, struct snug_err *err)
 {
+    char none[48] = "its only checkpoint is not";
+    if (s->passed_over > 1)
+        snprintf(none, sizeof none, "none of its %zu checkpoints is", s->passed_over);
     if (s->passed_over)
         return err_set(err, s->only_io ? SNUG_ERR_IO : SNUG_ERR_CHECKPOINT,
-                       "%s: none of its %zu checkpoints is usable; %s; nothing was deleted", s->dir, s->passed_over,
+                       "%s: %s usable; %s; nothing was deleted, start anew in another --output-dir", s->dir, none,
                        s->last.text);
     if (holds_hf_checkpoint(s))
         return err_set(err, SNUG_ERR_CHECKPOINT,

@@ -102,9 +102,7 @@ static int choose_max_length(struct session *s, struct snug_err *err)
     int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
     if (option_given(s->o, max_length) && s->o->max_length > most)
         return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most that",
-                       (long long)s->o->max_length,
-                       json_object_get(s->dir.config, "n_positions") ? "n_positions" : "max_position_embeddings",
-                       (long long)most);
+                       (long long)s->o->max_length, s->model.arch->positions_key, (long long)most);
     most = stated > 0 && stated < most ? stated : most;
     s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
     return SNUG_OK;
@@ -214,7 +212,10 @@ static int keep_labels(struct session *s, const struct dataset *d, struct snug_e
 {
     if (s->labels.n || !d->labels.n)
         return SNUG_OK;
-    return label_map_init(&s->labels, (const char *const *)d->labels.names, d->labels.n, "labels", err);
+    TRY(label_map_init(&s->labels, (const char *const *)d->labels.names, d->labels.n, "labels", err));
+    s->labels.from_data = d->labels.from_data;
+    s->labels.numbers = d->labels.numbers;
+    return SNUG_OK;
 }
 
 static int open_all_data(struct session *s, struct snug_err *err)

@@ -593,7 +593,7 @@ struct refusal {
 #define JSON_ROW(label) "{\"text\":\"a\",\"label\":" label "}\n"
 
 static const struct refusal refusals[] = {
-    {"D1", "e.csv", "", TASK_CLASS, "e.csv: the file is empty; 0 rows", 0, 0, 0, 0},
+    {"D1", "e.csv", "", TASK_CLASS, "e.csv: the file is empty, 0 rows; give some data", 0, 0, 0, 0},
     {"D1", "e.csv", "text,label\n", TASK_CLASS, "e.csv: 0 rows behind the header", 0, 0, 0, 0},
     {"D1", "e.jsonl", "\n\n", TASK_CLASS, "e.jsonl: no objects in it; 0 rows", 0, 0, 0, 0},
     {"D1", "e.json", "[]", TASK_CLASS, "e.json: no objects in it; 0 rows", 0, 0, 0, 0},
