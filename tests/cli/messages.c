@@ -132,21 +132,33 @@ static bool same_entry(const struct entry *a, const struct entry *b)
              a->st.st_mtim.tv_nsec == b->st.st_mtim.tv_nsec && !memcmp(&a->hash, &b->hash, sizeof a->hash)));
 }
 
-/* A command that fails changes nothing. One that does its work, wholly or until a signal or NaN, writes in `out`. */
+/* A command that does its work, wholly or until a signal or NaN, writes in `out`; one that fails changes nothing, but
+ * may tidy up what an earlier one left unfinished. */
+static bool works(int code)
+{
+    return code == 0 || code == SNUG_ERR_NUMERIC || code == SNUG_STOPPED;
+}
+
+static bool is_temporary(const char *path)
+{
+    return strstr(path, ".tmp-") || strstr(path, ".trash-");
+}
+
 static const char *compare_listings(const struct listing *before, const struct listing *after, int code)
 {
     static char complaint[300];
-    bool works = code == 0 || code == SNUG_ERR_NUMERIC || code == SNUG_STOPPED;
     for (size_t i = 0; i < before->n; i++) {
         const struct entry *e = &before->entries[i], *now = find_entry(after, e->path);
-        if ((works && strncmp(e->path, "out", 3) == 0) || (now && same_entry(e, now)))
+        if (now ? same_entry(e, now) : is_temporary(e->path))
+            continue;
+        if (works(code) && strncmp(e->path, "out", 3) == 0)
             continue;
         snprintf(complaint, sizeof complaint, "%s %s", e->path, now ? "has changed" : "is gone");
         return complaint;
     }
     for (size_t i = 0; i < after->n; i++) {
         const char *path = after->entries[i].path;
-        if (find_entry(before, path) || (works && !strstr(path, ".tmp-") && !strstr(path, ".trash-")))
+        if (find_entry(before, path) || (works(code) && !is_temporary(path)))
             continue;
         snprintf(complaint, sizeof complaint, "%s is left behind", path);
         return complaint;
@@ -210,6 +222,8 @@ static void clean_lines(struct outcome *o)
             o->complaint = "a line on stderr does not begin with 'snug: '";
         else
             line += 6;
+        if (strstr(line, "; checkpoints are as durable as that is"))
+            continue; /* where this test's folder is, is not the case's matter */
         size_t n = strlen(line);
         if (n > LONGEST)
             o->complaint = "a line is longer than 240 bytes";
@@ -243,7 +257,7 @@ static void check_traces(const char *cwd, const char *before_path, double second
     }
     close(fd);
     close(home);
-    if (o->code && *o->out)
+    if (*o->out && !works(o->code))
         o->complaint = "there is something on stdout";
     if (!SANITIZED && calls && seconds > calls)
         o->complaint = "more than a second of computing";
@@ -293,7 +307,7 @@ static void run(const char *command, struct outcome *o)
     remove_tree(home);
 }
 
-/* Whether `text` is as expected, where <...> stands for anything. */
+/* Whether `text` is as expected, where <...> stands for anything within a line. */
 static bool matches(const char *wanted, const char *text)
 {
     const char *any = strstr(wanted, "<...>");
@@ -302,10 +316,10 @@ static bool matches(const char *wanted, const char *text)
         return false;
     if (!any)
         return text[n] == 0;
-    for (text += n; *text; text++)
-        if (matches(any + 5, text))
-            return true;
-    return any[5] == 0;
+    for (text += n; !matches(any + 5, text); text++)
+        if (!*text || strncmp(text, "\\n", 2) == 0)
+            return false;
+    return true;
 }
 
 /* One line of messages.txt. False when it is not as expected; then it has been said. */
@@ -313,7 +327,7 @@ static bool check_line(char *line)
 {
     char *id = line + strspn(line, " "), *end = id + strcspn(id, " ");
     if (!*end || !strstr(end, " => ")) {
-        print_error("no case: %s\n", line);
+        fprintf(stderr, "no case: %s\n", line);
         return false;
     }
     *end = 0;
@@ -326,11 +340,11 @@ static bool check_line(char *line)
     run(command, &o);
     if (o.code == code && matches(text, o.err) && !o.complaint)
         return true;
-    print_error("%s %s => %ld %s\n  gave:\n%s %s => %d %s\n", id, command, code, text, id, command, o.code, o.err);
+    fprintf(stderr, "%s %s => %ld %s\n  gave:\n%s %s => %d %s\n", id, command, code, text, id, command, o.code, o.err);
     if (o.complaint)
-        print_error("  %s\n", o.complaint);
+        fprintf(stderr, "  %s\n", o.complaint);
     if (o.code && *o.out)
-        print_error("  stdout: %.200s\n", o.out);
+        fprintf(stderr, "  stdout: %.200s\n", o.out);
     return false;
 }
 
@@ -384,6 +398,8 @@ static int set_up(void **state)
     }
     setenv("PATH", path, 1);
     setenv("SRC", getenv("SNUG_SOURCE"), 1);
+    setenv("TRAIN", "snug train --model m --train-data synthetic:8x4 --output-dir out", 1);
+    setenv("CSV", "snug train --model m --train-data d.csv --output-dir out --batch-size 4", 1);
     setenv("SNUG_THREADS", "1", 1); /* the cases are small, and many */
     setenv("LC_ALL", "C", 1);
     unsetenv("SNUG_CACHE_DIR");
