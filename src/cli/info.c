@@ -11,9 +11,6 @@
 #include <unistd.h>
 #include <utf8proc.h>
 #include <xxhash.h>
-#if defined SNUG_ONEDNN
-#include <dnnl.h>
-#endif
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
@@ -103,14 +100,9 @@ struct library {
     char version[32];
 };
 
-static size_t libraries(struct library list[5])
+static size_t libraries(struct library list[4])
 {
     size_t n = 0;
-#if defined SNUG_ONEDNN
-    const dnnl_version_t *v = dnnl_version();
-    list[n] = (struct library){.name = "oneDNN"};
-    snprintf(list[n++].version, sizeof list->version, "%d.%d.%d", v->major, v->minor, v->patch);
-#endif
     list[n] = (struct library){.name = "jansson"};
     snprintf(list[n++].version, sizeof list->version, "%s", jansson_version_str());
     list[n] = (struct library){.name = "utf8proc"};
@@ -163,7 +155,7 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     (void)args;
     const char *names[32];
     char cpu[49];
-    struct library libs[5];
+    struct library libs[4];
     cpu_name(cpu);
     size_t n_names = cpu_features(names, sizeof names / sizeof *names), n_libs = libraries(libs);
     int64_t total = machine_memory_bytes(), available = machine_memory_available(), limit = machine_memory_limit();
