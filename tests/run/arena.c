@@ -1,0 +1,222 @@
+/* The arena of a run: exactly the planned bytes are allocated, nothing outside them is touched, and what is left in
+ * them from before does not matter. And updates that run before the norm of all gradients is known. */
+#include "../train/checkpoint_help.h"
+#include "command.h"
+
+#include "train/train.h"
+
+#include <math.h>
+
+static char folder[64]; /* of this test program */
+
+/* ---- A backend that poisons: as bytes of ones, every float is NaN and every id is -1. */
+
+enum { GUARD = 4096, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF };
+
+static struct {
+    const struct backend *real;
+    const struct session *session;
+    unsigned char *piece;
+    int64_t bytes;
+} memory;
+
+static void poison(void)
+{
+    int64_t lasting = memory.session->run.plan.persistent_bytes;
+    memset(memory.piece + GUARD + lasting, POISON_BYTE, (size_t)(memory.bytes - lasting));
+}
+
+static int poisoned_alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    void *piece;
+    (void)b;
+    assert_int_equal(bytes, memory.session->run.plan.arena_bytes);
+    TRY(memory.real->alloc(memory.real, bytes + 2 * GUARD, &piece, err));
+    memory.piece = piece;
+    memory.bytes = bytes;
+    memset(memory.piece, GUARD_BYTE, GUARD);
+    memset(memory.piece + GUARD + bytes, GUARD_BYTE, GUARD);
+    poison();
+    *p = memory.piece + GUARD;
+    return SNUG_OK;
+}
+
+static void poisoned_free(const struct backend *b, void *p, int64_t bytes)
+{
+    (void)b;
+    assert_ptr_equal(p, memory.piece + GUARD);
+    for (int i = 0; i < GUARD; i++) {
+        assert_int_equal(memory.piece[i], GUARD_BYTE);
+        assert_int_equal(memory.piece[GUARD + bytes + i], GUARD_BYTE);
+    }
+    memory.real->free(memory.real, memory.piece, bytes + 2 * GUARD);
+    memory.piece = NULL;
+}
+
+static void poison_again(void *ctx, const struct snug_progress *p)
+{
+    (void)ctx, (void)p;
+    if (memory.piece)
+        poison();
+}
+
+static void train(const char *out, const struct device *on, const char *const *args, bool poisoned)
+{
+    struct options o;
+    struct session s;
+    struct snug_summary summary;
+    struct snug_err err;
+    struct backend backend;
+    options_init(&o, CMD_TRAIN);
+    for (int list = 0; list < 2; list++)
+        for (const char *const *a =
+                 list ? ARGS("output_dir", out, "device", on->name, "dtype", on->dtype, "threads", "2", "log_hash",
+                             "true", "logging_steps", "1", "save_strategy", "no", "hidden_dropout_prob", "0.1")
+                      : args;
+             *a; a += 2)
+            if (options_set(&o, a[0], a[1], &err))
+                fail_msg("%s", err.text);
+    int code = options_check(&o, &err);
+    if (!code)
+        code = session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err);
+    if (code)
+        fail_msg("%s", err.text);
+    memory.session = &s;
+    memory.real = s.run.backend;
+    backend = *s.run.backend;
+    backend.alloc = poisoned_alloc;
+    backend.free = poisoned_free;
+    if (poisoned)
+        s.run.backend = &backend;
+    if (train_run(&s, (struct train_events){.progress = poison_again}, &summary, &err))
+        fail_msg("%s", err.text);
+    session_close(&s);
+    options_free(&o);
+    assert_null(memory.piece);
+}
+
+static void old_contents_do_not_matter(void **state)
+{
+    (void)state;
+    const char *rows = make_rows(folder, 29, 12, 1, true), *more = make_rows(folder, 9, 12, 2, true);
+    const char *texts = make_rows(folder, 20, 12, 3, false);
+    const char *const bert[] = {
+        "model", fixture("golden/trainer/init"), "train_data", rows, "eval_data", more, "eval_strategy",
+        "epoch", "gradient_accumulation_steps",  "2",          NULL};
+    const char *const gpt2[] = {"model",
+                                fixture("golden/gpt2"),
+                                "train_data",
+                                texts,
+                                "num_train_epochs",
+                                "2",
+                                "gradient_checkpointing",
+                                "true",
+                                "max_grad_norm",
+                                "0",
+                                "batch_size",
+                                "3",
+                                NULL};
+    const char *const *const runs[] = {bert, gpt2};
+    const char *plain = join(folder, "plain"), *poisoned = join(folder, "poisoned");
+    for (int d = 0; d < N_DEVICES; d++)
+        for (int r = 0; r < 2; r++) {
+            train(plain, &devices[d], runs[r], false);
+            train(poisoned, &devices[d], runs[r], true);
+            json_t *a = read_log(plain), *b = read_log(poisoned);
+            assert_true(json_array_size(a) > 5 && json_equal(a, b));
+            assert_true(same_bytes(join(plain, "model.safetensors"), join(poisoned, "model.safetensors")));
+            json_decref(a);
+            json_decref(b);
+            remove_tree(plain);
+            remove_tree(poisoned);
+        }
+}
+
+/* ---- Early updates. */
+
+static void put(struct run *r, const char *name, const double *x, int64_t n)
+{
+    struct run_value v;
+    assert_true(run_find(r, name, &v));
+    assert_int_equal(run_write(r, &v, x, DT_F64, n, NULL), SNUG_OK);
+}
+
+static bool loss_is_there(void *ctx, bool has_norm)
+{
+    *(int *)ctx += 1;
+    assert_false(has_norm);
+    return true;
+}
+
+/* Two weights of a part of the sum each; the gradient of the second one is not finite. The first is updated (p - lr g),
+ * and the gradient is named afterwards. */
+static void an_early_update_names_the_bad_gradient_afterwards(void **state)
+{
+    (void)state;
+    enum { MANY = SUMSQ_CHUNK + 5 };
+    struct run r = {.backend = backend_reference(), .threads = 1};
+    struct snug_err err;
+    struct program *g = plan_add(&r.plan, "updates", (struct dims){0}, &err);
+    char text[1000], where[100];
+    snprintf(text, sizeof text,
+             "%%1 input F64[8] \"step\" layer=0 in keep\n"
+             "%%2 weight F64[2] \"first\" layer=0 in keep\n"
+             "%%3 weight F64[%d] \"second\" layer=0 in keep\n"
+             "%%4 gradient F64[2] \"grad.first\" layer=0 in keep\n"
+             "%%5 gradient F64[%d] \"grad.second\" layer=0 in keep\n",
+             MANY, MANY);
+    if (graph_parse(&g->graph, text, &err))
+        fail_msg("%s", err.text);
+    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .early = true, .state_type = DT_F64});
+    pass_order(&g->graph);
+    if (graph_check(&g->graph, "the test", &err) || plan_pack(&r.plan, &err) || run_alloc(&r, &err))
+        fail_msg("%s", err.text);
+    double *many = calloc(MANY, sizeof *many), read[2];
+    put(&r, "step", (const double[STEP_SCALARS]){[STEP_LR] = 0.5, [STEP_UPDATE] = 1}, STEP_SCALARS);
+    put(&r, "first", (const double[]){10, 20}, 2);
+    put(&r, "grad.first", (const double[]){3, 4}, 2);
+    put(&r, "grad.second", many, MANY);
+    int asked = 0;
+    struct run_value norm, first;
+    assert_int_equal(run_program(&r, 0, (struct dims){0}, loss_is_there, &asked, &err), SNUG_OK);
+    assert_int_equal(asked, 1);
+    assert_true(run_output(&r, 0, "grad_norm", (struct dims){0}, &norm));
+    assert_int_equal(run_read_f64(&r, &norm, read, &err), SNUG_OK);
+    assert_true(read[0] == 5);
+    assert_false(run_gradient_not_finite(&r, 0, where, sizeof where));
+    many[MANY - 1] = NAN;
+    put(&r, "grad.second", many, MANY);
+    assert_int_equal(run_program(&r, 0, (struct dims){0}, loss_is_there, &asked, &err), SNUG_OK);
+    assert_int_equal(run_read_f64(&r, &norm, read, &err), SNUG_OK);
+    assert_true(isnan(read[0]));
+    assert_true(run_gradient_not_finite(&r, 0, where, sizeof where));
+    assert_string_equal(where, "gradient second");
+    assert_true(run_find(&r, "first", &first));
+    assert_int_equal(run_read_f64(&r, &first, read, &err), SNUG_OK);
+    assert_true(read[0] == 10 - 2 * 0.5 * 3 && read[1] == 20 - 2 * 0.5 * 4);
+    free(many);
+    run_close(&r);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(old_contents_do_not_matter),
+        cmocka_unit_test(an_early_update_names_the_bad_gradient_afterwards),
+    };
+    return cmocka_run_group_tests_name("arena", tests, set_up, tear_down);
+}
