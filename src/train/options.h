@@ -142,6 +142,9 @@ struct snug_options {
 /* Whether a value was given, or filled in by options_check. */
 #define option_given(o, name) ((o)->source[OPTION_##name] != FROM_DEFAULT)
 
+/* Whether the user asks for something with row OPTION_i: a config file that spells out a default does not. */
+bool option_asks(const struct options *o, int i);
+
 /* The defaults. Nothing is allocated. */
 void options_init(struct options *o, unsigned command);
 void options_free(struct options *o);

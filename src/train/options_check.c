@@ -74,6 +74,13 @@ static bool asks_something(const struct options *o, const struct options *defaul
     }
 }
 
+bool option_asks(const struct options *o, int i)
+{
+    struct options defaults;
+    options_init(&defaults, o->command);
+    return asks_something(o, &defaults, i);
+}
+
 static int check_effect(const struct options *o, struct snug_err *err)
 {
     struct options defaults;

@@ -76,6 +76,31 @@ static int choose_task(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* What only another task has a use for. Where --task is given, options_check has said so. */
+static int check_task_options(const struct session *s, struct snug_err *err)
+{
+    bool classifies = s->model.task == MODEL_SEQUENCE_CLASSIFICATION, masks = s->model.task == MODEL_MASKED_LM;
+    const struct {
+        int option;
+        const char *flag;
+        bool used;
+    } rows[] = {{OPTION_mlm_probability, "--mlm-probability", masks},
+                {OPTION_problem_type, "--problem-type", classifies},
+                {OPTION_num_labels, "--num-labels", classifies},
+                {OPTION_classifier_dropout, "--classifier-dropout", classifies},
+                {OPTION_label_column, "--label-column", classifies},
+                {OPTION_text_pair_column, "--text-pair-column", classifies}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!rows[i].used && option_asks(s->o, rows[i].option))
+            return err_set(err, SNUG_ERR_USAGE, "%s: no effect on %s; leave it out, or give another --task",
+                           rows[i].flag, model_class(&s->model));
+    if (classifies && !s->head_is_new && s->o->num_labels && s->o->num_labels != s->model.num_labels)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--num-labels %lld: the model's trained head has %lld; leave it out, or use a base model",
+                       (long long)s->o->num_labels, (long long)s->model.num_labels);
+    return SNUG_OK;
+}
+
 static int open_tokenizer(struct session *s, struct snug_err *err)
 {
     struct snug_err why;
@@ -235,6 +260,10 @@ static int open_all_data(struct session *s, struct snug_err *err)
     }
     if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && s->model.problem == PROBLEM_AUTO)
         s->model.problem = s->model.num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE_LABEL;
+    if (s->o->label_smoothing_factor > 0 && s->model.task == MODEL_SEQUENCE_CLASSIFICATION &&
+        s->model.problem != PROBLEM_SINGLE_LABEL)
+        return err_set(err, SNUG_ERR_USAGE, "--label-smoothing-factor: no effect on %s; leave it out",
+                       model_problem_names[s->model.problem]);
     return SNUG_OK;
 }
 
@@ -327,6 +356,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     override_dropout(s);
     TRY(choose_task(s, err));
     s->head_is_new = !weights_find(&s->dir, &s->model, "classifier.weight");
+    TRY(check_task_options(s, err));
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
