@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STOPS = SANITIZED ? 10 : 100, KILLS = SANITIZED ? 15 : 300, SIGNALS = SANITIZED ? 4 : 30 };
+/* On each of the three devices. */
+enum { STOPS = SANITIZED ? 10 : 100, KILLS = SANITIZED ? 5 : 100, SIGNALS = SANITIZED ? 4 : 15 };
 
 static char folder[64]; /* of this test program */
 static const char *rows, *other_rows, *many_rows, *texts, *other_texts;
@@ -278,7 +279,7 @@ static void asked_to_stop_in_any_phase(void **state)
                 add(&w, ARGS("8", "--train-data", rows));
             if (phase == 1)
                 add(&w,
-                    ARGS("3", "--train-data", many_rows, "--batch-size", "1", "--gradient-accumulation-steps", "1500"));
+                    ARGS("3", "--train-data", many_rows, "--batch-size", "1", "--gradient-accumulation-steps", "600"));
             if (phase == 2)
                 add(&w, ARGS("6", "--train-data", rows, "--eval-data", many_rows, "--eval-strategy", "steps",
                              "--eval-steps", "2"));

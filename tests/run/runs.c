@@ -153,6 +153,34 @@ static void threads_do_not_change_bits(void **state)
     }
 }
 
+/* A member of the state that the newest checkpoint of a run holds. */
+static long long saved_number(const char *out, const char *name)
+{
+    size_t n;
+    char *text = read_text(join(out, "latest/state.json"), &n);
+    json_t *doc = json_loads(text, 0, NULL), *run = json_object_get(doc, "run");
+    assert_true(json_is_integer(json_object_get(run, name)));
+    long long x = json_integer_value(json_object_get(run, name));
+    json_decref(doc);
+    free(text);
+    return x;
+}
+
+static long long count_tokens(const char *path)
+{
+    struct st_file f;
+    long long tokens = 0;
+    assert_int_equal(st_open(&io_posix, path, &f, NULL), SNUG_OK);
+    const struct st_tensor *t = st_find(&f, "attention_mask");
+    int32_t *mask = malloc((size_t)t->bytes);
+    assert_int_equal(st_read(&f, t, mask, NULL), SNUG_OK);
+    for (int64_t i = 0; i < st_elements(t); i++)
+        tokens += mask[i];
+    free(mask);
+    st_close(&f);
+    return tokens;
+}
+
 static void saving_and_looking_change_nothing(void **state)
 {
     (void)state;
@@ -161,6 +189,10 @@ static void saving_and_looking_change_nothing(void **state)
         const char *plain = train("plain", &devices[d], ARGS(MODEL, DROPOUT, EVERY_STEP), NULL);
         const char *saved = train("saved", &devices[d], run, ARGS("--logging-steps", "1", "--save-steps", "1"));
         assert_same_run(plain, saved);
+        assert_int_equal(saved_number(saved, "step"), 3 * 6); /* 45 rows, 8 at a time, three times */
+        assert_int_equal(saved_number(saved, "updates"), 3 * 6);
+        assert_int_equal(saved_number(saved, "samples"), 3 * 45);
+        assert_int_equal(saved_number(saved, "tokens"), 3 * count_tokens(rows));
         const char *looked = train("looked", &devices[d], run,
                                    ARGS("--logging-steps", "5", "--save-steps", "4", "--eval-data", other_rows,
                                         "--eval-strategy", "steps", "--eval-steps", "1", "--eval-on-start"));
