@@ -203,18 +203,20 @@ static void runs_are_those_of_the_trainer(void **state)
         }
 }
 
-/* The loss that transformers gives for the batch is the metric of snug eval on the same rows. */
+/* The loss that transformers gives for the batch is the metric of snug eval on the same rows, however they are batched.
+ */
 static void evaluation_gives_the_loss_of_transformers(void **state)
 {
     (void)state;
     static const char *const models[] = {"bert", "bert_regression", "bert_multilabel", "gpt2"};
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    static const char *const batches[] = {"1", "3", "8"};
+    for (size_t m = 0; m < 3 * sizeof models / sizeof *models; m++)
         for (int d = 0; d < N_DEVICES; d++) {
-            const char *model = fixture(join("golden", models[m]));
-            expect_snug(
-                0, said(),
-                ARGS("eval", "--model", model, "--data", join(model, "inputs.safetensors"), "--json", "--threads", "1"),
-                ARGS("--device", devices[d].name, "--dtype", devices[d].dtype));
+            const char *model = fixture(join("golden", models[m / 3]));
+            expect_snug(0, said(),
+                        ARGS("eval", "--model", model, "--data", join(model, "inputs.safetensors"), "--json",
+                             "--threads", "1", "--batch-size", batches[m % 3]),
+                        ARGS("--device", devices[d].name, "--dtype", devices[d].dtype));
             size_t n;
             char *text = read_text(said(), &n);
             json_t *metrics = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
@@ -228,6 +230,51 @@ static void evaluation_gives_the_loss_of_transformers(void **state)
             st_close(&f);
             json_decref(metrics);
             free(text);
+        }
+}
+
+/* Probabilities of the logits that transformers gives; a regression's number is its logit. */
+static void predictions_are_those_of_transformers(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert", "bert_multilabel", "bert_regression"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int d = 0; d < N_DEVICES; d++) {
+            const char *model = fixture(join("golden", models[m]));
+            expect_snug(0, said(),
+                        ARGS("predict", "--model", model, "--data", join(model, "inputs.safetensors"), "--json",
+                             "--threads", "1"),
+                        ARGS("--device", devices[d].name, "--dtype", devices[d].dtype));
+            struct st_file f;
+            size_t n_text;
+            int64_t n, row = 0;
+            open_tensors(join(model, "expected.safetensors"), &f);
+            double *logits = read_tensor(&f, "logits", &n);
+            int64_t rows = st_find(&f, "logits")->shape[0], V = n / rows;
+            char *text = read_text(said(), &n_text);
+            for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+                json_t *o = line[0] == '{' ? json_loads(line, 0, NULL) : NULL;
+                if (!o)
+                    continue; /* a note */
+                json_t *values = json_object_get(o, m == 2 ? "values" : "probabilities");
+                assert_int_equal(json_integer_value(json_object_get(o, "row")), row);
+                double sum = 0;
+                for (int64_t v = 0; v < V; v++)
+                    sum += exp(logits[row * V + v]);
+                for (int64_t v = 0; v < V; v++) {
+                    char name[32];
+                    snprintf(name, sizeof name, "LABEL_%d", (int)v);
+                    double z = logits[row * V + v], want = m == 0 ? exp(z) / sum : m == 1 ? 1 / (1 + exp(-z)) : z;
+                    double got = json_number_value(json_object_get(values, name));
+                    assert_true(fabs(got - want) <= (strcmp(devices[d].dtype, "bf16") ? 1e-6 : 5e-3)); /* 6 digits */
+                }
+                row++;
+                json_decref(o);
+            }
+            assert_int_equal(row, rows);
+            free(text);
+            free(logits);
+            st_close(&f);
         }
 }
 
@@ -252,6 +299,7 @@ int main(void)
         cmocka_unit_test(trajectories_are_those_of_torch),
         cmocka_unit_test(runs_are_those_of_the_trainer),
         cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
+        cmocka_unit_test(predictions_are_those_of_transformers),
     };
     return cmocka_run_group_tests_name("golden", tests, set_up, tear_down);
 }
