@@ -206,6 +206,8 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
                    c->recompute_every_n ? ", activations recomputed" : "", run_flops(&e->run, k, c->train_max) / 1e9);
     str_printf(&out, "arena: %lld bytes, %.3f %% above the lower bound of any packing\n", (long long)p->arena_bytes,
                100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
+    if (p->checkpoint_bytes)
+        str_printf(&out, "a checkpoint that is being written: %lld bytes more\n", (long long)p->checkpoint_bytes);
     return hand_out(&out, text, err);
 }
 

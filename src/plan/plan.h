@@ -27,7 +27,8 @@ struct plan {
     int64_t persistent_bytes; /* rounded up to PLAN_ALIGN for each value */
     int64_t arena_bytes;      /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
-    int largest; /* the program whose transient part is largest */
+    int largest;              /* the program whose transient part is largest */
+    int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
 };
 
 /* Adds an empty program (graph initialised) and gives it; NULL with err set where memory is out. */

@@ -88,6 +88,11 @@ void plan_report_text(const struct plan *p, struct str *out)
     str_printf(out, "  lower bound of any packing   ");
     put_bytes(out, p->lower_bound_bytes);
     str_printf(out, "  (%.3f %% above it)\n", 100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
+    if (p->checkpoint_bytes) {
+        str_append(out, "  besides, host memory for the copy of a checkpoint while it is written:");
+        put_bytes(out, p->checkpoint_bytes);
+        str_append(out, "\n");
+    }
     str_append(out, "by layer at the peak\n");
     for (int l = 0; l < peak.n_layers; l++) {
         char name[32];
@@ -104,9 +109,11 @@ void plan_report_json(const struct plan *p, struct str *out)
         out->failed = true;
         return;
     }
-    str_printf(out, "{\"arena_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld",
+    str_printf(out,
+               "{\"arena_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld,"
+               "\"checkpoint_bytes\":%lld",
                (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
-               (long long)(p->arena_bytes - p->lower_bound_bytes));
+               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes);
     str_append(out, ",\"components\":{");
     for (int r = 0; r < ROLE_COUNT; r++)
         str_printf(out, "%s\"%s\":%lld", r ? "," : "", components[r], (long long)peak.all.by_role[r]);

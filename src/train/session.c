@@ -1,5 +1,7 @@
 #include "train/session.h"
 
+#include "train/state.h"
+
 #include "base/machine.h"
 
 #include <stdarg.h>
@@ -345,6 +347,31 @@ static void choose_settings(struct session *s)
                                 .state_type = c->backend->float_type};
 }
 
+/* Checkpoints are copied before they are written, so that training goes on meanwhile. */
+static int plan_checkpoint(struct session *s, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
+        return SNUG_OK;
+    TRY(state_tensors(s, s->o->save_only_model, &tensors, &n, err));
+    s->run.plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
+    mem_free(tensors);
+    return SNUG_OK;
+}
+
+static int check_budget(const struct session *s, struct snug_err *err)
+{
+    const struct plan *p = &s->run.plan;
+    int64_t need = p->arena_bytes + p->checkpoint_bytes, more = need - s->o->memory_budget;
+    if (!s->o->memory_budget || more <= 0)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_ENV,
+                   "the plan needs %lld bytes%s, %lld more than --memory-budget; use a smaller batch with "
+                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
+                   (long long)need, p->checkpoint_bytes ? " with a checkpoint's copy" : "", (long long)more);
+}
+
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
@@ -366,11 +393,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(size_batches(s, err));
     TRY(run_open(&s->run, &s->compile, err));
     s->opened_run = true;
-    if (o->memory_budget && s->run.plan.arena_bytes > o->memory_budget)
-        return err_set(err, SNUG_ERR_ENV,
-                       "the plan needs %lld bytes, %lld more than --memory-budget; use a smaller batch with "
-                       "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
-                       (long long)s->run.plan.arena_bytes, (long long)(s->run.plan.arena_bytes - o->memory_budget));
+    TRY(plan_checkpoint(s, err));
+    TRY(check_budget(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
@@ -381,7 +405,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 /* Refused before anything is allocated: a process that swaps, or is killed half-way, helps nobody. */
 static int check_room(const struct session *s, struct snug_err *err)
 {
-    int64_t need = s->run.plan.arena_bytes, room = machine_memory_available();
+    int64_t need = s->run.plan.arena_bytes + s->run.plan.checkpoint_bytes, room = machine_memory_available();
     if (need <= room)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_ENV,
