@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 static char folder[64]; /* of this test program */
-static const char *rows, *other_rows, *texts;
+static const char *rows, *other_rows, *texts, *wide;
 
 static const char *said(void)
 {
@@ -135,20 +135,46 @@ static void recomputed_activations_give_the_same_bits(void **state)
             }
 }
 
+/* A model whose matrices, tables and batches are large enough to be cut among threads. */
+static const char *make_wide(void)
+{
+    static const struct {
+        const char *key;
+        int value;
+    } sizes[] = {
+        {"vocab_size", 20000}, {"hidden_size", 128}, {"intermediate_size", 512}, {"max_position_embeddings", 64}};
+    const char *model = join(folder, "wide");
+    json_t *config = json_load_file(join(fixture("golden/trainer/init"), "config.json"), 0, NULL);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        json_object_set_new(config, sizes[i].key, json_integer(sizes[i].value));
+    assert_int_equal(mkdir(model, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(model, "config.json"), 0), 0);
+    json_decref(config);
+    return model;
+}
+
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;
+    const char *long_rows = make_rows(folder, 64, 64, 7, true);
     for (int d = 0; d < N_DEVICES; d++) {
-        const char *const *run =
-            ARGS("train", "--device", devices[d].name, "--dtype", devices[d].dtype, "--log-hash", MODEL, DROPOUT,
-                 EVERY_STEP, "--eval-data", other_rows, "--eval-strategy", "epoch");
-        static const char *const threads[] = {"1", "2", "3", "7"};
-        for (int t = 0; t < 4; t++) {
-            const char *out = join(folder, join("threads", threads[t]) + strlen("threads/"));
-            remove_tree(out);
-            expect_snug(0, said(), run, ARGS("--output-dir", out, "--threads", threads[t]));
-            if (t)
-                assert_same_run(join(folder, "1"), out);
+        bool wide_too = strcmp(devices[d].name, "reference") != 0; /* which has one thread */
+        for (int w = 0; w <= (wide_too ? 1 : 0); w++) {
+            const char *const *run =
+                w ? ARGS("--model", wide, "--init-from-config", "--train-data", long_rows, DROPOUT, EVERY_STEP,
+                         "--batch-size", "16", "--max-steps", "3", "--learning-rate", "1e-3", "--eval-data", long_rows)
+                  : ARGS(MODEL, DROPOUT, EVERY_STEP, "--eval-data", other_rows, "--eval-strategy", "epoch");
+            static const char *const threads[] = {"1", "2", "3", "7"};
+            for (int t = 0; t < 4; t++) {
+                const char *out = join(folder, threads[t]);
+                remove_tree(out);
+                expect_snug(0, said(),
+                            ARGS("train", "--device", devices[d].name, "--dtype", devices[d].dtype, "--log-hash",
+                                 "--output-dir", out, "--threads", threads[t]),
+                            run);
+                if (t)
+                    assert_same_run(join(folder, threads[0]), out);
+            }
         }
     }
 }
@@ -268,13 +294,15 @@ static void a_run_that_skips_can_be_resumed(void **state)
 {
     (void)state;
     const char *model = make_poisoned("classifier.bias", NAN), *out = NULL;
-    const char *const *run = ARGS("--model", model, "--train-data", rows, "--nan-policy", "skip", "--logging-steps",
-                                  "3", "--save-steps", "1", "--max-steps", "8");
-    for (int d = 0; d < N_DEVICES; d++) {
-        const char *whole = train("skipped", &devices[d], run, NULL);
+    for (int d = 0; d < 2 * N_DEVICES; d++) {
+        const struct device *on = &devices[d / 2];
+        const char *const *run =
+            ARGS("--max-grad-norm", d % 2 ? "0" : "1", "--model", model, "--train-data", rows, "--nan-policy", "skip",
+                 "--logging-steps", "3", "--save-steps", "1", "--max-steps", "8");
+        const char *whole = train("skipped", on, run, NULL);
         assert_true(file_has(said(), "step 8: "));
         assert_true(same_bytes(join(whole, "model.safetensors"), join(model, "model.safetensors")));
-        out = train("skipped-again", &devices[d], run, ARGS("--resume-from-checkpoint", join(whole, "step-00000004")));
+        out = train("skipped-again", on, run, ARGS("--resume-from-checkpoint", join(whole, "step-00000004")));
         json_t *a = read_log(whole), *b = read_log(out);
         assert_int_equal(json_array_size(a), 3);
         assert_int_equal(json_array_size(b), 2); /* a new folder has a new log */
@@ -307,16 +335,10 @@ static void memory_is(const char *out, double planned, double used)
 static void planned_memory_is_what_is_used(void **state)
 {
     (void)state;
-    const char *model = join(folder, "wide"), *out = join(folder, "memory");
-    json_t *config = json_load_file(join(fixture("golden/trainer/init"), "config.json"), 0, NULL);
-    json_object_set_new(config, "vocab_size", json_integer(20000));
-    json_object_set_new(config, "hidden_size", json_integer(128));
-    assert_int_equal(mkdir(model, 0700), 0);
-    assert_int_equal(json_dump_file(config, join(model, "config.json"), 0), 0);
-    json_decref(config);
+    const char *out = join(folder, "memory");
     for (int d = 0; d < N_DEVICES; d++) {
         const char *const *run =
-            ARGS("--model", model, "--init-from-config", "--train-data", rows, "--device", devices[d].name, "--dtype",
+            ARGS("--model", wide, "--init-from-config", "--train-data", rows, "--device", devices[d].name, "--dtype",
                  devices[d].dtype, "--threads", "2", "--max-steps", "3", "--logging-steps", "1");
         const char *const *no_saves = ARGS("plan", "--json", "--save-strategy", "no");
         const char *const *saves = ARGS("plan", "--json", "--save-steps", "1", "--save-total-limit", "2");
@@ -356,6 +378,7 @@ static int set_up(void **state)
     rows = make_rows(folder, 45, 12, 1, true);
     other_rows = make_rows(folder, 14, 12, 2, true);
     texts = make_rows(folder, 40, 12, 3, false);
+    wide = make_wide();
     return 0;
 }
 
