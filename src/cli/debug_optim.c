@@ -2,7 +2,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "format/safetensors.h"
-#include "run/run.h"
+#include "train/session.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -63,16 +63,9 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
                                    p->ndim, shape);
         graph_value(&g->graph, grad)->live_in = graph_value(&g->graph, grad)->persists = true;
     }
-    struct update u = {.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
-                       .beta1 = o->adam_beta1,
-                       .beta2 = o->adam_beta2,
-                       .eps = o->adam_epsilon,
-                       .momentum = o->optim_args_momentum,
-                       .dampening = o->optim_args_dampening,
-                       .nesterov = o->optim_args_nesterov,
-                       .weight_decay = o->weight_decay,
-                       .decay_all = true,
-                       .state_type = b->float_type};
+    struct update u = session_update(o, b);
+    u.decay_all = true;
+    u.max_grad_norm = 0; /* given gradients are taken as they are */
     pass_update(&g->graph, &u);
     pass_order(&g->graph);
     TRY(graph_check(&g->graph, "update", err));

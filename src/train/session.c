@@ -319,6 +319,20 @@ static int size_batches(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+struct update session_update(const struct options *o, const struct backend *b)
+{
+    return (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
+                           .beta1 = o->adam_beta1,
+                           .beta2 = o->adam_beta2,
+                           .eps = o->adam_epsilon,
+                           .momentum = o->optim_args_momentum,
+                           .dampening = o->optim_args_dampening,
+                           .nesterov = o->optim_args_nesterov,
+                           .weight_decay = o->weight_decay,
+                           .max_grad_norm = o->max_grad_norm,
+                           .state_type = b->float_type};
+}
+
 static void choose_settings(struct session *s)
 {
     const struct options *o = s->o;
@@ -334,17 +348,7 @@ static void choose_settings(struct session *s)
     c->dump_ctx = s->events.ctx;
     c->accumulation = o->gradient_accumulation_steps;
     c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
-    c->update = (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
-                                .beta1 = o->adam_beta1,
-                                .beta2 = o->adam_beta2,
-                                .eps = o->adam_epsilon,
-                                .momentum = o->optim_args_momentum,
-                                .dampening = o->optim_args_dampening,
-                                .nesterov = o->optim_args_nesterov,
-                                .weight_decay = o->weight_decay,
-                                .max_grad_norm = o->max_grad_norm,
-                                .early = o->nan_policy == OPT_NAN_STOP,
-                                .state_type = c->backend->float_type};
+    c->update = session_update(o, c->backend);
 }
 
 /* Checkpoints are copied before they are written, so that training goes on meanwhile. */

@@ -52,6 +52,9 @@ void session_close(struct session *s); /* also after a failure */
 
 void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The optimizer that the options describe, with states in the backend's wide type. */
+struct update session_update(const struct options *o, const struct backend *b);
+
 /* For masked language models: which tokens may be hidden. Points into the session. */
 struct masking session_masking(struct session *s);
 
