@@ -15,52 +15,53 @@
 #include "base/philox.h"
 
 /* Thresholds for probability p; a p above 0 always drops something. */
-static inline uint32_t mask_threshold16(double p)
+ON_DEVICE static inline uint32_t mask_threshold16(double p)
 {
     uint32_t t = (uint32_t)(p * 65536 + 0.5);
     return p > 0 && t == 0 ? 1 : t > 65535 ? 65535 : t;
 }
 
-static inline uint32_t mask_threshold8(double p)
+ON_DEVICE static inline uint32_t mask_threshold8(double p)
 {
     uint32_t t = (uint32_t)(p * 256 + 0.5);
     return p > 0 && t == 0 ? 1 : t > 255 ? 255 : t;
 }
 
-static inline double mask_scale16(double p)
+ON_DEVICE static inline double mask_scale16(double p)
 {
     return 65536.0 / (65536 - mask_threshold16(p));
 }
 
-static inline double mask_scale8(double p)
+ON_DEVICE static inline double mask_scale8(double p)
 {
     return 256.0 / (256 - mask_threshold8(p));
 }
 
 /* rng: the rng input; coord: (sample, position) of the row. */
-static inline struct philox mask_feature_bits(const int32_t *rng, int64_t site, const int32_t *coord, int64_t feature)
+ON_DEVICE static inline struct philox mask_feature_bits(const int32_t *rng, int64_t site, const int32_t *coord,
+                                                        int64_t feature)
 {
     struct philox c = {
         {(uint32_t)rng[2], (uint32_t)coord[0], (uint32_t)coord[1], (uint32_t)site << 20 | (uint32_t)(feature / 8)}};
     return philox4x32(c, (uint32_t)rng[0], (uint32_t)rng[1]);
 }
 
-static inline int mask_keeps_feature(struct philox bits, int64_t feature, uint32_t threshold)
+ON_DEVICE static inline int mask_keeps_feature(struct philox bits, int64_t feature, uint32_t threshold)
 {
     int i = (int)(feature % 8);
     return (bits.w[i / 2] >> (16 * (i % 2)) & 0xFFFF) >= threshold;
 }
 
 /* query and key count from the start of their sequence. */
-static inline struct philox mask_attention_bits(const int32_t *rng, int64_t site, int32_t sample, int64_t head,
-                                                int64_t query, int64_t key)
+ON_DEVICE static inline struct philox mask_attention_bits(const int32_t *rng, int64_t site, int32_t sample,
+                                                          int64_t head, int64_t query, int64_t key)
 {
     struct philox c = {{(uint32_t)rng[2], (uint32_t)sample, (uint32_t)(head << 20 | query),
                         (uint32_t)site << 20 | (uint32_t)(key / 16)}};
     return philox4x32(c, (uint32_t)rng[0], (uint32_t)rng[1]);
 }
 
-static inline int mask_keeps_key(struct philox bits, int64_t key, uint32_t threshold)
+ON_DEVICE static inline int mask_keeps_key(struct philox bits, int64_t key, uint32_t threshold)
 {
     int i = (int)(key % 16);
     return (bits.w[i / 4] >> (8 * (i % 4)) & 0xFF) >= threshold;

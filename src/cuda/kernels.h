@@ -1,0 +1,57 @@
+/* kernels.h: the launchers of the cuda backend, and what they get. Included by C and by kernel files. */
+#ifndef CUDA_KERNELS_H
+#define CUDA_KERNELS_H
+
+#include "base/err.h"
+#include "graph/op.h"
+
+struct CUstream_st;
+struct cuda_products;
+
+/* What a kernel may use besides its tensors. */
+struct cuda_call {
+    struct CUstream_st *stream;     /* all work goes here */
+    void *workspace;                /* as many bytes as cuda_NAME_workspace said; aligned to 256 */
+    int sms;                        /* multiprocessors of the device */
+    int arch;                       /* compute capability, such as 80, 89, 90 */
+    bool tf32;                      /* products of F32 tensors may round their factors to tf32 */
+    struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products.h) */
+    struct snug_err *err;
+};
+
+/* SNUG_OK, or SNUG_ERR_DEVICE with a line that names the op and what the runtime says of `code` (a cudaError_t). */
+int cuda_check(int code, const char *op, struct snug_err *err);
+
+/* A launcher for every row of ops.h: see kernel.cuh. */
+#define OP(name, slots, attrs, diff, text) int cuda_##name(const struct args_##name *a, const struct cuda_call *c);
+#include "graph/ops.h"
+#undef OP
+
+/* The ops whose kernels want a workspace: bytes of it at these shapes (data pointers NULL). Not less at larger T and B:
+ * a plan is made for the largest. */
+#define CUDA_WORKSPACES(ROW)                                                                                           \
+    ROW(attention_bwd)                                                                                                 \
+    ROW(cross_entropy)                                                                                                 \
+    ROW(embed_bwd)                                                                                                     \
+    ROW(linear)                                                                                                        \
+    ROW(linear_dx)                                                                                                     \
+    ROW(linear_dw)                                                                                                     \
+    ROW(norm_bwd)
+
+#define ROW(name) int64_t cuda_##name##_workspace(const struct args_##name *a, const struct cuda_call *c);
+CUDA_WORKSPACES(ROW)
+#undef ROW
+
+/* Ops of which a step has hundreds, on tensors of all sizes: one launch does many (those of one program that follow one
+ * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). */
+#define CUDA_BATCHED(ROW)                                                                                              \
+    ROW(cast)                                                                                                          \
+    ROW(sumsq)                                                                                                         \
+    ROW(adamw)                                                                                                         \
+    ROW(sgd)
+
+#define ROW(name) int cuda_##name##_many(const struct args_##name *const *a, int n, const struct cuda_call *c);
+CUDA_BATCHED(ROW)
+#undef ROW
+
+#endif
