@@ -1,6 +1,7 @@
 /* The updates and the norm of the gradients (op/optimizer.c). Bound by memory: AdamW reads p, g, m, v and writes p, m,
  * v, 28 bytes a parameter. Hyper-parameters are combined in double, then used as floats. */
 #include "cpu/kernels.h"
+#include "op/clip.h"
 
 #include <math.h>
 
@@ -53,22 +54,30 @@ void ISA(cpu_clip)(const struct args_clip *a, const struct call *c)
     double sum = 0;
     for (int64_t i = 0; i < a->partials.shape[0]; i++)
         sum += ((const double *)a->partials.data)[i];
-    double norm = sqrt(sum), coef = a->max_norm > 0 ? a->max_norm / (norm + 1e-6) : 1;
+    double norm, coef;
+    clip_decide(sum, a->max_norm, a->scaler.data, a->step.data, a->step_now.data, &norm, &coef);
     *(float *)a->norm.data = (float)norm;
-    *(float *)a->coef.data = coef > 1 ? 1 : (float)coef;
+    *(float *)a->coef.data = (float)coef;
 }
 
-SIMD void adamw(const struct args_adamw *a, int threads, bool narrow)
+/* What the gradient is multiplied with; negative: change nothing. */
+SIMD float coefficient(const struct tensor *coef)
+{
+    return coef->data ? *(const float *)coef->data : 1;
+}
+
+SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narrow_copy)
 {
     const double *step = a->step.data;
     double lr = step[STEP_LR], t = step[STEP_UPDATE];
     float *p = a->p.data, *m = a->m.data, *v = a->v.data;
+    void *copy = a->copy.data;
     vf decay = vf_set1((float)(-lr * a->weight_decay)), eps = vf_set1((float)a->eps);
     vf rate = vf_set1((float)(-lr / (1 - pow(a->beta1, t))));
     vf scale = vf_set1((float)(1 / sqrt(1 - pow(a->beta2, t))));
     vf beta1 = vf_set1((float)a->beta1), rest1 = vf_set1((float)(1 - a->beta1));
     vf beta2 = vf_set1((float)a->beta2), rest2 = vf_set1((float)(1 - a->beta2));
-    vf coef = vf_set1(a->coef.data ? *(const float *)a->coef.data : 1);
+    vf coef = vf_set1(coefficient(&a->coef));
     int64_t n = tensor_elements(&a->p);
 #pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
     for (int64_t start = 0; start < n; start += CHUNK)
@@ -82,6 +91,8 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow)
             m2 = vf_fma(beta2, m2, rest2 * g * g);
             w = vf_fma(rate, m1 / vf_fma(vf_sqrt(m2), scale, eps), w);
             vf_put_upto(p, i, w, left, false);
+            if (copy)
+                vf_put_upto(copy, i, w, left, narrow_copy);
             vf_put_upto(m, i, m1, left, false);
             vf_put_upto(v, i, m2, left, false);
         }
@@ -89,20 +100,28 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow)
 
 void ISA(cpu_adamw)(const struct args_adamw *a, const struct call *c)
 {
-    if (a->g.dtype == DT_BF16)
-        adamw(a, c->threads, true);
+    bool narrow = a->g.dtype == DT_BF16, narrow_copy = a->copy.dtype == DT_BF16;
+    if (coefficient(&a->coef) < 0)
+        return;
+    if (narrow && narrow_copy)
+        adamw(a, c->threads, true, true);
+    else if (narrow)
+        adamw(a, c->threads, true, false);
+    else if (narrow_copy)
+        adamw(a, c->threads, false, true);
     else
-        adamw(a, c->threads, false);
+        adamw(a, c->threads, false, false);
 }
 
-SIMD void sgd(const struct args_sgd *a, int threads, bool narrow)
+SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_copy)
 {
     const double *step = a->step.data;
     float *p = a->p.data, *buf = a->buf.data;
+    void *copy = a->copy.data;
     bool first = step[STEP_UPDATE] == 1;
     vf decay = vf_set1((float)a->weight_decay), rate = vf_set1((float)-step[STEP_LR]);
     vf momentum = vf_set1((float)a->momentum), rest = vf_set1((float)(1 - a->dampening));
-    vf coef = vf_set1(a->coef.data ? *(const float *)a->coef.data : 1);
+    vf coef = vf_set1(coefficient(&a->coef));
     int64_t n = tensor_elements(&a->p);
 #pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
     for (int64_t start = 0; start < n; start += CHUNK)
@@ -115,14 +134,24 @@ SIMD void sgd(const struct args_sgd *a, int threads, bool narrow)
                 vf_put_upto(buf, i, b, left, false);
                 d = a->nesterov ? vf_fma(momentum, b, g) : b;
             }
-            vf_put_upto(p, i, vf_fma(rate, d, w), left, false);
+            w = vf_fma(rate, d, w);
+            vf_put_upto(p, i, w, left, false);
+            if (copy)
+                vf_put_upto(copy, i, w, left, narrow_copy);
         }
 }
 
 void ISA(cpu_sgd)(const struct args_sgd *a, const struct call *c)
 {
-    if (a->g.dtype == DT_BF16)
-        sgd(a, c->threads, true);
+    bool narrow = a->g.dtype == DT_BF16, narrow_copy = a->copy.dtype == DT_BF16;
+    if (coefficient(&a->coef) < 0)
+        return;
+    if (narrow && narrow_copy)
+        sgd(a, c->threads, true, true);
+    else if (narrow)
+        sgd(a, c->threads, true, false);
+    else if (narrow_copy)
+        sgd(a, c->threads, false, true);
     else
-        sgd(a, c->threads, false);
+        sgd(a, c->threads, false, false);
 }

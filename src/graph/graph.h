@@ -32,12 +32,12 @@ enum role {
     ROLE_COUNT
 };
 
-/* How a weight starts when it is not read from a file. ORDER init */
-enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_COUNT };
+/* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
+enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_FIRST, INIT_COUNT };
 struct init {
     enum init_kind kind;
     bool head;        /* may be absent from a checkpoint: the part that a task adds */
-    double std;       /* of INIT_NORMAL */
+    double std;       /* of INIT_NORMAL; of INIT_FIRST the first element, the others being 0 */
     int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
 };
 
@@ -55,7 +55,7 @@ struct value {
     bool live_out;    /* wanted after the last node */
     bool persists;    /* keeps its place between programs of a run */
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
-    struct init init; /* weights */
+    struct init init; /* weights and states */
     bool written;     /* some node so far writes it (while building) */
 };
 

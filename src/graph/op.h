@@ -13,7 +13,7 @@
 struct graph;
 struct grads;
 
-enum { OP_MAX_SLOTS = 12, OP_MAX_ATTRS = 8, MAX_DIMS = 4 };
+enum { OP_MAX_SLOTS = 12, OP_MAX_ATTRS = 10, MAX_DIMS = 4 };
 
 /* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and
  * gelu_pytorch_tanh. */
@@ -32,8 +32,15 @@ enum act {
         ACT_COUNT
 };
 
-/* Elements of the `step` input. */
-enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SCALARS = 8 };
+/* Elements of the `step` input. Under loss scaling the host learns of skipped steps late: LR_1 and LR_2 are the
+ * learning rates if one, or two, of the steps before this one turn out to have been skipped beyond the SKIPPED that it
+ * knows of.
+ */
+enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_LR_1, STEP_LR_2, STEP_SKIPPED, STEP_SCALARS = 8 };
+
+/* Elements of the state "loss_scaler": what the loss is multiplied with, good steps in a row, steps skipped so far. */
+enum scaler_scalar { SCALER_SCALE, SCALER_GOOD, SCALER_SKIPPED, SCALER_SCALARS = 4 };
+enum { LOSS_SCALE_START = 65536 };
 
 /* Elements that `sumsq` sums into one partial. */
 enum { SUMSQ_CHUNK = 65536 };
@@ -160,6 +167,12 @@ struct op_info {
 
 extern const struct op_info op_table[OP_COUNT]; /* row 0 is empty */
 extern const char *const act_names[ACT_COUNT];
+
+/* Whether an op is the update of a weight: those rows, and no others, start with what they update. */
+static inline bool op_is_update(enum op op)
+{
+    return op_table[op].n_slots > 0 && op_table[op].slots[0].kind == SLOT_INOUT;
+}
 
 static inline bool slot_reads(enum slot_kind k)
 {

@@ -22,7 +22,7 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input",  "weig
                                                    "gradient",   "scalar", "workspace"};
 
 /* ORDER init */
-static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal"};
+static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "first"};
 
 static void put_dim(struct str *p, struct dim d)
 {

@@ -1,13 +1,22 @@
 /* The norm of all gradients, clipping, and the updates. t = step[STEP_UPDATE] counts updates from 1, lr =
- * step[STEP_LR], coef is what clipping multiplies every gradient with (absent: 1). sumsq   partials[at + i] = sum of
- * g^2 over the i-th SUMSQ_CHUNK elements, in F64 clip    norm = sqrt(sum of partials) ; coef = min(1, max_norm / (norm
- * + 1e-6)) ; 1 where max_norm is 0 adamw   p -= lr wd p ;  m = b1 m + (1-b1) g ;  v = b2 v + (1-b2) g^2 Loshchilov and
- * Hutter, arXiv 1711.05101 p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)                          (as
- * torch.optim.AdamW) sgd     g += wd p ;  buf = g at t = 1, then mu buf + (1-dampening) g                (as
- * torch.optim.SGD) p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
+ * step[STEP_LR], coef is what every gradient is multiplied with (absent: 1); a negative one means that the gradients
+ * are not finite, and an update then changes nothing at all. `copy` is p once more, in a type of 16 bits.
+ *
+ *     sumsq   partials[at + i] = sum of g^2 over the i-th SUMSQ_CHUNK elements, in F64
+ *     clip    op/clip.h
+ *
+ *     adamw   Loshchilov and Hutter, arXiv 1711.05101, as torch.optim.AdamW
+ *             p -= lr wd p ;  m = b1 m + (1-b1) g ;  v = b2 v + (1-b2) g^2
+ *             p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)
+ *
+ *     sgd     as torch.optim.SGD
+ *             g += wd p ;  buf = g at t = 1, then mu buf + (1-dampening) g
+ *             p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
 #include "graph/graph.h"
+#include "op/clip.h"
 
 #include <math.h>
+#include <string.h>
 
 static int64_t elements(const struct tensor *t)
 {
@@ -25,20 +34,26 @@ void shape_sumsq(struct graph *g, struct op_sumsq *n)
 
 void shape_clip(struct graph *g, struct op_clip *n)
 {
+    bool counts = graph_value(g, n->step)->dtype == DT_F64 && graph_value(g, n->scaler)->dtype == DT_F64;
+    if (n->scaler && !shape_require(g, n->step && counts, "clip", "a scaler needs step, and both must be F64"))
+        return;
     n->norm = shape_stat(g, SHAPE(DIM(1)));
     n->coef = shape_stat(g, SHAPE(DIM(1)));
+    if (n->scaler)
+        n->step_now = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM(STEP_SCALARS));
 }
 
 void shape_adamw(struct graph *g, struct op_adamw *n)
 {
-    if (shape_same(g, n->p, n->g, "adamw") && shape_same(g, n->p, n->m, "adamw"))
-        shape_same(g, n->p, n->v, "adamw");
+    if (shape_same(g, n->p, n->g, "adamw") && shape_same(g, n->p, n->m, "adamw") &&
+        shape_same(g, n->p, n->v, "adamw") && n->copy)
+        shape_same(g, n->p, n->copy, "adamw");
 }
 
 void shape_sgd(struct graph *g, struct op_sgd *n)
 {
-    if (shape_same(g, n->p, n->g, "sgd") && n->buf)
-        shape_same(g, n->p, n->buf, "sgd");
+    if (shape_same(g, n->p, n->g, "sgd") && (!n->buf || shape_same(g, n->p, n->buf, "sgd")) && n->copy)
+        shape_same(g, n->p, n->copy, "sgd");
 }
 
 double flops_sumsq(const struct args_sumsq *a)
@@ -80,17 +95,29 @@ void ref_clip(const struct args_clip *a, const struct call *c)
     double sum = 0;
     for (int64_t i = 0; i < a->partials.shape[0]; i++)
         sum += ((const double *)a->partials.data)[i];
-    double norm = sqrt(sum), coef = a->max_norm > 0 ? a->max_norm / (norm + 1e-6) : 1;
-    *(double *)a->norm.data = norm;
-    *(double *)a->coef.data = coef < 1 ? coef : 1;
+    clip_decide(sum, a->max_norm, a->scaler.data, a->step.data, a->step_now.data, a->norm.data, a->coef.data);
+}
+
+/* What the gradient is multiplied with; negative: change nothing. */
+static double coefficient(const struct tensor *coef)
+{
+    return coef->data ? *(const double *)coef->data : 1;
+}
+
+static void write_copy(const struct tensor *copy, const struct tensor *p)
+{
+    if (copy->data)
+        memcpy(copy->data, p->data, sizeof(double) * (size_t)elements(p));
 }
 
 void ref_adamw(const struct args_adamw *a, const struct call *c)
 {
     (void)c;
     const double *step = a->step.data, *g = a->g.data;
-    double *p = a->p.data, *m = a->m.data, *v = a->v.data, coef = a->coef.data ? *(const double *)a->coef.data : 1;
+    double *p = a->p.data, *m = a->m.data, *v = a->v.data, coef = coefficient(&a->coef);
     double lr = step[STEP_LR], c1 = 1 - pow(a->beta1, step[STEP_UPDATE]), c2 = 1 - pow(a->beta2, step[STEP_UPDATE]);
+    if (coef < 0)
+        return;
     for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
         double grad = g[i] * coef;
         p[i] -= lr * a->weight_decay * p[i];
@@ -98,13 +125,16 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
         v[i] = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
         p[i] -= lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + a->eps);
     }
+    write_copy(&a->copy, &a->p);
 }
 
 void ref_sgd(const struct args_sgd *a, const struct call *c)
 {
     (void)c;
     const double *step = a->step.data, *g = a->g.data;
-    double *p = a->p.data, *buf = a->buf.data, coef = a->coef.data ? *(const double *)a->coef.data : 1;
+    double *p = a->p.data, *buf = a->buf.data, coef = coefficient(&a->coef);
+    if (coef < 0)
+        return;
     for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
         double grad = g[i] * coef + a->weight_decay * p[i], d = grad;
         if (buf) {
@@ -113,4 +143,5 @@ void ref_sgd(const struct args_sgd *a, const struct call *c)
         }
         p[i] -= step[STEP_LR] * d;
     }
+    write_copy(&a->copy, &a->p);
 }

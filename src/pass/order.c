@@ -69,7 +69,7 @@ static void hoist_updates(struct graph *g)
     for (int k = 1; k < n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         places[k - 1] = (struct place){.after = k, .was = k};
-        if (n->op != OP_sumsq && n->op != OP_adamw && n->op != OP_sgd)
+        if (n->op != OP_sumsq && !op_is_update(n->op))
             continue;
         int j = k - 1;
         /* sums of squares write disjoint parts of one array: they need not wait for each other */

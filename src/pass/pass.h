@@ -22,7 +22,7 @@ struct precision {
 void pass_precision(struct graph *g, const struct precision *p);
 
 /* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
- * from before it. `decays` says which weights decay. Requires: grad and precision done. */
+ * from before it. A value named "copy.<weight>" is written with the weight. Requires: grad and precision done. */
 enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_COUNT };
 struct update {
     enum optimizer optimizer;
@@ -31,10 +31,12 @@ struct update {
     bool nesterov;
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
-    bool early; /* where nothing is clipped, an update need not wait for the norm of all gradients: each gradient dies
-                   early, but weights have changed when the norm turns out not to be finite */
+    bool early;  /* where nothing is clipped, an update need not wait for the norm of all gradients: each gradient dies
+                    early, but weights have changed when the norm turns out not to be finite */
+    bool scaled; /* gradients are those of the loss times the state "loss_scaler"; no update is early */
     enum dtype state_type;
 };
+int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 void pass_update(struct graph *g, const struct update *u);
 bool update_decays(const char *weight_name); /* false for biases and norms, as the Trainer decides by name */
 

@@ -36,8 +36,19 @@ static int add_state(struct graph *g, const char *kind, int weight, enum dtype t
     return id;
 }
 
+int pass_loss_scaler(struct graph *g)
+{
+    int id = graph_find(g, "loss_scaler");
+    if (id || !(id = graph_add_value(g, "loss_scaler", ROLE_STATE, DT_F64, 1, &DIM(SCALER_SCALARS))))
+        return id;
+    graph_value(g, id)->layer = 0;
+    graph_value(g, id)->init = (struct init){.kind = INIT_FIRST, .std = LOSS_SCALE_START, .zero_row = -1};
+    return id;
+}
+
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int step, int coef)
 {
+    int copy = graph_find(g, arena_printf(&g->arena, "copy.%s", g->values[weight].name));
     double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
     if (u->optimizer == OPTIM_ADAMW) {
         struct op_adamw n = {.p = weight,
@@ -46,6 +57,7 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
                              .v = add_state(g, "exp_avg_sq", weight, u->state_type),
                              .step = step,
                              .coef = coef,
+                             .copy = copy,
                              .beta1 = u->beta1,
                              .beta2 = u->beta2,
                              .eps = u->eps,
@@ -57,6 +69,7 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
                            .buf = u->momentum != 0 ? add_state(g, "momentum_buffer", weight, u->state_type) : 0,
                            .step = step,
                            .coef = coef,
+                           .copy = copy,
                            .momentum = u->momentum,
                            .dampening = u->dampening,
                            .weight_decay = decay,
@@ -90,9 +103,12 @@ void pass_update(struct graph *g, const struct update *u)
         emit_sumsq(g, &s);
         at += (count(graph_value(g, i)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
     }
-    struct op_clip c = {.partials = partials, .max_norm = u->max_grad_norm};
+    struct op_clip c = {.partials = partials,
+                        .step = u->scaled ? step : 0,
+                        .scaler = u->scaled ? pass_loss_scaler(g) : 0,
+                        .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
-    bool waits = u->max_grad_norm > 0 || !u->early;
+    bool waits = u->max_grad_norm > 0 || !u->early || u->scaled;
     if (!g->err.code) {
         graph_value(g, partials)->live_in = true;    /* each chunk is written before clip reads all of them */
         graph_value(g, partials)->live_out = !waits; /* to tell which gradient was not finite */
@@ -103,7 +119,7 @@ void pass_update(struct graph *g, const struct update *u)
     for (int i = 1; i < n_values && !g->err.code; i++) {
         g->layer = g->values[i].layer;
         if (gradient[i])
-            emit_update(g, u, i, gradient[i], step, waits ? c.coef : 0);
+            emit_update(g, u, i, gradient[i], u->scaled ? c.step_now : step, waits ? c.coef : 0);
     }
     mem_free(gradient);
 }

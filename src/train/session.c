@@ -418,6 +418,20 @@ static int check_room(const struct session *s, struct snug_err *err)
                    (long long)need, (long long)room, (long long)(need - room));
 }
 
+/* States start as 0, as the arena does, but for those whose init says otherwise. */
+static int start_states(struct session *s, struct snug_err *err)
+{
+    struct run_value *v;
+    size_t n;
+    TRY(run_list(&s->run, 1u << ROLE_STATE, &v, &n, err));
+    int code = SNUG_OK;
+    for (size_t i = 0; i < n && !code; i++)
+        if (v[i].init.kind == INIT_FIRST)
+            code = run_write(&s->run, &v[i], &v[i].init.std, DT_F64, 1, err);
+    mem_free(v);
+    return code;
+}
+
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
@@ -425,6 +439,7 @@ int session_load(struct session *s, struct snug_err *err)
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;
+    TRY(start_states(s, err));
     return weights_load(&s->dir, &s->run, &s->model, &w, err);
 }
 

@@ -51,6 +51,9 @@
 #define LOSS(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .loss = FLOAT(1)
 #define LOSS_BWD(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .dlogits = NARROW(N, V)
 
+#define SCALED_CLIP(n)                                                                                                 \
+    .partials = DOUBLES(n), STEP, .scaler = DOUBLES(SCALER_SCALARS), .norm = FLOAT(1), .coef = FLOAT(1),               \
+    .step_now = DOUBLES(STEP_SCALARS)
 #define ADAMW(...)                                                                                                     \
     .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), STEP,         \
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -238,16 +241,25 @@ const struct op_case op_cases[] = {
     {CASE(clip, "norm below", .partials = DOUBLES(5), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 1000)},
     {CASE(clip, "norm above", .partials = DOUBLES(17), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 0.5)},
     {CASE(clip, "off", .partials = DOUBLES(2), .norm = FLOAT(1), .coef = FLOAT(1))},
+    {CASE(clip, "not finite", .partials = DOUBLES(9), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 1), .skip = true},
+    {CASE(clip, "scaled, the scale grows", SCALED_CLIP(5), .max_norm = 1e-3)},
+    {CASE(clip, "scaled, a skipped step unseen", SCALED_CLIP(300)), .unseen = 1},
+    {CASE(clip, "scaled, two unseen and a third", SCALED_CLIP(5), .max_norm = 1), .unseen = 2, .skip = true},
 
     {CASE(adamw, "plain", ADAMW(5, 7))},
     {CASE(adamw, "decay and clipping", ADAMW(67), .coef = FLOAT(1), .weight_decay = 0.1), .update = 1},
     {CASE(adamw, "one element", ADAMW(1)), .update = 1000},
+    {CASE(adamw, "a copy", ADAMW(3, 35), .coef = FLOAT(1), .copy = NARROW(3, 35), .weight_decay = 0.1)},
+    {CASE(adamw, "skipped", ADAMW(37), .coef = FLOAT(1), .copy = NARROW(37), .weight_decay = 0.1), .skip = true},
     {CASE(adamw, "large", ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
     {CASE(sgd, "plain", SGD(5, 7))},
     {CASE(sgd, "first momentum", SGD(37), .buf = FLOAT(37), .momentum = 0.9, .dampening = 0.5), .update = 1},
     {CASE(sgd, "momentum, decay and clipping", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .momentum = 0.9,
           .weight_decay = 0.1)},
     {CASE(sgd, "Nesterov", SGD(16), .buf = FLOAT(16), .momentum = 0.9, .nesterov = 1)},
+    {CASE(sgd, "a copy", SGD(67), .coef = FLOAT(1), .copy = NARROW(67))},
+    {CASE(sgd, "skipped", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .copy = NARROW(37), .momentum = 0.9),
+     .skip = true},
     {CASE(sgd, "large", SGD(40, 1001), .buf = FLOAT(40, 1001), .momentum = 0.9), .long_only = true},
 };
 

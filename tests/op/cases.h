@@ -15,6 +15,8 @@ struct op_case {
                           * policy's type: such a case runs once with F32 and once with BF16 */
     int n_sequences, lengths[MAX_SEQUENCES];
     int update;       /* step[STEP_UPDATE]; 0 means 3 */
+    int unseen;       /* skipped steps that the step input does not know of */
+    bool skip;        /* the gradients are not finite: partials infinite, coef -1 */
     double condition; /* how much worse conditioned than the error model supposes; 0 means 1 */
     double offset;    /* added to the random inputs named x */
     bool long_only;   /* large, to use threads and loops fully: left out of the sanitizer's and the gradient's runs */

@@ -15,6 +15,7 @@
 #endif
 
 void test_gradients(void **state);    /* gradients.c */
+void test_clip(void **state);         /* clip.c */
 void test_shape_errors(void **state); /* errors.c */
 
 #endif

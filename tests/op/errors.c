@@ -19,6 +19,10 @@
     {                                                                                                                  \
         .shape = {__VA_ARGS__}, .dtype = DT_I32, .ndim = COUNT_(__VA_ARGS__)                                           \
     }
+#define D(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_F64, .ndim = COUNT_(__VA_ARGS__)                                           \
+    }
 #define ROW(name, says, ...)                                                                                           \
     {                                                                                                                  \
         OP_##name, says,                                                                                               \
@@ -78,6 +82,11 @@ static const struct {
     ROW(cast, "cast: slot x refers to value 0", .y = {.ndim = 0}),
     ROW(sumsq, "sumsq: partials must be (chunks) F64", .g = F(3), .partials = F(1)),
     ROW(clip, "clip: slot partials refers to value 0", .max_norm = 1),
+    ROW(clip, "clip: a scaler needs step, and both must be F64", .partials = D(3), .scaler = D(4)),
+    ROW(clip, "clip: a scaler needs step, and both must be F64", .partials = D(3), .step = D(8), .scaler = F(4)),
+    ROW(adamw, "adamw: two inputs that must have one shape differ", .p = F(3), .g = F(3), .m = F(3), .v = F(3),
+        .step = D(8), .copy = F(4)),
+    ROW(sgd, "sgd: two inputs that must have one shape differ", .p = F(3), .g = F(3), .step = D(8), .copy = F(4)),
     ROW(adamw, "adamw: two inputs that must have one shape differ", .p = F(3), .g = F(4), .m = F(3), .v = F(3),
         .step = F(8)),
     ROW(adamw, "adamw: slot m refers to value 0", .p = F(3), .g = F(3), .v = F(3), .step = F(8)),

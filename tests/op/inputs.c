@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "cases.h"
+#include "op/clip.h"
 
 #include <assert.h>
 #include <math.h>
@@ -107,13 +108,15 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
         else if (!strcmp(name, "gamma"))
             x = 1 + 0.3 * x;
         else if (!strcmp(name, "v") || !strcmp(name, "partials"))
-            x = x * x;
+            x = c->skip && c->op == OP_clip ? INFINITY : x * x;
         else if (!strcmp(name, "coef"))
-            x = 0.375;
+            x = c->skip ? -1 : 0.375;
+        else if (!strcmp(name, "scaler"))
+            x = (double[]){1024, LOSS_SCALE_INTERVAL - 1, 7, 0}[i];
         else if (!strcmp(name, "labels") && (c->op == OP_bce || c->op == OP_bce_bwd))
             x = random_uniform(stream, (uint32_t)slot, (uint32_t)i);
         else if (!strcmp(name, "step"))
-            x = i == STEP_INV_N ? 0.2 : i == STEP_LR ? 0.05 : i == STEP_UPDATE ? (c->update ? c->update : 3) : 0;
+            x = (double[STEP_SCALARS]){0.2, 0.05, c->update ? c->update : 3, 0.04, 0.03, 7.0 - c->unseen}[i];
         s->ref[i] = x;
     }
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum pass { GRAD, ACCUMULATE, BF16, BF16_WIDE_GRADS, F64, ADAMW, EARLY, SGD, EVERY_1, EVERY_2, EVERY_3, ORDER };
+enum pass { GRAD, ACCUMULATE, BF16, BF16_WIDE_GRADS, F64, ADAMW, EARLY, SCALED, SGD, EVERY_1, EVERY_2, EVERY_3, ORDER };
 
 static void apply(struct graph *g, enum pass p)
 {
@@ -21,6 +21,7 @@ static void apply(struct graph *g, enum pass p)
                        .weight_decay = 0.25,
                        .max_grad_norm = p == ADAMW ? 2 : 0,
                        .early = p != SGD,
+                       .scaled = p == SCALED,
                        .state_type = DT_F32};
     struct precision bf16 = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = p == BF16};
     struct precision f64 = {.wide = DT_F64, .narrow = DT_F64, .narrow_grads = true};
@@ -36,6 +37,7 @@ static void apply(struct graph *g, enum pass p)
         break;
     case ADAMW:
     case EARLY:
+    case SCALED:
     case SGD:
         pass_update(g, &u);
         break;
@@ -286,6 +288,32 @@ static void update_adds_norm_and_states(void **state)
                                                               "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
 }
 
+/* Under loss scaling the updates wait for the norm although nothing is clipped, and take the step that clip corrected.
+ * A copy of a weight is written with it. */
+static void update_under_loss_scaling(void **state)
+{
+    (void)state;
+    becomes("%1 input F64[8] \"step\" layer=0 in keep\n"
+            "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n",
+            SCALED,
+            "%1 input F64[8] \"step\" layer=0 in keep\n"
+            "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n"
+            "%5 scalar F64[1] layer=0 in\n"
+            "%6 state F64[4] \"loss_scaler\" layer=0 init=first:65536:-1 in keep\n"
+            "%9 scalar F64[8] layer=1\n"
+            "%10 state F32[2,4] \"exp_avg.w\" layer=1 in keep\n"
+            "%11 state F32[2,4] \"exp_avg_sq.w\" layer=1 in keep\n"
+            "sumsq(g=%4 partials=%5) at=0 layer=1\n"
+            "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"
+            "%8 activation F32[1] layer=1 exact\n"
+            "clip(partials=%5 step=%1 scaler=%6 norm=%7 coef=%8 step_now=%9) max_norm=0 layer=1\n"
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
+            "adamw(p=%2 g=%4 m=%10 v=%11 step=%9 coef=%8 copy=%3)" HYPER "0.25 layer=1\n");
+}
+
 /* The names that transformers' get_decay_parameter_names leaves out: parameters of LayerNorm modules, and what matches
  * bias, layernorm, rmsnorm, (?:^|\.)norm(?:$|\.), _norm(?:$|\.). */
 static void decay_goes_by_name(void **state)
@@ -460,6 +488,7 @@ int main(void)
         cmocka_unit_test(bf16_narrows_what_lies_between_ops),
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
         cmocka_unit_test(update_adds_norm_and_states),
+        cmocka_unit_test(update_under_loss_scaling),
         cmocka_unit_test(decay_goes_by_name),
         cmocka_unit_test(order_lets_gradients_die_early),
         cmocka_unit_test(order_drops_what_nobody_needs),
