@@ -1,0 +1,145 @@
+/* act_bwd (du = dy * act'(u), and its column sums) and the bias and activation behind a matrix product. Bound by bytes:
+ * three tensors once, or two. A thread owns N neighbouring columns and walks down rows, ROWS at a time so that enough
+ * reads are under way.
+ *
+ * Order of the column sums: chunk i of `chunks` takes rows i, i + chunks, … in order; then as columns.cuh says. */
+#include "cuda/act.cuh"
+#include "cuda/columns.cuh"
+#include "cuda/vector.cuh"
+
+enum { THREADS = 256, ROWS = 4, CHUNKS = 528, MAX_CHUNKS = 65535 };
+
+/* Blocks side by side over O columns, and threads of one. */
+struct column_grid {
+    int threads;
+    int64_t blocks;
+};
+
+static struct column_grid column_grid(int64_t O, int width)
+{
+    int64_t packs = (O + width - 1) / width;
+    int threads = packs < THREADS ? (int)(packs + 31) / 32 * 32 : THREADS;
+    return (struct column_grid){threads, packs > 0 ? (packs + threads - 1) / threads : 0};
+}
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+struct act_bwd_params {
+    const void *u, *dy;
+    void *du;
+    float *partial; /* (chunks, F), NULL where no sums are wanted */
+    int64_t N, F;
+};
+
+template <class T, int N, int A>
+__global__ void __launch_bounds__(THREADS) act_bwd_kernel(const struct act_bwd_params p)
+{
+    int64_t f = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
+    float sum[N] = {0};
+    if (f >= p.F)
+        return;
+    for (int64_t n = blockIdx.y; n < p.N; n += ROWS * (int64_t)gridDim.y) {
+        struct words<T, N> u[ROWS], dy[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (n + r * (int64_t)gridDim.y < p.N) {
+                int64_t at = (n + r * (int64_t)gridDim.y) * p.F + f;
+                u[r] = fetch<T, N>((const T *)p.u + at);
+                dy[r] = fetch<T, N>((const T *)p.dy + at);
+            }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (n + r * (int64_t)gridDim.y < p.N) {
+                float x[N], g[N];
+                unpack<T, N>(x, u[r]);
+                unpack<T, N>(g, dy[r]);
+#pragma unroll
+                for (int i = 0; i < N; i++) {
+                    g[i] *= act_slope<A>(x[i]);
+                    sum[i] += g[i];
+                }
+                store<T, N>((T *)p.du + (n + r * (int64_t)gridDim.y) * p.F + f, g);
+            }
+    }
+    if (p.partial)
+        store<float, N>(p.partial + blockIdx.y * p.F + f, sum);
+}
+
+template <class T, int N, int A>
+static void act_bwd_launch(const struct act_bwd_params *p, int64_t chunks, const struct cuda_call *c)
+{
+    struct column_grid g = column_grid(p->F, N);
+    act_bwd_kernel<T, N, A><<<dim3((unsigned)g.blocks, (unsigned)chunks), g.threads, 0, c->stream>>>(*p);
+}
+
+extern "C" int cuda_act_bwd(const struct args_act_bwd *a, const struct cuda_call *c)
+{
+    struct act_bwd_params p = {a->u.data, a->dy.data, a->du.data, NULL, a->u.shape[0], a->u.shape[1]};
+    bool packed = packs_fit(&a->u) && packs_fit(&a->dy) && packs_fit(&a->du);
+    int64_t chunks = at_most((p.N + ROWS - 1) / ROWS, MAX_CHUNKS);
+    if (p.N * p.F > 0)
+        WITH_FLOAT_TYPE(a->u.dtype, T, WITH_ACT(a->act, A, {
+                            if (packed)
+                                act_bwd_launch<T, pack_width<T>, A>(&p, chunks, c);
+                            else
+                                act_bwd_launch<T, 1, A>(&p, chunks, c);
+                        }))
+    return cuda_launched(c, "act_bwd");
+}
+
+template <class T, int N, int A> __global__ void __launch_bounds__(THREADS) bias_act_kernel(const struct bias_act p)
+{
+    int64_t o = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * N;
+    float b[N] = {0};
+    if (o >= p.O)
+        return;
+    if (p.b)
+        load<float, N>(b, p.b + o);
+    for (int64_t n = blockIdx.y; n < p.N; n += ROWS * (int64_t)gridDim.y) {
+        struct words<T, N> x[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (n + r * (int64_t)gridDim.y < p.N)
+                x[r] = fetch<T, N>((const T *)p.x + (n + r * (int64_t)gridDim.y) * p.O + o);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (n + r * (int64_t)gridDim.y < p.N) {
+                int64_t at = (n + r * (int64_t)gridDim.y) * p.O + o;
+                float u[N];
+                unpack<T, N>(u, x[r]);
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    u[i] += b[i];
+                if (p.u)
+                    store<T, N>((T *)p.u + at, u);
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    u[i] = act_value<A>(u[i]);
+                if (p.y)
+                    store<T, N>((T *)p.y + at, u);
+            }
+    }
+}
+
+template <class T, int N, int A> static void bias_act_launch(const struct bias_act *p, const struct cuda_call *c)
+{
+    struct column_grid g = column_grid(p->O, N);
+    int64_t chunks = at_most((p->N + ROWS - 1) / ROWS, MAX_CHUNKS);
+    bias_act_kernel<T, N, A><<<dim3((unsigned)g.blocks, (unsigned)chunks), g.threads, 0, c->stream>>>(*p);
+}
+
+void cuda_bias_act(const struct bias_act *p, const struct cuda_call *c)
+{
+    uintptr_t all = (uintptr_t)p->x | (uintptr_t)p->b | (uintptr_t)p->u | (uintptr_t)p->y;
+    bool packed = all % 16 == 0 && p->O % 8 == 0;
+    if (p->N * p->O > 0)
+        WITH_FLOAT_TYPE(p->dtype, T, WITH_ACT(p->act, A, {
+                            if (packed)
+                                bias_act_launch<T, pack_width<T>, A>(p, c);
+                            else
+                                bias_act_launch<T, 1, A>(p, c);
+                        }))
+}

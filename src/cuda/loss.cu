@@ -1,0 +1,338 @@
+/* The losses. Bound by bytes: the logits once forward (maximum and sum of exponentials in one pass), logits and their
+ * gradient once backward.
+ *
+ * Order of sums: within a row by lanes, lanes in a butterfly, then warp after warp, F32; over rows in F64, row i, i +
+ * SUM_THREADS, … by thread i, then a fixed tree. */
+#include "cuda/act.cuh"
+#include "cuda/vector.cuh"
+
+enum { LANE = 32, THREADS = 256, SUM_THREADS = 1024, SHORT_ROW = 1024 };
+
+static int64_t blocks_of(int64_t n, int64_t each)
+{
+    return (n + each - 1) / each;
+}
+
+/* x of all SUM_THREADS threads of the block, in thread 0. */
+__device__ static inline double block_sum(double x)
+{
+    __shared__ double sums[SUM_THREADS];
+    sums[threadIdx.x] = x;
+    for (int half = SUM_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    return sums[0];
+}
+
+/* ---- cross-entropy ---- */
+
+/* What a lane has seen of a row: sum of exp(z - max), and of z. */
+struct softmax {
+    float max, sum, all;
+};
+
+__device__ static inline float finite_or_0(float max)
+{
+    return max == -INFINITY ? 0 : max; /* so that -inf - max stays -inf */
+}
+
+template <int N> __device__ static inline void softmax_add(struct softmax *s, const float (&z)[N])
+{
+    float max = s->max;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        max = fmaxf(max, z[i]);
+    float base = finite_or_0(max);
+    if (max > s->max)
+        s->sum *= fast_exp(s->max - base);
+    s->max = max;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        s->sum += fast_exp(z[i] - base);
+        s->all += z[i];
+    }
+}
+
+/* The elements of a row that lie before its first 16-byte boundary. */
+template <class T> __device__ static inline int64_t unaligned_head(const T *row, int64_t V)
+{
+    int64_t head = (16 - (int64_t)((uintptr_t)row % 16)) % 16 / (int64_t)sizeof(T);
+    return head < V ? head : V;
+}
+
+struct cross_entropy_params {
+    const void *logits;
+    const int32_t *labels;
+    float *lse;
+    double *rows; /* (N) loss of each */
+    int64_t N, V;
+    double smoothing;
+};
+
+/* W warps a row. */
+template <class T, int W>
+__global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cross_entropy_params p)
+{
+    constexpr int N = pack_width<T>;
+    __shared__ struct softmax parts[THREADS / LANE];
+    int lane = threadIdx.x % (LANE * W);
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE / W) + threadIdx.x / (LANE * W);
+    if (n >= p.N)
+        return; /* whole warps; a block has one row where a row has several */
+    const T *row = (const T *)p.logits + n * p.V;
+    struct softmax s = {-INFINITY, 0, 0};
+    float one[1], many[N];
+    int64_t head = unaligned_head(row, p.V), tail = head + (p.V - head) / N * N;
+    if (lane < head) {
+        load<T, 1>(one, row + lane);
+        softmax_add<1>(&s, one);
+    }
+#pragma unroll 4
+    for (int64_t v = head + lane * N; v < tail; v += LANE * W * N) {
+        load<T, N>(many, row + v);
+        softmax_add<N>(&s, many);
+    }
+    if (tail + lane < p.V) {
+        load<T, 1>(one, row + tail + lane);
+        softmax_add<1>(&s, one);
+    }
+    float max = warp_max(s.max);
+    s.sum = warp_sum(s.sum * fast_exp(s.max - finite_or_0(max)));
+    s.all = warp_sum(s.all);
+    s.max = max;
+    if constexpr (W > 1) {
+        if (threadIdx.x % LANE == 0)
+            parts[threadIdx.x / LANE] = s;
+        __syncthreads();
+        for (int i = 0; i < W; i++)
+            max = fmaxf(max, parts[i].max);
+        s = (struct softmax){max, 0, 0};
+        for (int i = 0; i < W; i++) {
+            s.sum += parts[i].sum * fast_exp(parts[i].max - finite_or_0(max));
+            s.all += parts[i].all;
+        }
+    }
+    if (lane)
+        return;
+    /* Relative to the maximum, so that a confident row keeps the digits of its small loss. */
+    double log_sum = logf(s.sum), loss = 0;
+    int32_t label = p.labels[n];
+    p.lse[n] = (float)(finite_or_0(max) + log_sum);
+    if (label >= 0) {
+        load<T, 1>(one, row + label);
+        loss = (1 - p.smoothing) * (log_sum - ((double)one[0] - max));
+        if (p.smoothing > 0)
+            loss += p.smoothing * (log_sum - (s.all / (double)p.V - max));
+    }
+    p.rows[n] = loss;
+}
+
+__global__ static void __launch_bounds__(SUM_THREADS)
+    sum_rows_kernel(const double *rows, int64_t N, const double *step, float *loss)
+{
+    double sum = 0;
+    for (int64_t n = threadIdx.x; n < N; n += SUM_THREADS)
+        sum += rows[n];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        *loss = (float)(sum * step[STEP_INV_N]);
+}
+
+extern "C" int64_t cuda_cross_entropy_workspace(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    (void)c;
+    return (int64_t)sizeof(double) * a->logits.shape[0];
+}
+
+extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    struct cross_entropy_params p = {.logits = a->logits.data,
+                                     .labels = (const int32_t *)a->labels.data,
+                                     .lse = (float *)a->lse.data,
+                                     .rows = (double *)c->workspace,
+                                     .N = a->logits.shape[0],
+                                     .V = a->logits.shape[1],
+                                     .smoothing = a->smoothing};
+    if (p.N > 0)
+        WITH_FLOAT_TYPE(a->logits.dtype, T, {
+            if (p.V <= SHORT_ROW)
+                cross_entropy_kernel<T, 1><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);
+            else
+                cross_entropy_kernel<T, THREADS / LANE><<<(unsigned)p.N, THREADS, 0, c->stream>>>(p);
+        })
+    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
+    return cuda_launched(c, "cross_entropy");
+}
+
+struct cross_entropy_bwd_params {
+    const void *logits;
+    const int32_t *labels;
+    const float *lse;
+    const double *step;
+    void *dlogits;
+    bool add;
+    int64_t N, V;
+    float one, each; /* of a target: the label's own part, and everybody's */
+};
+
+template <class T, int N>
+__device__ static inline void cross_entropy_slope(const struct cross_entropy_bwd_params &p, const T *row, T *to,
+                                                  int64_t v, int32_t label, float lse, float scale)
+{
+    float z[N] = {0};
+    if (label >= 0) {
+        load<T, N>(z, row + v);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            z[i] = (fast_exp(z[i] - lse) - (v + i == label ? p.one + p.each : p.each)) * scale;
+    }
+    store_or_add<T, N>(to + v, z, p.add);
+}
+
+template <class T, int N, int W>
+__global__ void __launch_bounds__(THREADS) cross_entropy_bwd_kernel(const struct cross_entropy_bwd_params p)
+{
+    int lane = threadIdx.x % (LANE * W);
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE / W) + threadIdx.x / (LANE * W);
+    if (n >= p.N)
+        return;
+    const T *row = (const T *)p.logits + n * p.V;
+    T *to = (T *)p.dlogits + n * p.V;
+    int32_t label = p.labels[n];
+    float lse = p.lse[n], scale = (float)p.step[STEP_INV_N];
+    if (label < 0 && p.add)
+        return;
+    int64_t head = N > 1 ? unaligned_head(row, p.V) : 0, tail = head + (p.V - head) / N * N;
+    if (lane < head)
+        cross_entropy_slope<T, 1>(p, row, to, lane, label, lse, scale);
+#pragma unroll 4
+    for (int64_t v = head + lane * N; v < tail; v += LANE * W * N)
+        cross_entropy_slope<T, N>(p, row, to, v, label, lse, scale);
+    if (tail + lane < p.V)
+        cross_entropy_slope<T, 1>(p, row, to, tail + lane, label, lse, scale);
+}
+
+template <class T, int N>
+static void cross_entropy_bwd_launch(const struct cross_entropy_bwd_params *p, const struct cuda_call *c)
+{
+    if (p->V <= SHORT_ROW)
+        cross_entropy_bwd_kernel<T, N, 1><<<(unsigned)blocks_of(p->N, THREADS / LANE), THREADS, 0, c->stream>>>(*p);
+    else
+        cross_entropy_bwd_kernel<T, N, THREADS / LANE><<<(unsigned)p->N, THREADS, 0, c->stream>>>(*p);
+}
+
+extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct cuda_call *c)
+{
+    struct cross_entropy_bwd_params p = {.logits = a->logits.data,
+                                         .labels = (const int32_t *)a->labels.data,
+                                         .lse = (const float *)a->lse.data,
+                                         .step = (const double *)a->step.data,
+                                         .dlogits = a->dlogits.data,
+                                         .add = a->dlogits.add,
+                                         .N = a->logits.shape[0],
+                                         .V = a->logits.shape[1],
+                                         .one = (float)(1 - a->smoothing),
+                                         .each = (float)(a->smoothing / (double)a->logits.shape[1])};
+    /* Rows of both start equally far from a 16-byte boundary. */
+    bool packed = ((uintptr_t)p.logits - (uintptr_t)p.dlogits) % 16 == 0;
+    if (p.N > 0 && p.dlogits)
+        WITH_FLOAT_TYPE(a->logits.dtype, T, {
+            if (packed)
+                cross_entropy_bwd_launch<T, pack_width<T>>(&p, c);
+            else
+                cross_entropy_bwd_launch<T, 1>(&p, c);
+        })
+    return cuda_launched(c, "cross_entropy_bwd");
+}
+
+/* ---- mean squared error and binary cross-entropy, element by element: few logits ---- */
+
+enum loss { LOSS_MSE, LOSS_BCE };
+
+template <int L> __device__ static inline float loss_value(float z, float y)
+{
+    if constexpr (L == LOSS_MSE)
+        return (z - y) * (z - y);
+    else
+        return fmaxf(z, 0) - z * y + log1pf(expf(-fabsf(z)));
+}
+
+template <int L> __device__ static inline float loss_slope(float z, float y)
+{
+    if constexpr (L == LOSS_MSE)
+        return 2 * (z - y);
+    else
+        return 1 / (1 + expf(-z)) - y;
+}
+
+template <class T, int L>
+__global__ void __launch_bounds__(SUM_THREADS)
+    loss_kernel(const T *logits, const float *labels, int64_t elements, int64_t V, const double *step, float *loss)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < elements; i += SUM_THREADS)
+        sum += loss_value<L>(to_float(logits[i]), labels[i]);
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        *loss = (float)(sum * step[STEP_INV_N] / (double)V);
+}
+
+template <class T, int L>
+__global__ void __launch_bounds__(THREADS) loss_bwd_kernel(const T *logits, const float *labels, int64_t elements,
+                                                           int64_t V, const double *step, T *dlogits, bool add)
+{
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    float scale = (float)(step[STEP_INV_N] / (double)V);
+    if (i >= elements)
+        return;
+    float grad[1] = {loss_slope<L>(to_float(logits[i]), labels[i]) * scale};
+    store_or_add<T, 1>(dlogits + i, grad, add);
+}
+
+template <int L>
+static void loss_launch(const struct tensor *logits, const struct tensor *labels, const struct tensor *step,
+                        const struct tensor *loss, const struct cuda_call *c)
+{
+    WITH_FLOAT_TYPE(logits->dtype, T,
+                    loss_kernel<T, L><<<1, SUM_THREADS, 0, c->stream>>>(
+                        (const T *)logits->data, (const float *)labels->data, tensor_elements(logits), logits->shape[1],
+                        (const double *)step->data, (float *)loss->data))
+}
+
+template <int L>
+static void loss_bwd_launch(const struct tensor *logits, const struct tensor *labels, const struct tensor *step,
+                            const struct tensor *dlogits, const struct cuda_call *c)
+{
+    int64_t elements = tensor_elements(logits);
+    if (elements > 0 && dlogits->data)
+        WITH_FLOAT_TYPE(logits->dtype, T,
+                        loss_bwd_kernel<T, L><<<(unsigned)blocks_of(elements, THREADS), THREADS, 0, c->stream>>>(
+                            (const T *)logits->data, (const float *)labels->data, elements, logits->shape[1],
+                            (const double *)step->data, (T *)dlogits->data, dlogits->add))
+}
+
+extern "C" int cuda_mse(const struct args_mse *a, const struct cuda_call *c)
+{
+    loss_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->loss, c);
+    return cuda_launched(c, "mse");
+}
+
+extern "C" int cuda_mse_bwd(const struct args_mse_bwd *a, const struct cuda_call *c)
+{
+    loss_bwd_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->dlogits, c);
+    return cuda_launched(c, "mse_bwd");
+}
+
+extern "C" int cuda_bce(const struct args_bce *a, const struct cuda_call *c)
+{
+    loss_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->loss, c);
+    return cuda_launched(c, "bce");
+}
+
+extern "C" int cuda_bce_bwd(const struct args_bce_bwd *a, const struct cuda_call *c)
+{
+    loss_bwd_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->dlogits, c);
+    return cuda_launched(c, "bce_bwd");
+}
