@@ -2,9 +2,10 @@
  *
  * Scores are kept transposed, S^T (keys, queries): what belongs to a query (maximum, sum, lse, delta) is then a vector
  * along the lanes, P^T and dS^T are at once what the next products want, and a block of 16 keys by VF_LANES queries is
- * one vectorised Philox call. With blocks of 64 by 64 everything an inner step touches is about 60 KB. forward   S^T =
- * K Q^T ;  P^T = exp(S^T - m) ;  O^T = O^T diag(exp(m_old - m)) + V^T P^T backward  S^T = K Q^T ;  dP^T = V dO^T ;  dV
- * += P^T dO ;  dK += dS^T Q ;  dQ^T += K^T dS^T Bound by multiply-adds; the exponentials are about a fifth of the time.
+ * one vectorised Philox call. With blocks of 64 by 64 everything an inner step touches is about 60 KB.
+ *     forward   S^T = K Q^T ;  P^T = exp(S^T - m) ;  O^T = O^T diag(exp(m_old - m)) + V^T P^T
+ *     backward  S^T = K Q^T ;  dP^T = V dO^T ;  dV += P^T dO ;  dK += dS^T Q ;  dQ^T += K^T dS^T
+ * Bound by multiply-adds; the exponentials are about a fifth of the time.
  *
  * Order of sums, fixed by shape: products sum over D, or over the keys or queries of one block, in order; blocks are
  * added in order of keys (forward, dQ) or of head in the group, then queries (dK, dV). A task, made by one thread, is

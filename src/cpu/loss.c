@@ -25,6 +25,9 @@ SIMD double cross_entropy_row(const struct args_cross_entropy *a, int64_t n, boo
     int64_t V = a->logits.shape[1], at = n * V;
     int32_t label = ((const int32_t *)a->labels.data)[n];
     vf m = vf_set1(-INFINITY), sum = {0}, all = {0};
+    ((float *)a->lse.data)[n] = 0;
+    if (label < 0)
+        return 0;
     for (int64_t v = 0; v < V; v += VF_LANES)
         m = vf_max(m, lanes_or(vf_get_upto(a->logits.data, at + v, V - v, bf16), V - v, -INFINITY));
     float max = vf_hmax(m);
@@ -36,8 +39,6 @@ SIMD double cross_entropy_row(const struct args_cross_entropy *a, int64_t n, boo
     /* Relative to the maximum, so that a confident row keeps the digits of its small loss. */
     double log_sum = vf_log(vf_set1(vf_hsum(sum)))[0];
     ((float *)a->lse.data)[n] = (float)(max + log_sum);
-    if (label < 0)
-        return 0;
     double target = (double)element(a->logits.data, at + label, bf16) - max, mean = vf_hsum(all) / (double)V;
     return (1 - a->smoothing) * (log_sum - target) + (a->smoothing > 0 ? a->smoothing * (log_sum - mean) : 0);
 }

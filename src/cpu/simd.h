@@ -2,8 +2,9 @@
  * kernel is written once, in C with the vector extensions of gcc and clang, and only this file and the matrix tiles
  * know intrinsics.
  *
- *     vf, vi, vu    VF_LANES floats, signed, unsigned 32-bit integers: one register (16 lanes with AVX-512, 8 with
- * AVX2, else 4) vh            VF_LANES 16-bit integers: bf16 bit patterns in memory order
+ *     vf, vi, vu    VF_LANES floats, signed, unsigned 32-bit integers: one register
+ *                   (16 lanes with AVX-512, 8 with AVX2, else 4)
+ *     vh            VF_LANES 16-bit integers: bf16 bit patterns in memory order
  *
  * + - * / & | ^ << and comparisons are the compiler's own (a comparison gives -1 or 0 in each lane of a vi). Numbers
  * depend neither on alignment nor on threads; across instruction sets they may differ in the last bits. NaN and Inf go

@@ -81,6 +81,12 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
     int64_t n = (int64_t)blockIdx.x * (THREADS / LANE / W) + threadIdx.x / (LANE * W);
     if (n >= p.N)
         return; /* whole warps; a block has one row where a row has several */
+    int32_t label = p.labels[n];
+    if (label < 0) {
+        if (lane == 0)
+            p.lse[n] = 0, p.rows[n] = 0;
+        return;
+    }
     const T *row = (const T *)p.logits + n * p.V;
     struct softmax s = {-INFINITY, 0, 0};
     float one[1], many[N];
@@ -117,15 +123,12 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
     if (lane)
         return;
     /* Relative to the maximum, so that a confident row keeps the digits of its small loss. */
-    double log_sum = logf(s.sum), loss = 0;
-    int32_t label = p.labels[n];
+    double log_sum = logf(s.sum);
     p.lse[n] = (float)(finite_or_0(max) + log_sum);
-    if (label >= 0) {
-        load<T, 1>(one, row + label);
-        loss = (1 - p.smoothing) * (log_sum - ((double)one[0] - max));
-        if (p.smoothing > 0)
-            loss += p.smoothing * (log_sum - (s.all / (double)p.V - max));
-    }
+    load<T, 1>(one, row + label);
+    double loss = (1 - p.smoothing) * (log_sum - ((double)one[0] - max));
+    if (p.smoothing > 0)
+        loss += p.smoothing * (log_sum - (s.all / (double)p.V - max));
     p.rows[n] = loss;
 }
 

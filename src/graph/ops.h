@@ -6,19 +6,19 @@
  *
  * Slots refer to values, inputs first:
  *     IN(x)     read; required                    OUT(y)    written; made by the shape rule
- *     OPT(b)    read; may be absent               MAYBE(u)  as OUT, but pruned where nobody reads it (the kernel skips
- * it) INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows UPD(m)
- * as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote; 0 where that
- * gradient is not wanted Attributes: INT, REAL, FLAG (0 or 1), ACT (enum act). Gradient: DIFF where op/ has a rule that
- * emits the backward nodes, NONE for what is never differentiated.
+ *     OPT(b)    read; may be absent               MAYBE(u)  as OUT, but pruned where nobody reads it (the kernel skips it)
+ *     INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows
+ *     UPD(m)    as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote;
+ *                                                           0 where that gradient is not wanted
+ * Attributes: INT, REAL, FLAG (0 or 1), ACT (enum act).
+ * Gradient: DIFF where op/ has a rule that emits the backward nodes, NONE for what is never differentiated.
  *
  * Dimensions: T tokens (rows of all sequences, one after another), B sequences, H hidden, A heads, D head size, F
  * feed-forward, V vocabulary or classes, I and O a linear layer's inputs and outputs, N rows (T or B). Common inputs:
  *     cu      (B+1) I32  cu_seqlens: sequence b is the rows cu[b] … cu[b+1]-1; rows from cu[B] on are bucket padding
- *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for
- * dropout) rng     (4)   I32  seed low, seed high, optimizer step, 0 step    (8)   F64  enum step_scalar: 1/N, learning
- * rate, update number
- */
+ *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for dropout)
+ *     rng     (4)   I32  seed low, seed high, optimizer step, 0
+ *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number */
 OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), , DIFF,
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
 OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,

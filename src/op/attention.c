@@ -3,8 +3,9 @@
  *     P = softmax(S) over j ;  lse[i] = log sum_j exp(S[i,j]) ;  o_i = sum_j mask[i,j] P[i,j] v_j
  *     qkv (T, (A+2K) D) holds for each row A query heads, K key heads, K value heads; o (T, A D); lse (A,T)
  * Backward, with P rebuilt from lse and M the mask with its scale (Dao, arXiv 2307.08691):
- *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i) ;  dq_i = scale sum_j dS k_j ;  dk_j =
- * scale sum_i dS q_i Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0. */
+ *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i)
+ *     dq_i = scale sum_j dS k_j ;  dk_j = scale sum_i dS q_i
+ * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0. */
 #include "graph/graph.h"
 #include "op/mask.h"
 

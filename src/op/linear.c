@@ -1,7 +1,7 @@
 /* A linear layer with bias and activation, and its gradients:
- *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u)        x (N,I), w (O,I) or (I,O) when in_out, b (O), y and u
- * (N,O) dx[n,i] = sum_o dy[n,o] w[o,i] dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o] Products of 16-bit
- * operands are summed in F32. */
+ *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u)
+ *     dx[n,i] = sum_o dy[n,o] w[o,i] ;  dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o]
+ * x (N,I), w (O,I) or (I,O) when in_out, b (O), y and u (N,O). Products of 16-bit operands are summed in F32. */
 #include "graph/graph.h"
 #include "op/act.h"
 

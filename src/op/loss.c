@@ -1,9 +1,11 @@
 /* The losses. 1/N (step[STEP_INV_N]) is the inverse of the number of samples or targets in the whole optimizer step, so
- * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it. cross_entropy 1/N
- * sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v) ;  lse = log sum_v exp z_v dz_v = 1/N
- * (exp(z_v - lse) - (1-s) [v = y] - s/V) ; rows with a negative label get 0 mse             1/(N V) sum (z - y)^2 ; dz
- * = 2 (z - y) / (N V) bce             1/(N V) sum max(z,0) - z y + log1p(exp(-|z|)) ;              dz = (sigmoid(z) -
- * y) / (N V) logits z (N,V); labels (N) I32 or (N,V) float; loss (1); lse (N). Inside, sums are F64. */
+ * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it.
+ *     cross_entropy   1/N sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v)
+ *                     lse = log sum_v exp z_v ;  dz_v = 1/N (exp(z_v - lse) - (1-s) [v = y] - s/V)
+ *                     rows with a negative label are not looked at: their lse and dz are 0
+ *     mse             1/(N V) sum (z - y)^2 ;  dz = 2 (z - y) / (N V)
+ *     bce             1/(N V) sum max(z,0) - z y + log1p(exp(-|z|)) ;  dz = (sigmoid(z) - y) / (N V)
+ * logits z (N,V); labels (N) I32 or (N,V) float; loss (1); lse (N). Inside, sums are F64. */
 #include "graph/graph.h"
 
 #include <math.h>
@@ -129,6 +131,9 @@ void ref_cross_entropy(const struct args_cross_entropy *a, const struct call *c)
         const double *z = (const double *)a->logits.data + n * V;
         int32_t label = ((const int32_t *)a->labels.data)[n];
         double max = -INFINITY, sum = 0, all = 0;
+        lse[n] = 0;
+        if (label < 0)
+            continue;
         for (int64_t v = 0; v < V; v++)
             max = z[v] > max || isnan(z[v]) ? z[v] : max;
         for (int64_t v = 0; v < V; v++)
@@ -136,8 +141,7 @@ void ref_cross_entropy(const struct args_cross_entropy *a, const struct call *c)
         lse[n] = max + log(sum);
         for (int64_t v = 0; v < V; v++)
             all += (lse[n] - z[v]) / (double)V;
-        if (label >= 0)
-            loss += (1 - a->smoothing) * (lse[n] - z[label]) + a->smoothing * all;
+        loss += (1 - a->smoothing) * (lse[n] - z[label]) + a->smoothing * all;
     }
     *(double *)a->loss.data = loss * inverse_n(&a->step);
 }

@@ -1,8 +1,10 @@
 /* Residual, dropout and layer normalisation in one (Ba et al., arXiv 1607.06450):
- *     h = res + dropout(x)                                      x, res, h, y (N,H); either of res and dropout may be
- * absent mean[n] = 1/H sum h ;  rstd[n] = 1/sqrt(1/H sum (h - mean)^2 + eps)      biased variance, two passes y = (h -
- * mean) rstd gamma + beta Backward, with z = (h - mean) rstd and g = dy gamma: dh' = dh + rstd (g - mean_H(g) - z
- * mean_H(g z)) ;  dres = dh' ;  dx = dropout mask of dh' dgamma = sum_n dy z ;  dbeta = sum_n dy */
+ *     h = res + dropout(x)            x, res, h, y (N,H); either of res and dropout may be absent
+ *     mean[n] = 1/H sum h ;  rstd[n] = 1/sqrt(1/H sum (h - mean)^2 + eps)      biased variance, two passes
+ *     y = (h - mean) rstd gamma + beta
+ * Backward, with z = (h - mean) rstd and g = dy gamma:
+ *     dh' = dh + rstd (g - mean_H(g) - z mean_H(g z)) ;  dres = dh' ;  dx = dropout mask of dh'
+ *     dgamma = sum_n dy z ;  dbeta = sum_n dy */
 #include "graph/graph.h"
 #include "op/mask.h"
 
