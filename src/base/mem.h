@@ -19,6 +19,11 @@ void *mem_realloc(void *p, size_t bytes);
 void mem_free(void *p); /* NULL is fine */
 char *mem_strdup(const char *s);
 
+/* One large piece, such as the memory of a whole run: zeroed, aligned to 64 bytes. From the C library's allocator its
+ * pages are the system's, which come when they are touched: neither time nor memory goes to what is not used. */
+void *mem_map(size_t bytes); /* NULL when memory is out */
+void mem_unmap(void *p);     /* NULL is fine */
+
 /* Makes room for `want` items in a growing array; false when memory is out (the array is unchanged).
  *     if (!MEM_GROW(v->items, v->cap, v->n + 1)) return err_no_memory(err, ...);                                     */
 int mem_grow(void **items, size_t *cap, size_t want, size_t item_bytes);

@@ -93,7 +93,8 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
 static int run_batch(struct probe *p, struct snug_err *err)
 {
     const struct options *o = p->o;
-    const struct backend *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    const struct backend *b;
+    TRY(session_backend(o, &b, err));
     bool bf16 = o->dtype == OPT_DTYPE_BF16 && b->float_type == DT_F32;
     struct compile_settings c = {
         .model = &p->model,

@@ -46,7 +46,8 @@ static int open_trajectory(struct replay *r, const char *path, struct snug_err *
 /* A program of nothing but updates: weights "param.I", gradients that are written from outside. */
 static int compile(struct replay *r, const struct options *o, struct snug_err *err)
 {
-    const struct backend *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    const struct backend *b;
+    TRY(session_backend(o, &b, err));
     r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : machine_cpus()};
     r->has_run = true;
     struct program *g = plan_add(&r->run.plan, "update", (struct dims){0}, err);

@@ -38,15 +38,28 @@ static bool supported(int i)
     return i == 0;
 }
 
-/* The best that the processor has, up to the one that SNUG_CPU_ISA names. */
+/* The one that SNUG_CPU_ISA names; without it, the best that the processor has. NULL: a name that is not there. */
 static const struct isa *choose(void)
 {
-    const char *last = getenv("SNUG_CPU_ISA");
+    const char *name = getenv("SNUG_CPU_ISA");
     const struct isa *best = NULL;
-    for (int i = 0; i < ISA_COUNT && (!best || !last || strcmp(best->name, last)); i++)
-        if (supported(i))
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (supported(i) && (!name || !*name || !strcmp(isas[i].name, name)))
             best = &isas[i];
     return best;
+}
+
+/* A wrong name would be reported long before a kernel is asked for; whoever skips `check` gets portable kernels. */
+static int check(struct snug_err *err)
+{
+    char names[64] = "";
+    if (choose())
+        return SNUG_OK;
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (supported(i))
+            strcat(strcat(names, i ? ", " : ""), isas[i].name);
+    return err_set(err, SNUG_ERR_USAGE, "SNUG_CPU_ISA: '%s' is not there; this processor has kernels for %s",
+                   getenv("SNUG_CPU_ISA"), names);
 }
 
 /* Chosen once per process; every thread that gets here first chooses the same. */
@@ -56,6 +69,7 @@ static const struct isa *isa(void)
     const struct isa *i = atomic_load(&chosen);
     if (!i) {
         i = choose();
+        i = i ? i : &isas[0];
         atomic_store(&chosen, i);
     }
     return i;
@@ -86,30 +100,17 @@ static int run(const struct backend *b, enum op op, const union args_any *args, 
     return SNUG_OK;
 }
 
-/* Aligned within a larger piece, whose address stands right before. */
-enum { ALIGN = 64 };
-
 static int alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
 {
     (void)b;
-    char *piece = mem_alloc((size_t)bytes + ALIGN + sizeof piece);
-    if (!piece)
-        return err_no_memory(err, (unsigned long long)bytes);
-    char *start = piece + sizeof piece;
-    start += -(uintptr_t)start % ALIGN;
-    memcpy(start - sizeof piece, &piece, sizeof piece);
-    *p = start;
-    return SNUG_OK;
+    *p = mem_map((size_t)bytes);
+    return *p ? SNUG_OK : err_no_memory(err, (unsigned long long)bytes);
 }
 
 static void release(const struct backend *b, void *p, int64_t bytes)
 {
     (void)b, (void)bytes;
-    char *piece;
-    if (!p)
-        return;
-    memcpy(&piece, (char *)p - sizeof piece, sizeof piece);
-    mem_free(piece);
+    mem_unmap(p);
 }
 
 static int copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
@@ -121,6 +122,7 @@ static int copy(const struct backend *b, void *to, const void *from, int64_t byt
 
 static const struct backend cpu = {.name = "cpu",
                                    .float_type = DT_F32,
+                                   .check = check,
                                    .kernels = cpu_isa,
                                    .bucket = bucket,
                                    .workspace_bytes = workspace_bytes,

@@ -11,6 +11,9 @@ struct backend {
     enum dtype
         float_type; /* F32, or F64 on the reference: what the precision pass makes of a float it does not narrow */
 
+    /* Whether it can run here: SNUG_ERR_USAGE for an environment variable that it reads, SNUG_ERR_ENV for what the
+     * machine lacks. Before anything else. */
+    int (*check)(struct snug_err *err);
     /* Which kernels run here, such as "avx512": the same name gives the same bits. */
     const char *(*kernels)(void);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */

@@ -319,6 +319,12 @@ static int size_batches(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+int session_backend(const struct options *o, const struct backend **b, struct snug_err *err)
+{
+    *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    return (*b)->check(err);
+}
+
 struct update session_update(const struct options *o, const struct backend *b)
 {
     return (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
@@ -380,7 +386,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
-    s->compile.backend = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
+    TRY(session_backend(o, &s->compile.backend, err));
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     TRY(open_folder(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));

@@ -1,8 +1,9 @@
 /* session.h: a model, its data and its programs, opened by the options of one command; what train, eval, predict and
  * plan share.
- *
  *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in
- * memory session_load     the arena and the weights session_close */
+ *                      memory
+ *     session_load     the arena and the weights
+ *     session_close */
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
 
@@ -51,6 +52,9 @@ int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 
 void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The backend of --device; refused where it cannot run. */
+int session_backend(const struct options *o, const struct backend **b, struct snug_err *err);
 
 /* The optimizer that the options describe, with states in the backend's wide type. */
 struct update session_update(const struct options *o, const struct backend *b);

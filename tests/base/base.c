@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/machine.h"
+#include "base/mem.h"
 #include "base/philox.h"
 
 #include <setjmp.h>
@@ -26,6 +28,54 @@ static void philox_known_answers(void **state)
     r = philox4x32((struct philox){{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822, 0x299f31d0);
     uint32_t pi[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
     assert_memory_equal(r.w, pi, sizeof pi);
+}
+
+static void *plain_realloc(void *ctx, void *p, size_t bytes)
+{
+    ++*(int *)ctx;
+    return realloc(p, bytes);
+}
+
+static void *no_memory(void *ctx, void *p, size_t bytes)
+{
+    (void)ctx, (void)p, (void)bytes;
+    return NULL;
+}
+
+static void plain_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+/* A piece is aligned and zero, in memory only where it was touched, and from the caller's allocator if there is one. */
+static void large_pieces_come_as_they_are_touched(void **state)
+{
+    (void)state;
+    enum { MB = 1 << 20, BYTES = 256 * MB };
+    int64_t before = machine_memory_resident();
+    char *p = mem_map(BYTES);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 64, 0);
+    assert_true(machine_memory_resident() - before < 16 * MB);
+    assert_int_equal(p[0] | p[BYTES / 2] | p[BYTES - 1], 0);
+    memset(p, 1, 64 * MB);
+    int64_t touched = machine_memory_resident() - before;
+    assert_in_range(touched, 60 * MB, 80 * MB);
+    mem_unmap(p);
+    assert_true(machine_memory_resident() - before < 16 * MB);
+    mem_unmap(NULL);
+    int calls = 0;
+    mem_set_ops(&(struct mem_ops){plain_realloc, plain_free, &calls});
+    p = mem_map(1000);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 64, 0);
+    memset(p, 1, 1000);
+    assert_int_equal(calls, 1);
+    mem_unmap(p);
+    mem_set_ops(&(struct mem_ops){no_memory, plain_free, NULL});
+    assert_null(mem_map(1000));
+    mem_set_ops(NULL);
 }
 
 /* XXH3-128 of nothing, from the xxHash specification. */
@@ -110,9 +160,9 @@ static void folders_are_listed_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),         cmocka_unit_test(hash_known_answer),
-        cmocka_unit_test(error_text_is_one_clean_line), cmocka_unit_test(files_are_replaced_whole),
-        cmocka_unit_test(folders_are_listed_in_order),
+        cmocka_unit_test(philox_known_answers),     cmocka_unit_test(large_pieces_come_as_they_are_touched),
+        cmocka_unit_test(hash_known_answer),        cmocka_unit_test(error_text_is_one_clean_line),
+        cmocka_unit_test(files_are_replaced_whole), cmocka_unit_test(folders_are_listed_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
