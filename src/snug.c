@@ -220,8 +220,17 @@ int snug_plan_text(const snug_session *s, char **text, struct snug_err *err)
 
 int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
 {
-    struct str out = {0};
-    plan_report_json(&s->s.run.plan, &out);
+    const struct compile_settings *c = &s->s.compile;
+    struct str out = {0}, plan = {0};
+    plan_report_json(&s->s.run.plan, &plan);
+    str_append(&out, "{\"model\":");
+    str_json(&out, s->s.o->model);
+    str_printf(&out, ",\"class\":\"%s\",\"weights\":%lld,\"dtype\":\"%s\",\"device\":\"%s\",\"threads\":%d,",
+               model_class(&s->s.model), (long long)snug_weights(s), dtype_name(c->precision.narrow), c->backend->name,
+               c->threads);
+    str_append(&out, plan.n ? plan.s + 1 : ""); /* behind its { */
+    out.failed |= plan.failed;
+    str_free(&plan);
     return hand_out(&out, text, err);
 }
 

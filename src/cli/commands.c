@@ -1,5 +1,9 @@
 #include "cli/commands.h"
 
+#include "cli/bench.h"
+
+#define BENCH_ROW_LINE(name, title, ...) "  " name ": " title "\n"
+
 const struct command commands[] = {
     {CMD_TRAIN, "", 0, 0, "fine-tune a model on labelled text",
      "Reads a Hugging Face model folder and data, and writes a Hugging Face folder: --output-dir holds the model, the\n"
@@ -11,6 +15,13 @@ const struct command commands[] = {
     {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
      "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",
      run_plan},
+    {CMD_BENCH, "", 0, 0, "speed and memory of this machine, beside what was planned",
+     "Runs the experiments of Hugging Face's guide \"Efficient Training on a Single GPU\", each in a process of its "
+     "own,\n"
+     "on rows of random tokens, and writes bench.md, bench.json and bench.svg into --output-dir (snug-bench if not\n"
+     "given). --model is a folder, or the name of a built-in shape with random weights: bert-large if not given.\n"
+     "Rows of the table:\n" BENCH_ROWS(BENCH_ROW_LINE),
+     run_bench},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", run_info},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",

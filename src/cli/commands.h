@@ -23,6 +23,7 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
 int run_eval(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_predict(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_plan(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_bench(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_optim(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
@@ -50,6 +51,9 @@ void docs_options(FILE *f);
 void docs_ops(FILE *f);
 void docs_man(FILE *f);
 void docs_completion(FILE *f);
+
+/* info.c: what the processor calls itself, "" or "unknown" where it does not say. */
+void info_cpu_name(char name[49]);
 
 /* The exit codes, as in snug.h. */
 struct exit_code {

@@ -63,7 +63,7 @@ static size_t cpu_features(const char *names[], size_t room)
     return n;
 }
 
-static void cpu_name(char name[49])
+void info_cpu_name(char name[49])
 {
     uint32_t r[12] = {0};
     for (uint32_t i = 0; i < 3; i++)
@@ -86,7 +86,7 @@ static size_t cpu_features(const char *names[], size_t room)
     return 0;
 }
 
-static void cpu_name(char name[49])
+void info_cpu_name(char name[49])
 {
     strcpy(name, "unknown");
 }
@@ -156,7 +156,7 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     const char *names[32];
     char cpu[49];
     struct library libs[4];
-    cpu_name(cpu);
+    info_cpu_name(cpu);
     size_t n_names = cpu_features(names, sizeof names / sizeof *names), n_libs = libraries(libs);
     int64_t total = machine_memory_bytes(), available = machine_memory_available(), limit = machine_memory_limit();
     struct str s = {0};

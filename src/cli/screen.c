@@ -52,7 +52,7 @@ static void show_progress(void *ctx, const struct snug_progress *p)
 {
     struct screen *s = ctx;
     s->now = *p;
-    if (!s->terminal || (s->drawn && p->seconds - s->last < 0.1 && p->step < p->steps))
+    if (!s->terminal || s->json || (s->drawn && p->seconds - s->last < 0.1 && p->step < p->steps))
         return;
     int full = (int)(BAR * p->step / p->steps);
     fputs("\r\033[K[", stdout);
@@ -82,7 +82,9 @@ static void put_evaluation(const char *json)
 static void show_logged(void *ctx, const char *json)
 {
     struct screen *s = ctx;
-    if (strstr(json, "\"eval_loss\"")) {
+    if (s->json) {
+        fputs(json, stdout);
+    } else if (strstr(json, "\"eval_loss\"")) {
         clear_line(s);
         put_evaluation(json);
     } else if (!s->terminal) {

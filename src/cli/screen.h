@@ -8,6 +8,7 @@
 
 struct screen {
     bool terminal;
+    bool json;   /* the lines of the log as they are, and nothing else */
     bool drawn;  /* a progress line stands there */
     double last; /* seconds, when it was drawn */
     struct snug_progress now;

@@ -15,6 +15,7 @@
 #define EVAL CMD_EVAL
 #define PREDICT CMD_PREDICT
 #define PLAN CMD_PLAN
+#define BENCH CMD_BENCH
 #define MODEL (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT)
 #define DATA (MODEL | CMD_DEBUG_DATA)
 #define INFO CMD_INFO
@@ -109,9 +110,9 @@ const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COU
 
 const char *command_name(unsigned bit)
 {
-    static const char *const names[N_COMMANDS] = {"train",      "eval",       "predict",     "plan",
-                                                  "info",       "inspect",    "tokenize",    "debug json",
-                                                  "debug data", "debug grad", "debug optim", "debug docs"};
+    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",   "plan",       "bench",
+                                                  "info",       "inspect",     "tokenize",  "debug json", "debug data",
+                                                  "debug grad", "debug optim", "debug docs"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];

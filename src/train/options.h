@@ -24,16 +24,17 @@ enum command_bit {
     CMD_EVAL = 1 << 1,
     CMD_PREDICT = 1 << 2,
     CMD_PLAN = 1 << 3,
-    CMD_INFO = 1 << 4,
-    CMD_INSPECT = 1 << 5,
-    CMD_TOKENIZE = 1 << 6,
-    CMD_DEBUG_JSON = 1 << 7,
-    CMD_DEBUG_DATA = 1 << 8,
-    CMD_DEBUG_GRAD = 1 << 9,
-    CMD_DEBUG_OPTIM = 1 << 10,
-    CMD_DEBUG_DOCS = 1 << 11,
+    CMD_BENCH = 1 << 4,
+    CMD_INFO = 1 << 5,
+    CMD_INSPECT = 1 << 6,
+    CMD_TOKENIZE = 1 << 7,
+    CMD_DEBUG_JSON = 1 << 8,
+    CMD_DEBUG_DATA = 1 << 9,
+    CMD_DEBUG_GRAD = 1 << 10,
+    CMD_DEBUG_OPTIM = 1 << 11,
+    CMD_DEBUG_DOCS = 1 << 12,
 };
-enum { N_COMMANDS = 12 };
+enum { N_COMMANDS = 13 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
 /* The words of WORD options: the enumerator is the member's value, the text is what is typed. */

@@ -57,7 +57,7 @@
 /* clang-format off */
 
 OPT_SECTION(model, "Model")
-OPT(STR, model, "none", "DIR", MODEL | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
+OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA, 0, "what the model is trained for; auto: what config.json's architectures says")
@@ -79,7 +79,7 @@ OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, 
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
 OPT(STR, label_column, "none", "NAME", DATA, 0, "column of the label; none: label, category, or another usual name")
 OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
-OPT(INT, max_length, "none", "[1, 1048576]", DATA | TOKENIZE, 0,
+OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
     "tokens of a row, longer ones are cut; none: what the model can take")
 OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
 OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
@@ -87,7 +87,7 @@ OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of 
 OPT(STR, cache_dir, "none", "DIR", DATA, 0, "folder of the token cache; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
-OPT(STR, output_dir, "none", "DIR", TRAINING | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
+OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
 OPT(BOOL, overwrite_output_dir, "false", "", TRAINING, 0, "another run's checkpoints in the output folder are deleted")
 OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the data")
 OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
@@ -125,9 +125,9 @@ OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "layers are computed again in groups of n: only each group's input is kept")
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, such as 8GiB")
-OPT(WORD, device, "auto", DEVICE, MODEL | DEBUG_GRAD | DEBUG_OPTIM, 0,
+OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "where to compute; reference: slow, in double precision")
-OPT(INT, threads, "none", "[1, 4096]", DATA | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
+OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
 OPT(WORD, logging_strategy, "steps", WHEN, TRAINING, 0, "when to log")
@@ -153,8 +153,15 @@ OPT(STR, resume_from_checkpoint, "none", "DIR|true|auto", TRAINING, 0,
 OPT(BOOL, allow_data_change, "false", "", TRAINING, 0, "resume although the data are not those of the checkpoint")
 OPT(BOOL, require_bitexact, "false", "", TRAINING, 0, "an error instead of a note when resuming may change bits")
 
+OPT_SECTION(bench, "Measuring")
+OPT(STR, rows, "none", "NAME,...", BENCH, 0, "which rows of the table; none: all")
+OPT(INT, samples_per_step, "4", "[1, 1000000]", BENCH, 0,
+    "of an optimizer step; with accumulation in micro-batches of one sample")
+OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; none: 128 on a GPU, 6 on a CPU")
+OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
+
 OPT_SECTION(output, "Output")
-OPT(BOOL, json, "false", "", EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
+OPT(BOOL, json, "false", "", TRAIN | EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
 OPT(WORD, dump, "none", DUMP, PLAN, 0, "print the programs after this pass instead of the plan")
 OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "JSON file of options, such as a saved TrainingArguments; the command line wins")
@@ -163,6 +170,7 @@ OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
 
 OPT_SPELLING(SHORT, batch_size, per_device_train_batch_size, NULL)
 OPT_SPELLING(SHORT, batch_size, per_device_eval_batch_size, NULL) /* where there is no training */
+OPT_SPELLING(SHORT, batch_size, samples_per_step, NULL)           /* in bench */
 OPT_SPELLING(SHORT, bf16, dtype, "bf16")
 OPT_SPELLING(SHORT, fp16, dtype, "fp16")
 OPT_SPELLING(SHORT, tf32, dtype, "tf32")

@@ -251,12 +251,13 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
 static int log_step(struct trainer *t, struct snug_err *err)
 {
     struct str line = {0};
+    double seconds = training_seconds(t);
     begin_line(t, &line);
     log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
     log_number(&line, "grad_norm", t->grad_norm);
     log_number(&line, "learning_rate", t->learning_rate);
-    log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / training_seconds(t));
-    log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / training_seconds(t));
+    log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
+    log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
     log_number(&line, "memory", (double)machine_memory_resident());
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
@@ -559,7 +560,7 @@ static int finish(struct trainer *t, struct snug_err *err)
 {
     TRY(ckpt_save_wait(t->saver, err));
     TRY(load_best(t, err));
-    return train_export(t->s, t->o->output_dir, err);
+    return t->o->discard_model ? SNUG_OK : train_export(t->s, t->o->output_dir, err);
 }
 
 static void summarize(const struct trainer *t, struct snug_summary *out)
