@@ -1,0 +1,158 @@
+#include "cuda/profile.h"
+
+#include "base/str.h"
+#include "format/json.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, MAX_FILE_BYTES = 64 << 20 };
+
+struct cuda_profile {
+    json_t *root; /* the file: an object */
+    struct str dir, path;
+    struct snug_err note;
+};
+
+static void append_folder(struct str *to, const char *dir)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (dir)
+        str_append(to, dir);
+    else if (xdg && *xdg == '/') /* the XDG specification: relative paths are to be ignored */
+        str_printf(to, "%s/snug", xdg);
+    else if (home && *home == '/')
+        str_printf(to, "%s/.cache/snug", home);
+}
+
+static void append_path(struct cuda_profile *p, const char *device, int arch, int64_t cublaslt)
+{
+    if (!p->dir.n)
+        return;
+    str_printf(&p->path, "%s/device-", p->dir.s);
+    for (const char *c = device; *c; c++)
+        str_append_n(&p->path, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "-", 1);
+    str_printf(&p->path, "-%d.%d-cublaslt-%" PRId64 ".json", arch / 10, arch % 10, cublaslt);
+}
+
+static int empty(struct cuda_profile *p, const char *device, int arch, int64_t cublaslt, struct snug_err *err)
+{
+    json_decref(p->root);
+    p->root = json_pack("{s:s,s:i,s:s,s:i,s:I,s:[],s:{}}", "format", "snug-device-profile", "version", FORMAT_VERSION,
+                        "device", device, "arch", arch, "cublaslt", (json_int_t)cublaslt, "products", "times");
+    return p->root ? SNUG_OK : err_no_memory(err, 4096);
+}
+
+static int check(json_t *root, const char *path, int arch, int64_t cublaslt, struct snug_err *err)
+{
+    const char *format;
+    int64_t version, value;
+    TRY(json_get_string(root, path, "format", true, &format, err));
+    TRY(json_get_int(root, path, "version", true, FORMAT_VERSION, FORMAT_VERSION, &version, err));
+    TRY(json_get_int(root, path, "arch", true, arch, arch, &value, err));
+    TRY(json_get_int(root, path, "cublaslt", true, cublaslt, cublaslt, &value, err));
+    if (strcmp(format, "snug-device-profile") || !json_is_array(json_object_get(root, "products")) ||
+        !json_is_object(json_object_get(root, "times")))
+        return err_set(err, SNUG_ERR_INPUT, "%s: is no device profile; remove it", path);
+    const char *key;
+    json_t *time;
+    json_object_foreach(json_object_get(root, "times"), key, time)
+    {
+        double us = json_is_number(time) ? json_number_value(time) : -1;
+        if (us < 0)
+            return err_set(err, SNUG_ERR_INPUT, "%s: the time of \"%.60s\" is no number of microseconds; remove it",
+                           path, key);
+    }
+    return SNUG_OK;
+}
+
+int cuda_profile_open(const struct io *io, const char *dir, const char *device, int arch, int64_t cublaslt,
+                      struct cuda_profile **out, struct snug_err *err)
+{
+    *out = NULL;
+    struct cuda_profile *p = mem_alloc(sizeof *p);
+    if (!p)
+        return err_no_memory(err, sizeof *p);
+    int code = SNUG_OK;
+    append_folder(&p->dir, dir);
+    append_path(p, device, arch, cublaslt);
+    TRY_TO(failed, str_check(&p->dir, err));
+    TRY_TO(failed, str_check(&p->path, err));
+    if (p->path.n && io_exists(io, p->path.s)) {
+        code = json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, &p->note);
+        if (!code)
+            code = check(p->root, p->path.s, arch, cublaslt, &p->note);
+    }
+    if (!p->root || code)
+        TRY_TO(failed, empty(p, device, arch, cublaslt, err));
+    *out = p;
+    return SNUG_OK;
+failed:
+    cuda_profile_close(p);
+    return code;
+}
+
+void cuda_profile_close(struct cuda_profile *p)
+{
+    if (!p)
+        return;
+    json_decref(p->root);
+    str_free(&p->dir);
+    str_free(&p->path);
+    mem_free(p);
+}
+
+const char *cuda_profile_path(const struct cuda_profile *p)
+{
+    return str_text(&p->path);
+}
+
+const char *cuda_profile_note(const struct cuda_profile *p)
+{
+    return p->note.code ? p->note.text : NULL;
+}
+
+json_t *cuda_profile_products(const struct cuda_profile *p)
+{
+    json_t *products = json_object_get(p->root, "products");
+    return json_array_size(products) ? products : NULL;
+}
+
+int cuda_profile_set_products(struct cuda_profile *p, json_t *choices, struct snug_err *err)
+{
+    return json_object_set(p->root, "products", choices) ? err_no_memory(err, 4096) : SNUG_OK;
+}
+
+double cuda_profile_time(const struct cuda_profile *p, const char *key)
+{
+    json_t *time = json_object_get(json_object_get(p->root, "times"), key);
+    return time ? json_number_value(time) : -1;
+}
+
+int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err)
+{
+    return json_object_set_new(json_object_get(p->root, "times"), key, json_real(us)) ? err_no_memory(err, 4096)
+                                                                                      : SNUG_OK;
+}
+
+int cuda_profile_save(const struct io *io, const struct cuda_profile *p, struct snug_err *err)
+{
+    if (!p->path.n)
+        return SNUG_OK;
+    char *text = json_dumps(p->root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6));
+    if (!text)
+        return err_no_memory(err, 1 << 20);
+    struct str file = {0};
+    str_append(&file, text);
+    str_append(&file, "\n");
+    free(text); /* jansson's own allocator gave it */
+    int code = str_check(&file, err);
+    if (!code)
+        code = io_make_dirs(io, p->dir.s, err);
+    if (!code)
+        code = io_write_file(io, p->path.s, file.s, file.n, err);
+    str_free(&file);
+    return code;
+}

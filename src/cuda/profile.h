@@ -1,0 +1,34 @@
+/* profile.h: what was measured on a kind of device, kept from run to run in a JSON file
+ *     DIR/device-<name>-<compute capability>-cublaslt-<version>.json
+ * with the chosen algorithms of matrix products (cuda/products.h) and the times of kernels, from which a plan predicts
+ * the time of a step. The file is a cache: it may be removed, and is written whole or not at all. */
+#ifndef CUDA_PROFILE_H
+#define CUDA_PROFILE_H
+
+#include "base/io.h"
+
+#include <jansson.h>
+
+struct cuda_profile;
+
+/* Reads the profile of that device in `dir`; NULL: $XDG_CACHE_HOME/snug or ~/.cache/snug; "": none is kept. A file that
+ * does not exist or is of no use gives an empty profile. */
+int cuda_profile_open(const struct io *io, const char *dir, const char *device, int arch, int64_t cublaslt,
+                      struct cuda_profile **out, struct snug_err *err);
+void cuda_profile_close(struct cuda_profile *p); /* does not save; NULL is fine */
+
+const char *cuda_profile_path(const struct cuda_profile *p); /* "": none is kept */
+const char *cuda_profile_note(const struct cuda_profile *p); /* why the file there was not used, or NULL */
+
+/* The array that cuda_products_export made; NULL: nothing was measured. Belongs to the profile. */
+json_t *cuda_profile_products(const struct cuda_profile *p);
+int cuda_profile_set_products(struct cuda_profile *p, json_t *choices, struct snug_err *err);
+
+/* Microseconds of a kernel, by a key of the caller's that says op, shapes and types; -1: not measured. */
+double cuda_profile_time(const struct cuda_profile *p, const char *key);
+int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err);
+
+/* Writes the file, and its folder where that is missing. Nothing where none is kept. */
+int cuda_profile_save(const struct io *io, const struct cuda_profile *p, struct snug_err *err);
+
+#endif

@@ -1,0 +1,165 @@
+/* The device profile: where it lies, what comes back from it, and files of no use. */
+#include "cuda/profile.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/snug-profile-XXXXXX");
+    return !mkdtemp(folder);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static struct cuda_profile *opened(const char *dir, int64_t cublaslt)
+{
+    struct snug_err err = {0};
+    struct cuda_profile *p;
+    if (cuda_profile_open(&io_posix, dir, "NVIDIA H200 (x/1)", 90, cublaslt, &p, &err))
+        fail_msg("%s", err.text);
+    return p;
+}
+
+static void comes_back(void **state)
+{
+    (void)state;
+    char dir[96], path[256];
+    struct snug_err err = {0};
+    snprintf(dir, sizeof dir, "%s/new/snug", folder);
+    struct cuda_profile *p = opened(dir, 130100);
+    snprintf(path, sizeof path, "%s/device-NVIDIA-H200--x-1--9.0-cublaslt-130100.json", dir);
+    assert_string_equal(cuda_profile_path(p), path);
+    assert_null(cuda_profile_note(p));
+    assert_null(cuda_profile_products(p));
+    assert_true(cuda_profile_time(p, "norm 512x1024 BF16") == -1);
+    assert_int_equal(cuda_profile_set_time(p, "norm 512x1024 BF16", 3.25, &err), 0);
+    json_t *choices = json_pack("[{s:s}]", "op", "linear");
+    assert_int_equal(cuda_profile_set_products(p, choices, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    cuda_profile_close(p);
+
+    p = opened(dir, 130100);
+    assert_true(cuda_profile_time(p, "norm 512x1024 BF16") == 3.25);
+    assert_true(json_equal(cuda_profile_products(p), choices));
+    cuda_profile_close(p);
+    json_decref(choices);
+
+    p = opened(dir, 130200); /* another library: another file */
+    assert_null(cuda_profile_products(p));
+    cuda_profile_close(p);
+}
+
+static void folders(void **state)
+{
+    (void)state;
+    char path[256];
+    struct snug_err err = {0};
+    setenv("XDG_CACHE_HOME", folder, 1);
+    struct cuda_profile *p = opened(NULL, 1);
+    snprintf(path, sizeof path, "%s/snug/device-NVIDIA-H200--x-1--9.0-cublaslt-1.json", folder);
+    assert_string_equal(cuda_profile_path(p), path);
+    cuda_profile_close(p);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    setenv("HOME", "/home/a", 1);
+    p = opened(NULL, 1);
+    assert_string_equal(cuda_profile_path(p), "/home/a/.cache/snug/device-NVIDIA-H200--x-1--9.0-cublaslt-1.json");
+    cuda_profile_close(p);
+    p = opened("", 1);
+    assert_string_equal(cuda_profile_path(p), "");
+    assert_int_equal(cuda_profile_set_time(p, "a", 1, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    assert_true(cuda_profile_time(p, "a") == 1);
+    cuda_profile_close(p);
+}
+
+static void of_no_use(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *note; /* behind "path:" */
+    } files[] = {
+        {"{\"format\": ", "1:11: "},
+        {"[]", " "},
+        {"{\"format\":\"snug-device-profile\",\"version\":2,\"arch\":90,\"cublaslt\":7,\"products\":[],\"times\":{}}",
+         " version is 2"},
+        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":80,\"cublaslt\":7,\"products\":[],\"times\":{}}",
+         " arch is 80"},
+        {"{\"format\":\"other\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"products\":[],\"times\":{}}",
+         " is no device profile"},
+        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"times\":{}}",
+         " is no device profile"},
+        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"products\":[],"
+         "\"times\":{\"a\":-1}}",
+         " the time of \"a\" is no number"},
+    };
+    struct snug_err err = {0};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct cuda_profile *p = opened(folder, 7);
+        char path[256];
+        strcpy(path, cuda_profile_path(p));
+        cuda_profile_close(p);
+        assert_int_equal(io_write_file(&io_posix, path, files[i].text, strlen(files[i].text), &err), 0);
+        p = opened(folder, 7);
+        const char *note = cuda_profile_note(p);
+        assert_non_null(note);
+        assert_int_equal(strncmp(note, path, strlen(path)), 0);
+        if (strncmp(note + strlen(path) + 1, files[i].note, strlen(files[i].note)))
+            fail_msg("%s, not \"%s\"", note, files[i].note);
+        assert_null(cuda_profile_products(p));
+        assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0); /* and is replaced */
+        cuda_profile_close(p);
+        p = opened(folder, 7);
+        assert_null(cuda_profile_note(p));
+        cuda_profile_close(p);
+    }
+}
+
+static ssize_t no_space(const struct io *io, int fd, const void *buf, size_t bytes, off_t at)
+{
+    (void)io, (void)fd, (void)buf, (void)bytes, (void)at;
+    errno = ENOSPC;
+    return -1;
+}
+
+/* The old file stays when the new one cannot be written. */
+static void full_disk(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    struct io full = io_posix;
+    full.pwrite = no_space;
+    struct cuda_profile *p = opened(folder, 8);
+    cuda_profile_set_time(p, "a", 1, &err);
+    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    cuda_profile_set_time(p, "a", 2, &err);
+    assert_int_equal(cuda_profile_save(&full, p, &err), SNUG_ERR_IO);
+    cuda_profile_close(p);
+    p = opened(folder, 8);
+    assert_true(cuda_profile_time(p, "a") == 1);
+    cuda_profile_close(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(comes_back), cmocka_unit_test(folders),
+                                       cmocka_unit_test(of_no_use), cmocka_unit_test(full_disk)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
