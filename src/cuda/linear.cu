@@ -1,0 +1,241 @@
+/* linear, linear_dx and linear_dw (op/linear.c) as products of cuBLASLt (products.h).
+ *
+ * What runs besides the products, all bound by bytes:
+ * - the activation, where cuBLASLt has none that is ours: u is read once, y written once;
+ * - the bias rounded to y's type, where the epilogue takes no other: O elements;
+ * - db, the sums of dy's columns: dy is read once. A column is cut into at most 128 runs of rows by N alone; within a
+ *   run eight warps take every eighth row in ascending order and are added in the order of warps; then the runs are
+ *   added as columns.cuh says.
+ * No rows: nothing to write but gradients, which are 0. */
+#include "cuda/act.cuh"
+#include "cuda/columns.cuh"
+
+extern "C" {
+#include "cuda/products.h"
+}
+
+/* ---- bias ---- */
+
+template <class To, class From> __global__ static void convert(To *to, const From *from, int64_t n)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        to[i] = from_float<To>(to_float(from[i]));
+}
+
+static void round_bias(void *to, enum dtype type, const struct tensor *b, cudaStream_t s)
+{
+    int64_t n = b->shape[0];
+    WITH_FLOAT_TYPE(type, To, WITH_FLOAT_TYPE(b->dtype, From, {
+                        convert<To, From>
+                            <<<(unsigned)((n + 255) / 256), 256, 0, s>>>((To *)to, (const From *)b->data, n);
+                    }));
+}
+
+/* ---- sums of columns ---- */
+
+enum { RUN_WARPS = 8, RUNS = 128, RUN_ROWS = 64 };
+
+static int64_t column_runs(int64_t N)
+{
+    int64_t runs = (N + RUN_ROWS - 1) / RUN_ROWS;
+    return runs < RUNS ? runs : RUNS;
+}
+
+/* partials[run, o] = sum of dy[n, o] over a run of `rows` rows. Block (x, y): 32 W columns, run y. */
+template <class T, int W>
+__global__ static void __launch_bounds__(32 * RUN_WARPS)
+    row_runs(float *partials, const T *dy, int64_t N, int64_t O, int64_t rows)
+{
+    __shared__ float sums[RUN_WARPS][32 * W];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int64_t o = ((int64_t)blockIdx.x * 32 + lane) * W;
+    int64_t n = blockIdx.y * rows + warp, end = blockIdx.y * rows + rows;
+    if (end > N)
+        end = N;
+    float sum[W] = {0};
+    if (o < O)
+#pragma unroll 4
+        for (; n < end; n += RUN_WARPS) {
+            pack<T, W> v = *(const pack<T, W> *)(dy + n * O + o);
+            for (int k = 0; k < W; k++)
+                sum[k] += to_float(v.v[k]);
+        }
+    for (int k = 0; k < W; k++)
+        sums[warp][k * 32 + lane] = sum[k];
+    __syncthreads();
+    for (int i = threadIdx.x; i < 32 * W; i += 32 * RUN_WARPS) {
+        float total = 0;
+        for (int w = 0; w < RUN_WARPS; w++)
+            total += sums[w][i];
+        int64_t column = ((int64_t)blockIdx.x * 32 + i % 32) * W + i / 32;
+        if (column < O)
+            partials[blockIdx.y * O + column] = total;
+    }
+}
+
+/* Whether rows of so many bytes can be read 16 at a time. */
+static bool packs_of(const void *p, int64_t row_bytes)
+{
+    return ((uintptr_t)p | (uintptr_t)row_bytes) % 16 == 0;
+}
+
+static void run_column_sums(const struct args_linear_dw *a, const struct cuda_call *c)
+{
+    float *partials = (float *)c->workspace;
+    int64_t N = a->dy.shape[0], O = a->dy.shape[1];
+    int64_t runs = column_runs(N), rows = (N + runs - 1) / runs;
+    WITH_FLOAT_TYPE(a->dy.dtype, T, {
+        constexpr int W = pack_width<T>;
+        const T *dy = (const T *)a->dy.data;
+        if (packs_of(dy, O * (int64_t)sizeof(T)))
+            row_runs<T, W>
+                <<<dim3((unsigned)((O + 32 * W - 1) / (32 * W)), (unsigned)runs), 32 * RUN_WARPS, 0, c->stream>>>(
+                    partials, dy, N, O, rows);
+        else
+            row_runs<T, 1><<<dim3((unsigned)((O + 31) / 32), (unsigned)runs), 32 * RUN_WARPS, 0, c->stream>>>(
+                partials, dy, N, O, rows);
+    });
+    struct column_sums sums = {partials, runs, O, 1};
+    column_sums_set(&sums, 0, &a->db);
+    column_sums_launch(&sums, c);
+}
+
+/* ---- launchers ---- */
+
+/* Workspaces lie one behind the other. */
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static bool present(const struct tensor *t)
+{
+    return t->data || t->ndim;
+}
+
+extern "C" int64_t cuda_linear_workspace(const struct args_linear *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return 0;
+    union args_any any;
+    any.linear = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
+    return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[a->in_out ? 1 : 0] * 4);
+}
+
+static void activate(const struct args_linear *a, const void *u, const struct cuda_call *c)
+{
+    struct bias_act p = {};
+    p.x = u;
+    p.y = a->y.data;
+    p.N = a->y.shape[0];
+    p.O = a->y.shape[1];
+    p.dtype = a->y.dtype;
+    p.act = (enum act)a->act;
+    cuda_bias_act(&p, c);
+}
+
+extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return SNUG_OK;
+    union args_any any;
+    any.linear = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
+    struct product_data data = {.rows = a->x.data,
+                                .factor = a->w.data,
+                                .result = a->u.data ? a->u.data : a->y.data,
+                                .bias = a->b.data,
+                                .workspace = c->workspace};
+    if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
+        data.bias = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
+        round_bias(data.bias, p.bias, &a->b, c->stream);
+    }
+    struct cuda_product fused;
+    if (cuda_product_fused(OP_linear, &any, &p, &fused) && cuda_products_measured(c->products, &fused)) {
+        data.result = a->y.data;
+        data.u = a->u.data;
+        TRY(cuda_products_run(c->products, &fused, &data, c->stream, c->err));
+        return cuda_launched(c, "linear");
+    }
+    TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    if (a->act != ACT_none)
+        activate(a, data.result, c);
+    else if (data.result != a->y.data)
+        cudaMemcpyAsync(a->y.data, data.result, (size_t)dtype_bytes(a->y.dtype, tensor_elements(&a->y)),
+                        cudaMemcpyDeviceToDevice, c->stream);
+    return cuda_launched(c, "linear");
+}
+
+extern "C" int64_t cuda_linear_dx_workspace(const struct args_linear_dx *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0)
+        return 0;
+    union args_any any;
+    any.linear_dx = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_dx, &any, c->tf32);
+    return cuda_products_workspace(c->products, &p);
+}
+
+extern "C" int cuda_linear_dx(const struct args_linear_dx *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0)
+        return SNUG_OK;
+    union args_any any;
+    any.linear_dx = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_dx, &any, c->tf32);
+    struct product_data data = {
+        .rows = a->dy.data, .factor = a->w.data, .result = a->dx.data, .workspace = c->workspace};
+    TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    return cuda_launched(c, "linear_dx");
+}
+
+/* The product and the sums of columns take turns in one workspace. */
+extern "C" int64_t cuda_linear_dw_workspace(const struct args_linear_dw *a, const struct cuda_call *c)
+{
+    union args_any any;
+    any.linear_dw = *a;
+    int64_t N = a->dy.shape[0], product = 0, sums = 0;
+    if (N > 0 && present(&a->dw)) {
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32);
+        product = cuda_products_workspace(c->products, &p);
+    }
+    if (present(&a->db))
+        sums = column_runs(N) * a->dy.shape[1] * (int64_t)sizeof(float);
+    return product > sums ? product : sums;
+}
+
+static void clear(const struct tensor *t, cudaStream_t s)
+{
+    if (t->data && !t->add)
+        cudaMemsetAsync(t->data, 0, (size_t)dtype_bytes(t->dtype, tensor_elements(t)), s);
+}
+
+extern "C" int cuda_linear_dw(const struct args_linear_dw *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0) {
+        clear(&a->dw, c->stream);
+        clear(&a->db, c->stream);
+        return cuda_launched(c, "linear_dw");
+    }
+    bool sums = a->db.data != NULL;
+    if (a->dw.data) {
+        union args_any any;
+        any.linear_dw = *a;
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32), fused;
+        struct product_data data = {.rows = a->dy.data,
+                                    .factor = a->x.data,
+                                    .result = a->dw.data,
+                                    .bias = a->db.data,
+                                    .workspace = c->workspace};
+        if (cuda_product_fused(OP_linear_dw, &any, &p, &fused) && cuda_products_measured(c->products, &fused)) {
+            p = fused;
+            sums = false;
+        }
+        TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    }
+    if (sums)
+        run_column_sums(a, c);
+    return cuda_launched(c, "linear_dw");
+}

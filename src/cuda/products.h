@@ -1,0 +1,116 @@
+/* products.h: the matrix products of linear layers through cuBLASLt, each by one algorithm that is the same in every
+ * run: one that a tuning step measured (cuda/tune.c; kept in the device's profile and in checkpoints), else the first
+ * that cuBLASLt's own heuristic proposes. Only algorithms that add up in a fixed order are taken: no split of the sum,
+ * or partial sums in F32 added in a step of their own.
+ *
+ * Used by one thread at a time. */
+#ifndef CUDA_PRODUCTS_H
+#define CUDA_PRODUCTS_H
+
+#include "base/err.h"
+#include "graph/op.h"
+
+#include <jansson.h>
+
+struct CUstream_st;
+struct cuda_products;
+
+/* What is done to a result on its way out. ORDER product_epilogue */
+enum product_epilogue {
+    PRODUCT_PLAIN,
+    PRODUCT_BIAS,      /* linear: + b */
+    PRODUCT_GELU_TANH, /* linear: u = x W^T + b is kept, y = gelu_tanh(u) */
+    PRODUCT_BIAS_GRAD, /* linear_dw: also db = sum of dy over rows */
+    PRODUCT_EPILOGUES
+};
+
+/* A product: what an algorithm is chosen for. */
+struct cuda_product {
+    enum op op;      /* OP_linear: (N,O) = x W^T; OP_linear_dx: (N,I) = dy W; OP_linear_dw: (O,I) = dy^T x */
+    int64_t N, I, O; /* rows, inputs, outputs of the layer; none is 0 */
+    enum dtype in;   /* of both factors: F32, BF16 or F16; sums are F32 */
+    enum dtype out;  /* of the result */
+    enum dtype bias; /* of the bias, or of its gradient; DT_U8 where there is none */
+    bool in_out;     /* W, or its gradient, is (I,O) */
+    bool add;        /* the result is added to */
+    bool tf32;       /* factors in F32 may be rounded to tf32 */
+    enum product_epilogue epilogue;
+    int align; /* all pointers are multiples of it: 16, or less down to an element */
+};
+
+/* The product of a node: `args` of linear, linear_dx or linear_dw; data pointers may be NULL. The bias of a linear
+ * layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the caller rounds it then. */
+struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32);
+
+/* "linear 16384x1024x4096 BF16>BF16 add bias:BF16": for messages and reports. */
+void cuda_product_name(const struct cuda_product *p, char name[128]);
+
+/* Another form of the same node, which does in its epilogue what otherwise a kernel of ours does after `product`: the
+ * activation gelu_tanh, or the bias gradient. False: there is none. It is run where it was measured to be faster. */
+bool cuda_product_fused(enum op op, const union args_any *args, const struct cuda_product *product,
+                        struct cuda_product *fused);
+
+struct product_data {
+    const void *rows;   /* x, or dy */
+    const void *factor; /* W; of linear_dw: x */
+    void *result;       /* y, dx or dw */
+    void *bias;         /* b, read; or db, written; a multiple of 16 */
+    void *u;            /* of PRODUCT_GELU_TANH */
+    void *workspace;    /* cuda_products_workspace bytes; a multiple of 256 */
+};
+
+/* Opens cuBLASLt on the current device. SNUG_ERR_ENV: it is not there. */
+int cuda_products_open(struct cuda_products **out, struct snug_err *err);
+void cuda_products_close(struct cuda_products *p);            /* NULL is fine */
+int64_t cuda_products_version(const struct cuda_products *p); /* of cuBLASLt, such as 130100 */
+
+/* Bytes of workspace, the same at every N of one layer and for all of its epilogues: what the measured algorithms of
+ * this layer want, or what the heuristic's first wants at the N that is asked for first. To be asked before the product
+ * is run: a plan asks for the largest N, and at smaller ones only algorithms within that are used. */
+int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_product *product);
+
+/* Whether cuBLASLt can do it in this form. */
+bool cuda_products_supported(struct cuda_products *p, const struct cuda_product *product);
+
+/* Whether this very product was measured; forms that are only worth taking where they win are taken then. */
+bool cuda_products_measured(const struct cuda_products *p, const struct cuda_product *product);
+
+/* Enqueues it. Capturable. SNUG_ERR_ENV: cuBLASLt cannot do it, or fails. */
+int cuda_products_run(struct cuda_products *p, const struct cuda_product *product, const struct product_data *data,
+                      struct CUstream_st *stream, struct snug_err *err);
+
+/* ---- measuring: apart from training, before anything asks for workspaces ---- */
+
+struct cuda_product_node {
+    enum op op; /* others than the three are passed over */
+    union args_any args;
+};
+
+/* What a tuning step tells, and how much it tries. */
+struct cuda_tuning {
+    int candidates; /* of cuBLASLt's proposals, at most and by default 64 */
+    /* Called for each product; us[0] by the heuristic's first choice, us[1] by the best; may be NULL. */
+    void (*tell)(void *ctx, const struct cuda_product *product, int candidates, const double us[2]);
+    void *ctx;
+};
+
+/* Times the algorithms of the products of `nodes` that were not measured before, with random data in memory beyond the
+ * L2 cache, out of CUDA graphs, and keeps the best of each. Takes device memory for that, and gives it back. */
+int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *nodes, int n, bool tf32,
+                       const struct cuda_tuning *tuning, struct snug_err *err);
+
+/* Microseconds of a whole node by its launcher, with the choices as they are, in the same way. Apart from training. */
+int cuda_products_time_node(struct cuda_products *p, const struct cuda_product_node *node, bool tf32, double *us,
+                            struct snug_err *err);
+
+/* ---- what was chosen ---- */
+
+/* How many products ran by an algorithm that nobody measured: a run says so. */
+int cuda_products_unmeasured(const struct cuda_products *p);
+
+/* The table of choices as a JSON array, for profiles (`measured`: those only) and checkpoints (all); a new reference.
+ * And back: replaces the table. `where` is the file, for messages. Of one device and version of cuBLASLt only. */
+int cuda_products_export(const struct cuda_products *p, bool measured, json_t **out, struct snug_err *err);
+int cuda_products_import(struct cuda_products *p, json_t *choices, const char *where, struct snug_err *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* products_internal.h: what products.c and tune.c share. */
+#ifndef CUDA_PRODUCTS_INTERNAL_H
+#define CUDA_PRODUCTS_INTERNAL_H
+
+#include "cuda/cublaslt.h"
+#include "cuda/products.h"
+
+/* A product as cuBLASLt sees it. */
+struct problem {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, d; /* d is C as well */
+};
+
+struct choice {
+    struct cuda_product product;
+    bool supported; /* false: there is no algorithm */
+    cublasLtMatmulAlgo_t algo;
+    int64_t workspace;
+    double us;  /* measured; 0: not */
+    bool ready; /* `problem` is made, and cuBLASLt takes the algorithm for it */
+    struct problem problem;
+};
+
+/* The workspace that the products of one layer were promised. */
+struct grant {
+    struct cuda_product layer; /* compared by op, I, O, in, out, in_out */
+    int64_t bytes;
+};
+
+struct cuda_products {
+    struct cublaslt lt;
+    cublasLtHandle_t handle;
+    int64_t version;
+    struct choice *choices;
+    size_t n_choices, cap_choices;
+    struct grant *grants;
+    size_t n_grants, cap_grants;
+};
+
+enum { PRODUCT_MAX_CANDIDATES = 64 };
+enum { PRODUCT_WORKSPACE_CAP = 32 << 20 }; /* bytes: what cuBLASLt may ask for at most */
+
+bool product_equal(const struct cuda_product *a, const struct cuda_product *b);
+int product_status(struct cuda_products *p, const struct cuda_product *product, cublasStatus_t status,
+                   struct snug_err *err);
+int problem_make(struct cuda_products *p, const struct cuda_product *product, struct problem *out,
+                 struct snug_err *err);
+void problem_free(struct cuda_products *p, struct problem *problem);
+/* Up to `max` deterministic algorithms within `workspace` bytes, in the order of cuBLASLt's estimate; *n may be 0. */
+int problem_candidates(struct cuda_products *p, const struct cuda_product *product, const struct problem *problem,
+                       int64_t workspace, int max, cublasLtMatmulHeuristicResult_t *results, int *n,
+                       struct snug_err *err);
+int problem_run(struct cuda_products *p, const struct cuda_product *product, const struct problem *problem,
+                const cublasLtMatmulAlgo_t *algo, int64_t workspace_bytes, const struct product_data *data,
+                struct CUstream_st *stream, struct snug_err *err);
+/* Replaces the choice for `product`, or adds it. */
+int choice_put(struct cuda_products *p, const struct choice *c, struct snug_err *err);
+/* Measured, whether or not it is used: a form that lost against another is kept as not supported. */
+bool choice_timed(const struct cuda_products *p, const struct cuda_product *product);
+
+#endif

@@ -1,0 +1,452 @@
+/* Choosing algorithms by time. Each candidate of a product is timed in the very form it will run in, as nodes of a CUDA
+ * graph, over copies of its operands that together exceed the L2 cache, filled with random numbers (zeros would run
+ * faster). All candidates once; then the best few again, taking turns, and of each the median. */
+#include "cuda/kernels.h"
+#include "cuda/products_internal.h"
+
+#include "base/mem.h"
+#include "base/philox.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PATTERN_BYTES = 4 << 20, /* of random numbers, repeated over all operands */
+    MAX_SETS = 64,           /* copies of the operands */
+    MIN_LAUNCHES = 8,        /* in one graph */
+    MAX_LAUNCHES = 128,
+    FINALISTS = 5,
+    REPEATS = 9,
+};
+
+struct tuner {
+    struct cuda_products *p;
+    bool tf32;
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+    char *pool; /* device memory of the product at hand, and the workspace at its end */
+    void *pattern;
+    enum dtype pattern_type;
+    int sms, arch;
+    int64_t l2_bytes;
+    struct snug_err *err;
+};
+
+/* Operands of a node, one set behind the other in the pool. */
+struct sets {
+    struct cuda_product_node node;
+    const struct tensor *tensors[6]; /* those of the node that are present */
+    int64_t at[6], set_bytes;
+    int n_tensors, n_sets, launches;
+    void *workspace;
+};
+
+static int check(const struct tuner *t, int code)
+{
+    return cuda_check(code, "tuning of products", t->err);
+}
+
+/* ---- operands ---- */
+
+static int64_t tensor_bytes(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    return dtype_bytes(t->dtype, n);
+}
+
+/* Normal numbers of a size that sums of many of them stay finite in F16. */
+static int make_pattern(struct tuner *t, enum dtype type)
+{
+    if (t->pattern && t->pattern_type == type)
+        return SNUG_OK;
+    int64_t n = PATTERN_BYTES / dtype_bytes(type, 1);
+    float *normal = mem_alloc((size_t)n * sizeof *normal);
+    if (!t->pattern)
+        t->pattern = mem_alloc(PATTERN_BYTES);
+    if (!normal || !t->pattern) {
+        mem_free(normal);
+        return err_no_memory(t->err, (unsigned long long)n * sizeof *normal);
+    }
+    for (int64_t i = 0; i < n; i += 2) {
+        struct philox r = philox4x32((struct philox){{(uint32_t)i, 0, 0, 0}}, 1, 2);
+        float radius = 0.05f * sqrtf(-2 * logf(((float)(r.w[0] >> 8) + 0.5f) * 0x1p-24f));
+        float angle = 6.2831853f * (float)(r.w[1] >> 8) * 0x1p-24f;
+        normal[i] = radius * cosf(angle);
+        normal[i + 1] = radius * sinf(angle);
+    }
+    dtype_convert(t->pattern, type, normal, DT_F32, n);
+    t->pattern_type = type;
+    mem_free(normal);
+    return SNUG_OK;
+}
+
+static void add_tensor(struct sets *s, const struct tensor *t)
+{
+    if (!t->ndim)
+        return;
+    s->tensors[s->n_tensors] = t;
+    s->at[s->n_tensors++] = s->set_bytes;
+    s->set_bytes += (tensor_bytes(t) + 255) / 256 * 256;
+}
+
+static int make_sets(struct tuner *t, const struct cuda_product_node *node, struct sets *s)
+{
+    *s = (struct sets){.node = *node};
+    union args_any *a = &s->node.args;
+    double flops;
+    enum dtype type;
+    if (node->op == OP_linear) {
+        const struct tensor *all[] = {&a->linear.x, &a->linear.w, &a->linear.b, &a->linear.y, &a->linear.u};
+        for (int i = 0; i < 5; i++)
+            add_tensor(s, all[i]);
+        flops = flops_linear(&a->linear);
+        type = a->linear.x.dtype;
+    } else if (node->op == OP_linear_dx) {
+        const struct tensor *all[] = {&a->linear_dx.dy, &a->linear_dx.w, &a->linear_dx.dx};
+        for (int i = 0; i < 3; i++)
+            add_tensor(s, all[i]);
+        flops = flops_linear_dx(&a->linear_dx);
+        type = a->linear_dx.dy.dtype;
+    } else {
+        const struct tensor *all[] = {&a->linear_dw.dy, &a->linear_dw.x, &a->linear_dw.dw, &a->linear_dw.db};
+        for (int i = 0; i < 4; i++)
+            add_tensor(s, all[i]);
+        flops = flops_linear_dw(&a->linear_dw);
+        type = a->linear_dw.dy.dtype;
+    }
+    int64_t n = 1 + 2 * t->l2_bytes / s->set_bytes;
+    s->n_sets = n < MAX_SETS ? (int)n : MAX_SETS;
+    double per_ms = 4e11 / (flops + 1); /* launches of about a millisecond, at 400 TFLOP/s */
+    s->launches = per_ms < MIN_LAUNCHES ? MIN_LAUNCHES : per_ms > MAX_LAUNCHES ? MAX_LAUNCHES : (int)per_ms;
+    if (s->launches < s->n_sets)
+        s->launches = s->n_sets;
+    int64_t bytes = s->n_sets * s->set_bytes;
+    /* Behind the product's workspace there is room for the bias (linear.cu). */
+    TRY(check(t, cudaMalloc((void **)&t->pool, (size_t)bytes + 2 * PRODUCT_WORKSPACE_CAP)));
+    s->workspace = t->pool + bytes;
+    TRY(make_pattern(t, type));
+    for (int64_t at = 0; at < bytes; at += PATTERN_BYTES)
+        TRY(check(t, cudaMemcpy(t->pool + at, t->pattern,
+                                (size_t)(bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES),
+                                cudaMemcpyHostToDevice)));
+    return SNUG_OK;
+}
+
+static void release_sets(struct tuner *t)
+{
+    cudaStreamSynchronize(t->stream);
+    cudaFree(t->pool);
+    t->pool = NULL;
+}
+
+/* Points the node's tensors at the i-th set. */
+static void use_set(const struct tuner *t, struct sets *s, int i)
+{
+    for (int k = 0; k < s->n_tensors; k++)
+        ((struct tensor *)s->tensors[k])->data = t->pool + (i % s->n_sets) * s->set_bytes + s->at[k];
+}
+
+/* ---- time ---- */
+
+/* What is timed: an algorithm, or the whole node as the launcher runs it. */
+struct subject {
+    const struct cuda_product *product; /* NULL: the node */
+    const struct problem *problem;
+    const cublasLtMatmulHeuristicResult_t *candidate;
+};
+
+static struct cuda_call call_of(const struct tuner *t, const struct sets *s)
+{
+    return (struct cuda_call){.stream = t->stream,
+                              .workspace = s->workspace,
+                              .sms = t->sms,
+                              .arch = t->arch,
+                              .tf32 = t->tf32,
+                              .products = t->p,
+                              .err = t->err};
+}
+
+static int enqueue(struct tuner *t, struct sets *s, const struct subject *u)
+{
+    const union args_any *a = &s->node.args;
+    if (!u->product) {
+        struct cuda_call c = call_of(t, s);
+        return s->node.op == OP_linear      ? cuda_linear(&a->linear, &c)
+               : s->node.op == OP_linear_dx ? cuda_linear_dx(&a->linear_dx, &c)
+                                            : cuda_linear_dw(&a->linear_dw, &c);
+    }
+    struct product_data d = {.workspace = s->workspace};
+    if (s->node.op == OP_linear) {
+        bool fused = u->product->epilogue == PRODUCT_GELU_TANH;
+        d.rows = a->linear.x.data;
+        d.factor = a->linear.w.data;
+        d.result = a->linear.u.data && !fused ? a->linear.u.data : a->linear.y.data;
+        d.bias = a->linear.b.data; /* read as the product's type, which is no wider */
+        d.u = a->linear.u.data;
+    } else if (s->node.op == OP_linear_dx) {
+        d.rows = a->linear_dx.dy.data;
+        d.factor = a->linear_dx.w.data;
+        d.result = a->linear_dx.dx.data;
+    } else {
+        d.rows = a->linear_dw.dy.data;
+        d.factor = a->linear_dw.x.data;
+        d.result = a->linear_dw.dw.data;
+        d.bias = a->linear_dw.db.data;
+    }
+    return problem_run(t->p, u->product, u->problem, &u->candidate->algo, (int64_t)u->candidate->workspaceSize, &d,
+                       t->stream, t->err);
+}
+
+static int capture(struct tuner *t, struct sets *s, const struct subject *u, cudaGraphExec_t *exec)
+{
+    cudaGraph_t graph = NULL;
+    *exec = NULL;
+    TRY(check(t, cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeThreadLocal)));
+    int code = SNUG_OK;
+    for (int i = 0; i < s->launches && !code; i++) {
+        use_set(t, s, i);
+        code = enqueue(t, s, u);
+    }
+    int ended = cudaStreamEndCapture(t->stream, &graph);
+    if (!code)
+        code = check(t, ended);
+    if (!code)
+        code = check(t, cudaGraphInstantiate(exec, graph, 0));
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code;
+}
+
+/* Microseconds of one launch. */
+static int replay(struct tuner *t, const struct sets *s, cudaGraphExec_t exec, double *us)
+{
+    float ms;
+    TRY(check(t, cudaEventRecord(t->start, t->stream)));
+    TRY(check(t, cudaGraphLaunch(exec, t->stream)));
+    TRY(check(t, cudaEventRecord(t->stop, t->stream)));
+    TRY(check(t, cudaEventSynchronize(t->stop)));
+    TRY(check(t, cudaEventElapsedTime(&ms, t->start, t->stop)));
+    *us = 1000.0 * ms / s->launches;
+    return SNUG_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The medians of n subjects that take turns. */
+static int race(struct tuner *t, struct sets *s, const struct subject *subjects, int n, double *us)
+{
+    cudaGraphExec_t exec[FINALISTS + 1] = {0};
+    double times[FINALISTS + 1][REPEATS], warm;
+    int code = SNUG_OK;
+    for (int i = 0; i < n && !code; i++)
+        code = capture(t, s, &subjects[i], &exec[i]);
+    for (int i = 0; i < n && !code; i++)
+        code = replay(t, s, exec[i], &warm);
+    for (int r = 0; r < REPEATS && !code; r++)
+        for (int i = 0; i < n && !code; i++)
+            code = replay(t, s, exec[i], &times[i][r]);
+    for (int i = 0; i < n; i++) {
+        if (exec[i])
+            cudaGraphExecDestroy(exec[i]);
+        qsort(times[i], REPEATS, sizeof times[i][0], by_value);
+        us[i] = times[i][REPEATS / 2];
+    }
+    return code;
+}
+
+/* ---- choosing ---- */
+
+/* Sets c->us to 0 where there is no algorithm. us[0]: of the heuristic's first. */
+static int best_of(struct tuner *t, struct sets *s, struct choice *c, int max, int *n, double us[2])
+{
+    cublasLtMatmulHeuristicResult_t results[PRODUCT_MAX_CANDIDATES];
+    double times[PRODUCT_MAX_CANDIDATES], final[FINALISTS + 1];
+    TRY(problem_candidates(t->p, &c->product, &c->problem, PRODUCT_WORKSPACE_CAP, max, results, n, t->err));
+    for (int i = 0; i < *n; i++) {
+        struct subject u = {&c->product, &c->problem, &results[i]};
+        cudaGraphExec_t exec = NULL;
+        times[i] = INFINITY;
+        int code = capture(t, s, &u, &exec);
+        for (int k = 0; k < 2 && !code; k++) /* the first warms up */
+            code = replay(t, s, exec, &times[i]);
+        if (exec)
+            cudaGraphExecDestroy(exec);
+        TRY(code);
+    }
+    int best[FINALISTS + 1] = {0}, finalists = *n > 0; /* the heuristic's first is always among them */
+    bool taken[PRODUCT_MAX_CANDIDATES] = {true};
+    while (finalists < *n && finalists <= FINALISTS) {
+        int k = -1;
+        for (int i = 0; i < *n; i++)
+            if (!taken[i] && (k < 0 || times[i] < times[k]))
+                k = i;
+        taken[k] = true;
+        best[finalists++] = k;
+    }
+    struct subject subjects[FINALISTS + 1] = {0};
+    for (int i = 0; i < finalists; i++)
+        subjects[i] = (struct subject){&c->product, &c->problem, &results[best[i]]};
+    TRY(race(t, s, subjects, finalists, final));
+    int winner = 0;
+    for (int i = 1; i < finalists; i++)
+        if (final[i] < final[winner])
+            winner = i;
+    c->supported = *n > 0;
+    if (*n) {
+        us[0] = final[0];
+        us[1] = c->us = final[winner];
+        c->algo = results[best[winner]].algo;
+        c->workspace = (int64_t)results[best[winner]].workspaceSize;
+    }
+    return SNUG_OK;
+}
+
+static int tune_product(struct tuner *t, struct sets *s, const struct cuda_product *product,
+                        const struct cuda_tuning *tuning)
+{
+    if (choice_timed(t->p, product))
+        return SNUG_OK;
+    struct choice c = {.product = *product, .ready = true};
+    int n = 0, max = tuning->candidates > 0 && tuning->candidates < PRODUCT_MAX_CANDIDATES ? tuning->candidates
+                                                                                           : PRODUCT_MAX_CANDIDATES;
+    double us[2] = {0};
+    TRY(problem_make(t->p, product, &c.problem, t->err));
+    int code = best_of(t, s, &c, max, &n, us);
+    if (!code)
+        code = choice_put(t->p, &c, t->err);
+    if (code)
+        problem_free(t->p, &c.problem);
+    else if (n && tuning->tell)
+        tuning->tell(tuning->ctx, product, n, us);
+    return code;
+}
+
+/* The whole node as the launcher runs it. */
+static int race_node(struct tuner *t, struct sets *s, double *us)
+{
+    struct cuda_call c = call_of(t, s);
+    struct subject node = {.product = NULL};
+    const union args_any *a = &s->node.args;
+    t->p->n_grants = 0; /* the product may have been measured since */
+    int64_t bytes = s->node.op == OP_linear      ? cuda_linear_workspace(&a->linear, &c)
+                    : s->node.op == OP_linear_dx ? cuda_linear_dx_workspace(&a->linear_dx, &c)
+                                                 : cuda_linear_dw_workspace(&a->linear_dw, &c);
+    if (bytes > 2 * PRODUCT_WORKSPACE_CAP)
+        return err_set(t->err, SNUG_ERR_ENV, "cuda: %s wants %lld bytes of workspace; report this",
+                       op_table[s->node.op].name, (long long)bytes);
+    return race(t, s, &node, 1, us);
+}
+
+/* An epilogue in place of a kernel of ours is used only if the whole node is faster by it. */
+static int tune_fused(struct tuner *t, struct sets *s, const struct cuda_product *fused,
+                      const struct cuda_tuning *tuning)
+{
+    double separate, together;
+    if (choice_timed(t->p, fused))
+        return SNUG_OK;
+    TRY(race_node(t, s, &separate));
+    TRY(tune_product(t, s, fused, tuning));
+    if (!cuda_products_measured(t->p, fused))
+        return SNUG_OK;
+    TRY(race_node(t, s, &together));
+    if (together < separate)
+        return SNUG_OK;
+    struct choice lost = {.product = *fused, .us = together};
+    return choice_put(t->p, &lost, t->err);
+}
+
+static int tune_node(struct tuner *t, const struct cuda_product_node *node, const struct cuda_tuning *tuning)
+{
+    struct sets s;
+    TRY(make_sets(t, node, &s));
+    use_set(t, &s, 0);
+    struct cuda_product product = cuda_product_of(t->p, node->op, &s.node.args, t->tf32);
+    TRY(tune_product(t, &s, &product, tuning));
+    struct cuda_product fused;
+    return cuda_product_fused(node->op, &s.node.args, &product, &fused) ? tune_fused(t, &s, &fused, tuning) : SNUG_OK;
+}
+
+static int64_t rows_of(const struct cuda_product_node *n)
+{
+    return n->op == OP_linear      ? n->args.linear.x.shape[0]
+           : n->op == OP_linear_dx ? n->args.linear_dx.dy.shape[0]
+           : n->op == OP_linear_dw ? (n->args.linear_dw.dw.ndim ? n->args.linear_dw.dy.shape[0] : 0)
+                                   : 0;
+}
+
+/* A program has the same layer many times. */
+static bool is_new(struct tuner *t, const struct cuda_product_node *node)
+{
+    struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), fused;
+    return !choice_timed(t->p, &product) ||
+           (cuda_product_fused(node->op, &node->args, &product, &fused) && !choice_timed(t->p, &fused));
+}
+
+static int open_tuner(struct tuner *t)
+{
+    int device, major, minor, l2;
+    TRY(check(t, cudaGetDevice(&device)));
+    TRY(check(t, cudaDeviceGetAttribute(&t->sms, cudaDevAttrMultiProcessorCount, device)));
+    TRY(check(t, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)));
+    TRY(check(t, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)));
+    TRY(check(t, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device)));
+    t->arch = 10 * major + minor;
+    t->l2_bytes = l2;
+    TRY(check(t, cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking)));
+    TRY(check(t, cudaEventCreate(&t->start)));
+    return check(t, cudaEventCreate(&t->stop));
+}
+
+static void close_tuner(struct tuner *t)
+{
+    if (t->stop)
+        cudaEventDestroy(t->stop);
+    if (t->start)
+        cudaEventDestroy(t->start);
+    if (t->stream)
+        cudaStreamDestroy(t->stream);
+    mem_free(t->pattern);
+}
+
+int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *nodes, int n, bool tf32,
+                       const struct cuda_tuning *tuning, struct snug_err *err)
+{
+    struct tuner t = {.p = p, .tf32 = tf32, .err = err};
+    int code = open_tuner(&t);
+    for (int i = 0; i < n && !code; i++) {
+        if (rows_of(&nodes[i]) == 0)
+            continue;
+        if (!is_new(&t, &nodes[i]))
+            continue;
+        code = tune_node(&t, &nodes[i], tuning);
+        release_sets(&t);
+    }
+    close_tuner(&t);
+    /* What was promised before knew nothing of these. */
+    p->n_grants = 0;
+    return code;
+}
+
+int cuda_products_time_node(struct cuda_products *p, const struct cuda_product_node *node, bool tf32, double *us,
+                            struct snug_err *err)
+{
+    struct tuner t = {.p = p, .tf32 = tf32, .err = err};
+    struct sets s;
+    int code = open_tuner(&t);
+    if (!code)
+        code = make_sets(&t, node, &s);
+    if (!code)
+        code = race_node(&t, &s, us);
+    release_sets(&t);
+    close_tuner(&t);
+    p->n_grants = 0;
+    return code;
+}

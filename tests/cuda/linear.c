@@ -1,0 +1,466 @@
+/* The products of linear layers on a GPU against the reference kernels in double on the same numbers, and what
+ * kernel.cuh and products.h promise besides: nothing outside an output is written, the same bits every time, also out
+ * of a captured graph and beside another stream's work. */
+#include "base/mem.h"
+#include "base/philox.h"
+#include "cuda/kernels.h"
+#include "cuda/products.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { GUARD = 256 }; /* bytes behind each output that must stay as they are */
+
+struct slot {
+    enum dtype dtype;
+    int64_t shape[2], elements, bytes;
+    int ndim;
+    double *ref;
+    void *host;
+    char *device;
+    int offset; /* bytes from a well-aligned address */
+};
+
+static struct cuda_products *products;
+
+/* ---- data ---- */
+
+static double normal(uint32_t stream, uint32_t i)
+{
+    struct philox r = philox4x32((struct philox){{i, stream, 0, 0}}, 1, 2);
+    double u = (r.w[0] + 0.5) * 0x1p-32, v = (r.w[1] + 0.5) * 0x1p-32;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static void fill(struct slot *s, enum dtype dtype, int ndim, int64_t rows, int64_t columns, uint32_t stream,
+                 double scale, int offset)
+{
+    *s = (struct slot){.dtype = dtype, .shape = {rows, columns}, .ndim = ndim, .offset = offset};
+    s->elements = ndim == 2 ? rows * columns : rows;
+    s->bytes = dtype_bytes(dtype, s->elements);
+    s->ref = mem_alloc((size_t)s->elements * 8 + 8);
+    s->host = mem_alloc((size_t)s->bytes + GUARD);
+    for (int64_t i = 0; i < s->elements; i++)
+        s->ref[i] = scale * normal(stream, (uint32_t)i);
+    dtype_convert(s->host, dtype, s->ref, DT_F64, s->elements);
+    dtype_convert(s->ref, DT_F64, s->host, dtype, s->elements);
+    memset((char *)s->host + s->bytes, 0xA5, GUARD);
+    assert_int_equal(cudaMalloc((void **)&s->device, (size_t)s->bytes + GUARD + 256), 0);
+}
+
+static void upload(struct slot *s)
+{
+    assert_int_equal(cudaMemcpy(s->device + s->offset, s->host, (size_t)s->bytes + GUARD, cudaMemcpyHostToDevice), 0);
+}
+
+/* An output that is written whole starts as NaN. */
+static void poison(struct slot *s)
+{
+    assert_int_equal(cudaMemset(s->device + s->offset, 0xFF, (size_t)s->bytes), 0);
+}
+
+static void release(struct slot *s)
+{
+    mem_free(s->ref);
+    mem_free(s->host);
+    cudaFree(s->device);
+}
+
+static struct tensor on_device(const struct slot *s, bool add)
+{
+    return (struct tensor){.data = s->device + s->offset,
+                           .shape = {s->shape[0], s->shape[1]},
+                           .dtype = s->dtype,
+                           .ndim = (int8_t)s->ndim,
+                           .add = add};
+}
+
+static struct tensor on_host(const struct slot *s, double *data, bool add)
+{
+    return (struct tensor){
+        .data = data, .shape = {s->shape[0], s->shape[1]}, .dtype = DT_F64, .ndim = (int8_t)s->ndim, .add = add};
+}
+
+static double unit_of(enum dtype t)
+{
+    return t == DT_BF16 ? 0x1p-9 : t == DT_F16 ? 0x1p-12 : 0x1p-25;
+}
+
+/* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, one rounding
+ * of the result, and where u or b are rounded to 16 bits first, two more. */
+static void compare(const struct slot *s, const double *expected, int64_t length, bool tf32, const char *what)
+{
+    char *got = mem_alloc((size_t)s->bytes + GUARD);
+    double *value = mem_alloc((size_t)s->elements * 8 + 8), square = 0, worst = 0;
+    assert_int_equal(cudaMemcpy(got, s->device + s->offset, (size_t)s->bytes + GUARD, cudaMemcpyDeviceToHost), 0);
+    for (int i = 0; i < GUARD; i++)
+        assert_int_equal((unsigned char)got[s->bytes + i], 0xA5);
+    dtype_convert(value, DT_F64, got, s->dtype, s->elements);
+    for (int64_t i = 0; i < s->elements; i++)
+        square += expected[i] * expected[i];
+    double rms = sqrt(square / (double)(s->elements ? s->elements : 1));
+    double sums = (tf32 ? 0x1p-10 * 4 : 8 * 0x1p-24 * sqrt((double)length + 1));
+    for (int64_t i = 0; i < s->elements; i++) {
+        double size = fmax(fabs(expected[i]), rms), off = fabs(value[i] - expected[i]);
+        double allowed = sums * size + 3.01 * 2 * unit_of(s->dtype) * size;
+        if (!(off <= allowed))
+            fail_msg("%s: element %lld is %.9g, not %.9g (off %.3g, allowed %.3g)", what, (long long)i, value[i],
+                     expected[i], off, allowed);
+        worst = fmax(worst, off / size);
+    }
+    if (getenv("SNUG_TEST_VERBOSE"))
+        printf("    %s: largest error %.2e\n", what, worst);
+    mem_free(got);
+    mem_free(value);
+}
+
+/* ---- running ---- */
+
+static struct cuda_call call(cudaStream_t stream, void *workspace, bool tf32, struct snug_err *err)
+{
+    return (struct cuda_call){.stream = stream,
+                              .workspace = workspace,
+                              .sms = 132,
+                              .arch = 90,
+                              .tf32 = tf32,
+                              .products = products,
+                              .err = err};
+}
+
+struct form {
+    enum dtype type, wide; /* of activations; of y or dw */
+    bool in_out, add, bias, tf32;
+    enum act act;
+    bool keep_u;
+    int offset; /* of all pointers, in elements */
+};
+
+static void describe(char *what, const char *op, int64_t N, int64_t I, int64_t O, const struct form *f)
+{
+    snprintf(what, 160, "%s %lldx%lldx%lld %s>%s%s%s%s%s %s%s offset %d", op, (long long)N, (long long)I, (long long)O,
+             dtype_name(f->type), dtype_name(f->wide), f->in_out ? " in_out" : "", f->add ? " add" : "",
+             f->bias ? " bias" : "", f->tf32 ? " tf32" : "", act_names[f->act], f->keep_u ? " u" : "", f->offset);
+}
+
+static void must(int code, const struct snug_err *err, const char *what)
+{
+    if (code)
+        fail_msg("%s: %s", what, err->text);
+}
+
+static void check_linear(int64_t N, int64_t I, int64_t O, const struct form *f)
+{
+    char what[160];
+    describe(what, "linear", N, I, O, f);
+    int at = f->offset * dtype_bits(f->type) / 8;
+    struct slot x, w, b, y, u;
+    fill(&x, f->type, 2, N, I, 1, 1, at);
+    fill(&w, f->type, 2, f->in_out ? I : O, f->in_out ? O : I, 2, 1 / sqrt((double)I), at);
+    fill(&b, DT_F32, 1, O, 1, 3, 1, f->offset * 4);
+    fill(&y, f->wide, 2, N, O, 4, 1, f->offset * dtype_bits(f->wide) / 8);
+    fill(&u, f->wide, 2, N, O, 5, 1, f->offset * dtype_bits(f->wide) / 8);
+    upload(&x), upload(&w), upload(&b), upload(&y), upload(&u);
+    poison(&y), poison(&u);
+    struct args_linear a = {.x = on_device(&x, false),
+                            .w = on_device(&w, false),
+                            .y = on_device(&y, false),
+                            .act = f->act,
+                            .in_out = f->in_out};
+    if (f->bias)
+        a.b = on_device(&b, false);
+    if (f->keep_u)
+        a.u = on_device(&u, false);
+    struct snug_err err = {0};
+    struct cuda_call c = call(NULL, NULL, f->tf32, &err);
+    int64_t bytes = cuda_linear_workspace(&a, &c);
+    assert_int_equal(cudaMalloc(&c.workspace, (size_t)bytes + 256), 0);
+    must(cuda_linear(&a, &c), &err, what);
+    must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
+    double *ry = mem_alloc((size_t)y.elements * 8 + 8), *ru = mem_alloc((size_t)y.elements * 8 + 8);
+    struct args_linear r = {.x = on_host(&x, x.ref, false),
+                            .w = on_host(&w, w.ref, false),
+                            .y = on_host(&y, ry, false),
+                            .u = on_host(&u, ru, false),
+                            .act = f->act,
+                            .in_out = f->in_out};
+    if (f->bias)
+        r.b = on_host(&b, b.ref, false);
+    ref_linear(&r, NULL);
+    compare(&y, ry, I, f->tf32, what);
+    if (f->keep_u)
+        compare(&u, ru, I, f->tf32, what);
+    mem_free(ry), mem_free(ru);
+    cudaFree(c.workspace);
+    release(&x), release(&w), release(&b), release(&y), release(&u);
+}
+
+static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
+{
+    char what[160];
+    describe(what, "linear_dx", N, I, O, f);
+    int at = f->offset * dtype_bits(f->type) / 8;
+    struct slot dy, w, dx;
+    fill(&dy, f->type, 2, N, O, 6, 1, at);
+    fill(&w, f->type, 2, f->in_out ? I : O, f->in_out ? O : I, 2, 1 / sqrt((double)O), at);
+    fill(&dx, f->type, 2, N, I, 7, 1, at);
+    upload(&dy), upload(&w), upload(&dx);
+    if (!f->add)
+        poison(&dx);
+    struct args_linear_dx a = {
+        .dy = on_device(&dy, false), .w = on_device(&w, false), .dx = on_device(&dx, f->add), .in_out = f->in_out};
+    struct snug_err err = {0};
+    struct cuda_call c = call(NULL, NULL, f->tf32, &err);
+    assert_int_equal(cudaMalloc(&c.workspace, (size_t)cuda_linear_dx_workspace(&a, &c) + 256), 0);
+    must(cuda_linear_dx(&a, &c), &err, what);
+    must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
+    struct args_linear_dx r = {.dy = on_host(&dy, dy.ref, false),
+                               .w = on_host(&w, w.ref, false),
+                               .dx = on_host(&dx, dx.ref, f->add),
+                               .in_out = f->in_out};
+    ref_linear_dx(&r, NULL);
+    compare(&dx, dx.ref, O, f->tf32, what);
+    cudaFree(c.workspace);
+    release(&dy), release(&w), release(&dx);
+}
+
+static void check_dw(int64_t N, int64_t I, int64_t O, const struct form *f)
+{
+    char what[160];
+    describe(what, "linear_dw", N, I, O, f);
+    int at = f->offset * dtype_bits(f->type) / 8;
+    struct slot dy, x, dw, db;
+    fill(&dy, f->type, 2, N, O, 6, 1, at);
+    fill(&x, f->type, 2, N, I, 1, 1, at);
+    fill(&dw, f->wide, 2, f->in_out ? I : O, f->in_out ? O : I, 8, 1, f->offset * dtype_bits(f->wide) / 8);
+    fill(&db, DT_F32, 1, O, 1, 9, 1, f->offset * 4);
+    upload(&dy), upload(&x), upload(&dw), upload(&db);
+    if (!f->add)
+        poison(&dw), poison(&db);
+    struct args_linear_dw a = {.dy = on_device(&dy, false),
+                               .x = on_device(&x, false),
+                               .dw = on_device(&dw, f->add),
+                               .db = on_device(&db, f->add),
+                               .in_out = f->in_out};
+    struct snug_err err = {0};
+    struct cuda_call c = call(NULL, NULL, f->tf32, &err);
+    assert_int_equal(cudaMalloc(&c.workspace, (size_t)cuda_linear_dw_workspace(&a, &c) + 256), 0);
+    must(cuda_linear_dw(&a, &c), &err, what);
+    must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
+    struct args_linear_dw r = {.dy = on_host(&dy, dy.ref, false),
+                               .x = on_host(&x, x.ref, false),
+                               .dw = on_host(&dw, dw.ref, f->add),
+                               .db = on_host(&db, db.ref, f->add),
+                               .in_out = f->in_out};
+    ref_linear_dw(&r, NULL);
+    compare(&dw, dw.ref, N, f->tf32, what);
+    compare(&db, db.ref, N, false, what);
+    cudaFree(c.workspace);
+    release(&dy), release(&x), release(&dw), release(&db);
+}
+
+/* ---- tests ---- */
+
+static const int64_t sizes[][3] = {/* N, I, O */
+                                   {1, 8, 2},     {32, 1024, 2}, {5, 7, 3},    {33, 77, 77},   {130, 64, 1},
+                                   {257, 96, 40}, {64, 1, 16},   {300, 33, 8}, {512, 256, 192}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static const struct {
+    enum dtype type;
+    bool tf32;
+} types[] = {{DT_F32, false}, {DT_F32, true}, {DT_BF16, false}, {DT_F16, false}};
+enum { TYPES = sizeof types / sizeof *types };
+
+static void forward(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TYPES; t++)
+        for (int i = 0; i < SIZES; i++)
+            for (int v = 0; v < 4; v++) {
+                struct form f = {.type = types[t].type,
+                                 .wide = types[t].type,
+                                 .tf32 = types[t].tf32,
+                                 .in_out = v & 1,
+                                 .bias = v != 1,
+                                 .act = (enum act)(v == 1 ? ACT_none : (v + i) % ACT_COUNT),
+                                 .keep_u = v == 2};
+                check_linear(sizes[i][0], sizes[i][1], sizes[i][2], &f);
+            }
+}
+
+static void backward(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TYPES; t++)
+        for (int i = 0; i < SIZES; i++)
+            for (int v = 0; v < 4; v++) {
+                struct form f = {.type = types[t].type,
+                                 .wide = (i + v / 2) % 2 ? types[t].type : DT_F32,
+                                 .tf32 = types[t].tf32,
+                                 .in_out = v & 1,
+                                 .add = v & 2};
+                check_dx(sizes[i][0], sizes[i][1], sizes[i][2], &f);
+                check_dw(sizes[i][0], sizes[i][1], sizes[i][2], &f);
+            }
+}
+
+/* Slices of weights and of stacked tensors start anywhere. */
+static void unaligned(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TYPES; t++)
+        for (int offset = 1; offset <= 4; offset *= 2) {
+            struct form f = {.type = types[t].type,
+                             .wide = types[t].type,
+                             .tf32 = types[t].tf32,
+                             .bias = true,
+                             .act = ACT_gelu,
+                             .keep_u = true,
+                             .offset = offset};
+            check_linear(96, 64, 80, &f);
+            f.in_out = f.add = true;
+            check_dx(96, 64, 80, &f);
+            check_dw(96, 64, 80, &f);
+        }
+}
+
+static void no_rows(void **state)
+{
+    (void)state;
+    for (int add = 0; add < 2; add++) {
+        struct form f = {.type = DT_BF16, .wide = DT_F32, .add = add};
+        check_dw(0, 16, 24, &f);
+        check_dx(0, 16, 24, &f);
+        f.bias = true;
+        check_linear(0, 16, 24, &f);
+    }
+}
+
+/* A plan asks for the largest N; smaller ones and other forms of the layer get by with that. */
+static void workspace_is_one_per_layer(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TYPES; t++) {
+        struct args_linear_dw a = {.dy = {.shape = {4096, 512}, .dtype = types[t].type, .ndim = 2},
+                                   .x = {.shape = {4096, 256}, .dtype = types[t].type, .ndim = 2},
+                                   .dw = {.shape = {512, 256}, .dtype = DT_F32, .ndim = 2},
+                                   .db = {.shape = {512}, .dtype = DT_F32, .ndim = 1}};
+        struct snug_err err = {0};
+        struct cuda_call c = call(NULL, NULL, types[t].tf32, &err);
+        int64_t most = cuda_linear_dw_workspace(&a, &c);
+        assert_true(most <= 40 << 20);
+        a.dy.shape[0] = a.x.shape[0] = 160;
+        assert_true(cuda_linear_dw_workspace(&a, &c) <= most);
+        struct form f = {.type = types[t].type, .wide = DT_F32, .tf32 = types[t].tf32};
+        check_dw(160, 256, 512, &f);
+        f.add = true;
+        check_dw(160, 256, 512, &f);
+    }
+}
+
+/* 100 runs, alone, from a graph and with another stream at work: the same bits. The sum is long enough to be split. */
+static void the_same_bits(void **state)
+{
+    (void)state;
+    enum { N = 16384, I = 256, O = 192 };
+    for (int t = 0; t < TYPES; t++) {
+        struct slot dy, x, dw, db;
+        fill(&dy, types[t].type, 2, N, O, 6, 1, 0);
+        fill(&x, types[t].type, 2, N, I, 1, 1, 0);
+        fill(&dw, DT_F32, 2, O, I, 8, 1, 0);
+        fill(&db, DT_F32, 1, O, 1, 9, 1, 0);
+        upload(&dy), upload(&x), upload(&dw), upload(&db);
+        struct args_linear_dw a = {.dy = on_device(&dy, false),
+                                   .x = on_device(&x, false),
+                                   .dw = on_device(&dw, false),
+                                   .db = on_device(&db, false)};
+        struct snug_err err = {0};
+        cudaStream_t stream, other;
+        cudaGraph_t graph;
+        cudaGraphExec_t exec;
+        assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), 0);
+        assert_int_equal(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), 0);
+        struct cuda_call c = call(stream, NULL, types[t].tf32, &err);
+        int64_t bytes = cuda_linear_dw_workspace(&a, &c);
+        assert_int_equal(cudaMalloc(&c.workspace, (size_t)bytes + 256), 0);
+        char *busy, *first = mem_alloc((size_t)(dw.bytes + db.bytes)), *now = mem_alloc((size_t)(dw.bytes + db.bytes));
+        assert_int_equal(cudaMalloc((void **)&busy, 64 << 20), 0);
+        for (int i = 0; i < 100; i++) {
+            poison(&dw), poison(&db);
+            assert_int_equal(cudaMemset(c.workspace, 0xFF, (size_t)bytes), 0);
+            cudaDeviceSynchronize();
+            for (int k = 0; i % 3 == 1 && k < 8; k++)
+                cudaMemcpyAsync(busy, busy + (32 << 20), 32 << 20, cudaMemcpyDeviceToDevice, other);
+            if (i % 3 == 2) {
+                assert_int_equal(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), 0);
+                must(cuda_linear_dw(&a, &c), &err, "captured");
+                assert_int_equal(cudaStreamEndCapture(stream, &graph), 0);
+                assert_int_equal(cudaGraphInstantiate(&exec, graph, 0), 0);
+                assert_int_equal(cudaGraphLaunch(exec, stream), 0);
+                cudaDeviceSynchronize();
+                cudaGraphExecDestroy(exec);
+                cudaGraphDestroy(graph);
+            } else {
+                must(cuda_linear_dw(&a, &c), &err, "launched");
+            }
+            must(cuda_check(cudaDeviceSynchronize(), "linear_dw", &err), &err, "the same bits");
+            char *to = i ? now : first;
+            cudaMemcpy(to, dw.device, (size_t)dw.bytes, cudaMemcpyDeviceToHost);
+            cudaMemcpy(to + dw.bytes, db.device, (size_t)db.bytes, cudaMemcpyDeviceToHost);
+            if (i)
+                assert_memory_equal(first, now, (size_t)(dw.bytes + db.bytes));
+        }
+        mem_free(first), mem_free(now);
+        cudaFree(busy), cudaFree(c.workspace);
+        cudaStreamDestroy(stream), cudaStreamDestroy(other);
+        release(&dy), release(&x), release(&dw), release(&db);
+    }
+}
+
+/* What was chosen comes back from its JSON and gives the same table. */
+static void choices_travel(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    json_t *before, *after;
+    assert_int_equal(cuda_products_export(products, false, &before, &err), 0);
+    assert_true(json_array_size(before) > 100);
+    assert_int_equal(cuda_products_import(products, before, "choices.json", &err), 0);
+    struct form f = {.type = DT_BF16, .wide = DT_BF16, .bias = true};
+    check_linear(512, 256, 192, &f);
+    assert_int_equal(cuda_products_export(products, false, &after, &err), 0);
+    assert_true(json_equal(before, after));
+    json_decref(after);
+    json_object_set_new(json_array_get(before, 0), "op", json_string("attention"));
+    assert_int_equal(cuda_products_import(products, before, "choices.json", &err), SNUG_ERR_INPUT);
+    assert_string_equal(err.text, "choices.json: products: \"attention\" is no matrix product");
+    json_decref(before);
+}
+
+int main(void)
+{
+    int devices = 0;
+    struct snug_err err = {0};
+    if (cudaGetDeviceCount(&devices) || !devices) {
+        printf("no CUDA device: skipped\n");
+        return 77;
+    }
+    if (cuda_products_open(&products, &err)) {
+        printf("%s\n", err.text);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward),       cmocka_unit_test(backward),
+                                       cmocka_unit_test(unaligned),     cmocka_unit_test(no_rows),
+                                       cmocka_unit_test(the_same_bits), cmocka_unit_test(workspace_is_one_per_layer),
+                                       cmocka_unit_test(choices_travel)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cuda_products_close(products);
+    return failed;
+}
