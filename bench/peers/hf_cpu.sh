@@ -14,7 +14,7 @@ scripts/build
 bench/peers/setup
 
 .venv/bin/python bench/peers/side_by_side.py --pairs "$pairs" --names peer snug \
-    ".venv/bin/python bench/peers/hf_cpu.py $model --rows $rows --length 512 --batch $batch --precision $precision" \
+    ".venv/bin/python bench/peers/hf_train.py $model --rows $rows --length 512 --batch $batch --precision $precision" \
     ".venv/bin/python bench/peers/snug_run.py --batch $batch --
         --model $model --init-from-config --train-data synthetic:${rows}x512 --num-train-epochs 1 --dtype $precision
         --per-device-train-batch-size $batch --save-strategy no --logging-steps 1"
