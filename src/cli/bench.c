@@ -436,13 +436,12 @@ static int finish(const struct bench *b, int code, struct snug_err *err)
 {
     bool any = count(b, BENCH_MEASURED) > 0;
     struct snug_err ignored;
-    if (code == SNUG_STOPPED && any)
+    if (code == SNUG_STOPPED && !any)
+        return err_set(err, SNUG_STOPPED, "stopped by a signal before a row was measured");
+    if (code == SNUG_STOPPED) {
         write_reports(b, &ignored);
-    if (code == SNUG_STOPPED)
-        return err_set(err, SNUG_STOPPED,
-                       any ? "stopped by a signal; the rows measured so far are in %s"
-                           : "stopped by a signal before a row was measured; nothing is in %s",
-                       b->output_dir);
+        return err_set(err, SNUG_STOPPED, "stopped by a signal; the rows measured so far are in %s", b->output_dir);
+    }
     TRY(code);
     if (!any)
         return err_set(err, SNUG_ERR_ENV, "no row could be measured; the first, %s: %s", b->results[0].row->name,
@@ -476,7 +475,7 @@ int run_bench(struct options *o, const struct arguments *args, struct snug_err *
         code = measure_all(&b, err);
     if (b.scratch)
         bench_remove_tree(b.scratch);
-    if (opened)
+    if (opened || code == SNUG_STOPPED)
         code = finish(&b, code, err);
     if (code && b.made_output_dir)
         rmdir(b.output_dir); /* succeeds only where it is empty: nothing came of it */
