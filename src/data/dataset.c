@@ -201,7 +201,7 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
     struct hash128 content, key;
     struct snug_err why = {0};
     struct str path = {0};
-    TRY(source_hash_file(io, o->path, &content, err));
+    TRY(source_hash_file(io, o->path, o->stop, &content, err));
     TRY(cache_key(o, content, &key, err));
     TRY(token_cache_file(cache_dir, key, &path, err));
     int code = SNUG_OK;
@@ -264,5 +264,6 @@ int dataset_open(const struct io *io, const struct dataset_options *o, struct da
     if (format != FORMAT_SYNTHETIC)
         note_labels(o, d);
     note_rows(o, d);
+    d->path = o->path;
     return SNUG_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/stop.h"
 #include "data/labels.h"
 
 struct tokenizer;
@@ -33,6 +34,7 @@ enum label_form {
 };
 
 struct dataset {
+    const char *path; /* dataset_options' own, for messages */
     enum data_task task;
     int64_t n_rows, n_tokens;
     int32_t longest;    /* tokens of the longest row; every row has at least one */
@@ -74,6 +76,8 @@ struct dataset_options {
     int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */
     const char *cache_dir; /* NULL: token_cache_default_dir(); "": none */
 
+    const struct stop_flag *stop; /* looked at while files are read and tokenized; NULL: never */
+
     /* Gets each thing worth saying once, as one line: the label map, empty and cut rows, a cache that was remade. */
     void (*note)(void *ctx, const char *line);
     void *note_ctx;
@@ -81,7 +85,7 @@ struct dataset_options {
 
 /* Reads everything. TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K)
  * multi-label; in text, classes. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO
- * when reading fails or the file changes meanwhile. On failure nothing is left to close. */
+ * when reading fails or the file changes meanwhile; SNUG_STOPPED. On failure nothing is left to close. */
 int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err);
 void dataset_close(struct dataset *d);
 

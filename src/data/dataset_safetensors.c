@@ -292,7 +292,7 @@ int dataset_read_safetensors(const struct io *io, const struct dataset_options *
                              struct dataset_origin *origin, struct snug_err *err)
 {
     struct pretokenized p = {.o = o};
-    TRY(source_hash_file(io, o->path, &origin->content, err));
+    TRY(source_hash_file(io, o->path, o->stop, &origin->content, err));
     int code = st_open(io, o->path, &p.file, err);
     if (!code)
         code = read_all(&p, d, err);

@@ -42,7 +42,8 @@ static int read_rows(struct text_reading *r, struct snug_err *err)
         if (!r->table.ended)
             TRY(read_row(r, err));
         if (r->table.ended || text_block_full(&r->block))
-            TRY(token_rows_encode(&r->tokens, r->o->tokenizer, r->o->max_length, threads, &r->block, err));
+            TRY(token_rows_encode(&r->tokens, r->o->tokenizer, r->o->max_length, threads, r->o->stop, &r->block, err));
+        TRY(source_check_stop(r->o->stop, r->o->path, err));
     }
     if (r->tokens.n_rows == 0)
         return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows behind the header; give some data", r->o->path);

@@ -179,9 +179,9 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
                        batch, (long long)accumulation, INT32_MAX);
     if (rows < batch)
         return err_set(err, SNUG_ERR_INPUT,
-                       "training data: %lld rows are fewer than one batch of %lld; use --per-device-train-batch-size "
-                       "%lld or more data",
-                       rows, batch, rows);
+                       "%s: %lld rows are fewer than one batch of %lld; use --per-device-train-batch-size %lld or more "
+                       "data",
+                       d->path ? d->path : "data", rows, batch, rows);
     if (loader_steps_per_epoch(d->n_rows, (int32_t)batch, (int32_t)accumulation, drop_last) < 1)
         return err_set(err, SNUG_ERR_USAGE,
                        "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or "

@@ -169,7 +169,15 @@ void source_close(struct source *s)
     s->hash = NULL;
 }
 
-int source_hash_file(const struct io *io, const char *path, struct hash128 *hash, struct snug_err *err)
+int source_check_stop(const struct stop_flag *stop, const char *path, struct snug_err *err)
+{
+    return stop_asked(stop)
+               ? err_set(err, SNUG_STOPPED, "%s: stopped by a signal while it was read; there is nothing to save", path)
+               : SNUG_OK;
+}
+
+int source_hash_file(const struct io *io, const char *path, const struct stop_flag *stop, struct hash128 *hash,
+                     struct snug_err *err)
 {
     int fd;
     int64_t size;
@@ -179,7 +187,9 @@ int source_hash_file(const struct io *io, const char *path, struct hash128 *hash
     int code = buf && h ? SNUG_OK : err_no_memory(err, CHUNK);
     for (int64_t at = 0; !code && at < size;) {
         size_t n = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
-        code = io_read_at(io, fd, path, buf, n, at, err);
+        code = source_check_stop(stop, path, err);
+        if (!code)
+            code = io_read_at(io, fd, path, buf, n, at, err);
         hash_add(h, buf, n);
         at += (int64_t)n;
     }

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/stop.h"
 
 enum { SOURCE_ROW_BYTES = 64 << 20 }; /* a row of data may have this many bytes */
 
@@ -31,8 +32,12 @@ int source_fill(struct source *s, struct snug_err *err);
 struct hash128 source_hash(const struct source *s); /* of the file's bytes read so far */
 void source_close(struct source *s);
 
-/* XXH3-128 of any regular file, read once. */
-int source_hash_file(const struct io *io, const char *path, struct hash128 *hash, struct snug_err *err);
+/* XXH3-128 of any regular file, read once. SNUG_STOPPED when `stop` asks for it. */
+int source_hash_file(const struct io *io, const char *path, const struct stop_flag *stop, struct hash128 *hash,
+                     struct snug_err *err);
+
+/* SNUG_STOPPED, with a message, when `stop` asks for it. */
+int source_check_stop(const struct stop_flag *stop, const char *path, struct snug_err *err);
 
 /* Where in a data file something stands, for messages. */
 struct place {

@@ -88,6 +88,7 @@ struct work {
     const struct tokenizer *tokenizer;
     int64_t max_length;
     const struct text_block *block;
+    const struct stop_flag *stop;
     struct piece *pieces; /* (n_pieces) */
     size_t n_pieces;
     atomic_size_t next;
@@ -121,7 +122,7 @@ static void *run(void *arg)
 {
     struct work *w = arg;
     struct token_buf buf = {0};
-    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n_pieces;)
+    for (size_t i; !stop_asked(w->stop) && (i = atomic_fetch_add(&w->next, 1)) < w->n_pieces;)
         encode_piece(w, i, &buf);
     token_buf_free(&buf);
     return NULL;
@@ -163,9 +164,9 @@ static int append(struct token_rows *t, const struct token_rows *piece, struct s
 }
 
 int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
-                      struct text_block *b, struct snug_err *err)
+                      const struct stop_flag *stop, struct text_block *b, struct snug_err *err)
 {
-    struct work w = {.tokenizer = tokenizer, .max_length = max_length, .block = b};
+    struct work w = {.tokenizer = tokenizer, .max_length = max_length, .stop = stop, .block = b};
     w.n_pieces = (b->n_rows + PIECE_ROWS - 1) / PIECE_ROWS;
     w.pieces = mem_alloc(w.n_pieces * sizeof *w.pieces);
     if (!w.pieces)

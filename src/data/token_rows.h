@@ -36,9 +36,10 @@ bool text_block_full(const struct text_block *b); /* enough for all threads to h
 void text_block_free(struct text_block *b);
 
 /* Appends the block's rows to *t, in order, and empties the block. The threads share out pieces of the block; neither
- * ids nor errors depend on their number (the first bad row is reported). */
+ * ids nor errors depend on their number (the first bad row is reported). When `stop` asks for it they leave the rest out;
+ * the caller sees that too. */
 int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
-                      struct text_block *b, struct snug_err *err);
+                      const struct stop_flag *stop, struct text_block *b, struct snug_err *err);
 /* One row of n ids; types NULL: all 0. */
 int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err);
 void token_rows_free(struct token_rows *t);

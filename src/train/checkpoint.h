@@ -112,6 +112,11 @@ int ckpt_saver_new(const struct ckpt_config *config, struct ckpt_saver **out, st
 int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors, size_t n,
                     const json_t *state, struct snug_err *err);
 
+/* Both in one, without the copy and its memory: for a caller that has nothing else to do. After SNUG_STOPPED (see
+ * below) the tensors' memory must stay: a writer that hangs in the disk still reads it. */
+int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors,
+                       size_t n, const json_t *state, struct snug_err *err);
+
 /* Until nothing is being written. SNUG_ERR_IO: the save failed, older checkpoints are as they were. SNUG_STOPPED: a
  * second signal came and the save was abandoned. */
 int ckpt_save_wait(struct ckpt_saver *s, struct snug_err *err);
@@ -154,7 +159,8 @@ int ckpt_load_tensors(const struct ckpt_found *found, const struct ckpt_tensor *
                       struct snug_err *err);
 
 /* SNUG_ERR_CHECKPOINT with the first difference, old -> new, among the members `keys` (in this order, each compared
- * down to its leaves) of two documents. `path` is for the message. */
+ * down to its leaves) of two documents. What is in the member "options" is named as on the command line. `path` is for
+ * the message. */
 int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *const *keys,
                  size_t n_keys, struct snug_err *err);
 

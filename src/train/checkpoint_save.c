@@ -130,8 +130,22 @@ static int copy_document(struct ckpt_image *im, const json_t *state, struct snug
     return str_check(&im->state, err);
 }
 
-static int snapshot(struct ckpt_saver *s, const struct ckpt_tensor *tensors, size_t n, const json_t *state,
-                    struct snug_err *err)
+static void copy_tensors(struct ckpt_saver *s)
+{
+    char *to = s->buffer + (ALIGN - (uintptr_t)s->buffer % ALIGN) % ALIGN;
+    for (size_t i = 0; i < s->image.n; i++) {
+        struct ckpt_tensor *t = &s->image.tensors[i];
+        int64_t bytes = ckpt_tensor_bytes(t);
+        if (bytes)
+            memcpy(to, t->data, (size_t)bytes);
+        t->data = to;
+        to += aligned(bytes);
+    }
+}
+
+/* The image to write: the tensors in the order of the file, where they are. */
+static int take_image(struct ckpt_saver *s, const struct ckpt_tensor *tensors, size_t n, const json_t *state,
+                      struct snug_err *err)
 {
     struct ckpt_image *im = &s->image;
     arena_free(&s->names);
@@ -141,20 +155,12 @@ static int snapshot(struct ckpt_saver *s, const struct ckpt_tensor *tensors, siz
     if (!im->tensors || !s->order)
         return err_no_memory(err, n * sizeof *im->tensors);
     TRY(ckpt_order(tensors, n, s->order, err));
-    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(tensors, n), err));
     TRY(copy_document(im, state, err));
-    char *to = s->buffer + (ALIGN - (uintptr_t)s->buffer % ALIGN) % ALIGN;
     for (size_t i = 0; i < n; i++) {
         struct ckpt_tensor *t = &im->tensors[i];
-        int64_t bytes;
         *t = tensors[s->order[i]];
-        bytes = ckpt_tensor_bytes(t);
         if (!(t->name = arena_strdup(&s->names, t->name)))
             return err_no_memory(err, 64);
-        if (bytes)
-            memcpy(to, t->data, (size_t)bytes);
-        t->data = to;
-        to += aligned(bytes);
     }
     im->n = n;
     return SNUG_OK;
@@ -231,12 +237,10 @@ int ckpt_save_wait(struct ckpt_saver *s, struct snug_err *err)
     return code;
 }
 
-int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors, size_t n,
-                    const json_t *state, struct snug_err *err)
+/* The writer starts on the image; nobody else may change it until it is done. */
+static void start_writer(struct ckpt_saver *s, int64_t step, int64_t best_step)
 {
     assert(step >= 0 && step <= CKPT_MAX_STEP);
-    TRY(ckpt_save_wait(s, err));
-    TRY(snapshot(s, tensors, n, state, err));
     s->image.step = step;
     s->image.best_step = best_step;
     s->began = seconds();
@@ -247,7 +251,26 @@ int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const
         s->threaded = false;
         write_image(s);
     }
+}
+
+int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors, size_t n,
+                    const json_t *state, struct snug_err *err)
+{
+    TRY(ckpt_save_wait(s, err));
+    TRY(take_image(s, tensors, n, state, err));
+    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(tensors, n), err));
+    copy_tensors(s);
+    start_writer(s, step, best_step);
     return SNUG_OK;
+}
+
+int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, const struct ckpt_tensor *tensors,
+                       size_t n, const json_t *state, struct snug_err *err)
+{
+    TRY(ckpt_save_wait(s, err));
+    TRY(take_image(s, tensors, n, state, err));
+    start_writer(s, step, best_step);
+    return ckpt_save_wait(s, err);
 }
 
 bool ckpt_save_busy(struct ckpt_saver *s)

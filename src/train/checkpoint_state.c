@@ -188,6 +188,21 @@ static bool differs(const json_t *a, const json_t *b, struct str *where, const j
     return true;
 }
 
+/* What differs, for a message; an option as it is typed: options.optim_args.momentum is --optim-args momentum. */
+static void show_name(const char *where, char *out, size_t room)
+{
+    const char *prefix = "options.";
+    bool option = !strncmp(where, prefix, strlen(prefix));
+    snprintf(out, room, "%s%s", option ? "--" : "", option ? where + strlen(prefix) : where);
+    for (char *c = out; option && *c; c++) {
+        if (*c == '.') {
+            *c = ' ';
+            break; /* keys have no hyphens */
+        }
+        *c = *c == '_' ? '-' : *c;
+    }
+}
+
 int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *const *keys,
                  size_t n_keys, struct snug_err *err)
 {
@@ -196,13 +211,14 @@ int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_st
         struct str where = {0};
         str_append(&where, keys[i]);
         if ((old || new) && differs(old, new, &where, &old, &new)) {
-            char was[64], is[64];
+            char name[96], was[64], is[64];
+            show_name(str_text(&where), name, sizeof name);
             show(old, was, sizeof was);
             show(new, is, sizeof is);
             int code = err_set(err, SNUG_ERR_CHECKPOINT,
                                "%s: %s: %s -> %s; resume with what the checkpoint has, or start anew in another "
                                "--output-dir",
-                               path, str_text(&where), was, is);
+                               path, name, was, is);
             str_free(&where);
             return code;
         }

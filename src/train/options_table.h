@@ -138,7 +138,8 @@ OPT(WORD, eval_strategy, "no", WHEN, TRAINING, 0, "when to evaluate")
 OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations; none: --logging-steps")
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
-OPT(INT, per_device_eval_batch_size, "8", "[1, 1000000]", MODEL, 0, "rows of a batch in evaluation and prediction")
+OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL, 0,
+    "rows of a batch in evaluation and prediction; none: up to 4096 tokens, 512 rows")
 
 OPT_SECTION(checkpoints, "Checkpoints")
 OPT(WORD, save_strategy, "steps", SAVE, TRAINING, 0, "when to save; best: after each evaluation better than all before")

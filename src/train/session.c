@@ -206,6 +206,7 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .seed = o->seed,
                                 .threads = s->compile.threads,
                                 .cache_dir = o->cache_dir,
+                                .stop = s->stop,
                                 .note = pass_note,
                                 .note_ctx = s};
     TRY(dataset_open(s->io, &p, d, err));
@@ -269,6 +270,15 @@ static int open_all_data(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+static bool only_synthetic(const struct options *o)
+{
+    const char *paths[] = {o->train_data, o->eval_data, o->data};
+    bool yes = true;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        yes &= !paths[i] || !strncmp(paths[i], "synthetic:", 10);
+    return yes;
+}
+
 struct masking session_masking(struct session *s)
 {
     struct masking m = {.probability = (float)s->o->mlm_probability,
@@ -282,6 +292,8 @@ struct masking session_masking(struct session *s)
     }
     if (s->tokenizer)
         m.mask_id = tokenizer_special(s->tokenizer, TOKEN_MASK);
+    if (m.mask_id < 0 && only_synthetic(s->o)) /* any id will do: the last */
+        m.mask_id = (int32_t)s->model.vocab_size - 1;
     return m;
 }
 

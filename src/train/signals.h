@@ -10,28 +10,7 @@
 #define TRAIN_SIGNALS_H
 
 #include "base/err.h"
-
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-
-/* All zero: nobody asked. Written by the handler, read by any thread. */
-struct stop_flag {
-    _Atomic sig_atomic_t signal; /* the first signal that came, 0: none */
-    _Atomic sig_atomic_t again;  /* the first one that came a second time, 0: none */
-};
-
-/* Save and stop at the next step boundary. `f` may be NULL: never. */
-static inline bool stop_asked(const struct stop_flag *f)
-{
-    return f && f->signal;
-}
-
-/* Do not even wait for a save. */
-static inline bool stop_at_once(const struct stop_flag *f)
-{
-    return f && f->again;
-}
+#include "base/stop.h"
 
 /* What the command returns after a clean stop: 0, SNUG_STOPPED, or 128 + n. */
 int stop_exit_code(const struct stop_flag *f);

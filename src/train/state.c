@@ -38,12 +38,38 @@ static json_t *reports_to_json(const struct train_state *t)
                      "evaluated_step", (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes);
 }
 
+/* config.json, for finding what differs. A member of it that is large (the names of 100,000 labels) is recorded as its
+ * hash: it would be written again with every checkpoint. */
+static json_t *config_to_json(const json_t *config)
+{
+    enum { LARGE = 4096 };
+    json_t *out = json_object(), *value;
+    const char *key;
+    json_object_foreach((json_t *)config, key, value)
+    {
+        size_t n = json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+        if (n <= LARGE) {
+            json_object_set(out, key, value);
+            continue;
+        }
+        char *text = mem_alloc(n);
+        if (!text || json_dumpb(value, text, n, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) != n) {
+            mem_free(text);
+            json_decref(out);
+            return NULL;
+        }
+        set_hash(out, key, hash_bytes(text, n));
+        mem_free(text);
+    }
+    return out;
+}
+
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
 {
-    json_t *doc = json_object(), *options = NULL;
-    int code = doc ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
+    json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config);
+    int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
     if (!code) {
-        json_object_set(doc, "model", s->dir.config);
+        json_object_set(doc, "model", config);
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
         set_hash(doc, "data", dataset_fingerprint(&s->train));
@@ -55,6 +81,7 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
                                       s->compile.backend->kernels(), "only_model", s->o->save_only_model, "reports",
                                       reports_to_json(t)));
     }
+    json_decref(config);
     if (code)
         json_decref(doc);
     else
@@ -181,8 +208,9 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)
-        session_note(s, "resumed step %lld (sample %lld) from %s: %zu files verified, state hash %s",
-                     (long long)t->step, (long long)t->samples, found.path, found.n_files, found.state_hash);
+        session_note(s, "%s step %lld (sample %lld) from %s: %zu files verified, state hash %s",
+                     weights_will_do ? "loaded the best model, that of" : "resumed", (long long)t->step,
+                     (long long)t->samples, found.path, found.n_files, found.state_hash);
 out:
     mem_free(tensors);
     json_decref(doc);

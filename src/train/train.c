@@ -315,7 +315,8 @@ static int evaluate_now(struct trainer *t, struct snug_err *err)
 
 /* ---- saving ---- */
 
-static int save_now(struct trainer *t, struct snug_err *err)
+/* `last`: nothing comes after it, so where no memory is planned for a copy, none is made. */
+static int save_now(struct trainer *t, bool last, struct snug_err *err)
 {
     struct ckpt_tensor *tensors;
     size_t n;
@@ -323,8 +324,12 @@ static int save_now(struct trainer *t, struct snug_err *err)
     t->state.log_bytes = t->log.bytes;
     TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, &doc, err);
+    bool in_place = last && !t->s->run.plan.checkpoint_bytes;
     if (!code)
-        code = ckpt_save_begin(t->saver, t->state.step, t->state.best_step, tensors, n, doc, err);
+        code = (in_place ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
+                                                                 n, doc, err);
+    if (code == SNUG_STOPPED && in_place)
+        t->s->run.arena = NULL; /* left to the writer that was given up, until the process ends */
     if (!code)
         t->saved_step = t->state.step;
     json_decref(doc);
@@ -340,7 +345,7 @@ static int stop_now(struct trainer *t, struct snug_err *err)
     if (t->state.step == 0)
         return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
     if (t->saved_step != t->state.step)
-        TRY(save_now(t, err));
+        TRY(save_now(t, true, err));
     TRY(ckpt_save_wait(t->saver, err));
     return err_set(err, SNUG_STOPPED,
                    "stopped by a signal after step %lld, which is saved; go on with --resume-from-checkpoint %s",
@@ -447,7 +452,7 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
     }
     if (stop_asked(t->s->stop))
         return stop_now(t, err);
-    return save_due(t, ends_epoch) ? save_now(t, err) : SNUG_OK;
+    return save_due(t, ends_epoch) ? save_now(t, false, err) : SNUG_OK;
 }
 
 static int evaluate_or_stop(struct trainer *t, struct snug_err *err)

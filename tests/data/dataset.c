@@ -866,6 +866,57 @@ static void memory_runs_out(void **state)
     }
 }
 
+/* ---- Being asked to stop. */
+
+static struct {
+    struct stop_flag flag;
+    int reads, stop_at;
+} asking;
+
+static ssize_t asking_pread(const struct io *io, int fd, void *buf, size_t bytes, off_t at)
+{
+    if (asking.reads++ == asking.stop_at)
+        asking.flag.signal = 2;
+    return io_posix.pread(io, fd, buf, bytes, at);
+}
+
+/* At any read of the file, to hash it or for its rows: an end at once, and no cache file, whole or half. */
+static void stops_when_asked(void **state)
+{
+    (void)state;
+    static char content[5 << 20];
+    size_t n = (size_t)sprintf(content, "text,label\n");
+    for (int i = 0; n < sizeof content - 64; i++)
+        n += (size_t)sprintf(content + n, "world ice %d,%s\n", i % 1000, i % 2 ? "a" : "b");
+    write_file("asked.csv", content, n);
+    char cache[160];
+    snprintf(cache, sizeof cache, "%s/cache-asked", dir);
+    struct io io = io_posix;
+    io.pread = asking_pread;
+    struct dataset_options o = options(TASK_CLASS);
+    o.stop = &asking.flag;
+    o.cache_dir = cache;
+    o.threads = 2;
+    int stops = 0;
+    for (bool stopped = true; stopped; stops += stopped) {
+        struct dataset d;
+        struct snug_err e;
+        asking.flag.signal = 0;
+        asking.reads = 0;
+        asking.stop_at = stops;
+        int code = dataset_open(&io, &o, &d, &e);
+        stopped = code == SNUG_STOPPED;
+        if (!stopped && code)
+            fail_msg("%s", e.text);
+        if (!code)
+            dataset_close(&d);
+        assert_true(!stopped || strstr(e.text, "asked.csv: stopped by a signal"));
+        if (stopped)
+            assert_int_equal(access(cache, F_OK) == 0 ? rmdir(cache) : 0, 0); /* empty, if it is there */
+    }
+    assert_in_range(stops, 10, 400); /* pieces of the file, twice */
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -908,6 +959,7 @@ int main(void)
         cmocka_unit_test(bad_files),
         cmocka_unit_test(too_many_classes),
         cmocka_unit_test(locales_do_not_matter),
+        cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests_name("dataset", tests, set_up, tear_down);

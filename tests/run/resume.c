@@ -319,6 +319,38 @@ static void asked_to_stop_in_any_phase(void **state)
         }
 }
 
+/* A file that takes seconds to tokenize: the end comes soon, with neither output folder nor cache file. */
+static void asked_to_stop_while_tokenizing(void **state)
+{
+    (void)state;
+    const char *model = make_deeper(folder, "golden/bert", 1), *data = join(folder, "long.csv");
+    const char *out = join(folder, "asked"), *cache = join(folder, "cache");
+    FILE *f = fopen(join(model, "vocab.txt"), "w");
+    assert_non_null(f);
+    fputs("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n", f);
+    fclose(f);
+    f = fopen(data, "w");
+    assert_non_null(f);
+    fputs("text,label\n", f);
+    for (int i = 0; i < 400000; i++)
+        fprintf(f, "a b a b a b a b a b a b a b a b a b a b a b a b a b a b a b a b,%d\n", i % 2);
+    fclose(f);
+    pid_t pid = start_snug(said(),
+                           ARGS("train", "--model", model, "--init-from-config", "--train-data", data, "--output-dir",
+                                out, "--cache-dir", cache, "--threads", "1"),
+                           NULL);
+    sleep_seconds(0.3);
+    double asked = seconds_now();
+    kill(pid, SIGINT);
+    int status = end_of(pid);
+    double took = seconds_now() - asked;
+    if (status != SNUG_STOPPED || !file_has(said(), "long.csv: stopped by a signal while it was read"))
+        fail_msg("exit %d: %s", status, read_text(said(), &(size_t){0}));
+    assert_true(took < (SANITIZED ? 5 : 1));
+    assert_int_not_equal(access(out, F_OK), 0);
+    assert_true(access(cache, F_OK) != 0 || rmdir(cache) == 0);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -348,6 +380,7 @@ int main(void)
         cmocka_unit_test(stopped_at_any_step),
         cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(asked_to_stop_in_any_phase),
+        cmocka_unit_test(asked_to_stop_while_tokenizing),
     };
     return cmocka_run_group_tests_name("resume", tests, set_up, tear_down);
 }

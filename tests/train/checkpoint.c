@@ -246,6 +246,16 @@ static void comparing(void **state)
     assert_ptr_equal(strstr(err.text, "D: config.extra: absent -> true; "), err.text);
     json_decref(old);
     json_decref(new);
+    old = json_pack("{s:{s:f,s:{s:f}}}", "options", "learning_rate", 0.5, "optim_args", "adam_beta", 0.25);
+    new = json_pack("{s:{s:f,s:{s:f}}}", "options", "learning_rate", 0.5, "optim_args", "adam_beta", 0.125);
+    const char *options[] = {"options"};
+    ckpt_compare("D", old, new, options, 1, &err);
+    assert_ptr_equal(strstr(err.text, "D: --optim-args adam_beta: 0.25 -> 0.125; "), err.text);
+    json_object_set_new(json_object_get(new, "options"), "learning_rate", json_real(0.75));
+    ckpt_compare("D", old, new, options, 1, &err);
+    assert_ptr_equal(strstr(err.text, "D: --learning-rate: 0.5 -> 0.75; "), err.text);
+    json_decref(old);
+    json_decref(new);
 }
 
 /* What is loaded must be what is wanted, before anything is filled. */
@@ -785,6 +795,7 @@ static void second_signal(void **state)
     assert_int_equal(ckpt_save_wait(saver, &err), SNUG_STOPPED);
     assert_non_null(strstr(err.text, "abandoned"));
     pthread_join(thread, NULL);
+    assert_int_equal(ckpt_save_in_place(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), SNUG_STOPPED);
     ckpt_saver_free(saver);
     json_decref(doc);
     assert_int_equal(count_names(f->dir, ".tmp-"), 0);
@@ -823,6 +834,45 @@ static void second_signal_and_hung_disk(void **state)
     expect_step(f, f->dir, 0, 3);
 }
 
+/* The same files as with a copy, from the caller's own memory, and afterwards a copy can be made again. */
+static void saved_in_place(void **state)
+{
+    struct fixture *f = *state;
+    char dir[64];
+    struct ckpt_config config = {.io = &f->files.io, .output_dir = dir};
+    struct ckpt_saver *saver;
+    struct tiny t;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct snug_err err = {0};
+    make_folder(dir);
+    assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
+    for (int64_t step = 2; step <= 3; step++) {
+        tiny_run_to(&t, step);
+        tiny_tensors(&t, tensors);
+        json_t *doc = tiny_state(&t);
+        int (*save)(struct ckpt_saver *, int64_t, int64_t, const struct ckpt_tensor *, size_t, const json_t *,
+                    struct snug_err *) = step == 2 ? ckpt_save_in_place : ckpt_save_begin;
+        assert_int_equal(save(saver, step, -1, tensors, TINY_TENSORS, doc, &err), 0);
+        assert_true(step == 3 || !ckpt_save_busy(saver));
+        json_decref(doc);
+    }
+    assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    ckpt_saver_free(saver);
+    expect_step(f, in(dir, "step-00000002"), 0, 2);
+    expect_step(f, in(dir, "step-00000003"), 0, 3);
+    static const char *const files[] = {"step-00000002/rank-0000.safetensors", "step-00000002/state.json",
+                                        "step-00000002/MANIFEST.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t n, m;
+        char *a = read_bytes(dir, files[i], &n), *b = read_bytes(f->dir, files[i], &m);
+        assert_int_equal(n, m);
+        assert_memory_equal(a, b, n);
+        free(a);
+        free(b);
+    }
+    remove_tree(dir);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -849,6 +899,7 @@ int main(void)
         TEST(output_folder_cannot_be_synced),
         TEST(training_goes_on),
         TEST(errors_come_back),
+        TEST(saved_in_place),
         TEST(second_signal),
         TEST(second_signal_and_hung_disk),
     };
