@@ -2,6 +2,7 @@
 #include "base/machine.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cuda/nvml.h"
 
 #include <gnu/libc-version.h>
 #include <sched.h>
@@ -115,52 +116,87 @@ static size_t libraries(struct library list[4])
     return n;
 }
 
-static void append_json(struct str *s, const char *cpu, int64_t total, int64_t available, int64_t limit,
-                        const char *const *names, size_t n_names, const struct library *libs, size_t n_libs)
+enum { MAX_GPUS = 16, MAX_NAMES = 32 };
+
+struct facts {
+    char cpu[49];
+    const char *features[MAX_NAMES];
+    size_t n_features;
+    struct library libraries[4];
+    size_t n_libraries;
+    int64_t total, available, limit; /* bytes of memory; limit -1: none */
+    struct nvml_memory gpus[MAX_GPUS];
+    int n_gpus;
+};
+
+/* What the driver knows, whether this build can compute there or not. */
+static void find_gpus(struct facts *f)
+{
+    struct nvml *n;
+    if (nvml_open(&n))
+        return;
+    for (int i = 0; i < nvml_devices(n) && f->n_gpus < MAX_GPUS; i++)
+        f->n_gpus += !nvml_read(n, i, getpid(), &f->gpus[f->n_gpus]);
+    nvml_close(n);
+}
+
+static void append_json(struct str *s, const struct facts *f)
 {
     str_append(s, "{\"version\":\"" SNUG_VERSION "\",\"devices\":[\"cpu\",\"reference\"],\"cpu\":{\"name\":");
-    str_json(s, cpu);
+    str_json(s, f->cpu);
     str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), machine_cpus());
-    for (size_t i = 0; i < n_names; i++)
-        str_printf(s, "%s\"%s\"", i ? "," : "", names[i]);
-    str_printf(s, "]},\"memory\":{\"total_bytes\":%lld,\"available_bytes\":%lld,\"limit_bytes\":", (long long)total,
-               (long long)available);
-    str_printf(s, limit < 0 ? "null" : "%lld", (long long)limit);
+    for (size_t i = 0; i < f->n_features; i++)
+        str_printf(s, "%s\"%s\"", i ? "," : "", f->features[i]);
+    str_append(s, "]},\"gpus\":[");
+    for (int i = 0; i < f->n_gpus; i++) {
+        str_append(s, i ? ",{\"name\":" : "{\"name\":");
+        str_json(s, f->gpus[i].name);
+        str_printf(s, ",\"total_bytes\":%lld,\"used_bytes\":%lld,\"driver\":", (long long)f->gpus[i].total_bytes,
+                   (long long)f->gpus[i].used_bytes);
+        str_json(s, f->gpus[i].driver);
+        str_append(s, "}");
+    }
+    str_printf(s, "],\"memory\":{\"total_bytes\":%lld,\"available_bytes\":%lld,\"limit_bytes\":", (long long)f->total,
+               (long long)f->available);
+    str_printf(s, f->limit < 0 ? "null" : "%lld", (long long)f->limit);
     str_append(s, "},\"libraries\":{");
-    for (size_t i = 0; i < n_libs; i++)
-        str_printf(s, "%s\"%s\":\"%s\"", i ? "," : "", libs[i].name, libs[i].version);
+    for (size_t i = 0; i < f->n_libraries; i++)
+        str_printf(s, "%s\"%s\":\"%s\"", i ? "," : "", f->libraries[i].name, f->libraries[i].version);
     str_append(s, "}}\n");
 }
 
-static void append_text(struct str *s, const char *cpu, int64_t total, int64_t available, int64_t limit,
-                        const char *const *names, size_t n_names, const struct library *libs, size_t n_libs)
+static void append_text(struct str *s, const struct facts *f)
 {
     const double gib = 0x1p30;
-    str_printf(s, "snug       " SNUG_VERSION "\ndevices    cpu, reference\ncpu        %s, %d of %ld cores\n", cpu,
+    str_printf(s, "snug       " SNUG_VERSION "\ndevices    cpu, reference\ncpu        %s, %d of %ld cores\n", f->cpu,
                machine_cpus(), sysconf(_SC_NPROCESSORS_ONLN));
     str_append(s, "           ");
-    for (size_t i = 0; i < n_names; i++)
-        str_printf(s, "%s%s", i ? " " : "", names[i]);
-    str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)total / gib, (double)available / gib);
-    if (limit >= 0)
-        str_printf(s, ", limit of this process %.1f GiB", (double)limit / gib);
+    for (size_t i = 0; i < f->n_features; i++)
+        str_printf(s, "%s%s", i ? " " : "", f->features[i]);
+    for (int i = 0; i < f->n_gpus; i++)
+        str_printf(s, "\n%s%s, %.1f GiB, %.1f GiB in use, driver %s", i ? "           " : "gpu        ",
+                   f->gpus[i].name, (double)f->gpus[i].total_bytes / gib, (double)f->gpus[i].used_bytes / gib,
+                   f->gpus[i].driver);
+    str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)f->total / gib, (double)f->available / gib);
+    if (f->limit >= 0)
+        str_printf(s, ", limit of this process %.1f GiB", (double)f->limit / gib);
     str_append(s, "\nlibraries  ");
-    for (size_t i = 0; i < n_libs; i++)
-        str_printf(s, "%s%s %s", i ? ", " : "", libs[i].name, libs[i].version);
+    for (size_t i = 0; i < f->n_libraries; i++)
+        str_printf(s, "%s%s %s", i ? ", " : "", f->libraries[i].name, f->libraries[i].version);
     str_append(s, "\n");
 }
 
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     (void)args;
-    const char *names[32];
-    char cpu[49];
-    struct library libs[4];
-    info_cpu_name(cpu);
-    size_t n_names = cpu_features(names, sizeof names / sizeof *names), n_libs = libraries(libs);
-    int64_t total = machine_memory_bytes(), available = machine_memory_available(), limit = machine_memory_limit();
+    struct facts f = {
+        .total = machine_memory_bytes(), .available = machine_memory_available(), .limit = machine_memory_limit()};
+    info_cpu_name(f.cpu);
+    f.n_features = cpu_features(f.features, MAX_NAMES);
+    f.n_libraries = libraries(f.libraries);
+    find_gpus(&f);
     struct str s = {0};
-    (o->json ? append_json : append_text)(&s, cpu, total, available, limit, names, n_names, libs, n_libs);
+    (o->json ? append_json : append_text)(&s, &f);
     int code = str_check(&s, err);
     if (!code)
         fputs(str_text(&s), stdout);

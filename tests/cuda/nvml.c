@@ -6,7 +6,9 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -107,6 +109,24 @@ static void devices_are_counted_as_cuda_does(void **state)
     nvml_close(n);
 }
 
+/* The command finds the stand-in as it finds the real one: on the loader's path. */
+static void snug_info_names_the_devices(void **state)
+{
+    (void)state;
+    char folder[1024], command[4096], text[8192] = "";
+    const char *library = getenv("SNUG_FAKE_NVML");
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(library, '/') - library), library);
+    snprintf(command, sizeof command, "LD_LIBRARY_PATH='%s' CUDA_VISIBLE_DEVICES=1,0 '%s' info --json", folder,
+             getenv("SNUG_COMMAND"));
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    assert_int_equal(pclose(f), 0);
+    assert_non_null(strstr(text, "\"gpus\":[{\"name\":\"NVIDIA Second\",\"total_bytes\":48000000000,"
+                                 "\"used_bytes\":7000000000,\"driver\":\"999.12.34\"},"
+                                 "{\"name\":\"NVIDIA First\",\"total_bytes\":24000000000,"));
+}
+
 static void a_driver_that_fails(void **state)
 {
     (void)state;
@@ -131,6 +151,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_name_and_driver, load_stand_in, unload),
         cmocka_unit_test_setup_teardown(memory_of_a_process, load_stand_in, unload),
         cmocka_unit_test_setup_teardown(devices_are_counted_as_cuda_does, load_stand_in, unload),
+        cmocka_unit_test(snug_info_names_the_devices),
         cmocka_unit_test_setup_teardown(a_driver_that_fails, load_stand_in, unload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
