@@ -144,6 +144,7 @@ struct snug_summary {
     double seconds, samples_per_second, tokens_per_second;
     double first_step_seconds; /* from the call to the end of its first step */
     int64_t memory_bytes;      /* resident, at the end */
+    int64_t checkpoint_bytes;  /* of them the copy that was written to disk, as planned; 0 without checkpoints */
 };
 
 /* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes

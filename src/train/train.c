@@ -576,6 +576,7 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
     out->memory_bytes = machine_memory_resident();
+    out->checkpoint_bytes = t->s->run.plan.checkpoint_bytes;
 }
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
