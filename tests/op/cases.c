@@ -261,6 +261,24 @@ const struct op_case op_cases[] = {
     {CASE(sgd, "skipped", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .copy = NARROW(37), .momentum = 0.9),
      .skip = true},
     {CASE(sgd, "large", SGD(40, 1001), .buf = FLOAT(40, 1001), .momentum = 0.9), .long_only = true},
+
+    /* Wide and high tensors, where kernels for GPUs take other ways. */
+    {CASE(embed, "wide rows", EMBED(40, 30, 1024), .ids2 = INTS(40), .table2 = FLOAT(7, 1024)), .long_only = true},
+    {CASE(embed_bwd, "few ids, thousands of rows", EMBED_BWD(5000, 2, 16, 2)), LENGTHS(2100, 2800), .long_only = true},
+    {CASE(embed_bwd, "some ids, thousands of rows", EMBED_BWD(4500, 300, 8, 1)), LENGTHS(4500), .long_only = true},
+    {CASE(embed_bwd, "wide rows", EMBED_BWD(100, 9, 1032, 1)), LENGTHS(97), .long_only = true},
+    {CASE(act_bwd, "wide", ACT_BWD(5, 4104, gelu_tanh)), .long_only = true},
+    {CASE(act_bwd, "high", ACT_BWD(2500, 8, silu)), .long_only = true},
+    {CASE(norm, "wide", NORM(5, 2056), .res = NARROW(5, 2056), .h = NARROW(5, 2056), DROP(5, 0.1, 3)), LENGTHS(5),
+     .long_only = true},
+    {CASE(norm_bwd, "wide", NORM_BWD(5, 2056), .dh = NARROW(5, 2056), .dx = NARROW(5, 2056), .dres = NARROW(5, 2056),
+          .dgamma = FLOAT(2056), .dbeta = FLOAT(2056), DROP(5, 0.1, 3)),
+     LENGTHS(5), .long_only = true},
+    {CASE(norm_bwd, "width of a base model", NORM_BWD(9, 768), .dx = NARROW(9, 768), .dgamma = FLOAT(768),
+          .dbeta = FLOAT(768)),
+     .long_only = true},
+    {CASE(cross_entropy, "a vocabulary", CROSS_ENTROPY(3, 30522)), .long_only = true},
+    {CASE(cross_entropy_bwd, "a vocabulary", CROSS_ENTROPY_BWD(3, 30522)), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

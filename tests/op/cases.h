@@ -12,7 +12,7 @@ struct op_case {
     enum op op;
     const char *name;
     union args_any args; /* shapes and attributes; no data. A tensor with ndim 0 is absent. DT_BF16 stands for the
-                          * policy's type: such a case runs once with F32 and once with BF16 */
+                          * policy's type: such a case runs with F32, with BF16 and where kernels have it with F16 */
     int n_sequences, lengths[MAX_SEQUENCES];
     int update;       /* step[STEP_UPDATE]; 0 means 3 */
     int unseen;       /* skipped steps that the step input does not know of */
@@ -40,7 +40,7 @@ struct op_inputs {
     struct slot_data slot[OP_MAX_SLOTS];
 };
 
-void inputs_make(struct op_inputs *in, const struct op_case *c, bool narrow);
+void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narrow); /* the policy's type */
 void inputs_free(struct op_inputs *in);
 bool is_float(enum dtype t);
 bool case_has_narrow(const struct op_case *c); /* some tensor follows the policy */

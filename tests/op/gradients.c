@@ -202,7 +202,7 @@ static void check_case(const struct op_case *c)
     struct op_inputs in;
     struct program p = {.dims = {.T = c->args.slot[0].shape[0], .B = c->n_sequences}};
     struct snug_err err = {0};
-    inputs_make(&in, c, false);
+    inputs_make(&in, c, DT_F32);
     assert_int_equal(graph_init(&p.g, NULL), SNUG_OK);
     build(&p, &in);
     p.n_forward = p.g.n_nodes;

@@ -39,7 +39,7 @@ double random_normal(uint32_t stream, uint32_t slot, uint32_t i)
 
 bool is_float(enum dtype t)
 {
-    return t == DT_F32 || t == DT_BF16;
+    return t == DT_F32 || t == DT_BF16 || t == DT_F16;
 }
 
 bool case_has_narrow(const struct op_case *c)
@@ -186,7 +186,7 @@ static void make_statistics(struct op_inputs *in)
             round_to_type(&in->slot[i]);
 }
 
-void inputs_make(struct op_inputs *in, const struct op_case *c, bool narrow)
+void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narrow)
 {
     *in = (struct op_inputs){.c = c};
     for (int i = 0; i < op_table[c->op].n_slots; i++) {
@@ -195,8 +195,8 @@ void inputs_make(struct op_inputs *in, const struct op_case *c, bool narrow)
         s->present = s->shape.ndim > 0;
         if (!s->present)
             continue;
-        if (s->shape.dtype == DT_BF16 && !narrow)
-            s->shape.dtype = DT_F32;
+        if (s->shape.dtype == DT_BF16)
+            s->shape.dtype = narrow;
         s->elements = 1;
         for (int d = 0; d < s->shape.ndim; d++)
             s->elements *= s->shape.shape[d];

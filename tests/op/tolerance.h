@@ -2,7 +2,7 @@
  *
  * A sum of K terms, each operation rounding with unit u, is off by about u sqrt(K) times the size of its terms. The
  * result's own size stands for that: |y|, or the root mean square of its row or tensor where y happens to be small. To
- * this is added one rounding of the result to its type, and, where an op rounds to bf16 inside, that rounding some
+ * this is added one rounding of the result to its type, and, where an op rounds to 16 bits inside, that rounding some
  * times over.
  */
 #ifndef TEST_OP_TOLERANCE_H
@@ -12,11 +12,12 @@
 
 #include <math.h>
 
-static const double UNIT_F64 = 0x1p-53, UNIT_F32 = 0x1p-24, UNIT_BF16 = 0x1p-8;
-static const double UNITS = 8; /* operations beside the sums, polynomials, the largest of many elements */
+static const double UNIT_F64 = 0x1p-53, UNIT_F32 = 0x1p-24, UNIT_BF16 = 0x1p-8, UNIT_F16 = 0x1p-11;
+static const double SMALLEST_F16 = 0x1p-24; /* below 2^-14 numbers are apart by this */
+static const double UNITS = 8;              /* operations beside the sums, polynomials, the largest of many elements */
 
-/* Roundings to bf16 of what an op adds up (attention: the weights P, and dS) or derives its result from (linear: y from
- * u). */
+/* Roundings to the policy's type of what an op adds up (attention: the weights P, and dS) or derives its result from
+ * (linear: y from u). */
 static inline double inner_roundings(enum op op)
 {
     switch (op) {
@@ -64,17 +65,22 @@ static inline double sum_length(enum op op, const union args_any *a)
     }
 }
 
-/* Allowed |y - reference|. `rms`: of the row or of the whole tensor, the larger; `narrow`: the case runs in BF16. */
-static inline double tolerance(enum op op, const union args_any *a, enum dtype type, bool narrow, double reference,
-                               double rms)
+/* Of a type of 16 bits; rounding to F32 is among the UNITS. */
+static inline double rounding(enum dtype t)
+{
+    return t == DT_BF16 ? UNIT_BF16 : t == DT_F16 ? UNIT_F16 : 0;
+}
+
+/* Allowed |y - reference|. `rms`: of the row or of the whole tensor, the larger; `narrow`: the policy's type. */
+static inline double tolerance(enum op op, const union args_any *a, enum dtype type, enum dtype narrow,
+                               double reference, double rms)
 {
     double size = fmax(fabs(reference), rms);
     double unit = type == DT_F64 ? UNIT_F64 : UNIT_F32;
     double t = UNITS * unit * sqrt(sum_length(op, a) + 1) * size;
-    if (type == DT_BF16)
-        t += 1.001 * UNIT_BF16 * fabs(reference);
-    if (narrow)
-        t += inner_roundings(op) * UNIT_BF16 * size;
+    t += 1.001 * rounding(type) * fabs(reference) + inner_roundings(op) * rounding(narrow) * size;
+    if (type == DT_F16 || narrow == DT_F16)
+        t += SMALLEST_F16;
     return t;
 }
 

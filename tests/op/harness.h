@@ -1,0 +1,32 @@
+/* harness.h: every case of cases.c on one set of kernels: against the reference kernels within the error model, with
+ * guard bytes round every buffer, poisoned outputs and workspaces, unaligned tensors, gradients written or added to,
+ * optional outputs left out, and equal bits from run to run. */
+#ifndef TEST_OP_HARNESS_H
+#define TEST_OP_HARNESS_H
+
+#include "graph/op.h"
+
+/* A buffer between guards, in host memory; `base` is aligned to GUARD. */
+enum { GUARD = 256 };
+struct buffer {
+    uint8_t *base, *data;
+    int64_t bytes, all_bytes; /* at data; at base, guards included */
+};
+
+/* Kernels to be tested. */
+struct op_runner {
+    const char *name;
+    bool fp16;           /* takes F16 where the policy narrows; all take F32 and BF16 */
+    bool alignment_free; /* the same bits wherever tensors start */
+    int64_t (*workspace)(const struct op_runner *r, enum op op, const union args_any *args, int threads);
+    /* Runs the op on the buffers (base NULL: the slot is absent); args has no data pointers yet. What lies in a buffer
+     * afterwards, guards included, is looked at. */
+    void (*run)(const struct op_runner *r, enum op op, union args_any *args, const struct buffer *slots,
+                const struct buffer *workspace, int threads);
+    const void *kernels; /* the runner's own */
+};
+
+/* All cases of the ops that `wanted` (NULL: all) says yes to. */
+void check_runner(const struct op_runner *r, bool (*wanted)(enum op op));
+
+#endif
