@@ -73,6 +73,8 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     if (training) {
         pass_grad(&g->graph, built.loss, kind == KIND_NEXT);
         TRY(after_pass(s, g, "grad", err));
+        pass_fold_bias(&g->graph);
+        TRY(after_pass(s, g, "fold_bias", err));
     }
     if (training && !updates) /* what the micro-step leaves for the update */
         for (int i = 1; i < g->graph.n_values; i++)

@@ -51,6 +51,11 @@ struct row {
         {ROW(norm_bwd, "", .dy = X(B * LENGTH, H), .h = X(B * LENGTH, H), .gamma = FLOAT(H),                           \
              .mean = FLOAT(B * LENGTH), .rstd = FLOAT(B * LENGTH), .dres = X(B * LENGTH, H), .dgamma = FLOAT(H),       \
              .dbeta = FLOAT(H))},                                                                                      \
+        {ROW(norm_bwd, "dropout, dbias", .dy = X(B * LENGTH, H), .h = X(B * LENGTH, H), .gamma = FLOAT(H),             \
+             .mean = FLOAT(B * LENGTH), .rstd = FLOAT(B * LENGTH), DROP(B * LENGTH), .dx = X(B * LENGTH, H),           \
+             .dres = X(B * LENGTH, H), .dgamma = FLOAT(H), .dbeta = FLOAT(H), .dbias = FLOAT(H))},                     \
+        {ROW(act_bwd, "gelu, dbias", .u = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),            \
+             .dbias = FLOAT(F), .act = ACT_gelu)},                                                                     \
         {ROW(dropout, "", .x = X(B * LENGTH, H), DROP(B * LENGTH), .y = X(B * LENGTH, H))},                            \
         {ROW(act_bwd, "gelu", .u = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),                   \
              .act = ACT_gelu)},                                                                                        \
@@ -136,11 +141,11 @@ static int32_t word(int64_t i)
 
 static void fill(const struct row *row, int slot, char *host)
 {
+    enum { PATTERN = 99991 }; /* floats are drawn once and repeated */
     const char *name = op_table[row->op].slots[slot].name;
     const struct tensor *t = &row->args.slot[slot];
     int64_t n = elements(t), tokens = row->args.slot[0].shape[0];
     for (int64_t i = 0; i < n; i++) {
-        float x = (float)(bits(i % 99991, (uint32_t)slot) / 2147483648.0 - 1);
         int32_t k = 0;
         if (!strcmp(name, "cu"))
             k = (int32_t)(i * LENGTH);
@@ -160,8 +165,14 @@ static void fill(const struct row *row, int slot, char *host)
             ((int32_t *)host)[i] = k;
         else if (t->dtype == DT_F64)
             ((double *)host)[i] = 0.5;
-        else
+        else if (i < PATTERN) {
+            float x = (float)(bits(i, (uint32_t)slot) / 2147483648.0 - 1);
             dtype_convert(host + dtype_bytes(t->dtype, i), t->dtype, &x, DT_F32, 1);
+        } else {
+            int64_t run = n - i < PATTERN ? n - i : PATTERN;
+            memcpy(host + dtype_bytes(t->dtype, i), host, (size_t)dtype_bytes(t->dtype, run));
+            i += run - 1;
+        }
     }
 }
 

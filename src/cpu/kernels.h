@@ -14,6 +14,7 @@
 /* The ops whose kernels want a workspace: bytes of it at these shapes. Not less at larger T and B: a plan is made for
  * the largest. */
 #define CPU_WORKSPACES(ROW)                                                                                            \
+    ROW(act_bwd)                                                                                                       \
     ROW(attention)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \

@@ -7,6 +7,12 @@ static double inverse_n(const struct tensor *step)
     return ((const double *)step->data)[STEP_INV_N];
 }
 
+/* What a gradient starts with. */
+static double seed(const struct tensor *step, const struct tensor *scaler)
+{
+    return inverse_n(step) * (scaler->data ? ((const double *)scaler->data)[SCALER_SCALE] : 1);
+}
+
 /* v in the first `left` lanes, `other` behind. */
 SIMD vf lanes_or(vf v, int64_t left, float other)
 {
@@ -67,7 +73,7 @@ SIMD void cross_entropy_bwd_row(const struct args_cross_entropy_bwd *a, int64_t 
 {
     int64_t V = a->logits.shape[1], at = n * V;
     int32_t label = ((const int32_t *)a->labels.data)[n];
-    float lse = ((const float *)a->lse.data)[n], scale = (float)inverse_n(&a->step);
+    float lse = ((const float *)a->lse.data)[n], scale = (float)seed(&a->step, &a->scaler);
     float one = (float)(1 - a->smoothing), each = (float)(a->smoothing / (double)V);
     for (int64_t v = 0; v < V; v += VF_LANES) {
         int64_t left = V - v;
@@ -140,10 +146,10 @@ ROW_SUM(binary)
 /* dlogits (+)= scale f(logit, label), elements as one row. */
 #define ROW_SLOPE(f)                                                                                                   \
     SIMD void f##_all(const struct tensor *logits, const struct tensor *labels, const struct tensor *dlogits,          \
-                      double inv_n, bool bf16)                                                                         \
+                      double seed, bool bf16)                                                                          \
     {                                                                                                                  \
         int64_t N = dlogits->data ? tensor_elements(logits) : 0;                                                       \
-        float scale = (float)(inv_n / (double)logits->shape[1]);                                                       \
+        float scale = (float)(seed / (double)logits->shape[1]);                                                        \
         for (int64_t i = 0; i < N; i += VF_LANES) {                                                                    \
             vf grad =                                                                                                  \
                 scale * f(vf_get_upto(logits->data, i, N - i, bf16), vf_get_upto(labels->data, i, N - i, false));      \
@@ -169,9 +175,9 @@ ROW_SLOPE(binary_slope)
     {                                                                                                                  \
         (void)c;                                                                                                       \
         if (a->logits.dtype == DT_BF16)                                                                                \
-            f##_slope_all(&a->logits, &a->labels, &a->dlogits, inverse_n(&a->step), true);                             \
+            f##_slope_all(&a->logits, &a->labels, &a->dlogits, seed(&a->step, &a->scaler), true);                      \
         else                                                                                                           \
-            f##_slope_all(&a->logits, &a->labels, &a->dlogits, inverse_n(&a->step), false);                            \
+            f##_slope_all(&a->logits, &a->labels, &a->dlogits, seed(&a->step, &a->scaler), false);                     \
     }
 ELEMENTWISE_LOSS(mse, square)
 ELEMENTWISE_LOSS(bce, binary)

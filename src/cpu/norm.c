@@ -2,19 +2,12 @@
  * statistics (mean first, then the sum of squared differences) and its output. Bound by memory, with dropout by the
  * random numbers too.
  *
- * Order of sums: within a row by lanes, folded at the end. dgamma and dbeta: rows are cut into at most CHUNKS chunks by
- * shape; each is summed in order by one thread, and the chunks are added in order. */
+ * Order of sums: within a row by lanes, folded at the end; over rows as columns.h says. */
+#include "cpu/columns.h"
 #include "cpu/feature_mask.h"
 #include "cpu/kernels.h"
 
 #include <omp.h>
-
-enum { CHUNKS = 64, CHUNK_ROWS = 8 };
-
-static int64_t row_floats(int64_t H)
-{
-    return (H + 15) / 16 * 16;
-}
 
 /* v in the first `left` lanes, 0 in the others. */
 SIMD vf first_lanes(vf v, int64_t left)
@@ -87,9 +80,9 @@ void ISA(cpu_norm)(const struct args_norm *a, const struct call *c)
     }
 }
 
-/* A row; its part of dgamma and dbeta is added to the sums (padded to whole vectors). */
+/* A row; its part of dgamma, dbeta and dbias is added to the sums. */
 SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask *m, float *dgamma, float *dbeta,
-                       int64_t n, bool bf16)
+                       float *dbias, int64_t n, bool bf16)
 {
     int64_t H = a->dy.shape[1], at = n * H;
     float mean = ((const float *)a->mean.data)[n], rstd = ((const float *)a->rstd.data)[n];
@@ -102,11 +95,11 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
         sum_g += g;
         sum_gz = vf_fma(g, z, sum_gz);
         vf_store(dgamma + h, vf_fma(dy, z, vf_load(dgamma + h)));
-        vf_store(dbeta + h, vf_load(dbeta + h) + dy);
+        column_add(dbeta, h, dy);
     }
     float mean_g = vf_hsum(sum_g) / (float)H, mean_gz = vf_hsum(sum_gz) / (float)H;
     uint32_t bits[MASK_RUN / 2] = {0};
-    for (int64_t h = 0; h < H && (a->dx.data || a->dres.data); h += VF_LANES) {
+    for (int64_t h = 0; h < H && (a->dx.data || a->dres.data || a->dbias.data); h += VF_LANES) {
         int64_t left = H - h;
         vf z = (vf_get_upto(a->h.data, at + h, left, bf16) - mean) * rstd;
         vf g = vf_get_upto(a->dy.data, at + h, left, bf16) * vf_get_upto(a->gamma.data, h, left, false);
@@ -116,57 +109,44 @@ SIMD void norm_bwd_row(const struct args_norm_bwd *a, const struct feature_mask 
         if (a->dres.data)
             vf_put_upto(a->dres.data, at + h, a->dres.add ? grad + vf_get_upto(a->dres.data, at + h, left, bf16) : grad,
                         left, bf16);
-        if (!a->dx.data)
+        if (!a->dx.data && !a->dbias.data)
             continue;
         if (m->coords) {
             if (h % MASK_RUN == 0)
                 mask_draw(m, n, h, bits);
             grad = mask_apply(m, bits, h % MASK_RUN, grad);
         }
-        vf_put_upto(a->dx.data, at + h, a->dx.add ? grad + vf_get_upto(a->dx.data, at + h, left, bf16) : grad, left,
-                    bf16);
-    }
-}
-
-/* How many chunks N rows are cut into. */
-static int64_t chunks(int64_t N)
-{
-    int64_t n = (N + CHUNK_ROWS - 1) / CHUNK_ROWS;
-    return n < CHUNKS ? n : CHUNKS;
-}
-
-/* to[h] (+)= the sum over chunks of partial[chunk][h]. */
-static void add_chunks(const struct tensor *to, const float *partial, int64_t n_chunks, int64_t stride, int64_t H)
-{
-    for (int64_t h = 0; to->data && h < H; h += VF_LANES) {
-        vf sum = to->add ? vf_get_upto(to->data, h, H - h, false) : vf_set1(0);
-        for (int64_t i = 0; i < n_chunks; i++)
-            sum += vf_load(partial + i * stride + h);
-        vf_put_upto(to->data, h, sum, H - h, false);
+        if (a->dbias.data)
+            column_add(dbias, h, grad);
+        if (a->dx.data)
+            vf_put_upto(a->dx.data, at + h, a->dx.add ? grad + vf_get_upto(a->dx.data, at + h, left, bf16) : grad, left,
+                        bf16);
     }
 }
 
 int64_t ISA(cpu_norm_bwd_workspace)(const struct args_norm_bwd *a, int threads)
 {
     (void)threads;
-    return 8 * chunks(a->dy.shape[0]) * row_floats(a->dy.shape[1]);
+    return 12 * row_chunks(a->dy.shape[0]) * row_floats(a->dy.shape[1]);
 }
 
 void ISA(cpu_norm_bwd)(const struct args_norm_bwd *a, const struct call *c)
 {
-    int64_t N = a->dy.shape[0], H = a->dy.shape[1], n_chunks = chunks(N), floats = row_floats(H);
+    int64_t N = a->dy.shape[0], H = a->dy.shape[1], n_chunks = row_chunks(N), floats = row_floats(H);
+    float *sums = c->workspace;
     struct feature_mask m = feature_mask(&a->rng, &a->coords, a->site, a->p);
     bool bf16 = a->dy.dtype == DT_BF16;
 #pragma omp parallel for schedule(static) num_threads(N *H < PARALLEL_FROM ? 1 : c->threads)
     for (int64_t i = 0; i < n_chunks; i++) {
-        float *dgamma = (float *)c->workspace + 2 * i * floats, *dbeta = dgamma + floats;
-        memset(dgamma, 0, 8 * (size_t)floats);
+        float *dgamma = sums + 3 * i * floats, *dbeta = dgamma + floats, *dbias = dbeta + floats;
+        memset(dgamma, 0, 12 * (size_t)floats);
         for (int64_t n = i * N / n_chunks; n < (i + 1) * N / n_chunks; n++)
             if (bf16)
-                norm_bwd_row(a, &m, dgamma, dbeta, n, true);
+                norm_bwd_row(a, &m, dgamma, dbeta, dbias, n, true);
             else
-                norm_bwd_row(a, &m, dgamma, dbeta, n, false);
+                norm_bwd_row(a, &m, dgamma, dbeta, dbias, n, false);
     }
-    add_chunks(&a->dgamma, c->workspace, n_chunks, 2 * floats, H);
-    add_chunks(&a->dbeta, (const float *)c->workspace + floats, n_chunks, 2 * floats, H);
+    columns_finish(&a->dgamma, sums, n_chunks, 3 * floats, H);
+    columns_finish(&a->dbeta, sums + floats, n_chunks, 3 * floats, H);
+    columns_finish(&a->dbias, sums + 2 * floats, n_chunks, 3 * floats, H);
 }

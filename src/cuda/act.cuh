@@ -1,5 +1,6 @@
 /* act.cuh: activation functions and their derivatives (op/act.c) in float, for a kernel's elements, and the launcher of
- * bias and activation behind a matrix product. exp and 1/x are the hardware's approximations (2 ulp). */
+ * bias and activation behind a matrix product. T is the type that a result will be rounded to: where that has 16 bits,
+ * exp is the hardware's approximation. */
 #ifndef CUDA_ACT_CUH
 #define CUDA_ACT_CUH
 
@@ -20,16 +21,24 @@ __device__ static inline float fast_inverse(float x)
     return y;
 }
 
-__device__ static inline float sigmoid(float x)
+template <class T> __device__ static inline float exp_for(float x)
 {
-    return fast_inverse(1 + fast_exp(-x));
+    if constexpr (sizeof(T) == 4)
+        return expf(x);
+    else
+        return fast_exp(x);
+}
+
+template <class T> __device__ static inline float sigmoid(float x)
+{
+    return fast_inverse(1 + exp_for<T>(-x));
 }
 
 /* The standard normal distribution function and density. erfc(z) = t P(t) exp(-z^2) with t = 1/(1 + 0.4 z), P of degree
  * 5 fitted to 4e-8; the density needs the same exponential. */
-__device__ static inline void normal(float x, float *cdf, float *pdf)
+template <class T> __device__ static inline void normal(float x, float *cdf, float *pdf)
 {
-    float e = fast_exp(-0.5f * x * x), t = fast_inverse(1 + 0.282842712f * fabsf(x));
+    float e = exp_for<T>(-0.5f * x * x), t = fast_inverse(1 + 0.282842712f * fabsf(x));
     float p = -0.197925958f;
     p = fmaf(p, t, 0.699652687f);
     p = fmaf(p, t, -0.355552625f);
@@ -41,32 +50,32 @@ __device__ static inline void normal(float x, float *cdf, float *pdf)
     *pdf = 0.398942280f * e;
 }
 
-template <int A> __device__ static inline float act_value(float x)
+template <int A, class T> __device__ static inline float act_value(float x)
 {
     if constexpr (A == ACT_gelu) {
         float cdf, pdf;
-        normal(x, &cdf, &pdf);
+        normal<T>(x, &cdf, &pdf);
         return x * cdf;
     } else if constexpr (A == ACT_gelu_tanh) /* (1 + tanh(v/2)) / 2 is the sigmoid of v */
-        return x * sigmoid(1.59576912f * x * fmaf(0.044715f * x, x, 1));
+        return x * sigmoid<T>(1.59576912f * x * fmaf(0.044715f * x, x, 1));
     else if constexpr (A == ACT_relu)
         return x < 0 ? 0 : x;
     else if constexpr (A == ACT_tanh)
         return tanhf(x);
     else if constexpr (A == ACT_silu)
-        return x * sigmoid(x);
+        return x * sigmoid<T>(x);
     else
         return x;
 }
 
-template <int A> __device__ static inline float act_slope(float x)
+template <int A, class T> __device__ static inline float act_slope(float x)
 {
     if constexpr (A == ACT_gelu) {
         float cdf, pdf;
-        normal(x, &cdf, &pdf);
+        normal<T>(x, &cdf, &pdf);
         return fmaf(x, pdf, cdf);
     } else if constexpr (A == ACT_gelu_tanh) {
-        float s = sigmoid(1.59576912f * x * fmaf(0.044715f * x, x, 1));
+        float s = sigmoid<T>(1.59576912f * x * fmaf(0.044715f * x, x, 1));
         return fmaf(x * s * (1 - s), 1.59576912f * fmaf(3 * 0.044715f * x, x, 1), s);
     } else if constexpr (A == ACT_relu)
         return x > 0;
@@ -74,7 +83,7 @@ template <int A> __device__ static inline float act_slope(float x)
         float t = tanhf(x);
         return 1 - t * t;
     } else if constexpr (A == ACT_silu) {
-        float s = sigmoid(x);
+        float s = sigmoid<T>(x);
         return s * fmaf(x, 1 - s, 1);
     } else
         return 1;

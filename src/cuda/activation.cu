@@ -27,6 +27,12 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
+/* Blocks one below the other over N rows: one for each ROWS of them, or so many as leave few partial sums. */
+static int64_t row_blocks(int64_t N, bool summed)
+{
+    return at_most((N + ROWS - 1) / ROWS, summed ? CHUNKS : MAX_CHUNKS);
+}
+
 struct act_bwd_params {
     const void *u, *dy;
     void *du;
@@ -58,7 +64,7 @@ __global__ void __launch_bounds__(THREADS) act_bwd_kernel(const struct act_bwd_p
                 unpack<T, N>(g, dy[r]);
 #pragma unroll
                 for (int i = 0; i < N; i++) {
-                    g[i] *= act_slope<A>(x[i]);
+                    g[i] *= act_slope<A, T>(x[i]);
                     sum[i] += g[i];
                 }
                 store<T, N>((T *)p.du + (n + r * (int64_t)gridDim.y) * p.F + f, g);
@@ -75,11 +81,24 @@ static void act_bwd_launch(const struct act_bwd_params *p, int64_t chunks, const
     act_bwd_kernel<T, N, A><<<dim3((unsigned)g.blocks, (unsigned)chunks), g.threads, 0, c->stream>>>(*p);
 }
 
+extern "C" int64_t cuda_act_bwd_workspace(const struct args_act_bwd *a, const struct cuda_call *c)
+{
+    (void)c;
+    return a->dbias.ndim ? (int64_t)sizeof(float) * row_blocks(a->u.shape[0], true) * a->u.shape[1] : 0;
+}
+
 extern "C" int cuda_act_bwd(const struct args_act_bwd *a, const struct cuda_call *c)
 {
-    struct act_bwd_params p = {a->u.data, a->dy.data, a->du.data, NULL, a->u.shape[0], a->u.shape[1]};
+    bool summed = a->dbias.data;
+    struct act_bwd_params p = {.u = a->u.data,
+                               .dy = a->dy.data,
+                               .du = a->du.data,
+                               .partial = summed ? (float *)c->workspace : NULL,
+                               .N = a->u.shape[0],
+                               .F = a->u.shape[1]};
     bool packed = packs_fit(&a->u) && packs_fit(&a->dy) && packs_fit(&a->du);
-    int64_t chunks = at_most((p.N + ROWS - 1) / ROWS, MAX_CHUNKS);
+    int64_t chunks = row_blocks(p.N, summed);
+    struct column_sums s = {.partial = p.partial, .chunks = chunks, .H = p.F, .parts = 1};
     if (p.N * p.F > 0)
         WITH_FLOAT_TYPE(a->u.dtype, T, WITH_ACT(a->act, A, {
                             if (packed)
@@ -87,6 +106,9 @@ extern "C" int cuda_act_bwd(const struct args_act_bwd *a, const struct cuda_call
                             else
                                 act_bwd_launch<T, 1, A>(&p, chunks, c);
                         }))
+    column_sums_set(&s, 0, &a->dbias);
+    if (summed)
+        column_sums_launch(&s, c);
     return cuda_launched(c, "act_bwd");
 }
 
@@ -117,7 +139,7 @@ template <class T, int N, int A> __global__ void __launch_bounds__(THREADS) bias
                     store<T, N>((T *)p.u + at, u);
 #pragma unroll
                 for (int i = 0; i < N; i++)
-                    u[i] = act_value<A>(u[i]);
+                    u[i] = act_value<A, T>(u[i]);
                 if (p.y)
                     store<T, N>((T *)p.y + at, u);
             }
@@ -127,7 +149,7 @@ template <class T, int N, int A> __global__ void __launch_bounds__(THREADS) bias
 template <class T, int N, int A> static void bias_act_launch(const struct bias_act *p, const struct cuda_call *c)
 {
     struct column_grid g = column_grid(p->O, N);
-    int64_t chunks = at_most((p->N + ROWS - 1) / ROWS, MAX_CHUNKS);
+    int64_t chunks = row_blocks(p->N, false);
     bias_act_kernel<T, N, A><<<dim3((unsigned)g.blocks, (unsigned)chunks), g.threads, 0, c->stream>>>(*p);
 }
 

@@ -30,6 +30,7 @@ int cuda_check(int code, const char *op, struct snug_err *err);
 /* The ops whose kernels want a workspace: bytes of it at these shapes (data pointers NULL). Not less at larger T and B:
  * a plan is made for the largest. */
 #define CUDA_WORKSPACES(ROW)                                                                                           \
+    ROW(act_bwd)                                                                                                       \
     ROW(attention_bwd)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \
     ROW(embed_bwd)                                                                                                     \

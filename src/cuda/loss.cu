@@ -26,6 +26,12 @@ __device__ static inline double block_sum(double x)
     return sums[0];
 }
 
+/* What a gradient starts with. */
+__device__ static inline double seed(const double *step, const double *scaler)
+{
+    return step[STEP_INV_N] * (scaler ? scaler[SCALER_SCALE] : 1);
+}
+
 /* ---- cross-entropy ---- */
 
 /* What a lane has seen of a row: sum of exp(z - max), and of z. */
@@ -173,7 +179,7 @@ struct cross_entropy_bwd_params {
     const void *logits;
     const int32_t *labels;
     const float *lse;
-    const double *step;
+    const double *step, *scaler;
     void *dlogits;
     bool add;
     int64_t N, V;
@@ -204,7 +210,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_bwd_kernel(const struct
     const T *row = (const T *)p.logits + n * p.V;
     T *to = (T *)p.dlogits + n * p.V;
     int32_t label = p.labels[n];
-    float lse = p.lse[n], scale = (float)p.step[STEP_INV_N];
+    float lse = p.lse[n], scale = (float)seed(p.step, p.scaler);
     if (label < 0 && p.add)
         return;
     int64_t head = N > 1 ? unaligned_head(row, p.V) : 0, tail = head + (p.V - head) / N * N;
@@ -232,6 +238,7 @@ extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, co
                                          .labels = (const int32_t *)a->labels.data,
                                          .lse = (const float *)a->lse.data,
                                          .step = (const double *)a->step.data,
+                                         .scaler = (const double *)a->scaler.data,
                                          .dlogits = a->dlogits.data,
                                          .add = a->dlogits.add,
                                          .N = a->logits.shape[0],
@@ -283,11 +290,12 @@ __global__ void __launch_bounds__(SUM_THREADS)
 }
 
 template <class T, int L>
-__global__ void __launch_bounds__(THREADS) loss_bwd_kernel(const T *logits, const float *labels, int64_t elements,
-                                                           int64_t V, const double *step, T *dlogits, bool add)
+__global__ void __launch_bounds__(THREADS)
+    loss_bwd_kernel(const T *logits, const float *labels, int64_t elements, int64_t V, const double *step,
+                    const double *scaler, T *dlogits, bool add)
 {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    float scale = (float)(step[STEP_INV_N] / (double)V);
+    float scale = (float)(seed(step, scaler) / (double)V);
     if (i >= elements)
         return;
     float grad[1] = {loss_slope<L>(to_float(logits[i]), labels[i]) * scale};
@@ -306,14 +314,14 @@ static void loss_launch(const struct tensor *logits, const struct tensor *labels
 
 template <int L>
 static void loss_bwd_launch(const struct tensor *logits, const struct tensor *labels, const struct tensor *step,
-                            const struct tensor *dlogits, const struct cuda_call *c)
+                            const struct tensor *scaler, const struct tensor *dlogits, const struct cuda_call *c)
 {
     int64_t elements = tensor_elements(logits);
     if (elements > 0 && dlogits->data)
         WITH_FLOAT_TYPE(logits->dtype, T,
                         loss_bwd_kernel<T, L><<<(unsigned)blocks_of(elements, THREADS), THREADS, 0, c->stream>>>(
                             (const T *)logits->data, (const float *)labels->data, elements, logits->shape[1],
-                            (const double *)step->data, (T *)dlogits->data, dlogits->add))
+                            (const double *)step->data, (const double *)scaler->data, (T *)dlogits->data, dlogits->add))
 }
 
 extern "C" int cuda_mse(const struct args_mse *a, const struct cuda_call *c)
@@ -324,7 +332,7 @@ extern "C" int cuda_mse(const struct args_mse *a, const struct cuda_call *c)
 
 extern "C" int cuda_mse_bwd(const struct args_mse_bwd *a, const struct cuda_call *c)
 {
-    loss_bwd_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->dlogits, c);
+    loss_bwd_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->scaler, &a->dlogits, c);
     return cuda_launched(c, "mse_bwd");
 }
 
@@ -336,6 +344,6 @@ extern "C" int cuda_bce(const struct args_bce *a, const struct cuda_call *c)
 
 extern "C" int cuda_bce_bwd(const struct args_bce_bwd *a, const struct cuda_call *c)
 {
-    loss_bwd_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->dlogits, c);
+    loss_bwd_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->scaler, &a->dlogits, c);
     return cuda_launched(c, "bce_bwd");
 }

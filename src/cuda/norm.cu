@@ -2,7 +2,7 @@
  * statistics (mean first, then the sum of squared differences) and its output. Bound by bytes: x, res, y and h once
  * forward; dy, h, dh, dx and dres once backward.
  *
- * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma, dbeta: rows are dealt out
+ * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma, dbeta, dbias: rows are dealt out
  * to at most CHUNKS blocks by shape; each sums its rows in order (as `groups` interleaved sums, folded in order), and
  * the blocks are added as columns.cuh says. */
 #include "cuda/columns.cuh"
@@ -317,6 +317,7 @@ extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_ca
                   packs_fit(&a->dx) && packs_fit(&a->dres);
     column_sums_set(&s, 0, &a->dgamma);
     column_sums_set(&s, 1, &a->dbeta);
+    column_sums_set(&s, 2, &a->dbias);
     bool summed = s.to[0] || s.to[1] || s.to[2];
     if (!summed)
         p.partial = NULL;

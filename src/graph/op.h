@@ -13,7 +13,7 @@
 struct graph;
 struct grads;
 
-enum { OP_MAX_SLOTS = 12, OP_MAX_ATTRS = 10, MAX_DIMS = 4 };
+enum { OP_MAX_SLOTS = 13, OP_MAX_ATTRS = 10, MAX_DIMS = 4 };
 
 /* Activation functions. gelu is x(1+erf(x/sqrt 2))/2; gelu_tanh is what configurations call gelu_new and
  * gelu_pytorch_tanh. */

@@ -27,7 +27,7 @@ OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(u), ACT(act) FLAG(in_out), DIFF,
    "u = x W^T + b; y = act(u); W is (O,I), or (I,O) when in_out")
 OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
 OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE, "dW = dy^T x; db = sum of dy over rows")
-OP(act_bwd, IN(u) IN(dy) OUT(du), ACT(act), NONE, "du = dy * act'(u)")
+OP(act_bwd, IN(u) IN(dy) OUT(du) ACC(dbias), ACT(act), NONE, "du = dy * act'(u); dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site), DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator")
@@ -36,21 +36,24 @@ OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
 OP(norm_bwd,
-   IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta),
-   REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides")
+   IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta)
+       ACC(dbias),
+   REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides; dbias = sum of dx over rows")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = 1/N sum over rows n with label >= 0 of (1-s)(lse[n] - logits[n,label]) + s/V sum_v (lse[n] - logits[n,v])")
-OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) ACC(dlogits), REAL(smoothing), NONE,
-   "the gradient of cross_entropy")
+OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) ACC(dlogits), REAL(smoothing), NONE,
+   "the gradient of cross_entropy, times the scaler's loss scale")
 OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of (logits - labels)^2")
-OP(mse_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits), , NONE, "the gradient of mse")
+OP(mse_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
+   "the gradient of mse, times the scaler's loss scale")
 OP(bce, IN(logits) IN(labels) IN(step) F32(loss), , DIFF,
    "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)): binary cross-entropy with logits")
-OP(bce_bwd, IN(logits) IN(labels) IN(step) ACC(dlogits), , NONE, "the gradient of bce")
+OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
+   "the gradient of bce, times the scaler's loss scale")
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) OPT(step) UPD(scaler) F32(norm) F32(coef) MAYBE(step_now), REAL(max_norm), NONE,

@@ -1,5 +1,6 @@
 /* The losses. 1/N (step[STEP_INV_N]) is the inverse of the number of samples or targets in the whole optimizer step, so
- * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it.
+ * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it, times the loss scale
+ * (scaler[SCALER_SCALE]) where there is one.
  *     cross_entropy   1/N sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v)
  *                     lse = log sum_v exp z_v ;  dz_v = 1/N (exp(z_v - lse) - (1-s) [v = y] - s/V)
  *                     rows with a negative label are not looked at: their lse and dz are 0
@@ -10,9 +11,10 @@
 
 #include <math.h>
 
-static void shape_loss_bwd(struct graph *g, int logits, int dlogits)
+static void shape_loss_bwd(struct graph *g, int logits, int scaler, int dlogits)
 {
-    if (dlogits)
+    if (shape_require(g, !scaler || graph_value(g, scaler)->dtype == DT_F64, "loss", "the scaler must be F64") &&
+        dlogits)
         shape_same(g, logits, dlogits, "loss");
 }
 
@@ -41,17 +43,17 @@ void shape_bce(struct graph *g, struct op_bce *n)
 
 void shape_cross_entropy_bwd(struct graph *g, struct op_cross_entropy_bwd *n)
 {
-    shape_loss_bwd(g, n->logits, n->dlogits);
+    shape_loss_bwd(g, n->logits, n->scaler, n->dlogits);
 }
 
 void shape_mse_bwd(struct graph *g, struct op_mse_bwd *n)
 {
-    shape_loss_bwd(g, n->logits, n->dlogits);
+    shape_loss_bwd(g, n->logits, n->scaler, n->dlogits);
 }
 
 void shape_bce_bwd(struct graph *g, struct op_bce_bwd *n)
 {
-    shape_loss_bwd(g, n->logits, n->dlogits);
+    shape_loss_bwd(g, n->logits, n->scaler, n->dlogits);
 }
 
 void grad_cross_entropy(struct grads *d, const struct op_cross_entropy *n)
@@ -122,6 +124,12 @@ static double inverse_n(const struct tensor *step)
     return ((const double *)step->data)[STEP_INV_N];
 }
 
+/* What a gradient starts with: 1/N, times the loss scale where there is one. */
+static double seed(const struct tensor *step, const struct tensor *scaler)
+{
+    return inverse_n(step) * (scaler->data ? ((const double *)scaler->data)[SCALER_SCALE] : 1);
+}
+
 void ref_cross_entropy(const struct args_cross_entropy *a, const struct call *c)
 {
     (void)c;
@@ -156,7 +164,7 @@ void ref_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct 
         int32_t label = ((const int32_t *)a->labels.data)[n];
         for (int64_t v = 0; v < V; v++) {
             double p = exp(z[v] - lse), target = (v == label) * (1 - a->smoothing) + a->smoothing / (double)V;
-            double grad = label >= 0 ? (p - target) * inverse_n(&a->step) : 0;
+            double grad = label >= 0 ? (p - target) * seed(&a->step, &a->scaler) : 0;
             dz[v] = (a->dlogits.add ? dz[v] : 0) + grad;
         }
     }
@@ -178,7 +186,7 @@ void ref_mse_bwd(const struct args_mse_bwd *a, const struct call *c)
     (void)c;
     int64_t n = a->logits.shape[0] * a->logits.shape[1];
     const double *z = a->logits.data, *y = a->labels.data;
-    double *dz = a->dlogits.data, scale = inverse_n(&a->step) / (double)a->logits.shape[1];
+    double *dz = a->dlogits.data, scale = seed(&a->step, &a->scaler) / (double)a->logits.shape[1];
     for (int64_t i = 0; i < n; i++)
         dz[i] = (a->dlogits.add ? dz[i] : 0) + 2 * (z[i] - y[i]) * scale;
 }
@@ -199,7 +207,7 @@ void ref_bce_bwd(const struct args_bce_bwd *a, const struct call *c)
     (void)c;
     int64_t n = a->logits.shape[0] * a->logits.shape[1];
     const double *z = a->logits.data, *y = a->labels.data;
-    double *dz = a->dlogits.data, scale = inverse_n(&a->step) / (double)a->logits.shape[1];
+    double *dz = a->dlogits.data, scale = seed(&a->step, &a->scaler) / (double)a->logits.shape[1];
     for (int64_t i = 0; i < n; i++)
         dz[i] = (a->dlogits.add ? dz[i] : 0) + (1 / (1 + exp(-z[i])) - y[i]) * scale;
 }

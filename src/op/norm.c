@@ -4,7 +4,7 @@
  *     y = (h - mean) rstd gamma + beta
  * Backward, with z = (h - mean) rstd and g = dy gamma:
  *     dh' = dh + rstd (g - mean_H(g) - z mean_H(g z)) ;  dres = dh' ;  dx = dropout mask of dh'
- *     dgamma = sum_n dy z ;  dbeta = sum_n dy */
+ *     dgamma = sum_n dy z ;  dbeta = sum_n dy ;  dbias = sum_n dx, the gradient of a bias that was added to make x */
 #include "graph/graph.h"
 #include "op/mask.h"
 
@@ -29,7 +29,8 @@ void shape_norm_bwd(struct graph *g, struct op_norm_bwd *n)
 {
     if (shape_same(g, n->dy, n->h, "norm_bwd") && (!n->dh || shape_same(g, n->dh, n->h, "norm_bwd")) &&
         (!n->dx || shape_same(g, n->dx, n->h, "norm_bwd")) && (!n->dres || shape_same(g, n->dres, n->h, "norm_bwd")))
-        shape_same(g, n->mean, n->rstd, "norm_bwd");
+        if (shape_same(g, n->mean, n->rstd, "norm_bwd") && n->dbias)
+            shape_same(g, n->gamma, n->dbias, "norm_bwd");
 }
 
 void grad_norm(struct grads *d, const struct op_norm *n)
@@ -99,13 +100,16 @@ void ref_norm_bwd(const struct args_norm_bwd *a, const struct call *c)
 {
     (void)c;
     const double *dy = a->dy.data, *dh = a->dh.data, *hs = a->h.data, *gamma = a->gamma.data;
-    double *dx = a->dx.data, *dres = a->dres.data, *dgamma = a->dgamma.data, *dbeta = a->dbeta.data;
+    double *dx = a->dx.data, *dres = a->dres.data;
+    double *dgamma = a->dgamma.data, *dbeta = a->dbeta.data, *dbias = a->dbias.data;
     int64_t N = a->dy.shape[0], H = a->dy.shape[1];
     for (int64_t h = 0; h < H; h++) {
         if (dgamma && !a->dgamma.add)
             dgamma[h] = 0;
         if (dbeta && !a->dbeta.add)
             dbeta[h] = 0;
+        if (dbias && !a->dbias.add)
+            dbias[h] = 0;
     }
     for (int64_t n = 0; n < N; n++) {
         double mean = ((const double *)a->mean.data)[n], rstd = ((const double *)a->rstd.data)[n];
@@ -121,8 +125,11 @@ void ref_norm_bwd(const struct args_norm_bwd *a, const struct call *c)
             double grad = (dh ? dh[i] : 0) + rstd * (dy[i] * gamma[h] - mean_g - z * mean_gz);
             if (dres)
                 dres[i] = (a->dres.add ? dres[i] : 0) + grad;
+            double branch = grad * mask(&a->coords, &a->rng, a->site, a->p, n, h);
             if (dx)
-                dx[i] = (a->dx.add ? dx[i] : 0) + grad * mask(&a->coords, &a->rng, a->site, a->p, n, h);
+                dx[i] = (a->dx.add ? dx[i] : 0) + branch;
+            if (dbias)
+                dbias[h] += branch;
             if (dgamma)
                 dgamma[h] += dy[i] * z;
             if (dbeta)

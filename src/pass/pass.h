@@ -10,6 +10,11 @@
  * written). Requires: forward nodes only. Keeps: everything. */
 void pass_grad(struct graph *g, int loss, bool accumulate);
 
+/* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
+ * up on the way (act_bwd, norm_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
+ * done. Keeps: nodes and their order; results but for the order of those sums. */
+void pass_fold_bias(struct graph *g);
+
 /* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
  * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
  * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's

@@ -68,6 +68,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(DUMP_NONE, "none")                                                                                               \
     W(DUMP_BUILD, "build")                                                                                             \
     W(DUMP_GRAD, "grad")                                                                                               \
+    W(DUMP_FOLD_BIAS, "fold_bias")                                                                                     \
     W(DUMP_PRECISION, "precision")                                                                                     \
     W(DUMP_UPDATE, "update")                                                                                           \
     W(DUMP_RECOMPUTE, "recompute")                                                                                     \

@@ -95,8 +95,8 @@ static void programs_of_every_model_read_back(void **state)
             int before = seen;
             if (compile_run(&s, &plan, &where, &err))
                 fail_with(&err);
-            /* build, grad, precision, update, recompute, order for a step; fewer for the others */
-            assert_int_equal(seen - before, variant & 4 ? 5 + 5 + 2 + 4 : 6 + 4);
+            /* build, grad, fold_bias, precision, update, recompute, order for a step; fewer for the others */
+            assert_int_equal(seen - before, variant & 4 ? 6 + 6 + 2 + 4 : 7 + 4);
             plan_free(&plan);
             json_decref(config);
         }

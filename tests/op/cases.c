@@ -46,6 +46,7 @@
 #define GATHER_BWD(T, B, H) .dy = NARROW(B, H), .cu = INTS((B) + 1), .dx = NARROW(T, H)
 
 #define CROSS_ENTROPY(N, V) .logits = NARROW(N, V), .labels = INTS(N), STEP, .loss = FLOAT(1), .lse = FLOAT(N)
+#define SCALER .scaler = DOUBLES(SCALER_SCALARS)
 #define CROSS_ENTROPY_BWD(N, V)                                                                                        \
     .logits = NARROW(N, V), .labels = INTS(N), .lse = FLOAT(N), STEP, .dlogits = NARROW(N, V)
 #define LOSS(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .loss = FLOAT(1)
@@ -279,6 +280,25 @@ const struct op_case op_cases[] = {
      .long_only = true},
     {CASE(cross_entropy, "a vocabulary", CROSS_ENTROPY(3, 30522)), .long_only = true},
     {CASE(cross_entropy_bwd, "a vocabulary", CROSS_ENTROPY_BWD(3, 30522)), .long_only = true},
+
+    {CASE(cross_entropy_bwd, "scaled", CROSS_ENTROPY_BWD(9, 37), SCALER)},
+    {CASE(mse_bwd, "scaled", LOSS_BWD(4, 35), SCALER)},
+    {CASE(bce_bwd, "scaled", LOSS_BWD(3, 50), SCALER)},
+    {CASE(act_bwd, "sums", ACT_BWD(9, 37, gelu), .dbias = FLOAT(37))},
+    {CASE(act_bwd, "sums of no rows", ACT_BWD(0, 16, relu), .dbias = FLOAT(16))},
+    {CASE(act_bwd, "sums over many rows", ACT_BWD(2500, 72, gelu), .dbias = FLOAT(72)), .long_only = true},
+    {CASE(act_bwd, "wide sums", ACT_BWD(70, 4104, gelu_tanh), .dbias = FLOAT(4104)), .long_only = true},
+    {CASE(norm_bwd, "sums", NORM_BWD(9, 20), .dx = NARROW(9, 20), .dres = NARROW(9, 20), .dgamma = FLOAT(20),
+          .dbeta = FLOAT(20), .dbias = FLOAT(20), DROP(9, 0.25, 4)),
+     LENGTHS(4, 5)},
+    {CASE(norm_bwd, "only sums", NORM_BWD(5, 33), .dh = NARROW(5, 33), .dbias = FLOAT(33))},
+    {CASE(norm_bwd, "sums of no rows", NORM_BWD(0, 16), .dx = NARROW(0, 16), .dbias = FLOAT(16))},
+    {CASE(norm_bwd, "sums over many rows", NORM_BWD(600, 136), .dx = NARROW(600, 136), .dgamma = FLOAT(136),
+          .dbeta = FLOAT(136), .dbias = FLOAT(136), DROP(600, 0.1, 11)),
+     LENGTHS(400, 200), .long_only = true},
+    {CASE(norm_bwd, "wide sums", NORM_BWD(40, 1024), .dx = NARROW(40, 1024), .dgamma = FLOAT(1024),
+          .dbeta = FLOAT(1024), .dbias = FLOAT(1024)),
+     .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

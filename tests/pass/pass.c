@@ -9,7 +9,22 @@
 
 #include <cmocka.h>
 
-enum pass { GRAD, ACCUMULATE, BF16, BF16_WIDE_GRADS, F64, ADAMW, EARLY, SCALED, SGD, EVERY_1, EVERY_2, EVERY_3, ORDER };
+enum pass {
+    GRAD,
+    ACCUMULATE,
+    FOLD_BIAS,
+    BF16,
+    BF16_WIDE_GRADS,
+    F64,
+    ADAMW,
+    EARLY,
+    SCALED,
+    SGD,
+    EVERY_1,
+    EVERY_2,
+    EVERY_3,
+    ORDER
+};
 
 static void apply(struct graph *g, enum pass p)
 {
@@ -29,6 +44,9 @@ static void apply(struct graph *g, enum pass p)
     case GRAD:
     case ACCUMULATE:
         pass_grad(g, graph_find(g, "loss"), p == ACCUMULATE);
+        break;
+    case FOLD_BIAS:
+        pass_fold_bias(g);
         break;
     case BF16:
     case BF16_WIDE_GRADS:
@@ -156,6 +174,51 @@ static void grad_adds_contributions(void **state)
             "linear_dx(dy=%17 w=%7 dx=%18) in_out=0 layer=1 backward\n"
             /* nothing of the loss comes through %10; what reaches %9 is all there */
             "linear_dw(dy=%18 x=%1 dw+=%16) in_out=0 layer=1 backward\n");
+}
+
+/* ---- Bias gradients. */
+
+#define FOLD_VALUES                                                                                                    \
+    "%1 input F32[T,4] \"u\" layer=0 in keep\n"                                                                        \
+    "%2 input F32[T,4] \"dy\" layer=0 in keep\n"                                                                       \
+    "%3 input F32[T,2] \"x\" layer=0 in keep\n"                                                                        \
+    "%4 input F32[4] \"gamma\" layer=0 in keep\n"                                                                      \
+    "%5 input F32[T] \"mean\" layer=0 in keep\n"                                                                       \
+    "%6 gradient F32[4,2] \"grad.w\" layer=1 out\n"                                                                    \
+    "%7 gradient F32[4] \"grad.b\" layer=1"
+#define FOLDED_ACT(sums) "act_bwd(u=%1 dy=%2 du=%8" sums ") act=gelu layer=1 backward\n"
+#define FOLDED_NORM(to, sums) "norm_bwd(dy=%1 h=%2 gamma=%4 mean=%5 rstd=%5 " to sums ") p=0 site=0 layer=1 backward\n"
+#define DW(dy, sums) "linear_dw(dy=" dy " x=%3 dw=%6" sums ") in_out=0 layer=1 backward\n"
+#define OUT_8 "%8 activation F32[T,4] layer=1\n"
+
+static void a_bias_gradient_moves_to_the_writer_of_its_rows(void **state)
+{
+    (void)state;
+    becomes(FOLD_VALUES " out\n" OUT_8 FOLDED_ACT("") DW("%8", " db=%7"), FOLD_BIAS,
+            FOLD_VALUES " out\n" OUT_8 FOLDED_ACT(" dbias=%7") DW("%8", ""));
+    becomes(FOLD_VALUES " out\n" OUT_8 FOLDED_NORM("dx=%8", "") DW("%8", " db=%7"), FOLD_BIAS,
+            FOLD_VALUES " out\n" OUT_8 FOLDED_NORM("dx=%8", " dbias=%7") DW("%8", ""));
+    /* accumulated: so it is there */
+    becomes(FOLD_VALUES " in out keep\n" OUT_8 FOLDED_ACT("") DW("%8", " db+=%7"), FOLD_BIAS,
+            FOLD_VALUES " in out keep\n" OUT_8 FOLDED_ACT(" dbias+=%7") DW("%8", ""));
+}
+
+static void a_bias_gradient_stays_where_its_rows_are_not_one_nodes(void **state)
+{
+    (void)state;
+    static const char *const same[] = {
+        /* the gradient of what bypasses the dropout is not that of the product */
+        FOLD_VALUES " out\n" OUT_8 FOLDED_NORM("dres=%8", "") DW("%8", " db=%7"),
+        /* another node adds to dy */
+        FOLD_VALUES " out\n" OUT_8 FOLDED_NORM("dx=%8", "") FOLDED_NORM("dx+=%8", "") DW("%8", " db=%7"),
+        /* dy comes from outside */
+        FOLD_VALUES " out\n" DW("%1", " db=%7"),
+        /* something in between writes the same gradient */
+        FOLD_VALUES
+        " out\n" OUT_8 FOLDED_ACT("") "linear_dw(dy=%1 x=%3 db=%7) in_out=0 layer=1 backward\n" DW("%8", " db+=%7"),
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        becomes(same[i], FOLD_BIAS, same[i]);
 }
 
 /* ---- Precision. */
@@ -484,6 +547,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grad_emits_the_backward_pass),
         cmocka_unit_test(grad_adds_contributions),
+        cmocka_unit_test(a_bias_gradient_moves_to_the_writer_of_its_rows),
+        cmocka_unit_test(a_bias_gradient_stays_where_its_rows_are_not_one_nodes),
         cmocka_unit_test(f64_changes_nothing_but_types),
         cmocka_unit_test(bf16_narrows_what_lies_between_ops),
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
