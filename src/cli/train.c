@@ -4,14 +4,17 @@
 
 static void print_summary(const snug_session *s, const struct snug_summary *t, const struct options *o)
 {
-    if (!t->steps)
+    if (!t->steps) {
         printf("already complete at step %lld\n", (long long)t->first_step);
-    else
-        printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\n"
-               "Memory occupied: %.0f MB (planned: arena %.0f MB, a checkpoint's copy %.0f MB)\n"
-               "First step after %.2f s\n",
-               t->seconds, t->samples_per_second, t->tokens_per_second, (double)t->memory_bytes / 1e6,
-               (double)snug_peak_bytes(s) / 1e6, (double)t->checkpoint_bytes / 1e6, t->first_step_seconds);
+    } else {
+        printf(
+            "Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\nMemory occupied: %.0f MB (planned: arena %.0f MB",
+            t->seconds, t->samples_per_second, t->tokens_per_second, (double)t->memory_bytes / 1e6,
+            (double)snug_peak_bytes(s) / 1e6);
+        if (t->checkpoint_bytes)
+            printf(", a checkpoint's copy %.0f MB", (double)t->checkpoint_bytes / 1e6);
+        printf(")\nFirst step after %.2f s\n", t->first_step_seconds);
+    }
     if (!o->discard_model)
         printf("The fine-tuned model, a Hugging Face folder: %s\n", o->output_dir);
 }

@@ -161,9 +161,8 @@ static int add_number(struct label_reader *r, struct place p, const char *item, 
     TRY(same_form(r, p, item, false, err));
     if (r->task == TASK_CLASS && !is_integer)
         return err_at(err, SNUG_ERR_INPUT, p,
-                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names, or give "
-                      "--problem-type regression",
-                      item);
+                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s", item,
+                      r->given || r->num_labels ? "" : ", or give --problem-type regression");
     if (r->task == TASK_CLASS)
         return add_id(r, p, item, (int64_t)x, err);
     if (!isfinite((float)x))
@@ -193,7 +192,7 @@ static int add_json(struct label_reader *r, struct place p, json_t *v, struct sn
     if (json_is_real(v))
         return add_number(r, p, text, json_real_value(v), false, err);
     return err_at(err, SNUG_ERR_INPUT, p, "the label is %s; %s", text,
-                  r->task == TASK_CLASS && json_is_array(v)
+                  r->task == TASK_CLASS && !r->given && !r->num_labels && json_is_array(v)
                       ? "write a name or a whole number, or give --problem-type multi_label_classification"
                   : r->task == TASK_CLASS      ? "write a name or a whole number"
                   : r->task == TASK_REGRESSION ? "write a number or a list of numbers"

@@ -390,8 +390,9 @@ static int check_budget(const struct session *s, struct snug_err *err)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_ENV,
                    "the plan needs %lld bytes%s, %lld more than --memory-budget; use a smaller batch with "
-                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
-                   (long long)need, p->checkpoint_bytes ? " with a checkpoint's copy" : "", (long long)more);
+                   "--gradient-accumulation-steps, --gradient-checkpointing%s",
+                   (long long)need, p->checkpoint_bytes ? " with a checkpoint's copy" : "", (long long)more,
+                   p->checkpoint_bytes ? ", --bf16 or --save-strategy no" : " or --bf16");
 }
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
