@@ -283,9 +283,9 @@ static int processes_with(const char *part)
     return n;
 }
 
-static bool wait_for(bool (*there)(const char *), const char *what)
+static bool wait_for(bool (*there)(const char *), const char *what, double seconds)
 {
-    for (double end = seconds_now() + 30; seconds_now() < end; usleep(10000))
+    for (double end = seconds_now() + seconds; seconds_now() < end; usleep(10000))
         if (there(what))
             return true;
     return false;
@@ -301,14 +301,14 @@ static bool is_gone(const char *out)
     return !trains(out);
 }
 
-/* More steps than anybody waits for. */
+/* More steps than these tests wait for. */
 static pid_t start_long_bench(const char *out, const char *rows)
 {
     pid_t pid = start_snug(said(),
                            ARGS("bench", "--model", model, "--output-dir", out, "--steps", "1000000", "--device", "cpu",
                                 "--threads", "1", "--rows", rows, "--batch-size", "1"),
                            NULL);
-    assert_true(wait_for(trains, out));
+    assert_true(wait_for(trains, out, 30));
     return pid;
 }
 
@@ -326,6 +326,34 @@ static void stopped_it_leaves_nothing(void **state)
     }
 }
 
+static bool first_row_is_printed(const char *path)
+{
+    return file_has(path, "Samples/second");
+}
+
+/* Asked to stop after its first row, which is kept; the others say why they have no numbers. */
+static void rows_measured_before_a_stop_are_written(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "partly");
+    pid_t pid = start_snug(said(),
+                           ARGS("bench", "--model", model, "--output-dir", out, "--steps", "3000", "--device", "cpu",
+                                "--threads", "1", "--rows", "vanilla,accumulation,checkpointing,bf16"),
+                           NULL);
+    assert_true(wait_for(first_row_is_printed, said(), 30));
+    assert_int_equal(kill(pid, SIGINT), 0);
+    assert_int_equal(end_of(pid), SNUG_STOPPED);
+    assert_true(file_has(said(), "snug: stopped by a signal; the rows measured so far are in "));
+    json_t *bench = json_load_file(join(out, "bench.json"), 0, NULL), *rows = json_object_get(bench, "rows");
+    assert_int_equal(json_array_size(rows), 4);
+    assert_string_equal(text_of(json_array_get(rows, 0), "status"), "measured");
+    assert_string_equal(text_of(json_array_get(rows, 3), "status"), "not run");
+    assert_string_equal(text_of(json_array_get(rows, 3), "reason"), "stopped by a signal");
+    json_decref(bench);
+    assert_int_equal(count_names(out, "bench."), 3);
+    assert_int_equal(count_names(out, ".running"), 0);
+}
+
 static void killed_it_takes_its_run_along(void **state)
 {
     (void)state;
@@ -333,7 +361,7 @@ static void killed_it_takes_its_run_along(void **state)
     pid_t pid = start_long_bench(out, "vanilla");
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(end_of(pid), 128 + SIGKILL);
-    assert_true(wait_for(is_gone, out));
+    assert_true(wait_for(is_gone, out, 3));
 }
 
 /* ---- what a run tells a program: snug train --json --discard-model ---- */
@@ -385,10 +413,15 @@ static int close_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rates_are_of_the_last_steps),         cmocka_unit_test(the_xml_reader_complains),
-        cmocka_unit_test(every_row_is_measured_or_says_why),   cmocka_unit_test(rows_can_be_chosen),
-        cmocka_unit_test(a_table_without_numbers_is_an_error), cmocka_unit_test(names_are_escaped),
-        cmocka_unit_test(stopped_it_leaves_nothing),           cmocka_unit_test(killed_it_takes_its_run_along),
+        cmocka_unit_test(rates_are_of_the_last_steps),
+        cmocka_unit_test(the_xml_reader_complains),
+        cmocka_unit_test(every_row_is_measured_or_says_why),
+        cmocka_unit_test(rows_can_be_chosen),
+        cmocka_unit_test(a_table_without_numbers_is_an_error),
+        cmocka_unit_test(names_are_escaped),
+        cmocka_unit_test(stopped_it_leaves_nothing),
+        cmocka_unit_test(rows_measured_before_a_stop_are_written),
+        cmocka_unit_test(killed_it_takes_its_run_along),
         cmocka_unit_test(a_run_prints_its_log_and_a_summary),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
