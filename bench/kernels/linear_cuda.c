@@ -72,7 +72,7 @@ static void tell(void *ctx, const struct cuda_product *p, int candidates, const 
     char name[128];
     double tera = 2e-6 * (double)p->N * (double)p->I * (double)p->O;
     cuda_product_name(p, name);
-    printf("%-52s %2d  first %8.2f us %5.0f TFLOP/s   best %8.2f us %5.0f TFLOP/s  %+5.1f%%\n", name, candidates, us[0],
+    printf("%-52s %3d  first %8.2f us %5.0f TFLOP/s   best %8.2f us %5.0f TFLOP/s  %+5.1f%%\n", name, candidates, us[0],
            tera / us[0], us[1], tera / us[1], 100 * (us[0] / us[1] - 1));
     fflush(stdout);
 }

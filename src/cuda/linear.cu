@@ -1,4 +1,5 @@
-/* linear, linear_dx and linear_dw (op/linear.c) as products of cuBLASLt (products.h).
+/* linear, linear_dx and linear_dw (op/linear.c) as products of cuBLASLt (products.h), or of our own where that was
+ * measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:
  * - the activation, where cuBLASLt has none that is ours: u is read once, y written once;
@@ -9,6 +10,7 @@
  * No rows: nothing to write but gradients, which are 0. */
 #include "cuda/act.cuh"
 #include "cuda/columns.cuh"
+#include "cuda/linear_sm90.h"
 
 extern "C" {
 #include "cuda/products.h"
@@ -148,15 +150,21 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
                                 .result = a->u.data ? a->u.data : a->y.data,
                                 .bias = a->b.data,
                                 .workspace = c->workspace};
+    struct cuda_product form;
+    bool other = false;
+    for (int i = 0; !other && cuda_product_form(a, &p, i, c, &form); i++)
+        other = cuda_products_chosen(c->products, &form);
+    if (other && form.own)
+        return cuda_linear_sm90(a, c);
     if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
-        data.bias = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
-        round_bias(data.bias, p.bias, &a->b, c->stream);
+        void *rounded = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
+        round_bias(rounded, p.bias, &a->b, c->stream);
+        data.bias = rounded;
     }
-    struct cuda_product fused;
-    if (cuda_product_fused(OP_linear, &any, &p, &fused) && cuda_products_measured(c->products, &fused)) {
+    if (other) {
         data.result = a->y.data;
         data.u = a->u.data;
-        TRY(cuda_products_run(c->products, &fused, &data, c->stream, c->err));
+        TRY(cuda_products_run(c->products, &form, &data, c->stream, c->err));
         return cuda_launched(c, "linear");
     }
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
@@ -219,23 +227,15 @@ extern "C" int cuda_linear_dw(const struct args_linear_dw *a, const struct cuda_
         clear(&a->db, c->stream);
         return cuda_launched(c, "linear_dw");
     }
-    bool sums = a->db.data != NULL;
     if (a->dw.data) {
         union args_any any;
         any.linear_dw = *a;
-        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32), fused;
-        struct product_data data = {.rows = a->dy.data,
-                                    .factor = a->x.data,
-                                    .result = a->dw.data,
-                                    .bias = a->db.data,
-                                    .workspace = c->workspace};
-        if (cuda_product_fused(OP_linear_dw, &any, &p, &fused) && cuda_products_measured(c->products, &fused)) {
-            p = fused;
-            sums = false;
-        }
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32);
+        struct product_data data = {
+            .rows = a->dy.data, .factor = a->x.data, .result = a->dw.data, .workspace = c->workspace};
         TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     }
-    if (sums)
+    if (a->db.data)
         run_column_sums(a, c);
     return cuda_launched(c, "linear_dw");
 }

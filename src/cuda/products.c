@@ -1,6 +1,7 @@
 #include "cuda/products_internal.h"
 
 #include "base/mem.h"
+#include "cuda/linear_sm90.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static bool same_layer(const struct cuda_product *a, const struct cuda_product *
 
 static bool same_form(const struct cuda_product *a, const struct cuda_product *b)
 {
-    return same_layer(a, b) && a->bias == b->bias && a->add == b->add && a->epilogue == b->epilogue &&
+    return same_layer(a, b) && a->bias == b->bias && a->add == b->add && a->act == b->act && a->own == b->own &&
            a->align == b->align;
 }
 
@@ -26,15 +27,12 @@ bool product_equal(const struct cuda_product *a, const struct cuda_product *b)
     return same_form(a, b) && a->N == b->N;
 }
 
-/* ORDER product_epilogue */
-static const char *const epilogue_names[PRODUCT_EPILOGUES] = {"plain", "bias", "gelu_tanh", "bias_grad"};
-
 void cuda_product_name(const struct cuda_product *p, char name[128])
 {
-    snprintf(name, 128, "%s %" PRId64 "x%" PRId64 "x%" PRId64 " %s>%s%s%s%s%s%s%s%s", op_table[p->op].name, p->N, p->I,
-             p->O, dtype_name(p->in), dtype_name(p->out), p->in_out ? " in_out" : "", p->add ? " add" : "",
-             p->tf32 ? " tf32" : "", p->epilogue ? " " : "", p->epilogue ? epilogue_names[p->epilogue] : "",
-             p->bias == DT_U8 ? "" : ":", p->bias == DT_U8 ? "" : dtype_name(p->bias));
+    snprintf(name, 128, "%s %" PRId64 "x%" PRId64 "x%" PRId64 " %s>%s%s%s%s%s%s%s%s%s", op_table[p->op].name, p->N,
+             p->I, p->O, dtype_name(p->in), dtype_name(p->out), p->in_out ? " in_out" : "", p->add ? " add" : "",
+             p->tf32 ? " tf32" : "", p->bias == DT_U8 ? "" : " b ", p->bias == DT_U8 ? "" : dtype_name(p->bias),
+             p->act ? " " : "", p->act ? act_names[p->act] : "", p->own ? " own" : "");
 }
 
 int product_status(struct cuda_products *p, const struct cuda_product *product, cublasStatus_t status,
@@ -77,19 +75,11 @@ static cudaDataType_t type_of(enum dtype t)
     return t == DT_BF16 ? CUDA_R_16BF : t == DT_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* ORDER product_epilogue. The gradient of the bias is the sum of dy, which is B, or A where W lies as (I,O). */
 static uint32_t epilogue_of(const struct cuda_product *p)
 {
-    switch (p->epilogue) {
-    case PRODUCT_BIAS:
-        return CUBLASLT_EPILOGUE_BIAS;
-    case PRODUCT_GELU_TANH:
-        return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case PRODUCT_BIAS_GRAD:
-        return p->in_out ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_BGRADB;
-    default:
-        return CUBLASLT_EPILOGUE_DEFAULT;
-    }
+    return p->act == ACT_gelu_tanh ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+           : p->bias != DT_U8      ? CUBLASLT_EPILOGUE_BIAS
+                                   : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 void problem_free(struct cuda_products *p, struct problem *problem)
@@ -124,7 +114,7 @@ static cublasStatus_t describe(struct cuda_products *p, const struct cuda_produc
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (!s && product->bias != DT_U8)
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
-    if (!s && product->epilogue == PRODUCT_GELU_TANH)
+    if (!s && product->act)
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
     if (!s)
         s = lt->MatrixLayoutCreate(&out->a, in, (uint64_t)g.a_rows, (uint64_t)g.a_columns, g.a_rows);
@@ -184,16 +174,25 @@ int problem_candidates(struct cuda_products *p, const struct cuda_product *produ
     return product_status(p, product, s, err);
 }
 
+bool problem_takes(struct cuda_products *p, const struct problem *m, const cublasLtMatmulAlgo_t *algo,
+                   int64_t workspace, int64_t *wants)
+{
+    cublasLtMatmulHeuristicResult_t r = {0};
+    cublasStatus_t s = p->lt.MatmulAlgoCheck(p->handle, m->desc, m->a, m->b, m->d, m->d, algo, &r);
+    *wants = (int64_t)r.workspaceSize;
+    return !s && *wants <= workspace;
+}
+
 int problem_run(struct cuda_products *p, const struct cuda_product *product, const struct problem *problem,
                 const cublasLtMatmulAlgo_t *algo, int64_t workspace_bytes, const struct product_data *data,
                 struct CUstream_st *stream, struct snug_err *err)
 {
     const struct cublaslt *lt = &p->lt;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    if (product->epilogue != PRODUCT_PLAIN)
+    if (product->bias != DT_U8)
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &data->bias,
                                        sizeof data->bias);
-    if (!s && product->epilogue == PRODUCT_GELU_TANH)
+    if (!s && product->act)
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &data->u,
                                        sizeof data->u);
     bool rows_first = gemm_of(product).a_is_rows;
@@ -216,14 +215,13 @@ static struct choice *find(const struct cuda_products *p, const struct cuda_prod
 }
 
 /* The measured choice of the same form at the nearest N (by ratio; of two, the smaller). */
-static const struct choice *find_nearest(const struct cuda_products *p, const struct cuda_product *product,
-                                         int64_t workspace)
+static const struct choice *find_nearest(const struct cuda_products *p, const struct cuda_product *product)
 {
     const struct choice *best = NULL;
     double best_ratio = 0;
     for (size_t i = 0; i < p->n_choices; i++) {
         const struct choice *c = &p->choices[i];
-        if (!c->supported || c->us <= 0 || c->workspace > workspace || !same_form(&c->product, product))
+        if (c->us <= 0 || !same_form(&c->product, product))
             continue;
         double ratio = fabs(log((double)c->product.N / (double)product->N));
         if (!best || ratio < best_ratio || (ratio == best_ratio && c->product.N < best->product.N)) {
@@ -248,34 +246,21 @@ int choice_put(struct cuda_products *p, const struct choice *c, struct snug_err 
     return SNUG_OK;
 }
 
-bool choice_timed(const struct cuda_products *p, const struct cuda_product *product)
+struct choice *choice_find(struct cuda_products *p, const struct cuda_product *product)
 {
-    const struct choice *c = find(p, product);
-    return c && c->us > 0;
-}
-
-/* Whether cuBLASLt takes the algorithm within `workspace` bytes; sets c->workspace to what it wants there. */
-static bool takes(struct cuda_products *p, struct choice *c, int64_t workspace)
-{
-    cublasLtMatmulHeuristicResult_t r = {0};
-    const struct problem *m = &c->problem;
-    cublasStatus_t s = p->lt.MatmulAlgoCheck(p->handle, m->desc, m->a, m->b, m->d, m->d, &c->algo, &r);
-    if (s || (int64_t)r.workspaceSize > workspace)
-        return false;
-    c->workspace = (int64_t)r.workspaceSize;
-    return true;
+    return find(p, product);
 }
 
 static int choose_new(struct cuda_products *p, const struct cuda_product *product, int64_t workspace,
                       struct choice *out, struct snug_err *err)
 {
-    const struct choice *near = find_nearest(p, product, workspace);
+    const struct choice *near = find_nearest(p, product);
     *out = (struct choice){.product = *product, .supported = true};
     TRY(problem_make(p, product, &out->problem, err));
     out->ready = true;
-    if (near) {
+    if (near && near->supported) {
         out->algo = near->algo;
-        if (takes(p, out, workspace))
+        if (problem_takes(p, &out->problem, &out->algo, workspace, &out->workspace))
             return SNUG_OK;
     }
     cublasLtMatmulHeuristicResult_t first;
@@ -300,7 +285,8 @@ static int choose(struct cuda_products *p, const struct cuda_product *product, i
     struct choice *c = find(p, product);
     if (c && c->supported && !c->ready) { /* from a profile or a checkpoint */
         TRY(problem_make(p, product, &c->problem, err));
-        c->ready = takes(p, c, workspace);
+        int64_t wants;
+        c->ready = problem_takes(p, &c->problem, &c->algo, c->workspace, &wants);
         if (!c->ready)
             problem_free(p, &c->problem);
     }
@@ -352,9 +338,11 @@ bool cuda_products_supported(struct cuda_products *p, const struct cuda_product 
     return !choose(p, product, workspace < 0 ? PRODUCT_WORKSPACE_CAP : workspace, &c, NULL) && c->supported;
 }
 
-bool cuda_products_measured(const struct cuda_products *p, const struct cuda_product *product)
+bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *form)
 {
-    const struct choice *c = find(p, product);
+    const struct choice *c = find(p, form);
+    if (!c)
+        c = find_nearest(p, form);
     return c && c->supported && c->us > 0;
 }
 
@@ -372,8 +360,10 @@ int cuda_products_run(struct cuda_products *p, const struct cuda_product *produc
 int cuda_products_unmeasured(const struct cuda_products *p)
 {
     int n = 0;
-    for (size_t i = 0; i < p->n_choices; i++)
-        n += p->choices[i].supported && p->choices[i].us <= 0;
+    for (size_t i = 0; i < p->n_choices; i++) {
+        const struct choice *c = &p->choices[i];
+        n += c->supported && c->us <= 0 && !find_nearest(p, &c->product);
+    }
     return n;
 }
 
@@ -412,7 +402,6 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     f.align = alignment(a->u.data, f.align);
     if (!a->b.data && !a->b.ndim)
         return f;
-    f.epilogue = PRODUCT_BIAS;
     f.bias = a->b.dtype;
     if (f.bias != f.out && !cuda_products_supported(p, &f))
         f.bias = f.out;
@@ -441,21 +430,24 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
     return f;
 }
 
-bool cuda_product_fused(enum op op, const union args_any *args, const struct cuda_product *product,
-                        struct cuda_product *fused)
+bool cuda_product_form(const struct args_linear *a, const struct cuda_product *product, int i,
+                       const struct cuda_call *c, struct cuda_product *form)
 {
-    *fused = *product;
-    if (op == OP_linear) {
-        const struct args_linear *a = &args->linear;
-        fused->epilogue = PRODUCT_GELU_TANH;
-        return a->act == ACT_gelu_tanh && (a->u.data || a->u.ndim) && product->epilogue == PRODUCT_BIAS;
+    struct cuda_product forms[2];
+    int n = 0;
+    if (a->act == ACT_gelu_tanh && (a->u.data || a->u.ndim) && product->bias != DT_U8) {
+        forms[n] = *product;
+        forms[n++].act = ACT_gelu_tanh;
     }
-    if (op != OP_linear_dw)
-        return false;
-    const struct tensor *db = &args->linear_dw.db;
-    fused->epilogue = PRODUCT_BIAS_GRAD;
-    fused->bias = db->dtype;
-    return (db->data || db->ndim) && !db->add && (uintptr_t)db->data % 16 == 0;
+    if (cuda_linear_sm90_fits(a, c)) {
+        forms[n] = *product;
+        forms[n].bias = product->bias == DT_U8 ? DT_U8 : DT_F32;
+        forms[n].act = (enum act)a->act;
+        forms[n++].own = true;
+    }
+    if (i < n)
+        *form = forms[i];
+    return i < n;
 }
 
 /* ---- opening ---- */

@@ -13,16 +13,8 @@
 #include <jansson.h>
 
 struct CUstream_st;
+struct cuda_call;
 struct cuda_products;
-
-/* What is done to a result on its way out. ORDER product_epilogue */
-enum product_epilogue {
-    PRODUCT_PLAIN,
-    PRODUCT_BIAS,      /* linear: + b */
-    PRODUCT_GELU_TANH, /* linear: u = x W^T + b is kept, y = gelu_tanh(u) */
-    PRODUCT_BIAS_GRAD, /* linear_dw: also db = sum of dy over rows */
-    PRODUCT_EPILOGUES
-};
 
 /* A product: what an algorithm is chosen for. */
 struct cuda_product {
@@ -30,32 +22,35 @@ struct cuda_product {
     int64_t N, I, O; /* rows, inputs, outputs of the layer; none is 0 */
     enum dtype in;   /* of both factors: F32, BF16 or F16; sums are F32 */
     enum dtype out;  /* of the result */
-    enum dtype bias; /* of the bias, or of its gradient; DT_U8 where there is none */
+    enum dtype bias; /* of the bias; DT_U8 where there is none */
     bool in_out;     /* W, or its gradient, is (I,O) */
     bool add;        /* the result is added to */
     bool tf32;       /* factors in F32 may be rounded to tf32 */
-    enum product_epilogue epilogue;
-    int align; /* all pointers are multiples of it: 16, or less down to an element */
+    enum act act;    /* of linear: what is done to u = x W^T + b on its way out, u being kept */
+    bool own;        /* of linear: by the kernel of linear_sm90.cu */
+    int align;       /* all pointers are multiples of it: 16, or less down to an element */
 };
 
 /* The product of a node: `args` of linear, linear_dx or linear_dw; data pointers may be NULL. The bias of a linear
  * layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the caller rounds it then. */
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32);
 
-/* "linear 16384x1024x4096 BF16>BF16 add bias:BF16": for messages and reports. */
+/* "linear 16384x1024x4096 BF16>BF16 b BF16 gelu_tanh": for messages and reports. */
 void cuda_product_name(const struct cuda_product *p, char name[128]);
 
-/* Another form of the same node, which does in its epilogue what otherwise a kernel of ours does after `product`: the
- * activation gelu_tanh, or the bias gradient. False: there is none. It is run where it was measured to be faster. */
-bool cuda_product_fused(enum op op, const union args_any *args, const struct cuda_product *product,
-                        struct cuda_product *fused);
+/* Another form of the same node, which does more behind the product than `product`: the i-th, or false. A form is run
+ * where it was measured to be faster than those before it, with the kernels that they need beside them. (The sums of dy
+ * for a bias gradient are never had that way: on an H200 cuBLASLt's epilogue for them adds 40 us to 140, the kernel of
+ * ours 25.) */
+bool cuda_product_form(const struct args_linear *a, const struct cuda_product *product, int i,
+                       const struct cuda_call *c, struct cuda_product *form);
 
 struct product_data {
     const void *rows;   /* x, or dy */
     const void *factor; /* W; of linear_dw: x */
     void *result;       /* y, dx or dw */
-    void *bias;         /* b, read; or db, written; a multiple of 16 */
-    void *u;            /* of PRODUCT_GELU_TANH */
+    const void *bias;   /* b; a multiple of 16 */
+    void *u;            /* where there is an activation */
     void *workspace;    /* cuda_products_workspace bytes; a multiple of 256 */
 };
 
@@ -72,8 +67,8 @@ int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_produ
 /* Whether cuBLASLt can do it in this form. */
 bool cuda_products_supported(struct cuda_products *p, const struct cuda_product *product);
 
-/* Whether this very product was measured; forms that are only worth taking where they win are taken then. */
-bool cuda_products_measured(const struct cuda_products *p, const struct cuda_product *product);
+/* Whether this form won where it was measured: at this N, or else at the nearest. */
+bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *form);
 
 /* Enqueues it. Capturable. SNUG_ERR_ENV: cuBLASLt cannot do it, or fails. */
 int cuda_products_run(struct cuda_products *p, const struct cuda_product *product, const struct product_data *data,
@@ -88,8 +83,9 @@ struct cuda_product_node {
 
 /* What a tuning step tells, and how much it tries. */
 struct cuda_tuning {
-    int candidates; /* of cuBLASLt's proposals, at most and by default 64 */
-    /* Called for each product; us[0] by the heuristic's first choice, us[1] by the best; may be NULL. */
+    int candidates; /* at most; 0: 64 */
+    /* Called for each product; us[0] by the heuristic's first choice, us[1] by the best; of a product of
+     * our own the whole node without and with it; may be NULL. */
     void (*tell)(void *ctx, const struct cuda_product *product, int candidates, const double us[2]);
     void *ctx;
 };
@@ -105,7 +101,7 @@ int cuda_products_time_node(struct cuda_products *p, const struct cuda_product_n
 
 /* ---- what was chosen ---- */
 
-/* How many products ran by an algorithm that nobody measured: a run says so. */
+/* How many products run by an algorithm that was not measured at any N: a run says so. */
 int cuda_products_unmeasured(const struct cuda_products *p);
 
 /* The table of choices as a JSON array, for profiles (`measured`: those only) and checkpoints (all); a new reference.

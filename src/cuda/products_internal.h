@@ -13,7 +13,7 @@ struct problem {
 
 struct choice {
     struct cuda_product product;
-    bool supported; /* false: there is no algorithm */
+    bool supported; /* false: there is no algorithm, or another form of the node is faster */
     cublasLtMatmulAlgo_t algo;
     int64_t workspace;
     double us;  /* measured; 0: not */
@@ -37,7 +37,6 @@ struct cuda_products {
     size_t n_grants, cap_grants;
 };
 
-enum { PRODUCT_MAX_CANDIDATES = 64 };
 enum { PRODUCT_WORKSPACE_CAP = 32 << 20 }; /* bytes: what cuBLASLt may ask for at most */
 
 bool product_equal(const struct cuda_product *a, const struct cuda_product *b);
@@ -46,6 +45,9 @@ int product_status(struct cuda_products *p, const struct cuda_product *product, 
 int problem_make(struct cuda_products *p, const struct cuda_product *product, struct problem *out,
                  struct snug_err *err);
 void problem_free(struct cuda_products *p, struct problem *problem);
+/* Whether cuBLASLt takes the algorithm within `workspace` bytes, and how many it wants. */
+bool problem_takes(struct cuda_products *p, const struct problem *problem, const cublasLtMatmulAlgo_t *algo,
+                   int64_t workspace, int64_t *wants);
 /* Up to `max` deterministic algorithms within `workspace` bytes, in the order of cuBLASLt's estimate; *n may be 0. */
 int problem_candidates(struct cuda_products *p, const struct cuda_product *product, const struct problem *problem,
                        int64_t workspace, int max, cublasLtMatmulHeuristicResult_t *results, int *n,
@@ -55,7 +57,6 @@ int problem_run(struct cuda_products *p, const struct cuda_product *product, con
                 struct CUstream_st *stream, struct snug_err *err);
 /* Replaces the choice for `product`, or adds it. */
 int choice_put(struct cuda_products *p, const struct choice *c, struct snug_err *err);
-/* Measured, whether or not it is used: a form that lost against another is kept as not supported. */
-bool choice_timed(const struct cuda_products *p, const struct cuda_product *product);
+struct choice *choice_find(struct cuda_products *p, const struct cuda_product *product); /* NULL: none */
 
 #endif

@@ -1,7 +1,8 @@
 /* The table of choices as JSON, one object per product:
  *     {"op": "linear", "N": 16384, "I": 1024, "O": 4096, "in": "BF16", "out": "BF16", "bias": "BF16", "in_out": false,
- *      "add": false, "tf32": false, "epilogue": 1, "align": 16, "us": 184.5, "workspace": 0, "algo": "…128 digits"}
- * "bias" is missing where there is none, "algo" where cuBLASLt has no algorithm. */
+ *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0, "algo": "…128 digits"}
+ * "bias" is missing where there is none. "used" is false where cuBLASLt has no algorithm, and for a form that lost
+ * against another. "algo" is missing where there is none, and for products of our own. */
 #include "cuda/products_internal.h"
 
 #include "format/json.h"
@@ -36,15 +37,15 @@ static bool from_hex(const char *hex, void *bytes)
 static json_t *to_json(const struct choice *c)
 {
     const struct cuda_product *p = &c->product;
-    json_t *o =
-        json_pack("{s:s,s:I,s:I,s:I,s:s,s:s,s:b,s:b,s:b,s:i,s:i,s:f,s:I}", "op", op_table[p->op].name, "N",
-                  (json_int_t)p->N, "I", (json_int_t)p->I, "O", (json_int_t)p->O, "in", dtype_name(p->in), "out",
-                  dtype_name(p->out), "in_out", (int)p->in_out, "add", (int)p->add, "tf32", (int)p->tf32, "epilogue",
-                  (int)p->epilogue, "align", p->align, "us", c->us, "workspace", (json_int_t)c->workspace);
+    json_t *o = json_pack("{s:s,s:I,s:I,s:I,s:s,s:s,s:b,s:b,s:b,s:s,s:b,s:b,s:i,s:f,s:I}", "op", op_table[p->op].name,
+                          "N", (json_int_t)p->N, "I", (json_int_t)p->I, "O", (json_int_t)p->O, "in", dtype_name(p->in),
+                          "out", dtype_name(p->out), "in_out", (int)p->in_out, "add", (int)p->add, "tf32", (int)p->tf32,
+                          "act", act_names[p->act], "own", (int)p->own, "used", (int)c->supported, "align", p->align,
+                          "us", c->us, "workspace", (json_int_t)c->workspace);
     int failed = !o;
     if (o && p->bias != DT_U8)
         failed |= json_object_set_new(o, "bias", json_string(dtype_name(p->bias)));
-    if (o && c->supported) {
+    if (o && c->supported && !p->own) {
         char hex[2 * ALGO_BYTES + 1];
         to_hex(&c->algo, hex);
         failed |= json_object_set_new(o, "algo", json_string(hex));
@@ -88,8 +89,8 @@ static int read_type(json_t *o, const char *where, const char *key, bool require
 static int from_json(json_t *o, const char *where, struct choice *c, struct snug_err *err)
 {
     struct cuda_product *p = &c->product;
-    const char *op = NULL, *algo = NULL;
-    int64_t align, epilogue;
+    const char *op = NULL, *act = NULL, *algo = NULL;
+    int64_t align;
     const int64_t most = INT64_C(1) << 40;
     if (!json_is_object(o))
         return err_set(err, SNUG_ERR_INPUT, "%s: products: an entry is no object", where);
@@ -104,22 +105,26 @@ static int from_json(json_t *o, const char *where, struct choice *c, struct snug
     TRY(json_get_bool(o, where, "in_out", true, &p->in_out, err));
     TRY(json_get_bool(o, where, "add", true, &p->add, err));
     TRY(json_get_bool(o, where, "tf32", true, &p->tf32, err));
-    TRY(json_get_int(o, where, "epilogue", true, 0, PRODUCT_EPILOGUES - 1, &epilogue, err));
+    TRY(json_get_string(o, where, "act", true, &act, err));
+    TRY(json_get_bool(o, where, "own", true, &p->own, err));
+    TRY(json_get_bool(o, where, "used", true, &c->supported, err));
     TRY(json_get_int(o, where, "align", true, 1, 16, &align, err));
     TRY(json_get_real(o, where, "us", true, 0, 1e12, &c->us, err));
     TRY(json_get_int(o, where, "workspace", true, 0, PRODUCT_WORKSPACE_CAP, &c->workspace, err));
     TRY(json_get_string(o, where, "algo", false, &algo, err));
     p->align = (int)align;
-    p->epilogue = (enum product_epilogue)epilogue;
     for (enum op i = OP_linear; i <= OP_linear_dw; i++)
         if (!strcmp(op, op_table[i].name))
             p->op = i;
     if (!p->op)
         return err_set(err, SNUG_ERR_INPUT, "%s: products: \"%s\" is no matrix product", where, op);
-    c->supported = algo != NULL;
-    if (algo && !from_hex(algo, &c->algo))
-        return err_set(err, SNUG_ERR_INPUT, "%s: products: algo \"%.40s\" is not %d hexadecimal digits", where, algo,
-                       2 * ALGO_BYTES);
+    while (p->act < ACT_COUNT && strcmp(act, act_names[p->act]))
+        p->act++;
+    if (p->act == ACT_COUNT)
+        return err_set(err, SNUG_ERR_INPUT, "%s: products: \"%s\" is no activation", where, act);
+    if (c->supported && !p->own && (!algo || !from_hex(algo, &c->algo)))
+        return err_set(err, SNUG_ERR_INPUT, "%s: products: algo \"%.40s\" is not %d hexadecimal digits", where,
+                       algo ? algo : "", 2 * ALGO_BYTES);
     return SNUG_OK;
 }
 

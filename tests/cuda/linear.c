@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "cuda/kernels.h"
+#include "cuda/linear_sm90.h"
 #include "cuda/products.h"
+#include "op/act.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -29,6 +31,7 @@ struct slot {
 };
 
 static struct cuda_products *products;
+static int arch, sms;
 
 /* ---- data ---- */
 
@@ -94,8 +97,10 @@ static double unit_of(enum dtype t)
 }
 
 /* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, one rounding
- * of the result, and where u or b are rounded to 16 bits first, two more. */
-static void compare(const struct slot *s, const double *expected, int64_t length, bool tf32, const char *what)
+ * of the result, and where u or b are rounded to 16 bits first, two more. What y = act(u) is derived from may be larger
+ * than itself. */
+static void compare(const struct slot *s, const double *expected, const double *derived_from, int64_t length, bool tf32,
+                    const char *what)
 {
     char *got = mem_alloc((size_t)s->bytes + GUARD);
     double *value = mem_alloc((size_t)s->elements * 8 + 8), square = 0, worst = 0;
@@ -104,7 +109,7 @@ static void compare(const struct slot *s, const double *expected, int64_t length
         assert_int_equal((unsigned char)got[s->bytes + i], 0xA5);
     dtype_convert(value, DT_F64, got, s->dtype, s->elements);
     for (int64_t i = 0; i < s->elements; i++)
-        square += expected[i] * expected[i];
+        square += fmax(expected[i] * expected[i], derived_from[i] * derived_from[i]);
     double rms = sqrt(square / (double)(s->elements ? s->elements : 1));
     double sums = (tf32 ? 0x1p-10 * 4 : 8 * 0x1p-24 * sqrt((double)length + 1));
     for (int64_t i = 0; i < s->elements; i++) {
@@ -127,8 +132,8 @@ static struct cuda_call call(cudaStream_t stream, void *workspace, bool tf32, st
 {
     return (struct cuda_call){.stream = stream,
                               .workspace = workspace,
-                              .sms = 132,
-                              .arch = 90,
+                              .sms = sms,
+                              .arch = arch,
                               .tf32 = tf32,
                               .products = products,
                               .err = err};
@@ -140,6 +145,7 @@ struct form {
     enum act act;
     bool keep_u;
     int offset; /* of all pointers, in elements */
+    bool own;   /* by the kernel of linear_sm90.cu */
 };
 
 static void describe(char *what, const char *op, int64_t N, int64_t I, int64_t O, const struct form *f)
@@ -181,7 +187,8 @@ static void check_linear(int64_t N, int64_t I, int64_t O, const struct form *f)
     struct cuda_call c = call(NULL, NULL, f->tf32, &err);
     int64_t bytes = cuda_linear_workspace(&a, &c);
     assert_int_equal(cudaMalloc(&c.workspace, (size_t)bytes + 256), 0);
-    must(cuda_linear(&a, &c), &err, what);
+    assert_true(!f->own || cuda_linear_sm90_fits(&a, &c));
+    must(f->own ? cuda_linear_sm90(&a, &c) : cuda_linear(&a, &c), &err, what);
     must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
     double *ry = mem_alloc((size_t)y.elements * 8 + 8), *ru = mem_alloc((size_t)y.elements * 8 + 8);
     struct args_linear r = {.x = on_host(&x, x.ref, false),
@@ -193,9 +200,9 @@ static void check_linear(int64_t N, int64_t I, int64_t O, const struct form *f)
     if (f->bias)
         r.b = on_host(&b, b.ref, false);
     ref_linear(&r, NULL);
-    compare(&y, ry, I, f->tf32, what);
+    compare(&y, ry, ru, I, f->tf32, what);
     if (f->keep_u)
-        compare(&u, ru, I, f->tf32, what);
+        compare(&u, ru, ru, I, f->tf32, what);
     mem_free(ry), mem_free(ru);
     cudaFree(c.workspace);
     release(&x), release(&w), release(&b), release(&y), release(&u);
@@ -206,11 +213,12 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     char what[160];
     describe(what, "linear_dx", N, I, O, f);
     int at = f->offset * dtype_bits(f->type) / 8;
-    struct slot dy, w, dx;
+    struct slot dy, w, dx, u;
     fill(&dy, f->type, 2, N, O, 6, 1, at);
     fill(&w, f->type, 2, f->in_out ? I : O, f->in_out ? O : I, 2, 1 / sqrt((double)O), at);
     fill(&dx, f->type, 2, N, I, 7, 1, at);
-    upload(&dy), upload(&w), upload(&dx);
+    fill(&u, f->type, 2, N, I, 5, 1, at);
+    upload(&dy), upload(&w), upload(&dx), upload(&u);
     if (!f->add)
         poison(&dx);
     struct args_linear_dx a = {
@@ -218,16 +226,22 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     struct snug_err err = {0};
     struct cuda_call c = call(NULL, NULL, f->tf32, &err);
     assert_int_equal(cudaMalloc(&c.workspace, (size_t)cuda_linear_dx_workspace(&a, &c) + 256), 0);
-    must(cuda_linear_dx(&a, &c), &err, what);
+    struct tensor du = on_device(&u, false);
+    assert_true(!f->own || cuda_linear_dx_act_sm90_fits(&a, &du, f->act, &c));
+    must(f->own ? cuda_linear_dx_act_sm90(&a, &du, f->act, &c) : cuda_linear_dx(&a, &c), &err, what);
     must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
     struct args_linear_dx r = {.dy = on_host(&dy, dy.ref, false),
                                .w = on_host(&w, w.ref, false),
                                .dx = on_host(&dx, dx.ref, f->add),
                                .in_out = f->in_out};
     ref_linear_dx(&r, NULL);
-    compare(&dx, dx.ref, O, f->tf32, what);
+    double *expected = mem_alloc((size_t)dx.elements * 8 + 8);
+    for (int64_t i = 0; i < dx.elements; i++)
+        expected[i] = dx.ref[i] * (f->own ? act_slope(f->act, u.ref[i]) : 1);
+    compare(&dx, expected, dx.ref, O, f->tf32, what);
+    mem_free(expected);
     cudaFree(c.workspace);
-    release(&dy), release(&w), release(&dx);
+    release(&dy), release(&w), release(&dx), release(&u);
 }
 
 static void check_dw(int64_t N, int64_t I, int64_t O, const struct form *f)
@@ -259,8 +273,8 @@ static void check_dw(int64_t N, int64_t I, int64_t O, const struct form *f)
                                .db = on_host(&db, db.ref, f->add),
                                .in_out = f->in_out};
     ref_linear_dw(&r, NULL);
-    compare(&dw, dw.ref, N, f->tf32, what);
-    compare(&db, db.ref, N, false, what);
+    compare(&dw, dw.ref, dw.ref, N, f->tf32, what);
+    compare(&db, db.ref, db.ref, N, false, what);
     cudaFree(c.workspace);
     release(&dy), release(&x), release(&dw), release(&db);
 }
@@ -309,6 +323,32 @@ static void backward(void **state)
                 check_dx(sizes[i][0], sizes[i][1], sizes[i][2], &f);
                 check_dw(sizes[i][0], sizes[i][1], sizes[i][2], &f);
             }
+}
+
+/* Our own kernel, where there is one for the device: all edges of its tiles of 256 rows and 256 columns, its stages of 64
+ * inputs, more tiles than blocks, and less. */
+static void own_kernel(void **state)
+{
+    (void)state;
+    static const int64_t own_sizes[][3] = {{1, 8, 8},     {64, 64, 256},   {65, 72, 264},   {128, 256, 512},
+                                           {129, 320, 8}, {200, 1024, 40}, {3000, 64, 1288}};
+    if (arch != 90)
+        skip();
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
+            for (int act = 0; act < ACT_COUNT; act++)
+                for (int keep_u = 0; keep_u < 2; keep_u++) {
+                    struct form f = {.type = t ? DT_F16 : DT_BF16,
+                                     .wide = t ? DT_F16 : DT_BF16,
+                                     .bias = act != ACT_silu,
+                                     .act = (enum act)act,
+                                     .keep_u = keep_u && act,
+                                     .own = true};
+                    if (act != ACT_relu && act != ACT_tanh)
+                        check_linear(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
+                    if (keep_u && (act == ACT_gelu || act == ACT_gelu_tanh || act == ACT_silu))
+                        check_dx(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
+                }
 }
 
 /* Slices of weights and of stacked tensors start anywhere. */
@@ -452,14 +492,20 @@ int main(void)
         printf("no CUDA device: skipped\n");
         return 77;
     }
+    int major, minor;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) ||
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0))
+        return 1;
+    arch = 10 * major + minor;
     if (cuda_products_open(&products, &err)) {
         printf("%s\n", err.text);
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(forward),       cmocka_unit_test(backward),
-                                       cmocka_unit_test(unaligned),     cmocka_unit_test(no_rows),
-                                       cmocka_unit_test(the_same_bits), cmocka_unit_test(workspace_is_one_per_layer),
-                                       cmocka_unit_test(choices_travel)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward),        cmocka_unit_test(backward),
+                                       cmocka_unit_test(unaligned),      cmocka_unit_test(no_rows),
+                                       cmocka_unit_test(the_same_bits),  cmocka_unit_test(workspace_is_one_per_layer),
+                                       cmocka_unit_test(choices_travel), cmocka_unit_test(own_kernel)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_products_close(products);
     return failed;

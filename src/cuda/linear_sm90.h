@@ -1,0 +1,27 @@
+/* linear_sm90.h: linear layers with their activation in one kernel, for compute capability 9.0 (linear_sm90.cu). No
+ * workspace; there is at least one row. `fits` says whether the kernel can do this layer on this device; data pointers
+ * may be NULL there. */
+#ifndef CUDA_LINEAR_SM90_H
+#define CUDA_LINEAR_SM90_H
+
+#include "cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As cuda_linear. */
+bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *c);
+int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c);
+
+/* dx = (dy W) * act'(u), u (N,I) like dx: linear_dx and the act_bwd behind it. */
+bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx *a, const struct tensor *u, enum act act,
+                                  const struct cuda_call *c);
+int cuda_linear_dx_act_sm90(const struct args_linear_dx *a, const struct tensor *u, enum act act,
+                            const struct cuda_call *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
