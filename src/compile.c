@@ -40,7 +40,7 @@ static int add_workspaces(const struct compile_settings *s, struct program *g, s
         struct node *n = &g->graph.nodes[k];
         union args_any args;
         compile_args(g, n, g->max, NULL, &args);
-        int64_t bytes = s->backend->workspace_bytes(n->op, &args, s->threads);
+        int64_t bytes = s->backend->workspace_bytes(s->backend, n->op, &args, s->threads);
         if (bytes <= 0)
             continue;
         int id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
@@ -137,6 +137,8 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)
 {
     *where = (struct programs){-1, -1, -1, -1, -1};
+    plan->align = s->backend->align;
+    plan->staging = s->backend->staging;
     if (s->train && is_fused(s))
         TRY(compile_forward(s, plan, "step", KIND_STEP, &where->step, err));
     else if (s->train) {

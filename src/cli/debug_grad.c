@@ -13,6 +13,7 @@ struct probe {
     struct dataset data;
     struct batch_buffer buffer;
     struct batch batch;
+    const struct backend *backend;
     struct run run;
     struct stepper stepper;
     int64_t rows, width; /* of input_ids in the file */
@@ -94,13 +95,16 @@ static int run_batch(struct probe *p, struct snug_err *err)
 {
     const struct options *o = p->o;
     const struct backend *b;
-    TRY(session_backend(o, &b, err));
-    bool bf16 = o->dtype == OPT_DTYPE_BF16 && b->float_type == DT_F32;
+    struct precision precision;
+    TRY(session_backend(o, &p->backend, err));
+    b = p->backend;
+    TRY(session_precision(o, b, &precision, err));
+    precision.narrow_grads = false;
     struct compile_settings c = {
         .model = &p->model,
         .backend = b,
         .threads = o->threads ? (int)o->threads : machine_cpus(),
-        .precision = {b->float_type, bf16 ? DT_BF16 : b->float_type, false},
+        .precision = precision,
         .train_max = {b->bucket(p->batch.T), p->batch.B},
         .train = true,
         .keep_grads = true,
@@ -127,8 +131,8 @@ static int gather_logits(const struct probe *p, float **to, int64_t *n, struct s
     *n = tokens ? p->rows * p->width * V : v.elements;
     double *host = mem_alloc((size_t)v.elements * sizeof *host);
     *to = mem_alloc((size_t)*n * sizeof **to);
-    int code =
-        host && *to ? run_read_f64(&p->run, &v, host, err) : err_no_memory(err, (unsigned long long)*n * sizeof **to);
+    int code = host && *to ? run_read(&p->run, &v, host, DT_F64, err)
+                           : err_no_memory(err, (unsigned long long)*n * sizeof **to);
     for (int64_t i = 0; !code && !tokens && i < *n; i++)
         (*to)[i] = (float)host[i];
     for (int32_t b = 0; !code && tokens && b < p->batch.B; b++)
@@ -176,8 +180,9 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
             code = err_no_memory(err, (unsigned long long)v.elements * sizeof *host);
             break;
         }
-        dtype_convert(host, DT_F32, v.data, v.dtype, v.elements);
-        code = st_write(&w, &t[i], 0, host, (size_t)t[i].bytes, err);
+        code = run_read(&p->run, &v, host, DT_F32, err);
+        if (!code)
+            code = st_write(&w, &t[i], 0, host, (size_t)t[i].bytes, err);
         mem_free(host);
     }
     if (code)
@@ -213,6 +218,7 @@ int run_debug_grad(struct options *o, const struct arguments *args, struct snug_
         stepper_close(&p.stepper);
     if (p.has_run)
         run_close(&p.run);
+    backend_close(p.backend);
     batch_buffer_close(&p.buffer);
     if (p.has_data)
         dataset_close(&p.data);

@@ -93,8 +93,9 @@ static int save(struct replay *r, struct st_writer *w, const struct st_tensor *o
     float *host = mem_alloc((size_t)v.elements * sizeof *host);
     if (!host)
         return err_no_memory(err, (unsigned long long)v.elements * sizeof *host);
-    dtype_convert(host, DT_F32, v.data, v.dtype, v.elements);
-    int code = st_write(w, out, 0, host, (size_t)out->bytes, err);
+    int code = run_read(&r->run, &v, host, DT_F32, err);
+    if (!code)
+        code = st_write(w, out, 0, host, (size_t)out->bytes, err);
     mem_free(host);
     return code;
 }
@@ -111,7 +112,7 @@ static int replay(struct replay *r, double learning_rate, struct st_writer *w, c
                   : put(r, arena_printf(&r->arena, "param.%d", i), find(r, "param", i, 0), err));
         if (t) {
             TRY(run_write(&r->run, &step, scalars, DT_F64, STEP_SCALARS, err));
-            TRY(run_program(&r->run, 0, (struct dims){0}, NULL, NULL, err));
+            TRY(run_program(&r->run, 0, (struct dims){0}, NULL, 0, err));
         }
         for (int i = 0; i < r->n_params; i++)
             for (size_t k = 0; k < n_out; k++)
@@ -150,8 +151,10 @@ int run_debug_optim(struct options *o, const struct arguments *args, struct snug
             unlink(args->items[1]);
     }
     mem_free(out);
+    const struct backend *backend = r.run.backend;
     if (r.has_run)
         run_close(&r.run);
+    backend_close(backend);
     st_close(&r.file);
     arena_free(&r.arena);
     return code;

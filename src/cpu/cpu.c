@@ -49,8 +49,8 @@ static const struct isa *choose(void)
     return best;
 }
 
-/* A wrong name would be reported long before a kernel is asked for; whoever skips `check` gets portable kernels. */
-static int check(struct snug_err *err)
+/* A wrong name would be reported long before a kernel is asked for; whoever skips this gets portable kernels. */
+int backend_cpu_check(struct snug_err *err)
 {
     char names[64] = "";
     if (choose())
@@ -86,23 +86,30 @@ static int64_t bucket(int64_t T)
     return T;
 }
 
-static int64_t workspace_bytes(enum op op, const union args_any *args, int threads)
+static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
+    (void)b;
     int64_t (*bytes)(const union args_any *, int) = isa()->kernels->workspace[op];
     return bytes ? bytes(args, threads) : 0;
 }
 
-static int run(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
-               struct snug_err *err)
+static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
 {
     (void)b, (void)err;
-    isa()->kernels->run[op](args, c);
+    for (int i = 0; i < n; i++)
+        isa()->kernels->run[work[i].op](&work[i].args, &work[i].call);
     return SNUG_OK;
 }
 
-static int alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+static const char *kernels(const struct backend *b)
 {
     (void)b;
+    return cpu_isa();
+}
+
+static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+{
+    (void)b, (void)inputs_bytes;
     *p = mem_map((size_t)bytes);
     return *p ? SNUG_OK : err_no_memory(err, (unsigned long long)bytes);
 }
@@ -113,24 +120,17 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     mem_unmap(p);
 }
 
-static int copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
-{
-    (void)b, (void)err;
-    memcpy(to, from, (size_t)bytes);
-    return SNUG_OK;
-}
-
 static const struct backend cpu = {.name = "cpu",
                                    .float_type = DT_F32,
-                                   .check = check,
-                                   .kernels = cpu_isa,
+                                   .narrow_types = 1u << DT_BF16,
+                                   .align = 64,
+                                   .kernels = kernels,
                                    .bucket = bucket,
                                    .workspace_bytes = workspace_bytes,
                                    .run = run,
                                    .alloc = alloc,
                                    .free = release,
-                                   .upload = copy,
-                                   .download = copy};
+                                   BACKEND_IN_HOST_MEMORY};
 
 const struct backend *backend_cpu(void)
 {

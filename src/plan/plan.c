@@ -24,14 +24,9 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
-static int64_t round_up(int64_t bytes)
+static int64_t room(const struct plan *p, const struct program *g, int id)
 {
-    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
-
-static int64_t room(const struct program *g, int id)
-{
-    return round_up(value_bytes(graph_value(&g->graph, id), g->max));
+    return (value_bytes(graph_value(&g->graph, id), g->max) + p->align - 1) & -p->align;
 }
 
 /* ---- lifetimes ---- */
@@ -93,19 +88,19 @@ static int64_t persistent_room(const struct plan *p, const char *name)
     int64_t bytes = 0;
     for (int k = 0; k < p->n_programs; k++) {
         int id = graph_find(&p->programs[k].graph, name);
-        int64_t here = id ? room(&p->programs[k], id) : 0;
+        int64_t here = id ? room(p, &p->programs[k], id) : 0;
         bytes = here > bytes ? here : bytes;
     }
     return bytes;
 }
 
-static void place_persistent(struct plan *p)
+static void place_persistent(struct plan *p, bool inputs)
 {
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
         for (int i = 1; i < g->graph.n_values; i++) {
             const struct value *v = graph_value(&g->graph, i);
-            if (!v->persists || v->base)
+            if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs)
                 continue;
             g->at[i] = known_place(p, k, v);
             if (g->at[i] < 0) {
@@ -193,7 +188,7 @@ static double weigh(const struct program *g, int id, int64_t bytes, int order)
 
 enum { ORDERS = 4 };
 
-static int pack_program(struct program *g, struct snug_err *err)
+static int pack_program(const struct plan *p, struct program *g, struct snug_err *err)
 {
     int n = 0, n_values = g->graph.n_values;
     struct item *items = mem_alloc((size_t)n_values * sizeof *items);
@@ -205,7 +200,7 @@ static int pack_program(struct program *g, struct snug_err *err)
     }
     for (int i = 1; i < n_values; i++)
         if (is_transient(g, i))
-            items[n++] = (struct item){.id = i, .bytes = room(g, i)};
+            items[n++] = (struct item){.id = i, .bytes = room(p, g, i)};
     g->peak_bytes = INT64_MAX;
     for (int order = 0; order < ORDERS && g->peak_bytes > g->lower_bound_bytes; order++) {
         for (int i = 0; i < n; i++)
@@ -222,7 +217,7 @@ static int pack_program(struct program *g, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int find_lower_bound(struct program *g, struct snug_err *err)
+static int find_lower_bound(const struct plan *p, struct program *g, struct snug_err *err)
 {
     int n = g->graph.n_nodes;
     int64_t *change = mem_alloc((size_t)(n + 2) * sizeof *change), live = 0;
@@ -230,8 +225,8 @@ static int find_lower_bound(struct program *g, struct snug_err *err)
         return err_no_memory(err, (unsigned long long)(n + 2) * sizeof *change);
     for (int i = 1; i < g->graph.n_values; i++)
         if (is_transient(g, i)) {
-            change[g->first[i]] += room(g, i);
-            change[g->last[i] + 1] -= room(g, i);
+            change[g->first[i]] += room(p, g, i);
+            change[g->last[i] + 1] -= room(p, g, i);
         }
     for (int k = 1; k <= n; k++) {
         live += change[k];
@@ -260,13 +255,17 @@ static void resolve(struct plan *p, struct program *g)
 int plan_pack(struct plan *p, struct snug_err *err)
 {
     int64_t transient = 0, bound = 0;
+    p->align = p->align ? p->align : 64;
     for (int k = 0; k < p->n_programs; k++)
         TRY(find_lifetimes(&p->programs[k], err));
-    place_persistent(p);
+    place_persistent(p, true);
+    p->inputs_bytes = p->persistent_bytes;
+    p->persistent_bytes += p->staging * p->inputs_bytes;
+    place_persistent(p, false);
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
-        TRY(find_lower_bound(g, err));
-        TRY(pack_program(g, err));
+        TRY(find_lower_bound(p, g, err));
+        TRY(pack_program(p, g, err));
         resolve(p, g);
         if (g->peak_bytes > transient) {
             transient = g->peak_bytes;
@@ -313,7 +312,7 @@ static int check_program(const struct plan *p, const struct program *g, struct s
     qsort(boxes, (size_t)n, sizeof *boxes, by_start);
     for (int i = 0; i < n && !code; i++) {
         const struct value *v = graph_value(&g->graph, boxes[i].id);
-        if (boxes[i].at % PLAN_ALIGN || boxes[i].end > p->arena_bytes ||
+        if (boxes[i].at % p->align || boxes[i].end > p->arena_bytes ||
             (v->persists ? boxes[i].end > p->persistent_bytes : boxes[i].at < p->persistent_bytes))
             code = broken(err, g, boxes[i].id, boxes[i].id, "lies outside its part of the arena");
         for (int j = i + 1; j < n && boxes[j].at < boxes[i].end && !code; j++)
@@ -342,12 +341,15 @@ int plan_check(const struct plan *p, struct snug_err *err)
 void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers)
 {
     const struct program *g = &p->programs[k];
-    *a = (struct anatomy){0};
+    int64_t staging = p->staging * p->inputs_bytes;
+    *a = (struct anatomy){.by_role[ROLE_INPUT] = staging, .total = staging};
+    if (by_layer)
+        by_layer[0] += staging;
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
         if (v->base || g->at[i] < 0 || !(v->persists || (g->first[i] <= node && node <= g->last[i])))
             continue;
-        int64_t bytes = v->persists ? persistent_room(p, v->name) : room(g, i);
+        int64_t bytes = v->persists ? persistent_room(p, v->name) : room(p, g, i);
         a->by_role[v->role] += bytes;
         a->total += bytes;
         if (by_layer && v->layer < n_layers)

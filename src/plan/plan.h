@@ -1,12 +1,12 @@
-/* plan.h: where every value of a run lies. One arena, allocated once: first what persists (inputs, weights, states,
- * accumulated gradients), at the same place in every program of the run; behind it the values of one program at a time,
- * packed by lifetime. All sizes are for the largest micro-batch, so a step never allocates. */
+/* plan.h: where every value of a run lies. One arena, allocated once: first what persists (inputs, with room for those
+ * on their way, weights, states, accumulated gradients), at the same place in every program of the run; behind it the
+ * values of one program at a time, packed by lifetime. All sizes are for the largest micro-batch, so a step never allocates. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
 #include "graph/graph.h"
 
-enum { PLAN_ALIGN = 64, PLAN_MAX_PROGRAMS = 8 };
+enum { PLAN_MAX_PROGRAMS = 8 };
 
 /* A program of the run, such as the micro-step or the evaluation. */
 struct program {
@@ -24,7 +24,10 @@ struct program {
 struct plan {
     struct program programs[PLAN_MAX_PROGRAMS];
     int n_programs;
-    int64_t persistent_bytes; /* rounded up to PLAN_ALIGN for each value */
+    int64_t align;            /* of every value: a power of two, 0 means 64; set by the owner, as is */
+    int staging;              /* how many further rooms of inputs_bytes stand behind the inputs */
+    int64_t inputs_bytes;     /* all inputs, at the start of the arena */
+    int64_t persistent_bytes; /* rounded up to `align` for each value */
     int64_t arena_bytes;      /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
     int largest;              /* the program whose transient part is largest */

@@ -1,32 +1,70 @@
 /* backend.h: what executes a program. A backend is a few functions and a kernel for every op; kernels get every buffer
- * from the plan and allocate nothing. */
+ * from the plan and allocate nothing. Work is done in the order in which it is given; a backend may return before it is
+ * done (a GPU), and then `download`, `wait` and `sync` are what waits. */
 #ifndef RUN_BACKEND_H
 #define RUN_BACKEND_H
 
 #include "base/err.h"
 #include "graph/op.h"
 
+/* A node with its buffers. */
+struct work {
+    enum op op;
+    union args_any args;
+    struct call call;
+};
+
+/* A sequence of nodes that is run again and again: a part of a program at certain sizes. */
+struct sequence {
+    int program, part;
+    int64_t T, B;
+};
+
 struct backend {
     const char *name;
     enum dtype
         float_type; /* F32, or F64 on the reference: what the precision pass makes of a float it does not narrow */
+    unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
+    bool tf32;             /* knows products in tf32 */
+    int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
+    bool host_memory;      /* the arena is the host's own memory */
+    int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
 
-    /* Whether it can run here: SNUG_ERR_USAGE for an environment variable that it reads, SNUG_ERR_ENV for what the
-     * machine lacks. Before anything else. */
-    int (*check)(struct snug_err *err);
     /* Which kernels run here, such as "avx512": the same name gives the same bits. */
-    const char *(*kernels)(void);
+    const char *(*kernels)(const struct backend *b);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */
     int64_t (*bucket)(int64_t T);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */
-    int64_t (*workspace_bytes)(enum op op, const union args_any *args, int threads);
-    int (*run)(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
-               struct snug_err *err);
+    int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
+    /* Executes n nodes. */
+    int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
+    /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;
+     * otherwise `run` follows once, with all of its nodes. Recordings end with the arena's `free`. */
+    int (*replay)(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err);
 
-    int (*alloc)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err); /* aligned to 64, zeroed */
+    /* The arena, aligned to `align` and zeroed. Its first inputs_bytes are the program's inputs, and behind them
+     * staging copies of them. */
+    int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err);
     void (*free)(const struct backend *b, void *p, int64_t bytes);
+    int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
+
+    /* Where the host writes the next inputs, laid out as in the arena, and their way into it. */
+    int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
+    int (*send)(const struct backend *b, void *arena, struct snug_err *err);
+
+    /* Results on their way to memory from alloc_host, behind all work so far. `wait`: until they have arrived, but not
+     * until what was given later is done. */
+    int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
+    void (*free_host)(const struct backend *b, void *p);
+    int (*fetch)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*wait)(const struct backend *b, struct snug_err *err);
+
+    /* Copies that are over on return, of the size of a tensor. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
+
+    void (*close)(const struct backend *b); /* NULL for those that are always there */
 };
 
 /* Contracts of every kernel:
@@ -38,5 +76,38 @@ struct backend {
 
 const struct backend *backend_reference(void);
 const struct backend *backend_cpu(void);
+int backend_cpu_check(struct snug_err *err); /* SNUG_ERR_USAGE: SNUG_CPU_ISA names kernels that cannot run here */
+
+/* A GPU. SNUG_ERR_ENV: this build, or the machine, has none. */
+struct cuda_settings {
+    int device; /* ordinal */
+    bool tf32;  /* products of F32 tensors may round their factors to tf32 */
+};
+bool backend_cuda_present(void); /* a device that this build has kernels for */
+int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
+
+/* What backends in host memory share (run/host.c): the arena is the image of the inputs, everything is done at once. */
+int host_inputs(const struct backend *b, void *arena, void **image, struct snug_err *err);
+int host_send(const struct backend *b, void *arena, struct snug_err *err);
+int host_alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
+void host_free(const struct backend *b, void *p);
+int host_copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+int host_wait(const struct backend *b, struct snug_err *err);
+int64_t host_available(const struct backend *b);
+#define BACKEND_IN_HOST_MEMORY                                                                                         \
+    .host_memory = true, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc, .free_host = host_free,   \
+    .fetch = host_copy, .wait = host_wait, .upload = host_copy, .download = host_copy, .sync = host_wait,              \
+    .available = host_available
+
+/* The device that "auto" means: a GPU if there is one. */
+enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };
+int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const struct backend **out,
+                 struct snug_err *err);
+
+static inline void backend_close(const struct backend *b)
+{
+    if (b && b->close)
+        b->close(b);
+}
 
 #endif

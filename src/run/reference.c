@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "run/backend.h"
 
-#include <string.h>
-
 #define OP(name, slots, attrs, diff, text)                                                                             \
     static void run_##name(const union args_any *a, const struct call *c)                                              \
     {                                                                                                                  \
@@ -19,8 +17,9 @@ static void (*const kernels[OP_COUNT])(const union args_any *, const struct call
 #undef OP
 };
 
-static const char *kernels_name(void)
+static const char *kernels_name(const struct backend *b)
 {
+    (void)b;
     return "double";
 }
 
@@ -29,29 +28,23 @@ static int64_t bucket(int64_t T)
     return T;
 }
 
-static int64_t workspace_bytes(enum op op, const union args_any *args, int threads)
+static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
-    (void)op, (void)args, (void)threads;
+    (void)b, (void)op, (void)args, (void)threads;
     return 0;
 }
 
-static int run(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
-               struct snug_err *err)
+static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
 {
     (void)b, (void)err;
-    kernels[op](args, c);
+    for (int i = 0; i < n; i++)
+        kernels[work[i].op](&work[i].args, &work[i].call);
     return SNUG_OK;
 }
 
-static int check(struct snug_err *err)
+static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
 {
-    (void)err;
-    return SNUG_OK;
-}
-
-static int alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
-{
-    (void)b;
+    (void)b, (void)inputs_bytes;
     *p = mem_map((size_t)bytes);
     return *p ? SNUG_OK : err_no_memory(err, (unsigned long long)bytes);
 }
@@ -62,24 +55,16 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     mem_unmap(p);
 }
 
-static int copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
-{
-    (void)b, (void)err;
-    memcpy(to, from, (size_t)bytes);
-    return SNUG_OK;
-}
-
 static const struct backend reference = {.name = "reference",
                                          .float_type = DT_F64,
-                                         .check = check,
+                                         .align = 64,
                                          .kernels = kernels_name,
                                          .bucket = bucket,
                                          .workspace_bytes = workspace_bytes,
                                          .run = run,
                                          .alloc = alloc,
                                          .free = release,
-                                         .upload = copy,
-                                         .download = copy};
+                                         BACKEND_IN_HOST_MEMORY};
 
 const struct backend *backend_reference(void)
 {

@@ -13,7 +13,12 @@ int run_open(struct run *r, const struct compile_settings *s, struct snug_err *e
 int run_alloc(struct run *r, struct snug_err *err)
 {
     void *p;
-    TRY(r->backend->alloc(r->backend, r->plan.arena_bytes, &p, err));
+    int nodes = 0;
+    for (int k = 0; k < r->plan.n_programs; k++)
+        nodes = r->plan.programs[k].graph.n_nodes > nodes ? r->plan.programs[k].graph.n_nodes : nodes;
+    if (!(r->work = mem_alloc((size_t)nodes * sizeof *r->work)))
+        return err_no_memory(err, (unsigned long long)nodes * sizeof *r->work);
+    TRY(r->backend->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, &p, err));
     r->arena = p;
     return SNUG_OK;
 }
@@ -22,6 +27,7 @@ void run_close(struct run *r)
 {
     if (r->arena)
         r->backend->free(r->backend, r->arena, r->plan.arena_bytes);
+    mem_free(r->work);
     plan_free(&r->plan);
     *r = (struct run){0};
 }
@@ -95,53 +101,99 @@ int run_list(const struct run *r, unsigned roles, struct run_value **values, siz
     return SNUG_OK;
 }
 
-static int run_node(struct run *r, const struct program *g, int k, struct dims dims, struct snug_err *err)
+static void fill_work(const struct run *r, const struct program *g, const struct node *n, struct dims dims,
+                      struct work *w)
 {
-    const struct node *n = &g->graph.nodes[k];
-    union args_any args;
-    compile_args(g, n, dims, r->arena, &args);
-    struct call call = {.workspace = n->workspace ? r->arena + g->at[n->workspace] : NULL, .threads = r->threads};
-    return r->backend->run(r->backend, n->op, &args, &call, err);
+    w->op = n->op;
+    compile_args(g, n, dims, r->arena, &w->args);
+    w->call = (struct call){.workspace = n->workspace ? r->arena + g->at[n->workspace] : NULL, .threads = r->threads};
+}
+
+/* Whether a node changes a weight or a state. */
+static bool is_update(const struct graph *g, const struct node *n)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (n->u.slot[i] && node_writes(n, i) && graph_value(g, n->u.slot[i])->role == ROLE_WEIGHT)
+            return true;
+    return false;
 }
 
 /* The first node that changes a weight or a state; n_nodes if none does. */
 static int first_update(const struct program *g)
 {
     int k = 1;
-    while (k < g->graph.n_nodes && g->graph.nodes[k].op != OP_adamw && g->graph.nodes[k].op != OP_sgd)
+    while (k < g->graph.n_nodes && !is_update(&g->graph, &g->graph.nodes[k]))
         k++;
     return k;
 }
 
-int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx, bool has_norm), void *ctx,
+/* Where the loss is known, and the gradient's norm if this program computes it before it changes anything. */
+static int results_at(const struct program *g)
+{
+    int update = first_update(g);
+    for (int k = 1; k < update; k++)
+        if (g->graph.nodes[k].op == OP_clip)
+            return update;
+    return g->graph.n_nodes;
+}
+
+bool run_updates_wait(const struct run *r, int k)
+{
+    const struct program *g = &r->plan.programs[k];
+    return results_at(g) < g->graph.n_nodes;
+}
+
+/* Nodes from … end-1. */
+static int run_part(struct run *r, int k, int part, struct dims dims, int from, int end, struct snug_err *err)
+{
+    const struct program *g = &r->plan.programs[k];
+    bool known = false;
+    if (from >= end)
+        return SNUG_OK;
+    if (r->backend->replay)
+        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
+    if (known)
+        return SNUG_OK;
+    for (int i = from; i < end; i++)
+        fill_work(r, g, &g->graph.nodes[i], dims, &r->work[i - from]);
+    return r->backend->run(r->backend, r->work, end - from, err);
+}
+
+int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err)
 {
     const struct program *g = &r->plan.programs[k];
-    int update = first_update(g);
-    bool has_norm = false;
-    for (int i = 1; i < g->graph.n_nodes; i++) {
-        if (i == update && may_update && !may_update(ctx, has_norm))
-            return SNUG_OK;
-        TRY(run_node(r, g, i, dims, err));
-        has_norm |= g->graph.nodes[i].op == OP_clip;
-    }
-    return SNUG_OK;
+    int there = results_at(g);
+    TRY(run_part(r, k, 0, dims, 1, there, err));
+    for (int i = 0; i < n_fetch; i++)
+        TRY(r->backend->fetch(r->backend, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
+    return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 
-static bool all_finite(const struct tensor *t)
+static int64_t tensor_elements(const struct tensor *t)
 {
     int64_t n = 1;
     for (int d = 0; d < t->ndim; d++)
         n *= t->shape[d];
-    for (int64_t i = 0; i < n; i++) {
-        double x = t->dtype == DT_F64    ? ((const double *)t->data)[i]
-                   : t->dtype == DT_F32  ? (double)((const float *)t->data)[i]
-                   : t->dtype == DT_BF16 ? (double)bf16_to_float(((const uint16_t *)t->data)[i])
-                                         : 0;
-        if (!isfinite(x))
-            return false;
+    return n;
+}
+
+/* Integers are finite. `host` has room for the tensor's bytes. */
+static int all_finite(const struct run *r, const struct tensor *t, void *host, bool *finite, struct snug_err *err)
+{
+    int64_t n = tensor_elements(t);
+    *finite = true;
+    if (t->dtype != DT_F64 && t->dtype != DT_F32 && t->dtype != DT_BF16 && t->dtype != DT_F16)
+        return SNUG_OK;
+    TRY(r->backend->download(r->backend, host, t->data, dtype_bytes(t->dtype, n), err));
+    for (int64_t i = 0; i < n && *finite; i++) {
+        double x = t->dtype == DT_F64    ? ((const double *)host)[i]
+                   : t->dtype == DT_F32  ? (double)((const float *)host)[i]
+                   : t->dtype == DT_BF16 ? (double)bf16_to_float(((const uint16_t *)host)[i])
+                                         : (double)fp16_to_float(((const uint16_t *)host)[i]);
+        *finite = isfinite(x);
     }
-    return true;
+    return SNUG_OK;
 }
 
 static void describe_slot(const struct program *g, const struct node *n, int slot, char *text, size_t room)
@@ -155,43 +207,76 @@ static void describe_slot(const struct program *g, const struct node *n, int slo
                  n->layer, n->backward ? " (backward)" : "");
 }
 
-bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
+/* The largest tensor of the program, in bytes. */
+static int64_t largest_bytes(const struct program *g)
 {
-    const struct program *g = &r->plan.programs[k];
-    for (int i = 1, end = first_update(g); i < end; i++) {
-        const struct node *n = &g->graph.nodes[i];
-        union args_any args;
-        compile_args(g, n, dims, r->arena, &args);
-        for (int pass = 0; pass < 2;
-             pass++) { /* first what it reads, so that a bad weight is named itself; then what it made */
-            if (pass == 1 && run_node(r, g, i, dims, NULL))
-                return false;
-            for (int s = 0; s < node_op(n)->n_slots; s++) {
-                if (!n->u.slot[s] || (pass == 0 ? !node_reads(n, s) : !node_writes(n, s)) || all_finite(&args.slot[s]))
-                    continue;
-                describe_slot(g, n, s, text, room);
-                return true;
+    int64_t most = 0;
+    for (int i = 1; i < g->graph.n_values; i++) {
+        int64_t bytes = value_bytes(graph_value(&g->graph, i), g->max);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Executes a node and looks first at what it reads, so that a bad weight is named itself, then at what it made. */
+static int look_at_node(struct run *r, const struct program *g, const struct node *n, struct dims dims, void *host,
+                        int *bad_slot, struct snug_err *err)
+{
+    bool finite = true;
+    fill_work(r, g, n, dims, r->work);
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1)
+            TRY(r->backend->run(r->backend, r->work, 1, err));
+        for (int s = 0; s < node_op(n)->n_slots; s++) {
+            if (!n->u.slot[s] || (pass == 0 ? !node_reads(n, s) : !node_writes(n, s)))
+                continue;
+            TRY(all_finite(r, &r->work->args.slot[s], host, &finite, err));
+            if (!finite) {
+                *bad_slot = s;
+                return SNUG_OK;
             }
         }
     }
-    return false;
+    return SNUG_OK;
+}
+
+bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
+{
+    const struct program *g = &r->plan.programs[k];
+    void *host = mem_alloc((size_t)largest_bytes(g) + 1);
+    int bad = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
+    for (int i = 1, end = first_update(g); i < end && bad < 0 && !code; i++) {
+        code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &bad, NULL);
+        if (bad >= 0)
+            describe_slot(g, &g->graph.nodes[i], bad, text, room);
+    }
+    mem_free(host);
+    return bad >= 0;
 }
 
 bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
 {
     const struct program *g = &r->plan.programs[k];
+    struct work w;
+    bool finite = true;
     for (int i = 1; i < g->graph.n_nodes; i++) {
         const struct node *n = &g->graph.nodes[i];
         if (n->op != OP_sumsq)
             continue;
-        const struct value *v = graph_value(&g->graph, n->u.sumsq.g);
-        const double *partials = (const double *)(r->arena + g->at[n->u.sumsq.partials]) + n->u.sumsq.at;
-        int64_t chunks = (value_elements(v, g->max) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-        for (int64_t c = 0; c < chunks; c++)
-            if (!isfinite(partials[c])) {
-                describe_slot(g, n, 0, text, room);
-                return true;
-            }
+        fill_work(r, g, n, g->max, &w);
+        int64_t chunks = (tensor_elements(&w.args.sumsq.g) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+        struct tensor sums = w.args.sumsq.partials;
+        sums.data = (double *)sums.data + w.args.sumsq.at;
+        sums.shape[0] = chunks;
+        void *host = mem_alloc((size_t)chunks * sizeof(double) + 1);
+        int code = host ? all_finite(r, &sums, host, &finite, NULL) : SNUG_ERR_ENV;
+        mem_free(host);
+        if (code)
+            return false;
+        if (!finite) {
+            describe_slot(g, n, 0, text, room);
+            return true;
+        }
     }
     return false;
 }
@@ -208,15 +293,17 @@ double run_flops(const struct run *r, int k, struct dims dims)
     return flops;
 }
 
-int run_read_f64(const struct run *r, const struct run_value *v, double *to, struct snug_err *err)
+int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)
 {
-    size_t bytes = (size_t)dtype_bytes(v->dtype, v->elements);
-    void *raw = mem_alloc(bytes);
+    int64_t bytes = dtype_bytes(v->dtype, v->elements);
+    if (v->dtype == type)
+        return r->backend->download(r->backend, to, v->data, bytes, err);
+    void *raw = mem_alloc((size_t)bytes);
     if (!raw)
-        return err_no_memory(err, bytes);
-    int code = r->backend->download(r->backend, raw, v->data, (int64_t)bytes, err);
+        return err_no_memory(err, (unsigned long long)bytes);
+    int code = r->backend->download(r->backend, raw, v->data, bytes, err);
     if (!code)
-        dtype_convert(to, DT_F64, raw, v->dtype, v->elements);
+        dtype_convert(to, type, raw, v->dtype, v->elements);
     mem_free(raw);
     return code;
 }

@@ -9,7 +9,8 @@ struct run {
     int threads;
     struct plan plan;
     struct programs where;
-    char *arena; /* NULL until run_alloc */
+    char *arena;       /* NULL until run_alloc; device memory on a device */
+    struct work *work; /* room for the nodes of the longest program */
 };
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
@@ -35,11 +36,19 @@ bool run_output(const struct run *r, int k, const char *name, struct dims dims, 
  * program; *values is mem_free'd by the caller. */
 int run_list(const struct run *r, unsigned roles, struct run_value **values, size_t *n, struct snug_err *err);
 
-/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). Before the first update
- * `may_update` (if given) is asked, when the loss is there, and the gradient's norm unless updates are early (struct
- * update): when it returns false, no weight or state has changed. */
-int run_program(struct run *r, int k, struct dims dims, bool (*may_update)(void *ctx, bool has_norm), void *ctx,
+/* A result that is copied to host memory (from the backend's alloc_host) as soon as it is there. */
+struct run_fetch {
+    void *to;
+    const void *from; /* in the arena */
+    int64_t bytes;
+};
+
+/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the
+ * first update when the gradient's norm is known there (struct update: not early), else at the end; on a device they
+ * are there after backend->wait. */
+int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
+bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm: program k is not early */
 
 /* Executes the forward and backward nodes of program k again, and describes the first value that is not finite
  * ("activation y of attention in layer 3", "gradient NAME"): false when all are finite. The inputs and weights must
@@ -52,8 +61,8 @@ bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room);
 /* Floating-point operations of program k at these sizes (attention as if the sequences were equally long). */
 double run_flops(const struct run *r, int k, struct dims dims);
 
-/* Host copies. */
-int run_read_f64(const struct run *r, const struct run_value *v, double *to, struct snug_err *err); /* any float type */
+/* Host copies of whole values; `type` is any float type. */
+int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err);
 int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,
               struct snug_err *err);
 

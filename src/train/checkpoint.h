@@ -1,7 +1,7 @@
 /* checkpoint.h: saving, finding and loading the state of a run, so that killing it at any instant never costs more than
  * the work since the last checkpoint that was reported complete.
  *
- * A checkpoint is a list of named host tensors and one JSON document:
+ * A checkpoint is a list of named tensors and one JSON document:
  *
  *     OUT/.lock                     flock of the running process; pid, host and start time inside
  *     OUT/step-00001200/            complete: MANIFEST.json with the size and the XXH3-128 of every file and tensor,
@@ -33,13 +33,21 @@ struct ckpt_notes {
     void *ctx;
 };
 
-/* `data` is host memory of dtype_bytes(dtype, product of shape) bytes, the caller's. Names are unique. */
+/* How to reach tensors that are not in host memory: copies of `bytes` bytes that are over on return. */
+struct ckpt_memory {
+    int (*get)(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err);
+    int (*put)(void *ctx, void *to, const void *from_host, int64_t bytes, struct snug_err *err);
+    void *ctx;
+};
+
+/* `data` is memory of dtype_bytes(dtype, product of shape) bytes, the caller's. Names are unique. */
 struct ckpt_tensor {
     const char *name;
     enum dtype dtype;
     int ndim;
     int64_t shape[ST_MAX_DIMS]; /* outermost first */
     void *data;
+    const struct ckpt_memory *memory; /* where data lies; NULL: host memory */
 };
 
 /* Bytes on disk of a checkpoint of these tensors and `state_bytes` of JSON, rounded up generously for headers. */

@@ -29,6 +29,7 @@ void ckpt_note(struct ckpt_notes notes, const char *format, ...) __attribute__((
 /* Indices of `tensors` in the order of their names. */
 int ckpt_order(const struct ckpt_tensor *tensors, size_t n, size_t *order, struct snug_err *err);
 int64_t ckpt_tensor_bytes(const struct ckpt_tensor *t);
+int ckpt_get(const struct ckpt_tensor *t, void *to_host, struct snug_err *err); /* a copy of its data */
 /* Canonical JSON of the document without "about". */
 int ckpt_canonical(const json_t *state, struct str *out, struct snug_err *err);
 /* From the hash of each tensor; `tensors` in the order of their names. */

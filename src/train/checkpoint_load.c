@@ -1,5 +1,6 @@
 /* Reading a checkpoint that was found. Everything is hashed again on the way: between finding and loading, or after a
  * quick look, a disk may have changed its mind. */
+#include "base/mem.h"
 #include "format/json.h"
 #include "train/checkpoint_internal.h"
 
@@ -81,20 +82,38 @@ static int match(const struct st_file *f, const struct ckpt_tensor *tensors, siz
     return code;
 }
 
+/* One tensor, by way of `host` where it does not lie in host memory. */
+static int read_tensor(const struct st_file *f, const struct ckpt_found *found, const struct ckpt_tensor *t, void *host,
+                       struct snug_err *err)
+{
+    char hex[33];
+    const struct st_tensor *in = st_find(f, t->name);
+    const struct ckpt_entry *e = ckpt_manifest_tensor(found->manifest, t->name);
+    void *to = t->memory ? host : t->data;
+    TRY(st_read(f, in, to, err));
+    hash_hex(hash_bytes(to, (size_t)in->bytes), hex);
+    if (!e || strcmp(hex, e->hash) != 0)
+        return err_set(err, SNUG_ERR_CHECKPOINT, "%s: %s: hash differs; resume from another checkpoint", f->path,
+                       t->name);
+    return t->memory ? t->memory->put(t->memory->ctx, t->data, host, (int64_t)in->bytes, err) : SNUG_OK;
+}
+
 static int read_tensors(const struct st_file *f, const struct ckpt_found *found, const struct ckpt_tensor *tensors,
                         size_t n, struct snug_err *err)
 {
-    char hex[33];
+    int64_t most = 1;
+    int code = SNUG_OK;
     for (size_t i = 0; i < n; i++) {
-        const struct st_tensor *in = st_find(f, tensors[i].name);
-        const struct ckpt_entry *e = ckpt_manifest_tensor(found->manifest, tensors[i].name);
-        TRY(st_read(f, in, tensors[i].data, err));
-        hash_hex(hash_bytes(tensors[i].data, (size_t)in->bytes), hex);
-        if (!e || strcmp(hex, e->hash) != 0)
-            return err_set(err, SNUG_ERR_CHECKPOINT, "%s: %s: hash differs; resume from another checkpoint", f->path,
-                           tensors[i].name);
+        int64_t bytes = tensors[i].memory ? ckpt_tensor_bytes(&tensors[i]) : 0;
+        most = bytes > most ? bytes : most;
     }
-    return SNUG_OK;
+    void *host = mem_alloc((size_t)most);
+    if (!host)
+        return err_no_memory(err, (unsigned long long)most);
+    for (size_t i = 0; i < n && !code; i++)
+        code = read_tensor(f, found, &tensors[i], host, err);
+    mem_free(host);
+    return code;
 }
 
 int ckpt_load_tensors(const struct ckpt_found *found, const struct ckpt_tensor *tensors, size_t n, struct snug_err *err)

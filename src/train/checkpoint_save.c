@@ -130,17 +130,19 @@ static int copy_document(struct ckpt_image *im, const json_t *state, struct snug
     return str_check(&im->state, err);
 }
 
-static void copy_tensors(struct ckpt_saver *s)
+static int copy_tensors(struct ckpt_saver *s, struct snug_err *err)
 {
+    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(s->image.tensors, s->image.n), err));
     char *to = s->buffer + (ALIGN - (uintptr_t)s->buffer % ALIGN) % ALIGN;
     for (size_t i = 0; i < s->image.n; i++) {
         struct ckpt_tensor *t = &s->image.tensors[i];
         int64_t bytes = ckpt_tensor_bytes(t);
-        if (bytes)
-            memcpy(to, t->data, (size_t)bytes);
+        TRY(ckpt_get(t, to, err));
         t->data = to;
+        t->memory = NULL;
         to += aligned(bytes);
     }
+    return SNUG_OK;
 }
 
 /* The image to write: the tensors in the order of the file, where they are. */
@@ -258,8 +260,7 @@ int ckpt_save_begin(struct ckpt_saver *s, int64_t step, int64_t best_step, const
 {
     TRY(ckpt_save_wait(s, err));
     TRY(take_image(s, tensors, n, state, err));
-    TRY(grow_buffer(s, (size_t)ckpt_snapshot_bytes(tensors, n), err));
-    copy_tensors(s);
+    TRY(copy_tensors(s, err));
     start_writer(s, step, best_step);
     return SNUG_OK;
 }
@@ -269,6 +270,8 @@ int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, co
 {
     TRY(ckpt_save_wait(s, err));
     TRY(take_image(s, tensors, n, state, err));
+    if (n && tensors[0].memory) /* a device's: the writer reads host memory */
+        TRY(copy_tensors(s, err));
     start_writer(s, step, best_step);
     return ckpt_save_wait(s, err);
 }

@@ -105,6 +105,28 @@ struct hash128 ckpt_combine(const struct ckpt_tensor *tensors, const struct hash
     return hash_end(h);
 }
 
+int ckpt_get(const struct ckpt_tensor *t, void *to, struct snug_err *err)
+{
+    int64_t bytes = ckpt_tensor_bytes(t);
+    if (t->memory)
+        return t->memory->get(t->memory->ctx, to, t->data, bytes, err);
+    if (bytes)
+        memcpy(to, t->data, (size_t)bytes);
+    return SNUG_OK;
+}
+
+static int ckpt_hash_tensor(const struct ckpt_tensor *t, struct hash128 *out, struct snug_err *err)
+{
+    size_t bytes = (size_t)ckpt_tensor_bytes(t);
+    void *host = t->memory ? mem_alloc(bytes) : t->data;
+    int code = !t->memory ? SNUG_OK : host ? ckpt_get(t, host, err) : err_no_memory(err, bytes);
+    if (!code)
+        *out = hash_bytes(host, bytes);
+    if (t->memory)
+        mem_free(host);
+    return code;
+}
+
 int ckpt_state_hash(const struct ckpt_tensor *tensors, size_t n, const json_t *state, struct hash128 *out,
                     struct snug_err *err)
 {
@@ -123,7 +145,7 @@ int ckpt_state_hash(const struct ckpt_tensor *tensors, size_t n, const json_t *s
     TRY_TO(done, ckpt_canonical(state, &canonical, err));
     for (size_t i = 0; i < n; i++) {
         sorted[i] = tensors[order[i]];
-        hashes[i] = hash_bytes(sorted[i].data, (size_t)ckpt_tensor_bytes(&sorted[i]));
+        TRY_TO(done, ckpt_hash_tensor(&sorted[i], &hashes[i], err));
     }
     *out = ckpt_combine(sorted, hashes, n, canonical.s, canonical.n, h);
     h = NULL;

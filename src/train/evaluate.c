@@ -39,7 +39,7 @@ static int one_batch(struct session *s, const struct batch *b, struct metrics *m
     int k = s->run.where.eval;
     TRY(stepper_forward(&s->stepper, k, b, &(struct step_inputs){.n = 1}, &loss, &dims, err));
     run_output(&s->run, k, "logits", dims, &v);
-    TRY(run_read_f64(&s->run, &v, host, err));
+    TRY(run_read(&s->run, &v, host, DT_F64, err));
     if (m) {
         add_to_metrics(m, b, host);
         metrics_add_loss(m, loss);

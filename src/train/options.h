@@ -61,8 +61,9 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(SCHEDULE_COSINE, "cosine")                                                                                       \
     W(SCHEDULE_CONSTANT, "constant")                                                                                   \
     W(SCHEDULE_CONSTANT_WITH_WARMUP, "constant_with_warmup")
-#define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16")
-#define WORDS_DEVICE(W) W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_REFERENCE, "reference")
+#define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
+#define WORDS_DEVICE(W)                                                                                                \
+    W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_CUDA, "cuda") W(DEVICE_REFERENCE, "reference")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
 #define WORDS_DUMP(W)                                                                                                  \
     W(DUMP_NONE, "none")                                                                                               \

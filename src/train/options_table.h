@@ -118,7 +118,7 @@ OPT(REAL, adam_epsilon, "1e-8", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "added
 OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients are scaled to this norm; 0: off")
 
 OPT_SECTION(device, "Memory and device")
-OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of matrix products and values")
+OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
     "keep the layers' inputs only, compute the rest again in the backward pass")
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
@@ -126,7 +126,7 @@ OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", 
     "layers are computed again in groups of n: only each group's input is kept")
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
-    "where to compute; reference: slow, in double precision")
+    "auto: a GPU if there is one; reference: slow, in double")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
@@ -192,8 +192,8 @@ OPT_ENV("SNUG_CACHE_DIR", cache_dir)
 
 OPT_VALUE(dtype, "float32", "fp32", NULL)
 OPT_VALUE(dtype, "bfloat16", "bf16", NULL)
-OPT_LACKING(dtype, "fp16|float16|tf32", "needs a CUDA device, and this build has none")
-OPT_LACKING(device, "cuda|gpu", "is not in this build")
+OPT_VALUE(dtype, "float16", "fp16", NULL)
+OPT_VALUE(device, "gpu", "cuda", NULL)
 OPT_VALUE(optim, "adamw_torch_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_xla", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_npu_fused", "adamw_torch", NULL)

@@ -331,12 +331,6 @@ static int size_batches(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-int session_backend(const struct options *o, const struct backend **b, struct snug_err *err)
-{
-    *b = o->device == OPT_DEVICE_REFERENCE ? backend_reference() : backend_cpu();
-    return (*b)->check(err);
-}
-
 struct update session_update(const struct options *o, const struct backend *b)
 {
     return (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
@@ -351,14 +345,32 @@ struct update session_update(const struct options *o, const struct backend *b)
                            .state_type = b->float_type};
 }
 
-static void choose_settings(struct session *s)
+int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err)
+{
+    static const struct {
+        const char *name;
+        enum dtype type;
+    } kinds[] = {[OPT_DTYPE_FP32] = {"fp32", DT_F32},
+                 [OPT_DTYPE_BF16] = {"bf16", DT_BF16},
+                 [OPT_DTYPE_FP16] = {"fp16", DT_F16},
+                 [OPT_DTYPE_TF32] = {"tf32", DT_F32}};
+    enum dtype type = kinds[o->dtype].type;
+    *out = (struct precision){.wide = b->float_type, .narrow = b->float_type, .narrow_grads = true};
+    if (b->float_type != DT_F32)
+        return SNUG_OK;
+    if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
+        return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
+                       kinds[o->dtype].name, b->name);
+    out->narrow = type;
+    return SNUG_OK;
+}
+
+static int choose_settings(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
-    bool bf16 = o->dtype == OPT_DTYPE_BF16 && c->backend->float_type == DT_F32;
     c->model = &s->model;
-    c->precision = (struct precision){
-        .wide = c->backend->float_type, .narrow = bf16 ? DT_BF16 : c->backend->float_type, .narrow_grads = true};
+    TRY(session_precision(o, c->backend, &c->precision, err));
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
@@ -367,6 +379,7 @@ static void choose_settings(struct session *s)
     c->accumulation = o->gradient_accumulation_steps;
     c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = session_update(o, c->backend);
+    return SNUG_OK;
 }
 
 /* Checkpoints are copied before they are written, so that training goes on meanwhile. */
@@ -395,11 +408,35 @@ static int check_budget(const struct session *s, struct snug_err *err)
                    p->checkpoint_bytes ? ", --bf16 or --save-strategy no" : " or --bf16");
 }
 
+int session_backend(const struct options *o, const struct backend **out, struct snug_err *err)
+{
+    static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
+                                              [OPT_DEVICE_CPU] = BACKEND_CPU,
+                                              [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
+                                              [OPT_DEVICE_CUDA] = BACKEND_CUDA};
+    return backend_open(kinds[o->device], &(struct cuda_settings){.tf32 = o->dtype == OPT_DTYPE_TF32}, out, err);
+}
+
+/* ctx: the backend. */
+static int get(void *ctx, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    const struct backend *b = ctx;
+    return b->download(b, to, from, bytes, err);
+}
+
+static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    const struct backend *b = ctx;
+    return b->upload(b, to, from, bytes, err);
+}
+
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
     TRY(session_backend(o, &s->compile.backend, err));
+    if (!s->compile.backend->host_memory)
+        s->memory = (struct ckpt_memory){.get = get, .put = put, .ctx = (void *)s->compile.backend};
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     TRY(open_folder(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
@@ -411,7 +448,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
     TRY(open_all_data(s, err));
-    choose_settings(s);
+    TRY(choose_settings(s, err));
     s->compile.separate = own_loop;
     TRY(size_batches(s, err));
     TRY(run_open(&s->run, &s->compile, err));
@@ -425,16 +462,26 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     return SNUG_OK;
 }
 
+static int check_available(const char *where, int64_t need, int64_t available, struct snug_err *err)
+{
+    if (need <= available)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_ENV,
+                   "the plan needs %lld bytes%s and %lld are available, %lld too few; use a smaller batch with "
+                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
+                   (long long)need, where, (long long)available, (long long)(need - available));
+}
+
 /* Refused before anything is allocated: a process that swaps, or is killed half-way, helps nobody. */
 static int check_room(const struct session *s, struct snug_err *err)
 {
-    int64_t need = s->run.plan.arena_bytes + s->run.plan.checkpoint_bytes, room = machine_memory_available();
-    if (need <= room)
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_ENV,
-                   "the plan needs %lld bytes and %lld are available, %lld too few; use a smaller batch with "
-                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
-                   (long long)need, (long long)room, (long long)(need - room));
+    const struct backend *b = s->compile.backend;
+    const struct plan *p = &s->run.plan;
+    if (b->host_memory)
+        return check_available("", p->arena_bytes + p->checkpoint_bytes, machine_memory_available(), err);
+    TRY(check_available(" of the device", p->arena_bytes, b->available(b), err));
+    return check_available(" of the host for a checkpoint's copy", p->checkpoint_bytes, machine_memory_available(),
+                           err);
 }
 
 /* States start as 0, as the arena does, but for those whose init says otherwise. */
@@ -476,6 +523,7 @@ void session_close(struct session *s)
     tokenizer_close(s->tokenizer);
     if (s->opened_dir)
         model_dir_close(&s->dir);
+    backend_close(s->compile.backend);
     *s = (struct session){0};
 }
 

@@ -11,6 +11,7 @@
 #include "data/loader.h"
 #include "data/tokenizer.h"
 #include "run/weights.h"
+#include "train/checkpoint.h"
 #include "train/options.h"
 #include "train/signals.h"
 #include "train/step.h"
@@ -41,6 +42,7 @@ struct session {
     struct eval_loader *eval; /* over data */
 
     struct compile_settings compile;
+    struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
     bool opened_dir, opened_run, opened_stepper;
@@ -53,8 +55,12 @@ void session_close(struct session *s); /* also after a failure */
 
 void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The backend of --device; refused where it cannot run. */
-int session_backend(const struct options *o, const struct backend **b, struct snug_err *err);
+/* The backend that the options ask for; backend_close in the end. */
+int session_backend(const struct options *o, const struct backend **out, struct snug_err *err);
+
+/* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
+ * backend does not know it. */
+int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err);
 
 /* The optimizer that the options describe, with states in the backend's wide type. */
 struct update session_update(const struct options *o, const struct backend *b);

@@ -78,8 +78,8 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "run", run_to_json(t));
         json_object_set_new(doc, "about",
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
-                                      s->compile.backend->kernels(), "only_model", s->o->save_only_model, "reports",
-                                      reports_to_json(t)));
+                                      s->compile.backend->kernels(s->compile.backend), "only_model",
+                                      s->o->save_only_model, "reports", reports_to_json(t)));
     }
     json_decref(config);
     if (code)
@@ -113,8 +113,11 @@ int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor
     TRY(run_list(&s->run, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
     for (size_t i = 0; *tensors && i < *n; i++) {
-        (*tensors)[i] =
-            (struct ckpt_tensor){.name = v[i].name, .dtype = v[i].dtype, .ndim = v[i].ndim, .data = v[i].data};
+        (*tensors)[i] = (struct ckpt_tensor){.name = v[i].name,
+                                             .dtype = v[i].dtype,
+                                             .ndim = v[i].ndim,
+                                             .data = v[i].data,
+                                             .memory = s->memory.ctx ? &s->memory : NULL};
         memcpy((*tensors)[i].shape, v[i].shape, sizeof v[i].shape);
     }
     mem_free(v);
@@ -152,7 +155,7 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
 /* Where the bits may change from here on: another build, or kernels for another instruction set. */
 static int compare_exactness(const struct session *s, const json_t *old, struct snug_err *err)
 {
-    const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels()};
+    const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels(s->compile.backend)};
     for (size_t i = 0; i < 2; i++) {
         const char *was = json_string_value(json_object_get(json_object_get(old, "about"), keys[i]));
         if (!was || !strcmp(was, now[i]))

@@ -4,147 +4,172 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Losses of so many micro-batches are on their way at once; behind them, the gradient's norm. */
+enum { LOSSES = 512, NORM = LOSSES, RESULTS };
+
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
                  struct snug_err *err)
 {
+    void *results;
     *s = (struct stepper){.run = run, .model = model, .seed = seed};
-    for (int k = 0; k < run->plan.n_programs; k++) {
-        struct dims max = run->plan.programs[k].max;
-        s->max_T = max.T > s->max_T ? max.T : s->max_T;
-        s->max_B = max.B > s->max_B ? max.B : s->max_B;
-    }
-    size_t bytes = sizeof(int32_t) * (size_t)(s->max_T + 1);
-    s->tokens = mem_alloc(bytes);
-    s->coords = mem_alloc(2 * bytes);
-    s->samples = mem_alloc(2 * sizeof(int32_t) * (size_t)(s->max_B + 1));
-    if (s->tokens && s->coords && s->samples)
-        return SNUG_OK;
-    stepper_close(s);
-    return err_no_memory(err, 3 * bytes);
+    TRY(run->backend->alloc_host(run->backend, RESULTS * sizeof *s->results, &results, err));
+    s->results = results;
+    return SNUG_OK;
 }
 
 void stepper_close(struct stepper *s)
 {
-    mem_free(s->tokens);
-    mem_free(s->coords);
-    mem_free(s->samples);
+    if (s->results)
+        s->run->backend->free_host(s->run->backend, s->results);
     *s = (struct stepper){0};
 }
 
-static int put(struct stepper *s, int k, const char *name, const void *from, enum dtype type, int64_t elements,
-               struct snug_err *err)
+/* ---- inputs ---- */
+
+/* The next inputs of program k, while they are written. */
+struct input_image {
+    const struct stepper *s;
+    const struct program *g;
+    char *image; /* laid out as the arena */
+};
+
+/* Where input `name` goes, NULL when nobody reads it in this program. */
+static void *place(const struct input_image *in, const char *name)
 {
-    struct run_value v;
-    if (!run_output(s->run, k, name, s->run->plan.programs[k].max, &v))
-        return SNUG_OK; /* nobody reads it in this program */
-    return run_write(s->run, &v, from, type, elements, err);
+    int id = graph_find(&in->g->graph, name);
+    return id && in->g->at[id] >= 0 ? in->image + in->g->at[id] : NULL;
 }
 
-/* A (T) input, with `fill` in the rows of the bucket behind the last token. */
-static int put_tokens(struct stepper *s, int k, const char *name, const int32_t *from, int64_t T, int64_t bucket,
-                      int32_t fill, struct snug_err *err)
+static void put(const struct input_image *in, const char *name, const void *from, enum dtype type, int64_t elements)
 {
-    memcpy(s->tokens, from, sizeof *from * (size_t)T);
-    for (int64_t t = T; t < bucket; t++)
-        s->tokens[t] = fill;
-    return put(s, k, name, s->tokens, DT_I32, bucket, err);
+    void *to = place(in, name);
+    enum dtype wanted = to ? graph_value(&in->g->graph, graph_find(&in->g->graph, name))->dtype : type;
+    if (to && wanted == type)
+        memcpy(to, from, (size_t)dtype_bytes(type, elements));
+    else if (to)
+        dtype_convert(to, wanted, from, type, elements);
 }
 
-static int put_labels(struct stepper *s, int k, const struct batch *b, int64_t bucket, struct snug_err *err)
+/* A (T) input, with `fill` in the rows of the bucket behind the last token. from NULL: `fill` everywhere. */
+static void put_tokens(const struct input_image *in, const char *name, const int32_t *from, int64_t T, int64_t bucket,
+                       int32_t fill)
 {
-    if (b->targets)
-        return put_tokens(s, k, "labels", b->targets, b->T, bucket, IGNORE_INDEX, err);
-    if (b->classes)
-        return put(s, k, "labels", b->classes, DT_I32, b->B, err);
+    int32_t *to = place(in, name);
+    if (!to)
+        return;
+    if (from)
+        memcpy(to, from, sizeof *from * (size_t)T);
+    for (int64_t t = from ? T : 0; t < bucket; t++)
+        to[t] = fill;
+}
+
+static void put_labels(const struct input_image *in, const struct batch *b, int64_t bucket)
+{
+    bool sequences = in->s->model->task == MODEL_SEQUENCE_CLASSIFICATION;
     if (b->values)
-        return put(s, k, "labels", b->values, DT_F32, b->B * s->model->num_labels, err);
-    memset(s->tokens, 0xFF, sizeof(int32_t) * (size_t)s->max_T); /* no labels: -1 everywhere, ignored */
-    int64_t n = s->model->task == MODEL_SEQUENCE_CLASSIFICATION ? b->B : bucket;
-    return s->model->task == MODEL_SEQUENCE_CLASSIFICATION && s->model->problem != PROBLEM_SINGLE_LABEL
-               ? SNUG_OK
-               : put(s, k, "labels", s->tokens, DT_I32, n, err);
+        put(in, "labels", b->values, DT_F32, b->B * in->s->model->num_labels);
+    else if (!sequences)
+        put_tokens(in, "labels", b->targets, b->T, bucket, IGNORE_INDEX);
+    else if (b->classes || in->s->model->problem == PROBLEM_SINGLE_LABEL)
+        put_tokens(in, "labels", b->classes, b->B, b->B, -1); /* no labels: -1 everywhere, ignored */
 }
 
-static int put_batch(struct stepper *s, int k, const struct batch *b, int64_t bucket, struct snug_err *err)
+/* (sample, position) of each row, for the dropout masks. */
+static void put_coords(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
-    memset(s->coords, 0, 2 * sizeof(int32_t) * (size_t)bucket);
-    for (int32_t i = 0; i < b->B; i++) {
-        s->samples[2 * i] = b->sample[i];
-        s->samples[2 * i + 1] = 0;
-        for (int32_t t = b->cu_seqlens[i]; t < b->cu_seqlens[i + 1]; t++) {
-            s->coords[2 * t] = b->sample[i];
-            s->coords[2 * t + 1] = t - b->cu_seqlens[i];
-        }
+    int32_t *coords = place(in, "coords"), *samples = place(in, "samples");
+    for (int32_t i = 0; samples && i < b->B; i++) {
+        samples[2 * i] = b->sample[i];
+        samples[2 * i + 1] = 0;
     }
-    TRY(put_tokens(s, k, "input_ids", b->ids, b->T, bucket, 0, err));
-    TRY(put_tokens(s, k, "positions", b->positions, b->T, bucket, 0, err));
-    TRY(put_tokens(s, k, "token_type_ids", b->types, b->T, bucket, 0, err));
-    TRY(put(s, k, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1, err));
-    TRY(put(s, k, "coords", s->coords, DT_I32, 2 * bucket, err));
-    TRY(put(s, k, "samples", s->samples, DT_I32, 2 * b->B, err));
-    return put_labels(s, k, b, bucket, err);
+    for (int32_t i = 0; coords && i < b->B; i++)
+        for (int32_t t = b->cu_seqlens[i]; t < b->cu_seqlens[i + 1]; t++) {
+            coords[2 * t] = b->sample[i];
+            coords[2 * t + 1] = t - b->cu_seqlens[i];
+        }
+    if (coords)
+        memset(coords + 2 * (int64_t)b->T, 0, 2 * sizeof *coords * (size_t)(bucket - b->T));
 }
 
-static int put_scalars(struct stepper *s, int k, const struct step_inputs *in, struct snug_err *err)
+static void put_batch(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
-    const int32_t rng[4] = {(int32_t)(uint32_t)s->seed, (int32_t)(uint32_t)(s->seed >> 32), (int32_t)in->step, 0};
-    double step[STEP_SCALARS] = {0};
-    step[STEP_INV_N] = in->n > 0 ? 1.0 / (double)in->n : 0;
-    step[STEP_LR] = in->learning_rate;
-    step[STEP_UPDATE] = (double)in->update;
-    TRY(put(s, k, "rng", rng, DT_I32, 4, err));
-    return put(s, k, "step", step, DT_F64, STEP_SCALARS, err);
+    put_tokens(in, "input_ids", b->ids, b->T, bucket, 0);
+    put_tokens(in, "positions", b->positions, b->T, bucket, 0);
+    put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
+    put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
+    put_coords(in, b, bucket);
+    put_labels(in, b, bucket);
 }
 
-static int read_scalar(struct stepper *s, int k, const char *name, double *to, struct snug_err *err)
+static void put_scalars(const struct input_image *in, const struct step_inputs *step)
+{
+    uint64_t seed = in->s->seed;
+    const int32_t rng[4] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), (int32_t)step->step, 0};
+    const double scalars[STEP_SCALARS] = {[STEP_INV_N] = step->n > 0 ? 1.0 / (double)step->n : 0,
+                                          [STEP_LR] = step->learning_rate,
+                                          [STEP_UPDATE] = (double)step->update};
+    put(in, "rng", rng, DT_I32, 4);
+    put(in, "step", scalars, DT_F64, STEP_SCALARS);
+}
+
+static struct dims batch_dims(const struct stepper *s, const struct batch *b)
+{
+    return b ? (struct dims){.T = s->run->backend->bucket(b->T), .B = b->B} : (struct dims){0};
+}
+
+/* The batch (NULL: none) and the scalars, on their way to program k. */
+static int send(struct stepper *s, int k, const struct batch *b, const struct step_inputs *step, struct snug_err *err)
+{
+    void *image;
+    const struct backend *backend = s->run->backend;
+    TRY(backend->inputs(backend, s->run->arena, &image, err));
+    struct input_image in = {.s = s, .g = &s->run->plan.programs[k], .image = image};
+    if (b)
+        put_batch(&in, b, batch_dims(s, b).T);
+    put_scalars(&in, step);
+    return backend->send(backend, s->run->arena, err);
+}
+
+/* ---- results ---- */
+
+/* Scalar `name` of program k, to results[slot]; results are doubles only after `result` has read them. */
+static int fetch_scalar(struct stepper *s, int k, const char *name, int slot, struct run_fetch *f, struct snug_err *err)
 {
     struct run_value v;
     if (!run_output(s->run, k, name, (struct dims){0}, &v))
         return err_set(err, SNUG_ERR_ENV, "program %s has no %s", s->run->plan.programs[k].name, name);
-    return run_read_f64(s->run, &v, to, err);
+    *f = (struct run_fetch){.to = &s->results[slot], .from = v.data, .bytes = dtype_bytes(v.dtype, 1)};
+    return SNUG_OK;
 }
 
-/* What is asked before the first weight changes. */
-struct gate {
-    struct stepper *s;
-    int k;
-    bool has_loss, has_norm;
-    double loss, norm;
-    int code;
-    struct snug_err *err;
-};
-
-static bool may_update(void *ctx, bool has_norm)
+static double result(const struct stepper *s, int slot)
 {
-    struct gate *g = ctx;
-    g->has_norm = has_norm;
-    g->code = has_norm ? read_scalar(g->s, g->k, "grad_norm", &g->norm, g->err) : SNUG_OK;
-    if (!g->code && g->has_loss)
-        g->code = read_scalar(g->s, g->k, "loss", &g->loss, g->err);
-    return !g->code && isfinite(g->norm) && isfinite(g->loss);
+    float x;
+    if (s->run->backend->float_type == DT_F64)
+        return s->results[slot];
+    memcpy(&x, &s->results[slot], sizeof x);
+    return (double)x;
+}
+
+static int wait(const struct stepper *s, struct snug_err *err)
+{
+    return s->run->backend->wait(s->run->backend, err);
 }
 
 static void find_where(struct stepper *s, int k, struct dims dims, struct step_result *out)
 {
-    out->finite = false;
     if (!run_first_not_finite(s->run, k, dims, out->where, sizeof out->where))
         snprintf(out->where, sizeof out->where, "the gradient's norm (every single value is finite)");
 }
 
 /* The norm of a step whose updates did not wait for it. */
-static int read_early_norm(struct stepper *s, int k, struct step_result *out, struct snug_err *err)
+static void find_where_early(struct stepper *s, int k, struct step_result *out)
 {
-    TRY(read_scalar(s, k, "grad_norm", &out->grad_norm, err));
-    out->finite = isfinite(out->grad_norm);
-    if (!out->finite && !run_gradient_not_finite(s->run, k, out->where, sizeof out->where))
+    if (!run_gradient_not_finite(s->run, k, out->where, sizeof out->where))
         snprintf(out->where, sizeof out->where, "the gradient's norm (every single gradient's is finite)");
-    return SNUG_OK;
 }
 
-static struct dims batch_dims(const struct stepper *s, const struct batch *b)
-{
-    return (struct dims){.T = s->run->backend->bucket(b->T), .B = b->B};
-}
+/* ---- steps ---- */
 
 /* The whole step as one program. */
 static int step_at_once(struct stepper *s, const struct batch *b, const struct step_inputs *in, struct step_result *out,
@@ -152,56 +177,102 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
 {
     int k = s->run->where.step;
     struct dims dims = batch_dims(s, b);
-    struct gate gate = {.s = s, .k = k, .has_loss = true, .err = err};
-    TRY(put_batch(s, k, b, dims.T, err));
-    TRY(put_scalars(s, k, in, err));
-    TRY(run_program(s->run, k, dims, may_update, &gate, err));
-    TRY(gate.code);
-    out->loss = gate.loss;
-    if (!gate.has_norm && isfinite(gate.loss))
-        return read_early_norm(s, k, out, err);
-    out->grad_norm = gate.norm;
-    if (!isfinite(gate.loss) || !isfinite(gate.norm))
+    struct run_fetch f[2];
+    TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
+    TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
+    TRY(send(s, k, b, in, err));
+    TRY(run_program(s->run, k, dims, f, 2, err));
+    TRY(wait(s, err));
+    out->loss = result(s, 0);
+    out->grad_norm = result(s, NORM);
+    out->finite = isfinite(out->loss) && isfinite(out->grad_norm);
+    if (out->finite || (isfinite(out->loss) && in->scaled))
+        return SNUG_OK;
+    if (isfinite(out->loss) && !run_updates_wait(s->run, k))
+        find_where_early(s, k, out);
+    else
         find_where(s, k, dims, out);
     return SNUG_OK;
+}
+
+/* The program of micro-batch i. */
+static int micro_program(const struct stepper *s, int32_t i)
+{
+    return i == 0 ? s->run->where.first : s->run->where.next;
+}
+
+/* Micro-batch i is on its way, and its loss to results[i % LOSSES]. */
+static int launch_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in,
+                        struct snug_err *err)
+{
+    int k = micro_program(s, i);
+    struct run_fetch f;
+    TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f, err));
+    TRY(send(s, k, &w->micro[i], in, err));
+    return run_program(s->run, k, batch_dims(s, &w->micro[i]), &f, 1, err);
 }
 
 int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
                   struct snug_err *err)
 {
-    struct dims dims;
-    return stepper_forward(s, i == 0 ? s->run->where.first : s->run->where.next, &w->micro[i], in, loss, &dims, err);
+    TRY(launch_micro(s, w, i, in, err));
+    TRY(wait(s, err));
+    *loss = result(s, i % LOSSES);
+    return SNUG_OK;
 }
 
 int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out, struct snug_err *err)
 {
-    struct gate gate = {.s = s, .k = s->run->where.update, .err = err};
+    int k = s->run->where.update;
+    struct run_fetch f;
     *out = (struct step_result){.finite = true};
-    TRY(put_scalars(s, gate.k, in, err));
-    TRY(run_program(s->run, gate.k, (struct dims){0}, may_update, &gate, err));
-    TRY(gate.code);
-    out->grad_norm = gate.norm;
-    if (!isfinite(gate.norm))
-        find_where(s, gate.k, (struct dims){0}, out);
+    TRY(fetch_scalar(s, k, "grad_norm", NORM, &f, err));
+    TRY(send(s, k, NULL, in, err));
+    TRY(run_program(s->run, k, (struct dims){0}, &f, 1, err));
+    TRY(wait(s, err));
+    out->grad_norm = result(s, NORM);
+    out->finite = isfinite(out->grad_norm);
+    if (!out->finite && !in->scaled)
+        find_where(s, k, (struct dims){0}, out);
     return SNUG_OK;
+}
+
+/* Adds the losses of micro-batches from … end-1, which have arrived; -1, or the first that is not finite. */
+static int32_t add_losses(const struct stepper *s, int32_t from, int32_t end, double *sum)
+{
+    int32_t bad = -1;
+    for (int32_t i = from; i < end; i++) {
+        double loss = result(s, i % LOSSES);
+        *sum += loss;
+        if (bad < 0 && !isfinite(loss))
+            bad = i;
+    }
+    return bad;
 }
 
 static int step_in_parts(struct stepper *s, const struct window *w, const struct step_inputs *in,
                          struct step_result *out, struct snug_err *err)
 {
-    double sum = 0, loss;
-    for (int32_t i = 0; i < w->n_micro; i++) {
-        TRY(stepper_micro(s, w, i, in, &loss, err));
-        sum += loss;
-        if (!isfinite(loss)) {
-            out->loss = sum;
-            find_where(s, i == 0 ? s->run->where.first : s->run->where.next, batch_dims(s, &w->micro[i]), out);
-            return SNUG_OK;
+    double sum = 0;
+    int32_t bad = -1, added = 0;
+    for (int32_t i = 0; i < w->n_micro && bad < 0; i++) {
+        TRY(launch_micro(s, w, i, in, err));
+        if (i + 1 == w->n_micro || i + 1 - added == LOSSES) {
+            if (i + 1 < w->n_micro)
+                TRY(wait(s, err));
+            else
+                TRY(stepper_update(s, in, out, err));
+            bad = add_losses(s, added, i + 1, &sum);
+            added = i + 1;
         }
     }
-    int code = stepper_update(s, in, out, err);
     out->loss = sum;
-    return code;
+    if (bad < 0)
+        return SNUG_OK;
+    out->finite = false;
+    TRY(send(s, micro_program(s, bad), &w->micro[bad], in, err));
+    find_where(s, micro_program(s, bad), batch_dims(s, &w->micro[bad]), out);
+    return SNUG_OK;
 }
 
 int stepper_step(struct stepper *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
@@ -214,9 +285,12 @@ int stepper_step(struct stepper *s, const struct window *w, const struct step_in
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,
                     struct dims *dims, struct snug_err *err)
 {
+    struct run_fetch f;
     *dims = batch_dims(s, b);
-    TRY(put_batch(s, k, b, dims->T, err));
-    TRY(put_scalars(s, k, in, err));
-    TRY(run_program(s->run, k, *dims, NULL, NULL, err));
-    return read_scalar(s, k, "loss", loss, err);
+    TRY(fetch_scalar(s, k, "loss", 0, &f, err));
+    TRY(send(s, k, b, in, err));
+    TRY(run_program(s->run, k, *dims, &f, 1, err));
+    TRY(wait(s, err));
+    *loss = result(s, 0);
+    return SNUG_OK;
 }

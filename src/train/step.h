@@ -5,15 +5,11 @@
 #include "data/loader.h"
 #include "run/run.h"
 
-/* Host buffers for the inputs that are not in a batch as the program wants them. */
 struct stepper {
     struct run *run;
     const struct model_config *model;
     uint64_t seed;
-    int64_t max_T, max_B;
-    int32_t *tokens;  /* (max_T) one token input, padded to the bucket */
-    int32_t *coords;  /* (max_T,2) */
-    int32_t *samples; /* (max_B,2) */
+    double *results; /* memory of the backend's alloc_host: scalars on their way from the device */
 };
 
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
@@ -25,13 +21,15 @@ struct step_inputs {
     int64_t step;   /* optimizer steps before this one, skipped ones too: keys the dropout masks */
     int64_t update; /* number of this update, from 1 */
     double learning_rate;
-    int64_t n; /* samples or targets in the whole step */
+    int64_t n;   /* samples or targets in the whole step */
+    bool scaled; /* the loss is scaled (fp16): a norm that is not finite is how the scale is found, and no reason to
+                    look where it came from */
 };
 
 struct step_result {
     double loss, grad_norm; /* the step's mean loss; the gradient's norm before clipping */
-    bool finite;            /* of both; when false, no weight or state has changed unless updates are early */
-    char where[200];        /* not finite: the first such tensor */
+    bool finite;            /* of both; when the norm is not, no weight or state has changed unless updates are early */
+    char where[200];        /* not finite: the first such tensor; empty where it was not looked for */
 };
 
 /* All micro-batches of the window and the update. */

@@ -408,7 +408,7 @@ static int not_finite(struct trainer *t, const struct step_result *r, struct snu
 {
     const char *what = isfinite(r->loss) ? "gradient norm" : "loss";
     double value = isfinite(r->loss) ? r->grad_norm : r->loss;
-    if (t->o->nan_policy == OPT_NAN_SKIP) {
+    if (t->o->nan_policy == OPT_NAN_SKIP && !isfinite(r->grad_norm)) {
         session_note(t->s, "step %lld: %s is %g (first: %s); its update is skipped", (long long)t->state.step + 1, what,
                      value, r->where);
         return SNUG_OK;
@@ -422,10 +422,13 @@ static int one_step(struct trainer *t, const struct window *w, struct snug_err *
 {
     struct step_result r;
     t->learning_rate = schedule_rate(&t->schedule, t->state.updates);
-    struct step_inputs in = {
-        .step = t->state.step, .update = t->state.updates + 1, .learning_rate = t->learning_rate, .n = w->n_targets};
+    struct step_inputs in = {.step = t->state.step,
+                             .update = t->state.updates + 1,
+                             .learning_rate = t->learning_rate,
+                             .n = w->n_targets,
+                             .scaled = t->s->compile.precision.narrow == DT_F16};
     TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
-    if (!r.finite)
+    if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(not_finite(t, &r, err));
     t->grad_norm = r.grad_norm;
     t->state.updates += r.finite;
@@ -511,10 +514,7 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
             continue;
         part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
         part.elements = (int64_t)bytes / 4;
-        if (part.dtype == DT_F32)
-            return e->run->backend->download(e->run->backend, to, part.data, (int64_t)bytes, err);
-        dtype_convert(to, DT_F32, part.data, part.dtype, part.elements);
-        return SNUG_OK;
+        return run_read(e->run, &part, to, DT_F32, err);
     }
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }

@@ -130,10 +130,10 @@ static void format_of_others(void **state)
     uint16_t half[4];
     uint8_t codes[5];
     double scalar;
-    struct ckpt_tensor tensors[] = {{"scalar", DT_F64, 0, {0}, &scalar},
-                                    {"b.weight", DT_F32, 2, {2, 3}, weight},
-                                    {"a.half", DT_F16, 1, {4}, half},
-                                    {"b.codes", DT_U8, 1, {5}, codes}};
+    struct ckpt_tensor tensors[] = {{"scalar", DT_F64, 0, {0}, &scalar, NULL},
+                                    {"b.weight", DT_F32, 2, {2, 3}, weight, NULL},
+                                    {"a.half", DT_F16, 1, {4}, half, NULL},
+                                    {"b.codes", DT_U8, 1, {5}, codes, NULL}};
     assert_int_equal(ckpt_load_tensors(&found, tensors, 4, &err), 0);
     for (int i = 0; i < 6; i++)
         assert_true(weight[i] == (float)i / 8);

@@ -263,12 +263,12 @@ void tiny_run_to(struct tiny *t, int64_t last_step)
 
 void tiny_tensors(struct tiny *t, struct ckpt_tensor tensors[TINY_TENSORS])
 {
-    tensors[0] = (struct ckpt_tensor){"encoder.weight", DT_F32, 2, {8, 24}, t->weight};
-    tensors[1] = (struct ckpt_tensor){"encoder.bias", DT_F32, 1, {24}, t->bias};
-    tensors[2] = (struct ckpt_tensor){"encoder.weight.exp_avg", DT_BF16, 2, {8, 24}, t->moment};
-    tensors[3] = (struct ckpt_tensor){"encoder.weight.codes", DT_U8, 1, {33}, t->codes};
-    tensors[4] = (struct ckpt_tensor){"loss_scale", DT_F64, 0, {0}, &t->loss_scale};
-    tensors[5] = (struct ckpt_tensor){"empty", DT_F32, 2, {0, 4}, t->bias};
+    tensors[0] = (struct ckpt_tensor){"encoder.weight", DT_F32, 2, {8, 24}, t->weight, NULL};
+    tensors[1] = (struct ckpt_tensor){"encoder.bias", DT_F32, 1, {24}, t->bias, NULL};
+    tensors[2] = (struct ckpt_tensor){"encoder.weight.exp_avg", DT_BF16, 2, {8, 24}, t->moment, NULL};
+    tensors[3] = (struct ckpt_tensor){"encoder.weight.codes", DT_U8, 1, {33}, t->codes, NULL};
+    tensors[4] = (struct ckpt_tensor){"loss_scale", DT_F64, 0, {0}, &t->loss_scale, NULL};
+    tensors[5] = (struct ckpt_tensor){"empty", DT_F32, 2, {0, 4}, t->bias, NULL};
 }
 
 json_t *tiny_state(const struct tiny *t)

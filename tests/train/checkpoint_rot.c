@@ -135,7 +135,7 @@ static void large(void **state)
     struct fixture *f = *state;
     enum { A = 5 << 20, B = 12345 };
     static uint8_t a[A], b[B];
-    struct ckpt_tensor tensors[] = {{"b", DT_U8, 1, {B}, b}, {"a", DT_U8, 2, {5, 1 << 20}, a}};
+    struct ckpt_tensor tensors[] = {{"b", DT_U8, 1, {B}, b, NULL}, {"a", DT_U8, 2, {5, 1 << 20}, a, NULL}};
     struct ckpt_config config = {.io = &io_posix, .output_dir = f->dir, .read_back = true};
     struct ckpt_saver *saver;
     uint64_t x = 20260101;

@@ -1,0 +1,14 @@
+/* In the place of cuda.c where the build found no CUDA compiler. */
+#include "run/backend.h"
+
+bool backend_cuda_present(void)
+{
+    return false;
+}
+
+int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err)
+{
+    (void)s, (void)out;
+    return err_set(err, SNUG_ERR_ENV,
+                   "--device cuda: this build has no CUDA; build again where nvcc is, or use --device cpu");
+}

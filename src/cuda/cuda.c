@@ -1,0 +1,407 @@
+/* The cuda backend: one device, one stream of work, another for inputs. Everything is enqueued; the host waits only for
+ * results (wait), and for copies of whole tensors. */
+#include "base/mem.h"
+#include "cuda/kernels.h"
+#include "cuda/products.h"
+#include "run/backend.h"
+
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80 };
+
+/* A sequence of nodes that was given at least once; from the second time on it is a CUDA graph. */
+struct recording {
+    struct sequence of;
+    cudaGraphExec_t graph; /* NULL: given once so far */
+};
+
+struct cuda {
+    struct backend base;
+    struct cuda_call call; /* but for workspace and err */
+    cudaStream_t copies;   /* of inputs */
+    cudaEvent_t fetched;
+    char kernels[64];
+
+    char *arena;
+    int64_t inputs_bytes;
+    /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
+    char *image[STAGING];
+    cudaEvent_t copied[STAGING]; /* image -> staging is over: the image may be written */
+    cudaEvent_t placed[STAGING]; /* staging -> inputs is over: staging may be written */
+    int turn;
+
+    struct recording *recordings;
+    size_t n_recordings, cap_recordings;
+    int capturing; /* index + 1 of the recording that `run` shall make, 0 for none */
+};
+
+/* A backend is const to its users; what it keeps for itself is not. */
+static struct cuda *own(const struct backend *b)
+{
+    return (struct cuda *)b;
+}
+
+int cuda_check(int code, const char *op, struct snug_err *err)
+{
+    if (code == cudaSuccess)
+        return SNUG_OK;
+    if (code == cudaErrorMemoryAllocation)
+        return err_set(err, SNUG_ERR_ENV, "cuda: %s: %s; free memory of the device, or ask for less", op,
+                       cudaGetErrorString((cudaError_t)code));
+    return err_set(err, SNUG_ERR_CHECKPOINT,
+                   "cuda: %s: %s (%s); the device's state is lost: go on from the last checkpoint", op,
+                   cudaGetErrorString((cudaError_t)code), cudaGetErrorName((cudaError_t)code));
+}
+
+#define CUDA(what, call) TRY(cuda_check((int)(call), what, err))
+
+static const char *kernels(const struct backend *b)
+{
+    return own(b)->kernels;
+}
+
+/* At most a sixteenth of the rows is padding, and few sizes occur: each is captured once. */
+static int64_t bucket(int64_t T)
+{
+    int64_t step = 16;
+    while (T > 16 * step)
+        step *= 2;
+    return (T + step - 1) / step * step;
+}
+
+/* ---- kernels ---- */
+
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    static int run_##name(const union args_any *a, const struct cuda_call *c)                                          \
+    {                                                                                                                  \
+        return cuda_##name(&a->name, c);                                                                               \
+    }
+#include "graph/ops.h"
+#undef OP
+
+static int (*const launchers[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
+#define OP(name, slots, attrs, diff, text) [OP_##name] = run_##name,
+#include "graph/ops.h"
+#undef OP
+};
+
+#define ROW(name)                                                                                                      \
+    static int64_t workspace_##name(const union args_any *a, const struct cuda_call *c)                                \
+    {                                                                                                                  \
+        return cuda_##name##_workspace(&a->name, c);                                                                   \
+    }
+CUDA_WORKSPACES(ROW)
+#undef ROW
+
+static int64_t (*const workspaces[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
+#define ROW(name) [OP_##name] = workspace_##name,
+    CUDA_WORKSPACES(ROW)
+#undef ROW
+};
+
+/* Nodes of one launch: those that follow one another. */
+enum { MANY = 512 };
+#define ROW(name)                                                                                                      \
+    static int many_##name(const struct work *w, int n, const struct cuda_call *c)                                     \
+    {                                                                                                                  \
+        const struct args_##name *a[MANY];                                                                             \
+        for (int i = 0; i < n; i++)                                                                                    \
+            a[i] = &w[i].args.name;                                                                                    \
+        return cuda_##name##_many(a, n, c);                                                                            \
+    }
+CUDA_BATCHED(ROW)
+#undef ROW
+
+static int (*const batched[OP_COUNT])(const struct work *, int, const struct cuda_call *) = {
+#define ROW(name) [OP_##name] = many_##name,
+    CUDA_BATCHED(ROW)
+#undef ROW
+};
+
+static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
+{
+    (void)threads;
+    return workspaces[op] ? workspaces[op](args, &own(b)->call) : 0;
+}
+
+static int enqueue(const struct cuda *d, const struct work *work, int n, struct snug_err *err)
+{
+    struct cuda_call call = d->call;
+    call.err = err;
+    for (int i = 0, together; i < n; i += together) {
+        together = 1;
+        call.workspace = work[i].call.workspace;
+        if (!batched[work[i].op]) {
+            TRY(launchers[work[i].op](&work[i].args, &call));
+            continue;
+        }
+        while (i + together < n && together < MANY && work[i + together].op == work[i].op)
+            together++;
+        TRY(batched[work[i].op](&work[i], together, &call));
+    }
+    return SNUG_OK;
+}
+
+/* ---- recordings ---- */
+
+static int replay(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    size_t i = 0;
+    while (i < d->n_recordings && memcmp(&d->recordings[i].of, s, sizeof *s))
+        i++;
+    *known = i < d->n_recordings && d->recordings[i].graph;
+    if (*known)
+        return cuda_check(cudaGraphLaunch(d->recordings[i].graph, d->call.stream), "launching a graph", err);
+    if (i < d->n_recordings) {
+        d->capturing = (int)i + 1;
+        return SNUG_OK;
+    }
+    if (!MEM_GROW(d->recordings, d->cap_recordings, d->n_recordings + 1))
+        return err_no_memory(err, d->cap_recordings * 2 * sizeof *d->recordings);
+    d->recordings[d->n_recordings++] = (struct recording){.of = *s};
+    return SNUG_OK;
+}
+
+static int record(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
+{
+    cudaGraph_t graph = NULL;
+    CUDA("capturing", cudaStreamBeginCapture(d->call.stream, cudaStreamCaptureModeThreadLocal));
+    int code = enqueue(d, work, n, err);
+    int ended = cuda_check(cudaStreamEndCapture(d->call.stream, &graph), "capturing", code ? NULL : err);
+    code = code ? code : ended;
+    if (!code)
+        code = cuda_check(cudaGraphInstantiate(&r->graph, graph, 0), "making a graph", err);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code ? code : cuda_check(cudaGraphLaunch(r->graph, d->call.stream), "launching a graph", err);
+}
+
+static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    int capturing = d->capturing;
+    d->capturing = 0;
+    return capturing ? record(d, &d->recordings[capturing - 1], work, n, err) : enqueue(d, work, n, err);
+}
+
+/* ---- memory ---- */
+
+static void release(const struct backend *b, void *p, int64_t bytes)
+{
+    struct cuda *d = own(b);
+    (void)bytes;
+    cudaStreamSynchronize(d->call.stream);
+    for (size_t i = 0; i < d->n_recordings; i++)
+        if (d->recordings[i].graph)
+            cudaGraphExecDestroy(d->recordings[i].graph);
+    mem_free(d->recordings);
+    d->recordings = NULL;
+    d->n_recordings = d->cap_recordings = 0;
+    for (int i = 0; i < STAGING; i++) {
+        cudaFreeHost(d->image[i]);
+        d->image[i] = NULL;
+    }
+    cudaFree(p);
+    d->arena = NULL;
+}
+
+static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    int code = cuda_check(cudaMalloc(p, (size_t)bytes + 1), "the arena", err);
+    if (code)
+        return code;
+    d->arena = *p;
+    d->inputs_bytes = inputs_bytes;
+    code = cuda_check(cudaMemsetAsync(d->arena, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
+    for (int i = 0; i < STAGING && !code; i++)
+        code = cuda_check(cudaHostAlloc((void **)&d->image[i], (size_t)inputs_bytes + 1, cudaHostAllocDefault),
+                          "pinned memory for inputs", err);
+    for (int i = 0; i < STAGING && !code; i++)
+        memset(d->image[i], 0, (size_t)inputs_bytes);
+    if (code)
+        release(b, *p, bytes);
+    return code;
+}
+
+static int64_t available(const struct backend *b)
+{
+    size_t room = 0, total;
+    (void)b;
+    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)room : 0;
+}
+
+static int inputs(const struct backend *b, void *arena, void **image, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    (void)arena;
+    CUDA("inputs", cudaEventSynchronize(d->copied[d->turn]));
+    *image = d->image[d->turn];
+    return SNUG_OK;
+}
+
+static int send(const struct backend *b, void *arena, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    int i = d->turn;
+    size_t bytes = (size_t)d->inputs_bytes;
+    char *to = arena, *staging = to + (i + 1) * d->inputs_bytes;
+    CUDA("inputs", cudaStreamWaitEvent(d->copies, d->placed[i], 0));
+    CUDA("inputs", cudaMemcpyAsync(staging, d->image[i], bytes, cudaMemcpyHostToDevice, d->copies));
+    CUDA("inputs", cudaEventRecord(d->copied[i], d->copies));
+    CUDA("inputs", cudaStreamWaitEvent(d->call.stream, d->copied[i], 0));
+    CUDA("inputs", cudaMemcpyAsync(to, staging, bytes, cudaMemcpyDeviceToDevice, d->call.stream));
+    CUDA("inputs", cudaEventRecord(d->placed[i], d->call.stream));
+    d->turn = (i + 1) % STAGING;
+    return SNUG_OK;
+}
+
+static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    (void)b;
+    return cuda_check(cudaHostAlloc(p, (size_t)bytes, cudaHostAllocDefault), "pinned memory", err);
+}
+
+static void free_host(const struct backend *b, void *p)
+{
+    (void)b;
+    cudaFreeHost(p);
+}
+
+static int fetch(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    CUDA("results", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, d->call.stream));
+    return cuda_check(cudaEventRecord(d->fetched, d->call.stream), "results", err);
+}
+
+static int wait(const struct backend *b, struct snug_err *err)
+{
+    return cuda_check(cudaEventSynchronize(own(b)->fetched), "a step", err);
+}
+
+static int sync(const struct backend *b, struct snug_err *err)
+{
+    return cuda_check(cudaStreamSynchronize(own(b)->call.stream), "a step", err);
+}
+
+static int upload(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, own(b)->call.stream));
+    return sync(b, err);
+}
+
+static int download(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
+{
+    CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, own(b)->call.stream));
+    return sync(b, err);
+}
+
+/* ---- opening ---- */
+
+bool backend_cuda_present(void)
+{
+    int n = 0, major = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           major * 10 >= OLDEST_ARCH;
+}
+
+static int find_device(const struct cuda_settings *s, struct cuda_call *call, struct snug_err *err)
+{
+    int n = 0, major, minor;
+    cudaError_t code = cudaGetDeviceCount(&n);
+    if (code != cudaSuccess || n < 1)
+        return err_set(err, SNUG_ERR_ENV,
+                       "--device cuda: no GPU can be used (%s); check the driver, or use --device cpu",
+                       code == cudaSuccess ? "there is none" : cudaGetErrorString(code));
+    if (s->device >= n)
+        return err_set(err, SNUG_ERR_ENV, "--device cuda: GPU %d is not there, there are %d", s->device, n);
+    CUDA("opening the device", cudaSetDevice(s->device));
+    CUDA("opening the device", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s->device));
+    CUDA("opening the device", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, s->device));
+    CUDA("opening the device", cudaDeviceGetAttribute(&call->sms, cudaDevAttrMultiProcessorCount, s->device));
+    call->arch = major * 10 + minor;
+    if (call->arch < OLDEST_ARCH)
+        return err_set(err, SNUG_ERR_ENV,
+                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu", major,
+                       minor);
+    return SNUG_OK;
+}
+
+static int open_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
+{
+    TRY(find_device(s, &d->call, err));
+    d->call.tf32 = s->tf32;
+    CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
+    CUDA("opening the device", cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));
+    CUDA("opening the device", cudaEventCreateWithFlags(&d->fetched, cudaEventDisableTiming));
+    for (int i = 0; i < STAGING; i++) {
+        CUDA("opening the device", cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming));
+        CUDA("opening the device", cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
+    }
+    TRY(cuda_products_open(&d->call.products, err));
+    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld", d->call.arch, s->tf32 ? " tf32" : "",
+             (long long)cuda_products_version(d->call.products));
+    return SNUG_OK;
+}
+
+static void close_device(const struct backend *b)
+{
+    struct cuda *d = own(b);
+    cuda_products_close(d->call.products);
+    for (int i = 0; i < STAGING; i++) {
+        if (d->copied[i])
+            cudaEventDestroy(d->copied[i]);
+        if (d->placed[i])
+            cudaEventDestroy(d->placed[i]);
+    }
+    if (d->fetched)
+        cudaEventDestroy(d->fetched);
+    if (d->copies)
+        cudaStreamDestroy(d->copies);
+    if (d->call.stream)
+        cudaStreamDestroy(d->call.stream);
+    mem_free(d);
+}
+
+int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err)
+{
+    struct cuda *d = mem_alloc(sizeof *d);
+    if (!d)
+        return err_no_memory(err, sizeof *d);
+    d->base = (struct backend){.name = "cuda",
+                               .float_type = DT_F32,
+                               .narrow_types = 1u << DT_BF16 | 1u << DT_F16,
+                               .tf32 = true,
+                               .align = ALIGN,
+                               .staging = STAGING,
+                               .kernels = kernels,
+                               .bucket = bucket,
+                               .workspace_bytes = workspace_bytes,
+                               .run = run,
+                               .replay = replay,
+                               .alloc = alloc,
+                               .free = release,
+                               .available = available,
+                               .inputs = inputs,
+                               .send = send,
+                               .alloc_host = alloc_host,
+                               .free_host = free_host,
+                               .fetch = fetch,
+                               .wait = wait,
+                               .upload = upload,
+                               .download = download,
+                               .sync = sync,
+                               .close = close_device};
+    int code = open_device(d, s, err);
+    if (code)
+        close_device(&d->base);
+    else
+        *out = &d->base;
+    return code;
+}
