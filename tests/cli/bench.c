@@ -263,19 +263,19 @@ static void the_xml_reader_complains(void **state)
 
 /* ---- being stopped ---- */
 
-/* Processes whose command line names `part`, this one left out. */
-static int processes_with(const char *part)
+/* Processes that run `command` and name `part` in their command line. */
+static int processes_with(const char *command, const char *part)
 {
     DIR *d = opendir("/proc");
     int n = 0;
     for (struct dirent *e; (e = readdir(d));) {
         char path[300], line[4096] = "";
         snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
-        FILE *f = atoi(e->d_name) > 0 && atoi(e->d_name) != getpid() ? fopen(path, "re") : NULL;
+        FILE *f = atoi(e->d_name) > 0 ? fopen(path, "re") : NULL;
         size_t bytes = f ? fread(line, 1, sizeof line - 1, f) : 0;
         for (size_t i = 0; i < bytes; i++)
             line[i] = line[i] ? line[i] : ' ';
-        n += strstr(line, part) != NULL;
+        n += !strncmp(line, command, strlen(command)) && strstr(line, part);
         if (f)
             fclose(f);
     }
@@ -293,12 +293,12 @@ static bool wait_for(bool (*there)(const char *), const char *what, double secon
 
 static bool trains(const char *out)
 {
-    return processes_with(join(out, ".running-")) > 0;
+    return processes_with("snug train ", join(out, ".running-")) > 0;
 }
 
 static bool is_gone(const char *out)
 {
-    return !trains(out);
+    return processes_with("snug ", join(out, ".running-")) == 0;
 }
 
 /* More steps than these tests wait for. */
