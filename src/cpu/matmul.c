@@ -6,7 +6,8 @@
  * widened while it is packed.
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C
- * times a group of panels of B: its thread packs these rows of A, and goes through the panels. K is cut into runs of
+ * times a group of panels of B: its thread packs these rows of A, unless its task before had them, and goes through the
+ * panels. K is cut into runs of
  * RUN steps, short enough that a panel's run stays in the first-level cache; the strip (rows of the block, NR) collects
  * the sums of the runs. */
 #include "cpu/product.h"
@@ -26,6 +27,8 @@ enum {
     NR = 2 * VF_LANES,
     RUN = 512,
     PACK_PANELS = 4,       /* of B, packed at a time by one thread */
+    STEPS_AHEAD = 16,      /* that packing prefetches */
+    TASKS = 32,            /* a thread, at least: what is lost at the end is part of one */
     BLOCK_TILES = 20,      /* most tiles of a task, and the height of the strip */
     A_BYTES = 256 << 10,   /* of packed A a task aims at: part of the second-level cache */
     B_BYTES = 8 << 20,     /* of packed B at a time */
@@ -132,7 +135,8 @@ SIMD void put_words(uint32_t *to, vu v, int width)
 }
 
 /* Packs rows (of A; columns of B) from number `first` on into `panels` panels (steps, width), one behind the other. The
- * source has `rows` of them in all; panels are filled up with 0. */
+ * source has `rows` of them in all; panels are filled up with 0. Bound by the latency of memory: the processor does not
+ * see what comes next, since reads jump from row to row. */
 SIMD void pack_panels(uint32_t *to, int width, int64_t panels, const void *from, bool by_k, int64_t first, int64_t rows,
                       int64_t K, enum words words)
 {
@@ -143,6 +147,13 @@ SIMD void pack_panels(uint32_t *to, int width, int64_t panels, const void *from,
             for (int64_t q = 0; q < panels; q++)
                 for (int g = 0; g < width; g += VF_LANES) {
                     int64_t at = first + q * width + g;
+                    if (at < rows) {
+                        const char *ahead =
+                            base + ((s + STEPS_AHEAD) * (words == WORDS_PAIRS ? 2 : 1) * rows + at) * bytes;
+                        __builtin_prefetch(ahead, 0, 2);
+                        if (words == WORDS_PAIRS)
+                            __builtin_prefetch(ahead + rows * bytes, 0, 2);
+                    }
                     put_words(to + (q * steps + s) * width + g, words_across(base, rows, s, K, at, rows - at, words),
                               width);
                 }
@@ -153,9 +164,13 @@ SIMD void pack_panels(uint32_t *to, int width, int64_t panels, const void *from,
             int64_t n = smaller(VF_LANES, steps - s);
             for (int g = 0; g < width; g += VF_LANES) {
                 vu t[VF_LANES];
-                for (int r = g; r < g + VF_LANES; r++)
-                    t[r - g] = r < width && first + r < rows ? words_along(base + (first + r) * K * bytes, s, K, words)
-                                                             : (vu){0};
+                for (int r = g; r < g + VF_LANES; r++) {
+                    bool there = r < width && first + r < rows;
+                    const char *row = base + (first + r) * K * bytes;
+                    if (there) /* the same of the next panel */
+                        __builtin_prefetch(row + width * K * bytes + 4 * s, 0, 2);
+                    t[r - g] = there ? words_along(row, s, K, words) : (vu){0};
+                }
                 transpose(t);
                 for (int64_t i = 0; i < n; i++)
                     put_words(to + (s + i) * width + g, t[i], width);
@@ -190,25 +205,36 @@ static void pack(uint32_t *to, bool is_a, int64_t panels, const struct product *
 
 /* ---- the register tile ---- */
 
+/* The sums stay in registers only when these loops are unrolled. */
+#if defined __SANITIZE_ADDRESS__
+#define UNROLL /* with the checks the code would take minutes to compile */
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* sum (MR,NR) += a (steps,MR) times b (steps,NR); the first run sets. */
 SIMD void tile(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool first, bool pairs)
 {
     vf t[MR][2];
-    for (int r = 0; r < MR; r++)
-        t[r][0] = t[r][1] = (vf){0};
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        t[r][0] = first ? vf_set1(0) : vf_load(sum + r * NR);
+        t[r][1] = first ? vf_set1(0) : vf_load(sum + r * NR + VF_LANES);
+    }
     for (int64_t s = 0; s < steps; s++) {
         vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
-        for (int r = 0; r < MR; r++) {
+        UNROLL for (int r = 0; r < MR; r++)
+        {
             vu ar = vu_set1(a[s * MR + r]);
             t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
             t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
         }
     }
-    for (int r = 0; r < MR; r++)
-        for (int j = 0; j < 2; j++) {
-            float *to = sum + r * NR + j * VF_LANES;
-            vf_store(to, first ? t[r][j] : vf_load(to) + t[r][j]);
-        }
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        vf_store(sum + r * NR, t[r][0]);
+        vf_store(sum + r * NR + VF_LANES, t[r][1]);
+    }
 }
 
 static void tile_f32(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool first)
@@ -298,13 +324,13 @@ static struct blocks blocks_of(const struct product *p, int threads)
     k.b_bytes = round_up(smaller(panels * NR * row_bytes, larger(B_BYTES, NR * row_bytes)));
     k.strip_bytes = 4 * BLOCK_TILES * MR * NR;
     k.panels = smaller(panels, larger(B_BYTES / (NR * row_bytes), 1));
-    /* As many blocks as keep packed A small, or four tasks a thread if more: blocks of 4 tiles and up, then groups. A
-     * multiple of the threads, so that all end together. */
-    int64_t most = smaller(BLOCK_TILES, larger(A_BYTES / (MR * row_bytes), 1)), tasks = threads > 1 ? 4 * threads : 1;
-    k.blocks = larger(ceil_div(k.tiles, most), smaller(tasks, larger(k.tiles / 4, 1)));
+    /* As many blocks as keep packed A small, or four a thread if more: blocks of 4 tiles and up. A multiple of the
+     * threads, so that all end together. */
+    int64_t most = smaller(BLOCK_TILES, larger(A_BYTES / (MR * row_bytes), 1)), each = threads > 1 ? 4 * threads : 1;
+    k.blocks = larger(ceil_div(k.tiles, most), smaller(each, larger(k.tiles / 4, 1)));
     if (k.blocks > threads)
         k.blocks = smaller(ceil_div(k.blocks, threads) * threads, k.tiles);
-    k.groups = smaller(larger(ceil_div(tasks, larger(k.blocks, 1)), 1), k.panels);
+    k.groups = threads > 1 ? smaller(larger(ceil_div(TASKS * threads, larger(k.blocks, 1)), 1), k.panels) : 1;
     return k;
 }
 
@@ -314,12 +340,24 @@ int64_t ISA(product_workspace)(const struct product *p, int threads)
     return k.b_bytes + threads * (k.a_bytes + k.strip_bytes);
 }
 
+/* Tasks, numbered block by block, are handed out in runs that get shorter: a part of what is left, of whole blocks
+ * while it is that much. So a thread packs few blocks of A, and all end together. The first task of a run; `tasks` from
+ * the last run on. */
+static int64_t run_start(int64_t run, int64_t tasks, int64_t groups, int threads)
+{
+    int64_t left = tasks;
+    for (; run > 0 && left > 0; run--) {
+        int64_t n = larger(left / (2 * threads), 1);
+        left -= n > groups ? n / groups * groups : n;
+    }
+    return tasks - left;
+}
+
 /* `tiles` tiles of C from row i on times `panels` panels of the packed B, which start at column j. */
 static void run_task(const struct product *p, int64_t steps, int64_t i, int64_t tiles, int64_t j, int64_t panels,
-                     const uint32_t *b, uint32_t *a, float *strip)
+                     const uint32_t *b, const uint32_t *a, float *strip)
 {
     bool pairs = words_of(p->in) == WORDS_PAIRS;
-    pack(a, true, tiles, p, i);
     for (int64_t q = 0; q < panels; q++) {
         for (int64_t s = 0; s < steps || s == 0; s += RUN) {
             int64_t run = smaller(RUN, steps - s);
@@ -344,6 +382,9 @@ void ISA(product_run)(const struct product *p, void *workspace, int threads)
     uint32_t *b = workspace;
     char *own = (char *)workspace + k.b_bytes;
     int64_t panels = ceil_div(p->N, NR), unit = smaller(PACK_PANELS, larger(k.panels / (2 * threads), 1));
+    int64_t tasks = k.blocks * k.groups, runs = 0;
+    while (run_start(runs, tasks, k.groups, threads) < tasks)
+        runs++;
     bool small = 2.0 * (double)p->M * (double)p->N * (double)p->K < SMALL_FLOPS;
 #pragma omp parallel num_threads(small ? 1 : threads)
     {
@@ -356,11 +397,18 @@ void ISA(product_run)(const struct product *p, void *workspace, int threads)
             for (int64_t q = 0; q < n; q += unit)
                 pack(b + q * NR * k.steps, false, smaller(unit, n - q), p, (first + q) * NR);
 #pragma omp for schedule(dynamic)
-            for (int64_t task = 0; task < k.blocks * k.groups; task++) {
-                int64_t block = task % k.blocks, group = task / k.blocks;
-                int64_t t = k.tiles * block / k.blocks, t_end = k.tiles * (block + 1) / k.blocks;
-                int64_t q = n * group / k.groups, q_end = n * (group + 1) / k.groups;
-                run_task(p, k.steps, t * MR, t_end - t, (first + q) * NR, q_end - q, b + q * NR * k.steps, a, strip);
+            for (int64_t run = 0; run < runs; run++) {
+                int64_t end = run_start(run + 1, tasks, k.groups, threads), packed = -1;
+                for (int64_t task = run_start(run, tasks, k.groups, threads); task < end; task++) {
+                    int64_t block = task / k.groups, group = task % k.groups;
+                    int64_t t = k.tiles * block / k.blocks, t_end = k.tiles * (block + 1) / k.blocks;
+                    int64_t q = n * group / k.groups, q_end = n * (group + 1) / k.groups;
+                    if (block != packed)
+                        pack(a, true, t_end - t, p, t * MR);
+                    packed = block;
+                    run_task(p, k.steps, t * MR, t_end - t, (first + q) * NR, q_end - q, b + q * NR * k.steps, a,
+                             strip);
+                }
             }
         }
     }
