@@ -19,6 +19,7 @@
 #include <omp.h>
 
 enum { QUERIES = 64, KEYS = 64, CHUNK = 512 };
+#define LOG2E 1.44269504f
 
 struct problem {
     const int32_t *cu, *coords, *rng;
@@ -117,10 +118,11 @@ SIMD struct vphilox draw(const struct problem *p, int64_t b, int64_t head, int64
     return vphilox4x32(c, (uint32_t)p->rng[0], (uint32_t)p->rng[1]);
 }
 
-/* -1 in the lanes of the queries that keep the t-th of the 16 keys. */
+/* -1 in the lanes of the queries that keep the t-th of the 16 keys: its byte is brought to the top and compared there,
+ * as what stands below cannot change the result. */
 SIMD vi keeps(struct vphilox r, int t, uint32_t threshold)
 {
-    return (vi)(r.w[t / 4] >> 8 * (t % 4) & 255) >= (int32_t)threshold;
+    return (vi)(r.w[t / 4] << (24 - 8 * (t % 4)) >= threshold << 24);
 }
 
 /* ---- forward ---- */
@@ -169,7 +171,7 @@ SIMD void softmax_block(const struct problem *p, const struct forward *f, bool p
             }
             m = vf_max(m, x);
         }
-        vf factor = vf_set1(diagonal ? 1 : p->scale);
+        vf factor = vf_set1(LOG2E * (diagonal ? 1 : p->scale)), m2 = m * LOG2E; /* e^x = 2^(x log2 e) */
         for (int64_t i0 = 0; i0 < n_keys; i0 += 16) {
             struct vphilox bits = {0};
             if (p->drop)
@@ -179,8 +181,8 @@ SIMD void softmax_block(const struct problem *p, const struct forward *f, bool p
                 int64_t i = i0 + t;
                 if (i >= n_keys)
                     break;
-                vf even = vf_exp(vf_fma(vf_load(s + i * QUERIES), factor, -m));
-                vf odd = i + 1 < n_keys ? vf_exp(vf_fma(vf_load(s + (i + 1) * QUERIES), factor, -m)) : vf_set1(0);
+                vf even = vf_exp2(vf_fma(vf_load(s + i * QUERIES), factor, -m2));
+                vf odd = i + 1 < n_keys ? vf_exp2(vf_fma(vf_load(s + (i + 1) * QUERIES), factor, -m2)) : vf_set1(0);
                 total += even + odd;
                 if (p->drop) {
                     even = vf_where(keeps(bits, t, p->threshold), even);
@@ -194,7 +196,7 @@ SIMD void softmax_block(const struct problem *p, const struct forward *f, bool p
                 }
             }
         }
-        vf shrink = vf_exp(old - m);
+        vf shrink = vf_exp2((old - m) * LOG2E);
         vf_store(f->shrink + j, shrink);
         vf_store(max + j, m);
         vf_store(sum + j, key ? vf_fma(vf_load(sum + j), shrink, total) : total);
@@ -358,7 +360,7 @@ SIMD void gradient_block(const struct problem *p, const struct backward *f, bool
     bool diagonal = p->causal && key + n_keys - 1 > query;
     for (int64_t j = 0; j < n_queries; j += VF_LANES) {
         vi queries = vi_iota() + (int32_t)(query + j);
-        vf log_sum = vf_load(lse + j), row_delta = vf_load(delta + j);
+        vf log_sum = vf_load(lse + j) * LOG2E, row_delta = vf_load(delta + j), factor = vf_set1(p->scale * LOG2E);
         for (int64_t i0 = 0; i0 < n_keys; i0 += 16) {
             struct vphilox bits = {0};
             if (p->drop)
@@ -374,7 +376,7 @@ SIMD void gradient_block(const struct problem *p, const struct backward *f, bool
                     if (i + u >= n_keys)
                         break;
                     float *s = f->s + (i + u) * QUERIES, *dp = f->dp + (i + u) * QUERIES;
-                    vf w = vf_exp(vf_fma(vf_load(s + j), vf_set1(p->scale), -log_sum)), dw = vf_load(dp + j), kept = w;
+                    vf w = vf_exp2(vf_fma(vf_load(s + j), factor, -log_sum)), dw = vf_load(dp + j), kept = w;
                     if (diagonal)
                         kept = w = vf_where(queries >= (int32_t)(key + i + u), w);
                     if (p->drop) {

@@ -37,7 +37,7 @@ SIMD void mask_draw(const struct feature_mask *m, int64_t n, int64_t first, uint
 /* x, features [first + i, first + i + VF_LANES), with its mask and scale. */
 SIMD vf mask_apply(const struct feature_mask *m, const uint32_t *bits, int64_t i, vf x)
 {
-    vi keep = __builtin_convertvector(vh_load((const uint16_t *)bits + i), vi) >= (int32_t)m->threshold;
+    vi keep = (vi)vu_from_vh(vh_load((const uint16_t *)bits + i)) >= (int32_t)m->threshold;
     return vf_where(keep, x * m->scale);
 }
 

@@ -194,9 +194,21 @@ SIMD void vh_store_n(uint16_t *p, vh v, int n)
 
 /* ---- bf16 ---- */
 
+/* Widened with zeros. */
+SIMD vu vu_from_vh(vh x)
+{
+#if defined __AVX512F__ /* gcc 12 makes six instructions of the conversion below */
+    return (vu)_mm512_cvtepu16_epi32((__m256i)x);
+#elif defined __AVX2__
+    return (vu)_mm256_cvtepu16_epi32((__m128i)x);
+#else
+    return __builtin_convertvector(x, vu);
+#endif
+}
+
 SIMD vf vf_from_bf16(vh bits)
 {
-    return (vf)(__builtin_convertvector(bits, vu) << 16);
+    return (vf)(vu_from_vh(bits) << 16);
 }
 
 /* The nearest bf16 as a float bit pattern whose low half is to be ignored; ties to even, NaN stays NaN. */
@@ -370,7 +382,7 @@ SIMD float vf_hmax(vf v)
 /* Two bf16 rows interleaved: (even[i], odd[i]) in lane i. */
 SIMD vu vu_pair(vh even, vh odd)
 {
-    return __builtin_convertvector(even, vu) | __builtin_convertvector(odd, vu) << 16;
+    return vu_from_vh(even) | vu_from_vh(odd) << 16;
 }
 
 /* The same from floats, rounded to bf16. */
@@ -426,6 +438,28 @@ SIMD vf vf_exp2parts(vf x, vf y)
 SIMD vf vf_exp(vf x)
 {
     return vf_exp2parts(x, (vf){0});
+}
+
+/* 2^x, |relative error| < 2e-7 (gradual underflow below -126, 0 below -150, Inf above 128): cheaper than e^x, where a
+ * factor log2(e) can be part of what makes x. */
+SIMD vf vf_exp2(vf x)
+{
+    /* 2^x = 2^floor(x) 2^r, 0 <= r <= 1 */
+#if defined __AVX512F__
+    vf r = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC),
+       n = x; /* scalef takes floor(n) */
+#else
+    const float round = 0x1.8p23f;
+    x = vf_min(vf_set1(129), vf_max(vf_set1(-150), x)); /* in this order NaN stays */
+    vf n = x - 0.5f + round - round, r = x - n;
+#endif
+    vf p = vf_set1(0x1.ec320ap-10f);
+    p = vf_fma(p, r, vf_set1(0x1.26900ep-7f));
+    p = vf_fma(p, r, vf_set1(0x1.c95446p-5f));
+    p = vf_fma(p, r, vf_set1(0x1.ebd5a8p-3f));
+    p = vf_fma(p, r, vf_set1(0x1.62e4f6p-1f));
+    p = vf_fma(p, r, vf_set1(0x1.fffffep-1f));
+    return vf_scale2(p, n);
 }
 
 /* Natural logarithm of positive normal x, |relative error| < 1.5e-7; -Inf at 0 (and below 2^-126), NaN below 0. */

@@ -123,6 +123,14 @@ TILE_OUT_OF_LINE tile_product(bool pair, enum tile_start start, int64_t M, int64
 /* ---- packing: n rows of D elements, `stride` elements apart, of a BF16 (`bf16`) or F32 tensor, from element `at` on
  * ---- */
 
+enum { ROWS_AHEAD = 16 };
+
+/* Rows lie far apart: the processor does not see what comes next. */
+SIMD void tile_prefetch(bool bf16, const void *from, int64_t i)
+{
+    __builtin_prefetch((const char *)from + (bf16 ? 2 : 4) * i, 0, 3);
+}
+
 /* (tile_pad(n), D) rows of units, `ld` units apart (at least tile_pad(D) elements): what A is when a product sums over
  * D. Padding is 0. */
 SIMD void tile_pack_rows_as(bool pair, bool bf16, uint32_t *to, int64_t ld, const void *from, int64_t at,
@@ -131,6 +139,7 @@ SIMD void tile_pack_rows_as(bool pair, bool bf16, uint32_t *to, int64_t ld, cons
     for (int64_t r = 0; r < tile_pad(n); r++, to += ld)
         for (int64_t d = 0; d < tile_pad(D); d += VF_LANES) {
             int64_t left = r < n ? D - d : 0, i = at + r * stride + d;
+            tile_prefetch(bf16, from, i + ROWS_AHEAD * stride);
             if (pair)
                 vh_store((uint16_t *)to + d, left >= VF_LANES ? vh_load((const uint16_t *)from + i)
                                              : left > 0       ? vh_load_n((const uint16_t *)from + i, (int)left)
@@ -153,6 +162,8 @@ SIMD void tile_pack_sum_rows_as(bool pair, bool bf16, uint32_t *to, const void *
     for (int64_t r = 0; r < tile_pad(n); r += 2, to += tile_pad(D))
         for (int64_t d = 0; d < tile_pad(D); d += VF_LANES) {
             int64_t left = D - d < VF_LANES ? D - d : VF_LANES, i = r * stride + d;
+            tile_prefetch(true, x, i + ROWS_AHEAD * stride);
+            tile_prefetch(true, x, i + (ROWS_AHEAD + 1) * stride);
             vh even = r < n && left > 0 ? vh_load_n(x + i, (int)left) : (vh){0};
             vh odd = r + 1 < n && left > 0 ? vh_load_n(x + i + stride, (int)left) : (vh){0};
             vu_store(to + d, vu_pair(even, odd));

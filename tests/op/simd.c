@@ -68,6 +68,11 @@ static vf exp_(vf x)
     return vf_exp(x);
 }
 
+static vf exp2_(vf x)
+{
+    return vf_exp2(x);
+}
+
 static vf log_(vf x)
 {
     return vf_log(x);
@@ -116,6 +121,8 @@ static void functions_against_libm(void **state)
     (void)state;
     ASSERT_BELOW(worst(exp_, exp, -87.3f, 88.72f, 0), 1e-7);
     ASSERT_BELOW(worst(exp_, exp, -110, -87.3f, DENORMAL), 1e-6);
+    ASSERT_BELOW(worst(exp2_, exp2, -126, 127.9f, 0), 2e-7);
+    ASSERT_BELOW(worst(exp2_, exp2, -160, -126, DENORMAL), 1e-6);
     ASSERT_BELOW(worst(log_, log, 0x1p-126f, 3.4e38f, 0), 1.5e-7);
     ASSERT_BELOW(worst(tanh_, tanh, -100, 100, 0), 1.5e-7);
     ASSERT_BELOW(worst(sigmoid_, sigmoid, -87, 100, 0), 1.5e-7);
@@ -129,12 +136,13 @@ static void functions_at_the_ends(void **state)
     (void)state;
     assert_true(once(exp_, -INFINITY) == 0 && once(exp_, INFINITY) == INFINITY && once(exp_, 0) == 1);
     assert_true(once(exp_, 88.8f) == INFINITY && once(exp_, 88.7f) < INFINITY);
+    assert_true(once(exp2_, -INFINITY) == 0 && once(exp2_, INFINITY) == INFINITY && once(exp2_, 128.5f) == INFINITY);
     assert_true(once(log_, 0) == -INFINITY && once(log_, INFINITY) == INFINITY && once(log_, 1) == 0);
     assert_true(isnan(once(log_, -1)));
     assert_true(once(tanh_, INFINITY) == 1 && once(tanh_, -INFINITY) == -1);
     assert_true(once(sigmoid_, INFINITY) == 1 && once(sigmoid_, -INFINITY) == 0);
     assert_true(once(cdf_, INFINITY) == 1 && once(cdf_, -INFINITY) == 0 && once(pdf_, INFINITY) == 0);
-    function all[] = {exp_, log_, tanh_, sigmoid_, cdf_, pdf_};
+    function all[] = {exp_, exp2_, log_, tanh_, sigmoid_, cdf_, pdf_};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         assert_true(isnan(once(all[i], NAN)));
 }
