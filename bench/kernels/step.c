@@ -1,7 +1,7 @@
 /* bench-step: the snug command, with the time that each kernel takes. Its arguments are snug's; at the end it prints,
- * on standard error, a line per op and shapes: runs, seconds, share of the time from the first kernel to the last,
- * speed. The linker puts __wrap_backend_cpu in the place of backend_cpu (bench/kernels/meson.build). The first run of
- * each line is left out, as it finds memory untouched: give a few steps. */
+ * on standard error, a line per op, then one per op and shapes that took half a per cent: runs, seconds, share of the
+ * time from the first kernel to the last, speed. The first step finds memory untouched: give a few. The linker puts
+ * __wrap_backend_cpu in the place of backend_cpu (bench/kernels/meson.build). */
 #include "run/backend.h"
 
 #include <stdio.h>
@@ -20,6 +20,7 @@ static struct line {
     int runs;
     double seconds, best, flops;
 } lines[MOST];
+static struct line totals[OP_COUNT];
 static int n_lines;
 static double began, ended, in_kernels;
 
@@ -67,11 +68,10 @@ static int timed_run(const struct backend *b, enum op op, const union args_any *
     int code = cpu->run(b, op, args, c, err);
     ended = now();
     in_kernels += ended - start;
-    if (l->runs++) {
-        l->seconds += ended - start;
-        l->best = l->runs == 2 || ended - start < l->best ? ended - start : l->best;
-        l->flops += op_table[op].flops(args);
-    }
+    l->runs++;
+    l->seconds += ended - start;
+    l->best = l->runs == 1 || ended - start < l->best ? ended - start : l->best;
+    l->flops += op_table[op].flops(args);
     return code;
 }
 
@@ -81,19 +81,34 @@ static int slower_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* The lines with at least this share of the time. */
+static void print(struct line *some, int n, double all, double least)
+{
+    qsort(some, (size_t)n, sizeof *some, slower_first);
+    fprintf(stderr, "%8s %9s %6s %9s %8s  op\n", "runs", "s", "%", "best ms", "GFLOP/s");
+    for (int i = 0; i < n; i++) {
+        struct line *l = &some[i];
+        if (l->runs > 0 && l->seconds >= least * all)
+            fprintf(stderr, "%8d %9.3f %6.2f %9.3f %8.0f  %s%s\n", l->runs, l->seconds, 100 * l->seconds / all,
+                    1e3 * l->best, 1e-9 * l->flops / l->seconds, op_table[l->op].name, l->shapes);
+    }
+}
+
 static void report(void)
 {
     double all = ended - began;
     if (!n_lines)
         return;
-    qsort(lines, (size_t)n_lines, sizeof *lines, slower_first);
-    fprintf(stderr, "%8s %9s %6s %9s %8s  op\n", "runs", "s", "%", "best ms", "GFLOP/s");
     for (int i = 0; i < n_lines; i++) {
-        struct line *l = &lines[i];
-        if (l->runs > 1)
-            fprintf(stderr, "%8d %9.3f %6.2f %9.3f %8.0f  %s%s\n", l->runs - 1, l->seconds, 100 * l->seconds / all,
-                    1e3 * l->best, 1e-9 * l->flops / l->seconds, op_table[l->op].name, l->shapes);
+        struct line *l = &lines[i], *t = &totals[l->op];
+        t->op = l->op;
+        t->runs += l->runs;
+        t->seconds += l->seconds;
+        t->flops += l->flops;
+        t->best = t->best > 0 && t->best < l->best ? t->best : l->best;
     }
+    print(totals, OP_COUNT, all, 0.001);
+    print(lines, n_lines, all, 0.005);
     fprintf(stderr, "%.3f s from the first kernel to the last, %.3f s of them outside kernels\n", all,
             all - in_kernels);
 }
