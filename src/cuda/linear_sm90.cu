@@ -3,10 +3,11 @@
  *     backward   dx = (dy W) * act'(u), for the u of the layer before: linear_dx and act_bwd
  * Bound by flops: the epilogue of one tile runs under the products of the next.
  *
- * A cluster is four blocks; together they own 256 rows by 256 columns of the result, a block 64 of the rows. Columns of W are
- * loaded once for all, a quarter by each: the L2 cache could not feed more. In a block one warp loads (TMA, four stages of 64 terms of the sums), and two warpgroups take turns: while
- * one multiplies its tile, the other writes the tile before. Which tiles a cluster takes depends on shapes and on the
- * number of multiprocessors, their sums do not: ascending, 16 terms at a time. */
+ * A cluster is two blocks; together they own 128 rows by 256 columns of the result, a block 64 of the rows. Columns of W
+ * are loaded once for both, half by each: the L2 cache could not feed more. In a block one warp loads (TMA, four stages
+ * of 64 terms of the sums), and two warpgroups take turns: while one multiplies its tile, the other writes the tile
+ * before. Which tiles a cluster takes depends on shapes and on the number of multiprocessors, their sums do not:
+ * ascending, 16 terms at a time. */
 #include "cuda/act.cuh"
 #include "cuda/linear_sm90.h"
 #include "cuda/vector.cuh"
@@ -19,15 +20,17 @@ enum {
     COLUMNS = 256, /* of a tile */
     DEPTH = 64,    /* terms of the sums in a stage: 128 bytes, the width of the swizzle */
     STAGES = 4,
-    CLUSTER = 4, /* blocks that share the columns of W that they load */
+    CLUSTER = 2, /* blocks that share the columns of W that they load */
     GROUPS = 2,  /* warpgroups that multiply */
     THREADS = 128 * (1 + GROUPS),
     BOX = 64, /* columns of a box of the TMA, where a row of a box has 128 bytes */
     X_BYTES = ROWS * DEPTH * 2,
     W_BYTES = COLUMNS * DEPTH * 2,
     STAGE_BYTES = X_BYTES + W_BYTES,
-    OUT_ROWS = 16,                      /* a warp writes its rows by itself, 64 columns at a time */
-    OUT_BYTES = OUT_ROWS * COLUMNS * 2, /* of a warp */
+    OUT_ROWS = 16, /* a warp writes its rows by itself, 64 columns at a time */
+    BOXES = COLUMNS / BOX,
+    BOX_BYTES = OUT_ROWS * BOX * 2,
+    OUT_BYTES = BOXES * BOX_BYTES, /* of a warp */
     SHARED_BYTES = STAGES * STAGE_BYTES + 4 * GROUPS * OUT_BYTES + 1024 + 256,
 };
 
@@ -183,74 +186,75 @@ template <int LEFT> __device__ static inline void products_wait(void)
 
 /* ---- out ---- */
 
-/* A warp's 16 rows of 256 columns in its part of shared memory: four boxes of 64 columns, swizzled as the TMA has them.
- * The address of 8 neighbouring columns. */
-__device__ static inline uint32_t out_address(uint32_t out, int row, int eighth)
+/* A warp writes its 16 rows of a tile in boxes of 64 columns, swizzled as the TMA has them; its part of shared memory
+ * holds four of them. The address of 8 neighbouring columns in a box. */
+__device__ static inline uint32_t box_address(uint32_t box, int row, int eighth)
 {
-    return out + eighth / 8 * (OUT_ROWS * 128) + row * 128 + ((eighth % 8) ^ (row % 8)) * 16;
+    return box + row * 128 + (eighth ^ (row % 8)) * 16;
 }
 
-/* Columns 16 j to 16 j + 15 of d, as the products leave them. */
-template <class T> __device__ static inline void put_columns(uint32_t out, const float *d, int j, int lane)
+/* Columns 16 j to 16 j + 15 of a box, 8 numbers a thread as the products leave them. */
+template <class T> __device__ static inline void put_columns(uint32_t box, const float *d, int j, int lane)
 {
     uint32_t a = pack_pair(d[0], d[1], T()), b = pack_pair(d[2], d[3], T());
     uint32_t c = pack_pair(d[4], d[5], T()), e = pack_pair(d[6], d[7], T());
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     out_address(out, lane % 16, 2 * j + lane / 16)),
+                     box_address(box, lane % 16, 2 * j + lane / 16)),
                  "r"(a), "r"(b), "r"(c), "r"(e)
                  : "memory");
 }
 
-template <class T> __device__ static inline void put_all(uint32_t out, const float (&d)[128], int lane)
+/* Multiplies them by the slope of the activation at u, which lies in the box. */
+template <class T, int A> __device__ static inline void times_slope(uint32_t box, float *d, int j, int lane)
 {
+    uint32_t u[4];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(u[0]), "=r"(u[1]), "=r"(u[2]), "=r"(u[3])
+                 : "r"(box_address(box, lane % 16, 2 * j + lane / 16))
+                 : "memory");
 #pragma unroll
-    for (int j = 0; j < 16; j++)
-        put_columns<T>(out, &d[8 * j], j, lane);
-}
-
-/* d times the slope of the activation at u, which lies where the result goes. */
-template <class T, int A> __device__ static inline void put_times_slope(uint32_t out, float (&d)[128], int lane)
-{
-#pragma unroll
-    for (int j = 0; j < 16; j++) {
-        uint32_t u[4];
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(u[0]), "=r"(u[1]), "=r"(u[2]), "=r"(u[3])
-                     : "r"(out_address(out, lane % 16, 2 * j + lane / 16))
-                     : "memory");
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            float2 v = unpack_pair(u[e], T());
-            d[8 * j + 2 * e] *= act_slope<A>(v.x);
-            d[8 * j + 2 * e + 1] *= act_slope<A>(v.y);
-        }
-        put_columns<T>(out, &d[8 * j], j, lane);
+    for (int e = 0; e < 4; e++) {
+        float2 v = unpack_pair(u[e], T());
+        d[2 * e] *= act_slope<A, T>(v.x);
+        d[2 * e + 1] *= act_slope<A, T>(v.y);
     }
 }
 
-__device__ static inline void send_out(const CUtensorMap *map, uint32_t from, int64_t column, int64_t row, int lane)
+/* Until at most LEFT of the warp's boxes have still to be read out of shared memory. */
+template <int LEFT> __device__ static inline void sent(int lane)
+{
+    if (lane == 0)
+        asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
+    __syncwarp();
+}
+
+__device__ static inline void send(const CUtensorMap *map, uint32_t box, int64_t column, int64_t row, int lane)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (lane == 0) {
-        for (int i = 0; i < COLUMNS / BOX; i++)
-            store_tile(map, from + i * (OUT_ROWS * 128), column + i * BOX, row);
+        store_tile(map, box, column, row);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
 }
 
-/* Until the warp's last stores have been read out of shared memory. */
-__device__ static inline void out_is_free(int lane)
+/* 64 columns of a tile to the next place for a box. */
+template <class T>
+__device__ static inline void write_box(const CUtensorMap *map, uint32_t box, const float *d, int64_t column,
+                                        int64_t row, int lane)
 {
-    if (lane == 0)
-        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-    __syncwarp();
+    sent<BOXES - 1>(lane);
+#pragma unroll
+    for (int j = 0; j < BOX / 16; j++)
+        put_columns<T>(box, d + 8 * j, j, lane);
+    send(map, box, column, row, lane);
 }
 
-__device__ static inline void add_bias(float (&d)[128], const struct params &p, int64_t column, int lane)
+/* To the 32 numbers of 64 columns. */
+__device__ static inline void add_bias(float *d, const struct params &p, int64_t column, int lane)
 {
 #pragma unroll
-    for (int j = 0; j < 32; j++) {
+    for (int j = 0; j < BOX / 8; j++) {
         int64_t o = column + 8 * j + lane % 4 * 2;
         float2 b = o < p.columns ? __ldg((const float2 *)(p.b + o)) : make_float2(0, 0);
         d[4 * j] += b.x;
@@ -316,8 +320,8 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         int warp = threadIdx.x / 32;
         uint32_t out = outs + warp * OUT_BYTES;
-        int seen = 0, mine = 0;
-        if (group == 1 && lane == 0) /* group 0 begins */
+        int seen = 0, mine = 0, place = 0; /* tiles of the block and of this group; where the next box goes */
+        if (group == 1 && lane == 0)       /* group 0 begins */
             barrier_arrive(turn);
         for (int t = blockIdx.x / CLUSTER; t < tiles; t += step, seen++) {
             if (seen % GROUPS != group)
@@ -326,11 +330,11 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
             int64_t row = (int64_t)(t / p.column_tiles) * (CLUSTER * ROWS) + rank * ROWS + warp % 4 * OUT_ROWS;
             int64_t column = (int64_t)(t % p.column_tiles) * COLUMNS;
             if (BACK && A != ACT_none) { /* u comes to where dx will go */
-                out_is_free(lane);
+                sent<0>(lane);
                 if (lane == 0) {
                     barrier_expect(u_here + 8 * warp, OUT_BYTES);
-                    for (int i = 0; i < COLUMNS / BOX; i++)
-                        load_tile(out + i * (OUT_ROWS * 128), &p.u, (int)column + i * BOX, row, u_here + 8 * warp);
+                    for (int i = 0; i < BOXES; i++)
+                        load_tile(out + i * BOX_BYTES, &p.u, (int)column + i * BOX, row, u_here + 8 * warp);
                 }
             }
             /* A barrier tells apart two phases only: nobody may look for a tile's stages before the tile ahead of it
@@ -356,25 +360,30 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
             if (lane < CLUSTER)
                 barrier_arrive_at(empty + 8 * ((i - 1) % STAGES), lane);
 
-            if (BACK && A != ACT_none) {
+            if (BACK && A != ACT_none)
                 barrier_wait(u_here + 8 * warp, (mine - 1) & 1);
-                put_times_slope<T, A>(out, d, lane);
-                send_out(&p.y, out, column, row, lane);
-                continue;
-            }
-            if (p.b)
-                add_bias(d, p, column, lane);
-            if (A != ACT_none && p.keep_u) {
-                out_is_free(lane);
-                put_all<T>(out, d, lane);
-                send_out(&p.u, out, column, row, lane);
-            }
 #pragma unroll
-            for (int e = 0; e < 128; e++)
-                d[e] = act_value<A>(d[e]);
-            out_is_free(lane);
-            put_all<T>(out, d, lane);
-            send_out(&p.y, out, column, row, lane);
+            for (int i = 0; i < BOXES; i++) {
+                float *v = d + i * (BOX / 2);
+                int64_t first = column + i * BOX;
+                if (BACK && A != ACT_none) {
+#pragma unroll
+                    for (int j = 0; j < BOX / 16; j++) {
+                        times_slope<T, A>(out + i * BOX_BYTES, v + 8 * j, j, lane);
+                        put_columns<T>(out + i * BOX_BYTES, v + 8 * j, j, lane);
+                    }
+                    send(&p.y, out + i * BOX_BYTES, first, row, lane);
+                    continue;
+                }
+                if (p.b)
+                    add_bias(v, p, first, lane);
+                if (A != ACT_none && p.keep_u)
+                    write_box<T>(&p.u, out + place++ % BOXES * BOX_BYTES, v, first, row, lane);
+#pragma unroll
+                for (int e = 0; e < BOX / 2; e++)
+                    v[e] = act_value<A, T>(v[e]);
+                write_box<T>(&p.y, out + place++ % BOXES * BOX_BYTES, v, first, row, lane);
+            }
         }
         if (lane == 0)
             asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
