@@ -34,13 +34,13 @@ static int after_pass(const struct compile_settings *s, struct program *g, const
     return SNUG_OK;
 }
 
-static int add_workspaces(const struct compile_settings *s, struct program *g, struct snug_err *err)
+int compile_workspaces(const struct backend *b, int threads, struct program *g, struct snug_err *err)
 {
     for (int k = 1; k < g->graph.n_nodes; k++) {
         struct node *n = &g->graph.nodes[k];
         union args_any args;
         compile_args(g, n, g->max, NULL, &args);
-        int64_t bytes = s->backend->workspace_bytes(s->backend, n->op, &args, s->threads);
+        int64_t bytes = b->workspace_bytes(b, n->op, &args, threads);
         if (bytes <= 0)
             continue;
         int id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
@@ -97,7 +97,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
         graph_value(&g->graph, built.logits)->live_out = false;
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));
-    return add_workspaces(s, g, err);
+    return compile_workspaces(s->backend, s->threads, g, err);
 }
 
 /* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
@@ -131,7 +131,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     TRY(after_pass(s, g, "update", err));
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));
-    return add_workspaces(s, g, err);
+    return compile_workspaces(s->backend, s->threads, g, err);
 }
 
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)

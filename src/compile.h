@@ -34,6 +34,9 @@ struct programs {
 
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);
 
+/* Gives each node the workspace that its kernel asks for: the last step before the plan. */
+int compile_workspaces(const struct backend *b, int threads, struct program *g, struct snug_err *err);
+
 /* Fills what a kernel gets for a node at sizes n. arena NULL: shapes only; an absent slot has ndim 0. */
 void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out);
 

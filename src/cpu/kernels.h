@@ -15,6 +15,7 @@
  * the largest. */
 #define CPU_WORKSPACES(ROW)                                                                                            \
     ROW(act_bwd)                                                                                                       \
+    ROW(adafactor)                                                                                                     \
     ROW(attention)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \

@@ -72,7 +72,9 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narro
     double lr = step[STEP_LR], t = step[STEP_UPDATE];
     float *p = a->p.data, *m = a->m.data, *v = a->v.data;
     void *copy = a->copy.data;
-    vf decay = vf_set1((float)(-lr * a->weight_decay)), eps = vf_set1((float)a->eps);
+    double decay = -lr * a->weight_decay;
+    vf first = vf_set1(a->decay_last ? 0 : (float)decay), last = vf_set1(a->decay_last ? (float)decay : 0),
+       eps = vf_set1((float)a->eps);
     vf rate = vf_set1((float)(-lr / (1 - pow(a->beta1, t))));
     vf scale = vf_set1((float)(1 / sqrt(1 - pow(a->beta2, t))));
     vf beta1 = vf_set1((float)a->beta1), rest1 = vf_set1((float)(1 - a->beta1));
@@ -86,10 +88,11 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narro
             vf g = vf_get_upto(a->g.data, i, left, narrow) * coef;
             vf w = vf_get_upto(p, i, left, false), m1 = vf_get_upto(m, i, left, false),
                m2 = vf_get_upto(v, i, left, false);
-            w = vf_fma(decay, w, w);
+            w = vf_fma(first, w, w);
             m1 = vf_fma(beta1, m1, rest1 * g);
             m2 = vf_fma(beta2, m2, rest2 * g * g);
             w = vf_fma(rate, m1 / vf_fma(vf_sqrt(m2), scale, eps), w);
+            w = vf_fma(last, w, w);
             vf_put_upto(p, i, w, left, false);
             if (copy)
                 vf_put_upto(copy, i, w, left, narrow_copy);

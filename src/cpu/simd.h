@@ -116,6 +116,21 @@ SIMD vf vf_abs(vf x)
     return (vf)((vi)x & 0x7FFFFFFF);
 }
 
+/* Lane by lane table[i]. */
+SIMD vf vf_gather(const float *table, vi i)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_i32gather_ps((__m512i)i, table, 4);
+#elif defined __AVX2__
+    return (vf)_mm256_i32gather_ps(table, (__m256i)i, 4);
+#else
+    vf v;
+    for (int k = 0; k < VF_LANES; k++)
+        v[k] = table[i[k]];
+    return v;
+#endif
+}
+
 /* |x| with the sign of y. */
 SIMD vf vf_copysign(vf x, vf y)
 {

@@ -31,6 +31,7 @@ int cuda_check(int code, const char *op, struct snug_err *err);
  * a plan is made for the largest. */
 #define CUDA_WORKSPACES(ROW)                                                                                           \
     ROW(act_bwd)                                                                                                       \
+    ROW(adafactor)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
     ROW(cross_entropy)                                                                                                 \
     ROW(embed_bwd)                                                                                                     \
@@ -44,12 +45,15 @@ CUDA_WORKSPACES(ROW)
 #undef ROW
 
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many (those of one program that follow one
- * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). */
+ * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a
+ * workspace (adafactor), all its nodes of a program share one, of as many bytes as all of them together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
     ROW(adamw)                                                                                                         \
-    ROW(sgd)
+    ROW(sgd)                                                                                                           \
+    ROW(adafactor)                                                                                                     \
+    ROW(adamw8bit)
 
 #define ROW(name) int cuda_##name##_many(const struct args_##name *const *a, int n, const struct cuda_call *c);
 CUDA_BATCHED(ROW)

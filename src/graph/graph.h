@@ -56,6 +56,7 @@ struct value {
     bool persists;    /* keeps its place between programs of a run */
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
     struct init init; /* weights and states */
+    bool table;       /* a weight whose rows embed looks up */
     bool written;     /* some node so far writes it (while building) */
 };
 

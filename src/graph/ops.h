@@ -60,8 +60,17 @@ OP(clip, IN(partials) OPT(step) UPD(scaler) F32(norm) F32(coef) MAYBE(step_now),
    "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm is "
    "0, -1 where norm is not finite; the scaler's update, and step_now = step less the steps skipped unseen")
 OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last), NONE,
+   "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef; decay_last: decay after "
+   "the "
+   "update, as bitsandbytes has it")
+OP(adamw8bit, INOUT(p) IN(g) INOUT(m) INOUT(v) INOUT(absmax_m) INOUT(absmax_v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay), NONE,
-   "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef")
+   "AdamW of bitsandbytes with states of 8 bits in blocks of 256 (Dettmers et al., arXiv 2110.02861), g scaled by coef")
 OP(sgd, INOUT(p) IN(g) UPD(buf) IN(step) OPT(coef) UPD(copy),
    REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov), NONE,
    "stochastic gradient descent with coupled decay, momentum and Nesterov as torch.optim.SGD, g scaled by coef")
+OP(adafactor, INOUT(p) IN(g) UPD(row) UPD(col) UPD(v) UPD(m) IN(step) OPT(coef) UPD(copy),
+   REAL(eps1) REAL(eps2) REAL(clip_threshold) REAL(decay_rate) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter)
+       FLAG(relative_step) FLAG(warmup_init),
+   NONE, "Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor, g scaled by coef")

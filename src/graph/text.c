@@ -8,7 +8,7 @@
  * head)
  *
  * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
- * value: exact, in, out, keep, group (see struct value: live_in, live_out, persists, group). '#' starts a comment. */
+ * value: exact, in, out, keep, group, table (see struct value: live_in, live_out, persists, group, table). '#' starts a comment. */
 #include "base/str.h"
 #include "graph/graph.h"
 
@@ -61,8 +61,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
-    str_printf(p, "%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
-               v->persists ? " keep" : "", v->group ? " group" : "");
+    str_printf(p, "%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
+               v->persists ? " keep" : "", v->group ? " group" : "", v->table ? " table" : "");
 }
 
 static void put_attr(struct str *p, const struct node *n, int i)
@@ -285,6 +285,8 @@ static int read_value(struct reader *r)
             v.exact = true;
         else if (take(r, "group"))
             v.group = true;
+        else if (take(r, "table"))
+            v.table = true;
         else if (take(r, "in"))
             v.live_in = true;
         else if (take(r, "out"))

@@ -14,9 +14,14 @@ static bool table_fits(struct graph *g, int ids, int table, int first_table)
 
 void shape_embed(struct graph *g, struct op_embed *n)
 {
-    if (table_fits(g, n->ids, n->table, n->table) && table_fits(g, n->ids2, n->table2, n->table) &&
-        table_fits(g, n->ids3, n->table3, n->table))
-        n->y = shape_out(g, SHAPE(graph_value(g, n->ids)->shape[0], graph_value(g, n->table)->shape[1]));
+    if (!table_fits(g, n->ids, n->table, n->table) || !table_fits(g, n->ids2, n->table2, n->table) ||
+        !table_fits(g, n->ids3, n->table3, n->table))
+        return;
+    const int tables[] = {n->table, n->table2, n->table3};
+    for (int i = 0; i < 3; i++)
+        if (tables[i] && graph_value(g, tables[i])->role == ROLE_WEIGHT)
+            graph_value(g, tables[i])->table = true;
+    n->y = shape_out(g, SHAPE(graph_value(g, n->ids)->shape[0], graph_value(g, n->table)->shape[1]));
 }
 
 void shape_embed_bwd(struct graph *g, struct op_embed_bwd *n)

@@ -8,6 +8,7 @@
  *     adamw   Loshchilov and Hutter, arXiv 1711.05101, as torch.optim.AdamW
  *             p -= lr wd p ;  m = b1 m + (1-b1) g ;  v = b2 v + (1-b2) g^2
  *             p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps)
+ *             decay_last: p -= lr wd p stands last, as in bitsandbytes' AdamW
  *
  *     sgd     as torch.optim.SGD
  *             g += wd p ;  buf = g at t = 1, then mu buf + (1-dampening) g
@@ -120,10 +121,13 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
         return;
     for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
         double grad = g[i] * coef;
-        p[i] -= lr * a->weight_decay * p[i];
+        if (!a->decay_last)
+            p[i] -= lr * a->weight_decay * p[i];
         m[i] = a->beta1 * m[i] + (1 - a->beta1) * grad;
         v[i] = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
         p[i] -= lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + a->eps);
+        if (a->decay_last)
+            p[i] -= lr * a->weight_decay * p[i];
     }
     write_copy(&a->copy, &a->p);
 }

@@ -28,12 +28,18 @@ void pass_precision(struct graph *g, const struct precision *p);
 
 /* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
  * from before it. A value named "copy.<weight>" is written with the weight. Requires: grad and precision done. */
-enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_COUNT };
+enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_ADAFACTOR, OPTIM_ADAMW_8BIT, OPTIM_COUNT };
 struct update {
     enum optimizer optimizer;
     double beta1, beta2, eps;   /* AdamW */
     double momentum, dampening; /* SGD */
     bool nesterov;
+    struct {
+        double eps1, eps2, clip_threshold, decay_rate, beta1; /* beta1 below 0: no first moment */
+        bool scale_parameter, relative_step, warmup_init;
+    } adafactor;
+    int64_t min_8bit_size; /* AdamW with 8-bit states: smaller tensors have F32 states, and so do tables of embed */
+    bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
     bool early;  /* where nothing is clipped, an update need not wait for the norm of all gradients: each gradient dies
@@ -43,6 +49,7 @@ struct update {
 };
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 void pass_update(struct graph *g, const struct update *u);
+bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const char *weight_name); /* false for biases and norms, as the Trainer decides by name */
 
 /* recompute: drops the activations of segments of `every_n` layers after the forward pass, but for what enters a

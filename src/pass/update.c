@@ -1,5 +1,7 @@
 #include "pass/pass.h"
 
+#include "op/dynamic_map.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -28,12 +30,43 @@ static int64_t count(const struct value *v)
     return value_elements(v, (struct dims){0});
 }
 
-static int add_state(struct graph *g, const char *kind, int weight, enum dtype type)
+/* A state "KIND.WEIGHT" of the weight's shape without dimension `less` (-1: of its whole shape). */
+static int add_part(struct graph *g, const char *kind, int weight, int less, enum dtype type)
 {
     struct value w = *graph_value(g, weight);
+    for (int i = less; less >= 0 && i + 1 < w.ndim; i++)
+        w.shape[i] = w.shape[i + 1];
+    w.ndim -= less >= 0;
     int id = graph_add_value(g, arena_printf(&g->arena, "%s.%s", kind, w.name), ROLE_STATE, type, w.ndim, w.shape);
     graph_value(g, id)->layer = w.layer;
     return id;
+}
+
+static int add_state(struct graph *g, const char *kind, int weight, enum dtype type)
+{
+    return add_part(g, kind, weight, -1, type);
+}
+
+/* A matrix keeps the means of its rows and of its columns, anything else its second moment itself. */
+static void emit_update_adafactor(struct graph *g, const struct update *u, struct op_adafactor n)
+{
+    int ndim = graph_value(g, n.p)->ndim;
+    if (ndim >= 2) {
+        n.row = add_part(g, "exp_avg_sq_row", n.p, ndim - 1, u->state_type);
+        n.col = add_part(g, "exp_avg_sq_col", n.p, ndim - 2, u->state_type);
+    } else
+        n.v = add_state(g, "exp_avg_sq", n.p, u->state_type);
+    if (u->adafactor.beta1 >= 0)
+        n.m = add_state(g, "exp_avg", n.p, u->state_type);
+    n.eps1 = u->adafactor.eps1;
+    n.eps2 = u->adafactor.eps2;
+    n.clip_threshold = u->adafactor.clip_threshold;
+    n.decay_rate = u->adafactor.decay_rate;
+    n.beta1 = u->adafactor.beta1;
+    n.scale_parameter = u->adafactor.scale_parameter;
+    n.relative_step = u->adafactor.relative_step;
+    n.warmup_init = u->adafactor.warmup_init;
+    emit_adafactor(g, &n);
 }
 
 int pass_loss_scaler(struct graph *g)
@@ -46,11 +79,45 @@ int pass_loss_scaler(struct graph *g)
     return id;
 }
 
+/* States of 8 bits for the tensors that are large enough; embeddings and the others have the same AdamW with states of
+ * the usual type, decay after the update included. */
+bool update_is_8bit(const struct update *u, const struct value *weight)
+{
+    return u->optimizer == OPTIM_ADAMW_8BIT && count(weight) >= u->min_8bit_size &&
+           (!weight->table || u->embeddings_8bit);
+}
+
+static int add_absmax(struct graph *g, const char *kind, int weight, enum dtype type)
+{
+    const struct value *w = graph_value(g, weight);
+    int layer = w->layer, id;
+    id = graph_add_value(g, arena_printf(&g->arena, "%s.%s", kind, w->name), ROLE_STATE, type, 1,
+                         &DIM((count(w) + MAP_BLOCK - 1) / MAP_BLOCK));
+    graph_value(g, id)->layer = layer;
+    return id;
+}
+
+static void emit_update_8bit(struct graph *g, const struct update *u, struct op_adamw8bit n)
+{
+    n.m = add_state(g, "exp_avg", n.p, DT_U8);
+    n.v = add_state(g, "exp_avg_sq", n.p, DT_U8);
+    n.absmax_m = add_absmax(g, "exp_avg_absmax", n.p, u->state_type);
+    n.absmax_v = add_absmax(g, "exp_avg_sq_absmax", n.p, u->state_type);
+    n.beta1 = u->beta1;
+    n.beta2 = u->beta2;
+    n.eps = u->eps;
+    emit_adamw8bit(g, &n);
+}
+
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int step, int coef)
 {
     int copy = graph_find(g, arena_printf(&g->arena, "copy.%s", g->values[weight].name));
     double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
-    if (u->optimizer == OPTIM_ADAMW) {
+    if (update_is_8bit(u, graph_value(g, weight))) {
+        struct op_adamw8bit n = {
+            .p = weight, .g = gradient, .step = step, .coef = coef, .copy = copy, .weight_decay = decay};
+        emit_update_8bit(g, u, n);
+    } else if (u->optimizer == OPTIM_ADAMW || u->optimizer == OPTIM_ADAMW_8BIT) {
         struct op_adamw n = {.p = weight,
                              .g = gradient,
                              .m = add_state(g, "exp_avg", weight, u->state_type),
@@ -61,8 +128,13 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
                              .beta1 = u->beta1,
                              .beta2 = u->beta2,
                              .eps = u->eps,
-                             .weight_decay = decay};
+                             .weight_decay = decay,
+                             .decay_last = u->optimizer == OPTIM_ADAMW_8BIT};
         emit_adamw(g, &n);
+    } else if (u->optimizer == OPTIM_ADAFACTOR) {
+        struct op_adafactor n = {
+            .p = weight, .g = gradient, .step = step, .coef = coef, .copy = copy, .weight_decay = decay};
+        emit_update_adafactor(g, u, n);
     } else {
         struct op_sgd n = {.p = weight,
                            .g = gradient,

@@ -4,17 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How the option was given, else its flag, else the place of a key. */
-static const char *label(const struct options *o, int i, char buf[2 * OPTION_NAME_MAX])
+/* An option's flag, or the place of a key. */
+static const char *place(int i, char buf[2 * OPTION_NAME_MAX])
 {
     char flag[OPTION_NAME_MAX];
     const struct option_row *row = &option_rows[i];
-    if (o->source[i] > FROM_CHECK)
-        return o->from[i];
     if (row->parent < 0)
         return option_flag(row->name, buf);
     snprintf(buf, (size_t)2 * OPTION_NAME_MAX, "%s %s", option_flag(option_rows[row->parent].name, flag), row->name);
     return buf;
+}
+
+/* How the option was given, else its place. */
+static const char *label(const struct options *o, int i, char buf[2 * OPTION_NAME_MAX])
+{
+    return o->source[i] > FROM_CHECK ? o->from[i] : place(i, buf);
 }
 
 static int check_needed(const struct options *o, struct snug_err *err)
@@ -87,11 +91,11 @@ static int check_effect(const struct options *o, struct snug_err *err)
     options_init(&defaults, o->command);
     for (size_t k = 0; k < n_option_needs; k++) {
         const struct option_needs *n = &option_needs[k];
-        char a[2 * OPTION_NAME_MAX], b[OPTION_NAME_MAX], word[64], use[64];
+        char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], word[64], use[64];
         if (!(option_rows[n->option].commands & o->command) || !(option_rows[n->other].commands & o->command) ||
             !asks_something(o, &defaults, n->option))
             continue;
-        option_flag(option_rows[n->other].name, b);
+        place(n->other, b);
         if (strcmp(n->values, "*") == 0) {
             if (o->source[n->other] == FROM_DEFAULT)
                 return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",

@@ -333,13 +333,27 @@ static int size_batches(struct session *s, struct snug_err *err)
 
 struct update session_update(const struct options *o, const struct backend *b)
 {
-    return (struct update){.optimizer = o->optim == OPT_OPTIM_SGD ? OPTIM_SGD : OPTIM_ADAMW,
+    static const enum optimizer by_option[] = {[OPT_OPTIM_ADAMW] = OPTIM_ADAMW,
+                                               [OPT_OPTIM_SGD] = OPTIM_SGD,
+                                               [OPT_OPTIM_ADAFACTOR] = OPTIM_ADAFACTOR,
+                                               [OPT_OPTIM_ADAMW_8BIT] = OPTIM_ADAMW_8BIT};
+    return (struct update){.optimizer = by_option[o->optim],
                            .beta1 = o->adam_beta1,
                            .beta2 = o->adam_beta2,
                            .eps = o->adam_epsilon,
                            .momentum = o->optim_args_momentum,
                            .dampening = o->optim_args_dampening,
                            .nesterov = o->optim_args_nesterov,
+                           .adafactor = {.eps1 = o->optim_args_eps1,
+                                         .eps2 = o->optim_args_eps2,
+                                         .clip_threshold = o->optim_args_clip_threshold,
+                                         .decay_rate = o->optim_args_decay_rate,
+                                         .beta1 = option_given(o, optim_args_beta1) ? o->optim_args_beta1 : -1,
+                                         .scale_parameter = o->optim_args_scale_parameter,
+                                         .relative_step = o->optim_args_relative_step,
+                                         .warmup_init = o->optim_args_warmup_init},
+                           .min_8bit_size = o->optim_args_min_8bit_size,
+                           .embeddings_8bit = o->optim_args_embeddings_8bit,
                            .weight_decay = o->weight_decay,
                            .max_grad_norm = o->max_grad_norm,
                            .state_type = b->float_type};
@@ -430,6 +444,27 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
     return b->upload(b, to, from, bytes, err);
 }
 
+/* Which tensors have states of 8 bits, and which not. */
+static int note_8bit(struct session *s, struct snug_err *err)
+{
+    struct run_value *v;
+    size_t n, tensors[2] = {0};
+    long long elements[2] = {0};
+    if (!s->compile.train || s->compile.update.optimizer != OPTIM_ADAMW_8BIT)
+        return SNUG_OK;
+    TRY(run_list(&s->run, 1u << ROLE_STATE, &v, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (!strncmp(v[i].name, "exp_avg.", strlen("exp_avg."))) {
+            tensors[v[i].dtype == DT_U8]++;
+            elements[v[i].dtype == DT_U8] += v[i].elements;
+        }
+    mem_free(v);
+    session_note(s, "optimizer states: 8 bits for %zu tensors (%lld elements), 32 for %zu %s (%lld elements)",
+                 tensors[1], elements[1], tensors[0],
+                 s->o->optim_args_embeddings_8bit ? "small ones" : "embeddings and small ones", elements[0]);
+    return SNUG_OK;
+}
+
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
@@ -453,6 +488,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(size_batches(s, err));
     TRY(run_open(&s->run, &s->compile, err));
     s->opened_run = true;
+    TRY(note_8bit(s, err));
     TRY(plan_checkpoint(s, err));
     TRY(check_budget(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {

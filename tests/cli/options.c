@@ -256,9 +256,8 @@ static void names_and_values(void **state)
     refused("--strict=1", "--strict: '1' is neither true nor false; give one of them");
     /* O6 */
     refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, fp16, tf32");
-    refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd");
-    refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd");
-    refused("--adafactor", "--adafactor: 'adafactor' is not there yet; use one of adamw_torch, sgd");
+    refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
+    refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
     refused("--lr-scheduler-type polynomial", "--lr-scheduler-type: 'polynomial' is not there yet; use one of linear, "
                                               "cosine, constant, constant_with_warmup");
     /* O7 */
@@ -275,7 +274,9 @@ static void names_and_values(void **state)
     refused("--neftune-noise-alpha 5", "--neftune-noise-alpha: refused; not there yet");
     /* keys */
     refused("--optim sgd --optim-args momentun=0.9",
-            "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov");
+            "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps2, "
+            "clip_threshold, decay_rate, beta1, scale_parameter, relative_step, warmup_init, min_8bit_size, "
+            "embeddings_8bit");
     refused("--optim sgd --optim-args momentum=x", "--optim-args momentum: 'x' is not a number; give one of "
                                                    "at least 0 and below 1");
     refused("--optim sgd --optim-args momentum",
@@ -300,7 +301,12 @@ static void options_that_need_each_other(void **state)
     refused("--optim-args momentum=0.9",
             "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd, so leave one out");
     refused("--optim sgd --adam-beta1 0.8",
-            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch, so leave one out");
+            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch|adamw_bnb_8bit, so leave one out");
+    refused("--optim adafactor --optim-args relative_step=true --learning-rate 1e-3",
+            "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
+    refused("--optim adafactor --optim-args warmup_init=true",
+            "--optim-args warmup_init: no effect with --optim-args relative_step false; it goes with true, so leave "
+            "one out");
     refused("--eval-strategy epoch",
             "--eval-strategy: no effect without --eval-data; give that too, or leave this out");
     refused("--eval-data e.csv --eval-steps 5",

@@ -129,9 +129,14 @@ for case, (cls, cfg) in CASES.items():
 trajectory("adamw", lambda ps: torch.optim.AdamW(ps, lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
 trajectory("sgd_momentum", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, weight_decay=0.01))
 trajectory("sgd_nesterov", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, nesterov=True))
+trajectory("adafactor", lambda ps: T.Adafactor(ps, lr=1e-2, scale_parameter=False, relative_step=False))
+trajectory("adafactor_relative", lambda ps: T.Adafactor(ps, scale_parameter=True, relative_step=True, warmup_init=True, clip_threshold=0.5))
+trajectory("adafactor_beta1", lambda ps: T.Adafactor(ps, lr=1e-2, scale_parameter=True, relative_step=False, beta1=0.9, weight_decay=0.01,
+                                                     decay_rate=-0.7, eps=(1e-8, 0.5)))
 base = dict(per_device_train_batch_size=4, num_train_epochs=2, learning_rate=1e-3, weight_decay=0.01, max_grad_norm=1.0,
             warmup_steps=3, lr_scheduler_type="linear", optim="adamw_torch")
 trainer("adamw", **base)
 trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_grad_norm": 0.05, "label_smoothing_factor": 0.1})
+trainer("adafactor", **{**base, "optim": "adafactor"})
 with open(here + "/versions.txt", "w") as f:
     f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")

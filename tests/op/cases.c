@@ -58,7 +58,13 @@
 #define ADAMW(...)                                                                                                     \
     .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), STEP,         \
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define CODES(...) TENSOR_(DT_U8, __VA_ARGS__)
+#define ADAMW8BIT(n, blocks)                                                                                           \
+    .p = FLOAT(n), .g = NARROW(n), .m = CODES(n), .v = CODES(n), .absmax_m = FLOAT(blocks), .absmax_v = FLOAT(blocks), \
+    STEP, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define SGD(...) .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), STEP
+#define ADAFACTOR STEP, .eps1 = 1e-30, .eps2 = 1e-3, .clip_threshold = 1, .decay_rate = -0.8
+#define ADAFACTOR_MATRIX(r, c) .p = FLOAT(r, c), .g = NARROW(r, c), .row = FLOAT(r), .col = FLOAT(c)
 
 const struct op_case op_cases[] = {
     {CASE(embed, "one table", EMBED(7, 11, 5))},
@@ -253,6 +259,14 @@ const struct op_case op_cases[] = {
     {CASE(adamw, "a copy", ADAMW(3, 35), .coef = FLOAT(1), .copy = NARROW(3, 35), .weight_decay = 0.1)},
     {CASE(adamw, "skipped", ADAMW(37), .coef = FLOAT(1), .copy = NARROW(37), .weight_decay = 0.1), .skip = true},
     {CASE(adamw, "large", ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
+    {CASE(adamw, "decay after the update", ADAMW(37), .weight_decay = 0.5, .decay_last = 1)},
+    {CASE(adamw8bit, "less than a block", ADAMW8BIT(37, 1))},
+    {CASE(adamw8bit, "blocks and a rest", ADAMW8BIT(771, 4), .coef = FLOAT(1), .copy = NARROW(771),
+          .weight_decay = 0.1)},
+    {CASE(adamw8bit, "first step", ADAMW8BIT(512, 2)), .update = 1},
+    {CASE(adamw8bit, "one element", ADAMW8BIT(1, 1), .weight_decay = 0.1)},
+    {CASE(adamw8bit, "skipped", ADAMW8BIT(300, 2), .coef = FLOAT(1), .copy = NARROW(300)), .skip = true},
+    {CASE(adamw8bit, "large", ADAMW8BIT(40001, 157), .weight_decay = 0.01), .long_only = true},
     {CASE(sgd, "plain", SGD(5, 7))},
     {CASE(sgd, "first momentum", SGD(37), .buf = FLOAT(37), .momentum = 0.9, .dampening = 0.5), .update = 1},
     {CASE(sgd, "momentum, decay and clipping", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .momentum = 0.9,
@@ -261,6 +275,34 @@ const struct op_case op_cases[] = {
     {CASE(sgd, "a copy", SGD(67), .coef = FLOAT(1), .copy = NARROW(67))},
     {CASE(sgd, "skipped", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .copy = NARROW(37), .momentum = 0.9),
      .skip = true},
+    {CASE(adafactor, "matrix", ADAFACTOR, ADAFACTOR_MATRIX(5, 7), .beta1 = -1)},
+    {CASE(adafactor, "rows in groups, decay, clipping", ADAFACTOR, ADAFACTOR_MATRIX(19, 67), .coef = FLOAT(1),
+          .beta1 = -1, .weight_decay = 0.1)},
+    {CASE(adafactor, "first moment, a copy", ADAFACTOR, ADAFACTOR_MATRIX(6, 33), .m = FLOAT(6, 33),
+          .copy = NARROW(6, 33), .beta1 = 0.9)},
+    {CASE(adafactor, "first step, size of the weight", ADAFACTOR, ADAFACTOR_MATRIX(9, 16), .beta1 = -1,
+          .scale_parameter = 1),
+     .update = 1},
+    {CASE(adafactor, "relative step from small", ADAFACTOR, ADAFACTOR_MATRIX(4, 5), .beta1 = -1, .scale_parameter = 1,
+          .relative_step = 1, .warmup_init = 1),
+     .update = 50},
+    {CASE(adafactor, "relative step", ADAFACTOR, ADAFACTOR_MATRIX(4, 5), .beta1 = -1, .relative_step = 1),
+     .update = 20000},
+    {CASE(adafactor, "vector", ADAFACTOR, .p = FLOAT(37), .g = NARROW(37), .v = FLOAT(37), .beta1 = -1,
+          .scale_parameter = 1)},
+    {CASE(adafactor, "one element", ADAFACTOR, .p = FLOAT(1), .g = NARROW(1), .v = FLOAT(1), .m = FLOAT(1),
+          .beta1 = 0.5)},
+    {CASE(adafactor, "several matrices", ADAFACTOR, .p = FLOAT(2, 3, 5, 9), .g = NARROW(2, 3, 5, 9),
+          .row = FLOAT(2, 3, 5), .col = FLOAT(2, 3, 9), .beta1 = -1, .scale_parameter = 1)},
+    {CASE(adafactor, "skipped", ADAFACTOR, ADAFACTOR_MATRIX(5, 7), .m = FLOAT(5, 7), .copy = NARROW(5, 7),
+          .coef = FLOAT(1), .beta1 = 0.9),
+     .skip = true},
+    {CASE(adafactor, "large", ADAFACTOR, ADAFACTOR_MATRIX(333, 200), .beta1 = -1, .scale_parameter = 1),
+     .long_only = true},
+    {CASE(adafactor, "tall", ADAFACTOR, ADAFACTOR_MATRIX(6001, 17), .m = FLOAT(6001, 17), .beta1 = 0.9),
+     .long_only = true},
+    {CASE(adafactor, "large vector", ADAFACTOR, .p = FLOAT(40001), .g = NARROW(40001), .v = FLOAT(40001), .beta1 = -1),
+     .long_only = true},
     {CASE(sgd, "large", SGD(40, 1001), .buf = FLOAT(40, 1001), .momentum = 0.9), .long_only = true},
 
     /* Wide and high tensors, where kernels for GPUs take other ways. */

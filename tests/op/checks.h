@@ -15,6 +15,8 @@
 #endif
 
 void test_gradients(void **state);    /* gradients.c */
+void test_maps(void **state);         /* adamw8bit.c */
+void test_adamw8bit(void **state);    /* adamw8bit.c */
 void test_clip(void **state);         /* clip.c */
 void test_shape_errors(void **state); /* errors.c */
 

@@ -23,6 +23,10 @@
     {                                                                                                                  \
         .shape = {__VA_ARGS__}, .dtype = DT_F64, .ndim = COUNT_(__VA_ARGS__)                                           \
     }
+#define U(...)                                                                                                         \
+    {                                                                                                                  \
+        .shape = {__VA_ARGS__}, .dtype = DT_U8, .ndim = COUNT_(__VA_ARGS__)                                            \
+    }
 #define ROW(name, says, ...)                                                                                           \
     {                                                                                                                  \
         OP_##name, says,                                                                                               \
@@ -94,6 +98,21 @@ static const struct {
     ROW(sgd, "sgd: two inputs that must have one shape differ", .p = F(3), .g = F(3), .step = D(8), .copy = F(4)),
     ROW(adamw, "adamw: two inputs that must have one shape differ", .p = F(3), .g = F(4), .m = F(3), .v = F(3),
         .step = F(8)),
+    ROW(adamw8bit, "adamw8bit: m and v must be U8, and have one absmax for every 256 elements", .p = F(300),
+        .g = F(300), .m = F(300), .v = U(300), .absmax_m = F(2), .absmax_v = F(2), .step = D(8)),
+    ROW(adamw8bit, "adamw8bit: m and v must be U8, and have one absmax for every 256 elements", .p = F(300),
+        .g = F(300), .m = U(300), .v = U(300), .absmax_m = F(2), .absmax_v = F(1), .step = D(8)),
+    ROW(adamw8bit, "adamw8bit: two inputs that must have one shape differ", .p = F(300), .g = F(300), .m = U(300),
+        .v = U(299), .absmax_m = F(2), .absmax_v = F(2), .step = D(8)),
+    ROW(adafactor, "adafactor: a matrix (r,c) needs row (r) and col (c), anything else v", .p = F(3, 4), .g = F(3, 4),
+        .row = F(4), .col = F(3), .step = D(8), .beta1 = -1),
+    ROW(adafactor, "adafactor: a matrix (r,c) needs row (r) and col (c), anything else v", .p = F(3, 4), .g = F(3, 4),
+        .v = F(3, 4), .step = D(8), .beta1 = -1),
+    ROW(adafactor, "adafactor: a matrix (r,c) needs row (r) and col (c), anything else v", .p = F(3), .g = F(3),
+        .row = F(3), .step = D(8), .beta1 = -1),
+    ROW(adafactor, "adafactor: m goes with beta1", .p = F(3), .g = F(3), .v = F(3), .step = D(8), .beta1 = 0.9),
+    ROW(adafactor, "adafactor: two inputs that must have one shape differ", .p = F(3), .g = F(3), .v = F(3), .m = F(4),
+        .step = D(8), .beta1 = 0.9),
     ROW(adamw, "adamw: slot m refers to value 0", .p = F(3), .g = F(3), .v = F(3), .step = F(8)),
     ROW(sgd, "sgd: two inputs that must have one shape differ", .p = F(3), .g = F(3), .buf = F(4), .step = F(8)),
 };

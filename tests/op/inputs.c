@@ -97,6 +97,13 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[2 * n] = (int32_t)n;
 }
 
+static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
+{
+    for (int64_t i = 0; i < s->elements; i++)
+        ((uint8_t *)s->data)[i] =
+            (uint8_t)(256 * random_uniform((uint32_t)(c - op_cases), (uint32_t)slot, (uint32_t)i));
+}
+
 static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
 {
     const char *name = op_table[c->op].slots[slot].name;
@@ -107,8 +114,10 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
             x += c->offset;
         else if (!strcmp(name, "gamma"))
             x = 1 + 0.3 * x;
-        else if (!strcmp(name, "v") || !strcmp(name, "partials"))
+        else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "partials"))
             x = c->skip && c->op == OP_clip ? INFINITY : x * x;
+        else if (!strncmp(name, "absmax", 6))
+            x = c->update == 1 ? 0 : fabs(x);
         else if (!strcmp(name, "coef"))
             x = c->skip ? -1 : 0.375;
         else if (!strcmp(name, "scaler"))
@@ -205,6 +214,10 @@ void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narro
         assert(s->data);
         if (s->shape.dtype == DT_I32) {
             fill_integers(c, i, s);
+            continue;
+        }
+        if (s->shape.dtype == DT_U8) {
+            fill_codes(c, i, s);
             continue;
         }
         s->ref = mem_alloc((size_t)s->elements * sizeof(double) + 1);

@@ -59,6 +59,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->cross_entropy_bwd.logits.shape[1];
     case OP_sumsq:
         return SUMSQ_CHUNK;
+    case OP_adafactor: /* of a row, a column, or the sum of U^2 */
+        return (double)(a->adafactor.p.shape[0] + a->adafactor.p.shape[a->adafactor.p.ndim - 1]);
     case OP_mse:
     case OP_bce:
         return (double)(a->mse.logits.shape[0] * a->mse.logits.shape[1]);

@@ -19,6 +19,10 @@ enum pass {
     ADAMW,
     EARLY,
     SCALED,
+    ADAFACTOR,
+    ADAFACTOR_BETA1,
+    EIGHT_BIT,
+    EIGHT_BIT_ALL,
     SGD,
     EVERY_1,
     EVERY_2,
@@ -28,7 +32,20 @@ enum pass {
 
 static void apply(struct graph *g, enum pass p)
 {
-    struct update u = {.optimizer = p == SGD ? OPTIM_SGD : OPTIM_ADAMW,
+    bool factored = p == ADAFACTOR || p == ADAFACTOR_BETA1;
+    struct update u = {.optimizer = p == SGD                               ? OPTIM_SGD
+                                    : factored                             ? OPTIM_ADAFACTOR
+                                    : p == EIGHT_BIT || p == EIGHT_BIT_ALL ? OPTIM_ADAMW_8BIT
+                                                                           : OPTIM_ADAMW,
+                       .min_8bit_size = 300,
+                       .embeddings_8bit = p == EIGHT_BIT_ALL,
+                       .adafactor = {.eps1 = 0.5,
+                                     .eps2 = 0.25,
+                                     .clip_threshold = 2,
+                                     .decay_rate = -0.5,
+                                     .beta1 = p == ADAFACTOR ? -1 : 0.75,
+                                     .scale_parameter = true,
+                                     .warmup_init = true},
                        .beta1 = 0.5,
                        .beta2 = 0.75,
                        .eps = 0.125,
@@ -56,6 +73,10 @@ static void apply(struct graph *g, enum pass p)
     case ADAMW:
     case EARLY:
     case SCALED:
+    case ADAFACTOR:
+    case ADAFACTOR_BETA1:
+    case EIGHT_BIT:
+    case EIGHT_BIT_ALL:
     case SGD:
         pass_update(g, &u);
         break;
@@ -321,10 +342,10 @@ static void bf16_casts_between_tokens_and_sequences(void **state)
     "%18 activation F32[1] layer=1 exact\n"                                                                            \
     "clip(partials=%16 norm=%17 coef=%18) max_norm=" norm " layer=1\n"
 #define HYPER " beta1=0.5 beta2=0.75 eps=0.125 weight_decay="
-#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 layer=0\n"
+#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=0\n"
 #define UPDATE_PROJ(coef)                                                                                              \
-    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 layer=1\n"                                             \
-    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 layer=1\n"
+    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=1\n"                                \
+    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 decay_last=0 layer=1\n"
 #define STEP INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD("")
 
 static void update_adds_norm_and_states(void **state)
@@ -374,7 +395,100 @@ static void update_under_loss_scaling(void **state)
             "%8 activation F32[1] layer=1 exact\n"
             "clip(partials=%5 step=%1 scaler=%6 norm=%7 coef=%8 step_now=%9) max_norm=0 layer=1\n"
             "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
-            "adamw(p=%2 g=%4 m=%10 v=%11 step=%9 coef=%8 copy=%3)" HYPER "0.25 layer=1\n");
+            "adamw(p=%2 g=%4 m=%10 v=%11 step=%9 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
+}
+
+/* A matrix has a state for its rows and one for its columns, a vector one of its own shape; with beta1 both have a first
+ * moment. */
+static void adafactor_factors_matrices(void **state)
+{
+    (void)state;
+#define BEFORE                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[2,3,4] \"w\" layer=1 in keep\n"                                                                     \
+    "%3 weight F32[4] \"bias\" layer=1 in keep\n"                                                                      \
+    "%4 gradient F32[2,3,4] \"grad.w\" layer=1 in keep\n"                                                              \
+    "%5 gradient F32[4] \"grad.bias\" layer=1 in keep\n"
+#define NORM                                                                                                           \
+    "sumsq(g=%4 partials=%6) at=0 layer=1\n"                                                                           \
+    "sumsq(g=%5 partials=%6) at=1 layer=1\n"                                                                           \
+    "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
+    "%8 activation F32[1] layer=1 exact\n"                                                                             \
+    "clip(partials=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
+#define FACTORS(beta1, decay)                                                                                          \
+    " eps1=0.5 eps2=0.25 clip_threshold=2 decay_rate=-0.5 beta1=" beta1 " weight_decay=" decay                         \
+    " scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n"
+    becomes(BEFORE, ADAFACTOR,
+            BEFORE "%6 scalar F64[2] layer=0 in out\n"
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
+                   "%11 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adafactor(p=%2 g=%4 row=%9 col=%10 step=%1)" FACTORS(
+                       "-1", "0.25") "adafactor(p=%3 g=%5 v=%11 step=%1)" FACTORS("-1", "0"));
+    becomes(BEFORE, ADAFACTOR_BETA1,
+            BEFORE "%6 scalar F64[2] layer=0 in out\n"
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
+                   "%11 state F32[2,3,4] \"exp_avg.w\" layer=1 in keep\n"
+                   "%12 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n"
+                   "%13 state F32[4] \"exp_avg.bias\" layer=1 in keep\n" NORM
+                   "adafactor(p=%2 g=%4 row=%9 col=%10 m=%11 step=%1)" FACTORS(
+                       "0.75", "0.25") "adafactor(p=%3 g=%5 v=%12 m=%13 step=%1)" FACTORS("0.75", "0"));
+#undef BEFORE
+#undef NORM
+#undef FACTORS
+}
+
+/* Large tensors have states of 8 bits and a largest magnitude for each 256 elements; small ones, and embeddings unless
+ * they are to, have the usual states, and all of them decay last. */
+static void small_tensors_and_embeddings_keep_32_bits(void **state)
+{
+    (void)state;
+#define BEFORE                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[20,16] \"table\" layer=0 in keep table\n"                                                           \
+    "%3 weight F32[20,15] \"w\" layer=1 in keep\n"                                                                     \
+    "%4 weight F32[299] \"bias\" layer=1 in keep\n"                                                                    \
+    "%5 gradient F32[20,16] \"grad.table\" layer=0 in keep\n"                                                          \
+    "%6 gradient F32[20,15] \"grad.w\" layer=1 in keep\n"                                                              \
+    "%7 gradient F32[299] \"grad.bias\" layer=1 in keep\n"
+#define NORM                                                                                                           \
+    "sumsq(g=%5 partials=%8) at=0 layer=0\n"                                                                           \
+    "sumsq(g=%6 partials=%8) at=1 layer=1\n"                                                                           \
+    "sumsq(g=%7 partials=%8) at=2 layer=1\n"                                                                           \
+    "%9 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
+    "%10 activation F32[1] layer=1 exact\n"                                                                            \
+    "clip(partials=%8 norm=%9 coef=%10) max_norm=0 layer=1\n"
+    becomes(BEFORE, EIGHT_BIT,
+            BEFORE "%8 scalar F64[3] layer=0 in out\n"
+                   "%11 state F32[20,16] \"exp_avg.table\" layer=0 in keep\n"
+                   "%12 state F32[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
+                   "%13 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%14 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%15 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%16 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%17 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
+                   "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adamw(p=%2 g=%5 m=%11 v=%12 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
+                   "adamw8bit(p=%3 g=%6 m=%13 v=%14 absmax_m=%15 absmax_v=%16 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+    becomes(BEFORE, EIGHT_BIT_ALL,
+            BEFORE "%8 scalar F64[3] layer=0 in out\n"
+                   "%11 state U8[20,16] \"exp_avg.table\" layer=0 in keep\n"
+                   "%12 state U8[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.table\" layer=0 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.table\" layer=0 in keep\n"
+                   "%15 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%16 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%17 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%18 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%19 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
+                   "%20 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adamw8bit(p=%2 g=%5 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=0\n"
+                   "adamw8bit(p=%3 g=%6 m=%15 v=%16 absmax_m=%17 absmax_v=%18 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw(p=%4 g=%7 m=%19 v=%20 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+#undef BEFORE
+#undef NORM
 }
 
 /* The names that transformers' get_decay_parameter_names leaves out: parameters of LayerNorm modules, and what matches
@@ -441,8 +555,9 @@ static void order_lets_gradients_die_early(void **state)
                 UPDATE_TABLE("") UPDATE_PROJ(""),
             ORDER,
             INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD UNTIL_DW SUM_PROJ
-            "adamw(p=%7 g=%13 m=%23 v=%24 step=%4)" HYPER "0 layer=1\n" DX "adamw(p=%6 g=%12 m=%21 v=%22 step=%4)" HYPER
-            "0.25 layer=1\n" EMBED_BWD SUM_TABLE UPDATE_TABLE("") CLIP("0"));
+            "adamw(p=%7 g=%13 m=%23 v=%24 step=%4)" HYPER "0 decay_last=0 layer=1\n" DX
+            "adamw(p=%6 g=%12 m=%21 v=%22 step=%4)" HYPER
+            "0.25 decay_last=0 layer=1\n" EMBED_BWD SUM_TABLE UPDATE_TABLE("") CLIP("0"));
 }
 
 /* What leads to nothing goes, and so does an output that may be left out. */
@@ -554,6 +669,8 @@ int main(void)
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
         cmocka_unit_test(update_adds_norm_and_states),
         cmocka_unit_test(update_under_loss_scaling),
+        cmocka_unit_test(adafactor_factors_matrices),
+        cmocka_unit_test(small_tensors_and_embeddings_keep_32_bits),
         cmocka_unit_test(decay_goes_by_name),
         cmocka_unit_test(order_lets_gradients_die_early),
         cmocka_unit_test(order_drops_what_nobody_needs),

@@ -106,6 +106,10 @@ static void trajectories_are_those_of_torch(void **state)
         {"adamw", "adamw_torch", "", "0.01"},
         {"sgd_momentum", "sgd", "momentum=0.9", "0.01"},
         {"sgd_nesterov", "sgd", "momentum=0.9,nesterov=true", "0"},
+        {"adafactor", "adafactor", "", "0"},
+        {"adafactor_relative", "adafactor",
+         "relative_step=true,scale_parameter=true,warmup_init=true,clip_threshold=0.5", "0"},
+        {"adafactor_beta1", "adafactor", "scale_parameter=true,beta1=0.9,decay_rate=-0.7,eps1=1e-8,eps2=0.5", "0.01"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int d = 0; d < 2; d++) {
@@ -114,8 +118,11 @@ static void trajectories_are_those_of_torch(void **state)
             const char *trajectory = fixture(file), *got = join(folder, "trajectory");
             expect_snug(0, said(),
                         ARGS("debug", "optim", trajectory, got, "--device", devices[d].name, "--optim", cases[c].optim,
-                             "--learning-rate", "1e-2", "--weight-decay", cases[c].decay),
-                        cases[c].args[0] ? ARGS("--optim-args", cases[c].args) : NULL);
+                             "--weight-decay", cases[c].decay),
+                        !cases[c].args[0] ? ARGS("--learning-rate", "1e-2")
+                        : strstr(cases[c].args, "relative_step")
+                            ? ARGS("--optim-args", cases[c].args)
+                            : ARGS("--learning-rate", "1e-2", "--optim-args", cases[c].args));
             compare_tensors(got, trajectory, "param.", 1e-6, 0);
             assert_int_equal(unlink(got), 0);
         }
@@ -174,14 +181,16 @@ static void runs_are_those_of_the_trainer(void **state)
 {
     (void)state;
     static const struct {
-        const char *run, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute;
+        const char *run, *optim, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute;
     } cases[] = {
-        {"adamw", "linear", "1.0", "0", "4", "1", "false"},
-        {"adamw", "linear", "1.0", "0", "1", "4", "false"},
-        {"adamw", "linear", "0", "0", "4", "1", "false"}, /* no norm of this run is above 1 */
-        {"adamw", "linear", "0", "0", "2", "2", "true"},
-        {"cosine_clip_smooth", "cosine", "0.05", "0.1", "4", "1", "false"},
-        {"cosine_clip_smooth", "cosine", "0.05", "0.1", "2", "2", "true"},
+        {"adamw", "adamw_torch", "linear", "1.0", "0", "4", "1", "false"},
+        {"adamw", "adamw_torch", "linear", "1.0", "0", "1", "4", "false"},
+        {"adamw", "adamw_torch", "linear", "0", "0", "4", "1", "false"}, /* no norm of this run is above 1 */
+        {"adamw", "adamw_torch", "linear", "0", "0", "2", "2", "true"},
+        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "4", "1", "false"},
+        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "2", "2", "true"},
+        {"adafactor", "adafactor", "linear", "1.0", "0", "4", "1", "false"},
+        {"adafactor", "adafactor", "linear", "1.0", "0", "2", "2", "false"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int d = 0; d < N_DEVICES; d++) {
@@ -192,10 +201,11 @@ static void runs_are_those_of_the_trainer(void **state)
                              "--learning-rate", "1e-3", "--weight-decay", "0.01", "--warmup-steps", "3",
                              "--train-sampling-strategy", "sequential", "--logging-steps", "1", "--save-strategy", "no",
                              "--threads", "1"),
-                        ARGS("--device", devices[d].name, "--dtype", devices[d].dtype, "--lr-scheduler-type",
-                             cases[c].schedule, "--max-grad-norm", cases[c].clip, "--label-smoothing-factor",
-                             cases[c].smoothing, "--batch-size", cases[c].batch, "--gradient-accumulation-steps",
-                             cases[c].accumulation, "--gradient-checkpointing", cases[c].recompute));
+                        ARGS("--device", devices[d].name, "--dtype", devices[d].dtype, "--optim", cases[c].optim,
+                             "--lr-scheduler-type", cases[c].schedule, "--max-grad-norm", cases[c].clip,
+                             "--label-smoothing-factor", cases[c].smoothing, "--batch-size", cases[c].batch,
+                             "--gradient-accumulation-steps", cases[c].accumulation, "--gradient-checkpointing",
+                             cases[c].recompute));
             compare_log(out, join(expected, "log.json"), &devices[d]);
             if (strcmp(devices[d].dtype, "bf16"))
                 compare_weights(out, expected, 1e-3);

@@ -41,7 +41,7 @@ struct workload {
     const char *args[64]; /* --option, value, … NULL */
     size_t n;
 };
-static struct workload workloads[4];
+static struct workload workloads[6];
 enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 
 static void add(struct workload *w, const char *const *args)
@@ -74,6 +74,12 @@ static void make_workloads(void)
                             "--num-train-epochs", "1", "--train-sampling-strategy", "group_by_length",
                             "--max-grad-norm", "0", "--logging-steps", "3", "--eval-strategy", "steps", "--eval-steps",
                             "4", "--eval-on-start", "true", "--save-steps", "5"));
+    add(&workloads[4], ARGS("--model", bert, "--train-data", rows, "--batch-size", "4", "--num-train-epochs", "2",
+                            "--logging-steps", "1", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=100",
+                            "--weight-decay", "0.1", "--save-steps", "3"));
+    add(&workloads[5], ARGS("--model", bert, "--train-data", rows, "--batch-size", "4", "--num-train-epochs", "4",
+                            "--logging-steps", "1", "--optim", "adafactor", "--optim-args", "beta1=0.9",
+                            "--gradient-accumulation-steps", "2", "--save-steps", "3"));
 }
 
 static void assert_same_result(const char *oracle, const char *out)

@@ -1,0 +1,591 @@
+/* bench-cuda-optimizer: the launchers of src/cuda/{optimizer,adafactor,adamw8bit}.cu over many tensors, checked against the reference in
+ * double on the same numbers, and timed over BERT-large's weights. usage: bench-cuda-optimizer [REPETITIONS]
+ * A check fails when an element is off by more than 16 roundings of a float of its size or its tensor's (and one of a
+ * narrower type), when bits differ from one run to the next, or when something beside the tensors is written. */
+#include "base/mem.h"
+#include "cuda/kernels.h"
+#include "tests/op/cases.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TENSORS = 600, GUARD = 64 };
+
+static struct cuda_call call;
+static int failures;
+
+static void require(int code, const char *what)
+{
+    if (!code)
+        return;
+    fprintf(stderr, "%s: %s\n", what, cudaGetErrorString((cudaError_t)code));
+    exit(1);
+}
+
+/* ---- launchers ---- */
+
+typedef int (*launcher)(const union args_any *const *a, int n);
+
+#define LAUNCHER(name)                                                                                                 \
+    static int launch_##name(const union args_any *const *a, int n)                                                    \
+    {                                                                                                                  \
+        const struct args_##name *list[MAX_TENSORS];                                                                   \
+        for (int i = 0; i < n; i++)                                                                                    \
+            list[i] = &a[i]->name;                                                                                     \
+        return cuda_##name##_many(list, n, &call);                                                                     \
+    }
+LAUNCHER(sumsq)
+LAUNCHER(adamw)
+LAUNCHER(sgd)
+LAUNCHER(adafactor)
+LAUNCHER(adamw8bit)
+
+static int launch_clip(const union args_any *const *a, int n)
+{
+    int code = 0;
+    for (int i = 0; i < n && !code; i++)
+        code = cuda_clip(&a[i]->clip, &call);
+    return code;
+}
+
+/* ---- checks ---- */
+
+/* One tensor on the device, between guards, `shift` elements behind an aligned address. */
+static char *put(const struct slot_data *s, int shift)
+{
+    char *base;
+    int64_t at = GUARD + dtype_bytes(s->shape.dtype, shift);
+    require(cudaMalloc((void **)&base, (size_t)(at + s->bytes + GUARD)), "cudaMalloc");
+    require(cudaMemset(base, 0xA5, (size_t)(at + s->bytes + GUARD)), "cudaMemset");
+    require(cudaMemcpy(base + at, s->data, (size_t)s->bytes, cudaMemcpyHostToDevice), "upload");
+    return base + at;
+}
+
+static void get(const struct slot_data *s, const char *device, int shift, char *host)
+{
+    char guards[2 * GUARD];
+    require(cudaMemcpy(host, device, (size_t)s->bytes, cudaMemcpyDeviceToHost), "download");
+    require(cudaMemcpy(guards, device - GUARD, GUARD, cudaMemcpyDeviceToHost), "download");
+    require(cudaMemcpy(guards + GUARD, device + s->bytes, GUARD, cudaMemcpyDeviceToHost), "download");
+    for (int i = 0; i < 2 * GUARD; i++)
+        if ((unsigned char)guards[i] != 0xA5) {
+            printf("FAIL: wrote beside a tensor\n");
+            failures++;
+            break;
+        }
+    require(cudaFree((char *)(uintptr_t)device - GUARD - dtype_bytes(s->shape.dtype, shift)), "cudaFree");
+}
+
+/* Half of what an element of 16 bits can be off by its own rounding. */
+static double rounding(enum dtype t, double x)
+{
+    return t == DT_BF16 ? 0x1p-9 * x : t == DT_F16 ? fmax(0x1p-12 * x, 0x1p-25) : 0;
+}
+
+/* The largest error of a tensor, less the rounding of its type, in roundings of a float (of a double: a thousand) that
+ * is as large as the result, or as the tensor's root mean square. */
+static double worst_error(const struct slot_data *s, const char *got, const double *want)
+{
+    double squares = 0, worst = 0;
+    for (int64_t i = 0; i < s->elements; i++)
+        squares += isfinite(want[i]) ? want[i] * want[i] : 0;
+    double rms = sqrt(squares / (double)(s->elements ? s->elements : 1));
+    for (int64_t i = 0; i < s->elements; i++) {
+        double x;
+        dtype_convert(&x, DT_F64, got + dtype_bytes(s->shape.dtype, i), s->shape.dtype, 1);
+        double size = fmax(fabs(want[i]), rms) * (s->shape.dtype == DT_F64 ? 0x1p-43 : 0x1p-24);
+        double off = fabs(x - want[i]) - 2.002 * rounding(s->shape.dtype, fabs(want[i]));
+        double error = x == want[i] || off <= 0 ? 0 : off / size;
+        worst = error <= worst ? worst : error;
+    }
+    return worst;
+}
+
+/* Codes of 8 bits: the share that is not the reference's, which a few may be, but next to it. */
+static double wrong_codes(const struct slot_data *s, const char *got, const uint8_t *want)
+{
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < s->elements; i++) {
+        int off = abs((uint8_t)got[i] - want[i]);
+        if (off > 1)
+            return 1e9;
+        wrong += off;
+    }
+    return 16.0 * (double)wrong / (1 + (double)s->elements / 1000); /* 16: one in a thousand, and one more */
+}
+
+/* What the ops that have a workspace want of it for all of these. */
+static int64_t workspace_bytes(enum op op, const union args_any *args, int n)
+{
+    int64_t bytes = 256;
+    for (int i = 0; i < n && op == OP_adafactor; i++)
+        bytes += cuda_adafactor_workspace(&args[i].adafactor, &call);
+    return bytes;
+}
+
+static void check(const char *what, launcher launch, const struct op_case *cases, int n)
+{
+    static struct op_inputs in[MAX_TENSORS];
+    static union args_any args[MAX_TENSORS];
+    static char *first[MAX_TENSORS][OP_MAX_SLOTS];
+    const union args_any *list[MAX_TENSORS];
+    const struct op_info *op = &op_table[cases[0].op];
+    double worst = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < n; i++) {
+            if (!round)
+                inputs_make(&in[i], &cases[i], true);
+            args[i] = cases[i].args;
+            list[i] = &args[i];
+            for (int s = 0; s < op->n_slots; s++)
+                if (in[i].slot[s].present) {
+                    args[i].slot[s] = in[i].slot[s].shape;
+                    args[i].slot[s].data = put(&in[i].slot[s], i % 3);
+                }
+        }
+        int64_t bytes = workspace_bytes(cases[0].op, args, n);
+        require(cudaMalloc(&call.workspace, (size_t)bytes), "cudaMalloc");
+        require(cudaMemset(call.workspace, 0xFF, (size_t)bytes), "cudaMemset");
+        require(launch(list, n), what);
+        require(cudaDeviceSynchronize(), what);
+        require(cudaFree(call.workspace), "cudaFree");
+        for (int i = 0; i < n; i++)
+            for (int s = 0; s < op->n_slots; s++) {
+                if (!in[i].slot[s].present)
+                    continue;
+                char *host = mem_alloc((size_t)in[i].slot[s].bytes + 1);
+                get(&in[i].slot[s], args[i].slot[s].data, i % 3, host);
+                if (round && memcmp(host, first[i][s], (size_t)in[i].slot[s].bytes)) {
+                    printf("FAIL: %s: other bits in a second run\n", what);
+                    failures++;
+                }
+                if (round)
+                    mem_free(host);
+                else
+                    first[i][s] = host;
+            }
+    }
+    for (int i = 0; i < n; i++) {
+        for (int s = 0; s < op->n_slots; s++)
+            if (in[i].slot[s].present)
+                args[i].slot[s].data = in[i].slot[s].ref ? (void *)in[i].slot[s].ref : in[i].slot[s].data;
+        reference_kernels[cases[0].op](&args[i], &(struct call){.threads = 1});
+        for (int s = 0; s < op->n_slots; s++) {
+            if (!in[i].slot[s].present)
+                continue;
+            double error = !slot_writes(op->slots[s].kind) ? 0
+                           : in[i].slot[s].ref             ? worst_error(&in[i].slot[s], first[i][s], in[i].slot[s].ref)
+                                               : wrong_codes(&in[i].slot[s], first[i][s], in[i].slot[s].data);
+            if (!(error <= 16)) {
+                printf("FAIL: %s: %s of tensor %d is off by %.3g roundings\n", what, op->slots[s].name, i, error);
+                failures++;
+            }
+            worst = fmax(worst, error);
+            mem_free(first[i][s]);
+        }
+        inputs_free(&in[i]);
+    }
+    printf("%-28s %4d tensors, at most %.2f roundings off\n", what, n, worst);
+}
+
+/* ---- cases ---- */
+
+static struct tensor tensor(enum dtype t, int64_t n)
+{
+    return (struct tensor){.shape = {n}, .dtype = t, .ndim = 1};
+}
+
+static const int64_t sizes[] = {2, 1024, 0, 4097, 1, 65536, 2 * 65536 + 5, 30522, 2048, 7, 300001, 3};
+static const enum dtype types[] = {DT_F32, DT_BF16, DT_F16};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+/* So many tensors of the sizes above, every fourth one aligned for all; skip: coef says so. */
+static void check_updates(const char *what, enum op op, int n, bool skip, bool plain)
+{
+    static struct op_case c[MAX_TENSORS];
+    for (int i = 0; i < n; i++) {
+        int64_t size = n > 100 ? 40 + i : sizes[i % N_SIZES];
+        struct tensor p = tensor(DT_F32, size), g = tensor(types[i % 3], size), step = tensor(DT_F64, STEP_SCALARS);
+        struct tensor copy = i % 4 == 1 ? (struct tensor){0} : tensor(types[(i + 1) % 3], size);
+        struct tensor coef = tensor(DT_F32, plain ? 0 : 1);
+        coef.ndim = !plain;
+        c[i] = (struct op_case){.op = op, .name = what, .skip = skip, .update = plain ? 1 : 7};
+        if (op == OP_adamw)
+            c[i].args.adamw = (struct args_adamw){.p = p,
+                                                  .g = g,
+                                                  .m = p,
+                                                  .v = p,
+                                                  .step = step,
+                                                  .coef = coef,
+                                                  .copy = copy,
+                                                  .beta1 = 0.9,
+                                                  .beta2 = 0.999,
+                                                  .eps = 1e-8,
+                                                  .weight_decay = i % 2 ? 0.1 : 0};
+        else
+            c[i].args.sgd = (struct args_sgd){.p = p,
+                                              .g = g,
+                                              .buf = i % 5 == 0 ? (struct tensor){0} : p,
+                                              .step = step,
+                                              .coef = coef,
+                                              .copy = copy,
+                                              .momentum = 0.9,
+                                              .dampening = plain ? 0.5 : 0,
+                                              .nesterov = !plain,
+                                              .weight_decay = i % 2 ? 0.1 : 0};
+    }
+    check(what, op == OP_adamw ? launch_adamw : launch_sgd, c, n);
+}
+
+static void check_8bit(const char *what, int n, bool skip, bool plain)
+{
+    static struct op_case c[MAX_TENSORS];
+    for (int i = 0; i < n; i++) {
+        int64_t size = n > 100 ? 40 + i : sizes[i % N_SIZES], blocks = (size + 255) / 256;
+        struct tensor p = tensor(DT_F32, size), codes = tensor(DT_U8, size), absmax = tensor(DT_F32, blocks);
+        struct tensor coef = tensor(DT_F32, plain ? 0 : 1);
+        coef.ndim = !plain;
+        c[i] = (struct op_case){
+            .op = OP_adamw8bit,
+            .name = what,
+            .skip = skip,
+            .update = plain ? 1 : 7,
+            .args.adamw8bit = {.p = p,
+                               .g = tensor(types[i % 3], size),
+                               .m = codes,
+                               .v = codes,
+                               .absmax_m = absmax,
+                               .absmax_v = absmax,
+                               .step = tensor(DT_F64, STEP_SCALARS),
+                               .coef = coef,
+                               .copy = i % 4 == 1 ? (struct tensor){0} : tensor(types[(i + 1) % 3], size),
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .eps = 1e-8,
+                               .weight_decay = i % 2 ? 0.1 : 0}};
+    }
+    check(what, launch_adamw8bit, c, n);
+}
+
+static struct tensor shaped(enum dtype t, int ndim, const int64_t *shape)
+{
+    struct tensor x = {.dtype = t, .ndim = (int8_t)ndim};
+    for (int d = 0; d < ndim; d++)
+        x.shape[d] = shape[d];
+    return x;
+}
+
+static void check_adafactor(const char *what, int n, bool skip, bool first, bool moment, bool relative)
+{
+    static const int64_t shapes[][4] = {{5, 7},  {37},         {130, 1024}, {1, 1},      {300, 2052},
+                                        {40001}, {2, 3, 5, 9}, {1000, 3},   {2, 1024},   {3, 140, 64},
+                                        {0, 8},  {129, 1030},  {2},         {640, 4096}, {33, 2}};
+    static const int dims[] = {2, 1, 2, 2, 2, 1, 4, 2, 2, 3, 2, 2, 1, 2, 2};
+    static struct op_case c[MAX_TENSORS];
+    for (int i = 0; i < n; i++) {
+        const int64_t *shape = shapes[i % 15], small[2] = {20 + i % 7, 30 + i % 11};
+        int d = n > 100 ? 2 : dims[i % 15];
+        shape = n > 100 ? small : shape;
+        int64_t columns[4] = {0}, rows[4] = {0};
+        for (int k = 0; k < d - 1; k++) {
+            rows[k] = shape[k];
+            columns[k] = k < d - 2 ? shape[k] : shape[d - 1];
+        }
+        struct tensor none = {0}, p = shaped(DT_F32, d, shape), coef = tensor(DT_F32, 1);
+        c[i] = (struct op_case){.op = OP_adafactor,
+                                .name = what,
+                                .skip = skip,
+                                .update = first ? 1 : 30,
+                                .args.adafactor = {.p = p,
+                                                   .g = shaped(types[i % 3], d, shape),
+                                                   .row = d > 1 ? shaped(DT_F32, d - 1, rows) : none,
+                                                   .col = d > 1 ? shaped(DT_F32, d - 1, columns) : none,
+                                                   .v = d > 1 ? none : p,
+                                                   .m = moment ? p : none,
+                                                   .step = tensor(DT_F64, STEP_SCALARS),
+                                                   .coef = first ? none : coef,
+                                                   .copy = i % 4 == 1 ? none : shaped(types[(i + 1) % 3], d, shape),
+                                                   .eps1 = 1e-30,
+                                                   .eps2 = 1e-3,
+                                                   .clip_threshold = 1,
+                                                   .decay_rate = -0.8,
+                                                   .beta1 = moment ? 0.9 : -1,
+                                                   .weight_decay = i % 2 ? 0.1 : 0,
+                                                   .scale_parameter = first || relative,
+                                                   .relative_step = relative,
+                                                   .warmup_init = relative && first}};
+    }
+    check(what, launch_adafactor, c, n);
+}
+
+static void check_sums(void)
+{
+    struct op_case c[12];
+    for (int i = 0; i < 12; i++)
+        c[i] = (struct op_case){
+            .op = OP_sumsq,
+            .args.sumsq = {.g = tensor(types[i % 3], sizes[i]), .partials = tensor(DT_F64, 8), .at = i % 3}};
+    check("sumsq", launch_sumsq, c, 12);
+}
+
+static void check_clips(void)
+{
+    struct op_case c[6];
+    for (int i = 0; i < 6; i++) {
+        struct tensor one = tensor(DT_F32, 1), none = {0}, step = tensor(DT_F64, STEP_SCALARS);
+        c[i] = (struct op_case){.op = OP_clip,
+                                .skip = i == 2 || i == 5,
+                                .unseen = i % 3,
+                                .args.clip = {.partials = tensor(DT_F64, i == 4 ? 5500 : 5),
+                                              .step = i < 3 ? none : step,
+                                              .scaler = i < 3 ? none : tensor(DT_F64, SCALER_SCALARS),
+                                              .norm = one,
+                                              .coef = one,
+                                              .step_now = i < 3 ? none : step,
+                                              .max_norm = i % 2 ? 0.5 : 0}};
+    }
+    check("clip", launch_clip, c, 6);
+}
+
+/* ---- timing ---- */
+
+/* BERT-large's tensors, query, key and value of a layer one after another as in a run. */
+static int bert_large(int64_t (*shape)[2])
+{
+    int n = 0;
+#define ADD(r, c) (shape[n][0] = (r), shape[n++][1] = (c))
+    ADD(30522, 1024), ADD(512, 1024), ADD(2, 1024), ADD(1024, 0), ADD(1024, 0);
+    for (int l = 0; l < 24; l++) {
+        for (int k = 0; k < 4; k++)
+            ADD(1024, 1024), ADD(1024, 0);
+        ADD(1024, 0), ADD(1024, 0), ADD(4096, 1024), ADD(4096, 0), ADD(1024, 4096), ADD(1024, 0), ADD(1024, 0),
+            ADD(1024, 0);
+    }
+    ADD(1024, 1024), ADD(1024, 0), ADD(2, 1024), ADD(2, 0);
+#undef ADD
+    return n;
+}
+
+/* Device memory full of small normal numbers (no kernel here makes them: a block of them is repeated). */
+static char *noise(int64_t bytes, enum dtype type, double size, bool positive)
+{
+    enum { BLOCK = 1 << 20 };
+    char *device, *host = mem_alloc(8 * BLOCK);
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        double x = size * random_normal(7, 1, i);
+        x = positive ? x * x : x;
+        dtype_convert(host + dtype_bytes(type, i), type, &x, DT_F64, 1);
+    }
+    require(cudaMalloc((void **)&device, (size_t)bytes), "cudaMalloc");
+    int64_t piece = dtype_bytes(type, BLOCK);
+    for (int64_t at = 0; at < bytes; at += piece)
+        require(
+            cudaMemcpy(device + at, host, (size_t)(bytes - at < piece ? bytes - at : piece), cudaMemcpyHostToDevice),
+            "upload");
+    mem_free(host);
+    return device;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void time_launch(const char *what, launcher launch, const union args_any *const *list, int n, double bytes,
+                        int repetitions)
+{
+    cudaEvent_t from, to;
+    double ms[1000];
+    require(cudaEventCreate(&from) || cudaEventCreate(&to), "cudaEventCreate");
+    for (int r = -3; r < repetitions; r++) {
+        float t;
+        cudaEventRecord(from, call.stream);
+        require(launch(list, n), what);
+        cudaEventRecord(to, call.stream);
+        require(cudaEventSynchronize(to), what);
+        cudaEventElapsedTime(&t, from, to);
+        if (r >= 0)
+            ms[r] = t;
+    }
+    qsort(ms, (size_t)repetitions, sizeof *ms, compare_doubles);
+    double median = ms[repetitions / 2];
+    printf("%-28s median %.3f ms, best %.3f; %.2f TB/s\n", what, median, ms[0], bytes / median * 1e-9);
+}
+
+static int64_t round_up(int64_t n)
+{
+    return (n + 31) / 32 * 32; /* the plan starts values at multiples of 64 bytes */
+}
+
+static void time_all(int repetitions)
+{
+    static int64_t shape[MAX_TENSORS][2];
+    static union args_any args[MAX_TENSORS];
+    const union args_any *list[MAX_TENSORS];
+    const double step[STEP_SCALARS] = {[STEP_LR] = 1e-5, [STEP_UPDATE] = 10};
+    const float coef = 0.5f;
+    int n = bert_large(shape);
+    int64_t all = 0, real = 0, chunks = 0, at = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t elements = shape[i][0] * (shape[i][1] ? shape[i][1] : 1);
+        real += elements;
+        all += round_up(elements);
+        chunks += (elements + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+    }
+    printf("BERT-large: %d tensors, %lld parameters\n", n, (long long)real);
+    char *p = noise(4 * all, DT_F32, 0.02, false), *m = noise(4 * all, DT_F32, 1e-3, false);
+    char *v = noise(4 * all, DT_F32, 1e-3, true), *g = noise(4 * all, DT_F32, 1e-3, false);
+    char *g16 = noise(2 * all, DT_BF16, 1e-3, false), *copy = noise(2 * all, DT_BF16, 0.02, false), *small, *sums;
+    require(cudaMalloc((void **)&small, 4096), "cudaMalloc");
+    require(cudaMalloc((void **)&sums, (size_t)(8 * chunks)), "cudaMalloc");
+    require(cudaMemcpy(small, step, sizeof step, cudaMemcpyHostToDevice), "upload");
+    require(cudaMemcpy(small + 1024, &coef, sizeof coef, cudaMemcpyHostToDevice), "upload");
+    struct tensor steps = tensor(DT_F64, STEP_SCALARS), coefs = tensor(DT_F32, 1), partials = tensor(DT_F64, chunks);
+    steps.data = small, coefs.data = small + 1024, partials.data = sums;
+#define PIECE(name, type, base) ((name) = tensor(type, elements), (name).data = (base) + dtype_bytes(type, at))
+    char *codes, *absmax, *factors;
+    int64_t more = all / 256 + MAX_TENSORS * 32;
+    require(cudaMalloc((void **)&codes, (size_t)(2 * all)), "cudaMalloc");
+    require(cudaMemset(codes, 100, (size_t)(2 * all)), "cudaMemset");
+    require(cudaMalloc((void **)&absmax, (size_t)(2 * 4 * more)), "cudaMalloc");
+    require(cudaMemset(absmax, 0x30, (size_t)(2 * 4 * more)), "cudaMemset");
+    require(cudaMalloc((void **)&factors, 64 << 20), "cudaMalloc");
+    require(cudaMemset(factors, 0x30, 64 << 20), "cudaMemset");
+    for (int what = 0; what < 8; what++) {
+        int64_t chunk = 0, blocks = 0, factor = 0;
+        at = 0;
+        for (int i = 0; i < n; i++) {
+            int64_t elements = shape[i][0] * (shape[i][1] ? shape[i][1] : 1);
+            bool narrow = shape[i][1] > 0;
+            union args_any *a = &args[i];
+            memset(a, 0, sizeof *a);
+            list[i] = a;
+            if (what < 2) {
+                a->sumsq.partials = partials;
+                a->sumsq.at = chunk;
+                if (what == 1 && narrow)
+                    PIECE(a->sumsq.g, DT_BF16, g16);
+                else
+                    PIECE(a->sumsq.g, DT_F32, g);
+            } else if (what == 2 || what == 3) {
+                PIECE(a->adamw.p, DT_F32, p);
+                PIECE(a->adamw.m, DT_F32, m);
+                PIECE(a->adamw.v, DT_F32, v);
+                if (what == 3 && narrow) {
+                    PIECE(a->adamw.g, DT_BF16, g16);
+                    PIECE(a->adamw.copy, DT_BF16, copy);
+                } else
+                    PIECE(a->adamw.g, DT_F32, g);
+                a->adamw.step = steps, a->adamw.coef = coefs;
+                a->adamw.beta1 = 0.9, a->adamw.beta2 = 0.999, a->adamw.eps = 1e-8, a->adamw.weight_decay = 0.01;
+            } else if (what == 5 || what == 6) {
+                PIECE(a->adamw8bit.p, DT_F32, p);
+                if (what == 6 && narrow) {
+                    PIECE(a->adamw8bit.g, DT_BF16, g16);
+                    PIECE(a->adamw8bit.copy, DT_BF16, copy);
+                } else
+                    PIECE(a->adamw8bit.g, DT_F32, g);
+                PIECE(a->adamw8bit.m, DT_U8, codes);
+                PIECE(a->adamw8bit.v, DT_U8, codes + all);
+                a->adamw8bit.absmax_m = a->adamw8bit.absmax_v = tensor(DT_F32, (elements + 255) / 256);
+                a->adamw8bit.absmax_m.data = absmax + 4 * blocks;
+                a->adamw8bit.absmax_v.data = absmax + 4 * (more + blocks);
+                blocks += round_up((elements + 255) / 256);
+                a->adamw8bit.step = steps, a->adamw8bit.coef = coefs, a->adamw8bit.beta1 = 0.9;
+                a->adamw8bit.beta2 = 0.999, a->adamw8bit.eps = 1e-8;
+            } else if (what == 7) {
+                int d = narrow ? 2 : 1;
+                PIECE(a->adafactor.p, DT_F32, p);
+                PIECE(a->adafactor.g, DT_F32, g);
+                a->adafactor.p.ndim = a->adafactor.g.ndim = (int8_t)d;
+                a->adafactor.p.shape[0] = a->adafactor.g.shape[0] = shape[i][0];
+                a->adafactor.p.shape[1] = a->adafactor.g.shape[1] = shape[i][1];
+                struct tensor *states[] = {&a->adafactor.row, &a->adafactor.col};
+                for (int k = 0; k < 2 && narrow; k++) {
+                    *states[k] = tensor(DT_F32, shape[i][k]);
+                    states[k]->data = factors + 4 * factor;
+                    factor += round_up(shape[i][k]);
+                }
+                if (!narrow)
+                    PIECE(a->adafactor.v, DT_F32, v);
+                a->adafactor.step = steps, a->adafactor.coef = coefs, a->adafactor.eps1 = 1e-30;
+                a->adafactor.clip_threshold = 1, a->adafactor.decay_rate = -0.8, a->adafactor.beta1 = -1;
+            } else {
+                PIECE(a->sgd.p, DT_F32, p);
+                PIECE(a->sgd.buf, DT_F32, m);
+                PIECE(a->sgd.g, DT_F32, g);
+                a->sgd.step = steps, a->sgd.coef = coefs, a->sgd.momentum = 0.9;
+            }
+            chunk += (elements + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+            at += round_up(elements);
+        }
+        const struct {
+            const char *what;
+            launcher launch;
+            double bytes;
+        } rows[] = {{"sumsq fp32", launch_sumsq, 4},
+                    {"sumsq bf16", launch_sumsq, 2},
+                    {"adamw fp32", launch_adamw, 28},
+                    {"adamw bf16 g and copy", launch_adamw, 28},
+                    {"sgd momentum fp32", launch_sgd, 20},
+                    {"adamw8bit fp32", launch_adamw8bit, 16},
+                    {"adamw8bit bf16 g and copy", launch_adamw8bit, 16},
+                    {"adafactor fp32", launch_adafactor, 20}};
+        int64_t bytes = workspace_bytes(what == 7 ? OP_adafactor : OP_none, args, n);
+        require(cudaMalloc(&call.workspace, (size_t)bytes), "cudaMalloc");
+        if (what == 7)
+            printf("adafactor's workspace: %.1f MB\n", 1e-6 * (double)bytes);
+        time_launch(rows[what].what, rows[what].launch, list, n, rows[what].bytes * (double)real, repetitions);
+        require(cudaFree(call.workspace), "cudaFree");
+    }
+    cudaEvent_t from, to;
+    float ms;
+    require(cudaEventCreate(&from) || cudaEventCreate(&to), "cudaEventCreate");
+    for (int r = 0; r < 12; r++) {
+        if (r == 2)
+            cudaEventRecord(from, call.stream);
+        cudaMemcpyAsync(m, p, (size_t)(4 * all), cudaMemcpyDeviceToDevice, call.stream);
+    }
+    cudaEventRecord(to, call.stream);
+    require(cudaEventSynchronize(to), "copy");
+    cudaEventElapsedTime(&ms, from, to);
+    printf("%-28s %.2f TB/s\n", "device copy", 10 * 8.0 * (double)all / ms * 1e-9);
+}
+
+int main(int argc, char **argv)
+{
+    struct snug_err err;
+    cudaStream_t stream;
+    require(cudaStreamCreate(&stream), "cudaStreamCreate");
+    struct cudaDeviceProp device;
+    require(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+    call = (struct cuda_call){
+        .stream = stream, .sms = device.multiProcessorCount, .arch = device.major * 10 + device.minor, .err = &err};
+    check_sums();
+    check_clips();
+    check_updates("adamw", OP_adamw, 24, false, false);
+    check_updates("adamw, first, no clipping", OP_adamw, 24, false, true);
+    check_updates("adamw, skipped", OP_adamw, 24, true, false);
+    check_updates("adamw, two launches", OP_adamw, 590, false, false);
+    check_updates("sgd", OP_sgd, 24, false, false);
+    check_updates("sgd, first, no clipping", OP_sgd, 24, false, true);
+    check_updates("sgd, skipped", OP_sgd, 24, true, false);
+    check_8bit("adamw8bit", 24, false, false);
+    check_8bit("adamw8bit, first", 24, false, true);
+    check_8bit("adamw8bit, skipped", 24, true, false);
+    check_8bit("adamw8bit, two launches", 590, false, false);
+    check_adafactor("adafactor", 30, false, false, false, false);
+    check_adafactor("adafactor, first", 30, false, true, false, false);
+    check_adafactor("adafactor, first moment", 30, false, false, true, false);
+    check_adafactor("adafactor, relative", 30, false, false, false, true);
+    check_adafactor("adafactor, relative, first", 30, false, true, true, true);
+    check_adafactor("adafactor, skipped", 30, true, false, true, false);
+    check_adafactor("adafactor, two launches", 590, false, false, false, false);
+    time_all(argc > 1 ? atoi(argv[1]) : 50);
+    printf("%d failures\n", failures);
+    return failures > 0;
+}

@@ -1,0 +1,248 @@
+/* AdamW with 8-bit states (op/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
+ * bytes a parameter (18 with a 16-bit copy); looking up and finding codes takes nearly as long. A warp does a block of
+ * MAP_BLOCK elements in registers. The largest magnitudes of a block are the same in any order. */
+#include "cuda/many.cuh"
+
+extern "C" {
+#include "op/dynamic_map.h"
+}
+
+#include <float.h>
+
+enum { THREADS = 256, BLOCKS = 4, WARPS = THREADS / 32, FOUR = 4, HALVES = 2, TURNS = 2 };
+enum { CHUNK = WARPS * MAP_BLOCK * TURNS };
+
+struct adamw8bit_head {
+    const double *step;
+    const float *coef;
+    double beta1, beta2, eps;
+};
+
+struct adamw8bit_row {
+    float *p;
+    const void *g;
+    uint8_t *m, *v;
+    float *absmax_m, *absmax_v;
+    void *copy;
+    int64_t n;
+    double weight_decay;
+    int first;
+    uint8_t type, copy_type;
+    bool packed;
+};
+typedef many<struct adamw8bit_head, struct adamw8bit_row> adamw8bit_table;
+
+/* What the blocks of a launch share: the maps, how to find codes, the factors of the step. */
+struct adamw8bit_shared {
+    float map_m[MAP_CODES], map_v[MAP_CODES];
+    struct map_finder find_m, find_v;
+    float coef, beta1, rest1, beta2, rest2, eps, rate, scale;
+};
+
+__device__ static void prepare(struct adamw8bit_shared &s, const struct adamw8bit_head &h)
+{
+    for (int i = threadIdx.x; i < MAP_CODES; i += THREADS) {
+        s.map_m[i] = map_signed(i);
+        s.map_v[i] = map_unsigned(i);
+    }
+    if (threadIdx.x < 9) {
+        map_finder_entry(&s.find_m, (int)threadIdx.x, MAP_SIGNED_LAST);
+        map_finder_entry(&s.find_v, (int)threadIdx.x, MAP_UNSIGNED_LAST);
+    }
+    if (threadIdx.x == 32) {
+        double t = h.step[STEP_UPDATE];
+        s.coef = h.coef ? *h.coef : 1;
+        s.beta1 = (float)h.beta1, s.rest1 = (float)(1 - h.beta1);
+        s.beta2 = (float)h.beta2, s.rest2 = (float)(1 - h.beta2);
+        s.eps = (float)h.eps;
+        s.rate = (float)(-h.step[STEP_LR] / (1 - pow(h.beta1, t)));
+        s.scale = (float)(1 / sqrt(1 - pow(h.beta2, t)));
+    }
+    __syncthreads();
+}
+
+/* The number of the magnitude nearest to x >= 0 (op/dynamic_map.h); that of 0 for NaN. */
+template <int LAST> __device__ static inline int find(const struct map_finder &f, float x)
+{
+    int e = LAST - 6;
+#pragma unroll
+    for (int k = LAST - 5; k <= LAST; k++)
+        e += x >= f.least[k];
+    int cells = 1 << e;
+    float j = fmaf(x, f.scale[e], (float)cells * (-1 / 9.0f));
+    int n = cells + (int)fminf(fmaxf(j, 0), (float)(cells - 1));
+    n = x >= f.least[LAST - 6] ? n : LAST - 6;
+    return x >= f.least[LAST + 1] ? 2 << LAST : n;
+}
+
+__device__ static inline int find_m(const struct map_finder &f, float x)
+{
+    int n = find<MAP_SIGNED_LAST>(f, fabsf(x));
+    return x < 0 ? MAP_SIGNED_ZERO - min(max(n, 1), 127) : MAP_SIGNED_ZERO + n; /* below 0: not 0, and no -1 */
+}
+
+/* The largest x >= 0 of a warp: such floats are ordered as their bits. */
+__device__ static inline float warp_largest(float x)
+{
+    return __uint_as_float(__reduce_max_sync(0xFFFFFFFFu, __float_as_uint(x)));
+}
+
+/* A lane's part of a block: two groups of four neighbouring elements; four codes in a word. */
+struct part {
+    float p[HALVES][FOUR], g[HALVES][FOUR];
+    uint32_t m[HALVES], v[HALVES];
+    float absmax_m, absmax_v;
+};
+
+__device__ static inline int64_t group_at(int64_t start, int half)
+{
+    return start + half * (MAP_BLOCK / HALVES) + (int)(threadIdx.x % 32) * FOUR;
+}
+
+template <class G>
+__device__ static inline void load_part(const struct adamw8bit_row &r, int64_t start, bool whole, struct part &x)
+{
+    x.absmax_m = r.absmax_m[start / MAP_BLOCK];
+    x.absmax_v = r.absmax_v[start / MAP_BLOCK];
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        int64_t at = group_at(start, h);
+        if (whole) {
+            load_floats(x.p[h], r.p + at);
+            load_floats(x.g[h], (const G *)r.g + at);
+            x.m[h] = *(const uint32_t *)(r.m + at);
+            x.v[h] = *(const uint32_t *)(r.v + at);
+            continue;
+        }
+        x.m[h] = x.v[h] = 0;
+#pragma unroll
+        for (int e = 0; e < FOUR; e++) {
+            bool there = at + e < r.n;
+            x.p[h][e] = there ? r.p[at + e] : 0;
+            x.g[h][e] = there ? to_float(((const G *)r.g)[at + e]) : 0;
+            x.m[h] |= (uint32_t)(there ? r.m[at + e] : MAP_SIGNED_ZERO) << (8 * e);
+            x.v[h] |= (uint32_t)(there ? r.v[at + e] : 0) << (8 * e);
+        }
+    }
+}
+
+__device__ static inline void store_part(const struct adamw8bit_row &r, int64_t start, bool whole, const struct part &x)
+{
+    if (threadIdx.x % 32 == 0) {
+        r.absmax_m[start / MAP_BLOCK] = x.absmax_m;
+        r.absmax_v[start / MAP_BLOCK] = x.absmax_v;
+    }
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        int64_t at = group_at(start, h);
+        if (whole) {
+            store_floats(r.p + at, x.p[h]);
+            *(uint32_t *)(r.m + at) = x.m[h];
+            *(uint32_t *)(r.v + at) = x.v[h];
+            store_as(r.copy_type, r.copy, at, x.p[h]);
+            continue;
+        }
+#pragma unroll
+        for (int e = 0; e < FOUR; e++)
+            if (at + e < r.n) {
+                r.p[at + e] = x.p[h][e];
+                r.m[at + e] = (uint8_t)(x.m[h] >> (8 * e));
+                r.v[at + e] = (uint8_t)(x.v[h] >> (8 * e));
+                store_as<1>(r.copy_type, r.copy, at + e, {x.p[h][e]});
+            }
+    }
+}
+
+__device__ static inline void update_part(const struct adamw8bit_shared &s, float decay, struct part &x)
+{
+    float m[HALVES][FOUR], v[HALVES][FOUR], most_m = 0, most_v = 0;
+    float scale_m = s.beta1 * x.absmax_m, scale_v = s.beta2 * x.absmax_v;
+#pragma unroll
+    for (int h = 0; h < HALVES; h++)
+#pragma unroll
+        for (int e = 0; e < FOUR; e++) {
+            float g = x.g[h][e] * s.coef, p = x.p[h][e];
+            m[h][e] = fmaf(scale_m, s.map_m[x.m[h] >> (8 * e) & 0xFF], s.rest1 * g);
+            v[h][e] = fmaf(scale_v, s.map_v[x.v[h] >> (8 * e) & 0xFF], s.rest2 * g * g);
+            p = fmaf(s.rate, m[h][e] / fmaf(sqrtf(v[h][e]), s.scale, s.eps), p);
+            x.p[h][e] = fmaf(decay, p, p);
+            most_m = fmaxf(most_m, fabsf(m[h][e]));
+            most_v = fmaxf(most_v, v[h][e]);
+        }
+    x.absmax_m = warp_largest(most_m);
+    x.absmax_v = warp_largest(most_v);
+    float to_m = 1 / fmaxf(x.absmax_m, FLT_MIN), to_v = 1 / fmaxf(x.absmax_v, FLT_MIN);
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        x.m[h] = x.v[h] = 0;
+#pragma unroll
+        for (int e = 0; e < FOUR; e++) {
+            x.m[h] |= (uint32_t)find_m(s.find_m, m[h][e] * to_m) << (8 * e);
+            x.v[h] |= (uint32_t)(find<MAP_UNSIGNED_LAST>(s.find_v, v[h][e] * to_v) - 1) << (8 * e);
+        }
+    }
+}
+
+/* TURNS blocks of a warp, loaded together. */
+template <class G>
+__device__ static inline void update_blocks(const struct adamw8bit_row &r, const struct adamw8bit_shared &s,
+                                            int64_t start, float decay)
+{
+    struct part x[TURNS];
+#pragma unroll
+    for (int k = 0; k < TURNS; k++) {
+        int64_t at = start + k * MAP_BLOCK;
+        if (at < r.n)
+            load_part<G>(r, at, r.packed && at + MAP_BLOCK <= r.n, x[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < TURNS; k++) {
+        int64_t at = start + k * MAP_BLOCK;
+        if (at >= r.n)
+            return;
+        update_part(s, decay, x[k]);
+        store_part(r, at, r.packed && at + MAP_BLOCK <= r.n, x[k]);
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS, BLOCKS) adamw8bit_kernel(const __grid_constant__ adamw8bit_table t)
+{
+    __shared__ struct adamw8bit_shared s;
+    prepare(s, t.head);
+    if (s.coef < 0)
+        return;
+    double lr = t.head.step[STEP_LR];
+    for (int chunk = blockIdx.x; chunk < t.chunks; chunk += gridDim.x) {
+        const struct adamw8bit_row &r = t.row[find_row(t, chunk)];
+        int64_t start = (int64_t)(chunk - r.first) * CHUNK + (int)(threadIdx.x / 32) * (MAP_BLOCK * TURNS);
+        float decay = (float)(-lr * r.weight_decay);
+        WITH_FLOAT_TYPE(r.type, G, update_blocks<G>(r, s, start, decay));
+    }
+}
+
+extern "C" int cuda_adamw8bit_many(const struct args_adamw8bit *const *a, int n, const struct cuda_call *c)
+{
+    adamw8bit_table t;
+    t.head = {(const double *)a[0]->step.data, (const float *)a[0]->coef.data, a[0]->beta1, a[0]->beta2, a[0]->eps};
+    t.n = t.chunks = 0;
+    for (int i = 0; i < n; i++) {
+        const struct args_adamw8bit *x = a[i];
+        int64_t elements = tensor_elements(&x->p);
+        bool packed = fits_packs(&x->p, FOUR) && fits_packs(&x->g, FOUR) && fits_packs(&x->m, FOUR) &&
+                      fits_packs(&x->v, FOUR) && fits_packs(&x->copy, FOUR);
+        t.row[t.n] = {(float *)x->p.data, x->g.data, (uint8_t *)x->m.data, (uint8_t *)x->v.data,
+                      (float *)x->absmax_m.data, (float *)x->absmax_v.data, x->copy.data, elements, x->weight_decay, 0,
+                      (uint8_t)x->g.dtype, (uint8_t)x->copy.dtype, packed};
+        bool full = add_row(&t, (elements + CHUNK - 1) / CHUNK);
+        if (t.n && (full || i == n - 1)) {
+            adamw8bit_kernel<<<resident_blocks(t.chunks, BLOCKS, c), THREADS, 0, c->stream>>>(t);
+            t.n = t.chunks = 0;
+        }
+    }
+    return cuda_launched(c, "adamw8bit");
+}
+
+extern "C" int cuda_adamw8bit(const struct args_adamw8bit *a, const struct cuda_call *c)
+{
+    return cuda_adamw8bit_many(&a, 1, c);
+}
