@@ -36,6 +36,7 @@ static int after_pass(const struct compile_settings *s, struct program *g, const
 
 int compile_workspaces(const struct backend *b, int threads, struct program *g, struct snug_err *err)
 {
+    int shared[OP_COUNT] = {0}; /* the workspace of all nodes of an op */
     for (int k = 1; k < g->graph.n_nodes; k++) {
         struct node *n = &g->graph.nodes[k];
         union args_any args;
@@ -43,9 +44,15 @@ int compile_workspaces(const struct backend *b, int threads, struct program *g, 
         int64_t bytes = b->workspace_bytes(b, n->op, &args, threads);
         if (bytes <= 0)
             continue;
-        int id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
-        g->graph.nodes[k].workspace = id;
-        graph_value(&g->graph, id)->layer = g->graph.nodes[k].layer;
+        int id = shared[n->op];
+        if (id)
+            graph_value(&g->graph, id)->shape[0].c += bytes;
+        else {
+            id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
+            graph_value(&g->graph, id)->layer = n->layer;
+            shared[n->op] = b->shares_workspace && b->shares_workspace(n->op) ? id : 0;
+        }
+        n->workspace = id;
     }
     return graph_ok(&g->graph, err);
 }

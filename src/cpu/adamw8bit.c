@@ -10,19 +10,26 @@ enum { BLOCKS = 16 /* done by a thread at a time */ };
 
 typedef uint8_t vb __attribute__((vector_size(VF_LANES)));
 
-struct tables {
-    float map_m[MAP_CODES], map_v[MAP_CODES];
-    struct map_finder find_m, find_v;
+/* What a map needs. With AVX-512 a magnitude is computed from its number, 2^e + j: (base[e] + 0.9 j / 2^e) power[e],
+ * which two registers hold; else it is looked up. */
+struct magnitudes {
+    float map[MAP_CODES], base[16], power[16];
+    struct map_finder find;
+    int last;
 };
 
-static void make_tables(struct tables *t)
+static void make_magnitudes(struct magnitudes *t, int last)
 {
-    for (int i = 0; i < MAP_CODES; i++) {
-        t->map_m[i] = map_signed(i);
-        t->map_v[i] = map_unsigned(i);
+    memset(t, 0, sizeof *t);
+    t->last = last;
+    for (int i = 0; i < MAP_CODES; i++)
+        t->map[i] = last == MAP_SIGNED_LAST ? map_signed(i) : map_unsigned(i);
+    for (int e = last - 6; e <= last; e++) {
+        t->base[e] = (float)(0.1 + 0.45 / (1 << e));
+        t->power[e] = (float)(1 / map_power(last - e));
     }
-    map_finder_init(&t->find_m, MAP_SIGNED_LAST);
-    map_finder_init(&t->find_v, MAP_UNSIGNED_LAST);
+    t->base[last + 1] = t->power[last + 1] = 1;
+    map_finder_init(&t->find, last);
 }
 
 /* The factors of a step. */
@@ -30,17 +37,40 @@ struct rates {
     float coef, beta1, rest1, beta2, rest2, eps, rate, scale, decay;
 };
 
-SIMD vf decode(const float *map, const uint8_t *codes)
+SIMD vi get_codes(const uint8_t *codes)
 {
     vb c;
     memcpy(&c, codes, sizeof c);
-    return vf_gather(map, __builtin_convertvector(c, vi));
+    return __builtin_convertvector(c, vi);
 }
 
 SIMD void put_codes(uint8_t *codes, vi c)
 {
     vb bytes = __builtin_convertvector(c, vb);
     memcpy(codes, &bytes, sizeof bytes);
+}
+
+/* The magnitude with number n >= 1. */
+SIMD vf magnitude(const struct magnitudes *t, vi n)
+{
+    vi bits = (vi) __builtin_convertvector(n, vf), e = (bits >> 23) - 127;
+    vf part = (vf)((bits & 0x7FFFFF) | 0x3F800000) - 1; /* j / 2^e */
+    return vf_fma(part, vf_set1(0.9f), vf_lookup16(t->base, e)) * vf_lookup16(t->power, e);
+}
+
+SIMD vf decode_m(const struct magnitudes *t, const uint8_t *codes)
+{
+    vi c = get_codes(codes);
+    if (VF_LANES < 16)
+        return vf_gather(t->map, c);
+    vi n = c - MAP_SIGNED_ZERO, below = n < 0, size = (n ^ below) - below;
+    return vf_where(size > 0, (vf)((vi)magnitude(t, size) ^ (below & (int32_t)0x80000000u)));
+}
+
+SIMD vf decode_v(const struct magnitudes *t, const uint8_t *codes)
+{
+    vi c = get_codes(codes);
+    return VF_LANES < 16 ? vf_gather(t->map, c) : magnitude(t, c + 1);
 }
 
 /* The number of the magnitude nearest to each x >= 0 (op/dynamic_map.h); that of 0 for NaN. */
@@ -52,7 +82,7 @@ SIMD vi find(const struct map_finder *f, int last, vf x)
         e = e - (x >= f->least[k]);
     vi cells = vi_set1(1) << e;
     vf size = __builtin_convertvector(cells, vf);
-    vf j = vf_fma(x, vf_gather(f->scale, e), size * (-1 / 9.0f));
+    vf j = vf_fma(x, vf_lookup8(f->scale, e), size * (-1 / 9.0f));
     vi n = cells + __builtin_convertvector(vf_min(vf_max(j, (vf){0}), size - 1), vi);
     vi none = ~(x >= f->least[first]), most = x >= f->least[last + 1];
     n = (~none & n) | (none & vi_set1(first));
@@ -60,7 +90,7 @@ SIMD vi find(const struct map_finder *f, int last, vf x)
 }
 
 SIMD void update_block(float *p, const void *g, uint8_t *m, uint8_t *v, float *absmax_m, float *absmax_v,
-                       const struct tables *t, const struct rates *f, bool narrow)
+                       const struct magnitudes *tm, const struct magnitudes *tv, const struct rates *f, bool narrow)
 {
     vf new_m[MAP_BLOCK / VF_LANES], new_v[MAP_BLOCK / VF_LANES], most_m = {0}, most_v = {0};
     vf scale_m = vf_set1(f->beta1 * *absmax_m), scale_v = vf_set1(f->beta2 * *absmax_v), coef = vf_set1(f->coef);
@@ -68,8 +98,8 @@ SIMD void update_block(float *p, const void *g, uint8_t *m, uint8_t *v, float *a
     for (int k = 0; k < MAP_BLOCK / VF_LANES; k++) {
         int i = k * VF_LANES;
         vf grad = vf_get(g, i, narrow) * coef, w = vf_load(p + i);
-        vf a = vf_fma(scale_m, decode(t->map_m, m + i), grad * f->rest1);
-        vf b = vf_fma(scale_v, decode(t->map_v, v + i), grad * grad * f->rest2);
+        vf a = vf_fma(scale_m, decode_m(tm, m + i), grad * f->rest1);
+        vf b = vf_fma(scale_v, decode_v(tv, v + i), grad * grad * f->rest2);
         w = vf_fma(rate, a / vf_fma(vf_sqrt(b), scale, eps), w);
         vf_store(p + i, vf_fma(decay, w, w));
         most_m = vf_max(vf_abs(a), most_m);
@@ -81,17 +111,17 @@ SIMD void update_block(float *p, const void *g, uint8_t *m, uint8_t *v, float *a
     *absmax_v = vf_hmax(most_v);
     vf to_m = vf_set1(1 / fmaxf(*absmax_m, FLT_MIN)), to_v = vf_set1(1 / fmaxf(*absmax_v, FLT_MIN));
     for (int k = 0; k < MAP_BLOCK / VF_LANES; k++) {
-        vi n = find(&t->find_m, MAP_SIGNED_LAST, vf_abs(new_m[k]) * to_m), below = new_m[k] < 0;
+        vi n = find(&tm->find, MAP_SIGNED_LAST, vf_abs(new_m[k]) * to_m), below = new_m[k] < 0;
         vi least = n - (n < 1), most = least + (least > 127); /* 1 … 127: not 0, and no -1 */
         n = (below & -most) | (~below & n);
         put_codes(m + k * VF_LANES, n + MAP_SIGNED_ZERO);
-        put_codes(v + k * VF_LANES, find(&t->find_v, MAP_UNSIGNED_LAST, new_v[k] * to_v) - 1);
+        put_codes(v + k * VF_LANES, find(&tv->find, MAP_UNSIGNED_LAST, new_v[k] * to_v) - 1);
     }
 }
 
 /* The last block of a tensor, of n < MAP_BLOCK elements, in buffers that go on with zeros. */
-SIMD void update_rest(const struct args_adamw8bit *a, int64_t from, int64_t n, const struct tables *t,
-                      const struct rates *f, bool narrow)
+SIMD void update_rest(const struct args_adamw8bit *a, int64_t from, int64_t n, const struct magnitudes *tm,
+                      const struct magnitudes *tv, const struct rates *f, bool narrow)
 {
     float p[MAP_BLOCK] = {0}, g[MAP_BLOCK] = {0};
     uint8_t m[MAP_BLOCK], v[MAP_BLOCK] = {0};
@@ -102,7 +132,7 @@ SIMD void update_rest(const struct args_adamw8bit *a, int64_t from, int64_t n, c
     memcpy(v, (uint8_t *)a->v.data + from, (size_t)n);
     for (int64_t i = 0; i < n; i += VF_LANES)
         vf_store(g + i, vf_get_upto(a->g.data, from + i, n - i, narrow));
-    update_block(p, g, m, v, (float *)a->absmax_m.data + b, (float *)a->absmax_v.data + b, t, f, false);
+    update_block(p, g, m, v, (float *)a->absmax_m.data + b, (float *)a->absmax_v.data + b, tm, tv, f, false);
     memcpy((float *)a->p.data + from, p, sizeof *p * (size_t)n);
     memcpy((uint8_t *)a->m.data + from, m, (size_t)n);
     memcpy((uint8_t *)a->v.data + from, v, (size_t)n);
@@ -121,23 +151,24 @@ SIMD void adamw8bit(const struct args_adamw8bit *a, int threads, bool narrow)
                       .rate = (float)(-lr / (1 - pow(a->beta1, at))),
                       .scale = (float)(1 / sqrt(1 - pow(a->beta2, at))),
                       .decay = (float)(-lr * a->weight_decay)};
-    struct tables t;
+    struct magnitudes tm, tv;
     int64_t n = tensor_elements(&a->p);
     bool narrow_copy = a->copy.dtype == DT_BF16;
     if (f.coef < 0)
         return;
-    make_tables(&t);
+    make_magnitudes(&tm, MAP_SIGNED_LAST);
+    make_magnitudes(&tv, MAP_UNSIGNED_LAST);
 #pragma omp parallel for schedule(static) num_threads(n <= PARALLEL_FROM ? 1 : threads)
     for (int64_t start = 0; start < n; start += BLOCKS * MAP_BLOCK) {
         int64_t end = start + BLOCKS * MAP_BLOCK < n ? start + BLOCKS * MAP_BLOCK : n;
         for (int64_t i = start; i < end; i += MAP_BLOCK)
             if (end - i < MAP_BLOCK)
-                update_rest(a, i, end - i, &t, &f, narrow);
+                update_rest(a, i, end - i, &tm, &tv, &f, narrow);
             else
                 update_block((float *)a->p.data + i, (const char *)a->g.data + dtype_bytes(a->g.dtype, i),
                              (uint8_t *)a->m.data + i, (uint8_t *)a->v.data + i,
-                             (float *)a->absmax_m.data + i / MAP_BLOCK, (float *)a->absmax_v.data + i / MAP_BLOCK, &t,
-                             &f, narrow);
+                             (float *)a->absmax_m.data + i / MAP_BLOCK, (float *)a->absmax_v.data + i / MAP_BLOCK, &tm,
+                             &tv, &f, narrow);
         for (int64_t i = start; a->copy.data && i < end; i += VF_LANES)
             vf_put_upto(a->copy.data, i, vf_get_upto(a->p.data, i, end - i, false), end - i, narrow_copy);
     }

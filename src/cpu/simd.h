@@ -131,6 +131,27 @@ SIMD vf vf_gather(const float *table, vi i)
 #endif
 }
 
+/* The same for tables of 8 and of 16 numbers, which a register can hold (16: only with AVX-512). */
+SIMD vf vf_lookup8(const float *table, vi i)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_permutexvar_ps((__m512i)i, _mm512_castps256_ps512(_mm256_loadu_ps(table)));
+#elif defined __AVX2__
+    return (vf)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
+#else
+    return vf_gather(table, i);
+#endif
+}
+
+SIMD vf vf_lookup16(const float *table, vi i)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_permutexvar_ps((__m512i)i, _mm512_loadu_ps(table));
+#else
+    return vf_gather(table, i);
+#endif
+}
+
 /* |x| with the sign of y. */
 SIMD vf vf_copysign(vf x, vf y)
 {

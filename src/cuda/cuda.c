@@ -127,6 +127,11 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     return workspaces[op] ? workspaces[op](args, &own(b)->call) : 0;
 }
 
+static bool shares_workspace(enum op op)
+{
+    return batched[op] && workspaces[op];
+}
+
 static int enqueue(const struct cuda *d, const struct work *work, int n, struct snug_err *err)
 {
     struct cuda_call call = d->call;
@@ -383,6 +388,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .kernels = kernels,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,
+                               .shares_workspace = shares_workspace,
                                .run = run,
                                .replay = replay,
                                .alloc = alloc,

@@ -128,7 +128,9 @@ extern "C" int cuda_clip(const struct args_clip *a, const struct cuda_call *c)
 
 /* ---- AdamW ---- */
 
-enum { THREADS = 256, BLOCKS = 4, PACKS = 2, CHUNK = THREADS * PACKS * FOUR };
+/* All of a chunk is loaded before any of it is used. A block a chunk, rather than blocks that go on to further chunks:
+ * 2.27 ms against 2.43 for AdamW over BERT-large on an H200. */
+enum { THREADS = 256, BLOCKS = 2, PACKS = 4, CHUNK = THREADS * PACKS * FOUR };
 
 struct adamw_head {
     const double *step;
@@ -223,14 +225,11 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) adamw_kernel(const __g
     struct adamw_factors f = shared;
     if (f.coef < 0)
         return;
-    double lr = t.head.step[STEP_LR];
-    for (int chunk = blockIdx.x; chunk < t.chunks; chunk += gridDim.x) {
-        const struct adamw_row &r = t.row[find_row(t, chunk)];
-        int64_t start = (int64_t)(chunk - r.first) * CHUNK;
-        float d = (float)(-lr * r.weight_decay);
-        float2 decay = t.head.decay_last ? make_float2(0, d) : make_float2(d, 0);
-        WITH_FLOAT_TYPE(r.type, G, adamw_chunk<G>(r, start, f, decay));
-    }
+    const struct adamw_row &r = t.row[find_row(t, (int)blockIdx.x)];
+    int64_t start = (int64_t)((int)blockIdx.x - r.first) * CHUNK;
+    float d = (float)(-t.head.step[STEP_LR] * r.weight_decay);
+    float2 decay = t.head.decay_last ? make_float2(0, d) : make_float2(d, 0);
+    WITH_FLOAT_TYPE(r.type, G, adamw_chunk<G>(r, start, f, decay));
 }
 
 extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const struct cuda_call *c)
@@ -257,7 +256,7 @@ extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const s
                       packed};
         bool full = add_row(&t, (elements + CHUNK - 1) / CHUNK);
         if (t.n && (full || i == n - 1)) {
-            adamw_kernel<<<resident_blocks(t.chunks, BLOCKS, c), THREADS, 0, c->stream>>>(t);
+            adamw_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
             t.n = t.chunks = 0;
         }
     }
@@ -354,10 +353,8 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) sgd_kernel(const __gri
         (float)-h.step[STEP_LR], h.coef ? *h.coef : 1, h.momentum, h.rest, h.step[STEP_UPDATE] == 1, h.nesterov};
     if (f.coef < 0)
         return;
-    for (int chunk = blockIdx.x; chunk < t.chunks; chunk += gridDim.x) {
-        const struct sgd_row &r = t.row[find_row(t, chunk)];
-        WITH_FLOAT_TYPE(r.type, G, sgd_chunk<G>(r, (int64_t)(chunk - r.first) * CHUNK, f));
-    }
+    const struct sgd_row &r = t.row[find_row(t, (int)blockIdx.x)];
+    WITH_FLOAT_TYPE(r.type, G, sgd_chunk<G>(r, (int64_t)((int)blockIdx.x - r.first) * CHUNK, f));
 }
 
 extern "C" int cuda_sgd_many(const struct args_sgd *const *a, int n, const struct cuda_call *c)
@@ -376,7 +373,7 @@ extern "C" int cuda_sgd_many(const struct args_sgd *const *a, int n, const struc
             (uint8_t)x->g.dtype, (uint8_t)x->copy.dtype, packed};
         bool full = add_row(&t, (elements + CHUNK - 1) / CHUNK);
         if (t.n && (full || i == n - 1)) {
-            sgd_kernel<<<resident_blocks(t.chunks, BLOCKS, c), THREADS, 0, c->stream>>>(t);
+            sgd_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
             t.n = t.chunks = 0;
         }
     }

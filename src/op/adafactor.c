@@ -95,7 +95,7 @@ void ref_adafactor(const struct args_adafactor *a, const struct call *c)
     double *p = a->p.data, *m = a->m.data, t = ((const double *)a->step.data)[STEP_UPDATE];
     struct factors f = {.coef = a->coef.data ? *(const double *)a->coef.data : 1,
                         .beta2 = adafactor_beta2(a->decay_rate, t)};
-    if (f.coef < 0)
+    if (f.coef < 0 || !s.n)
         return;
     update_second_moments(a, s, f);
     int64_t matrix = s.rows * s.columns;

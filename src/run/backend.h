@@ -36,6 +36,9 @@ struct backend {
     int64_t (*bucket)(int64_t T);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */
     int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
+    /* Whether all nodes of an op in a program have one workspace, as large as all of theirs together (they may then be
+     * run at the same time); NULL: of none. */
+    bool (*shares_workspace)(enum op op);
     /* Executes n nodes. */
     int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
     /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;
