@@ -114,7 +114,7 @@ static double wrong_codes(const struct slot_data *s, const char *got, const uint
             return 1e9;
         wrong += off;
     }
-    return 16.0 * (double)wrong / (1 + (double)s->elements / 1000); /* 16: one in a thousand, and one more */
+    return 16.0 * (double)wrong / (1 + (double)s->elements / 300); /* 16: one in 300, and one more */
 }
 
 /* What the ops that have a workspace want of it for all of these. */

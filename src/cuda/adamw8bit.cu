@@ -32,10 +32,10 @@ struct adamw8bit_row {
 };
 typedef many<struct adamw8bit_head, struct adamw8bit_row> adamw8bit_table;
 
-/* What the blocks of a launch share: the maps, how to find codes, the factors of the step. */
+/* What the threads of a block share: how to find codes, the maps, the factors of the step. */
 struct adamw8bit_shared {
+    __align__(16) struct map_binade find_m[MAP_BINADES], find_v[MAP_BINADES];
     float map_m[MAP_CODES], map_v[MAP_CODES];
-    struct map_finder find_m, find_v;
     float coef, beta1, rest1, beta2, rest2, eps, rate, scale;
 };
 
@@ -45,11 +45,11 @@ __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw8bi
         s.map_m[i] = map_signed(i);
         s.map_v[i] = map_unsigned(i);
     }
-    if (threadIdx.x < 9) {
-        map_finder_entry(&s.find_m, (int)threadIdx.x, MAP_SIGNED_LAST);
-        map_finder_entry(&s.find_v, (int)threadIdx.x, MAP_UNSIGNED_LAST);
-    }
-    if (threadIdx.x == 32) {
+    if (threadIdx.x < MAP_BINADES)
+        map_binade_init(&s.find_m[threadIdx.x], (int)threadIdx.x, MAP_SIGNED_LAST);
+    if (threadIdx.x >= 32 && threadIdx.x - 32 < MAP_BINADES)
+        map_binade_init(&s.find_v[threadIdx.x - 32], (int)threadIdx.x - 32, MAP_UNSIGNED_LAST);
+    if (threadIdx.x == 64) {
         double t = h.step[STEP_UPDATE];
         s.coef = h.coef ? *h.coef : 1;
         s.beta1 = (float)h.beta1, s.rest1 = (float)(1 - h.beta1);
@@ -61,23 +61,21 @@ __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw8bi
     __syncthreads();
 }
 
-/* The number of the magnitude nearest to x >= 0 (op/dynamic_map.h); that of 0 for NaN. */
-template <int LAST> __device__ static inline int find(const struct map_finder &f, float x)
+/* The number of the magnitude nearest to x >= 0 (op/dynamic_map.h), by the binade that x is in. */
+__device__ static inline int find(const struct map_binade *f, float x)
 {
-    int e = LAST - 6;
-#pragma unroll
-    for (int k = LAST - 5; k <= LAST; k++)
-        e += x >= f.least[k];
-    int cells = 1 << e;
-    float j = fmaf(x, f.scale[e], (float)cells * (-1 / 9.0f));
-    int n = cells + (int)fminf(fmaxf(j, 0), (float)(cells - 1));
-    n = x >= f.least[LAST - 6] ? n : LAST - 6;
-    return x >= f.least[LAST + 1] ? 2 << LAST : n;
+    int k = min(max((int)(__float_as_uint(x) >> 23) - (127 - 24), 0), MAP_BINADES - 1);
+    uint4 w = *(const uint4 *)&f[k];
+    bool high = x >= __uint_as_float(w.x);
+    float scale = __uint_as_float(high ? w.z : w.y);
+    int cells = high ? w.w >> 16 : w.w & 0xFFFF;
+    int j = (int)fmaf(x, scale, (float)cells * (-1 / 9.0f));
+    return cells + max(min(j, cells - 1), 0);
 }
 
-__device__ static inline int find_m(const struct map_finder &f, float x)
+__device__ static inline int find_m(const struct map_binade *f, float x)
 {
-    int n = find<MAP_SIGNED_LAST>(f, fabsf(x));
+    int n = find(f, fabsf(x));
     return x < 0 ? MAP_SIGNED_ZERO - min(max(n, 1), 127) : MAP_SIGNED_ZERO + n; /* below 0: not 0, and no -1 */
 }
 
@@ -178,7 +176,7 @@ __device__ static inline void update_part(const struct adamw8bit_shared &s, floa
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
             x.m[h] |= (uint32_t)find_m(s.find_m, m[h][e] * to_m) << (8 * e);
-            x.v[h] |= (uint32_t)(find<MAP_UNSIGNED_LAST>(s.find_v, v[h][e] * to_v) - 1) << (8 * e);
+            x.v[h] |= (uint32_t)(find(s.find_v, v[h][e] * to_v) - 1) << (8 * e);
         }
     }
 }

@@ -13,6 +13,9 @@
 
 #include "base/philox.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum { MAP_CODES = 256, MAP_BLOCK = 256 /* elements that share a largest magnitude */ };
 enum { MAP_SIGNED_ZERO = 127, MAP_SIGNED_LAST = 6, MAP_UNSIGNED_LAST = 7 };
 
@@ -62,6 +65,35 @@ ON_DEVICE static inline void map_finder_entry(struct map_finder *f, int e, int l
         f->least[e] = (float)((below + here) / 2);
     if (e <= last)
         f->scale[e] = (float)((1 << e) / 0.9 * map_power(last - e));
+}
+
+/* The same for one binade, 2^(k-24) <= x < 2^(k-23), k = 0 … 24 (and what is smaller for 0, larger for 24): at most one
+ * of the borders lies in a binade. Below `border` it is n = low + min(floor(x low_scale - low / 9), low - 1), 0 at least,
+ * from there on the same with high. */
+struct map_binade {
+    float border, low_scale, high_scale;
+    uint16_t low, high;
+};
+enum { MAP_BINADES = 25 };
+
+ON_DEVICE static inline void map_binade_init(struct map_binade *b, int k, int last)
+{
+    struct map_finder f;
+    int e = last - 7, first = last - 6;
+    double from = 1;
+    for (int i = k; i < 24; i++)
+        from /= 2;
+    for (int i = first; i <= last + 1; i++) {
+        map_finder_entry(&f, i, last);
+        if (k > 0 && f.least[i] <= from)
+            e = i;
+    }
+    bool border = e <= last && f.least[e + 1] < 2 * from;
+    b->border = border ? f.least[e + 1] : 3e38f;
+    b->low = (uint16_t)(e < first ? first : 1 << e);
+    b->low_scale = e < first || e > last ? 0 : f.scale[e];
+    b->high = (uint16_t)(border ? 1 << (e + 1) : b->low);
+    b->high_scale = !border || e + 1 > last ? 0 : f.scale[e + 1];
 }
 
 static inline void map_finder_init(struct map_finder *f, int last)

@@ -55,7 +55,9 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(SAMPLING_SEQUENTIAL, "sequential")                                                                               \
     W(SAMPLING_GROUP_BY_LENGTH, "group_by_length")
 #define WORDS_NAN_POLICY(W) W(NAN_STOP, "stop") W(NAN_SKIP, "skip")
-#define WORDS_OPTIM(W) W(OPTIM_ADAMW, "adamw_torch") W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
+#define WORDS_OPTIM(W)                                                                                                 \
+    W(OPTIM_ADAMW, "adamw_torch")                                                                                      \
+    W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
 #define WORDS_SCHEDULE(W)                                                                                              \
     W(SCHEDULE_LINEAR, "linear")                                                                                       \
     W(SCHEDULE_COSINE, "cosine")                                                                                       \
