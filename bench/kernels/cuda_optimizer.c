@@ -4,6 +4,7 @@
  * narrower type), when bits differ from one run to the next, or when something beside the tensors is written. */
 #include "base/mem.h"
 #include "cuda/kernels.h"
+#include "op/dynamic_map.h"
 #include "tests/op/cases.h"
 
 #include <cuda_runtime_api.h>
@@ -350,6 +351,108 @@ static void check_clips(void)
     check("clip", launch_clip, c, 6);
 }
 
+/* ---- bitsandbytes' test of its 8-bit optimizer (tests/op/adamw8bit.c), here beside AdamW of the same launchers ---- */
+
+static float *floats(char *device, int64_t n, float *host)
+{
+    require(cudaMemcpy(host, device, (size_t)n * 4, cudaMemcpyDeviceToHost), "download");
+    return host;
+}
+
+static void set_floats(char *device, int64_t n, const float *host)
+{
+    require(cudaMemcpy(device, host, (size_t)n * 4, cudaMemcpyHostToDevice), "upload");
+}
+
+static struct tensor on_device(enum dtype type, int64_t n)
+{
+    struct tensor t = tensor(type, n);
+    require(cudaMalloc(&t.data, (size_t)dtype_bytes(type, n)), "cudaMalloc");
+    require(cudaMemset(t.data, 0, (size_t)dtype_bytes(type, n)), "cudaMemset");
+    return t;
+}
+
+static void check_acceptance(int64_t n, int steps)
+{
+    int64_t blocks = (n + MAP_BLOCK - 1) / MAP_BLOCK;
+    double scalars[STEP_SCALARS] = {[STEP_LR] = 1e-3}, worst = 0;
+    float *x[6];
+    uint8_t *codes = mem_alloc((size_t)n);
+    for (int i = 0; i < 6; i++)
+        x[i] = mem_alloc((size_t)n * 4);
+    float *p8 = x[0], *p = x[1], *m = x[2], *v = x[3], *g = x[4], *absmax = x[5];
+    union args_any eight = {.adamw8bit = {.p = on_device(DT_F32, n),
+                                          .g = on_device(DT_F32, n),
+                                          .m = on_device(DT_U8, n),
+                                          .v = on_device(DT_U8, n),
+                                          .absmax_m = on_device(DT_F32, blocks),
+                                          .absmax_v = on_device(DT_F32, blocks),
+                                          .step = on_device(DT_F64, STEP_SCALARS),
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .eps = 1e-8}};
+    struct args_adamw8bit *e = &eight.adamw8bit;
+    union args_any full = {.adamw = {.p = on_device(DT_F32, n),
+                                     .g = e->g,
+                                     .m = on_device(DT_F32, n),
+                                     .v = on_device(DT_F32, n),
+                                     .step = e->step,
+                                     .beta1 = 0.9,
+                                     .beta2 = 0.999,
+                                     .eps = 1e-8}};
+    struct args_adamw *f = &full.adamw;
+    const union args_any *one[] = {&eight}, *other[] = {&full};
+    for (int64_t i = 0; i < n; i++)
+        p8[i] = (float)(0.1 * random_normal(1, 0, (uint32_t)i));
+    set_floats(e->p.data, n, p8);
+    set_floats(f->p.data, n, p8);
+    for (int s = 1; s <= steps; s++) {
+        double off = 0, relative = 0;
+        int far = 0;
+        for (int64_t i = 0; i < n; i++)
+            g[i] = (float)(0.01 * random_normal(2, (uint32_t)s, (uint32_t)i));
+        scalars[STEP_UPDATE] = s;
+        set_floats(e->g.data, n, g);
+        require(cudaMemcpy(e->step.data, scalars, sizeof scalars, cudaMemcpyHostToDevice), "upload");
+        require(launch_adamw8bit(one, 1) || launch_adamw(other, 1) || cudaDeviceSynchronize(), "acceptance");
+        floats(e->p.data, n, p8);
+        floats(f->p.data, n, p);
+        for (int64_t i = 0; i < n; i++) {
+            double error = fabs((double)(p8[i] - p[i]));
+            off += error;
+            relative += error / (fabs((double)p[i]) + 1e-9);
+        }
+        set_floats(f->p.data, n, p8);
+        for (int k = 0; k < 2; k++) {
+            char *state = k ? f->v.data : f->m.data;
+            floats(state, n, k ? v : m);
+            floats(k ? e->absmax_v.data : e->absmax_m.data, blocks, absmax);
+            require(cudaMemcpy(codes, k ? e->v.data : e->m.data, (size_t)n, cudaMemcpyDeviceToHost), "download");
+            for (int64_t i = 0; i < n; i++) {
+                float *to = k ? &v[i] : &m[i];
+                float got = (k ? map_unsigned(codes[i]) : map_signed(codes[i])) * absmax[i / MAP_BLOCK];
+                far += fabsf(got - *to) > 3e-3f + 1e-3f * fabsf(*to);
+                *to = got;
+            }
+            set_floats(state, n, k ? v : m);
+        }
+        if (!(off / (double)n < 6e-5 && relative / (double)n < 6e-4 && far < 20)) {
+            printf("FAIL: acceptance of adamw8bit, %lld elements, step %d: off by %.3g, relative %.3g, %d far off\n",
+                   (long long)n, s, off / (double)n, relative / (double)n, far);
+            failures++;
+        }
+        worst = fmax(worst, off / (double)n);
+    }
+    printf("adamw8bit beside adamw, %lld elements, %d steps: at most %.3g off on average (allowed 6e-5)\n",
+           (long long)n, steps, worst);
+    struct tensor *all[] = {&e->p, &e->g, &e->m, &e->v, &e->absmax_m, &e->absmax_v, &e->step, &f->p, &f->m, &f->v};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        require(cudaFree(all[i]->data), "cudaFree");
+    for (int i = 0; i < 6; i++)
+        mem_free(x[i]);
+    mem_free(codes);
+}
+
 /* ---- timing ---- */
 
 /* BERT-large's tensors, query, key and value of a layer one after another as in a run. */
@@ -585,6 +688,8 @@ int main(int argc, char **argv)
     check_adafactor("adafactor, relative, first", 30, false, true, true, true);
     check_adafactor("adafactor, skipped", 30, true, false, true, false);
     check_adafactor("adafactor, two launches", 590, false, false, false, false);
+    check_acceptance(1024 * 32, 50);
+    check_acceptance(1024 * 1024, 5);
     time_all(argc > 1 ? atoi(argv[1]) : 50);
     printf("%d failures\n", failures);
     return failures > 0;

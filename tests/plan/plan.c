@@ -2,6 +2,7 @@
  * reported adds up. */
 #include "plan/plan.h"
 #include "base/philox.h"
+#include "compile.h"
 #include "plan/report.h"
 
 #include <setjmp.h>
@@ -239,6 +240,44 @@ static void workspaces_live_with_their_node(void **state)
     plan_free(&p);
 }
 
+static int64_t some_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
+{
+    (void)b, (void)args, (void)threads;
+    return op == OP_cast ? 100 : op == OP_clip ? 40 : 0;
+}
+
+static bool clips_share(enum op op)
+{
+    return op == OP_clip;
+}
+
+/* Nodes that a backend may run at the same time have one workspace, with room for all of them, from the first to the
+ * last of them. */
+static void a_shared_workspace_has_room_for_all(void **state)
+{
+    (void)state;
+    struct backend b = {.workspace_bytes = some_bytes, .shares_workspace = clips_share};
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "shared", (struct dims){0});
+    int x = bytes_value(g, 64);
+    touch(g, x, 0);
+    for (int i = 0; i < 3; i++) {
+        touch(g, 0, x);
+        g->graph.nodes[i + 2].op = OP_clip;
+    }
+    touch(g, 0, x);
+    assert_int_equal(compile_workspaces(&b, 1, g, &err), SNUG_OK);
+    const struct node *n = g->graph.nodes;
+    assert_true(n[1].workspace != n[5].workspace && n[1].workspace && n[5].workspace);
+    assert_true(n[2].workspace && n[2].workspace == n[3].workspace && n[2].workspace == n[4].workspace);
+    assert_int_equal(value_bytes(graph_value(&g->graph, n[1].workspace), g->max), 100);
+    assert_int_equal(value_bytes(graph_value(&g->graph, n[2].workspace), g->max), 120);
+    pack(&p);
+    assert_true(g->first[n[2].workspace] == 2 && g->last[n[2].workspace] == 4);
+    plan_free(&p);
+}
+
 /* ---- The proof. */
 
 static void broken_by(struct pair *q, const char *part)
@@ -372,6 +411,7 @@ int main(void)
         cmocka_unit_test(packing_is_sound_and_near_the_best),
         cmocka_unit_test(programs_share_what_persists),
         cmocka_unit_test(workspaces_live_with_their_node),
+        cmocka_unit_test(a_shared_workspace_has_room_for_all),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(the_anatomy_adds_up),
         cmocka_unit_test(what_others_keep_counts),
