@@ -56,7 +56,15 @@ static int by_place(const void *a, const void *b)
     return x->after != y->after ? (x->after > y->after) - (x->after < y->after) : (x->was > y->was) - (x->was < y->was);
 }
 
-/* Moves each update, and the sums of squares, up to right behind the last node that it must follow; stable. */
+/* Where updates wait for the norm of all gradients, those stay until then anyway, and sums of squares that follow one
+ * another are one launch on a GPU. */
+static bool may_hoist(const struct graph *g, const struct node *n)
+{
+    return n->op == OP_sumsq ? graph_value(g, n->u.sumsq.partials)->live_out : op_is_update(n->op);
+}
+
+/* Moves each update, and sums of squares that let a gradient die, up to right behind the last node that it must follow;
+ * stable. */
 static void hoist_updates(struct graph *g)
 {
     int n_nodes = g->n_nodes;
@@ -69,7 +77,7 @@ static void hoist_updates(struct graph *g)
     for (int k = 1; k < n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         places[k - 1] = (struct place){.after = k, .was = k};
-        if (n->op != OP_sumsq && !op_is_update(n->op))
+        if (!may_hoist(g, n))
             continue;
         int j = k - 1;
         /* sums of squares write disjoint parts of one array: they need not wait for each other */

@@ -188,10 +188,12 @@ void pass_update(struct graph *g, const struct update *u)
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }
-    for (int i = 1; i < n_values && !g->err.code; i++) {
-        g->layer = g->values[i].layer;
-        if (gradient[i])
-            emit_update(g, u, i, gradient[i], u->scaled ? c.step_now : step, waits ? c.coef : 0);
-    }
+    /* those of one op one after another: one launch on a GPU */
+    for (int eight = 1; eight >= 0; eight--)
+        for (int i = 1; i < n_values && !g->err.code; i++) {
+            g->layer = g->values[i].layer;
+            if (gradient[i] && update_is_8bit(u, graph_value(g, i)) == (eight == 1))
+                emit_update(g, u, i, gradient[i], u->scaled ? c.step_now : step, waits ? c.coef : 0);
+        }
     mem_free(gradient);
 }

@@ -461,16 +461,16 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
     "clip(partials=%8 norm=%9 coef=%10) max_norm=0 layer=1\n"
     becomes(BEFORE, EIGHT_BIT,
             BEFORE "%8 scalar F64[3] layer=0 in out\n"
-                   "%11 state F32[20,16] \"exp_avg.table\" layer=0 in keep\n"
-                   "%12 state F32[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
-                   "%13 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
-                   "%14 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
-                   "%15 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
-                   "%16 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%11 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%12 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%15 state F32[20,16] \"exp_avg.table\" layer=0 in keep\n"
+                   "%16 state F32[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
                    "%17 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
                    "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
-                   "adamw(p=%2 g=%5 m=%11 v=%12 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
-                   "adamw8bit(p=%3 g=%6 m=%13 v=%14 absmax_m=%15 absmax_v=%16 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw8bit(p=%3 g=%6 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw(p=%2 g=%5 m=%15 v=%16 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
                    "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 layer=1\n");
     becomes(BEFORE, EIGHT_BIT_ALL,
             BEFORE "%8 scalar F64[3] layer=0 in out\n"
@@ -533,7 +533,8 @@ static void decay_goes_by_name(void **state)
 
 /* ---- Order. */
 
-/* Sums of squares stand right behind their gradient, clipped updates behind the norm. */
+/* Sums of squares stand together before the norm, and clipped updates behind it. Where an update need not wait, both
+ * stand right behind the gradient. */
 static void order_lets_gradients_die_early(void **state)
 {
     (void)state;
@@ -548,7 +549,7 @@ static void order_lets_gradients_die_early(void **state)
     becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"),
             ORDER,
-            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW SUM_PROJ DX EMBED_BWD SUM_TABLE CLIP("2")
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW DX EMBED_BWD SUM_TABLE SUM_PROJ CLIP("2")
                 UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
     /* proj.bias is updated when its gradient is there, proj.weight when nobody reads it any more */
     becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
