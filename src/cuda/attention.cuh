@@ -1,0 +1,18 @@
+/* attention.cuh: what attention's launchers for different GPUs have in common. */
+#ifndef CUDA_ATTENTION_CUH
+#define CUDA_ATTENTION_CUH
+
+#include "cuda/attention_tile.cuh"
+
+/* run<E, DP>(p, c) with the smallest size of tiles that holds a head. */
+#define WITH_HEAD_SIZE(p, run, E, ...)                                                                                 \
+    (p->D <= 32   ? run<E, 32>(__VA_ARGS__)                                                                            \
+     : p->D <= 64 ? run<E, 64>(__VA_ARGS__)                                                                            \
+     : p->D <= 96 ? run<E, 96>(__VA_ARGS__)                                                                            \
+                  : run<E, 128>(__VA_ARGS__))
+
+/* For 16-bit dtypes; attention_sm90.cu. */
+int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+
+#endif

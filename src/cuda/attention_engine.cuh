@@ -1,0 +1,103 @@
+/* attention_engine.cuh: how attention's three kernels are written, over an engine E that does the products of tiles.
+ *
+ *     forward    a block per query tile; loops over key tiles with a running softmax (Dao, arXiv 2307.08691)
+ *     backward 1 a block per query tile: dq; also do_i . o_i of each query, for backward 2
+ *     backward 2 a block per key tile: dk, dv; loops over query tiles
+ *
+ * The backward pass makes S and dP twice, seven products instead of five. For that no sum crosses a block, nothing goes
+ * through shared memory between two products, and every sum has a fixed order: over tiles upwards, within a tile that
+ * of the product. Bound by arithmetic: the tensor cores, and about ten instructions for each score.
+ *
+ * E has: type; ROW_UNIT, the rows that a product makes together (of one warp or four); fragments, the left factor of
+ * a product in registers; column(j); scores() = A B^T of two tiles in shared memory; add_product() += F B, F fragments;
+ * both may run on until wait(). A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0]
+ * and x[j][1] are columns 8j + 2c and 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
+#ifndef CUDA_ATTENTION_ENGINE_CUH
+#define CUDA_ATTENTION_ENGINE_CUH
+
+#include "cuda/attention_mask.cuh"
+#include "cuda/attention_tile.cuh"
+
+constexpr float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+__device__ static inline float exp2_fast(float x) /* 2 ulp; 0 for -inf */
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ static inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+
+__device__ static inline float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+
+/* Where a lane stands in its warp's 16 rows, and the warp in its block. */
+struct place {
+    int lane, row0, g, c;
+};
+
+__device__ static inline struct place my_place(void)
+{
+    int t = (int)threadIdx.x;
+    return {t % 32, (int)same_in_warp(threadIdx.x / 32) * 16, t % 32 / 4, t % 4};
+}
+
+/* -inf for keys that query i (and i + 8) does not see: s of a key tile that begins at `key0`. */
+__device__ static inline void hide_keys(float (&s)[8][4], int i, int key0, int c, int length, int causal)
+{
+    int end0 = causal ? min(length, i + 1) : length, end1 = causal ? min(length, i + 9) : length;
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            int key = key0 + 16 * c + 2 * j + e;
+            if (key >= end0)
+                s[j][e] = -INFINITY;
+            if (key >= end1)
+                s[j][2 + e] = -INFINITY;
+        }
+}
+
+/* Flags of the tile at key0 for a lane's two rows: byte 2j + e of row h is element x[j][2h + e]. */
+__device__ static inline void flags_of_keys(uint32_t (&flags)[2][4], const struct mask_stream *m,
+                                            const struct mask_query (&q)[2], int key0, int c)
+{
+    struct mask_keys k = mask_keys(m, (uint32_t)(key0 / 16 + c));
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        struct philox bits = mask_bits(m, q[h], k);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            flags[h][i] = mask_flags(m, bits.w[i]);
+    }
+}
+
+/* ---- launching ---- */
+
+/* Of one kernel: warps of a block; tiles that shared memory holds (1: a tile is loaded when the one before is done
+ * with; 2: meanwhile; 3: and the engine may still be at work on the one before); blocks of a multiprocessor, which caps
+ * the registers. */
+template <int WARPS, int STAGES, int BLOCKS> struct cut {
+    static constexpr int warps = WARPS, stages = STAGES, blocks = BLOCKS, rows = 16 * WARPS;
+};
+
+typedef void attention_kernel(const struct attention_params);
+
+static inline int attention_launch(attention_kernel *kernel, const struct attention_params *p, int warps, int bytes,
+                                   int heads, const struct cuda_call *c, const char *op)
+{
+    TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op, c->err));
+    kernel<<<dim3(block_places(p->T, p->B, 16 * warps), (unsigned)heads), (unsigned)(32 * warps), (size_t)bytes,
+             c->stream>>>(*p);
+    return cuda_launched(c, op);
+}
+
+#endif

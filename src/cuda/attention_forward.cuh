@@ -1,0 +1,147 @@
+/* attention_forward.cuh: the forward kernel of attention (attention_engine.cuh), a block per query tile. */
+#ifndef CUDA_ATTENTION_FORWARD_CUH
+#define CUDA_ATTENTION_FORWARD_CUH
+
+#include "cuda/attention_engine.cuh"
+
+/* p = 2^(s sl - shift) in place of s; max and sum are those of the row so far, o is rescaled when the maximum grows by
+ * so much that a weight could pass 2^8. */
+template <int N>
+__device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], float (&max)[2], float (&sum)[2],
+                                           float sl)
+{
+    float next[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float m = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
+#pragma unroll
+        for (int j = 1; j < 8; j++)
+            m = fmaxf(m, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
+        m = quad_max(m) * sl;
+        next[h] = m > max[h] + 8 ? m : max[h];
+    }
+    if (__any_sync(0xFFFFFFFFu, next[0] != max[0] || next[1] != max[1])) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float factor = next[h] == max[h] ? 1 : exp2_fast(max[h] - next[h]);
+            max[h] = next[h];
+            sum[h] *= factor;
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                o[j][2 * h] *= factor;
+                o[j][2 * h + 1] *= factor;
+            }
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float even = 0, odd = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            even += s[j][2 * h] = exp2_fast(fmaf(s[j][2 * h], sl, -max[h]));
+            odd += s[j][2 * h + 1] = exp2_fast(fmaf(s[j][2 * h + 1], sl, -max[h]));
+        }
+        sum[h] += even + odd;
+    }
+}
+
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
+__global__ __launch_bounds__(WARPS * 32,
+                             BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
+{
+    using T = typename E::type;
+    constexpr int ROWS = 16 * WARPS, THREADS = 32 * WARPS, BYTES = tile_bytes<T, TILE, DP>;
+    extern __shared__ __align__(1024) char shared[];
+    char *q_tile = shared, *stages = shared + tile_bytes<T, ROWS, DP>; /* each stage: keys, values */
+    struct place at = my_place();
+    struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
+    if (rows.at >= rows.length)
+        return;
+    int head = (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
+    int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
+    T *o = (T *)p.o + (int64_t)row * out + head * p.D;
+    float *lse = p.lse + (int64_t)head * p.T + row;
+    if (rows.padding) {
+        rows_clear(o, out, min(left, ROWS), p.D);
+        if ((int)threadIdx.x < min(left, ROWS))
+            lse[threadIdx.x] = 0;
+        return;
+    }
+
+    const T *qkv = (const T *)p.qkv;
+    const T *keys = qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
+    int seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length, tiles = (seen + TILE - 1) / TILE;
+    auto load = [&](int t) {
+        uint32_t to = shared_address(stages + t % STAGES * 2 * BYTES);
+        const T *from = keys + (int64_t)(t * TILE) * width;
+        tile_load<T, TILE, DP, THREADS, true>(to, from, width, rows.length - t * TILE, p.D);
+        tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, rows.length - t * TILE, p.D);
+        loads_commit();
+    };
+    tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
+                                           p.D);
+    load(0);
+
+    struct mask_stream stream;
+    struct mask_query queries[2];
+    if (DROP) {
+        stream = mask_stream(p.rng, p.coords, rows.first, head, p.site, p.threshold);
+        queries[0] = mask_query(&stream, (uint32_t)i);
+        queries[1] = mask_query(&stream, (uint32_t)i + 8);
+    }
+    float acc[DP / 8][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, sl = p.scale * LOG2E;
+    int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
+    for (int t = 0; t < tiles; t++) {
+        if (STAGES == 1 && t > 0) {
+            __syncthreads();
+            load(t);
+        }
+        loads_wait<0>();
+        E::arrived();
+        __syncthreads();
+        if (STAGES > 1 && t + 1 < tiles)
+            load(t + 1);
+        if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
+            continue;
+        uint32_t k_tile = shared_address(stages + t % STAGES * 2 * BYTES), v_tile = k_tile + BYTES;
+        float s[8][4];
+        uint32_t flags[2][4];
+        E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
+        if (DROP)
+            flags_of_keys(flags, &stream, queries, t * TILE, at.c);
+        E::template wait<0>(s);
+        E::template wait<0>(acc);
+        if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
+            hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
+        softmax_tile(s, acc, max, sum, sl);
+        typename E::fragments weights;
+        if (DROP)
+            E::make_masked(weights, s, flags);
+        else
+            E::make(weights, s);
+        E::template add_product<DP>(acc, weights, v_tile);
+        if (STAGES < 3)
+            E::template wait<0>(acc);
+    }
+
+    E::template wait<0>(acc);
+    __syncthreads();
+    float total[2] = {quad_sum(sum[0]), quad_sum(sum[1])}, keep = DROP ? p.keep_scale : 1;
+    tile_store<E, ROWS, DP>(o, out, left, p.D, acc, keep / total[0], keep / total[1], q_tile);
+    if (at.c == 0)
+        for (int h = 0; h < 2; h++)
+            if (at.row0 + at.g + 8 * h < left)
+                lse[at.row0 + at.g + 8 * h] = (max[h] + log2f(total[h])) * LN2;
+}
+
+template <class T, int DP, class C>
+constexpr int forward_bytes = tile_bytes<T, C::rows, DP> + C::stages * 2 * tile_bytes<T, TILE, DP>;
+template <class E, int DP, class C>
+static int launch_forward(const struct attention_params *p, const struct cuda_call *c)
+{
+    attention_kernel *kernel = p->threshold ? attention_forward<E, DP, C::warps, C::stages, C::blocks, true>
+                                            : attention_forward<E, DP, C::warps, C::stages, C::blocks, false>;
+    return attention_launch(kernel, p, C::warps, forward_bytes<typename E::type, DP, C>, p->heads, c, "attention");
+}
+
+#endif
