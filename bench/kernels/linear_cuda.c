@@ -1,7 +1,7 @@
-/* The matrix products of BERT-large on this GPU: each with the first algorithm that cuBLASLt's heuristic proposes and
+/* bench-linear-cuda: the matrix products of BERT-large on this GPU: each with the first algorithm that cuBLASLt's heuristic proposes and
  * the best that the tuning step finds, then the whole nodes as a program runs them.
  *
- *     linear-cuda [T] [fp32|tf32|bf16|fp16]      T tokens, by default 16384; by default bf16 */
+ * usage: bench-linear-cuda [T] [fp32|tf32|bf16|fp16]      T tokens, by default 16384; by default bf16 */
 #include "cuda/kernels.h"
 #include "cuda/products.h"
 
