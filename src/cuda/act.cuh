@@ -1,6 +1,7 @@
 /* act.cuh: activation functions and their derivatives (op/act.c) in float, for a kernel's elements, and the launcher of
  * bias and activation behind a matrix product. T is the type that a result will be rounded to: where that has 16 bits,
- * exp is the hardware's approximation. */
+ * exp is the hardware's approximation. What is added to a product is spelled out (fmaf, __fmul_rn), so that the
+ * compiler has no choice. */
 #ifndef CUDA_ACT_CUH
 #define CUDA_ACT_CUH
 
@@ -38,19 +39,19 @@ template <class T> __device__ static inline float sigmoid(float x)
  * 5 fitted to 4e-8; the density needs the same exponential. */
 template <class T> __device__ static inline void normal(float x, float *cdf, float *pdf)
 {
-    float e = exp_for<T>(-0.5f * x * x), t = fast_inverse(1 + 0.282842712f * fabsf(x));
+    float e = exp_for<T>(-0.5f * x * x), t = fast_inverse(fmaf(0.282842712f, fabsf(x), 1));
     float p = -0.197925958f;
     p = fmaf(p, t, 0.699652687f);
     p = fmaf(p, t, -0.355552625f);
     p = fmaf(p, t, 0.455940099f);
     p = fmaf(p, t, 0.166742925f);
     p = fmaf(p, t, 0.231142906f);
-    float tail = 0.5f * p * t * e;
+    float tail = __fmul_rn(0.5f * p * t, e);
     *cdf = x > 0 ? 1 - tail : tail;
     *pdf = 0.398942280f * e;
 }
 
-template <int A, class T> __device__ static inline float act_value(float x)
+template <int A, class T = __half> __device__ static inline float act_value(float x)
 {
     if constexpr (A == ACT_gelu) {
         float cdf, pdf;
@@ -68,7 +69,7 @@ template <int A, class T> __device__ static inline float act_value(float x)
         return x;
 }
 
-template <int A, class T> __device__ static inline float act_slope(float x)
+template <int A, class T = __half> __device__ static inline float act_slope(float x)
 {
     if constexpr (A == ACT_gelu) {
         float cdf, pdf;
@@ -81,7 +82,7 @@ template <int A, class T> __device__ static inline float act_slope(float x)
         return x > 0;
     else if constexpr (A == ACT_tanh) {
         float t = tanhf(x);
-        return 1 - t * t;
+        return fmaf(-t, t, 1);
     } else if constexpr (A == ACT_silu) {
         float s = sigmoid<T>(x);
         return s * fmaf(x, 1 - s, 1);

@@ -47,18 +47,18 @@ __global__ void __launch_bounds__(THREADS) act_bwd_kernel(const struct act_bwd_p
     float sum[N] = {0};
     if (f >= p.F)
         return;
-    for (int64_t n = blockIdx.y; n < p.N; n += ROWS * (int64_t)gridDim.y) {
+    for (int64_t n = blockIdx.y * (int64_t)ROWS; n < p.N; n += ROWS * (int64_t)gridDim.y) {
         struct words<T, N> u[ROWS], dy[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (n + r * (int64_t)gridDim.y < p.N) {
-                int64_t at = (n + r * (int64_t)gridDim.y) * p.F + f;
+            if (n + r < p.N) {
+                int64_t at = (n + r) * p.F + f;
                 u[r] = fetch<T, N>((const T *)p.u + at);
                 dy[r] = fetch<T, N>((const T *)p.dy + at);
             }
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (n + r * (int64_t)gridDim.y < p.N) {
+            if (n + r < p.N) {
                 float x[N], g[N];
                 unpack<T, N>(x, u[r]);
                 unpack<T, N>(g, dy[r]);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(THREADS) act_bwd_kernel(const struct act_bwd_p
                     g[i] *= act_slope<A, T>(x[i]);
                     sum[i] += g[i];
                 }
-                store<T, N>((T *)p.du + (n + r * (int64_t)gridDim.y) * p.F + f, g);
+                store<T, N>((T *)p.du + (n + r) * p.F + f, g);
             }
     }
     if (p.partial)
@@ -120,16 +120,16 @@ template <class T, int N, int A> __global__ void __launch_bounds__(THREADS) bias
         return;
     if (p.b)
         load<float, N>(b, p.b + o);
-    for (int64_t n = blockIdx.y; n < p.N; n += ROWS * (int64_t)gridDim.y) {
+    for (int64_t n = blockIdx.y * (int64_t)ROWS; n < p.N; n += ROWS * (int64_t)gridDim.y) {
         struct words<T, N> x[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (n + r * (int64_t)gridDim.y < p.N)
-                x[r] = fetch<T, N>((const T *)p.x + (n + r * (int64_t)gridDim.y) * p.O + o);
+            if (n + r < p.N)
+                x[r] = fetch<T, N>((const T *)p.x + (n + r) * p.O + o);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            if (n + r * (int64_t)gridDim.y < p.N) {
-                int64_t at = (n + r * (int64_t)gridDim.y) * p.O + o;
+            if (n + r < p.N) {
+                int64_t at = (n + r) * p.O + o;
                 float u[N];
                 unpack<T, N>(u, x[r]);
 #pragma unroll

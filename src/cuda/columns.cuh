@@ -1,12 +1,12 @@
 /* columns.cuh: sums over the rows of a matrix, in two stages. A kernel that passes over the rows anyway leaves a
- * partial sum for each of a fixed number of chunks of rows; column_sums adds those. Order: FOLD warps take every
- * FOLD-th chunk in order, then their sums are added in order. */
+ * partial sum for each of a fixed number of chunks of rows; column_sums adds those. Order: warp w of 32 takes the
+ * chunks w, w + 32, … in order, then the sums of the warps are added by a butterfly. */
 #ifndef CUDA_COLUMNS_CUH
 #define CUDA_COLUMNS_CUH
 
 #include "cuda/kernel.cuh"
 
-enum { COLUMN_PARTS = 3, COLUMN_FOLD = 16 };
+enum { COLUMN_PARTS = 3, COLUMN_FOLD = 32 };
 
 /* `parts` sums side by side: partial (chunks, parts, H); to[i] (H), NULL where it is not wanted. */
 struct column_sums {
@@ -19,8 +19,8 @@ struct column_sums {
 
 __global__ static void column_sums_kernel(const __grid_constant__ struct column_sums s)
 {
-    __shared__ float folded[COLUMN_FOLD][32];
-    int64_t h = (int64_t)blockIdx.x * 32 + threadIdx.x;
+    __shared__ float folded[COLUMN_FOLD][32 + 1];
+    int64_t first = (int64_t)blockIdx.x * 32, h = first + threadIdx.x;
     float *to = s.to[blockIdx.y], sum = 0;
     if (!to)
         return;
@@ -31,12 +31,10 @@ __global__ static void column_sums_kernel(const __grid_constant__ struct column_
             sum += from[i * s.parts * s.H];
     folded[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    if (threadIdx.y || h >= s.H)
-        return;
-    sum = s.add[blockIdx.y] ? to[h] : 0;
-    for (int i = 0; i < COLUMN_FOLD; i++)
-        sum += folded[i][threadIdx.x];
-    to[h] = sum;
+    sum = warp_sum(folded[threadIdx.x][threadIdx.y]);
+    h = first + threadIdx.y;
+    if (threadIdx.x == 0 && h < s.H)
+        to[h] = s.add[blockIdx.y] ? to[h] + sum : sum;
 }
 
 static inline void column_sums_set(struct column_sums *s, int part, const struct tensor *to)

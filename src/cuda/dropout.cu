@@ -12,11 +12,13 @@ __global__ void __launch_bounds__(LANE *WARPS)
     int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
     if (n >= rows)
         return;
+    struct row_mask row = mask_start(mask);
+    mask_set_row(mask, &row, n);
 #pragma unroll 4
     for (int64_t h = threadIdx.x % LANE * N; h < H; h += LANE * N) {
         float v[N];
         load<T, N>(v, x + n * H + h);
-        mask_apply<N>(mask, n, h, v);
+        mask_apply<N>(mask, row, h, v);
         store_or_add<T, N>(y + n * H + h, v, add);
     }
 }

@@ -22,12 +22,32 @@ static inline struct feature_mask feature_mask(const struct tensor *rng, const s
     return m;
 }
 
-/* v times the mask of row n, features [feature, feature + N); feature is a multiple of N. */
+/* What the decisions over a row depend on. */
+struct row_mask {
+    int32_t rng[3], coord[2];
+};
+
+__device__ static inline struct row_mask mask_start(const struct feature_mask &m)
+{
+    struct row_mask r = {{0}, {0}};
+    for (int i = 0; m.coords && i < 3; i++)
+        r.rng[i] = __ldg(m.rng + i);
+    return r;
+}
+
+__device__ static inline void mask_set_row(const struct feature_mask &m, struct row_mask *r, int64_t n)
+{
+    for (int i = 0; m.coords && i < 2; i++)
+        r->coord[i] = __ldg(m.coords + 2 * n + i);
+}
+
+/* v times the mask of a row, features [feature, feature + N); feature is a multiple of N. */
 template <int N>
-__device__ static inline void mask_apply(const struct feature_mask &m, int64_t n, int64_t feature, float (&v)[N])
+__device__ static inline void mask_apply(const struct feature_mask &m, const struct row_mask &row, int64_t feature,
+                                         float (&v)[N])
 {
     static_assert(N == 8 || N == 4 || N == 1, "a part of a call's 8 decisions");
-    struct philox bits = mask_feature_bits(m.rng, m.site, m.coords + 2 * n, feature);
+    struct philox bits = mask_feature_bits(row.rng, m.site, row.coord, feature);
     uint32_t w[4] = {bits.w[0], bits.w[1], bits.w[2], bits.w[3]};
     if (N < 8 && (feature & 4))
         w[0] = w[2], w[1] = w[3];

@@ -2,8 +2,8 @@
  * statistics (mean first, then the sum of squared differences) and its output. Bound by bytes: x, res, y and h once
  * forward; dy, h, dh, dx and dres once backward.
  *
- * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma, dbeta, dbias: rows are dealt out
- * to at most CHUNKS blocks by shape; each sums its rows in order (as `groups` interleaved sums, folded in order), and
+ * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma, dbeta, dbias: rows are
+ * dealt out to at most CHUNKS blocks by shape; each sums its rows in order (as `groups` interleaved sums, folded in order), and
  * the blocks are added as columns.cuh says. */
 #include "cuda/columns.cuh"
 #include "cuda/feature_mask.cuh"
@@ -45,10 +45,22 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_kernel(const struct norm_p
     __shared__ float2 sums[2][W];
     int lane = threadIdx.x % (LANE * W);
     int64_t n = (int64_t)blockIdx.x * ROWS + threadIdx.x / (LANE * W);
+    struct words<T, N> xs[PER], ress[PER];
     float v[PER][N];
     float2 total = {0, 0};
     if (n >= p.N)
         return; /* whole warps; ROWS is 1 where a row has several */
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        int64_t h = (int64_t)(k * LANE * W + lane) * N, at = n * p.H + h;
+        if (h >= p.H)
+            continue;
+        xs[k] = fetch<T, N>((const T *)p.x + at);
+        if (p.res)
+            ress[k] = fetch<T, N>((const T *)p.res + at);
+    }
+    struct row_mask mask = mask_start(p.mask);
+    mask_set_row(p.mask, &mask, n);
 #pragma unroll
     for (int k = 0; k < PER; k++) {
         int64_t h = (int64_t)(k * LANE * W + lane) * N, at = n * p.H + h;
@@ -57,12 +69,12 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_kernel(const struct norm_p
             v[k][i] = 0;
         if (h >= p.H)
             continue;
-        load<T, N>(v[k], (const T *)p.x + at);
+        unpack<T, N>(v[k], xs[k]);
         if (p.mask.coords)
-            mask_apply<N>(p.mask, n, h, v[k]);
+            mask_apply<N>(p.mask, mask, h, v[k]);
         if (p.res) {
             float res[N];
-            load<T, N>(res, (const T *)p.res + at);
+            unpack<T, N>(res, ress[k]);
 #pragma unroll
             for (int i = 0; i < N; i++)
                 v[k][i] += res[i];
@@ -155,8 +167,9 @@ struct norm_bwd_params {
 
 /* A lane's part of a row as it lies in memory, so that the next row's is on its way while this one is worked on. */
 template <class T, int N, int PER> struct row_part {
-    struct words<T, N> dy[PER], h[PER];
+    struct words<T, N> dy[PER], h[PER], dh[PER];
     float mean, rstd;
+    int32_t coord[2];
 };
 
 template <class T, int N, int PER, int W>
@@ -172,9 +185,13 @@ __device__ static inline void row_fetch(struct row_part<T, N, PER> *r, const str
             continue;
         r->dy[k] = fetch<T, N>((const T *)p.dy + at);
         r->h[k] = fetch<T, N>((const T *)p.h + at);
+        if (p.dh)
+            r->dh[k] = fetch<T, N>((const T *)p.dh + at);
     }
     r->mean = p.mean[n];
     r->rstd = p.rstd[n];
+    for (int i = 0; p.mask.coords && i < 2; i++)
+        r->coord[i] = __ldg(p.mask.coords + 2 * n + i);
 }
 
 template <class T, int N, int PER, int W, int ROWS>
@@ -182,10 +199,12 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
 {
     __shared__ float2 sums[2][ROWS][W];
     __shared__ float folded[ROWS > 1 ? LANE * W * PER * N : 1];
+    constexpr bool AHEAD = PER * N <= 8; /* registers allow it */
     const int lane = threadIdx.x % (LANE * W), row = threadIdx.x / (LANE * W);
     const int64_t step = (int64_t)gridDim.x * ROWS;
     float columns[COLUMN_PARTS][PER][N], gamma[PER][N];
     struct row_part<T, N, PER> next;
+    struct row_mask mask = mask_start(p.mask);
     int64_t n = (int64_t)blockIdx.x * ROWS + row;
 #pragma unroll
     for (int k = 0; k < PER; k++) {
@@ -196,11 +215,16 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
         if (h < p.H)
             load<float, N>(gamma[k], p.gamma + h);
     }
-    row_fetch<T, N, PER, W>(&next, p, n, lane);
+    if (AHEAD)
+        row_fetch<T, N, PER, W>(&next, p, n, lane);
     for (int odd = 0; n < p.N; n += step, odd ^= 1) {
-        struct row_part<T, N, PER> r = next;
         float2 total = {0, 0}; /* of g = dy gamma, and of g z */
-        row_fetch<T, N, PER, W>(&next, p, n + step, lane);
+        if (!AHEAD)
+            row_fetch<T, N, PER, W>(&next, p, n, lane);
+        struct row_part<T, N, PER> r = next;
+        if (AHEAD)
+            row_fetch<T, N, PER, W>(&next, p, n + step, lane);
+        mask.coord[0] = r.coord[0], mask.coord[1] = r.coord[1];
 #pragma unroll
         for (int k = 0; k < PER; k++) {
             float dy[N], h[N];
@@ -233,7 +257,7 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
                 grad[i] = (dy[i] * gamma[k][i] - mean_g - z * mean_gz) * r.rstd;
             }
             if (p.dh) {
-                load<T, N>(h, (const T *)p.dh + n * p.H + at);
+                unpack<T, N>(h, r.dh[k]);
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     grad[i] += h[i];
@@ -241,7 +265,7 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
             if (p.dres)
                 store_or_add<T, N>((T *)p.dres + n * p.H + at, grad, p.add_dres);
             if (p.mask.coords)
-                mask_apply<N>(p.mask, n, at, grad);
+                mask_apply<N>(p.mask, mask, at, grad);
             if (p.dx)
                 store_or_add<T, N>((T *)p.dx + n * p.H + at, grad, p.add_dx);
 #pragma unroll

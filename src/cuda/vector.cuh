@@ -25,7 +25,8 @@ __device__ static inline uint32_t pack_pair(float a, float b, __half)
     return *(const uint32_t *)&pair;
 }
 
-/* N elements of T as they lie in memory. */
+/* N elements of T as they lie in memory. They are read past the order of this kernel's writes, so that a read need not
+ * wait for them: a thread fetches only what no other thread of the kernel writes, and what it writes itself, before. */
 template <class T, int N> struct words {
     static constexpr int count = (N * (int)sizeof(T) + 3) / 4;
     uint32_t w[count];
@@ -35,16 +36,16 @@ template <class T, int N> __device__ static inline struct words<T, N> fetch(cons
     struct words<T, N> x;
     constexpr int count = words<T, N>::count;
     if constexpr (N == 1 && sizeof(T) == 2)
-        x.w[0] = *(const uint16_t *)p;
+        x.w[0] = __ldg((const unsigned short *)p);
     else if constexpr (count == 1)
-        x.w[0] = *(const uint32_t *)p;
+        x.w[0] = __ldg((const uint32_t *)p);
     else if constexpr (count == 2) {
-        uint2 v = *(const uint2 *)p;
+        uint2 v = __ldg((const uint2 *)p);
         x.w[0] = v.x, x.w[1] = v.y;
     } else
 #pragma unroll
         for (int i = 0; i < count; i += 4) {
-            uint4 v = ((const uint4 *)p)[i / 4];
+            uint4 v = __ldg((const uint4 *)p + i / 4);
             x.w[i] = v.x, x.w[i + 1] = v.y, x.w[i + 2] = v.z, x.w[i + 3] = v.w;
         }
     return x;

@@ -63,9 +63,10 @@ static int64_t workspace(const struct op_runner *r, enum op op, const union args
     return workspaces[op] ? workspaces[op](args, &d->call) : 0;
 }
 
-static char *upload(const struct buffer *b, char *to)
+/* On the kernel's stream: a plain cudaMemcpy may return before the bytes are there, and that stream waits for none. */
+static char *upload(const struct buffer *b, char *to, struct CUstream_st *stream)
 {
-    must(cudaMemcpy(to, b->base, (size_t)b->all_bytes, cudaMemcpyHostToDevice));
+    must(cudaMemcpyAsync(to, b->base, (size_t)b->all_bytes, cudaMemcpyHostToDevice, stream));
     return to + (b->data - b->base);
 }
 
@@ -87,11 +88,11 @@ static void run(const struct op_runner *r, enum op op, union args_any *args, con
     if (bytes > d->bytes)
         fail_msg("%s: a case of %lld bytes; the test has %lld on the device", op_table[op].name, (long long)bytes,
                  (long long)d->bytes);
-    call.workspace = upload(space, d->memory);
+    call.workspace = upload(space, d->memory, call.stream);
     call.err = &err;
     for (int i = 0; i < op_table[op].n_slots; i++)
         if (slots[i].base) {
-            args->slot[i].data = upload(&slots[i], d->memory + at);
+            args->slot[i].data = upload(&slots[i], d->memory + at, call.stream);
             at += slots[i].all_bytes;
         }
     if (launchers[op](args, &call))
