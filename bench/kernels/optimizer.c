@@ -47,22 +47,23 @@ static struct tensor flat(struct tensor t, int64_t n)
     return t;
 }
 
-static void time_op(const char *what, enum op op, const union args_any *args, double bytes, int repetitions,
+static void time_op(const char *what, enum op op, const union args_any *args, double moved, int repetitions,
                     int threads)
 {
     const struct backend *cpu = backend_cpu();
-    void *workspace = NULL;
+    struct work work = {.op = op, .args = *args, .call = {.threads = threads}};
+    int64_t bytes = cpu->workspace_bytes(cpu, op, args, threads) + 64;
     double best = 1e30;
-    if (cpu->alloc(cpu, cpu->workspace_bytes(op, args, threads) + 64, &workspace, NULL))
+    if (cpu->alloc(cpu, bytes, 0, &work.call.workspace, NULL))
         exit(1);
     for (int i = 0; i < repetitions; i++) {
         double start = seconds();
-        cpu->run(cpu, op, args, &(struct call){.workspace = workspace, .threads = threads}, NULL);
+        cpu->run(cpu, &work, 1, NULL);
         double taken = seconds() - start;
         best = taken < best ? taken : best;
     }
-    printf("%-24s %7.2f ms  %6.2f Gparam/s  %6.1f GB/s\n", what, 1e3 * best, 1e-9 * N / best, 1e-9 * bytes * N / best);
-    cpu->free(cpu, workspace, 0);
+    printf("%-24s %7.2f ms  %6.2f Gparam/s  %6.1f GB/s\n", what, 1e3 * best, 1e-9 * N / best, 1e-9 * moved * N / best);
+    cpu->free(cpu, work.call.workspace, bytes);
 }
 
 int main(int argc, char **argv)
