@@ -243,7 +243,7 @@ static int by_value(const void *a, const void *b)
 static int race(struct tuner *t, struct sets *s, const struct subject *subjects, int n, double *us)
 {
     cudaGraphExec_t exec[FINALISTS + 1] = {0};
-    double times[FINALISTS + 1][REPEATS], warm;
+    double times[FINALISTS + 1][REPEATS] = {{0}}, warm;
     int code = SNUG_OK;
     for (int i = 0; i < n && !code; i++)
         code = capture(t, s, &subjects[i], &exec[i]);
@@ -365,7 +365,7 @@ static int finalists(const double *us, int n, int best[FINALISTS + 1])
 /* us[0]: of the heuristic's first. */
 static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all, double us[2])
 {
-    double once[MAX_CANDIDATES], final[FINALISTS + 1];
+    double once[MAX_CANDIDATES] = {0}, final[FINALISTS + 1] = {0};
     int best[FINALISTS + 1];
     TRY(problem_candidates(t->p, &c->product, &c->problem, PRODUCT_WORKSPACE_CAP, all->max, all->all, &all->n, t->err));
     c->supported = all->n > 0;
