@@ -16,10 +16,13 @@
 enum {
     LANE = 32,
     WARPS = 8,
-    TILE = 2048,
+    TILE = 1024,
     TILE_THREADS = TILE / 2,
-    CHUNK = 32,
+    CHUNK = 16,
     AHEAD = 4,
+    AT_ONCE = 4,
+    SEARCH_THREADS = 64,
+    JOIN = 8,
     RUN_THREADS = 128,
     FOLD = 16
 };
@@ -79,6 +82,7 @@ extern "C" int cuda_embed(const struct args_embed *a, const struct cuda_call *c)
 
 /* id in the high half, n in the low: no two are equal. */
 typedef unsigned long long sort_key;
+static const sort_key NO_KEY = ~0ull;
 
 __global__ static void __launch_bounds__(TILE_THREADS)
     sort_tiles_kernel(const int32_t *ids, const int32_t *cu, int64_t B, int64_t N, sort_key *to)
@@ -90,10 +94,15 @@ __global__ static void __launch_bounds__(TILE_THREADS)
         uint32_t id = n < N && n < real ? (uint32_t)ids[n] : INT_MAX;
         keys[i] = (sort_key)id << 32 | (uint32_t)n;
     }
+    bool far = true;                            /* whether other warps worked on this warp's keys */
     for (int size = 2; size <= TILE; size *= 2) /* a bitonic network */
         for (int apart = size / 2; apart > 0; apart /= 2) {
             int i = 2 * threadIdx.x - (threadIdx.x & (apart - 1));
-            __syncthreads();
+            if (far || apart > LANE)
+                __syncthreads();
+            else
+                __syncwarp();
+            far = apart > LANE;
             sort_key low = keys[i], high = keys[i + apart];
             if ((low > high) == !(i & size)) {
                 keys[i] = high;
@@ -106,20 +115,26 @@ __global__ static void __launch_bounds__(TILE_THREADS)
 }
 
 /* The place of each key among all: how many are smaller in each tile. */
-__global__ static void __launch_bounds__(LANE *WARPS)
+__global__ static void __launch_bounds__(SEARCH_THREADS)
     merge_tiles_kernel(const sort_key *tiles, int64_t N, sort_key *sorted)
 {
-    int64_t i = (int64_t)blockIdx.x * LANE * WARPS + threadIdx.x, place = 0;
+    int64_t i = (int64_t)blockIdx.x * SEARCH_THREADS + threadIdx.x, place = 0;
     if (i >= N)
         return;
     sort_key key = tiles[i];
-    for (int64_t start = 0; start < N; start += TILE) {
-        int size = N - start < TILE ? (int)(N - start) : TILE, smaller = 0;
+    for (int64_t first = 0; first < N; first += AT_ONCE * TILE) { /* searches that do not wait for each other */
+        int smaller[AT_ONCE] = {0};
 #pragma unroll
         for (int jump = TILE; jump > 0; jump /= 2)
-            if (smaller + jump <= size && tiles[start + smaller + jump - 1] < key)
-                smaller += jump;
-        place += smaller;
+#pragma unroll
+            for (int t = 0; t < AT_ONCE; t++) {
+                int64_t at = first + t * TILE + smaller[t] + jump;
+                if (smaller[t] + jump <= TILE && at <= N && __ldg(tiles + at - 1) < key)
+                    smaller[t] += jump;
+            }
+#pragma unroll
+        for (int t = 0; t < AT_ONCE; t++)
+            place += smaller[t];
     }
     sorted[place] = key;
 }
@@ -133,31 +148,44 @@ struct runs {
     int64_t B, H;
 };
 
-__device__ static inline int32_t id_at(const struct runs &r, int64_t place)
+__device__ static inline int32_t id_of(sort_key key)
 {
-    return (int32_t)(r.sorted[place] >> 32);
+    return (int32_t)(key >> 32);
 }
 
 template <class T, int N>
 __global__ void __launch_bounds__(RUN_THREADS) sum_runs_kernel(const struct runs r, const T *dy)
 {
+    __shared__ sort_key keys[CHUNK + 2]; /* with the one before and the one behind, NO_KEY where there is none */
     int64_t real = r.cu[r.B], start = (int64_t)blockIdx.x * CHUNK;
     int64_t h = ((int64_t)blockIdx.y * RUN_THREADS + threadIdx.x) * N;
-    if (start >= real || h >= r.H)
+    if (start >= real)
         return;
-    int64_t end = start + CHUNK < real ? start + CHUNK : real;
-    bool earlier = start > 0 && id_at(r, start - 1) == id_at(r, start);
+    int end = start + CHUNK < real ? CHUNK : (int)(real - start);
+    if (threadIdx.x < CHUNK + 2) {
+        int64_t at = start + (int)threadIdx.x - 1;
+        keys[threadIdx.x] = at >= 0 && at < real ? r.sorted[at] : NO_KEY;
+    }
+    __syncthreads();
+    if (h >= r.H)
+        return;
+    const bool earlier = id_of(keys[0]) == id_of(keys[1]);
     float sum[N] = {0};
-    for (int64_t at = start; at < end; at += AHEAD) {
+    for (int at = 0; at < end; at += AHEAD) {
         struct words<T, N> rows[AHEAD];
-        int32_t ids[AHEAD + 1];
+        struct words<float, N> old[AHEAD];
+        bool stops[AHEAD], whole[AHEAD]; /* whether a run, or the chunk, stops there, and is all of the run */
 #pragma unroll
-        for (int i = 0; i <= AHEAD; i++)
-            ids[i] = at + i < real ? id_at(r, at + i) : -1;
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (at + i < end)
-                rows[i] = fetch<T, N>(dy + (int64_t)(uint32_t)r.sorted[at + i] * r.H + h);
+        for (int i = 0; i < AHEAD; i++) {
+            if (at + i >= end)
+                break;
+            int32_t id = id_of(keys[1 + at + i]), next = id_of(keys[2 + at + i]);
+            stops[i] = next != id || at + i + 1 == end;
+            whole[i] = next != id && !(earlier && id == id_of(keys[1]));
+            rows[i] = fetch<T, N>(dy + (int64_t)(uint32_t)keys[1 + at + i] * r.H + h);
+            if (whole[i] && r.add)
+                old[i] = fetch<float, N>(r.dtable + id * r.H + h);
+        }
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             float v[N];
@@ -167,14 +195,18 @@ __global__ void __launch_bounds__(RUN_THREADS) sum_runs_kernel(const struct runs
 #pragma unroll
             for (int k = 0; k < N; k++)
                 sum[k] += v[k];
-            bool ends = ids[i + 1] != ids[i];
-            if (!ends && at + i + 1 < end)
+            if (!stops[i])
                 continue;
-            if (earlier || !ends)
-                store<float, N>(r.partial + (blockIdx.x * (int64_t)2 + !earlier) * r.H + h, sum);
-            else
-                store_or_add<float, N>(r.dtable + ids[i] * r.H + h, sum, r.add);
-            earlier = false;
+            int32_t id = id_of(keys[1 + at + i]);
+            bool first = earlier && id == id_of(keys[1]);
+            if (whole[i] && r.add) {
+                unpack<float, N>(v, old[i]);
+#pragma unroll
+                for (int k = 0; k < N; k++)
+                    sum[k] += v[k];
+            }
+            store<float, N>(
+                whole[i] ? r.dtable + id * r.H + h : r.partial + (blockIdx.x * (int64_t)2 + !first) * r.H + h, sum);
 #pragma unroll
             for (int k = 0; k < N; k++)
                 sum[k] = 0;
@@ -182,30 +214,22 @@ __global__ void __launch_bounds__(RUN_THREADS) sum_runs_kernel(const struct runs
     }
 }
 
-template <int N> __global__ void __launch_bounds__(LANE *FOLD) join_runs_kernel(const struct runs r)
+/* The sums of a run that begins in `chunk` and goes on. All threads of the block. */
+template <int N>
+__device__ static inline void join_run(const struct runs &r, int64_t chunk, int32_t id, int64_t real, int64_t h)
 {
     __shared__ float folded[FOLD][N][LANE];
-    int64_t real = r.cu[r.B], start = (int64_t)blockIdx.x * CHUNK, next = start + CHUNK;
-    int64_t h = ((int64_t)blockIdx.y * LANE + threadIdx.x) * N;
-    if (next >= real)
-        return;
-    int32_t id = id_at(r, next);
-    if (id_at(r, next - 1) != id || (start > 0 && id_at(r, start - 1) == id))
-        return;                                                      /* no run begins here and goes on */
-    int64_t low = blockIdx.x + 1, high = (real + CHUNK - 1) / CHUNK; /* the run is in chunk low, not in high */
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (id_at(r, middle * CHUNK) == id)
-            low = middle;
-        else
-            high = middle;
+    int64_t last = chunk; /* the last chunk that the run is in */
+    for (int more = LANE * FOLD; more == LANE * FOLD; last += more) {
+        int64_t at = (last + 1 + threadIdx.y * LANE + threadIdx.x) * CHUNK;
+        more = __syncthreads_count(at < real && id_of(r.sorted[at]) == id);
     }
     float sum[N] = {0};
     if (h < r.H)
-#pragma unroll 4
-        for (int64_t chunk = blockIdx.x + threadIdx.y; chunk <= low; chunk += FOLD) {
+#pragma unroll 8
+        for (int64_t i = chunk + threadIdx.y; i <= last; i += FOLD) {
             float v[N];
-            load<float, N>(v, r.partial + (2 * chunk + (chunk == blockIdx.x)) * r.H + h);
+            load<float, N>(v, r.partial + (2 * i + (i == chunk)) * r.H + h);
 #pragma unroll
             for (int k = 0; k < N; k++)
                 sum[k] += v[k];
@@ -221,6 +245,24 @@ template <int N> __global__ void __launch_bounds__(LANE *FOLD) join_runs_kernel(
         for (int k = 0; k < N; k++)
             sum[k] += folded[i][k][threadIdx.x];
     store_or_add<float, N>(r.dtable + id * r.H + h, sum, r.add);
+}
+
+/* A block looks at JOIN chunks for runs that begin there and go on. */
+template <int N> __global__ void __launch_bounds__(LANE *FOLD) join_runs_kernel(const struct runs r)
+{
+    int64_t real = r.cu[r.B], first = (int64_t)blockIdx.x * JOIN;
+    int64_t start = (first + threadIdx.x % JOIN) * CHUNK, next = start + CHUNK;
+    int64_t h = ((int64_t)blockIdx.y * LANE + threadIdx.x) * N;
+    int32_t id = -1;
+    bool begins = false;
+    if (next < real) {
+        id = id_of(r.sorted[next]);
+        begins = id_of(r.sorted[next - 1]) == id && (start == 0 || id_of(r.sorted[start - 1]) != id);
+    }
+    unsigned found = __ballot_sync(0xFFFFFFFFu, begins);
+    for (int i = 0; i < JOIN; i++)
+        if (found >> i & 1)
+            join_run<N>(r, first + i, __shfl_sync(0xFFFFFFFFu, id, i), real, h);
 }
 
 static int64_t parts(int64_t n, int64_t each)
@@ -246,7 +288,8 @@ static void embed_bwd_launch(const struct runs *r, const T *dy, int64_t rows, co
 {
     unsigned chunks = (unsigned)parts(rows, CHUNK);
     sum_runs_kernel<T, N><<<dim3(chunks, (unsigned)parts(r->H, RUN_THREADS * N)), RUN_THREADS, 0, c->stream>>>(*r, dy);
-    join_runs_kernel<M><<<dim3(chunks, (unsigned)parts(r->H, LANE * M)), dim3(LANE, FOLD), 0, c->stream>>>(*r);
+    join_runs_kernel<M>
+        <<<dim3((unsigned)parts(chunks, JOIN), (unsigned)parts(r->H, LANE * M)), dim3(LANE, FOLD), 0, c->stream>>>(*r);
 }
 
 extern "C" int cuda_embed_bwd(const struct args_embed_bwd *a, const struct cuda_call *c)
@@ -270,7 +313,7 @@ extern "C" int cuda_embed_bwd(const struct args_embed_bwd *a, const struct cuda_
         return cuda_launched(c, "embed_bwd");
     sort_tiles_kernel<<<(unsigned)parts(N, TILE), TILE_THREADS, 0, c->stream>>>((const int32_t *)a->ids.data, r.cu, r.B,
                                                                                 N, tiles);
-    merge_tiles_kernel<<<(unsigned)parts(N, LANE * WARPS), LANE * WARPS, 0, c->stream>>>(tiles, N, sorted);
+    merge_tiles_kernel<<<(unsigned)parts(N, SEARCH_THREADS), SEARCH_THREADS, 0, c->stream>>>(tiles, N, sorted);
     WITH_FLOAT_TYPE(a->dy.dtype, T, {
         if (packs_fit(&a->dy) && packs_fit(&a->dtable))
             embed_bwd_launch<T, pack_width<T>, 4>(&r, (const T *)a->dy.data, N, c);
