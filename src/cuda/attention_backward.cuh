@@ -6,18 +6,32 @@
 
 /* ---- dq ---- */
 
-/* do . o of rows g and g + 8 of a warp, in all lanes of a quad; both are read from device memory. */
-template <class T> __device__ static inline float row_delta(const T *o, const T *dout, int D, int c)
+/* do . o of two rows, in all lanes of a quad, from device memory; all loads are under way before the first is used. */
+template <class T, int DP>
+__device__ static inline void row_deltas(float (&delta)[2], const T *const (&o)[2], const T *const (&dout)[2], int D,
+                                         int c)
 {
-    constexpr int WIDTH = 16 / (int)sizeof(T);
-    float sum = 0;
-    for (int d = c * WIDTH; d < D; d += 4 * WIDTH) {
-        pack<T, WIDTH> a = *(const pack<T, WIDTH> *)(o + d), b = *(const pack<T, WIDTH> *)(dout + d);
+    constexpr int WIDTH = 16 / (int)sizeof(T), N = (DP + 4 * WIDTH - 1) / (4 * WIDTH);
+    pack<T, WIDTH> a[2][N], b[2][N];
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++)
-            sum = fmaf(to_float(a.v[k]), to_float(b.v[k]), sum);
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            int d = (4 * i + c) * WIDTH < D ? (4 * i + c) * WIDTH : 0;
+            a[h][i] = *(const pack<T, WIDTH> *)(o[h] + d);
+            b[h][i] = *(const pack<T, WIDTH> *)(dout[h] + d);
+        }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float sum = 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if ((4 * i + c) * WIDTH < D)
+#pragma unroll
+                for (int k = 0; k < WIDTH; k++)
+                    sum = fmaf(to_float(a[h][i].v[k]), to_float(b[h][i].v[k]), sum);
+        delta[h] = quad_sum(sum);
     }
-    return quad_sum(sum);
 }
 
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
@@ -25,6 +39,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
 {
     using T = typename E::type;
     constexpr int ROWS = 16 * WARPS, THREADS = 32 * WARPS, BYTES = tile_bytes<T, TILE, DP>;
+    constexpr int AHEAD = STAGES - 1;
     extern __shared__ __align__(1024) char shared[];
     char *q_tile = shared, *do_tile = q_tile + tile_bytes<T, ROWS, DP>, *stages = do_tile + tile_bytes<T, ROWS, DP>;
     struct place at = my_place();
@@ -42,29 +57,37 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     const T *qkv = (const T *)p.qkv, *dout = (const T *)p.dout + (int64_t)row * out + head * p.D;
     const T *keys = qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
     int seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length, tiles = (seen + TILE - 1) / TILE;
-    auto load = [&](int t) {
-        uint32_t to = shared_address(stages + t % STAGES * 2 * BYTES);
-        const T *from = keys + (int64_t)(t * TILE) * width;
-        tile_load<T, TILE, DP, THREADS, true>(to, from, width, rows.length - t * TILE, p.D);
-        tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, rows.length - t * TILE, p.D);
+    int next = 0, into = 0;
+    auto load_next = [&] {
+        if (next < tiles) {
+            uint32_t to = shared_address(stages + into * 2 * BYTES);
+            const T *from = keys + (int64_t)(next * TILE) * width;
+            int valid = rows.length - next * TILE;
+            tile_load<T, TILE, DP, THREADS, true>(to, from, width, valid, p.D);
+            tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, valid, p.D);
+            next++;
+            into = next_stage<STAGES>(into);
+        }
         loads_commit();
     };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(do_tile), dout, out, left, p.D);
-    load(0);
+    tiles_start<AHEAD>(load_next);
 
-    float keep = DROP ? p.keep_scale : 1, shift[2], minus_delta[2];
+    float keep = DROP ? p.keep_scale : 1, shift[2], minus_delta[2], delta[2];
+    int r[2] = {at.row0 + at.g, at.row0 + at.g + 8}; /* of the block; those past the sequence read another's values */
+    const T *o = (const T *)p.o + (int64_t)row * out + head * p.D;
+    int64_t step[2] = {r[0] < left ? (int64_t)r[0] * out : 0, r[1] < left ? (int64_t)r[1] * out : 0};
+    row_deltas<T, DP>(delta, {o + step[0], o + step[1]}, {dout + step[0], dout + step[1]}, p.D, at.c);
 #pragma unroll
     for (int h = 0; h < 2; h++) { /* rows past the sequence: p = 2^-inf = 0 */
-        int r = at.row0 + at.g + 8 * h;
-        bool there = r < left;
-        float delta = row_delta((const T *)p.o + (int64_t)(row + (there ? r : 0)) * out + head * p.D,
-                                dout + (int64_t)(there ? r : 0) * out, p.D, at.c);
-        minus_delta[h] = -delta / keep;
-        shift[h] = there ? -LOG2E * p.lse[(int64_t)head * p.T + row + r] : -INFINITY;
+        bool there = r[h] < left;
+        int64_t stat = (int64_t)head * p.T + row + r[h];
+        minus_delta[h] = -delta[h] / keep;
+        shift[h] = there ? -LOG2E * p.lse[stat] : -INFINITY;
         if (there && at.c == 0)
-            p.statistics[(int64_t)head * p.T + row + r] = make_float2(shift[h], minus_delta[h]);
+            p.statistics[stat] = make_float2(shift[h], minus_delta[h]);
     }
     struct mask_stream stream;
     struct mask_query queries[2];
@@ -75,19 +98,11 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     }
     float acc[DP / 8][4] = {}, sl = p.scale * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT;
-    for (int t = 0; t < tiles; t++) {
-        if (STAGES == 1 && t > 0) {
-            __syncthreads();
-            load(t);
-        }
-        loads_wait<0>();
-        E::arrived();
-        __syncthreads();
-        if (STAGES > 1 && t + 1 < tiles)
-            load(t + 1);
+    for (int t = 0, stage = 0; t < tiles; t++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(t, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        uint32_t k_tile = shared_address(stages + t % STAGES * 2 * BYTES), v_tile = k_tile + BYTES;
+        uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4], ds[8][4];
         uint32_t flags[2][4];
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
@@ -113,11 +128,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         typename E::fragments f;
         E::make(f, ds);
         E::template add_product<DP>(acc, f, k_tile);
-        if (STAGES < 3)
-            E::template wait<0>(acc);
+        E::template wait<0>(acc);
     }
 
-    E::template wait<0>(acc);
     __syncthreads();
     tile_store<E, ROWS, DP>(dq, width, left, p.D, acc, p.scale * keep, p.scale * keep, q_tile);
 }
@@ -148,6 +161,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
 {
     using T = typename E::type;
     constexpr int ROWS = 16 * WARPS, THREADS = 32 * WARPS, BYTES = tile_bytes<T, TILE, DP>;
+    constexpr int AHEAD = STAGES - 1;
     extern __shared__ __align__(1024) char shared[];
     char *k_tile = shared, *v_tile = k_tile + tile_bytes<T, ROWS, DP>, *stages = v_tile + tile_bytes<T, ROWS, DP>;
     float2 *statistics = (float2 *)(stages + STAGES * 2 * BYTES); /* of each stage's queries */
@@ -168,30 +182,36 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     const T *qkv = (const T *)p.qkv;
     float keep = DROP ? p.keep_scale : 1;
     int tile0 = p.causal ? rows.at / TILE : 0, tiles = (rows.length + TILE - 1) / TILE;
-    auto load = [&](int head, int t,
-                    int n) { /* the n-th to be loaded */
-                             int valid = rows.length - t * TILE;
-                             int from = rows.first + t * TILE;
-                             uint32_t to = shared_address(stages + n % STAGES * 2 * BYTES);
-                             tile_load<T, TILE, DP, THREADS, false>(to, qkv + (int64_t)from * width + head * p.D, width,
-                                                                    valid, p.D);
-                             tile_load<T, TILE, DP, THREADS, false>(
-                                 to + BYTES, (const T *)p.dout + (int64_t)from * out + head * p.D, out, valid, p.D);
-        /* rows of zeros are queries without effect: s = 0, p = 1, do = 0 */
+    int end = (kv_head + 1) * group, next_head = kv_head * group, next = tile0, into = 0;
+    auto load_next = [&] {
+        if (next_head < end) {
+            int from = rows.first + next * TILE, valid = rows.length - next * TILE;
+            const T *q = qkv + (int64_t)from * width + next_head * p.D;
+            const T *dout = (const T *)p.dout + (int64_t)from * out + next_head * p.D;
+            uint32_t to = shared_address(stages + into * 2 * BYTES);
+            tile_load<T, TILE, DP, THREADS, false>(to, q, width, valid, p.D);
+            tile_load<T, TILE, DP, THREADS, false>(to + BYTES, dout, out, valid, p.D);
+            /* queries of zeros are without effect: s = 0, p = 1, do = 0 */
+            const float2 *stat = p.statistics + (int64_t)next_head * p.T + from;
 #pragma unroll
-                             for (int i = 0; i < (TILE + THREADS - 1) / THREADS; i++) {
-                                 int k = i * THREADS + (int)threadIdx.x;
-                                 if (k < TILE)
-                                     copy_8(shared_address(statistics + n % STAGES * TILE + k),
-                                            p.statistics + (int64_t)head * p.T + from + k, k < valid);
-                             }
-                             loads_commit();
+            for (int i = 0; i < (TILE + THREADS - 1) / THREADS; i++) {
+                int k = i * THREADS + (int)threadIdx.x;
+                if (k < TILE)
+                    copy_8(shared_address(statistics + into * TILE + k), stat + k, k < valid);
+            }
+            into = next_stage<STAGES>(into);
+            if (++next == tiles) {
+                next = tile0;
+                next_head++;
+            }
+        }
+        loads_commit();
     };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(k_tile), qkv + (int64_t)row * width + k_column, width, left,
                                            p.D);
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(v_tile), qkv + (int64_t)row * width + v_column, width, left,
                                            p.D);
-    load(kv_head * group, tile0, 0);
+    tiles_start<AHEAD>(load_next);
 
     struct mask_stream stream;
     struct mask_keys keys;
@@ -201,15 +221,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     }
     float dk_acc[DP / 8][4] = {}, dv_acc[DP / 8][4] = {}, sl = p.scale * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT, key = rows.at + at.row0 + at.g;
-    int end = (kv_head + 1) * group;
-    for (int n = 0, t = tile0, head = kv_head * group; head < end; n++) {
-        if (STAGES == 1 && n > 0) {
-            __syncthreads();
-            load(head, t, n);
-        }
-        loads_wait<0>();
-        E::arrived();
-        __syncthreads();
+    for (int n = 0, t = tile0, head = kv_head * group, stage = 0; head < end; n++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(n, load_next);
         int query0 = t * TILE;
         if (DROP)
             stream.head = (uint32_t)head << 20;
@@ -217,12 +230,10 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
             t = tile0;
             head++;
         }
-        if (STAGES > 1 && head < end)
-            load(head, t, n + 1);
         if (p.causal && query0 + TILE - 1 < unit)
             continue;
-        uint32_t q_tile = shared_address(stages + n % STAGES * 2 * BYTES), do_tile = q_tile + BYTES;
-        const float2 *stat = statistics + n % STAGES * TILE;
+        uint32_t q_tile = shared_address(stages + stage * 2 * BYTES), do_tile = q_tile + BYTES;
+        const float2 *stat = statistics + stage * TILE;
         float s[8][4], ds[8][4]; /* rows are keys, columns are queries */
         uint32_t flags[8];
         E::template scores<ROWS, DP>(s, shared_address(k_tile), at.row0, q_tile);
@@ -262,14 +273,10 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         typename E::fragments f2;
         E::make(f2, ds);
         E::template add_product<DP>(dk_acc, f2, q_tile);
-        if (STAGES < 3) {
-            E::template wait<0>(dv_acc);
-            E::template wait<0>(dk_acc);
-        }
+        E::template wait<0>(dv_acc);
+        E::template wait<0>(dk_acc);
     }
 
-    E::template wait<0>(dv_acc);
-    E::template wait<0>(dk_acc);
     __syncthreads();
     tile_store<E, ROWS, DP>(dk, width, left, p.D, dk_acc, p.scale * keep, p.scale * keep, k_tile);
     tile_store<E, ROWS, DP>(dv, width, left, p.D, dv_acc, keep, keep, v_tile);
@@ -278,7 +285,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
 /* ---- launching ---- */
 
 template <class T, int DP, class C>
-constexpr int backward_bytes = 2 * tile_bytes<T, C::rows, DP> + C::stages *(2 * tile_bytes<T, TILE, DP> + TILE * 8);
+constexpr int dq_bytes = 2 * (tile_bytes<T, C::rows, DP> + C::stages * tile_bytes<T, TILE, DP>);
+template <class T, int DP, class C>
+constexpr int dkdv_bytes = dq_bytes<T, DP, C> + C::stages *TILE *(int)sizeof(float2);
 
 template <class E, int DP, class C, class C2>
 static int launch_backward(const struct attention_params *p, const struct cuda_call *c)
@@ -287,9 +296,8 @@ static int launch_backward(const struct attention_params *p, const struct cuda_c
                                         : attention_dq<E, DP, C::warps, C::stages, C::blocks, false>;
     attention_kernel *dkdv = p->threshold ? attention_dkdv<E, DP, C2::warps, C2::stages, C2::blocks, true>
                                           : attention_dkdv<E, DP, C2::warps, C2::stages, C2::blocks, false>;
-    TRY(attention_launch(dq, p, C::warps, backward_bytes<typename E::type, DP, C>, p->heads, c, "attention_bwd"));
-    return attention_launch(dkdv, p, C2::warps, backward_bytes<typename E::type, DP, C2>, p->kv_heads, c,
-                            "attention_bwd");
+    TRY(attention_launch(dq, p, C::warps, dq_bytes<typename E::type, DP, C>, p->heads, c, "attention_bwd"));
+    return attention_launch(dkdv, p, C2::warps, dkdv_bytes<typename E::type, DP, C2>, p->kv_heads, c, "attention_bwd");
 }
 
 #endif

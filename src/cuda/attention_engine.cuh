@@ -80,13 +80,44 @@ __device__ static inline void flags_of_keys(uint32_t (&flags)[2][4], const struc
     }
 }
 
+/* ---- a loop's tiles ---- */
+
+template <int STAGES> __device__ static inline int next_stage(int stage)
+{
+    return stage + 1 == STAGES ? 0 : stage + 1;
+}
+
+/* load_next() starts loading the loop's next tile, if there is one, and commits. AHEAD of them are kept under way. */
+template <int AHEAD, class L> __device__ static inline void tiles_start(const L &load_next)
+{
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+        load_next();
+}
+
+/* Waits for tile n. All threads are then done with tile n - 1. */
+template <class E, int AHEAD, class L> __device__ static inline void tile_arrive(int n, const L &load_next)
+{
+    if (AHEAD == 0) {
+        if (n > 0)
+            __syncthreads();
+        load_next();
+    }
+    loads_wait<(AHEAD > 0 ? AHEAD - 1 : 0)>();
+    E::arrived();
+    __syncthreads();
+    if (AHEAD > 0)
+        load_next();
+}
+
 /* ---- launching ---- */
 
-/* Of one kernel: warps of a block; tiles that shared memory holds (1: a tile is loaded when the one before is done
- * with; 2: meanwhile; 3: and the engine may still be at work on the one before); blocks of a multiprocessor, which caps
- * the registers. */
-template <int WARPS, int STAGES, int BLOCKS> struct cut {
+/* Of one kernel: warps of a block; tiles that shared memory holds, one of them computed with, the others on their way (1: a
+ * tile is loaded when the one before is done with); blocks of a multiprocessor, which caps the registers; whether the last
+ * product of a tile may run on into the next tile, which keeps one tile more. */
+template <int WARPS, int STAGES, int BLOCKS, bool LATE = false> struct cut {
     static constexpr int warps = WARPS, stages = STAGES, blocks = BLOCKS, rows = 16 * WARPS;
+    static constexpr bool late = LATE;
 };
 
 typedef void attention_kernel(const struct attention_params);

@@ -10,21 +10,23 @@ template <int N>
 __device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], float (&max)[2], float (&sum)[2],
                                            float sl)
 {
-    float next[2];
+    float most[2]; /* of this lane's columns; the row's is only asked for where it matters */
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float m = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
+        float even = s[0][2 * h], odd = s[0][2 * h + 1];
 #pragma unroll
-        for (int j = 1; j < 8; j++)
-            m = fmaxf(m, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
-        m = quad_max(m) * sl;
-        next[h] = m > max[h] + 8 ? m : max[h];
+        for (int j = 1; j < 8; j++) {
+            even = fmaxf(even, s[j][2 * h]);
+            odd = fmaxf(odd, s[j][2 * h + 1]);
+        }
+        most[h] = fmaxf(even, odd) * sl;
     }
-    if (__any_sync(0xFFFFFFFFu, next[0] != max[0] || next[1] != max[1])) {
+    if (__any_sync(0xFFFFFFFFu, most[0] > max[0] + 8 || most[1] > max[1] + 8)) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float factor = next[h] == max[h] ? 1 : exp2_fast(max[h] - next[h]);
-            max[h] = next[h];
+            float m = quad_max(most[h]), next = m > max[h] + 8 ? m : max[h];
+            float factor = next == max[h] ? 1 : exp2_fast(max[h] - next);
+            max[h] = next;
             sum[h] *= factor;
 #pragma unroll
             for (int j = 0; j < N; j++) {
@@ -45,12 +47,13 @@ __device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], f
     }
 }
 
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP>
 __global__ __launch_bounds__(WARPS * 32,
                              BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
 {
     using T = typename E::type;
     constexpr int ROWS = 16 * WARPS, THREADS = 32 * WARPS, BYTES = tile_bytes<T, TILE, DP>;
+    constexpr int AHEAD = STAGES - 1 - LATE;
     extern __shared__ __align__(1024) char shared[];
     char *q_tile = shared, *stages = shared + tile_bytes<T, ROWS, DP>; /* each stage: keys, values */
     struct place at = my_place();
@@ -71,16 +74,22 @@ __global__ __launch_bounds__(WARPS * 32,
     const T *qkv = (const T *)p.qkv;
     const T *keys = qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
     int seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length, tiles = (seen + TILE - 1) / TILE;
-    auto load = [&](int t) {
-        uint32_t to = shared_address(stages + t % STAGES * 2 * BYTES);
-        const T *from = keys + (int64_t)(t * TILE) * width;
-        tile_load<T, TILE, DP, THREADS, true>(to, from, width, rows.length - t * TILE, p.D);
-        tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, rows.length - t * TILE, p.D);
+    int next = 0, into = 0;
+    auto load_next = [&] {
+        if (next < tiles) {
+            uint32_t to = shared_address(stages + into * 2 * BYTES);
+            const T *from = keys + (int64_t)(next * TILE) * width;
+            int valid = rows.length - next * TILE;
+            tile_load<T, TILE, DP, THREADS, true>(to, from, width, valid, p.D);
+            tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, valid, p.D);
+            next++;
+            into = next_stage<STAGES>(into);
+        }
         loads_commit();
     };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
-    load(0);
+    tiles_start<AHEAD>(load_next);
 
     struct mask_stream stream;
     struct mask_query queries[2];
@@ -91,19 +100,11 @@ __global__ __launch_bounds__(WARPS * 32,
     }
     float acc[DP / 8][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, sl = p.scale * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
-    for (int t = 0; t < tiles; t++) {
-        if (STAGES == 1 && t > 0) {
-            __syncthreads();
-            load(t);
-        }
-        loads_wait<0>();
-        E::arrived();
-        __syncthreads();
-        if (STAGES > 1 && t + 1 < tiles)
-            load(t + 1);
+    for (int t = 0, stage = 0; t < tiles; t++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(t, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        uint32_t k_tile = shared_address(stages + t % STAGES * 2 * BYTES), v_tile = k_tile + BYTES;
+        uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4];
         uint32_t flags[2][4];
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
@@ -120,7 +121,7 @@ __global__ __launch_bounds__(WARPS * 32,
         else
             E::make(weights, s);
         E::template add_product<DP>(acc, weights, v_tile);
-        if (STAGES < 3)
+        if (!LATE)
             E::template wait<0>(acc);
     }
 
@@ -139,8 +140,8 @@ constexpr int forward_bytes = tile_bytes<T, C::rows, DP> + C::stages * 2 * tile_
 template <class E, int DP, class C>
 static int launch_forward(const struct attention_params *p, const struct cuda_call *c)
 {
-    attention_kernel *kernel = p->threshold ? attention_forward<E, DP, C::warps, C::stages, C::blocks, true>
-                                            : attention_forward<E, DP, C::warps, C::stages, C::blocks, false>;
+    attention_kernel *kernel = p->threshold ? attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, true>
+                                            : attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, false>;
     return attention_launch(kernel, p, C::warps, forward_bytes<typename E::type, DP, C>, p->heads, c, "attention");
 }
 

@@ -126,8 +126,8 @@ template <class T> struct wgmma_engine {
 
 /* Four or three groups of four warps a multiprocessor, as registers allow: one computes while others multiply. */
 template <int DP> struct cuts {
-    using forward = cut<8, 2, 2>;
-    using dq = cut<8, 2, 2>;
+    using forward = cut<4, 3, 4, true>;
+    using dq = cut<4, 2, 4>;
     using dkdv = cut<4, 2, 3>;
 };
 

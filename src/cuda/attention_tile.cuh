@@ -105,7 +105,7 @@ template <class T, int ROWS, int DP, int THREADS, bool KEYS>
 __device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D)
 {
     constexpr int WIDTH = 16 / (int)sizeof(T), CHUNKS = DP / WIDTH;
-    constexpr bool STEADY = THREADS % CHUNKS == 0 && THREADS / CHUNKS % 8 == 0;
+    constexpr bool STEADY = THREADS % (8 * CHUNKS) == 0 && ROWS * CHUNKS % THREADS == 0;
     int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
     if (STEADY) {
         constexpr int STEP = THREADS / CHUNKS, FROM_STEP = KEYS ? STEP / 4 : STEP;
