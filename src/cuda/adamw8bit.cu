@@ -9,7 +9,7 @@ extern "C" {
 
 #include <float.h>
 
-enum { THREADS = 256, BLOCKS = 3, WARPS = THREADS / 32, FOUR = 4, HALVES = 2, TURNS = 1 };
+enum { THREADS = 256, BLOCKS = 4, WARPS = THREADS / 32, FOUR = 4, HALVES = 2, TURNS = 1 };
 enum { CHUNK = WARPS * MAP_BLOCK * TURNS };
 
 struct adamw8bit_head {
