@@ -1,14 +1,15 @@
 /* On Hopper, products with everything behind them in one kernel, for 16-bit x, dy and W (O,I):
  *     forward    u = x W^T + b, y = act(u); b is added in F32, u written where it is kept
- *     backward   dx = (dy W) * act'(u), for the u of the layer before: linear_dx and act_bwd
+ *     backward   dx = (dy W) * act'(u), for the u of the layer before: linear_dx and act_bwd; dbias = sum of dx over rows
  * Bound by flops: the epilogue of one tile runs under the products of the next.
  *
  * A cluster is two blocks; together they own 128 rows by 256 columns of the result, a block 64 of the rows. Columns of W
  * are loaded once for both, half by each: the L2 cache could not feed more. In a block one warp loads (TMA, four stages
  * of 64 terms of the sums), and two warpgroups take turns: while one multiplies its tile, the other writes the tile
  * before. Which tiles a cluster takes depends on shapes and on the number of multiprocessors, their sums do not:
- * ascending, 16 terms at a time. */
+ * ascending, 16 terms at a time. dbias: each warp adds up its 16 rows (a tree of pairs), then columns.cuh adds those. */
 #include "cuda/act.cuh"
+#include "cuda/columns.cuh"
 #include "cuda/linear_sm90.h"
 #include "cuda/vector.cuh"
 
@@ -37,7 +38,9 @@ enum {
 struct params {
     CUtensorMap x, w, u, y; /* going back: dy, W, u, dx */
     const float *b;         /* NULL: none */
-    int64_t columns;        /* of y */
+    float *sums;            /* (rows / 16, columns), NULL: not wanted */
+    int64_t rows;
+    int64_t columns; /* of y */
     int depth_blocks, row_tiles, column_tiles;
     bool keep_u;
 };
@@ -264,6 +267,32 @@ __device__ static inline void add_bias(float *d, const struct params &p, int64_t
     }
 }
 
+/* A lane gives half of its sums to a partner, and adds the partner's to the half that it keeps. */
+template <int HALF> __device__ static inline void halve(float (&s)[16], int lane)
+{
+    bool upper = lane & 2 * HALF;
+#pragma unroll
+    for (int k = 0; k < HALF; k++) {
+        float given = upper ? s[k] : s[k + HALF], kept = upper ? s[k + HALF] : s[k];
+        s[k] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, 2 * HALF);
+    }
+}
+
+/* The sums over the warp's rows of 64 columns, of which a thread has 32 numbers. */
+__device__ static inline void add_rows(const float *d, float *sums, int64_t column, int64_t columns, int lane)
+{
+    float s[16];
+#pragma unroll
+    for (int k = 0; k < 16; k++)
+        s[k] = d[8 * (k / 4) + k % 4 / 2 * 4 + k % 2] + d[8 * (k / 4) + k % 4 / 2 * 4 + k % 2 + 2];
+    halve<8>(s, lane);
+    halve<4>(s, lane);
+    halve<2>(s, lane);
+    int64_t o = column + lane / 8 * 16 + lane / 4 % 2 * 8 + lane % 4 * 2;
+    if (o < columns)
+        *(float2 *)(sums + o) = make_float2(s[0], s[1]);
+}
+
 /* ---- the kernel ---- */
 
 template <class T, int A, bool BACK>
@@ -373,6 +402,8 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
                         put_columns<T>(out + i * BOX_BYTES, v + 8 * j, j, lane);
                     }
                     send(&p.y, out + i * BOX_BYTES, first, row, lane);
+                    if (p.sums && row < p.rows)
+                        add_rows(v, p.sums + row / OUT_ROWS * p.columns, first, p.columns, lane);
                     continue;
                 }
                 if (p.b)
@@ -419,6 +450,7 @@ static int map_all(struct params *p, const struct tensor *x, const struct tensor
     enum cudaDriverEntryPointQueryResult found;
     TRY(cuda_check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found),
                    "linear", c->err));
+    p->rows = rows;
     p->columns = columns;
     p->depth_blocks = (int)((depth + DEPTH - 1) / DEPTH);
     p->row_tiles = (int)((rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS));
@@ -509,14 +541,30 @@ bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx *a, const struct t
            mapped(&a->dx, t) && mapped(u, t);
 }
 
+static int64_t warps_of_rows(const struct args_linear_dx *a)
+{
+    return (a->dx.shape[0] + OUT_ROWS - 1) / OUT_ROWS;
+}
+
+int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx *a, bool dbias)
+{
+    return dbias ? warps_of_rows(a) * a->dx.shape[1] * (int64_t)sizeof(float) : 0;
+}
+
 int cuda_linear_dx_act_sm90(const struct args_linear_dx *a, const struct tensor *u, enum act act,
-                            const struct cuda_call *c)
+                            const struct tensor *dbias, const struct cuda_call *c)
 {
     struct params p = {};
+    p.sums = dbias->data ? (float *)c->workspace : NULL;
     TRY(map_all(&p, &a->dy, &a->w, &a->dx, u->data, c));
     if (a->dy.dtype == DT_BF16)
         launch_act<__nv_bfloat16, true>(&p, act, c);
     else
         launch_act<__half, true>(&p, act, c);
+    if (dbias->data) {
+        struct column_sums sums = {p.sums, warps_of_rows(a), p.columns, 1};
+        column_sums_set(&sums, 0, dbias);
+        column_sums_launch(&sums, c);
+    }
     return cuda_launched(c, "linear_dx");
 }

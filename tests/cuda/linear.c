@@ -213,22 +213,26 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     char what[160];
     describe(what, "linear_dx", N, I, O, f);
     int at = f->offset * dtype_bits(f->type) / 8;
-    struct slot dy, w, dx, u;
+    struct slot dy, w, dx, u, db;
     fill(&dy, f->type, 2, N, O, 6, 1, at);
     fill(&w, f->type, 2, f->in_out ? I : O, f->in_out ? O : I, 2, 1 / sqrt((double)O), at);
     fill(&dx, f->type, 2, N, I, 7, 1, at);
     fill(&u, f->type, 2, N, I, 5, 1, at);
-    upload(&dy), upload(&w), upload(&dx), upload(&u);
+    fill(&db, DT_F32, 1, I, 1, 9, 1, 0);
+    upload(&dy), upload(&w), upload(&dx), upload(&u), upload(&db);
     if (!f->add)
         poison(&dx);
     struct args_linear_dx a = {
         .dy = on_device(&dy, false), .w = on_device(&w, false), .dx = on_device(&dx, f->add), .in_out = f->in_out};
     struct snug_err err = {0};
     struct cuda_call c = call(NULL, NULL, f->tf32, &err);
-    assert_int_equal(cudaMalloc(&c.workspace, (size_t)cuda_linear_dx_workspace(&a, &c) + 256), 0);
-    struct tensor du = on_device(&u, false);
+    assert_int_equal(
+        cudaMalloc(&c.workspace,
+                   (size_t)(cuda_linear_dx_workspace(&a, &c) + cuda_linear_dx_act_sm90_workspace(&a, true)) + 256),
+        0);
+    struct tensor du = on_device(&u, false), dbias = on_device(&db, N % 2);
     assert_true(!f->own || cuda_linear_dx_act_sm90_fits(&a, &du, f->act, &c));
-    must(f->own ? cuda_linear_dx_act_sm90(&a, &du, f->act, &c) : cuda_linear_dx(&a, &c), &err, what);
+    must(f->own ? cuda_linear_dx_act_sm90(&a, &du, f->act, &dbias, &c) : cuda_linear_dx(&a, &c), &err, what);
     must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
     struct args_linear_dx r = {.dy = on_host(&dy, dy.ref, false),
                                .w = on_host(&w, w.ref, false),
@@ -239,9 +243,17 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     for (int64_t i = 0; i < dx.elements; i++)
         expected[i] = dx.ref[i] * (f->own ? act_slope(f->act, u.ref[i]) : 1);
     compare(&dx, expected, dx.ref, O, f->tf32, what);
+    if (f->own) {
+        for (int64_t i = 0; i < I; i++) {
+            db.ref[i] = N % 2 ? db.ref[i] : 0;
+            for (int64_t n = 0; n < N; n++)
+                db.ref[i] += expected[n * I + i];
+        }
+        compare(&db, db.ref, db.ref, 64 * (N + O), false, what); /* of sums of approximated slopes */
+    }
     mem_free(expected);
     cudaFree(c.workspace);
-    release(&dy), release(&w), release(&dx), release(&u);
+    release(&dy), release(&w), release(&dx), release(&u), release(&db);
 }
 
 static void check_dw(int64_t N, int64_t I, int64_t O, const struct form *f)
