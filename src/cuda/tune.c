@@ -427,36 +427,46 @@ static int race_node(struct tuner *t, struct sets *s, double *us)
     return race(t, s, &node, 1, us);
 }
 
-/* Which form of the node is the fastest, beside the plain product: the others are marked as not used. */
+static void use_form(struct tuner *t, const struct cuda_product *plain, const struct cuda_product *form, bool use)
+{
+    if (!product_equal(plain, form)) /* the plain product is what is left where no form is used */
+        choice_find(t->p, form)->supported = use;
+}
+
+/* Which form of the node is the fastest, the plain product among them: the others are marked as not used. Each is timed
+ * right behind the best so far, and has to win by more than a warmer chip explains. */
 static int tune_forms(struct tuner *t, struct sets *s, const struct cuda_product *product,
                       const struct cuda_tuning *tuning)
 {
     struct cuda_call c = call_of(t, s);
     const struct args_linear *a = &s->node.args.linear;
     struct cuda_product form, winner = *product;
-    double best, us;
-    TRY(race_node(t, s, &best));
     for (int i = 0; cuda_product_form(a, product, i, &c, &form); i++) {
+        double us[2];
         if (form.own) {
-            struct choice own = {.product = form, .supported = true, .us = NEVER};
+            struct choice own = {.product = form, .us = NEVER};
             TRY(choice_put(t->p, &own, t->err));
-        } else
+        } else {
             TRY(tune_product(t, s, &form, tuning));
-        struct choice *choice = choice_find(t->p, &form);
-        if (!choice->supported)
-            continue;
-        TRY(race_node(t, s, &us));
-        if (form.own)
-            choice->us = us;
-        if (form.own && tuning->tell)
-            tuning->tell(tuning->ctx, &form, 1, (const double[2]){best, us});
-        choice->supported = false;
-        if (us < best) {
-            best = us;
-            winner = form;
+            if (choice_find(t->p, &form)->us >= NEVER)
+                continue;
         }
+        use_form(t, product, &form, false);
+        use_form(t, product, &winner, true);
+        TRY(race_node(t, s, &us[0]));
+        use_form(t, product, &winner, false);
+        use_form(t, product, &form, true);
+        TRY(race_node(t, s, &us[1]));
+        use_form(t, product, &form, false);
+        if (form.own) {
+            choice_find(t->p, &form)->us = us[1];
+            if (tuning->tell)
+                tuning->tell(tuning->ctx, &form, 1, us);
+        }
+        if (us[1] < 0.99 * us[0])
+            winner = form;
     }
-    choice_find(t->p, &winner)->supported = true;
+    use_form(t, product, &winner, true);
     return SNUG_OK;
 }
 
