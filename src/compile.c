@@ -92,7 +92,9 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     pass_precision(&g->graph, &precision);
     TRY(after_pass(s, g, "precision", err));
     if (updates) {
-        pass_update(&g->graph, &s->update);
+        struct update u = s->update;
+        u.scaled = s->precision.narrow == DT_F16;
+        pass_update(&g->graph, &u);
         TRY(after_pass(s, g, "update", err));
     }
     if (training)
@@ -133,6 +135,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
         graph_value(&g->graph, id)->persists = true;
     }
     struct update u = s->update;
+    u.scaled = s->precision.narrow == DT_F16;
     u.early = false; /* all gradients are there, and stay */
     pass_update(&g->graph, &u);
     TRY(after_pass(s, g, "update", err));
@@ -141,9 +144,37 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     return compile_workspaces(s->backend, s->threads, g, err);
 }
 
+/* The 16-bit copies of weights that other programs keep, made from the weights. */
+static int compile_copies(const struct compile_settings *s, struct plan *plan, int *where, struct snug_err *err)
+{
+    const struct graph *from = &plan->programs[0].graph;
+    struct program *g = plan_add(plan, "copies", (struct dims){0}, err);
+    if (!g)
+        return SNUG_ERR_ENV;
+    *where = plan->n_programs - 1;
+    for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
+        const struct value *c = &from->values[i];
+        if (c->role != ROLE_COPY || c->base)
+            continue;
+        const struct value *w = graph_value(from, graph_find(from, c->name + strlen("copy.")));
+        g->graph.layer = c->layer;
+        struct op_cast cast = {.x = graph_add_value(&g->graph, w->name, ROLE_WEIGHT, w->dtype, w->ndim, w->shape)};
+        emit_cast(&g->graph, &cast);
+        if (g->graph.err.code)
+            break;
+        struct value *y = graph_value(&g->graph, cast.y);
+        graph_value(&g->graph, cast.x)->group = w->group;
+        y->name = arena_strdup(&g->graph.arena, c->name);
+        y->role = ROLE_COPY;
+        y->dtype = c->dtype;
+        y->persists = y->live_in = y->live_out = true;
+    }
+    return after_pass(s, g, "order", err);
+}
+
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)
 {
-    *where = (struct programs){-1, -1, -1, -1, -1};
+    *where = (struct programs){-1, -1, -1, -1, -1, -1};
     plan->align = s->backend->align;
     plan->staging = s->backend->staging;
     if (s->train && is_fused(s))
@@ -157,5 +188,7 @@ int compile_run(const struct compile_settings *s, struct plan *plan, struct prog
     }
     if (s->eval_max.B > 0)
         TRY(compile_forward(s, plan, "evaluation", KIND_EVAL, &where->eval, err));
+    if (s->precision.copies)
+        TRY(compile_copies(s, plan, &where->copies, err));
     return plan_pack(plan, err);
 }

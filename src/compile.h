@@ -30,6 +30,7 @@ struct compile_settings {
  * otherwise a window is `first`, `next` for each further micro-batch, `update`. */
 struct programs {
     int step, first, next, update, eval;
+    int copies; /* writes the 16-bit copies from the weights: after these were read from a file */
 };
 
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);

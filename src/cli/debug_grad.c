@@ -99,7 +99,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     TRY(session_backend(o, &p->backend, err));
     b = p->backend;
     TRY(session_precision(o, b, &precision, err));
-    precision.narrow_grads = false;
+    precision.narrow_grads = precision.copies = false;
     struct compile_settings c = {
         .model = &p->model,
         .backend = b,
@@ -116,6 +116,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     TRY(run_alloc(&p->run, err));
     TRY(stepper_open(&p->stepper, &p->run, &p->model, 0, err));
     p->has_stepper = true;
+    TRY(states_start(&p->run, err));
     TRY(weights_load(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
     struct step_inputs in = {.n = p->batch.n_targets};
     return stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err);
@@ -141,6 +142,19 @@ static int gather_logits(const struct probe *p, float **to, int64_t *n, struct s
                 (*to)[(b * p->width + t - p->batch.cu_seqlens[b]) * V + i] = (float)host[t * V + i];
     mem_free(host);
     return code;
+}
+
+/* One gradient, less the scale of the loss (fp16). */
+static int read_gradient(const struct probe *p, const struct run_value *v, float *to, struct snug_err *err)
+{
+    struct run_value scaler;
+    double scalars[SCALER_SCALARS] = {[SCALER_SCALE] = 1};
+    if (run_find(&p->run, "loss_scaler", &scaler))
+        TRY(run_read(&p->run, &scaler, scalars, DT_F64, err));
+    TRY(run_read(&p->run, v, to, DT_F32, err));
+    for (int64_t i = 0; i < v->elements && scalars[SCALER_SCALE] != 1; i++)
+        to[i] = (float)(to[i] / scalars[SCALER_SCALE]);
+    return SNUG_OK;
 }
 
 static int write_all(struct probe *p, struct run_value *grads, size_t n, const char *path, struct snug_err *err)
@@ -180,7 +194,7 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
             code = err_no_memory(err, (unsigned long long)v.elements * sizeof *host);
             break;
         }
-        code = run_read(&p->run, &v, host, DT_F32, err);
+        code = read_gradient(p, &v, host, err);
         if (!code)
             code = st_write(&w, &t[i], 0, host, (size_t)t[i].bytes, err);
         mem_free(host);

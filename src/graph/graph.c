@@ -60,7 +60,7 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
     if (!MEM_GROW(g->values, g->cap_values, (size_t)g->n_values + 1) || (name && !own))
         return fail_no_memory(g);
     struct value *v = &g->values[g->n_values];
-    bool lasting = role == ROLE_INPUT || role == ROLE_WEIGHT || role == ROLE_STATE;
+    bool lasting = role == ROLE_INPUT || role == ROLE_WEIGHT || role == ROLE_STATE || role == ROLE_COPY;
     *v = (struct value){.name = own,
                         .dtype = dtype,
                         .role = role,

@@ -27,6 +27,7 @@ enum role {
     ROLE_WEIGHT,
     ROLE_STATE,
     ROLE_GRADIENT,
+    ROLE_COPY, /* of a weight, in 16 bits */
     ROLE_SCALAR,
     ROLE_WORKSPACE,
     ROLE_COUNT

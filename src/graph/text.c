@@ -19,7 +19,7 @@
 
 /* ORDER role */
 static const char *const role_names[ROLE_COUNT] = {"activation", "input",  "weight",   "state",
-                                                   "gradient",   "scalar", "workspace"};
+                                                   "gradient",   "copy",   "scalar", "workspace"};
 
 /* ORDER init */
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "first"};

@@ -18,11 +18,13 @@ void pass_fold_bias(struct graph *g);
 /* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
  * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
  * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's
- * weight is narrow too (only where one node writes it). Requires: grad done, all floats F32. Keeps: order, ids of
+ * weight is narrow too (only where one node writes it). With `copies`, a narrow copy "copy.<weight>" is kept of each
+ * weight of a product, for the updates to write, in the place of those casts. With F16 the losses' gradients are scaled
+ * by the state "loss_scaler". Requires: grad done, all floats F32. Keeps: order, ids of
  * values. */
 struct precision {
     enum dtype wide, narrow;
-    bool narrow_grads;
+    bool narrow_grads, copies;
 };
 void pass_precision(struct graph *g, const struct precision *p);
 

@@ -78,6 +78,27 @@ static int append_cast(struct graph *g, struct list *l, const struct node *besid
     return y;
 }
 
+/* The copy of weight `id` that is kept, with its parts where it is made of named weights. */
+static int weight_copy(struct graph *g, int id, enum dtype type)
+{
+    const struct value w = *graph_value(g, id);
+    int copy = graph_find(g, arena_printf(&g->arena, "copy.%s", w.name)), n = g->n_values;
+    if (copy)
+        return copy;
+    copy = graph_add_value(g, arena_printf(&g->arena, "copy.%s", w.name), ROLE_COPY, type, w.ndim, w.shape);
+    graph_value(g, copy)->layer = w.layer;
+    graph_value(g, copy)->live_out = true;
+    for (int i = 1; i < n && !g->err.code; i++) {
+        const struct value part = *graph_value(g, i);
+        if (part.base != id || part.role != ROLE_WEIGHT)
+            continue;
+        int slice = graph_add_slice(g, arena_printf(&g->arena, "copy.%s", part.name), copy, part.at, part.ndim,
+                                    part.shape);
+        graph_value(g, slice)->live_out = true;
+    }
+    return copy;
+}
+
 /* A node computes in the narrow type as soon as one of its activations has it. */
 static enum dtype node_type(const struct graph *g, const struct node *n, const struct precision *p)
 {
@@ -101,7 +122,9 @@ static void append_in_one_type(struct graph *g, struct list *l, struct node n, c
         bool factor = v.role == ROLE_WEIGHT && !strcmp(node_op(&n)->slots[i].name, "w");
         if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
             continue;
-        if (node_reads(&n, i)) {
+        if (factor && p->copies) {
+            n.u.slot[i] = weight_copy(g, id, type);
+        } else if (node_reads(&n, i)) {
             n.u.slot[i] = append_cast(g, l, &n, id, 0, type);
             if (node_writes(&n, i))
                 graph_fail(g, SNUG_ERR_INPUT, "graph: %s adds into a gradient of another dtype", node_op(&n)->name);
@@ -118,6 +141,20 @@ static void append_in_one_type(struct graph *g, struct list *l, struct node n, c
         append(g, l, &after[i]);
 }
 
+/* Small gradients would be 0 in fp16. */
+static void scale_losses(struct graph *g)
+{
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
+        struct node *n = &g->nodes[k];
+        int *scaler = n->op == OP_cross_entropy_bwd ? &n->u.cross_entropy_bwd.scaler
+                      : n->op == OP_mse_bwd         ? &n->u.mse_bwd.scaler
+                      : n->op == OP_bce_bwd         ? &n->u.bce_bwd.scaler
+                                                    : NULL;
+        if (scaler)
+            *scaler = pass_loss_scaler(g);
+    }
+}
+
 void pass_precision(struct graph *g, const struct precision *p)
 {
     if (g->err.code)
@@ -132,4 +169,6 @@ void pass_precision(struct graph *g, const struct precision *p)
         append_in_one_type(g, &l, g->nodes[k], p);
     graph_set_nodes(g, l.nodes, l.n);
     mem_free(l.nodes);
+    if (p->narrow == DT_F16)
+        scale_losses(g);
 }

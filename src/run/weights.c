@@ -276,6 +276,24 @@ static void fill_new(const struct run_value *w, uint64_t seed, int threads, floa
             to[i] = w->init.kind == INIT_ONE ? 1 : 0;
 }
 
+int weights_changed(struct run *r, struct snug_err *err)
+{
+    return r->where.copies < 0 ? SNUG_OK : run_program(r, r->where.copies, (struct dims){0}, NULL, 0, err);
+}
+
+int states_start(struct run *r, struct snug_err *err)
+{
+    struct run_value *v;
+    size_t n;
+    TRY(run_list(r, 1u << ROLE_STATE, &v, &n, err));
+    int code = SNUG_OK;
+    for (size_t i = 0; i < n && !code; i++)
+        if (v[i].init.kind == INIT_FIRST)
+            code = run_write(r, &v[i], &v[i].init.std, DT_F64, 1, err);
+    mem_free(v);
+    return code;
+}
+
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err)
 {
@@ -301,5 +319,5 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     }
     mem_free(host);
     mem_free(w);
-    return code;
+    return code ? code : weights_changed(r, err);
 }

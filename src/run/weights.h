@@ -20,6 +20,12 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err);
 
+/* States start as 0, as the arena does, but for those whose init says otherwise. */
+int states_start(struct run *r, struct snug_err *err);
+
+/* To be called whenever weights were written from outside: brings their 16-bit copies up to date. */
+int weights_changed(struct run *r, struct snug_err *err);
+
 /* The tensor of the folder that holds weight `name`, NULL if there is none. */
 const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name);
 

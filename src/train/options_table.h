@@ -129,6 +129,8 @@ OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients
 
 OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
+OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
+    "16-bit weights: resident, or transient: made at each use; auto: resident on a GPU")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
     "keep the layers' inputs only, compute the rest again in the backward pass")
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")

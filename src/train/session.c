@@ -369,13 +369,20 @@ int session_precision(const struct options *o, const struct backend *b, struct p
                  [OPT_DTYPE_FP16] = {"fp16", DT_F16},
                  [OPT_DTYPE_TF32] = {"tf32", DT_F32}};
     enum dtype type = kinds[o->dtype].type;
-    *out = (struct precision){.wide = b->float_type, .narrow = b->float_type, .narrow_grads = true};
-    if (b->float_type != DT_F32)
+    *out = (struct precision){
+        .wide = b->float_type,
+        .narrow = b->float_type,
+        .narrow_grads = true,
+        .copies = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
+    if (b->float_type != DT_F32) {
+        out->copies = false;
         return SNUG_OK;
+    }
     if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
         return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
                        kinds[o->dtype].name, b->name);
     out->narrow = type;
+    out->copies &= type != DT_F32;
     return SNUG_OK;
 }
 
@@ -520,20 +527,6 @@ static int check_room(const struct session *s, struct snug_err *err)
                            err);
 }
 
-/* States start as 0, as the arena does, but for those whose init says otherwise. */
-static int start_states(struct session *s, struct snug_err *err)
-{
-    struct run_value *v;
-    size_t n;
-    TRY(run_list(&s->run, 1u << ROLE_STATE, &v, &n, err));
-    int code = SNUG_OK;
-    for (size_t i = 0; i < n && !code; i++)
-        if (v[i].init.kind == INIT_FIRST)
-            code = run_write(&s->run, &v[i], &v[i].init.std, DT_F64, 1, err);
-    mem_free(v);
-    return code;
-}
-
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
@@ -541,7 +534,7 @@ int session_load(struct session *s, struct snug_err *err)
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;
-    TRY(start_states(s, err));
+    TRY(states_start(&s->run, err));
     return weights_load(&s->dir, &s->run, &s->model, &w, err);
 }
 

@@ -211,6 +211,8 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)
+        code = weights_changed(&s->run, err);
+    if (!code)
         session_note(s, "%s step %lld (sample %lld) from %s: %zu files verified, state hash %s",
                      weights_will_do ? "loaded the best model, that of" : "resumed", (long long)t->step,
                      (long long)t->samples, found.path, found.n_files, found.state_hash);
