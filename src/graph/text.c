@@ -18,8 +18,8 @@
 #include <string.h>
 
 /* ORDER role */
-static const char *const role_names[ROLE_COUNT] = {"activation", "input",  "weight",   "state",
-                                                   "gradient",   "copy",   "scalar", "workspace"};
+static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weight", "state",
+                                                   "gradient",   "copy",  "scalar", "workspace"};
 
 /* ORDER init */
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "first"};

@@ -92,8 +92,8 @@ static int weight_copy(struct graph *g, int id, enum dtype type)
         const struct value part = *graph_value(g, i);
         if (part.base != id || part.role != ROLE_WEIGHT)
             continue;
-        int slice = graph_add_slice(g, arena_printf(&g->arena, "copy.%s", part.name), copy, part.at, part.ndim,
-                                    part.shape);
+        int slice =
+            graph_add_slice(g, arena_printf(&g->arena, "copy.%s", part.name), copy, part.at, part.ndim, part.shape);
         graph_value(g, slice)->live_out = true;
     }
     return copy;

@@ -4,8 +4,9 @@
 #include <string.h>
 
 /* ORDER role; roles that belong together are shown together. */
-static const char *const components[] = {"activations", "inputs",  "weights",    "optimizer states",
-                                         "gradients",   "weight copies", "scalars", "workspaces", "total"};
+static const char *const components[] = {"activations",      "inputs",     "weights",
+                                         "optimizer states", "gradients",  "weight copies",
+                                         "scalars",          "workspaces", "total"};
 
 static int count_layers(const struct plan *p)
 {
@@ -79,8 +80,8 @@ void plan_report_text(const struct plan *p, struct str *out)
     str_printf(out, "memory at the peak (program %s, node %d of %d: %s in layer %d)\n", g->name, g->peak_node,
                g->graph.n_nodes - 1, op_table[at->op].name, at->layer);
     str_printf(out, "  %-28s%18s  %10s  %7s\n", "component", "bytes", "MB", "share");
-    static const enum role order[] = {ROLE_WEIGHT,    ROLE_COPY,  ROLE_STATE,  ROLE_GRADIENT, ROLE_ACTIVATION,
-                                      ROLE_WORKSPACE, ROLE_INPUT, ROLE_SCALAR};
+    static const enum role order[] = {ROLE_WEIGHT,     ROLE_COPY,      ROLE_STATE, ROLE_GRADIENT,
+                                      ROLE_ACTIVATION, ROLE_WORKSPACE, ROLE_INPUT, ROLE_SCALAR};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         put_row(out, components[order[i]], peak.all.by_role[order[i]], p->arena_bytes);
     put_row(out, "gap of the packing", peak.gap, p->arena_bytes);

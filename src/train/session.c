@@ -369,11 +369,11 @@ int session_precision(const struct options *o, const struct backend *b, struct p
                  [OPT_DTYPE_FP16] = {"fp16", DT_F16},
                  [OPT_DTYPE_TF32] = {"tf32", DT_F32}};
     enum dtype type = kinds[o->dtype].type;
-    *out = (struct precision){
-        .wide = b->float_type,
-        .narrow = b->float_type,
-        .narrow_grads = true,
-        .copies = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
+    *out = (struct precision){.wide = b->float_type,
+                              .narrow = b->float_type,
+                              .narrow_grads = true,
+                              .copies = o->weight_copies == OPT_COPIES_RESIDENT ||
+                                        (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
     if (b->float_type != DT_F32) {
         out->copies = false;
         return SNUG_OK;
