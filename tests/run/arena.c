@@ -15,15 +15,33 @@ enum { GUARD = 4096, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF };
 
 static struct {
     const struct backend *real;
+    struct backend functions; /* of the real one */
     const struct session *session;
     unsigned char *piece;
     int64_t bytes;
 } memory;
 
+/* Bytes `from` to `to` of the piece, which may be on a device. */
+static void fill(int64_t from, int64_t to, int byte)
+{
+    void *bytes = malloc((size_t)(to - from));
+    assert_non_null(bytes);
+    memset(bytes, byte, (size_t)(to - from));
+    assert_int_equal(memory.functions.upload(memory.real, memory.piece + from, bytes, to - from, NULL), SNUG_OK);
+    free(bytes);
+}
+
 static void poison(void)
 {
-    int64_t lasting = memory.session->run.plan.persistent_bytes;
-    memset(memory.piece + GUARD + lasting, POISON_BYTE, (size_t)(memory.bytes - lasting));
+    fill(GUARD + memory.session->run.plan.persistent_bytes, GUARD + memory.bytes, POISON_BYTE);
+}
+
+static void check_guard(int64_t from)
+{
+    unsigned char bytes[GUARD];
+    assert_int_equal(memory.functions.download(memory.real, bytes, memory.piece + from, GUARD, NULL), SNUG_OK);
+    for (int i = 0; i < GUARD; i++)
+        assert_int_equal(bytes[i], GUARD_BYTE);
 }
 
 static int poisoned_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
@@ -31,11 +49,11 @@ static int poisoned_alloc(const struct backend *b, int64_t bytes, int64_t inputs
     void *piece;
     (void)b;
     assert_int_equal(bytes, memory.session->run.plan.arena_bytes);
-    TRY(memory.real->alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, &piece, err));
+    TRY(memory.functions.alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, &piece, err));
     memory.piece = piece;
     memory.bytes = bytes;
-    memset(memory.piece, GUARD_BYTE, GUARD);
-    memset(memory.piece + GUARD + bytes, GUARD_BYTE, GUARD);
+    fill(0, GUARD, GUARD_BYTE);
+    fill(GUARD + bytes, GUARD + bytes + GUARD, GUARD_BYTE);
     poison();
     *p = memory.piece + GUARD;
     return SNUG_OK;
@@ -45,11 +63,9 @@ static void poisoned_free(const struct backend *b, void *p, int64_t bytes)
 {
     (void)b;
     assert_ptr_equal(p, memory.piece + GUARD);
-    for (int i = 0; i < GUARD; i++) {
-        assert_int_equal(memory.piece[i], GUARD_BYTE);
-        assert_int_equal(memory.piece[GUARD + bytes + i], GUARD_BYTE);
-    }
-    memory.real->free(memory.real, memory.piece, bytes + 2 * GUARD);
+    check_guard(0);
+    check_guard(GUARD + bytes);
+    memory.functions.free(memory.real, memory.piece, bytes + 2 * GUARD);
     memory.piece = NULL;
 }
 
@@ -66,7 +82,7 @@ static void train(const char *out, const struct device *on, const char *const *a
     struct session s;
     struct snug_summary summary;
     struct snug_err err;
-    struct backend backend;
+    struct backend copy, *backend;
     options_init(&o, CMD_TRAIN);
     for (int list = 0; list < 2; list++)
         for (const char *const *a =
@@ -83,11 +99,14 @@ static void train(const char *out, const struct device *on, const char *const *a
         fail_msg("%s", err.text);
     memory.session = &s;
     memory.real = s.run.backend;
-    backend = *s.run.backend;
-    backend.alloc = poisoned_alloc;
-    backend.free = poisoned_free;
-    if (poisoned)
-        s.run.backend = &backend;
+    memory.functions = copy = *s.run.backend;
+    /* The host's backends are constants; a GPU's is an object that was opened, and changed in place. */
+    backend = is_host(on) ? &copy : (struct backend *)s.run.backend;
+    if (poisoned) {
+        backend->alloc = poisoned_alloc;
+        backend->free = poisoned_free;
+        s.run.backend = backend;
+    }
     if (train_run(&s, (struct train_events){.progress = poison_again}, &summary, &err))
         fail_msg("%s", err.text);
     session_close(&s);
@@ -118,10 +137,10 @@ static void old_contents_do_not_matter(void **state)
                                 NULL};
     const char *const *const runs[] = {bert, gpt2};
     const char *plain = join(folder, "plain"), *poisoned = join(folder, "poisoned");
-    for (int d = 0; d < N_DEVICES; d++)
+    for (int d = 0; d < n_devices(); d++)
         for (int r = 0; r < 2; r++) {
-            train(plain, &devices[d], runs[r], false);
-            train(poisoned, &devices[d], runs[r], true);
+            train(plain, device(d), runs[r], false);
+            train(poisoned, device(d), runs[r], true);
             json_t *a = read_log(plain), *b = read_log(poisoned);
             assert_true(json_array_size(a) > 5 && json_equal(a, b));
             assert_true(same_bytes(join(plain, "model.safetensors"), join(poisoned, "model.safetensors")));

@@ -10,12 +10,61 @@
 #include <time.h>
 #include <unistd.h>
 
-const struct device devices[3] = {
-    {"reference", "fp32", 2e-6, 2e-4, 2e-4},
-    {"cpu", "fp32", 2e-5, 2e-4, 2e-4},
+static const struct device devices[] = {
+    {"reference", "fp32", 2e-6, 2e-4, 2e-4, 1e-9, 1e-6},
+    {"cpu", "fp32", 2e-5, 2e-4, 2e-4, 1e-5, 1e-6},
     /* bf16 has 8 bits of precision: 2^-9 for each rounding, and a few dozen of them from input to gradient */
-    {"cpu", "bf16", 3e-2, 1e-2, 5e-2},
+    {"cpu", "bf16", 3e-2, 1e-2, 5e-2, 1e-2, 5e-3},
+    {"cuda", "fp32", 2e-5, 2e-4, 2e-4, 1e-5, 1e-6},
+    /* 11 bits, of tf32 in products only, of fp16 everywhere */
+    {"cuda", "tf32", 2e-3, 2e-3, 1e-2, 1e-3, 1e-3},
+    {"cuda", "fp16", 5e-3, 2e-3, 1e-2, 2e-3, 1e-3},
+    {"cuda", "bf16", 3e-2, 1e-2, 5e-2, 1e-2, 5e-3},
 };
+
+static bool is_wanted(const struct device *d)
+{
+    const char *wanted = getenv("SNUG_TEST_DEVICE");
+    if (!wanted || !*wanted)
+        return is_host(d);
+    size_t n = strlen(d->name);
+    return !strncmp(wanted, d->name, n) && (!wanted[n] || (wanted[n] == ':' && !strcmp(wanted + n + 1, d->dtype)));
+}
+
+int n_devices(void)
+{
+    int n = 0;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        n += is_wanted(&devices[i]);
+    if (!n)
+        fail_msg("SNUG_TEST_DEVICE is \"%s\": no such device", getenv("SNUG_TEST_DEVICE"));
+    return n;
+}
+
+const struct device *device(int i)
+{
+    const struct device *d = devices;
+    while (!is_wanted(d) || i-- > 0)
+        d++;
+    return d;
+}
+
+bool is_fp32(const struct device *on)
+{
+    return !strcmp(on->dtype, "fp32");
+}
+
+bool is_host(const struct device *on)
+{
+    return strcmp(on->name, "cuda") != 0;
+}
+
+int loops(int n)
+{
+    const char *percent = getenv("SNUG_TEST_LOOPS");
+    int fewer = percent ? n * atoi(percent) / 100 : n;
+    return fewer > 1 ? fewer : 1;
+}
 
 /* Lives as long as the test program. */
 static struct arena names;

@@ -22,14 +22,22 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-/* What every test of whole runs repeats for each of: the reference, and the CPU in both of its precisions. */
+/* What every test of whole runs repeats for each of: the reference, and the CPU in both of its precisions. With
+ * SNUG_TEST_DEVICE=cuda a GPU in each of its own instead, with cuda:bf16 in one. */
 struct device {
     const char *name, *dtype;
     double gradient_error;         /* norm-wise relative, against double precision: the acceptance bounds */
     double loss_error, norm_error; /* of every step of a run, against the Trainer in fp32 */
+    double cut_error;              /* of every step's loss, between batches cut differently */
+    double probability_error;      /* absolute, of numbers printed with 6 digits */
 };
-extern const struct device devices[3];
-enum { N_DEVICES = sizeof devices / sizeof *devices };
+int n_devices(void);
+const struct device *device(int i); /* 0 <= i < n_devices() */
+bool is_fp32(const struct device *on);
+bool is_host(const struct device *on); /* computes in host memory */
+
+/* How often a loop over random moments is run: n times, or the percentage of it in SNUG_TEST_LOOPS, once at least. */
+int loops(int n);
 
 /* Arguments: lists that end in NULL. */
 #define ARGS(...)                                                                                                      \

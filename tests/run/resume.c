@@ -158,18 +158,18 @@ static void stopped_at_any_step(void **state)
 {
     (void)state;
     const char *oracle = join(folder, "alone"), *out = join(folder, "stopped");
-    for (int d = 0; d < N_DEVICES; d++)
+    for (int d = 0; d < n_devices(); d++)
         for (int k = 0; k < N_WORKLOADS; k++) {
             const struct workload *w = &workloads[k];
-            assert_int_equal(run_here(w, &devices[d], oracle, false, 0), SNUG_OK);
+            assert_int_equal(run_here(w, device(d), oracle, false, 0), SNUG_OK);
             int64_t steps = last_step(oracle);
             assert_true(steps >= 12);
-            for (int i = 0; i < STOPS / N_WORKLOADS; i++) {
+            for (int i = 0; i < loops(STOPS / N_WORKLOADS); i++) {
                 int64_t first = dice(1, steps), second = dice(first, steps); /* the same step: stops once */
-                assert_int_equal(run_here(w, &devices[d], out, false, first), SNUG_STOPPED);
+                assert_int_equal(run_here(w, device(d), out, false, first), SNUG_STOPPED);
                 if (second > first)
-                    assert_int_equal(run_here(w, &devices[d], out, true, second), SNUG_STOPPED);
-                assert_int_equal(run_here(w, &devices[d], out, true, 0), SNUG_OK);
+                    assert_int_equal(run_here(w, device(d), out, true, second), SNUG_STOPPED);
+                assert_int_equal(run_here(w, device(d), out, true, 0), SNUG_OK);
                 assert_same_result(oracle, out);
                 remove_tree(out);
             }
@@ -226,20 +226,20 @@ static void killed_at_any_moment(void **state)
 {
     (void)state;
     const char *oracle = join(folder, "alone"), *out = join(folder, "killed");
-    for (int d = 0; d < N_DEVICES; d++) {
+    for (int d = 0; d < n_devices(); d++) {
         struct workload w = workloads[0];
-        add(&w, on_device(&devices[d]));
+        add(&w, on_device(device(d)));
         double start = seconds_now();
         expect_snug(0, said(), ARGS("train", "--output-dir", oracle, "--threads", "1"), w.args);
         double whole = seconds_now() - start;
         int64_t saved = 0;
         int kills = 0, finished = 0;
-        while (kills < KILLS || saved) {
+        while (kills < loops(KILLS) || saved) {
             const char *threads = dice(0, 3) ? "1" : "2";
             pid_t pid = start_snug(
                 said(), ARGS("train", "--output-dir", out, "--threads", threads, "--resume-from-checkpoint", "auto"),
                 w.args);
-            if (kills < KILLS) {
+            if (kills < loops(KILLS)) {
                 sleep_seconds(chance() * whole);
                 kill(pid, SIGKILL);
             }
@@ -262,7 +262,7 @@ static void killed_at_any_moment(void **state)
             finished++;
             saved = 0;
         }
-        print_message("%s %s: %d kills, %d runs finished and equal, seed %u\n", devices[d].name, devices[d].dtype,
+        print_message("%s %s: %d kills, %d runs finished and equal, seed %u\n", device(d)->name, device(d)->dtype,
                       kills, finished, seed);
         remove_tree(out);
         remove_tree(oracle);
@@ -276,7 +276,7 @@ static void asked_to_stop_in_any_phase(void **state)
     (void)state;
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     const char *oracle = join(folder, "alone"), *out = join(folder, "asked");
-    for (int d = 0; d < N_DEVICES; d++)
+    for (int d = 0; d < n_devices(); d++)
         for (int phase = 0; phase < 3; phase++) {
             struct workload w = {0};
             add(&w, ARGS("train", "--model", fixture("golden/trainer/init"), "--hidden-dropout-prob", "0.1",
@@ -289,14 +289,14 @@ static void asked_to_stop_in_any_phase(void **state)
             if (phase == 2)
                 add(&w, ARGS("6", "--train-data", rows, "--eval-data", many_rows, "--eval-strategy", "steps",
                              "--eval-steps", "2"));
-            add(&w, on_device(&devices[d]));
+            add(&w, on_device(device(d)));
             double start = seconds_now();
             expect_snug(0, said(), w.args, NULL);
             double whole = seconds_now() - start;
             remove_tree(oracle);
             assert_int_equal(rename(out, oracle), 0);
             int stopped = 0;
-            for (int i = 0; i < SIGNALS / 3; i++) {
+            for (int i = 0; i < loops(SIGNALS / 3); i++) {
                 int signal = signals[dice(0, 3)];
                 pid_t pid = start_snug(said(), w.args, NULL);
                 sleep_seconds(chance() * whole);
@@ -320,7 +320,7 @@ static void asked_to_stop_in_any_phase(void **state)
                 assert_same_result(oracle, out);
                 remove_tree(out);
             }
-            print_message("%s %s, phase %d: %d stopped cleanly, seed %u\n", devices[d].name, devices[d].dtype, phase,
+            print_message("%s %s, phase %d: %d stopped cleanly, seed %u\n", device(d)->name, device(d)->dtype, phase,
                           stopped, seed);
         }
 }

@@ -81,19 +81,51 @@ static void a_cut_batch_gives_the_same_curve(void **state)
     (void)state;
     static const char *const cuts[][3] = {
         {"cut-1", "16", "1"}, {"cut-2", "8", "2"}, {"cut-4", "4", "4"}, {"cut-16", "1", "16"}};
-    static const double bounds[N_DEVICES] = {1e-9, 1e-5, 1e-2};
-    for (int d = 0; d < N_DEVICES; d++) {
+    for (int d = 0; d < n_devices(); d++) {
         const char *whole = NULL;
         for (int c = 0; c < 4; c++) {
-            const char *out = train(cuts[c][0], &devices[d], ARGS(MODEL, DROPOUT, EVERY_STEP),
+            const char *out = train(cuts[c][0], device(d), ARGS(MODEL, DROPOUT, EVERY_STEP),
                                     ARGS("--batch-size", cuts[c][1], "--gradient-accumulation-steps", cuts[c][2]));
             whole = c ? whole : out;
-            assert_true(log_distance(whole, out, "loss") <= bounds[d]);
-            assert_true(log_distance(whole, out, "grad_norm") <= 20 * bounds[d]);
+            assert_true(log_distance(whole, out, "loss") <= device(d)->cut_error);
+            assert_true(log_distance(whole, out, "grad_norm") <= 20 * device(d)->cut_error);
         }
-        const char *without = train("without", &devices[d], ARGS(MODEL, EVERY_STEP), ARGS("--batch-size", "16"));
+        const char *without = train("without", device(d), ARGS(MODEL, EVERY_STEP), ARGS("--batch-size", "16"));
         assert_true(log_distance(whole, without, "loss") > 1e-4); /* there was dropout */
     }
+}
+
+/* Dropout's masks, the order of the rows and the schedule are the same everywhere: in fp32 the curves of different
+ * devices differ by rounding, in training and in evaluation. */
+static void the_cpu_gives_the_same_curve(void **state)
+{
+    (void)state;
+    static const struct device cpu = {.name = "cpu", .dtype = "fp32"};
+    const char *const *const models[] = {ARGS("--model", fixture("golden/trainer/init"), "--train-data", rows),
+                                         ARGS("--model", fixture("golden/gpt2"), "--train-data", texts)};
+    for (int m = 0; m < 2; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const char *const *run = ARGS(DROPOUT, "--learning-rate", "1e-3", "--logging-steps", "1", "--save-strategy",
+                                          "no", "--gradient-accumulation-steps", "2", "--max-steps", "20");
+            if (!is_fp32(device(d)))
+                continue;
+            const char *here = train("here", device(d), models[m], run), *there = train("there", &cpu, models[m], run);
+            assert_true(log_distance(here, there, "loss") <= 1e-5);
+            assert_true(log_distance(here, there, "grad_norm") <= 2e-4);
+            const char *data = m ? texts : other_rows;
+            double loss[2];
+            for (int i = 0; i < 2; i++) {
+                size_t n;
+                expect_snug(0, said(), ARGS("eval", "--model", there, "--data", data, "--json", "--threads", "1"),
+                            ARGS("--device", i ? "cpu" : device(d)->name));
+                char *text = read_text(said(), &n);
+                json_t *metrics = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+                loss[i] = number(metrics, "loss");
+                json_decref(metrics);
+                free(text);
+            }
+            assert_true(fabs(loss[0] - loss[1]) <= 1e-5 * loss[1]);
+        }
 }
 
 static long long planned_bytes(const char *what, const char *const *first, const char *const *second)
@@ -115,21 +147,21 @@ static void recomputed_activations_give_the_same_bits(void **state)
     const char *const models[][2] = {{make_deeper(folder, "golden/trainer/init", 5), rows},
                                      {make_deeper(folder, "golden/gpt2", 6), texts}};
     for (int m = 0; m < 2; m++)
-        for (int d = 0; d < N_DEVICES; d++)
+        for (int d = 0; d < n_devices(); d++)
             for (int accumulation = 1; accumulation <= 2; accumulation++) {
                 const char *const *run =
                     ARGS("--model", models[m][0], "--init-from-config", "--train-data", models[m][1],
                          "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2", EVERY_STEP,
                          "--max-steps", "4", "--gradient-accumulation-steps", accumulation == 1 ? "1" : "2");
-                const char *kept = train("kept", &devices[d], run, NULL);
+                const char *kept = train("kept", device(d), run, NULL);
                 static const char *const every[] = {"every_n_layers=1", "every_n_layers=2", "every_n_layers=3",
                                                     "every_n_layers=9"};
                 for (size_t n = 0; n < sizeof every / sizeof *every; n++)
                     assert_same_run(
-                        kept, train("recomputed", &devices[d], run,
+                        kept, train("recomputed", device(d), run,
                                     ARGS("--gradient-checkpointing", "--gradient-checkpointing-kwargs", every[n])));
                 const char *const *plan = ARGS("plan", "--model", models[m][0], "--train-data", models[m][1],
-                                               "--device", devices[d].name, "--dtype", devices[d].dtype, "--json");
+                                               "--device", device(d)->name, "--dtype", device(d)->dtype, "--json");
                 assert_true(planned_bytes("arena_bytes", plan, ARGS("--gradient-checkpointing")) <
                             planned_bytes("arena_bytes", plan, NULL));
             }
@@ -157,8 +189,8 @@ static void threads_do_not_change_bits(void **state)
 {
     (void)state;
     const char *long_rows = make_rows(folder, 64, 64, 7, true);
-    for (int d = 0; d < N_DEVICES; d++) {
-        bool wide_too = strcmp(devices[d].name, "reference") != 0; /* which has one thread */
+    for (int d = 0; d < n_devices(); d++) {
+        bool wide_too = strcmp(device(d)->name, "reference") != 0; /* which has one thread */
         for (int w = 0; w <= (wide_too ? 1 : 0); w++) {
             const char *const *run =
                 w ? ARGS("--model", wide, "--init-from-config", "--train-data", long_rows, DROPOUT, EVERY_STEP,
@@ -169,7 +201,7 @@ static void threads_do_not_change_bits(void **state)
                 const char *out = join(folder, threads[t]);
                 remove_tree(out);
                 expect_snug(0, said(),
-                            ARGS("train", "--device", devices[d].name, "--dtype", devices[d].dtype, "--log-hash",
+                            ARGS("train", "--device", device(d)->name, "--dtype", device(d)->dtype, "--log-hash",
                                  "--output-dir", out, "--threads", threads[t]),
                             run);
                 if (t)
@@ -210,20 +242,20 @@ static long long count_tokens(const char *path)
 static void saving_and_looking_change_nothing(void **state)
 {
     (void)state;
-    for (int d = 0; d < N_DEVICES; d++) {
+    for (int d = 0; d < n_devices(); d++) {
         const char *const *run = ARGS(MODEL, DROPOUT, "--save-total-limit", "2");
-        const char *plain = train("plain", &devices[d], ARGS(MODEL, DROPOUT, EVERY_STEP), NULL);
-        const char *saved = train("saved", &devices[d], run, ARGS("--logging-steps", "1", "--save-steps", "1"));
+        const char *plain = train("plain", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), NULL);
+        const char *saved = train("saved", device(d), run, ARGS("--logging-steps", "1", "--save-steps", "1"));
         assert_same_run(plain, saved);
         assert_int_equal(saved_number(saved, "step"), 3 * 6); /* 45 rows, 8 at a time, three times */
         assert_int_equal(saved_number(saved, "updates"), 3 * 6);
         assert_int_equal(saved_number(saved, "samples"), 3 * 45);
         assert_int_equal(saved_number(saved, "tokens"), 3 * count_tokens(rows));
-        const char *looked = train("looked", &devices[d], run,
+        const char *looked = train("looked", device(d), run,
                                    ARGS("--logging-steps", "5", "--save-steps", "4", "--eval-data", other_rows,
                                         "--eval-strategy", "steps", "--eval-steps", "1", "--eval-on-start"));
         assert_true(same_bytes(join(plain, "model.safetensors"), join(looked, "model.safetensors")));
-        const char *again = train("again", &devices[d], run, ARGS("--logging-steps", "1", "--save-steps", "3"));
+        const char *again = train("again", device(d), run, ARGS("--logging-steps", "1", "--save-steps", "3"));
         assert_same_run(plain, again);
     }
 }
@@ -267,15 +299,15 @@ static void numbers_that_are_not_finite_are_named(void **state)
     static const char *const tensors[] = {"bert.embeddings.position_embeddings.weight",
                                           "bert.encoder.layer.1.attention.self.value.bias", "classifier.weight"};
     const char *out = join(folder, "ends");
-    for (int d = 0; d < N_DEVICES; d++) {
-        const char *const *device = ARGS("--device", devices[d].name, "--dtype", devices[d].dtype, "--threads", "1");
+    for (int d = 0; d < n_devices(); d++) {
+        const char *const *where = ARGS("--device", device(d)->name, "--dtype", device(d)->dtype, "--threads", "1");
         for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
             for (int clip = 0; clip <= 1; clip++) {
                 const char *model = make_poisoned(tensors[i], i ? NAN : INFINITY);
                 ends_with(7, (const char *const[]){"step 1: ", tensors[i], "nan"},
                           ARGS("train", "--model", model, "--train-data", rows, "--output-dir", out, "--save-steps",
                                "1", "--max-grad-norm", clip ? "1" : "0"),
-                          device);
+                          where);
                 assert_int_equal(access(join(out, "model.safetensors"), F_OK), -1);
                 remove_tree(out);
             }
@@ -284,7 +316,7 @@ static void numbers_that_are_not_finite_are_named(void **state)
                   ARGS("train", "--model", model, "--train-data", join(model, "inputs.safetensors"), "--output-dir",
                        out, "--learning-rate", "1000", "--optim", "sgd", "--max-grad-norm", "0", "--batch-size", "2",
                        "--num-train-epochs", "100"),
-                  device);
+                  where);
         remove_tree(out);
     }
 }
@@ -294,8 +326,8 @@ static void a_run_that_skips_can_be_resumed(void **state)
 {
     (void)state;
     const char *model = make_poisoned("classifier.bias", NAN), *out = NULL;
-    for (int d = 0; d < 2 * N_DEVICES; d++) {
-        const struct device *on = &devices[d / 2];
+    for (int d = 0; d < 2 * n_devices(); d++) {
+        const struct device *on = device(d / 2);
         const char *const *run =
             ARGS("--max-grad-norm", d % 2 ? "0" : "1", "--model", model, "--train-data", rows, "--nan-policy", "skip",
                  "--logging-steps", "3", "--save-steps", "1", "--max-steps", "8");
@@ -315,13 +347,16 @@ static void a_run_that_skips_can_be_resumed(void **state)
 
 /* ---- Memory. */
 
-/* Resident memory of every logged step: what was planned, all of it, and at most 64 MB of program. */
-static void memory_is(const char *out, double planned, double used)
+/* Resident memory of every logged step: what was planned, all of it, and at most 64 MB of program. A GPU's driver takes
+ * what it likes. */
+static void memory_is(const char *out, const struct device *on, double planned, double used)
 {
     json_t *log = read_whole_log(out);
     assert_int_equal(json_array_size(log), 3);
     for (size_t i = 0; i < 3; i++) {
         double resident = number(json_array_get(log, i), "memory");
+        if (!is_host(on))
+            continue;
         if (!SANITIZED && resident > planned + 64e6)
             fail_msg("%.0f bytes are resident, %.0f were planned", resident, planned);
         assert_true(resident >= 0.9 * used || i == 0);
@@ -336,10 +371,10 @@ static void planned_memory_is_what_is_used(void **state)
 {
     (void)state;
     const char *out = join(folder, "memory");
-    for (int d = 0; d < N_DEVICES; d++) {
+    for (int d = 0; d < n_devices(); d++) {
         const char *const *run =
-            ARGS("--model", wide, "--init-from-config", "--train-data", rows, "--device", devices[d].name, "--dtype",
-                 devices[d].dtype, "--threads", "2", "--max-steps", "3", "--logging-steps", "1");
+            ARGS("--model", wide, "--init-from-config", "--train-data", rows, "--device", device(d)->name, "--dtype",
+                 device(d)->dtype, "--threads", "2", "--max-steps", "3", "--logging-steps", "1");
         const char *const *no_saves = ARGS("plan", "--json", "--save-strategy", "no");
         const char *const *saves = ARGS("plan", "--json", "--save-steps", "1", "--save-total-limit", "2");
         long long arena = planned_bytes("arena_bytes", no_saves, run);
@@ -349,7 +384,7 @@ static void planned_memory_is_what_is_used(void **state)
         char line[64];
         snprintf(line, sizeof line, "arena: %lld bytes", arena);
         assert_true(file_has(said(), line));
-        memory_is(out, (double)arena, (double)arena);
+        memory_is(out, device(d), (double)arena, (double)arena);
 
         long long copy = planned_bytes("checkpoint_bytes", saves, run);
         assert_true(copy > arena / 2 && copy < arena); /* weights and two states, but no gradients */
@@ -357,7 +392,7 @@ static void planned_memory_is_what_is_used(void **state)
         expect_snug(0, said(), ARGS("train", "--output-dir", out, "--save-steps", "1", "--save-total-limit", "2"), run);
         snprintf(line, sizeof line, "written: %lld bytes more", copy);
         assert_true(file_has(said(), line));
-        memory_is(out, (double)(arena + copy), (double)(arena + copy));
+        memory_is(out, device(d), (double)(arena + copy), (double)(arena + copy));
 
         char budget[32];
         snprintf(budget, sizeof budget, "%lld", arena);
@@ -393,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cut_batch_gives_the_same_curve),
+        cmocka_unit_test(the_cpu_gives_the_same_curve),
         cmocka_unit_test(recomputed_activations_give_the_same_bits),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(saving_and_looking_change_nothing),
