@@ -2,13 +2,13 @@
  * rows of the table that occur, or all of it where it is not added to.
  *
  * Backward, the sum over the rows n of one id in the order of n, without atomics:
- *     1. (id, n) is sorted: tiles of TILE in shared memory, then every element finds its place by how many are smaller
- *        in each other tile. Padding rows (n >= cu[B]) get the largest id and end behind the others.
- *     2. The sorted rows are cut into chunks of CHUNK. Each chunk adds up the runs of one id in it, in order. A run
- * that lies in the chunk goes to the table; one that does not leaves a partial sum, the chunk's first (of a run that
- *        began earlier) or last (of one that begins here and goes on).
+ *     1. (id, n) is sorted: tiles of TILE in shared memory, then every element finds its place by how many are
+ *        smaller in each other tile. Padding rows (n >= cu[B]) get the largest id and end behind the others.
+ *     2. The sorted rows are cut into chunks of CHUNK. Each adds up the runs of one id in it, in order. A run that
+ *        lies in the chunk goes to the table; one that does not leaves a partial sum, the chunk's first (of a run
+ *        that began earlier) or last (of one that begins here and goes on).
  *     3. Where a run begins that goes on, its partial sums are added: warp w takes every FOLD-th chunk from the w-th
- * on, then the warps are added in order. */
+ *        on, then the warps are added in order. */
 #include "cuda/vector.cuh"
 
 #include <limits.h>
