@@ -1,8 +1,11 @@
 /* The cuda backend: one device, one stream of work, another for inputs. Everything is enqueued; the host waits only for
  * results (wait), and for copies of whole tensors. */
+#include "base/hash.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "cuda/kernels.h"
 #include "cuda/products.h"
+#include "cuda/profile.h"
 #include "run/backend.h"
 
 #include <cuda_runtime.h>
@@ -23,7 +26,8 @@ struct cuda {
     struct cuda_call call; /* but for workspace and err */
     cudaStream_t copies;   /* of inputs */
     cudaEvent_t fetched;
-    char kernels[64];
+    char kernels[128];
+    struct cuda_profile *profile; /* what was measured on this kind of device */
 
     char *arena;
     int64_t inputs_bytes;
@@ -148,6 +152,67 @@ static int enqueue(const struct cuda *d, const struct work *work, int n, struct 
         TRY(batched[work[i].op](&work[i], together, &call));
     }
     return SNUG_OK;
+}
+
+/* ---- what is measured ---- */
+
+/* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
+static int name_kernels(struct cuda *d, struct snug_err *err)
+{
+    json_t *choices;
+    TRY(cuda_products_export(d->call.products, true, &choices, err));
+    char *text = json_dumps(choices, JSON_COMPACT), hash[33];
+    json_decref(choices);
+    if (!text)
+        return err_no_memory(err, 1 << 16);
+    hash_hex(hash_bytes(text, strlen(text)), hash);
+    free(text);
+    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", d->call.arch,
+             d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
+    return SNUG_OK;
+}
+
+static int open_profile(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
+{
+    struct cudaDeviceProp device;
+    json_t *choices;
+    CUDA("opening the device", cudaGetDeviceProperties(&device, s->device));
+    TRY(cuda_profile_open(&io_posix, s->cache_dir, device.name, d->call.arch, cuda_products_version(d->call.products),
+                          &d->profile, err));
+    if ((choices = cuda_profile_products(d->profile)))
+        TRY(cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err));
+    return name_kernels(d, err);
+}
+
+static int keep_choices(struct cuda *d, struct snug_err *err)
+{
+    json_t *choices;
+    TRY(cuda_products_export(d->call.products, true, &choices, err));
+    int code = cuda_profile_set_products(d->profile, choices, err);
+    json_decref(choices);
+    if (!code && cuda_profile_save(&io_posix, d->profile, NULL))
+        return SNUG_OK; /* a cache that cannot be written is not worth a run: it is measured again */
+    return code;
+}
+
+static int tune(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    char before[sizeof d->kernels];
+    int n_products = 0, code;
+    struct cuda_product_node *products = mem_alloc((size_t)(n + 1) * sizeof *products);
+    if (!products)
+        return err_no_memory(err, (unsigned long long)n * sizeof *products);
+    for (int i = 0; i < n; i++)
+        if (nodes[i].op == OP_linear || nodes[i].op == OP_linear_dx || nodes[i].op == OP_linear_dw)
+            products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
+    memcpy(before, d->kernels, sizeof before);
+    code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32, &(struct cuda_tuning){0}, err);
+    mem_free(products);
+    if (!code)
+        code = name_kernels(d, err);
+    *changed = !code && strcmp(before, d->kernels) != 0;
+    return code || !*changed ? code : keep_choices(d, err);
 }
 
 /* ---- recordings ---- */
@@ -350,14 +415,13 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
         CUDA("opening the device", cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
     }
     TRY(cuda_products_open(&d->call.products, err));
-    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld", d->call.arch, s->tf32 ? " tf32" : "",
-             (long long)cuda_products_version(d->call.products));
-    return SNUG_OK;
+    return open_profile(d, s, err);
 }
 
 static void close_device(const struct backend *b)
 {
     struct cuda *d = own(b);
+    cuda_profile_close(d->profile);
     cuda_products_close(d->call.products);
     for (int i = 0; i < STAGING; i++) {
         if (d->copied[i])
@@ -389,6 +453,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,
                                .shares_workspace = shares_workspace,
+                               .tune = tune,
                                .run = run,
                                .replay = replay,
                                .alloc = alloc,

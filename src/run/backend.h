@@ -39,6 +39,9 @@ struct backend {
     /* Whether all nodes of an op in a program have one workspace, as large as all of theirs together (they may then be
      * run at the same time); NULL: of none. */
     bool (*shares_workspace)(enum op op);
+    /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
+     * runs; *changed: other workspaces may be wanted now. To be called before anything is allocated. */
+    int (*tune)(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err);
     /* Executes n nodes. */
     int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
     /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;
@@ -83,8 +86,9 @@ int backend_cpu_check(struct snug_err *err); /* SNUG_ERR_USAGE: SNUG_CPU_ISA nam
 
 /* A GPU. SNUG_ERR_ENV: this build, or the machine, has none. */
 struct cuda_settings {
-    int device; /* ordinal */
-    bool tf32;  /* products of F32 tensors may round their factors to tf32 */
+    int device;            /* ordinal */
+    bool tf32;             /* products of F32 tensors may round their factors to tf32 */
+    const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
 };
 bool backend_cuda_present(void); /* a device that this build has kernels for */
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);

@@ -4,9 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* All nodes of all programs at their largest, for the backend to measure. */
+static int tune(struct run *r, bool *changed, struct snug_err *err)
+{
+    int n = 0;
+    for (int k = 0; k < r->plan.n_programs; k++)
+        n += r->plan.programs[k].graph.n_nodes;
+    struct work *nodes = mem_alloc((size_t)n * sizeof *nodes);
+    if (!nodes)
+        return err_no_memory(err, (unsigned long long)n * sizeof *nodes);
+    n = 0;
+    for (int k = 0; k < r->plan.n_programs; k++) {
+        const struct program *g = &r->plan.programs[k];
+        for (int i = 1; i < g->graph.n_nodes; i++, n++) {
+            nodes[n].op = g->graph.nodes[i].op;
+            compile_args(g, &g->graph.nodes[i], g->max, NULL, &nodes[n].args);
+        }
+    }
+    int code = r->backend->tune(r->backend, nodes, n, changed, err);
+    mem_free(nodes);
+    return code;
+}
+
 int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err)
 {
+    bool changed = false;
     *r = (struct run){.backend = s->backend, .threads = s->threads};
+    TRY(compile_run(s, &r->plan, &r->where, err));
+    if (s->backend->tune && !s->dump)
+        TRY(tune(r, &changed, err));
+    if (!changed)
+        return SNUG_OK;
+    plan_free(&r->plan);
     return compile_run(s, &r->plan, &r->where, err);
 }
 

@@ -435,7 +435,9 @@ int session_backend(const struct options *o, const struct backend **out, struct 
                                               [OPT_DEVICE_CPU] = BACKEND_CPU,
                                               [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
                                               [OPT_DEVICE_CUDA] = BACKEND_CUDA};
-    return backend_open(kinds[o->device], &(struct cuda_settings){.tf32 = o->dtype == OPT_DTYPE_TF32}, out, err);
+    return backend_open(kinds[o->device],
+                        &(struct cuda_settings){.tf32 = o->dtype == OPT_DTYPE_TF32, .cache_dir = o->cache_dir}, out,
+                        err);
 }
 
 /* ctx: the backend. */
