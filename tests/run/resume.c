@@ -325,7 +325,7 @@ static void asked_to_stop_in_any_phase(void **state)
         }
 }
 
-/* A file that takes long to tokenize: the end comes soon, with neither output folder nor cache file. */
+/* A file that takes long to tokenize, which is the host's work: the end comes soon, with neither output folder nor cache file. */
 static void asked_to_stop_while_tokenizing(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void asked_to_stop_while_tokenizing(void **state)
     for (double wait = 0.01; wait < 1 && !while_read; wait *= 1.5) { /* until its handlers are there, and it reads */
         pid_t pid = start_snug(said(),
                                ARGS("train", "--model", model, "--init-from-config", "--train-data", data,
-                                    "--output-dir", out, "--cache-dir", cache, "--threads", "1"),
+                                    "--output-dir", out, "--cache-dir", cache, "--threads", "1", "--device", "cpu"),
                                NULL);
         sleep_seconds(wait);
         double asked = seconds_now();
