@@ -325,7 +325,7 @@ static void asked_to_stop_in_any_phase(void **state)
         }
 }
 
-/* A file that takes long to tokenize, which is the host's work: the end comes soon, with neither output folder nor cache file. */
+/* A file that takes long to tokenize, on the host: the end comes soon, with neither output folder nor cache file. */
 static void asked_to_stop_while_tokenizing(void **state)
 {
     (void)state;
