@@ -61,8 +61,8 @@ struct scratch {
     float *col_factor;         /* (lead, columns): 1 / sqrt(C) */
 };
 
-__host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead, int rows,
-                                                  int columns, bool factored)
+__host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead,
+                                                  int rows, int columns, bool factored)
 {
     int64_t at = 0, l = factored ? lead : 0;
     s->squares = (double *)base, at += c.tiles * 8;
@@ -464,9 +464,17 @@ static void launch(const adafactor_table &t, const struct cuda_call *c)
 extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n, const struct cuda_call *c)
 {
     adafactor_table t;
-    t.head = {(const double *)a[0]->step.data, (const float *)a[0]->coef.data, a[0]->eps2, a[0]->clip_threshold,
-              a[0]->decay_rate, (float)a[0]->eps1, (float)a[0]->beta1, (float)(1 - a[0]->beta1),
-              a[0]->scale_parameter != 0, a[0]->relative_step != 0, a[0]->warmup_init != 0};
+    t.head = {(const double *)a[0]->step.data,
+              (const float *)a[0]->coef.data,
+              a[0]->eps2,
+              a[0]->clip_threshold,
+              a[0]->decay_rate,
+              (float)a[0]->eps1,
+              (float)a[0]->beta1,
+              (float)(1 - a[0]->beta1),
+              a[0]->scale_parameter != 0,
+              a[0]->relative_step != 0,
+              a[0]->warmup_init != 0};
     t.n = t.chunks = 0;
     char *scratch = (char *)c->workspace;
     for (int i = 0; i < n; i++) {
@@ -475,9 +483,23 @@ extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n,
         bool packed = s.columns % FOUR == 0 && fits_packs(&x->p, FOUR) && fits_packs(&x->g, FOUR) &&
                       fits_packs(&x->m, FOUR) && fits_packs(&x->copy, FOUR);
         struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-        t.row[t.n] = {(float *)x->p.data, (float *)x->row.data, (float *)x->col.data, (float *)x->v.data,
-                      (float *)x->m.data, x->g.data, x->copy.data, scratch, s.n, (int)s.lead, (int)s.rows,
-                      (int)s.columns, 0, (float)x->weight_decay, (uint8_t)x->g.dtype, (uint8_t)x->copy.dtype, packed};
+        t.row[t.n] = {(float *)x->p.data,
+                      (float *)x->row.data,
+                      (float *)x->col.data,
+                      (float *)x->v.data,
+                      (float *)x->m.data,
+                      x->g.data,
+                      x->copy.data,
+                      scratch,
+                      s.n,
+                      (int)s.lead,
+                      (int)s.rows,
+                      (int)s.columns,
+                      0,
+                      (float)x->weight_decay,
+                      (uint8_t)x->g.dtype,
+                      (uint8_t)x->copy.dtype,
+                      packed};
         scratch += cuda_adafactor_workspace(x, c);
         bool full = add_row(&t, s.n ? k.tiles : 0);
         if (t.n && (full || i == n - 1)) {

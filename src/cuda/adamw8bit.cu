@@ -228,9 +228,19 @@ extern "C" int cuda_adamw8bit_many(const struct args_adamw8bit *const *a, int n,
         int64_t elements = tensor_elements(&x->p);
         bool packed = fits_packs(&x->p, FOUR) && fits_packs(&x->g, FOUR) && fits_packs(&x->m, FOUR) &&
                       fits_packs(&x->v, FOUR) && fits_packs(&x->copy, FOUR);
-        t.row[t.n] = {(float *)x->p.data, x->g.data, (uint8_t *)x->m.data, (uint8_t *)x->v.data,
-                      (float *)x->absmax_m.data, (float *)x->absmax_v.data, x->copy.data, elements, x->weight_decay, 0,
-                      (uint8_t)x->g.dtype, (uint8_t)x->copy.dtype, packed};
+        t.row[t.n] = {(float *)x->p.data,
+                      x->g.data,
+                      (uint8_t *)x->m.data,
+                      (uint8_t *)x->v.data,
+                      (float *)x->absmax_m.data,
+                      (float *)x->absmax_v.data,
+                      x->copy.data,
+                      elements,
+                      x->weight_decay,
+                      0,
+                      (uint8_t)x->g.dtype,
+                      (uint8_t)x->copy.dtype,
+                      packed};
         bool full = add_row(&t, (elements + CHUNK - 1) / CHUNK);
         if (t.n && (full || i == n - 1)) {
             adamw8bit_kernel<<<resident_blocks(t.chunks, BLOCKS, c), THREADS, 0, c->stream>>>(t);

@@ -184,14 +184,17 @@ static int open_profile(struct cuda *d, const struct cuda_settings *s, struct sn
     return name_kernels(d, err);
 }
 
+/* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. */
 static int keep_choices(struct cuda *d, struct snug_err *err)
 {
     json_t *choices;
     TRY(cuda_products_export(d->call.products, true, &choices, err));
     int code = cuda_profile_set_products(d->profile, choices, err);
+    if (!code)
+        cuda_profile_save(&io_posix, d->profile, NULL); /* a cache that cannot be written is not worth a run */
+    if (!code)
+        code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
     json_decref(choices);
-    if (!code && cuda_profile_save(&io_posix, d->profile, NULL))
-        return SNUG_OK; /* a cache that cannot be written is not worth a run: it is measured again */
     return code;
 }
 

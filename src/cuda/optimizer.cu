@@ -235,7 +235,11 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) adamw_kernel(const __g
 extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const struct cuda_call *c)
 {
     adamw_table t;
-    t.head = {(const double *)a[0]->step.data, (const float *)a[0]->coef.data, a[0]->beta1, a[0]->beta2, a[0]->eps,
+    t.head = {(const double *)a[0]->step.data,
+              (const float *)a[0]->coef.data,
+              a[0]->beta1,
+              a[0]->beta2,
+              a[0]->eps,
               a[0]->decay_last != 0};
     t.n = t.chunks = 0;
     for (int i = 0; i < n; i++) {
