@@ -529,18 +529,20 @@ int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *
                        const struct cuda_tuning *tuning, struct snug_err *err)
 {
     struct tuner t = {.p = p, .tf32 = tf32, .err = err};
+    bool any = false;
     int code = open_tuner(&t);
     for (int i = 0; i < n && !code; i++) {
         if (rows_of(&nodes[i]) == 0)
             continue;
         if (!is_new(&t, &nodes[i]))
             continue;
+        any = true;
         code = tune_node(&t, &nodes[i], tuning);
         release_sets(&t);
     }
     close_tuner(&t);
-    /* What was promised before knew nothing of these. */
-    p->n_grants = 0;
+    if (any) /* what was promised before knew nothing of these */
+        p->n_grants = 0;
     return code;
 }
 
