@@ -117,14 +117,6 @@ static void must(int code)
     }
 }
 
-static int64_t elements(const struct tensor *t)
-{
-    int64_t n = t->ndim > 0;
-    for (int d = 0; d < t->ndim; d++)
-        n *= t->shape[d];
-    return n;
-}
-
 static uint32_t bits(int64_t i, uint32_t stream)
 {
     return philox4x32((struct philox){{(uint32_t)i, stream, 0, 0}}, 7, 1).w[0];
@@ -144,7 +136,7 @@ static void fill(const struct row *row, int slot, char *host)
     enum { PATTERN = 99991 }; /* floats are drawn once and repeated */
     const char *name = op_table[row->op].slots[slot].name;
     const struct tensor *t = &row->args.slot[slot];
-    int64_t n = elements(t), tokens = row->args.slot[0].shape[0];
+    int64_t n = tensor_elements(t), tokens = row->args.slot[0].shape[0];
     for (int64_t i = 0; i < n; i++) {
         int32_t k = 0;
         if (!strcmp(name, "cu"))
@@ -186,7 +178,8 @@ static int64_t bytes_moved(const struct row *row)
             t.shape[0] = row->table_rows;
         if (!strcmp(op_table[row->op].slots[i].name, "x") && row->op == OP_gather)
             t = row->args.gather.y;
-        bytes += dtype_bytes(t.dtype, elements(&t)) * (op_table[row->op].slots[i].kind == SLOT_ACC && row->add ? 2 : 1);
+        bytes += dtype_bytes(t.dtype, tensor_elements(&t)) *
+                 (op_table[row->op].slots[i].kind == SLOT_ACC && row->add ? 2 : 1);
     }
     return bytes;
 }
@@ -222,7 +215,7 @@ static int make_sets(const struct row *row, union args_any *sets, char **memory)
     int n = op_table[row->op].n_slots;
     int64_t set_bytes = 0, at = 0;
     for (int i = 0; i < n; i++)
-        set_bytes += (dtype_bytes(row->args.slot[i].dtype, elements(&row->args.slot[i])) + 255) / 256 * 256;
+        set_bytes += (dtype_bytes(row->args.slot[i].dtype, tensor_elements(&row->args.slot[i])) + 255) / 256 * 256;
     int count = (int)(CACHE_BYTES / set_bytes) + 2;
     count = count > MAX_SETS ? MAX_SETS : count;
     must(cudaMalloc((void **)memory, (size_t)(set_bytes * count)));
@@ -230,7 +223,7 @@ static int make_sets(const struct row *row, union args_any *sets, char **memory)
         sets[s] = row->args;
         for (int i = 0; i < n; i++) {
             struct tensor *t = &sets[s].slot[i];
-            int64_t bytes = dtype_bytes(t->dtype, elements(t));
+            int64_t bytes = dtype_bytes(t->dtype, tensor_elements(t));
             if (!t->ndim)
                 continue;
             t->data = *memory + at;

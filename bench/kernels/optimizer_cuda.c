@@ -336,16 +336,13 @@ static void check_clips(void)
 {
     struct op_case c[6];
     for (int i = 0; i < 6; i++) {
-        struct tensor one = tensor(DT_F32, 1), none = {0}, step = tensor(DT_F64, STEP_SCALARS);
+        struct tensor one = tensor(DT_F32, 1), none = {0};
         c[i] = (struct op_case){.op = OP_clip,
                                 .skip = i == 2 || i == 5,
-                                .unseen = i % 3,
                                 .args.clip = {.partials = tensor(DT_F64, i == 4 ? 5500 : 5),
-                                              .step = i < 3 ? none : step,
                                               .scaler = i < 3 ? none : tensor(DT_F64, SCALER_SCALARS),
                                               .norm = one,
                                               .coef = one,
-                                              .step_now = i < 3 ? none : step,
                                               .max_norm = i % 2 ? 0.5 : 0}};
     }
     check("clip", launch_clip, c, 6);

@@ -32,12 +32,4 @@ CPU_WORKSPACES(ROW)
 /* Fewer elements than this are not worth waking threads for. */
 enum { PARALLEL_FROM = 16384 };
 
-static inline int64_t tensor_elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 #endif

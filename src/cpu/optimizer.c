@@ -55,7 +55,7 @@ void ISA(cpu_clip)(const struct args_clip *a, const struct call *c)
     for (int64_t i = 0; i < a->partials.shape[0]; i++)
         sum += ((const double *)a->partials.data)[i];
     double norm, coef;
-    clip_decide(sum, a->max_norm, a->scaler.data, a->step.data, a->step_now.data, &norm, &coef);
+    clip_decide(sum, a->max_norm, a->scaler.data, &norm, &coef);
     *(float *)a->norm.data = (float)norm;
     *(float *)a->coef.data = (float)coef;
 }

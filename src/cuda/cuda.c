@@ -29,7 +29,6 @@ struct cuda {
     char kernels[128];
     struct cuda_profile *profile; /* what was measured on this kind of device */
 
-    char *arena;
     int64_t inputs_bytes;
     /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
     char *image[STAGING];
@@ -279,18 +278,16 @@ static void release(const struct backend *b, void *p, int64_t bytes)
         d->image[i] = NULL;
     }
     cudaFree(p);
-    d->arena = NULL;
 }
 
 static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
 {
     struct cuda *d = own(b);
-    int code = cuda_check(cudaMalloc(p, (size_t)bytes + 1), "the arena", err);
+    int code = cuda_check(cudaMalloc(p, (size_t)bytes), "the arena", err);
     if (code)
         return code;
-    d->arena = *p;
     d->inputs_bytes = inputs_bytes;
-    code = cuda_check(cudaMemsetAsync(d->arena, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
+    code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
     for (int i = 0; i < STAGING && !code; i++)
         code = cuda_check(cudaHostAlloc((void **)&d->image[i], (size_t)inputs_bytes + 1, cudaHostAllocDefault),
                           "pinned memory for inputs", err);

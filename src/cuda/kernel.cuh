@@ -80,14 +80,6 @@ __device__ static inline float warp_max(float x)
 
 /* ---- launching ---- */
 
-static inline int64_t tensor_elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 static inline int cuda_launched(const struct cuda_call *c, const char *op)
 {
     return cuda_check(cudaGetLastError(), op, c->err);

@@ -104,8 +104,7 @@ extern "C" int cuda_sumsq(const struct args_sumsq *a, const struct cuda_call *c)
 /* ---- clip ---- */
 
 __global__ static void __launch_bounds__(SUM_THREADS)
-    clip_kernel(const double *partials, int64_t n, double max_norm, double *scaler, const double *step,
-                double *step_now, float *norm, float *coef)
+    clip_kernel(const double *partials, int64_t n, double max_norm, double *scaler, float *norm, float *coef)
 {
     double sum = 0, exact_norm, exact_coef;
     for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS)
@@ -113,16 +112,16 @@ __global__ static void __launch_bounds__(SUM_THREADS)
     sum = block_sum(sum);
     if (threadIdx.x)
         return;
-    clip_decide(sum, max_norm, scaler, step, step_now, &exact_norm, &exact_coef);
+    clip_decide(sum, max_norm, scaler, &exact_norm, &exact_coef);
     *norm = (float)exact_norm;
     *coef = (float)exact_coef;
 }
 
 extern "C" int cuda_clip(const struct args_clip *a, const struct cuda_call *c)
 {
-    clip_kernel<<<1, SUM_THREADS, 0, c->stream>>>(
-        (const double *)a->partials.data, a->partials.shape[0], a->max_norm, (double *)a->scaler.data,
-        (const double *)a->step.data, (double *)a->step_now.data, (float *)a->norm.data, (float *)a->coef.data);
+    clip_kernel<<<1, SUM_THREADS, 0, c->stream>>>((const double *)a->partials.data, a->partials.shape[0], a->max_norm,
+                                                  (double *)a->scaler.data, (float *)a->norm.data,
+                                                  (float *)a->coef.data);
     return cuda_launched(c, "clip");
 }
 

@@ -32,11 +32,8 @@ enum act {
         ACT_COUNT
 };
 
-/* Elements of the `step` input. Under loss scaling the host learns of skipped steps late: LR_1 and LR_2 are the
- * learning rates if one, or two, of the steps before this one turn out to have been skipped beyond the SKIPPED that it
- * knows of.
- */
-enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_LR_1, STEP_LR_2, STEP_SKIPPED, STEP_SCALARS = 8 };
+/* Elements of the `step` input. */
+enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SCALARS = 8 };
 
 /* Elements of the state "loss_scaler": what the loss is multiplied with, good steps in a row, steps skipped so far. */
 enum scaler_scalar { SCALER_SCALE, SCALER_GOOD, SCALER_SKIPPED, SCALER_SCALARS = 4 };
@@ -53,6 +50,14 @@ struct tensor {
     int8_t ndim;
     bool add;
 };
+
+static inline int64_t tensor_elements(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    return n;
+}
 
 /* What a kernel may use besides its tensors. */
 struct call {

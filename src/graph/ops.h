@@ -56,9 +56,9 @@ OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of bce, times the scaler's loss scale")
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
-OP(clip, IN(partials) OPT(step) UPD(scaler) F32(norm) F32(coef) MAYBE(step_now), REAL(max_norm), NONE,
+OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
    "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm is "
-   "0, -1 where norm is not finite; the scaler's update, and step_now = step less the steps skipped unseen")
+   "0, -1 where norm is not finite; and the scaler's update")
 OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last), NONE,
    "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef; decay_last: decay after "

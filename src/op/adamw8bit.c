@@ -28,17 +28,9 @@ void shape_adamw8bit(struct graph *g, struct op_adamw8bit *n)
                   "adamw8bit", "m and v must be U8, and have one absmax for every 256 elements");
 }
 
-static int64_t elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 double flops_adamw8bit(const struct args_adamw8bit *a)
 {
-    return 15.0 * (double)elements(&a->p);
+    return 15.0 * (double)tensor_elements(&a->p);
 }
 
 /* The code whose value is nearest; values ascend. */
@@ -78,7 +70,7 @@ void ref_adamw8bit(const struct args_adamw8bit *a, const struct call *c)
         map_m[i] = map_signed(i);
         map_v[i] = map_unsigned(i);
     }
-    for (int64_t from = 0, b = 0, all = elements(&a->p); from < all; from += MAP_BLOCK, b++) {
+    for (int64_t from = 0, b = 0, all = tensor_elements(&a->p); from < all; from += MAP_BLOCK, b++) {
         double m[MAP_BLOCK], v[MAP_BLOCK];
         int64_t n = all - from < MAP_BLOCK ? all - from : MAP_BLOCK;
         for (int64_t i = 0; i < n; i++) {
@@ -98,5 +90,5 @@ void ref_adamw8bit(const struct args_adamw8bit *a, const struct call *c)
         }
     }
     if (a->copy.data)
-        memcpy(a->copy.data, p, sizeof(double) * (size_t)elements(&a->p));
+        memcpy(a->copy.data, p, sizeof(double) * (size_t)tensor_elements(&a->p));
 }

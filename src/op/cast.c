@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-static int64_t elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 void shape_cast(struct graph *g, struct op_cast *n)
 {
     struct value x = *graph_value(g, n->x);
@@ -19,11 +11,11 @@ void shape_cast(struct graph *g, struct op_cast *n)
 
 double flops_cast(const struct args_cast *a)
 {
-    return (double)elements(&a->x);
+    return (double)tensor_elements(&a->x);
 }
 
 void ref_cast(const struct args_cast *a, const struct call *c)
 {
     (void)c;
-    memcpy(a->y.data, a->x.data, (size_t)elements(&a->x) * sizeof(double));
+    memcpy(a->y.data, a->x.data, (size_t)tensor_elements(&a->x) * sizeof(double));
 }

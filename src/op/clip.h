@@ -4,9 +4,8 @@
  *     coef = min(1, max_norm / (norm + 1e-6)) / scale    (max_norm 0: 1 / scale); -1, skip, where norm is not finite
  *
  * Dynamic loss scaling (torch.amp.GradScaler): the scale halves after a step that is skipped, and doubles after
- * LOSS_SCALE_INTERVAL good ones in a row. A step that was skipped does not count as an update, but the host learns of
- * it late: it hands in the learning rates for none, one and two skipped steps that it has not seen, and step_now gets
- * the right one. */
+ * LOSS_SCALE_INTERVAL good ones in a row. That a step is skipped does not count as an update: the host knows it from the
+ * norm, before it gives the next step's learning rate and number. */
 #ifndef OP_CLIP_H
 #define OP_CLIP_H
 
@@ -18,28 +17,20 @@
 
 enum { LOSS_SCALE_INTERVAL = 2000 };
 
-/* scaler NULL: no loss scaling; step and step_now are then not looked at. step_now may be NULL. */
-ON_DEVICE static inline void clip_decide(double sum, double max_norm, double *scaler, const double *step,
-                                         double *step_now, double *norm, double *coef)
+/* scaler NULL: no loss scaling. */
+ON_DEVICE static inline void clip_decide(double sum, double max_norm, double *scaler, double *norm, double *coef)
 {
-    double scale = scaler ? scaler[SCALER_SCALE] : 1, skipped = scaler ? scaler[SCALER_SKIPPED] : 0;
+    double scale = scaler ? scaler[SCALER_SCALE] : 1;
     *norm = sqrt(sum) / scale;
     bool finite = *norm - *norm == 0;
     double share = max_norm > 0 ? max_norm / (*norm + 1e-6) : 1;
     *coef = finite ? (share < 1 ? share : 1) / scale : -1;
-    if (scaler && step_now) {
-        double unseen = skipped - step[STEP_SKIPPED];
-        for (int i = 0; i < STEP_SCALARS; i++)
-            step_now[i] = step[i];
-        step_now[STEP_LR] = unseen == 0 ? step[STEP_LR] : unseen == 1 ? step[STEP_LR_1] : step[STEP_LR_2];
-        step_now[STEP_UPDATE] = step[STEP_UPDATE] - unseen;
-    }
     if (!scaler)
         return;
     if (!finite) {
         scaler[SCALER_SCALE] = scale * 0.5;
         scaler[SCALER_GOOD] = 0;
-        scaler[SCALER_SKIPPED] = skipped + 1;
+        scaler[SCALER_SKIPPED]++;
     } else if (++scaler[SCALER_GOOD] >= LOSS_SCALE_INTERVAL) {
         if (scale * 2 <= FLT_MAX) /* kernels take it as a float */
             scaler[SCALER_SCALE] = scale * 2;

@@ -19,14 +19,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return n;
-}
-
 void shape_sumsq(struct graph *g, struct op_sumsq *n)
 {
     const struct value *partials = graph_value(g, n->partials);
@@ -35,13 +27,10 @@ void shape_sumsq(struct graph *g, struct op_sumsq *n)
 
 void shape_clip(struct graph *g, struct op_clip *n)
 {
-    bool counts = graph_value(g, n->step)->dtype == DT_F64 && graph_value(g, n->scaler)->dtype == DT_F64;
-    if (n->scaler && !shape_require(g, n->step && counts, "clip", "a scaler needs step, and both must be F64"))
+    if (n->scaler && !shape_require(g, graph_value(g, n->scaler)->dtype == DT_F64, "clip", "the scaler must be F64"))
         return;
     n->norm = shape_stat(g, SHAPE(DIM(1)));
     n->coef = shape_stat(g, SHAPE(DIM(1)));
-    if (n->scaler)
-        n->step_now = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM(STEP_SCALARS));
 }
 
 void shape_adamw(struct graph *g, struct op_adamw *n)
@@ -59,22 +48,22 @@ void shape_sgd(struct graph *g, struct op_sgd *n)
 
 double flops_sumsq(const struct args_sumsq *a)
 {
-    return 2.0 * (double)elements(&a->g);
+    return 2.0 * (double)tensor_elements(&a->g);
 }
 
 double flops_clip(const struct args_clip *a)
 {
-    return (double)elements(&a->partials);
+    return (double)tensor_elements(&a->partials);
 }
 
 double flops_adamw(const struct args_adamw *a)
 {
-    return 15.0 * (double)elements(&a->p);
+    return 15.0 * (double)tensor_elements(&a->p);
 }
 
 double flops_sgd(const struct args_sgd *a)
 {
-    return 8.0 * (double)elements(&a->p);
+    return 8.0 * (double)tensor_elements(&a->p);
 }
 
 void ref_sumsq(const struct args_sumsq *a, const struct call *c)
@@ -82,7 +71,7 @@ void ref_sumsq(const struct args_sumsq *a, const struct call *c)
     (void)c;
     const double *g = a->g.data;
     double *partials = (double *)a->partials.data + a->at;
-    int64_t n = elements(&a->g);
+    int64_t n = tensor_elements(&a->g);
     for (int64_t i = 0; i < n; i++) {
         if (i % SUMSQ_CHUNK == 0)
             partials[i / SUMSQ_CHUNK] = 0;
@@ -96,7 +85,7 @@ void ref_clip(const struct args_clip *a, const struct call *c)
     double sum = 0;
     for (int64_t i = 0; i < a->partials.shape[0]; i++)
         sum += ((const double *)a->partials.data)[i];
-    clip_decide(sum, a->max_norm, a->scaler.data, a->step.data, a->step_now.data, a->norm.data, a->coef.data);
+    clip_decide(sum, a->max_norm, a->scaler.data, a->norm.data, a->coef.data);
 }
 
 /* What the gradient is multiplied with; negative: change nothing. */
@@ -108,7 +97,7 @@ static double coefficient(const struct tensor *coef)
 static void write_copy(const struct tensor *copy, const struct tensor *p)
 {
     if (copy->data)
-        memcpy(copy->data, p->data, sizeof(double) * (size_t)elements(p));
+        memcpy(copy->data, p->data, sizeof(double) * (size_t)tensor_elements(p));
 }
 
 void ref_adamw(const struct args_adamw *a, const struct call *c)
@@ -119,7 +108,7 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
     double lr = step[STEP_LR], c1 = 1 - pow(a->beta1, step[STEP_UPDATE]), c2 = 1 - pow(a->beta2, step[STEP_UPDATE]);
     if (coef < 0)
         return;
-    for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
+    for (int64_t i = 0, n = tensor_elements(&a->p); i < n; i++) {
         double grad = g[i] * coef;
         if (!a->decay_last)
             p[i] -= lr * a->weight_decay * p[i];
@@ -139,7 +128,7 @@ void ref_sgd(const struct args_sgd *a, const struct call *c)
     double *p = a->p.data, *buf = a->buf.data, coef = coefficient(&a->coef);
     if (coef < 0)
         return;
-    for (int64_t i = 0, n = elements(&a->p); i < n; i++) {
+    for (int64_t i = 0, n = tensor_elements(&a->p); i < n; i++) {
         double grad = g[i] * coef + a->weight_decay * p[i], d = grad;
         if (buf) {
             buf[i] = step[STEP_UPDATE] == 1 ? grad : a->momentum * buf[i] + (1 - a->dampening) * grad;

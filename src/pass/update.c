@@ -175,10 +175,8 @@ void pass_update(struct graph *g, const struct update *u)
         emit_sumsq(g, &s);
         at += (count(graph_value(g, i)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
     }
-    struct op_clip c = {.partials = partials,
-                        .step = u->scaled ? step : 0,
-                        .scaler = u->scaled ? pass_loss_scaler(g) : 0,
-                        .max_norm = u->max_grad_norm};
+    struct op_clip c = {
+        .partials = partials, .scaler = u->scaled ? pass_loss_scaler(g) : 0, .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
     bool waits = u->max_grad_norm > 0 || !u->early || u->scaled;
     if (!g->err.code) {
@@ -193,7 +191,7 @@ void pass_update(struct graph *g, const struct update *u)
         for (int i = 1; i < n_values && !g->err.code; i++) {
             g->layer = g->values[i].layer;
             if (gradient[i] && update_is_8bit(u, graph_value(g, i)) == (eight == 1))
-                emit_update(g, u, i, gradient[i], u->scaled ? c.step_now : step, waits ? c.coef : 0);
+                emit_update(g, u, i, gradient[i], step, waits ? c.coef : 0);
         }
     mem_free(gradient);
 }

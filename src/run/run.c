@@ -31,7 +31,7 @@ int run_open(struct run *r, const struct compile_settings *s, struct snug_err *e
     bool changed = false;
     *r = (struct run){.backend = s->backend, .threads = s->threads};
     TRY(compile_run(s, &r->plan, &r->where, err));
-    if (s->backend->tune && !s->dump)
+    if (s->backend->tune && !s->dump) /* graphs are looked at without a GPU's time */
         TRY(tune(r, &changed, err));
     if (!changed)
         return SNUG_OK;
@@ -138,20 +138,11 @@ static void fill_work(const struct run *r, const struct program *g, const struct
     w->call = (struct call){.workspace = n->workspace ? r->arena + g->at[n->workspace] : NULL, .threads = r->threads};
 }
 
-/* Whether a node changes a weight or a state. */
-static bool is_update(const struct graph *g, const struct node *n)
-{
-    for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (n->u.slot[i] && node_writes(n, i) && graph_value(g, n->u.slot[i])->role == ROLE_WEIGHT)
-            return true;
-    return false;
-}
-
 /* The first node that changes a weight or a state; n_nodes if none does. */
 static int first_update(const struct program *g)
 {
     int k = 1;
-    while (k < g->graph.n_nodes && !is_update(&g->graph, &g->graph.nodes[k]))
+    while (k < g->graph.n_nodes && !op_is_update(g->graph.nodes[k].op))
         k++;
     return k;
 }
@@ -197,14 +188,6 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     for (int i = 0; i < n_fetch; i++)
         TRY(r->backend->fetch(r->backend, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
-}
-
-static int64_t tensor_elements(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int d = 0; d < t->ndim; d++)
-        n *= t->shape[d];
-    return n;
 }
 
 /* Integers are finite. `host` has room for the tensor's bytes. */

@@ -52,9 +52,7 @@
 #define LOSS(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .loss = FLOAT(1)
 #define LOSS_BWD(N, V) .logits = NARROW(N, V), .labels = FLOAT(N, V), STEP, .dlogits = NARROW(N, V)
 
-#define SCALED_CLIP(n)                                                                                                 \
-    .partials = DOUBLES(n), STEP, .scaler = DOUBLES(SCALER_SCALARS), .norm = FLOAT(1), .coef = FLOAT(1),               \
-    .step_now = DOUBLES(STEP_SCALARS)
+#define SCALED_CLIP(n) .partials = DOUBLES(n), .scaler = DOUBLES(SCALER_SCALARS), .norm = FLOAT(1), .coef = FLOAT(1)
 #define ADAMW(...)                                                                                                     \
     .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), STEP,         \
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -250,8 +248,8 @@ const struct op_case op_cases[] = {
     {CASE(clip, "off", .partials = DOUBLES(2), .norm = FLOAT(1), .coef = FLOAT(1))},
     {CASE(clip, "not finite", .partials = DOUBLES(9), .norm = FLOAT(1), .coef = FLOAT(1), .max_norm = 1), .skip = true},
     {CASE(clip, "scaled, the scale grows", SCALED_CLIP(5), .max_norm = 1e-3)},
-    {CASE(clip, "scaled, a skipped step unseen", SCALED_CLIP(300)), .unseen = 1},
-    {CASE(clip, "scaled, two unseen and a third", SCALED_CLIP(5), .max_norm = 1), .unseen = 2, .skip = true},
+    {CASE(clip, "scaled, many partial sums", SCALED_CLIP(300))},
+    {CASE(clip, "scaled, skipped", SCALED_CLIP(5), .max_norm = 1), .skip = true},
 
     {CASE(adamw, "plain", ADAMW(5, 7))},
     {CASE(adamw, "decay and clipping", ADAMW(67), .coef = FLOAT(1), .weight_decay = 0.1), .update = 1},

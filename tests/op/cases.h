@@ -15,7 +15,6 @@ struct op_case {
                           * policy's type: such a case runs with F32, with BF16 and where kernels have it with F16 */
     int n_sequences, lengths[MAX_SEQUENCES];
     int update;       /* step[STEP_UPDATE]; 0 means 3 */
-    int unseen;       /* skipped steps that the step input does not know of */
     bool skip;        /* the gradients are not finite: partials infinite, coef -1 */
     double condition; /* how much worse conditioned than the error model supposes; 0 means 1 */
     double offset;    /* added to the random inputs named x */

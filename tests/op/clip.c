@@ -10,66 +10,57 @@
 #include <cmocka.h>
 
 struct decision {
-    double norm, coef, step_now[STEP_SCALARS];
+    double norm, coef;
 };
 
-static struct decision decide(double sum, double max_norm, double *scaler, double known_skips)
+static struct decision decide(double sum, double max_norm, double *scaler)
 {
-    const double step[STEP_SCALARS] = {0.25, 0.5, 10, 0.75, 1.5, known_skips, -3, -4};
     struct decision d = {0};
-    clip_decide(sum, max_norm, scaler, step, d.step_now, &d.norm, &d.coef);
+    clip_decide(sum, max_norm, scaler, &d.norm, &d.coef);
     return d;
 }
 
 static void plain(void)
 {
-    struct decision d = decide(9 + 16, 1, NULL, 0);
+    struct decision d = decide(9 + 16, 1, NULL);
     assert_true(d.norm == 5 && fabs(d.coef - 1 / 5.000001) < 1e-15);
-    d = decide(9 + 16, 6, NULL, 0);
+    d = decide(9 + 16, 6, NULL);
     assert_true(d.norm == 5 && d.coef == 1);
-    d = decide(9 + 16, 0, NULL, 0);
+    d = decide(9 + 16, 0, NULL);
     assert_true(d.norm == 5 && d.coef == 1);
-    d = decide(INFINITY, 1, NULL, 0);
+    d = decide(INFINITY, 1, NULL);
     assert_true(isinf(d.norm) && d.coef == -1);
-    d = decide(NAN, 0, NULL, 0);
+    d = decide(NAN, 0, NULL);
     assert_true(isnan(d.norm) && d.coef == -1);
 }
 
 static void scaled(void)
 {
     double s[SCALER_SCALARS] = {65536, 1998, 0, 0};
-    struct decision d = decide(65536.0 * 65536 * 25, 1, s, 0); /* the true norm is 5 */
+    struct decision d = decide(65536.0 * 65536 * 25, 1, s); /* the true norm is 5 */
     assert_true(d.norm == 5 && fabs(d.coef * 65536 - 1 / 5.000001) < 1e-15);
     assert_true(s[0] == 65536 && s[1] == 1999 && s[2] == 0);
-    d = decide(65536.0 * 65536 * 25, 0, s, 0); /* the 2000th good step in a row */
+    d = decide(65536.0 * 65536 * 25, 0, s); /* the 2000th good step in a row */
     assert_true(d.norm == 5 && d.coef == 0x1p-16);
     assert_true(s[0] == 131072 && s[1] == 0 && s[2] == 0);
-    assert_true(d.step_now[STEP_INV_N] == 0.25 && d.step_now[STEP_LR] == 0.5 && d.step_now[STEP_UPDATE] == 10);
-    assert_true(d.step_now[6] == -3 && d.step_now[7] == -4);
 }
 
-/* Three skipped steps, of which the host learns late. */
 static void skipped(void)
 {
     double s[SCALER_SCALARS] = {4, 100, 6, 0};
-    struct decision d = decide(INFINITY, 1, s, 6);
+    struct decision d = decide(INFINITY, 1, s);
     assert_true(d.coef == -1 && s[0] == 2 && s[1] == 0 && s[2] == 7);
-    d = decide(NAN, 1, s, 6);
+    d = decide(NAN, 1, s);
     assert_true(d.coef == -1 && s[0] == 1 && s[2] == 8);
-    d = decide(1, 0, s, 6);
-    assert_true(d.coef == 1 && s[1] == 1);
-    assert_true(d.step_now[STEP_LR] == 1.5 && d.step_now[STEP_UPDATE] == 8);
-    d = decide(1, 0, s, 7);
-    assert_true(d.step_now[STEP_LR] == 0.75 && d.step_now[STEP_UPDATE] == 9);
-    d = decide(1, 0, s, 8);
-    assert_true(d.step_now[STEP_LR] == 0.5 && d.step_now[STEP_UPDATE] == 10 && s[1] == 3 && s[2] == 8);
+    d = decide(1, 0, s);
+    assert_true(d.coef == 1 && s[1] == 1 && s[2] == 8);
 }
 
 /* The scale stays a float. */
 static void ends_of_the_range(void)
 {
     double s[SCALER_SCALARS] = {0x1p127, 1999, 0, 0};
-    decide(1, 0, s, 0);
+    decide(1, 0, s);
     assert_true(s[0] == 0x1p127 && s[1] == 0);
 }
 

@@ -372,7 +372,7 @@ static void update_adds_norm_and_states(void **state)
                                                               "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
 }
 
-/* Under loss scaling the updates wait for the norm although nothing is clipped, and take the step that clip corrected.
+/* Under loss scaling the updates wait for the norm although nothing is clipped.
  * A copy of a weight is written with it. */
 static void update_under_loss_scaling(void **state)
 {
@@ -387,15 +387,14 @@ static void update_under_loss_scaling(void **state)
             "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n"
             "%5 scalar F64[1] layer=0 in\n"
             "%6 state F64[4] \"loss_scaler\" layer=0 init=first:65536:-1 in keep\n"
-            "%9 scalar F64[8] layer=1\n"
-            "%10 state F32[2,4] \"exp_avg.w\" layer=1 in keep\n"
-            "%11 state F32[2,4] \"exp_avg_sq.w\" layer=1 in keep\n"
+            "%9 state F32[2,4] \"exp_avg.w\" layer=1 in keep\n"
+            "%10 state F32[2,4] \"exp_avg_sq.w\" layer=1 in keep\n"
             "sumsq(g=%4 partials=%5) at=0 layer=1\n"
             "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"
             "%8 activation F32[1] layer=1 exact\n"
-            "clip(partials=%5 step=%1 scaler=%6 norm=%7 coef=%8 step_now=%9) max_norm=0 layer=1\n"
+            "clip(partials=%5 scaler=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
             "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
-            "adamw(p=%2 g=%4 m=%10 v=%11 step=%9 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
+            "adamw(p=%2 g=%4 m=%9 v=%10 step=%1 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
 }
 
 /* A matrix has a state for its rows and one for its columns, a vector one of its own shape; with beta1 both have a first

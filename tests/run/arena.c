@@ -215,6 +215,42 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
     run_close(&r);
 }
 
+/* Loss scaling: a step whose gradient is not finite changes nothing but the scale; the next one is an update with its
+ * own learning rate (p - lr g / scale), whatever was skipped before. */
+static void a_skipped_step_leaves_the_next_one_alone(void **state)
+{
+    (void)state;
+    struct run r = {.backend = backend_reference(), .threads = 1};
+    struct snug_err err;
+    struct run_value w, scaler;
+    double read[2], scalars[SCALER_SCALARS];
+    struct program *g = plan_add(&r.plan, "updates", (struct dims){0}, &err);
+    const char *text = "%1 input F64[8] \"step\" layer=0 in keep\n"
+                       "%2 weight F64[2] \"w\" layer=0 in keep\n"
+                       "%3 gradient F64[2] \"grad.w\" layer=0 in keep\n";
+    if (graph_parse(&g->graph, text, &err))
+        fail_msg("%s", err.text);
+    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .scaled = true, .state_type = DT_F64});
+    pass_order(&g->graph);
+    if (graph_check(&g->graph, "the test", &err) || plan_pack(&r.plan, &err) || run_alloc(&r, &err) ||
+        states_start(&r, &err))
+        fail_msg("%s", err.text);
+    assert_true(run_find(&r, "w", &w) && run_find(&r, "loss_scaler", &scaler));
+    put(&r, "w", (const double[]){10, 20}, 2);
+    put(&r, "step", (const double[STEP_SCALARS]){[STEP_LR] = 0.5, [STEP_UPDATE] = 1}, STEP_SCALARS);
+    put(&r, "grad.w", (const double[]){1, INFINITY}, 2);
+    assert_int_equal(run_program(&r, 0, (struct dims){0}, NULL, 0, &err), SNUG_OK);
+    assert_int_equal(run_read(&r, &w, read, DT_F64, &err), SNUG_OK);
+    assert_true(read[0] == 10 && read[1] == 20);
+    assert_int_equal(run_read(&r, &scaler, scalars, DT_F64, &err), SNUG_OK);
+    assert_true(scalars[SCALER_SCALE] == 32768 && scalars[SCALER_SKIPPED] == 1);
+    put(&r, "grad.w", (const double[]){4 * 32768, 8 * 32768}, 2);
+    assert_int_equal(run_program(&r, 0, (struct dims){0}, NULL, 0, &err), SNUG_OK);
+    assert_int_equal(run_read(&r, &w, read, DT_F64, &err), SNUG_OK);
+    assert_true(read[0] == 10 - 0.5 * 4 && read[1] == 20 - 0.5 * 8);
+    run_close(&r);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -234,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(old_contents_do_not_matter),
         cmocka_unit_test(an_early_update_names_the_bad_gradient_afterwards),
+        cmocka_unit_test(a_skipped_step_leaves_the_next_one_alone),
     };
     return cmocka_run_group_tests_name("arena", tests, set_up, tear_down);
 }
