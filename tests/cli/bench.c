@@ -3,7 +3,6 @@
  * behind. */
 #include "cli/bench.h"
 #include "../run/command.h"
-#include "../train/checkpoint_help.h"
 #include "xml.h"
 
 #include <dirent.h>
@@ -12,18 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
 static const char *model; /* two layers, hidden size 16, at most 12 tokens */
 
 static const char *const all_rows[] = {
     "vanilla",   "accumulation", "checkpointing", "fp16",        "fp16_accumulation_checkpointing", "bf16", "tf32",
     "adafactor", "adam8bit",     "all_adafactor", "all_adam8bit"};
 enum { ALL = sizeof all_rows / sizeof *all_rows, SAMPLES = 4, LENGTH = 12, STEPS = 9, TIMED = 6 };
-
-static const char *said(void)
-{
-    return join(folder, "said");
-}
 
 /* ---- rates ---- */
 
@@ -398,19 +391,10 @@ static void a_run_prints_its_log_and_a_summary(void **state)
     assert_int_equal(access(join(out, "config.json"), F_OK), -1);
 }
 
-static int open_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
-    make_folder(folder);
     model = fixture("golden/bert");
-    return 0;
-}
-
-static int close_folder(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
+    return open_folder(state);
 }
 
 int main(void)
@@ -427,5 +411,5 @@ int main(void)
         cmocka_unit_test(killed_it_takes_its_run_along),
         cmocka_unit_test(a_run_prints_its_log_and_a_summary),
     };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return cmocka_run_group_tests(tests, set_up, close_folder);
 }

@@ -5,6 +5,7 @@
  * Cases find this program on their PATH under the names of main's table: `snug` writes down which files there are and
  * becomes the real command; `model` and `st` make files (make_model.c).
  */
+#include "../sanitized.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -24,18 +25,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-/* gcc's and clang's ways to say so. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED 1
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 enum {
     LONGEST = 240,     /* bytes of a line on stderr, without "snug: " */

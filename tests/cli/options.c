@@ -2,6 +2,7 @@
  * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by
  * training_arguments.py. */
 #include "train/options.h"
+#include "../failing_memory.h"
 #include "format/json.h"
 
 #include <locale.h>
@@ -608,40 +609,25 @@ static void arguments_are_kept_apart(void **state)
 
 /* ---- Out of memory, at every allocation. ---- */
 
-static long allocations_left;
-
-static void *failing_realloc(void *ctx, void *p, size_t bytes)
-{
-    (void)ctx;
-    return allocations_left-- > 0 ? realloc(p, bytes) : NULL;
-}
-
-static void plain_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 static void no_memory_is_an_error(void **state)
 {
     (void)state;
-    static const struct mem_ops ops = {failing_realloc, plain_free, NULL};
     char line[256];
     write_config("{\"max_steps\": 7, \"optim\": \"sgd\", \"optim_args\": {\"momentum\": 0.5}, \"report_to\": \"x\"}");
     snprintf(line, sizeof line, TRAIN_LINE "--no-cuda --config %s", file);
-    long allowed = 0;
-    for (int code = SNUG_ERR_ENV; code; allowed++) {
+    long k = 1;
+    for (int code = SNUG_ERR_ENV; code; k++) {
         struct options o;
         struct snug_err e;
-        assert_true(allowed < 1000);
-        allocations_left = allowed;
-        mem_set_ops(&ops);
+        struct failing_memory memory;
+        assert_true(k < 1000);
+        failing_memory_set(&memory, k, true);
         code = parse(&o, CMD_TRAIN, line, &e);
         options_free(&o);
         mem_set_ops(NULL);
         assert_true(code == 0 || code == SNUG_ERR_ENV);
     }
-    assert_true(allowed > 2);
+    assert_true(k > 3);
 }
 
 int main(void)

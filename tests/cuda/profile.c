@@ -1,5 +1,6 @@
 /* The device profile: where it lies, what comes back from it, and files of no use. */
 #include "cuda/profile.h"
+#include "../folder.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,19 +15,18 @@
 
 static char folder[64];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/snug-profile-XXXXXX");
-    return !mkdtemp(folder);
+    make_folder(folder);
+    return 0;
 }
 
-static int remove_folder(void **state)
+static int tear_down(void **state)
 {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    remove_tree(folder);
+    return 0;
 }
 
 static struct cuda_profile *opened(const char *dir, int64_t cublaslt)
@@ -161,5 +161,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(comes_back), cmocka_unit_test(folders),
                                        cmocka_unit_test(of_no_use), cmocka_unit_test(full_disk)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* data/loader, batch, masking, eval_loader: what is in the batches of a step, however they are cut, sought or timed. */
 #include "data/loader.h"
+#include "../failing_memory.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -416,47 +417,28 @@ static void a_window_stays(void **state)
     unmake(&f);
 }
 
-struct failing {
-    atomic_long calls, fail_at;
-};
-
-static void *failing_realloc(void *ctx, void *p, size_t bytes)
-{
-    struct failing *f = ctx;
-    return atomic_fetch_add(&f->calls, 1) == f->fail_at ? NULL : realloc(p, bytes);
-}
-
-static void failing_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 /* Every allocation fails once, in loader_open or later in the thread: an error, and nothing is lost. */
 static void memory_runs_out(void **state)
 {
     (void)state;
     struct fixture f;
     make(&f, TASK_MASKED_LM, 64, ORDER_BY_LENGTH, 8);
-    struct failing fail = {0};
-    struct mem_ops ops = {failing_realloc, failing_free, &fail};
     struct loader_options o = options(&f, 4, 2);
     o.end_step = 5;
     o.prefetch = 1;
     bool failed = true;
-    for (long k = 0; failed && k < 200; k++) {
+    for (long k = 1; failed && k <= 200; k++) {
         struct snug_err e = {0};
         struct loader *l;
         const struct window *w;
-        atomic_store(&fail.calls, 0);
-        atomic_store(&fail.fail_at, k);
-        mem_set_ops(&ops);
+        struct failing_memory memory;
+        failing_memory_set(&memory, k, false);
         int code = loader_open(&o, &l, &e);
         for (int i = 0; !code && i < 5; i++)
             code = loader_next(l, &w, &e);
         loader_close(l);
         mem_set_ops(NULL);
-        failed = atomic_load(&fail.calls) > k;
+        failed = failing_memory_hit(&memory);
         assert_int_equal(code, failed ? SNUG_ERR_ENV : 0);
     }
     assert_false(failed);

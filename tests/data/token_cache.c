@@ -1,6 +1,7 @@
 /* data/token_cache: the second run reads what the first one made, and nothing that anybody did to the file in between
  * reaches a batch. */
 #include "data/token_cache.h"
+#include "../folder.h"
 #include "data/dataset.h"
 #include "data/tokenizer.h"
 
@@ -389,9 +390,7 @@ static int set_up(void **state)
     (void)state;
     char folder[4096];
     struct snug_err e;
-    snprintf(dir, sizeof dir, "/tmp/snug-cache-XXXXXX");
-    if (!mkdtemp(dir))
-        return -1;
+    make_folder(dir);
     snprintf(data, sizeof data, "%s/data.csv", dir);
     snprintf(cache, sizeof cache, "%s/cache", dir);
     snprintf(folder, sizeof folder, "%s/tests/data/tokenizer/uncased", getenv("SNUG_SOURCE"));
@@ -401,10 +400,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    char command[128];
     tokenizer_close(tokenizer);
-    snprintf(command, sizeof command, "rm -r %s", dir);
-    return system(command);
+    remove_tree(dir);
+    return 0;
 }
 
 int main(void)

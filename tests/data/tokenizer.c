@@ -1,6 +1,8 @@
 /* data/tokenizer: ids against those that Hugging Face's tokenizers library gave (tokenizer/record.py), and time and
  * memory that hostile texts and failing allocations may cost. */
 #include "data/tokenizer.h"
+#include "../failing_memory.h"
+#include "../seconds.h"
 #include "data/bert_text.h"
 #include "data/unicode.h"
 
@@ -296,13 +298,6 @@ static void invalid_utf8_is_refused(void **state)
     tokenizer_close(t);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Each takes about 0.1 s; were one of them quadratic, hours. */
 static void hostile_texts(const char *name, size_t bytes)
 {
@@ -318,9 +313,9 @@ static void hostile_texts(const char *name, size_t bytes)
         text[0] = 'a';
         for (size_t k = 1; k < unit; k++)
             text[k] = ' ';
-        double start = seconds();
+        double start = seconds_now();
         assert_int_equal(tokenizer_encode(t, text, bytes - bytes % unit, NULL, 0, 0, &b, &e), 0);
-        assert_true(seconds() - start < 60);
+        assert_true(seconds_now() - start < 60);
         if (i == 0) { /* one word that is too long */
             assert_int_equal(b.n, 3);
             assert_int_equal(b.ids[1], 1);
@@ -355,23 +350,6 @@ static void hashes_tell_tokenizers_apart(void **state)
     }
 }
 
-/* The k-th allocation fails, for every k. */
-struct failing {
-    long left;
-};
-
-static void *failing_realloc(void *ctx, void *p, size_t bytes)
-{
-    struct failing *f = ctx;
-    return f->left-- > 0 ? realloc(p, bytes) : NULL;
-}
-
-static void plain_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 static int open_and_encode(void)
 {
     static const char text[] = "Hello\u0301\u0323, w\u00f6rd <lr> \u4e2d[SEP] new york";
@@ -386,21 +364,21 @@ static int open_and_encode(void)
     return code;
 }
 
+/* From the k-th on, for every k. */
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
     int code = SNUG_ERR_ENV;
-    long k = 0;
+    long k = 1;
     for (; code; k++) {
-        struct failing f = {k};
-        struct mem_ops ops = {failing_realloc, plain_free, &f};
-        mem_set_ops(&ops);
+        struct failing_memory memory;
+        failing_memory_set(&memory, k, true);
         code = open_and_encode();
         mem_set_ops(NULL);
         if (code)
             assert_int_equal(code, SNUG_ERR_ENV);
     }
-    assert_true(k > 20);
+    assert_true(k > 21);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* format/model_dir: rows C1 to C6, C22, C23 and X1 to X18 of the bad-input specification, as folders on disk. Rows that
  * need to know what config.json means (X12 to X14, X17) are tested with src/model. */
 #include "format/model_dir.h"
+#include "../failing_memory.h"
 #include "../memory_io.h"
 
 #include <setjmp.h>
@@ -542,17 +543,6 @@ static void reads_and_converts(void **state)
     model_dir_close(&d);
 }
 
-static void *limited_realloc(void *ctx, void *p, size_t bytes)
-{
-    return --*(int *)ctx == 0 ? NULL : realloc(p, bytes);
-}
-
-static void plain_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 static void every_call_fails(void **state)
 {
     static const char index[] = "{\"weight_map\":{\"w\":\"a\",\"v\":\"b\"}}",
@@ -579,13 +569,12 @@ static void every_call_fails(void **state)
     assert_in_range(k, 12, 100);
     code = 1;
     for (k = 1; code && k < 1000; k++) {
-        int left = k;
-        const struct mem_ops limited = {limited_realloc, plain_free, &left};
+        struct failing_memory memory;
         memory_io_init(&m, files, 4);
-        mem_set_ops(&limited);
+        failing_memory_set(&memory, k, false);
         code = model_dir_open(&m.io, "m", &d, &err);
         mem_set_ops(NULL);
-        if (code != (left <= 0 ? SNUG_ERR_ENV : 0))
+        if (code != (failing_memory_hit(&memory) ? SNUG_ERR_ENV : 0))
             fail_msg("allocation %d: %d %s", k, code, code ? err.text : "");
         assert_int_equal(m.open_files, 0);
     }

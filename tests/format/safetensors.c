@@ -1,6 +1,7 @@
 /* format/safetensors, reading: rows S1 to S29 of the bad-input specification, as bytes. Verdicts are those of the
  * reference (safetensors/src/tensor.rs, version 0.8) except where the row says that snug is stricter. */
 #include "format/safetensors.h"
+#include "../failing_memory.h"
 #include "../memory_io.h"
 
 #include <setjmp.h>
@@ -479,17 +480,6 @@ static void finds_and_reads(void **state)
     free(bytes);
 }
 
-static void *limited_realloc(void *ctx, void *p, size_t bytes)
-{
-    return --*(int *)ctx == 0 ? NULL : realloc(p, bytes);
-}
-
-static void plain_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 /* Each file call and each allocation fails once: the right code, and nothing left open or allocated (the sanitizers'
  * leak check sees that). */
 static void every_call_fails(void **state)
@@ -513,13 +503,12 @@ static void every_call_fails(void **state)
     assert_true(k > 5);
     code = 1;
     for (k = 1; code; k++) {
-        int left = k;
-        const struct mem_ops limited = {limited_realloc, plain_free, &left};
+        struct failing_memory memory;
         memory_io_init(&m, &file, 1);
-        mem_set_ops(&limited);
+        failing_memory_set(&memory, k, false);
         code = st_open(&m.io, "f", &f, &err);
         mem_set_ops(NULL);
-        assert_int_equal(code, left <= 0 ? SNUG_ERR_ENV : 0);
+        assert_int_equal(code, failing_memory_hit(&memory) ? SNUG_ERR_ENV : 0);
         assert_int_equal(m.open_files, !code);
     }
     st_close(&f);

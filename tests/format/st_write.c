@@ -1,5 +1,6 @@
 /* format/st_write: the bytes are those of the safetensors library (data/models.bin, see record_safetensors.py), the
  * hash is that of the file, and a failed call leaves no file. */
+#include "../failing_memory.h"
 #include "../memory_io.h"
 #include "format/safetensors.h"
 
@@ -254,17 +255,6 @@ static void every_call_fails(void **state)
     check_file((const unsigned char *)want, sizeof want - 1);
 }
 
-static void *limited_realloc(void *ctx, void *p, size_t bytes)
-{
-    return --*(int *)ctx == 0 ? NULL : realloc(p, bytes);
-}
-
-static void plain_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 static void every_allocation_fails(void **state)
 {
     (void)state;
@@ -274,12 +264,11 @@ static void every_allocation_fails(void **state)
         struct st_tensor t = {.name = "w"};
         struct st_writer w;
         struct snug_err err;
-        int left = k;
-        const struct mem_ops limited = {limited_realloc, plain_free, &left};
-        mem_set_ops(&limited);
+        struct failing_memory memory;
+        failing_memory_set(&memory, k, false);
         code = st_create(&io_posix, path, &t, 1, metadata, 1, true, &w, &err);
         mem_set_ops(NULL);
-        assert_int_equal(code, left <= 0 ? SNUG_ERR_ENV : 0);
+        assert_int_equal(code, failing_memory_hit(&memory) ? SNUG_ERR_ENV : 0);
         assert_int_equal(io_exists(&io_posix, path), code == 0);
         st_abandon(&w);
         assert_false(io_exists(&io_posix, path));

@@ -1,17 +1,10 @@
 /* Gives every file of the named folders to a fuzz target: the saved inputs as an ordinary test. Each may take a second,
  * or ten under a sanitizer. */
+#include "../seconds.h"
 #include "fuzz.h"
 
 #include <dirent.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void replay(const char *folder, const char *name)
 {
@@ -25,9 +18,9 @@ static void replay(const char *folder, const char *name)
     MUST(data && fread(data, 1, (size_t)size, f) == (size_t)size);
     fclose(f);
     fprintf(stderr, "%s\n", path);
-    double begin = seconds();
+    double begin = seconds_now();
     LLVMFuzzerTestOneInput(data, (size_t)size);
-    MUST(seconds() - begin < 10);
+    MUST(seconds_now() - begin < 10);
     free(data);
 }
 

@@ -2,17 +2,7 @@
 #ifndef TEST_OP_CHECKS_H
 #define TEST_OP_CHECKS_H
 
-/* Under sanitizers only the small cases run. */
-#if defined __SANITIZE_ADDRESS__
-#define SANITIZED 1
-#elif defined __has_feature
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
+#include "../sanitized.h" /* under sanitizers only the small cases run */
 
 void test_gradients(void **state);    /* gradients.c */
 void test_maps(void **state);         /* adamw8bit.c */

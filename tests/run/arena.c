@@ -1,13 +1,10 @@
 /* The arena of a run: exactly the planned bytes are allocated, nothing outside them is touched, and what is left in
  * them from before does not matter. And updates that run before the norm of all gradients is known. */
-#include "../train/checkpoint_help.h"
 #include "command.h"
 
 #include "train/train.h"
 
 #include <math.h>
-
-static char folder[64]; /* of this test program */
 
 /* ---- A backend that poisons: as bytes of ones, every float is NaN and every id is -1. */
 
@@ -251,20 +248,6 @@ static void a_skipped_step_leaves_the_next_one_alone(void **state)
     run_close(&r);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,5 +255,5 @@ int main(void)
         cmocka_unit_test(an_early_update_names_the_bad_gradient_afterwards),
         cmocka_unit_test(a_skipped_step_leaves_the_next_one_alone),
     };
-    return cmocka_run_group_tests_name("arena", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("arena", tests, open_folder, close_folder);
 }

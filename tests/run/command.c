@@ -7,7 +7,6 @@
 #include <math.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct device devices[] = {
@@ -21,6 +20,27 @@ static const struct device devices[] = {
     {"cuda", "fp16", 5e-3, 2e-3, 1e-2, 2e-3, 1e-3},
     {"cuda", "bf16", 3e-2, 1e-2, 5e-2, 1e-2, 5e-3},
 };
+
+char folder[64];
+
+int open_folder(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    return 0;
+}
+
+int close_folder(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+const char *said(void)
+{
+    return join(folder, "said");
+}
 
 static bool is_wanted(const struct device *d)
 {
@@ -109,22 +129,6 @@ int snug(const char *said, const char *const *first, const char *const *second)
     return end_of(start_snug(said, first, second));
 }
 
-char *read_text(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        fail_msg("%s: cannot be opened", path);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *text = malloc(*n + 1);
-    assert_non_null(text);
-    assert_int_equal(fread(text, 1, *n, f), *n);
-    text[*n] = 0;
-    fclose(f);
-    return text;
-}
-
 void expect_snug(int status, const char *said, const char *const *first, const char *const *second)
 {
     int got = snug(said, first, second);
@@ -144,16 +148,6 @@ bool file_has(const char *path, const char *part)
     bool found = strstr(text, part) != NULL;
     free(text);
     return found;
-}
-
-bool same_bytes(const char *path, const char *other)
-{
-    size_t n, m;
-    char *a = read_text(path, &n), *b = read_text(other, &m);
-    bool same = n == m && !memcmp(a, b, n);
-    free(a);
-    free(b);
-    return same;
 }
 
 const char *join(const char *dir, const char *name)
@@ -225,13 +219,6 @@ json_t *read_log(const char *out)
     return log;
 }
 
-double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 const char *make_rows(const char *dir, int64_t rows, int64_t length, uint32_t seed, bool labels)
 {
     enum { VOCABULARY = 37, CLASSES = 3 };
@@ -266,13 +253,13 @@ const char *make_rows(const char *dir, int64_t rows, int64_t length, uint32_t se
 
 const char *make_deeper(const char *dir, const char *model, int layers)
 {
-    const char *folder = arena_printf(&names, "%s/%d-layers", dir, layers);
+    const char *deeper = arena_printf(&names, "%s/%d-layers", dir, layers);
     json_t *config = json_load_file(join(fixture(model), "config.json"), 0, NULL);
     assert_non_null(config);
     const char *key = json_object_get(config, "n_layer") ? "n_layer" : "num_hidden_layers";
     assert_int_equal(json_object_set_new(config, key, json_integer(layers)), 0);
-    assert_int_equal(mkdir(folder, 0700), 0);
-    assert_int_equal(json_dump_file(config, join(folder, "config.json"), 0), 0);
+    assert_int_equal(mkdir(deeper, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(deeper, "config.json"), 0), 0);
     json_decref(config);
-    return folder;
+    return deeper;
 }

@@ -2,6 +2,9 @@
 #ifndef TESTS_RUN_COMMAND_H
 #define TESTS_RUN_COMMAND_H
 
+#include "../folder.h"
+#include "../sanitized.h"
+#include "../seconds.h"
 #include "format/safetensors.h"
 
 #include <setjmp.h>
@@ -15,12 +18,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-/* Sanitizers make everything about ten times slower; loops are shorter there. */
-#ifdef __SANITIZE_ADDRESS__
-enum { SANITIZED = 1 };
-#else
-enum { SANITIZED = 0 };
-#endif
+/* A folder for the whole test program: its set-up and tear-down, or the first and the last thing they do. */
+extern char folder[64];
+int open_folder(void **state);
+int close_folder(void **state);
+const char *said(void); /* folder/said: where a test has a command write what it says */
 
 /* What every test of whole runs repeats for each of: the reference, and the CPU in both of its precisions. With
  * SNUG_TEST_DEVICE=cuda a GPU in each of its own instead, with cuda:bf16 in one. */
@@ -54,9 +56,7 @@ int snug(const char *said, const char *const *first, const char *const *second);
 /* As snug, and asserts the exit status; on failure what was said is printed. */
 void expect_snug(int status, const char *said, const char *const *first, const char *const *second);
 
-char *read_text(const char *path, size_t *n); /* ends in a 0 byte behind the n; free it */
 bool file_has(const char *path, const char *part);
-bool same_bytes(const char *path, const char *other);
 
 /* PATH below tests/ of the source tree, in the arena of the test program. */
 const char *fixture(const char *path);
@@ -70,8 +70,6 @@ double distance(const double *x, const double *y, int64_t n);
 /* OUT/log.jsonl as an array of objects; read_log without the members that are times or memory. New reference. */
 json_t *read_whole_log(const char *out);
 json_t *read_log(const char *out);
-
-double seconds_now(void);
 
 /* Something to train on, written into the existing folder `dir`: `rows` rows of 1 to `length` tokens below 37, and if
  * wanted a label (0 to 2) that follows from the first one; in length and content the rows differ. Gives the file. */

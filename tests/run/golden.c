@@ -1,16 +1,9 @@
 /* What transformers and torch computed (tests/golden/make.py), computed by the command: gradients of every parameter,
  * optimizer trajectories, whole runs of the Trainer; on every device. */
-#include "../train/checkpoint_help.h"
 #include "command.h"
 
 #include <math.h>
-
-static char folder[64]; /* of this test program */
-
-static const char *said(void)
-{
-    return join(folder, "said");
-}
+#include <unistd.h>
 
 static void open_tensors(const char *path, struct st_file *f)
 {
@@ -290,20 +283,6 @@ static void predictions_are_those_of_transformers(void **state)
         }
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,5 +292,5 @@ int main(void)
         cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
         cmocka_unit_test(predictions_are_those_of_transformers),
     };
-    return cmocka_run_group_tests_name("golden", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("golden", tests, open_folder, close_folder);
 }

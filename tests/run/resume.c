@@ -1,6 +1,5 @@
 /* A run that is stopped at any step, killed at any moment or asked to stop in any phase, and resumed, ends in the same
  * bits as the run that was left alone: weights, states (the log has their hash) and every line of the log. */
-#include "../train/checkpoint_help.h"
 #include "command.h"
 
 #include "base/philox.h"
@@ -15,7 +14,6 @@
 /* On each of the three devices. */
 enum { STOPS = SANITIZED ? 10 : 100, KILLS = SANITIZED ? 5 : 100, SIGNALS = SANITIZED ? 4 : 15 };
 
-static char folder[64]; /* of this test program */
 static const char *rows, *other_rows, *many_rows, *texts, *other_texts;
 static uint32_t seed, drawn; /* SNUG_TEST_SEED, or the clock */
 
@@ -28,11 +26,6 @@ static double chance(void)
 static int64_t dice(int64_t from, int64_t to)
 {
     return from + (int64_t)(chance() * (double)(to - from + 1));
-}
-
-static const char *said(void)
-{
-    return join(folder, "said");
 }
 
 /* ---- Runs, different in what their results depend on and in how they log, evaluate and save. */
@@ -365,24 +358,16 @@ static void asked_to_stop_while_tokenizing(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
+    open_folder(state);
     const char *given = getenv("SNUG_TEST_SEED");
     seed = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)time(NULL) ^ (uint32_t)getpid();
     print_message("seed %u (SNUG_TEST_SEED sets it)\n", seed);
-    make_folder(folder);
     rows = make_rows(folder, 29, 12, 1, true);
     other_rows = make_rows(folder, 14, 12, 2, true);
     many_rows = make_rows(folder, 4500, 12, 3, true);
     texts = make_rows(folder, 40, 12, 4, false);
     other_texts = make_rows(folder, 9, 12, 5, false);
     make_workloads();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
     return 0;
 }
 
@@ -394,5 +379,5 @@ int main(void)
         cmocka_unit_test(asked_to_stop_in_any_phase),
         cmocka_unit_test(asked_to_stop_while_tokenizing),
     };
-    return cmocka_run_group_tests_name("resume", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("resume", tests, set_up, close_folder);
 }

@@ -1,19 +1,13 @@
 /* Runs that must give the same numbers: however the batch is cut, whatever is recomputed, on any number of threads,
  * with any amount of saving and logging. And runs that must end: NaN in a weight, a learning rate that nothing
  * survives. */
-#include "../train/checkpoint_help.h"
 #include "command.h"
 
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static char folder[64]; /* of this test program */
 static const char *rows, *other_rows, *texts, *wide;
-
-static const char *said(void)
-{
-    return join(folder, "said");
-}
 
 /* A run into folder/NAME on a device. */
 static const char *train(const char *name, const struct device *on, const char *const *first, const char *const *second)
@@ -408,19 +402,11 @@ static void planned_memory_is_what_is_used(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
-    make_folder(folder);
+    open_folder(state);
     rows = make_rows(folder, 45, 12, 1, true);
     other_rows = make_rows(folder, 14, 12, 2, true);
     texts = make_rows(folder, 40, 12, 3, false);
     wide = make_wide();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
     return 0;
 }
 
@@ -436,5 +422,5 @@ int main(void)
         cmocka_unit_test(a_run_that_skips_can_be_resumed),
         cmocka_unit_test(planned_memory_is_what_is_used),
     };
-    return cmocka_run_group_tests_name("runs", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("runs", tests, set_up, close_folder);
 }

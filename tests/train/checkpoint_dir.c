@@ -270,7 +270,7 @@ static void k13_other_hosts(void **state)
     f->files.fs_type = 0x12345678; /* unknown: not proved either */
     expect_refused(f, f->out, CKPT_FRESH, SNUG_ERR_IO, "on host elsewhere");
     size_t n;
-    char *text = read_bytes(f->out, ".lock", &n);
+    char *text = read_text(in(f->out, ".lock"), &n);
     assert_int_equal(n, strlen(other)); /* untouched */
     assert_memory_equal(text, other, n);
     free(text);

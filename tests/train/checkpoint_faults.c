@@ -1,6 +1,7 @@
 /* train/checkpoint under faults. A session is what a run does with its folder: lock it, resume from what is there,
  * train, save after every step. It is run with every file call failing, every allocation failing, and killed at every
  * file call; then a session without faults must find at least what was reported complete, and end in the same bits. */
+#include "../failing_memory.h"
 #include "base/failpoint.h"
 #include "checkpoint_help.h"
 
@@ -239,39 +240,17 @@ static void killed_at_every_file_call(void **state)
 
 /* ---- Every allocation fails. */
 
-struct memory {
-    _Atomic long calls;
-    long at;
-    bool for_ever;
-};
-
-static void *failing_realloc(void *ctx, void *p, size_t bytes)
-{
-    struct memory *m = ctx;
-    long k = ++m->calls;
-    if (m->at && (k == m->at || (m->for_ever && k > m->at)))
-        return NULL;
-    return realloc(p, bytes);
-}
-
-static void failing_free(void *ctx, void *p)
-{
-    (void)ctx;
-    free(p);
-}
-
 static long one_memory_fault(long k, bool for_ever)
 {
     char dir[64];
-    struct memory m = {.at = k, .for_ever = for_ever};
-    struct mem_ops ops = {failing_realloc, failing_free, &m};
+    struct failing_memory memory;
     struct faulty plain;
     struct tiny t;
     struct report r;
     struct snug_err err = {0};
     prepare(dir, LAST - 1);
     faulty_init(&plain);
-    mem_set_ops(&ops);
+    failing_memory_set(&memory, k, for_ever);
     int code = session(&plain.io, dir, LAST, &t, &r, &err);
     mem_set_ops(NULL);
     if (code && (code != SNUG_ERR_ENV || err.code != code || !strstr(err.text, "out of host memory")))
@@ -280,7 +259,7 @@ static long one_memory_fault(long k, bool for_ever)
         fail_msg("allocation %ld failed: success, but nothing was reported", k);
     recover(dir, code ? LAST - 1 : LAST, "no memory", k);
     remove_tree(dir);
-    return m.calls;
+    return memory.calls;
 }
 
 static void every_allocation_fails(void **state)

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <time.h>
 
@@ -335,66 +334,4 @@ int save_tiny(const struct io *io, const char *dir, int64_t step, struct ckpt_no
     ckpt_saver_free(saver);
     json_decref(state);
     return code;
-}
-
-/* ---- Folders. */
-
-void make_folder(char path[64])
-{
-    const char *tmp = getenv("TMPDIR");
-    if (!tmp) /* memory, where there is some: thousands of small folders are made and removed */
-        tmp = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
-    snprintf(path, 64, "%.40s/snug-ckpt-XXXXXX", tmp);
-    assert_non_null(mkdtemp(path));
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-void remove_tree(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-int count_names(const char *dir, const char *prefix)
-{
-    DIR *d = opendir(dir);
-    assert_non_null(d);
-    int n = 0;
-    for (struct dirent *e; (e = readdir(d));)
-        n += !strncmp(e->d_name, prefix, strlen(prefix));
-    closedir(d);
-    return n;
-}
-
-const char *in(const char *dir, const char *name)
-{
-    static char buffers[8][512];
-    static int next;
-    char *b = buffers[next++ % 8];
-    snprintf(b, sizeof buffers[0], "%s/%s", dir, name);
-    return b;
-}
-
-void write_text(const char *dir, const char *name, const char *text)
-{
-    FILE *f = fopen(in(dir, name), "wb");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-char *read_bytes(const char *dir, const char *name, size_t *n)
-{
-    FILE *f = fopen(in(dir, name), "rb");
-    if (!f)
-        fail_msg("%s/%s is not there", dir, name);
-    char *bytes = malloc(1 << 20);
-    assert_non_null(bytes);
-    *n = fread(bytes, 1, 1 << 20, f);
-    fclose(f);
-    return bytes;
 }

@@ -1,8 +1,9 @@
 /* checkpoint_help.h: a file table that misbehaves on order, a tiny "training" whose every step depends on the one
- * before, and folders to work in. */
+ * before. */
 #ifndef TESTS_TRAIN_CHECKPOINT_HELP_H
 #define TESTS_TRAIN_CHECKPOINT_HELP_H
 
+#include "../folder.h"
 #include "train/checkpoint.h"
 
 #include <setjmp.h>
@@ -73,12 +74,4 @@ void assert_loads(const struct ckpt_found *found);
 
 int save_tiny(const struct io *io, const char *dir, int64_t step, struct ckpt_notes notes, struct snug_err *err);
 
-/* ---- Folders. */
-
-void make_folder(char path[64]);    /* a new one under $TMPDIR, or in memory */
-void remove_tree(const char *path); /* with everything in it */
-int count_names(const char *dir, const char *prefix);
-void write_text(const char *dir, const char *name, const char *text);
-char *read_bytes(const char *dir, const char *name, size_t *n); /* free it */
-const char *in(const char *dir, const char *name);              /* dir/name, in one of a few static buffers */
 #endif

@@ -21,7 +21,7 @@ static int setup(void **state)
     if (save_tiny(&plain.io, f->dir, 1, (struct ckpt_notes){0}, NULL))
         return 1;
     snprintf(f->step, sizeof f->step, "%s/step-00000001", f->dir);
-    unsigned char *bytes = (unsigned char *)read_bytes(f->step, FILES[2], &n);
+    unsigned char *bytes = (unsigned char *)read_text(in(f->step, FILES[2]), &n);
     f->data_at = 8 + bytes[0] + 256u * bytes[1];
     free(bytes);
     *state = f;
@@ -107,7 +107,7 @@ static void every_length(void **state)
     struct fixture *f = *state;
     for (int i = 0; i < 3; i++) {
         size_t n;
-        char *bytes = read_bytes(f->step, FILES[i], &n);
+        char *bytes = read_text(in(f->step, FILES[i]), &n);
         for (size_t length = n; length-- > 0;) {
             assert_int_equal(truncate(in(f->step, FILES[i]), (off_t)length), 0);
             expect_found(f->step, FILES[i], NULL, "length", length);

@@ -60,16 +60,16 @@ static void make_folders(char dir[64], char source[64], bool old)
 static bool is_old(const char *dir, const char *name)
 {
     size_t n;
-    char *bytes = read_bytes(dir, name, &n);
+    char *bytes = read_text(in(dir, name), &n);
     bool old = n == 3 && !memcmp(bytes, "old", 3);
     free(bytes);
     return old;
 }
 
-static void same_bytes(const char *dir, const char *name, const void *want, size_t want_n)
+static void expect_bytes(const char *dir, const char *name, const void *want, size_t want_n)
 {
     size_t n;
-    char *bytes = read_bytes(dir, name, &n);
+    char *bytes = read_text(in(dir, name), &n);
     assert_int_equal(n, want_n);
     assert_memory_equal(bytes, want, n);
     free(bytes);
@@ -86,12 +86,12 @@ static void as_the_reference(void **state)
         fail_msg("%s", err.text);
     const char *root = getenv("SNUG_SOURCE");
     snprintf(fixture, sizeof fixture, "%s/tests/train/export_v1", root ? root : ".");
-    char *want = read_bytes(fixture, "model.safetensors", &n);
-    same_bytes(dir, "model.safetensors", want, n);
+    char *want = read_text(in(fixture, "model.safetensors"), &n);
+    expect_bytes(dir, "model.safetensors", want, n);
     free(want);
-    same_bytes(dir, "config.json", CONFIG, sizeof CONFIG - 1);
-    same_bytes(dir, "tokenizer.json", "{}", 2);
-    same_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
+    expect_bytes(dir, "config.json", CONFIG, sizeof CONFIG - 1);
+    expect_bytes(dir, "tokenizer.json", "{}", 2);
+    expect_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
     assert_int_equal(count_names(dir, ""), 6); /* with . and .. */
     struct stat st;
     mode_t mask = umask(0);
@@ -101,7 +101,7 @@ static void as_the_reference(void **state)
 
     /* Into the folder that the tokenizer files come from. */
     assert_int_equal(export(&io_posix, dir, dir, NULL, &err), 0);
-    same_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
+    expect_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
     assert_int_equal(count_names(dir, ""), 6);
     remove_tree(dir);
     remove_tree(source);
@@ -133,15 +133,15 @@ static void expect_never_half(const char *dir, long k)
         if (is_old(dir, NAMES[i]) && !weights_old)
             fail_msg("call %ld: new weights beside an old %s", k, NAMES[i]);
     if (!is_old(dir, "config.json"))
-        same_bytes(dir, "config.json", CONFIG, sizeof CONFIG - 1);
+        expect_bytes(dir, "config.json", CONFIG, sizeof CONFIG - 1);
     if (!is_old(dir, "vocab.txt"))
-        same_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
+        expect_bytes(dir, "vocab.txt", VOCAB, sizeof VOCAB - 1);
     struct st_file f;
     if (!weights_old) {
         assert_int_equal(st_open(&io_posix, in(dir, "model.safetensors"), &f, NULL), 0);
         st_close(&f);
     }
-    free(read_bytes(dir, "tokenizer.json", &n));
+    free(read_text(in(dir, "tokenizer.json"), &n));
 }
 
 static void every_file_call_fails(void **state)

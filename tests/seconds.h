@@ -1,0 +1,14 @@
+/* seconds.h: the time, to tell how long something took. */
+#ifndef TESTS_SECONDS_H
+#define TESTS_SECONDS_H
+
+#include <time.h>
+
+static inline double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

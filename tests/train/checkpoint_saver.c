@@ -1,0 +1,198 @@
+/* train/checkpoint: saving in a thread of its own, beside training: what comes back from it and when, and how it ends. */
+#include "../seconds.h"
+#include "checkpoint_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+static void training_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct ckpt_config config = {
+        .io = &f->files.io, .output_dir = f->dir, .notes = notes_of(&f->lines), .patience_s = 0.15, .read_back = true};
+    struct ckpt_saver *saver;
+    struct tiny t;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct snug_err err = {0};
+    assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
+    tiny_run_to(&t, 4);
+    tiny_tensors(&t, tensors);
+    json_t *doc = tiny_state(&t);
+    f->files.lstat_ms = 30; /* the writer has not even looked at the copy when we change the original */
+    f->files.fsync_ms = 60;
+    double start = seconds_now();
+    assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), 0);
+    json_object_clear(doc);
+    tiny_step(&t);
+    assert_true(ckpt_save_busy(saver));
+    assert_int_equal(ckpt_saved_step(saver), -1);
+    assert_true(seconds_now() - start < 0.2); /* five fsyncs take 0.3 s */
+    json_decref(doc);
+    doc = tiny_state(&t);
+    assert_int_equal(ckpt_save_begin(saver, 5, -1, tensors, TINY_TENSORS, doc, &err), 0); /* waits for step 4 */
+    assert_true(seconds_now() - start > 0.3);
+    assert_int_equal(ckpt_saved_step(saver), 4);
+    assert_int_equal(count_lines(&f->lines, "checkpoint of step 4 still writing after 0 s"), 1);
+    f->files.lstat_ms = f->files.fsync_ms = 0;
+    assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    assert_false(ckpt_save_busy(saver));
+    assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    ckpt_saver_free(saver);
+    json_decref(doc);
+    expect_step(f, in(f->dir, "step-00000004"), 0, 4);
+    expect_step(f, f->dir, 0, 5);
+}
+
+/* The error of a background save comes back once, at the next call, and then the next save works. */
+static void errors_come_back(void **state)
+{
+    struct fixture *f = *state;
+    struct ckpt_config config = {.io = &f->files.io, .output_dir = f->dir, .notes = notes_of(&f->lines)};
+    struct ckpt_saver *saver;
+    struct tiny t;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct snug_err err = {0};
+    assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
+    tiny_run_to(&t, 4);
+    tiny_tensors(&t, tensors);
+    json_t *doc = tiny_state(&t);
+    f->files.calls = 0;
+    f->files.at = 1, f->files.for_ever = true, f->files.kind = FAULT_ERROR, f->files.errnum = ENOSPC;
+    assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), 0);
+    assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), SNUG_ERR_IO);
+    assert_non_null(strstr(err.text, "No space left on device"));
+    assert_int_equal(count_lines(&f->lines, "once more"), 1);
+    assert_int_equal(count_lines(&f->lines, "complete"), 0);
+    f->files.kind = FAULT_NONE;
+    assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), 0);
+    assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    ckpt_saver_free(saver);
+    json_decref(doc);
+    expect_step(f, f->dir, 0, 4);
+}
+
+struct later {
+    struct stop_flag *flag;
+    int ms;
+};
+
+static void *stop_later(void *arg)
+{
+    struct later *l = arg;
+    usleep((useconds_t)l->ms * 1000);
+    l->flag->signal = l->flag->again = SIGTERM;
+    return NULL;
+}
+
+/* A second signal abandons the save: the temporary folder goes, older checkpoints stand. */
+static void second_signal(void **state)
+{
+    struct fixture *f = *state;
+    struct stop_flag flag = {0};
+    struct ckpt_config config = {.io = &f->files.io, .output_dir = f->dir, .notes = notes_of(&f->lines), .stop = &flag};
+    struct ckpt_saver *saver;
+    struct tiny t;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct snug_err err = {0};
+    struct later later = {&flag, 150};
+    pthread_t thread;
+    assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
+    tiny_run_to(&t, 4);
+    tiny_tensors(&t, tensors);
+    json_t *doc = tiny_state(&t);
+    f->files.fsync_ms = 200;
+    assert_int_equal(pthread_create(&thread, NULL, stop_later, &later), 0);
+    assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), 0);
+    assert_int_equal(ckpt_save_wait(saver, &err), SNUG_STOPPED);
+    assert_non_null(strstr(err.text, "abandoned"));
+    pthread_join(thread, NULL);
+    assert_int_equal(ckpt_save_in_place(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), SNUG_STOPPED);
+    ckpt_saver_free(saver);
+    json_decref(doc);
+    assert_int_equal(count_names(f->dir, ".tmp-"), 0);
+    assert_int_equal(count_lines(&f->lines, "complete"), 0);
+    expect_step(f, f->dir, 0, 3);
+}
+
+/* A disk that hangs: waiting ends two seconds after the second signal. In a process of its own, which leaves the
+ * writer behind. */
+static void second_signal_and_hung_disk(void **state)
+{
+    struct fixture *f = *state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        static struct stop_flag flag;
+        flag.signal = flag.again = SIGTERM;
+        static struct tiny t;
+        struct ckpt_config config = {.io = &f->files.io, .output_dir = f->dir, .stop = &flag};
+        struct ckpt_saver *saver;
+        struct ckpt_tensor tensors[TINY_TENSORS];
+        tiny_tensors(&t, tensors);
+        json_t *doc = tiny_state(&t);
+        f->files.lstat_ms = 60000;
+        int code = ckpt_saver_new(&config, &saver, NULL);
+        code |= ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, NULL);
+        code |= ckpt_save_wait(saver, NULL) != SNUG_STOPPED;
+        ckpt_saver_free(saver);
+        _exit(code ? 1 : 0);
+    }
+    double start = seconds_now();
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(seconds_now() - start < 6);
+    expect_step(f, f->dir, 0, 3);
+}
+
+/* The same files as with a copy, from the caller's own memory, and afterwards a copy can be made again. */
+static void saved_in_place(void **state)
+{
+    struct fixture *f = *state;
+    char dir[64];
+    struct ckpt_config config = {.io = &f->files.io, .output_dir = dir};
+    struct ckpt_saver *saver;
+    struct tiny t;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct snug_err err = {0};
+    make_folder(dir);
+    assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
+    for (int64_t step = 2; step <= 3; step++) {
+        tiny_run_to(&t, step);
+        tiny_tensors(&t, tensors);
+        json_t *doc = tiny_state(&t);
+        int (*save)(struct ckpt_saver *, int64_t, int64_t, const struct ckpt_tensor *, size_t, const json_t *,
+                    struct snug_err *) = step == 2 ? ckpt_save_in_place : ckpt_save_begin;
+        assert_int_equal(save(saver, step, -1, tensors, TINY_TENSORS, doc, &err), 0);
+        assert_true(step == 3 || !ckpt_save_busy(saver));
+        json_decref(doc);
+    }
+    assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    ckpt_saver_free(saver);
+    expect_step(f, in(dir, "step-00000002"), 0, 2);
+    expect_step(f, in(dir, "step-00000003"), 0, 3);
+    static const char *const files[] = {"step-00000002/rank-0000.safetensors", "step-00000002/state.json",
+                                        "step-00000002/MANIFEST.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t n, m;
+        char *a = read_text(in(dir, files[i]), &n), *b = read_text(in(f->dir, files[i]), &m);
+        assert_int_equal(n, m);
+        assert_memory_equal(a, b, n);
+        free(a);
+        free(b);
+    }
+    remove_tree(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(training_goes_on),
+        TEST(errors_come_back),
+        TEST(saved_in_place),
+        TEST(second_signal),
+        TEST(second_signal_and_hung_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
