@@ -25,7 +25,7 @@ struct cuda {
     struct backend base;
     struct cuda_call call; /* but for workspace and err */
     cudaStream_t copies;   /* of inputs */
-    cudaEvent_t fetched;
+    cudaEvent_t fetched[BACKEND_TURNS];
     char kernels[128];
     struct cuda_profile *profile; /* what was measured on this kind of device */
 
@@ -342,16 +342,16 @@ static void free_host(const struct backend *b, void *p)
     cudaFreeHost(p);
 }
 
-static int fetch(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
+static int fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
     struct cuda *d = own(b);
     CUDA("results", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, d->call.stream));
-    return cuda_check(cudaEventRecord(d->fetched, d->call.stream), "results", err);
+    return cuda_check(cudaEventRecord(d->fetched[turn], d->call.stream), "results", err);
 }
 
-static int wait(const struct backend *b, struct snug_err *err)
+static int wait(const struct backend *b, int turn, struct snug_err *err)
 {
-    return cuda_check(cudaEventSynchronize(own(b)->fetched), "a step", err);
+    return cuda_check(cudaEventSynchronize(own(b)->fetched[turn]), "a step", err);
 }
 
 static int sync(const struct backend *b, struct snug_err *err)
@@ -409,7 +409,8 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     d->call.tf32 = s->tf32;
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));
-    CUDA("opening the device", cudaEventCreateWithFlags(&d->fetched, cudaEventDisableTiming));
+    for (int i = 0; i < BACKEND_TURNS; i++)
+        CUDA("opening the device", cudaEventCreateWithFlags(&d->fetched[i], cudaEventDisableTiming));
     for (int i = 0; i < STAGING; i++) {
         CUDA("opening the device", cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming));
         CUDA("opening the device", cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
@@ -429,8 +430,9 @@ static void close_device(const struct backend *b)
         if (d->placed[i])
             cudaEventDestroy(d->placed[i]);
     }
-    if (d->fetched)
-        cudaEventDestroy(d->fetched);
+    for (int i = 0; i < BACKEND_TURNS; i++)
+        if (d->fetched[i])
+            cudaEventDestroy(d->fetched[i]);
     if (d->copies)
         cudaStreamDestroy(d->copies);
     if (d->call.stream)
@@ -449,6 +451,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .tf32 = true,
                                .align = ALIGN,
                                .staging = STAGING,
+                               .busy_tokens = 16384,
                                .kernels = kernels,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,

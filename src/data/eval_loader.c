@@ -15,8 +15,9 @@ struct eval_loader {
     int64_t at; /* rows given out */
     int64_t largest_tokens;
     int32_t largest_rows;
-    struct batch_buffer buffer;
-    struct batch batch;
+    struct batch_buffer buffer[EVAL_KEPT]; /* used in turn */
+    struct batch batch[EVAL_KEPT];
+    int turn;
 };
 
 /* Longest first, by counting; equal lengths stay in the order of the file. */
@@ -86,7 +87,8 @@ int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uin
     TRY_TO(fail, masking_open(&e->masker, d, masking, seed, err));
     TRY_TO(fail, sort_rows(e, err));
     measure(e);
-    TRY_TO(fail, batch_buffer_open(&e->buffer, d, e->largest_tokens, e->largest_rows, 1, err));
+    for (int i = 0; i < EVAL_KEPT; i++)
+        TRY_TO(fail, batch_buffer_open(&e->buffer[i], d, e->largest_tokens, e->largest_rows, 1, err));
     *out = e;
     return SNUG_OK;
 fail:
@@ -100,15 +102,17 @@ const struct batch *eval_next(struct eval_loader *e)
         return NULL;
     int64_t tokens;
     int32_t n = cut(e, e->at, &tokens);
-    batch_buffer_reset(&e->buffer);
-    batch_fill(&e->buffer, e->data, e->rows + e->at, n, 0, 0, &e->masker, &e->batch);
+    int i = e->turn++ % EVAL_KEPT;
+    batch_buffer_reset(&e->buffer[i]);
+    batch_fill(&e->buffer[i], e->data, e->rows + e->at, n, 0, 0, &e->masker, &e->batch[i]);
     e->at += n;
-    return &e->batch;
+    return &e->batch[i];
 }
 
 void eval_rewind(struct eval_loader *e)
 {
     e->at = 0;
+    e->turn = 0;
 }
 
 int64_t eval_max_tokens(const struct eval_loader *e)
@@ -125,7 +129,8 @@ void eval_close(struct eval_loader *e)
 {
     if (!e)
         return;
-    batch_buffer_close(&e->buffer);
+    for (int i = 0; i < EVAL_KEPT; i++)
+        batch_buffer_close(&e->buffer[i]);
     masking_close(&e->masker);
     mem_free(e->rows);
     mem_free(e);

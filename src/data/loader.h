@@ -56,9 +56,10 @@ int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size);
 /* Evaluation and prediction: every row once, longest first, in batches of at most max_rows rows and max_tokens tokens
  * (0: no such limit). batch.rows says which rows; batch.sample counts from 0 in each batch. */
 struct eval_loader;
+enum { EVAL_KEPT = 2 };
 int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uint64_t seed,
               const struct masking *masking, struct eval_loader **out, struct snug_err *err);
-const struct batch *eval_next(struct eval_loader *e); /* NULL after the last; valid until the next call */
+const struct batch *eval_next(struct eval_loader *e); /* NULL after the last; EVAL_KEPT of them stay valid */
 void eval_rewind(struct eval_loader *e);
 int64_t eval_max_tokens(const struct eval_loader *e); /* of its largest batch */
 int32_t eval_max_rows(const struct eval_loader *e);

@@ -54,6 +54,8 @@ OP(bce, IN(logits) IN(labels) IN(step) F32(loss), , DIFF,
    "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)): binary cross-entropy with logits")
 OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of bce, times the scaler's loss scale")
+OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
+   "best[n] = the first v with the largest logits[n,v]; -1 where labels[n] is negative")
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,

@@ -189,3 +189,14 @@ int model_build(const struct model_config *c, bool dropout, double smoothing, st
     graph_value(g, out->loss)->name = "loss";
     return graph_check(g, "build", err);
 }
+
+int model_predict(struct graph *g, const struct built *b, struct snug_err *err)
+{
+    struct op_argmax n = {.logits = b->logits, .labels = graph_find(g, "labels")};
+    emit_argmax(g, &n);
+    TRY(graph_ok(g, err));
+    graph_value(g, b->logits)->live_out = false;
+    graph_value(g, n.best)->live_out = true;
+    graph_value(g, n.best)->name = "predictions";
+    return SNUG_OK;
+}

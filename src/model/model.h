@@ -55,6 +55,10 @@ const char *model_class(const struct model_config *c);
 int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,
                 struct snug_err *err);
 
+/* Evaluation of a language model: after model_build; the output "predictions" (T) I32, what each token's logits say,
+ * takes the place of "logits". */
+int model_predict(struct graph *g, const struct built *b, struct snug_err *err);
+
 /* For the builders in this folder. */
 struct inputs {
     int ids, positions, types; /* (T) I32 */

@@ -20,6 +20,8 @@ struct sequence {
     int64_t T, B;
 };
 
+enum { BACKEND_TURNS = 2 }; /* sets of results that can be on their way at once: 0 and 1 */
+
 struct backend {
     const char *name;
     enum dtype
@@ -29,6 +31,7 @@ struct backend {
     int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
     bool host_memory;      /* the arena is the host's own memory */
     int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
+    int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */
 
     /* Which kernels run here, such as "avx512": the same name gives the same bits. */
     const char *(*kernels)(const struct backend *b);
@@ -58,12 +61,12 @@ struct backend {
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
     int (*send)(const struct backend *b, void *arena, struct snug_err *err);
 
-    /* Results on their way to memory from alloc_host, behind all work so far. `wait`: until they have arrived, but not
-     * until what was given later is done. */
+    /* Results on their way to memory from alloc_host, behind all work so far. `wait`: until those of this turn have
+     * arrived, but not until what was given later is done. */
     int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
     void (*free_host)(const struct backend *b, void *p);
-    int (*fetch)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
-    int (*wait)(const struct backend *b, struct snug_err *err);
+    int (*fetch)(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*wait)(const struct backend *b, int turn, struct snug_err *err);
 
     /* Copies that are over on return, of the size of a tensor. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
@@ -99,12 +102,14 @@ int host_send(const struct backend *b, void *arena, struct snug_err *err);
 int host_alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
 void host_free(const struct backend *b, void *p);
 int host_copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
-int host_wait(const struct backend *b, struct snug_err *err);
+int host_fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
+int host_wait(const struct backend *b, int turn, struct snug_err *err);
+int host_sync(const struct backend *b, struct snug_err *err);
 int64_t host_available(const struct backend *b);
 #define BACKEND_IN_HOST_MEMORY                                                                                         \
-    .host_memory = true, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc, .free_host = host_free,   \
-    .fetch = host_copy, .wait = host_wait, .upload = host_copy, .download = host_copy, .sync = host_wait,              \
-    .available = host_available
+    .host_memory = true, .busy_tokens = 4096, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc,      \
+    .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
+    .sync = host_sync, .available = host_available
 
 /* The device that "auto" means: a GPU if there is one. */
 enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };

@@ -41,6 +41,7 @@ struct run_fetch {
     void *to;
     const void *from; /* in the arena */
     int64_t bytes;
+    int turn; /* what backend->wait is told */
 };
 
 /* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the

@@ -1,7 +1,25 @@
+/* Two batches are on their way: while the device works on one, the next is laid out and given to it, and the results of
+ * the one before are counted. They are counted in their order. */
 #include "train/evaluate.h"
 
 #include <string.h>
 #include <time.h>
+
+/* A batch on its way. */
+struct flight {
+    const struct batch *batch;
+    void *results; /* the program's output, from the backend's alloc_host */
+};
+
+/* A pass over the data. */
+struct pass {
+    struct session *s;
+    struct metrics *metrics; /* NULL: nobody wants them */
+    double *logits;          /* likewise */
+    bool tokens;             /* a language model's: the output is a prediction for each token, else logits */
+    struct flight flights[BACKEND_TURNS];
+    double *values; /* the logits of a batch */
+};
 
 static double now(void)
 {
@@ -20,49 +38,100 @@ int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err
     return metrics_open(m, kind, s->model.num_labels, err);
 }
 
-static void add_to_metrics(struct metrics *m, const struct batch *b, const double *logits)
+/* The program's output for a batch of these sizes. */
+static struct run_value output(const struct pass *p, struct dims dims)
 {
-    if (b->targets)
-        metrics_add_classes(m, logits, b->targets, b->T);
-    else if (b->classes)
-        metrics_add_classes(m, logits, b->classes, b->B);
-    else
-        metrics_add_values(m, logits, b->values, b->B);
+    struct run_value v = {0};
+    run_output(&p->s->run, p->s->run.where.eval, p->tokens ? "predictions" : "logits", dims, &v);
+    return v;
 }
 
-static int one_batch(struct session *s, const struct batch *b, struct metrics *m, double *host, double *logits,
-                     struct snug_err *err)
+static int open_pass(struct pass *p, struct snug_err *err)
 {
+    const struct backend *b = p->s->compile.backend;
+    struct run_value most = output(p, p->s->compile.eval_max);
+    p->values = mem_alloc(p->tokens ? 1 : (size_t)most.elements * sizeof *p->values);
+    if (!p->values)
+        return err_no_memory(err, (unsigned long long)most.elements * sizeof *p->values);
+    for (int i = 0; i < BACKEND_TURNS; i++)
+        TRY(b->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
+    return SNUG_OK;
+}
+
+static void close_pass(struct pass *p)
+{
+    const struct backend *b = p->s->compile.backend;
+    b->sync(b, NULL); /* after a failure, results may still be on their way */
+    for (int i = 0; i < BACKEND_TURNS; i++)
+        if (p->flights[i].results)
+            b->free_host(b, p->flights[i].results);
+    mem_free(p->values);
+}
+
+static int give(struct pass *p, const struct batch *b, int turn, struct snug_err *err)
+{
+    struct flight *f = &p->flights[turn];
+    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
+    struct run_fetch fetch = {.to = f->results, .from = v.data, .bytes = dtype_bytes(v.dtype, v.elements)};
+    f->batch = b;
+    return stepper_forward_begin(&p->s->stepper, p->s->run.where.eval, b, &(struct step_inputs){.n = 1}, &fetch, turn,
+                                 err);
+}
+
+static void add_to_metrics(struct pass *p, const struct flight *f)
+{
+    const struct batch *b = f->batch;
+    if (p->tokens)
+        metrics_add_tokens(p->metrics, f->results, b->targets, b->T);
+    else if (b->classes)
+        metrics_add_classes(p->metrics, p->values, b->classes, b->B);
+    else
+        metrics_add_values(p->metrics, p->values, b->values, b->B);
+}
+
+static int take(struct pass *p, int turn, struct snug_err *err)
+{
+    const struct flight *f = &p->flights[turn];
+    const struct batch *b = f->batch;
+    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
+    int64_t width = p->s->model.num_labels;
     double loss;
-    struct dims dims;
-    struct run_value v;
-    int k = s->run.where.eval;
-    TRY(stepper_forward(&s->stepper, k, b, &(struct step_inputs){.n = 1}, &loss, &dims, err));
-    run_output(&s->run, k, "logits", dims, &v);
-    TRY(run_read(&s->run, &v, host, DT_F64, err));
-    if (m) {
-        add_to_metrics(m, b, host);
-        metrics_add_loss(m, loss);
+    TRY(stepper_forward_end(&p->s->stepper, turn, &loss, err));
+    if (!p->tokens)
+        dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
+    if (p->metrics) {
+        add_to_metrics(p, f);
+        metrics_add_loss(p->metrics, loss);
     }
-    int64_t width = s->model.num_labels;
-    for (int32_t i = 0; logits && i < b->B; i++)
-        memcpy(logits + b->rows[i] * width, host + i * width, (size_t)width * sizeof *host);
+    for (int32_t i = 0; p->logits && i < b->B; i++)
+        memcpy(p->logits + b->rows[i] * width, p->values + i * width, (size_t)width * sizeof *p->values);
+    return SNUG_OK;
+}
+
+static int all_batches(struct pass *p, struct snug_err *err)
+{
+    int64_t given = 0, taken = 0;
+    eval_rewind(p->s->eval);
+    do {
+        const struct batch *b = eval_next(p->s->eval);
+        if (stop_asked(p->s->stop))
+            return err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation");
+        if (b)
+            TRY(give(p, b, (int)(given++ % BACKEND_TURNS), err));
+        if (given - taken == (b ? BACKEND_TURNS : 1))
+            TRY(take(p, (int)(taken++ % BACKEND_TURNS), err));
+    } while (taken < given);
     return SNUG_OK;
 }
 
 int evaluate(struct session *s, struct metrics *m, double *logits, double *seconds, struct snug_err *err)
 {
-    const struct program *g = &s->run.plan.programs[s->run.where.eval];
-    int64_t most = value_elements(graph_value(&g->graph, graph_find(&g->graph, "logits")), g->max);
-    double start = now(), *host = mem_realloc(NULL, (size_t)most * sizeof *host);
-    int code = SNUG_OK;
-    if (!host)
-        return err_no_memory(err, (unsigned long long)most * sizeof *host);
-    eval_rewind(s->eval);
-    for (const struct batch *b; !code && (b = eval_next(s->eval));)
-        code = stop_asked(s->stop) ? err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation")
-                                   : one_batch(s, b, m, host, logits, err);
-    mem_free(host);
+    struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = s->model.task != MODEL_SEQUENCE_CLASSIFICATION};
+    double start = now();
+    int code = open_pass(&p, err);
+    if (!code)
+        code = all_batches(&p, err);
+    close_pass(&p);
     if (seconds)
         *seconds = now() - start;
     return code;

@@ -36,6 +36,14 @@ int64_t metrics_argmax(const double *x, int64_t n)
     return best;
 }
 
+void metrics_add_tokens(struct metrics *m, const int32_t *predictions, const int32_t *targets, int64_t tokens)
+{
+    for (int64_t t = 0; t < tokens; t++) {
+        m->n += targets[t] >= 0;
+        m->right += targets[t] >= 0 && predictions[t] == targets[t];
+    }
+}
+
 void metrics_add_classes(struct metrics *m, const double *logits, const int32_t *labels, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++) {
@@ -44,8 +52,6 @@ void metrics_add_classes(struct metrics *m, const double *logits, const int32_t 
         int64_t guess = metrics_argmax(logits + r * m->classes, m->classes);
         m->n++;
         m->right += guess == labels[r];
-        if (m->kind == METRICS_TOKENS)
-            continue;
         m->true_positive[guess] += guess == labels[r];
         m->predicted[guess]++;
         m->actual[labels[r]]++;

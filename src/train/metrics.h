@@ -26,6 +26,8 @@ struct metrics {
 int metrics_open(struct metrics *m, enum metrics_kind kind, int64_t classes, struct snug_err *err);
 void metrics_close(struct metrics *m);
 
+/* Language models: what is predicted, and the targets; negative ones are left out. */
+void metrics_add_tokens(struct metrics *m, const int32_t *predictions, const int32_t *targets, int64_t tokens);
 /* `rows` rows of logits (rows, classes); labels: class ids (negative ones are left out), or values (rows, classes). */
 void metrics_add_classes(struct metrics *m, const double *logits, const int32_t *labels, int64_t rows);
 void metrics_add_values(struct metrics *m, const double *logits, const float *labels, int64_t rows);

@@ -151,7 +151,7 @@ OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
 OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL, 0,
-    "rows of a batch in evaluation and prediction; none: up to 4096 tokens, 512 rows")
+    "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
 
 OPT_SECTION(checkpoints, "Checkpoints")
 OPT(WORD, save_strategy, "steps", SAVE, TRAINING, 0, "when to save; best: after each evaluation better than all before")

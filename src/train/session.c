@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Evaluation batches: so many tokens at most, where the user gave no number of rows. Results do not depend on it. */
-enum { EVAL_TOKENS = 4096, EVAL_ROWS = 512 };
-
 void session_note(const struct session *s, const char *format, ...)
 {
     char line[512];
@@ -299,11 +296,14 @@ struct masking session_masking(struct session *s)
 
 /* ---- programs ---- */
 
-static void choose_eval_batches(const struct session *s, int32_t *rows, int64_t *tokens)
+/* Evaluation batches are cut by tokens: of short rows there are more in one. Metrics and predictions do not depend on
+ * it. -1: no memory. */
+static int64_t choose_eval_tokens(const struct session *s)
 {
-    bool given = option_given(s->o, per_device_eval_batch_size);
-    *rows = given ? (int32_t)s->o->per_device_eval_batch_size : EVAL_ROWS;
-    *tokens = given ? 0 : EVAL_TOKENS > s->max_length ? EVAL_TOKENS : s->max_length;
+    if (option_given(s->o, per_device_eval_batch_size))
+        return loader_max_tokens(&s->data, (int32_t)s->o->per_device_eval_batch_size);
+    int64_t busy = s->compile.backend->busy_tokens;
+    return busy > s->max_length ? busy : s->max_length;
 }
 
 static int size_batches(struct session *s, struct snug_err *err)
@@ -321,11 +321,12 @@ static int size_batches(struct session *s, struct snug_err *err)
         c->train_max.T = c->backend->bucket(c->train_max.T);
     }
     if (s->has_data) {
-        int32_t rows;
-        int64_t tokens;
         struct masking masking = session_masking(s);
-        choose_eval_batches(s, &rows, &tokens);
-        TRY(eval_open(&s->data, rows, tokens, o->seed, &masking, &s->eval, err));
+        int64_t tokens = choose_eval_tokens(s);
+        if (tokens < 0)
+            return err_no_memory(err, (unsigned long long)s->data.longest * 8);
+        TRY(eval_open(&s->data, (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), tokens, o->seed, &masking, &s->eval,
+                      err));
         c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
     }
     return SNUG_OK;

@@ -153,7 +153,7 @@ static double result(const struct stepper *s, int slot)
 
 static int wait(const struct stepper *s, struct snug_err *err)
 {
-    return s->run->backend->wait(s->run->backend, err);
+    return s->run->backend->wait(s->run->backend, 0, err);
 }
 
 static void find_where(struct stepper *s, int k, struct dims dims, struct step_result *out)
@@ -282,15 +282,31 @@ int stepper_step(struct stepper *s, const struct window *w, const struct step_in
     return s->run->where.step >= 0 ? step_at_once(s, &w->micro[0], in, out, err) : step_in_parts(s, w, in, out, err);
 }
 
+int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in,
+                          const struct run_fetch *output, int turn, struct snug_err *err)
+{
+    struct run_fetch f[2];
+    TRY(fetch_scalar(s, k, "loss", turn, &f[0], err));
+    f[0].turn = turn;
+    if (output) {
+        f[1] = *output;
+        f[1].turn = turn;
+    }
+    TRY(send(s, k, b, in, err));
+    return run_program(s->run, k, batch_dims(s, b), f, output ? 2 : 1, err);
+}
+
+int stepper_forward_end(struct stepper *s, int turn, double *loss, struct snug_err *err)
+{
+    TRY(s->run->backend->wait(s->run->backend, turn, err));
+    *loss = result(s, turn);
+    return SNUG_OK;
+}
+
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,
                     struct dims *dims, struct snug_err *err)
 {
-    struct run_fetch f;
     *dims = batch_dims(s, b);
-    TRY(fetch_scalar(s, k, "loss", 0, &f, err));
-    TRY(send(s, k, b, in, err));
-    TRY(run_program(s->run, k, *dims, &f, 1, err));
-    TRY(wait(s, err));
-    *loss = result(s, 0);
-    return SNUG_OK;
+    TRY(stepper_forward_begin(s, k, b, in, NULL, 0, err));
+    return stepper_forward_end(s, 0, loss, err);
 }

@@ -46,6 +46,7 @@
 #define GATHER_BWD(T, B, H) .dy = NARROW(B, H), .cu = INTS((B) + 1), .dx = NARROW(T, H)
 
 #define CROSS_ENTROPY(N, V) .logits = NARROW(N, V), .labels = INTS(N), STEP, .loss = FLOAT(1), .lse = FLOAT(N)
+#define ARGMAX(N, V) .logits = NARROW(N, V), .labels = INTS(N), .best = INTS(N)
 #define SCALER .scaler = DOUBLES(SCALER_SCALARS)
 #define CROSS_ENTROPY_BWD(N, V)                                                                                        \
     .logits = NARROW(N, V), .labels = INTS(N), .lse = FLOAT(N), STEP, .dlogits = NARROW(N, V)
@@ -339,6 +340,11 @@ const struct op_case op_cases[] = {
     {CASE(norm_bwd, "wide sums", NORM_BWD(40, 1024), .dx = NARROW(40, 1024), .dgamma = FLOAT(1024),
           .dbeta = FLOAT(1024), .dbias = FLOAT(1024)),
      .long_only = true},
+    {CASE(argmax, "two classes", ARGMAX(5, 2))},
+    {CASE(argmax, "tails", ARGMAX(9, 37))},
+    {CASE(argmax, "one class", ARGMAX(3, 1))},
+    {CASE(argmax, "no rows", ARGMAX(0, 4))},
+    {CASE(argmax, "a vocabulary", ARGMAX(33, 30522)), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

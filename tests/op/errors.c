@@ -84,6 +84,7 @@ static const struct {
         .dlogits = F(3, 5)),
     ROW(cross_entropy_bwd, "loss: the scaler must be F64", .logits = F(3, 4), .labels = I(3), .lse = F(3), .step = F(8),
         .scaler = F(4)),
+    ROW(argmax, "argmax: logits must be (N,V), labels (N) I32", .logits = F(3, 4), .labels = F(3)),
     ROW(mse, "mse: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3, 5), .step = F(8)),
     ROW(mse_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
     ROW(bce, "bce: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3), .step = F(8)),

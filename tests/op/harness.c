@@ -162,6 +162,18 @@ static struct {
     const char *op;
 } worst[DT_COUNT];
 
+/* Integers that are no codes: the same. */
+static void compare_integers(const struct op_runner *r, const struct op_inputs *in, const struct variant *v, int slot,
+                             const struct outcome *got, const struct outcome *want)
+{
+    const int32_t *x = (const int32_t *)got->slot[slot].data, *y = (const int32_t *)want->slot[slot].data;
+    for (int64_t i = 0; i < in->slot[slot].elements; i++)
+        if (x[i] != y[i]) {
+            explain(r, in, v);
+            fail_msg("%s[%lld] is %d, reference %d", op_table[in->c->op].slots[slot].name, (long long)i, x[i], y[i]);
+        }
+}
+
 /* Codes of 8 bits: the same, but for a few between which the exact number stands. */
 static void compare_codes(const struct op_runner *r, const struct op_inputs *in, const struct variant *v, int slot,
                           const struct outcome *got, const struct outcome *want)
@@ -190,7 +202,7 @@ static void compare(const struct op_runner *r, const struct op_inputs *in, const
         if (!ref)
             continue;
         if (!s->ref) {
-            compare_codes(r, in, v, i, got, want);
+            (s->shape.dtype == DT_U8 ? compare_codes : compare_integers)(r, in, v, i, got, want);
             continue;
         }
         int64_t row = s->shape.ndim ? s->shape.shape[s->shape.ndim - 1] : 1;

@@ -190,7 +190,7 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
     assert_true(run_output(&r, 0, "grad_norm", (struct dims){0}, &norm));
     assert_false(run_updates_wait(&r, 0));
     assert_int_equal(
-        run_program(&r, 0, (struct dims){0}, &(struct run_fetch){fetched, norm.data, sizeof *fetched}, 1, &err),
+        run_program(&r, 0, (struct dims){0}, &(struct run_fetch){fetched, norm.data, sizeof *fetched, 0}, 1, &err),
         SNUG_OK);
     assert_true(fetched[0] == 5);
     assert_int_equal(run_read(&r, &norm, read, DT_F64, &err), SNUG_OK);
@@ -199,7 +199,7 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
     many[MANY - 1] = NAN;
     put(&r, "grad.second", many, MANY);
     assert_int_equal(
-        run_program(&r, 0, (struct dims){0}, &(struct run_fetch){fetched, norm.data, sizeof *fetched}, 1, &err),
+        run_program(&r, 0, (struct dims){0}, &(struct run_fetch){fetched, norm.data, sizeof *fetched, 0}, 1, &err),
         SNUG_OK);
     assert_int_equal(run_read(&r, &norm, read, DT_F64, &err), SNUG_OK);
     assert_true(isnan(read[0]));
