@@ -130,13 +130,13 @@ OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients
 OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
 OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
-    "16-bit weights: resident, or transient: made at each use; auto: resident on a GPU")
+    "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
     "keep the layers' inputs only, compute the rest again in the backward pass")
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "layers are computed again in groups of n: only each group's input is kept")
-OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, such as 8GiB")
+OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, on a GPU of the device's, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")

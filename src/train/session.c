@@ -1,6 +1,6 @@
 #include "train/session.h"
 
-#include "train/state.h"
+#include "train/fit.h"
 
 #include "base/machine.h"
 
@@ -306,20 +306,24 @@ static int64_t choose_eval_tokens(const struct session *s)
     return busy > s->max_length ? busy : s->max_length;
 }
 
+int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
+{
+    int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
+    if (T < 0)
+        return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
+    *max = (struct dims){.T = s->compile.backend->bucket(T), .B = B};
+    return SNUG_OK;
+}
+
 static int size_batches(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
-    if (c->train) {
-        int64_t B = o->per_device_train_batch_size;
-        if (s->has_train)
-            TRY(loader_check(&s->train, B, o->gradient_accumulation_steps, o->dataloader_drop_last, err));
-        c->train_max.B = B;
-        c->train_max.T = s->has_train ? loader_max_tokens(&s->train, (int32_t)c->train_max.B) : B * s->max_length;
-        if (c->train_max.T < 0)
-            return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
-        c->train_max.T = c->backend->bucket(c->train_max.T);
-    }
+    if (c->train && s->has_train)
+        TRY(loader_check(&s->train, o->per_device_train_batch_size, o->gradient_accumulation_steps,
+                         o->dataloader_drop_last, err));
+    if (c->train)
+        TRY(session_train_max(s, o->per_device_train_batch_size, &c->train_max, err));
     if (s->has_data) {
         struct masking masking = session_masking(s);
         int64_t tokens = choose_eval_tokens(s);
@@ -404,32 +408,6 @@ static int choose_settings(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* Checkpoints are copied before they are written, so that training goes on meanwhile. */
-static int plan_checkpoint(struct session *s, struct snug_err *err)
-{
-    struct ckpt_tensor *tensors;
-    size_t n;
-    if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
-        return SNUG_OK;
-    TRY(state_tensors(s, s->o->save_only_model, &tensors, &n, err));
-    s->run.plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
-    mem_free(tensors);
-    return SNUG_OK;
-}
-
-static int check_budget(const struct session *s, struct snug_err *err)
-{
-    const struct plan *p = &s->run.plan;
-    int64_t need = p->arena_bytes + p->checkpoint_bytes, more = need - s->o->memory_budget;
-    if (!s->o->memory_budget || more <= 0)
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_ENV,
-                   "the plan needs %lld bytes%s, %lld more than --memory-budget; use a smaller batch with "
-                   "--gradient-accumulation-steps, --gradient-checkpointing%s",
-                   (long long)need, p->checkpoint_bytes ? " with a checkpoint's copy" : "", (long long)more,
-                   p->checkpoint_bytes ? ", --bf16 or --save-strategy no" : " or --bf16");
-}
-
 int session_backend(const struct options *o, const struct backend **out, struct snug_err *err)
 {
     static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
@@ -496,11 +474,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(choose_settings(s, err));
     s->compile.separate = own_loop;
     TRY(size_batches(s, err));
-    TRY(run_open(&s->run, &s->compile, err));
-    s->opened_run = true;
+    TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
-    TRY(plan_checkpoint(s, err));
-    TRY(check_budget(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
@@ -508,32 +483,10 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     return SNUG_OK;
 }
 
-static int check_available(const char *where, int64_t need, int64_t available, struct snug_err *err)
-{
-    if (need <= available)
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_ENV,
-                   "the plan needs %lld bytes%s and %lld are available, %lld too few; use a smaller batch with "
-                   "--gradient-accumulation-steps, --gradient-checkpointing or --bf16",
-                   (long long)need, where, (long long)available, (long long)(need - available));
-}
-
-/* Refused before anything is allocated: a process that swaps, or is killed half-way, helps nobody. */
-static int check_room(const struct session *s, struct snug_err *err)
-{
-    const struct backend *b = s->compile.backend;
-    const struct plan *p = &s->run.plan;
-    if (b->host_memory)
-        return check_available("", p->arena_bytes + p->checkpoint_bytes, machine_memory_available(), err);
-    TRY(check_available(" of the device", p->arena_bytes, b->available(b), err));
-    return check_available(" of the host for a checkpoint's copy", p->checkpoint_bytes, machine_memory_available(),
-                           err);
-}
-
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
-    TRY(check_room(s, err));
+    TRY(fit_room(s, err));
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;

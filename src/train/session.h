@@ -45,7 +45,7 @@ struct session {
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
-    bool opened_dir, opened_run, opened_stepper;
+    bool opened_dir, opened_stepper;
 };
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
@@ -57,6 +57,9 @@ void session_note(const struct session *s, const char *format, ...) __attribute_
 
 /* The backend that the options ask for; backend_close in the end. */
 int session_backend(const struct options *o, const struct backend **out, struct snug_err *err);
+
+/* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
+int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
 
 /* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
  * backend does not know it. */

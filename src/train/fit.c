@@ -1,0 +1,246 @@
+#include "train/fit.h"
+
+#include "base/machine.h"
+#include "train/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Checkpoints are copied before they are written, so that training goes on meanwhile. */
+static int plan_checkpoint(struct session *s, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
+        return SNUG_OK;
+    TRY(state_tensors(s, s->o->save_only_model, &tensors, &n, err));
+    s->run.plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
+    mem_free(tensors);
+    return SNUG_OK;
+}
+
+/* Bytes in the memory where the arena is: a checkpoint's copy is always in the host's. */
+static int64_t needed(const struct session *s)
+{
+    const struct plan *p = &s->run.plan;
+    return p->arena_bytes + (s->compile.backend->host_memory ? p->checkpoint_bytes : 0);
+}
+
+/* ---- what would take less ---- */
+
+/* A run as it is asked for, or with some options changed. */
+struct variant {
+    struct compile_settings c;
+    bool saves;
+    char options[192]; /* what is changed */
+    int64_t bytes;     /* what it needs */
+};
+
+/* Those first that leave the mathematics as it is. */
+enum change { TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
+
+static int plan_variant(const struct session *s, struct variant *v, struct snug_err *err)
+{
+    struct session t = *s; /* borrows everything but the plan */
+    t.compile = v->c;
+    t.compile.dump = NULL;
+    t.run = (struct run){.backend = v->c.backend, .threads = v->c.threads};
+    int code = compile_run(&t.compile, &t.run.plan, &t.run.where, err);
+    if (!code && v->saves)
+        code = plan_checkpoint(&t, err);
+    v->bytes = needed(&t);
+    plan_free(&t.run.plan);
+    return code;
+}
+
+/* The same step in micro-batches of half as many rows, as often as it takes to fit. */
+static int split_batch(const struct session *s, int64_t limit, struct variant *v, struct snug_err *err)
+{
+    for (v->bytes = INT64_MAX; v->c.train_max.B % 2 == 0 && v->bytes > limit;) {
+        TRY(session_train_max(s, v->c.train_max.B / 2, &v->c.train_max, err));
+        v->c.accumulation *= 2;
+        TRY(plan_variant(s, v, err));
+    }
+    return SNUG_OK;
+}
+
+static bool is_possible(const struct variant *v, enum change change)
+{
+    const struct compile_settings *c = &v->c;
+    switch (change) {
+    case TRANSIENT:
+        return c->precision.copies;
+    case CHECKPOINTING:
+        return !c->recompute_every_n;
+    case SPLIT:
+        return c->train_max.B % 2 == 0;
+    case NO_SAVES:
+        return v->saves && c->backend->host_memory && !c->separate;
+    case NARROW:
+        return c->precision.narrow == DT_F32 && c->backend->narrow_types >> DT_BF16 & 1;
+    case STATES_8BIT:
+        return c->update.optimizer == OPTIM_ADAMW && !c->separate;
+    case ADAFACTOR:
+        return (c->update.optimizer == OPTIM_ADAMW || c->update.optimizer == OPTIM_ADAMW_8BIT) && !c->separate;
+    default:
+        return false;
+    }
+}
+
+static void add_option(struct variant *v, const char *format, long long a, long long b)
+{
+    static const char optim[] = " --optim ";
+    char *before = strstr(v->options, optim);
+    if (before && !strncmp(format, optim + 1, strlen(optim) - 1)) /* the one in place of the other: it comes last */
+        *before = 0;
+    size_t n = strlen(v->options);
+    n += (size_t)snprintf(v->options + n, sizeof v->options - n, "%s", n ? " " : "");
+    snprintf(v->options + n, sizeof v->options - n, format, a, b);
+}
+
+/* Applies a change, and plans. */
+static int apply(const struct session *s, int64_t limit, enum change change, struct variant *v, struct snug_err *err)
+{
+    static const char *const options[CHANGES] = {[TRANSIENT] = "--weight-copies transient",
+                                                 [CHECKPOINTING] = "--gradient-checkpointing",
+                                                 [SPLIT] = "--batch-size %lld --gradient-accumulation-steps %lld",
+                                                 [NO_SAVES] = "--save-strategy no",
+                                                 [NARROW] = "--bf16",
+                                                 [STATES_8BIT] = "--optim adamw_8bit",
+                                                 [ADAFACTOR] = "--optim adafactor"};
+    switch (change) {
+    case TRANSIENT:
+        v->c.precision.copies = false;
+        break;
+    case CHECKPOINTING:
+        v->c.recompute_every_n = 1;
+        break;
+    case SPLIT:
+        TRY(split_batch(s, limit, v, err));
+        break;
+    case NO_SAVES:
+        v->saves = false;
+        break;
+    case NARROW:
+        v->c.precision.narrow = DT_BF16;
+        v->c.precision.copies = false; /* as --weight-copies auto has it where room is short */
+        break;
+    default:
+        v->c.update.optimizer = change == STATES_8BIT ? OPTIM_ADAMW_8BIT : OPTIM_ADAFACTOR;
+    }
+    add_option(v, options[change], (long long)v->c.train_max.B, (long long)v->c.accumulation);
+    return change == SPLIT ? SNUG_OK : plan_variant(s, v, err);
+}
+
+static void note_variant(const struct session *s, int64_t limit, const struct variant *v)
+{
+    long long less = (long long)(needed(s) - v->bytes), over = (long long)(v->bytes - limit);
+    if (less <= 0)
+        return;
+    if (over <= 0)
+        session_note(s, "with %s: %lld bytes, %lld less: it fits", v->options, (long long)v->bytes, less);
+    else
+        session_note(s, "with %s: %lld bytes, %lld less, still %lld too many", v->options, (long long)v->bytes, less,
+                     over);
+}
+
+/* Plans each change by itself and, where none is enough, more and more of them together; notes what each gives, and
+ * names the first two that fit. */
+static int advise(const struct session *s, int64_t limit, char advice[192], struct snug_err *err)
+{
+    const struct variant now = {.c = s->compile, .saves = s->run.plan.checkpoint_bytes > 0};
+    struct variant v, together = now;
+    int fitting = 0, n = 0;
+    for (enum change i = 0; i < CHANGES; i++) {
+        v = now;
+        if (!is_possible(&v, i))
+            continue;
+        TRY(apply(s, limit, i, &v, err));
+        note_variant(s, limit, &v);
+        if (v.bytes <= limit && fitting++ < 2)
+            n += snprintf(advice + n, 192 - (size_t)n, "%s with %s", fitting > 1 ? ", or" : "it fits", v.options);
+    }
+    if (fitting)
+        return SNUG_OK;
+    together.bytes = INT64_MAX;
+    for (enum change i = 0; i < CHANGES && together.bytes > limit; i++)
+        if (is_possible(&together, i))
+            TRY(apply(s, limit, i, &together, err));
+    note_variant(s, limit, &together);
+    snprintf(advice, 192,
+             together.bytes > limit          ? "no choice of options is enough: take a smaller model"
+             : strlen(together.options) > 96 ? "it fits with all that the last note names"
+                                             : "it fits with %s",
+             together.options);
+    return SNUG_OK;
+}
+
+/* `where`: what has not so many bytes. */
+static int refuse(const struct session *s, int64_t limit, const char *where, struct snug_err *err)
+{
+    char advice[192] = "use a smaller --per-device-eval-batch-size or --max-length";
+    if (s->compile.train)
+        TRY(advise(s, limit, advice, err));
+    return err_set(err, SNUG_ERR_ENV, "the plan needs %lld bytes%s, %lld more than %s; %s", (long long)needed(s),
+                   needed(s) > s->run.plan.arena_bytes ? " with a checkpoint's copy" : "",
+                   (long long)(needed(s) - limit), where, advice);
+}
+
+/* ---- what there is ---- */
+
+/* What this process may have where the arena is. */
+static int64_t available(const struct session *s)
+{
+    const struct backend *b = s->compile.backend;
+    return b->host_memory ? machine_memory_available() : b->available(b);
+}
+
+static int plan_anew(struct session *s, struct snug_err *err)
+{
+    run_close(&s->run);
+    TRY(run_open(&s->run, &s->compile, err));
+    return plan_checkpoint(s, err);
+}
+
+/* Transient copies cost time; so resident ones are kept where there is room. */
+static int choose_copies(struct session *s, struct snug_err *err)
+{
+    int64_t resident = needed(s), limit = s->o->memory_budget;
+    if (!limit)
+        limit = available(s);
+    if (s->o->weight_copies != OPT_COPIES_AUTO || !s->compile.precision.copies || resident <= limit)
+        return SNUG_OK;
+    s->compile.precision.copies = false;
+    TRY(plan_anew(s, err));
+    session_note(s,
+                 "16-bit copies of weights are made at each use: kept, they take %lld bytes more than there are in %s",
+                 (long long)(resident - limit), s->o->memory_budget ? "--memory-budget" : "the device's free memory");
+    return SNUG_OK;
+}
+
+int fit_plan(struct session *s, struct snug_err *err)
+{
+    TRY(run_open(&s->run, &s->compile, err));
+    TRY(plan_checkpoint(s, err));
+    TRY(choose_copies(s, err));
+    if (s->o->memory_budget && needed(s) > s->o->memory_budget)
+        return refuse(s, s->o->memory_budget, "--memory-budget", err);
+    return SNUG_OK;
+}
+
+int fit_room(struct session *s, struct snug_err *err)
+{
+    int64_t there = available(s), host = machine_memory_available(), copy = s->run.plan.checkpoint_bytes;
+    char where[64];
+    snprintf(where, sizeof where, "the %lld that are free%s", (long long)there,
+             s->compile.backend->host_memory ? "" : " on the device");
+    if (needed(s) > there)
+        return refuse(s, there, where, err);
+    if (!s->compile.backend->host_memory && copy > host)
+        return err_set(
+            err, SNUG_ERR_ENV,
+            "a checkpoint's copy needs %lld bytes of the host's memory, and %lld are free; free some, or use "
+            "--save-strategy no",
+            (long long)copy, (long long)host);
+    return SNUG_OK;
+}

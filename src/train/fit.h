@@ -1,0 +1,17 @@
+/* fit.h: whether what a run takes is there, and what would make it fit. Parts of session_open and session_load. */
+#ifndef TRAIN_FIT_H
+#define TRAIN_FIT_H
+
+#include "train/session.h"
+
+/* Compiles and plans s->compile into s->run, with room for the copy of a checkpoint. Where 16-bit copies of weights may
+ * be resident or transient (--weight-copies auto) and resident ones are too much for --memory-budget, or without one for
+ * the free memory of the device, they become transient, which a note says. SNUG_ERR_ENV: the plan is over
+ * --memory-budget; notes say what each choice that takes less would take. */
+int fit_plan(struct session *s, struct snug_err *err);
+
+/* That the plan's memory is free at present, before any of it is taken: a process that swaps, or is killed half-way,
+ * helps nobody. SNUG_ERR_ENV, with the same notes. */
+int fit_room(struct session *s, struct snug_err *err);
+
+#endif

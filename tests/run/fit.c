@@ -1,0 +1,168 @@
+/* A plan that is too large: what a refusal promises is what `snug plan` says with the options that it names. */
+#include "command.h"
+
+static const char *rows;
+
+enum { MOST = 32 };
+
+/* first, then `more` cut at its blanks. */
+static const char *const *with(const char *const *first, const char *more, const char *args[MOST])
+{
+    int n = 0;
+    for (; *first; first++)
+        args[n++] = *first;
+    for (char *word = strtok(strdup(more), " "); word && n < MOST - 1; word = strtok(NULL, " "))
+        args[n++] = word;
+    args[n] = NULL;
+    return args;
+}
+
+/* Bytes that count: of the arena, and on a CPU of a checkpoint's copy. */
+static long long planned(const struct device *on, const char *const *run, const char *more)
+{
+    const char *args[MOST];
+    expect_snug(0, said(), ARGS("plan", "--json"), with(run, more, args));
+    size_t n;
+    char *text = read_text(said(), &n);
+    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    free(text);
+    assert_non_null(o);
+    long long bytes = json_integer_value(json_object_get(o, "arena_bytes"));
+    if (is_host(on))
+        bytes += json_integer_value(json_object_get(o, "checkpoint_bytes"));
+    json_decref(o);
+    return bytes;
+}
+
+static const char *const *run_on(const struct device *on)
+{
+    static const char *args[MOST];
+    int n = 0;
+    const char *const all[] = {"--model",      fixture("golden/trainer/init"),
+                               "--train-data", rows,
+                               "--device",     on->name,
+                               "--threads",    "1",
+                               "--dtype",      on->dtype};
+    /* Not given is fp32, and leaves --bf16 to be given. */
+    for (size_t i = 0; i < sizeof all / sizeof *all - (is_fp32(on) || !strcmp(on->name, "reference") ? 2 : 0); i++)
+        args[n++] = all[i];
+    args[n] = NULL;
+    return args;
+}
+
+struct promise {
+    char options[160];
+    long long bytes, less;
+    bool fits;
+};
+
+/* The notes of a refused plan; the error itself into `error`. */
+static int refused(const char *const *run, long long budget, struct promise promises[16], char error[256])
+{
+    char number[32], options[160];
+    const char *args[MOST];
+    int n = 0;
+    snprintf(number, sizeof number, "--memory-budget %lld", budget);
+    expect_snug(4, said(), ARGS("plan"), with(run, number, args));
+    size_t length;
+    char *text = read_text(said(), &length);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        struct promise p = {.fits = strstr(line, "it fits")};
+        if (sscanf(line, "snug: note: with %159[^:]: %lld bytes, %lld less", options, &p.bytes, &p.less) == 3 &&
+            n < 16) {
+            memcpy(p.options, options, sizeof options);
+            promises[n++] = p;
+        }
+        if (strstr(line, "error: "))
+            snprintf(error, 256, "%s", strstr(line, "error: "));
+    }
+    free(text);
+    return n;
+}
+
+static void promises_are_kept(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const struct device *on = device(d);
+        const char *const *run = run_on(on);
+        struct promise p[16];
+        char error[256], wanted[400];
+        long long all = planned(on, run, ""), least = all;
+        int n = refused(run, all - 1, p, error);
+        assert_true(n >= 3);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(planned(on, run, p[i].options), p[i].bytes);
+            assert_int_equal(p[i].less, all - p[i].bytes);
+            assert_true(p[i].fits);
+            least = p[i].bytes < least ? p[i].bytes : least;
+        }
+        snprintf(wanted, sizeof wanted, "it fits with %s, or with %s", p[0].options, p[1].options);
+        if (!strstr(error, wanted))
+            fail_msg("%s: %s", error, wanted);
+
+        n = refused(run, least, p, error);
+        int fitting = 0;
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(p[i].fits, p[i].bytes <= least);
+            fitting += p[i].fits;
+        }
+        assert_true(fitting >= 1);
+
+        n = refused(run, 1000, p, error);
+        assert_false(p[n - 1].fits);
+        assert_non_null(strstr(error, "no choice of options is enough"));
+        least = all;
+        for (int i = 0; i < n - 1; i++)
+            least = p[i].bytes < least ? p[i].bytes : least;
+
+        n = refused(run, least - 1, p, error); /* now only several together are enough */
+        for (int i = 0; i < n; i++)
+            assert_int_equal(p[i].fits, i == n - 1);
+        assert_non_null(strstr(error, "it fits"));
+        assert_int_equal(planned(on, run, p[n - 1].options), p[n - 1].bytes);
+    }
+}
+
+/* Copies that may be either are kept where there is room, and only there. */
+static void copies_are_kept_where_there_is_room(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const struct device *on = device(d);
+        const char *const *run = run_on(on);
+        char budget[64];
+        if (is_fp32(on) || !strcmp(on->name, "reference"))
+            continue;
+        long long resident = planned(on, run, "--weight-copies resident");
+        long long transient = planned(on, run, "--weight-copies transient");
+        assert_true(transient < resident);
+        snprintf(budget, sizeof budget, "--memory-budget %lld", resident);
+        assert_int_equal(planned(on, run, budget), is_host(on) ? transient : resident);
+        snprintf(budget, sizeof budget, "--memory-budget %lld", resident - 1);
+        assert_int_equal(planned(on, run, budget), transient);
+        assert_int_equal(file_has(said(), "16-bit copies of weights are made at each use"), !is_host(on));
+        snprintf(budget, sizeof budget, "--weight-copies resident --memory-budget %lld", resident - 1);
+        const char *args[MOST];
+        expect_snug(4, said(), ARGS("plan"), with(run, budget, args));
+        char line[96];
+        snprintf(line, sizeof line, "with --weight-copies transient: %lld bytes", transient);
+        assert_true(file_has(said(), line));
+    }
+}
+
+static int set_up(void **state)
+{
+    open_folder(state);
+    rows = make_rows(folder, 45, 12, 1, true);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(copies_are_kept_where_there_is_room),
+    };
+    return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);
+}
