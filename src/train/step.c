@@ -33,21 +33,25 @@ struct input_image {
     char *image; /* laid out as the arena */
 };
 
-/* Where input `name` goes, NULL when nobody reads it in this program. */
-static void *place(const struct input_image *in, const char *name)
+/* The value of input `name`, 0 when nobody reads it in this program. */
+static int read_input(const struct input_image *in, const char *name)
 {
     int id = graph_find(&in->g->graph, name);
-    return id && in->g->at[id] >= 0 ? in->image + in->g->at[id] : NULL;
+    return id && in->g->at[id] >= 0 ? id : 0;
+}
+
+/* Where input `name` goes, NULL when nobody reads it. */
+static void *place(const struct input_image *in, const char *name)
+{
+    int id = read_input(in, name);
+    return id ? in->image + in->g->at[id] : NULL;
 }
 
 static void put(const struct input_image *in, const char *name, const void *from, enum dtype type, int64_t elements)
 {
-    void *to = place(in, name);
-    enum dtype wanted = to ? graph_value(&in->g->graph, graph_find(&in->g->graph, name))->dtype : type;
-    if (to && wanted == type)
-        memcpy(to, from, (size_t)dtype_bytes(type, elements));
-    else if (to)
-        dtype_convert(to, wanted, from, type, elements);
+    int id = read_input(in, name);
+    if (id)
+        dtype_convert(in->image + in->g->at[id], graph_value(&in->g->graph, id)->dtype, from, type, elements);
 }
 
 /* A (T) input, with `fill` in the rows of the bucket behind the last token. from NULL: `fill` everywhere. */
