@@ -17,6 +17,7 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
         t->dtype = v->dtype;
         t->ndim = (int8_t)v->ndim;
         t->add = n->add >> i & 1;
+        memcpy(t->pad, v->pad, sizeof t->pad);
         for (int d = 0; d < v->ndim; d++)
             t->shape[d] = dim_size(v->shape[d], dims);
     }
@@ -106,6 +107,8 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
         graph_value(&g->graph, built.logits)->live_out = s->keep_grads;
     else if (training)
         graph_value(&g->graph, built.logits)->live_out = false;
+    pass_pad(&g->graph, s->backend->product_sizes);
+    TRY(after_pass(s, g, "pad", err));
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));
     return compile_workspaces(s->backend, s->threads, g, err);
@@ -164,8 +167,10 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         emit_cast(&g->graph, &cast);
         if (g->graph.err.code)
             break;
-        struct value *y = graph_value(&g->graph, cast.y);
-        graph_value(&g->graph, cast.x)->group = w->group;
+        struct value *x = graph_value(&g->graph, cast.x), *y = graph_value(&g->graph, cast.y);
+        x->group = w->group;
+        memcpy(x->pad, w->pad, sizeof x->pad);
+        memcpy(y->pad, c->pad, sizeof y->pad);
         y->name = arena_strdup(&g->graph.arena, c->name);
         y->role = ROLE_COPY;
         y->dtype = c->dtype;

@@ -3,7 +3,8 @@
 #include "cli/screen.h"
 
 /* ORDER pass: as in the words of --dump. */
-static const char *const passes[] = {NULL, "build", "grad", "fold_bias", "precision", "update", "recompute", "order"};
+static const char *const passes[] = {NULL,     "build",     "grad", "fold_bias", "precision",
+                                     "update", "recompute", "pad",  "order"};
 
 static int print_plan(const snug_session *s, bool json, struct snug_err *err)
 {

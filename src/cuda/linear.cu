@@ -27,7 +27,7 @@ template <class To, class From> __global__ static void convert(To *to, const Fro
 
 static void round_bias(void *to, enum dtype type, const struct tensor *b, cudaStream_t s)
 {
-    int64_t n = b->shape[0];
+    int64_t n = tensor_room(b);
     WITH_FLOAT_TYPE(type, To, WITH_FLOAT_TYPE(b->dtype, From, {
                         convert<To, From>
                             <<<(unsigned)((n + 255) / 256), 256, 0, s>>>((To *)to, (const From *)b->data, n);
@@ -47,7 +47,7 @@ static int64_t column_runs(int64_t N)
 /* partials[run, o] = sum of dy[n, o] over a run of `rows` rows. Block (x, y): 32 W columns, run y. */
 template <class T, int W>
 __global__ static void __launch_bounds__(32 * RUN_WARPS)
-    row_runs(float *partials, const T *dy, int64_t N, int64_t O, int64_t rows)
+    row_runs(float *partials, const T *dy, int64_t N, int64_t O, int64_t pitch, int64_t rows)
 {
     __shared__ float sums[RUN_WARPS][32 * W];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -59,7 +59,7 @@ __global__ static void __launch_bounds__(32 * RUN_WARPS)
     if (o < O)
 #pragma unroll 4
         for (; n < end; n += RUN_WARPS) {
-            pack<T, W> v = *(const pack<T, W> *)(dy + n * O + o);
+            pack<T, W> v = *(const pack<T, W> *)(dy + n * pitch + o);
             for (int k = 0; k < W; k++)
                 sum[k] += to_float(v.v[k]);
         }
@@ -85,18 +85,18 @@ static bool packs_of(const void *p, int64_t row_bytes)
 static void run_column_sums(const struct args_linear_dw *a, const struct cuda_call *c)
 {
     float *partials = (float *)c->workspace;
-    int64_t N = a->dy.shape[0], O = a->dy.shape[1];
+    int64_t N = a->dy.shape[0], O = a->dy.shape[1], pitch = tensor_pitch(&a->dy);
     int64_t runs = column_runs(N), rows = (N + runs - 1) / runs;
     WITH_FLOAT_TYPE(a->dy.dtype, T, {
         constexpr int W = pack_width<T>;
         const T *dy = (const T *)a->dy.data;
-        if (packs_of(dy, O * (int64_t)sizeof(T)))
+        if (packs_of(dy, pitch * (int64_t)sizeof(T)))
             row_runs<T, W>
                 <<<dim3((unsigned)((O + 32 * W - 1) / (32 * W)), (unsigned)runs), 32 * RUN_WARPS, 0, c->stream>>>(
-                    partials, dy, N, O, rows);
+                    partials, dy, N, O, pitch, rows);
         else
             row_runs<T, 1><<<dim3((unsigned)((O + 31) / 32), (unsigned)runs), 32 * RUN_WARPS, 0, c->stream>>>(
-                partials, dy, N, O, rows);
+                partials, dy, N, O, pitch, rows);
     });
     struct column_sums sums = {partials, runs, O, 1};
     column_sums_set(&sums, 0, &a->db);

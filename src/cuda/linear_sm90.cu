@@ -516,8 +516,9 @@ static bool has_kernel(int64_t act, enum dtype type, const struct cuda_call *c)
 bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *c)
 {
     enum dtype t = a->x.dtype;
-    return has_kernel(a->act, t, c) && !a->in_out && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
-           (!a->u.ndim || mapped(&a->u, t)) && (!a->b.ndim || a->b.dtype == DT_F32) && (uintptr_t)a->b.data % 8 == 0;
+    return has_kernel(a->act, t, c) && !a->in_out && !a->y.pad[1] && mapped(&a->x, t) && mapped(&a->w, t) &&
+           mapped(&a->y, t) && (!a->u.ndim || mapped(&a->u, t)) && (!a->b.ndim || a->b.dtype == DT_F32) &&
+           (uintptr_t)a->b.data % 8 == 0;
 }
 
 int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c)
@@ -537,8 +538,8 @@ bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx *a, const struct t
                                   const struct cuda_call *c)
 {
     enum dtype t = a->dy.dtype;
-    return has_kernel(act, t, c) && act && !a->in_out && !a->dx.add && mapped(&a->dy, t) && mapped(&a->w, t) &&
-           mapped(&a->dx, t) && mapped(u, t);
+    return has_kernel(act, t, c) && act && !a->in_out && !a->dx.add && !a->dy.pad[1] && mapped(&a->dy, t) &&
+           mapped(&a->w, t) && mapped(&a->dx, t) && mapped(u, t);
 }
 
 static int64_t warps_of_rows(const struct args_linear_dx *a)

@@ -73,7 +73,7 @@ struct cross_entropy_params {
     const int32_t *labels;
     float *lse;
     double *rows; /* (N) loss of each */
-    int64_t N, V;
+    int64_t N, V, pitch;
     double smoothing;
 };
 
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
             p.lse[n] = 0, p.rows[n] = 0;
         return;
     }
-    const T *row = (const T *)p.logits + n * p.V;
+    const T *row = (const T *)p.logits + n * p.pitch;
     struct softmax s = {-INFINITY, 0, 0};
     float one[1], many[N];
     int64_t head = unaligned_head(row, p.V), tail = head + (p.V - head) / N * N;
@@ -163,6 +163,7 @@ extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const stru
                                      .rows = (double *)c->workspace,
                                      .N = a->logits.shape[0],
                                      .V = a->logits.shape[1],
+                                     .pitch = tensor_pitch(&a->logits),
                                      .smoothing = a->smoothing};
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->logits.dtype, T, {
@@ -182,8 +183,8 @@ struct cross_entropy_bwd_params {
     const double *step, *scaler;
     void *dlogits;
     bool add;
-    int64_t N, V;
-    float one, each; /* of a target: the label's own part, and everybody's */
+    int64_t N, V, pitch, dpitch; /* elements from row to row of logits and of dlogits */
+    float one, each;             /* of a target: the label's own part, and everybody's */
 };
 
 template <class T, int N>
@@ -207,8 +208,8 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_bwd_kernel(const struct
     int64_t n = (int64_t)blockIdx.x * (THREADS / LANE / W) + threadIdx.x / (LANE * W);
     if (n >= p.N)
         return;
-    const T *row = (const T *)p.logits + n * p.V;
-    T *to = (T *)p.dlogits + n * p.V;
+    const T *row = (const T *)p.logits + n * p.pitch;
+    T *to = (T *)p.dlogits + n * p.dpitch;
     int32_t label = p.labels[n];
     float lse = p.lse[n], scale = (float)seed(p.step, p.scaler);
     if (label < 0 && p.add)
@@ -221,6 +222,8 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_bwd_kernel(const struct
         cross_entropy_slope<T, N>(p, row, to, v, label, lse, scale);
     if (tail + lane < p.V)
         cross_entropy_slope<T, 1>(p, row, to, tail + lane, label, lse, scale);
+    for (int64_t v = p.V + lane; v < p.dpitch; v += LANE * W)
+        to[v] = from_float<T>(0);
 }
 
 template <class T, int N>
@@ -243,10 +246,12 @@ extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, co
                                          .add = a->dlogits.add,
                                          .N = a->logits.shape[0],
                                          .V = a->logits.shape[1],
+                                         .pitch = tensor_pitch(&a->logits),
+                                         .dpitch = tensor_pitch(&a->dlogits),
                                          .one = (float)(1 - a->smoothing),
                                          .each = (float)(a->smoothing / (double)a->logits.shape[1])};
     /* Rows of both start equally far from a 16-byte boundary. */
-    bool packed = ((uintptr_t)p.logits - (uintptr_t)p.dlogits) % 16 == 0;
+    bool packed = p.pitch == p.dpitch && ((uintptr_t)p.logits - (uintptr_t)p.dlogits) % 16 == 0;
     if (p.N > 0 && p.dlogits)
         WITH_FLOAT_TYPE(a->logits.dtype, T, {
             if (packed)

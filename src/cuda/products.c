@@ -396,7 +396,7 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
 {
     struct cuda_product f = product_of(OP_linear, &a->x, &a->w, &a->y);
     f.I = a->x.shape[1];
-    f.O = a->y.shape[1];
+    f.O = tensor_pitch(&a->y);
     f.in_out = a->in_out;
     f.tf32 = tf32;
     f.align = alignment(a->u.data, f.align);
@@ -417,13 +417,13 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
         const struct args_linear_dx *a = &args->linear_dx;
         f = product_of(op, &a->dy, &a->w, &a->dx);
         f.I = a->dx.shape[1];
-        f.O = a->dy.shape[1];
+        f.O = tensor_pitch(&a->dy);
         f.in_out = a->in_out;
     } else {
         const struct args_linear_dw *a = &args->linear_dw;
         f = product_of(op, &a->dy, &a->x, &a->dw);
         f.I = a->x.shape[1];
-        f.O = a->dy.shape[1];
+        f.O = tensor_pitch(&a->dy);
         f.in_out = a->in_out;
     }
     f.tf32 = tf32 && f.in == DT_F32;

@@ -53,10 +53,7 @@ static int check(const struct tuner *t, int code)
 
 static int64_t tensor_bytes(const struct tensor *t)
 {
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    return dtype_bytes(t->dtype, n);
+    return dtype_bytes(t->dtype, tensor_room(t));
 }
 
 /* Normal numbers of a size that sums of many of them stay finite in F16. */

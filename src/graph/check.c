@@ -21,6 +21,9 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
     else if (v->base && (v->at < 0 || v->at + value_elements(v, big) > value_elements(&g->values[v->base], big) ||
                          v->dtype != g->values[v->base].dtype))
         what = "does not lie inside its base, or has another dtype";
+    else if ((v->pad[0] || v->pad[1]) &&
+             (v->base || v->group || v->pad[0] < 0 || v->pad[1] < 0 || (v->pad[1] && v->ndim != 2)))
+        what = "cannot have such padding";
     return what ? err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d %s", pass, id, what) : SNUG_OK;
 }
 
@@ -39,6 +42,8 @@ static int check_node(const struct graph *g, int k, bool *written, const char *p
         if (!id)
             continue;
         int root = value_root(g, id);
+        if (g->values[root].pad[1] && !op_takes_padded_rows(n->op, i))
+            return broken(err, pass, g, k, i, "has rows with padding, which this op does not know");
         if (kind == SLOT_F32 && !g->values[id].exact)
             return broken(err, pass, g, k, i, "a statistic must be exact");
         if (node_reads(n, i) && !written[root] && !g->values[root].live_in)

@@ -112,7 +112,10 @@ int64_t value_elements(const struct value *v, struct dims n)
 
 int64_t value_bytes(const struct value *v, struct dims n)
 {
-    return dtype_bytes(v->dtype, value_elements(v, n));
+    int64_t elements = 1;
+    for (int i = 0; i < v->ndim; i++)
+        elements *= dim_size(v->shape[i], n) + (i == 0 ? v->pad[0] : i == v->ndim - 1 ? v->pad[1] : 0);
+    return dtype_bytes(v->dtype, elements);
 }
 
 int shape_out(struct graph *g, int ndim, const struct dim *shape)

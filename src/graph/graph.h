@@ -51,6 +51,7 @@ struct value {
     int layer; /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
     int base;  /* not 0: these are the elements from `at` on of that value */
     int64_t at;
+    int64_t pad[2];   /* zeros that lie behind it: rows, and elements at the end of each row (pass_pad) */
     bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
     bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
     bool live_out;    /* wanted after the last node */
@@ -132,7 +133,7 @@ static inline void *node_attr(const struct node *n, int attr)
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
 }
 
-/* Size of a dimension, of a value in elements and in bytes. */
+/* Size of a dimension, of a value in elements, and in bytes with its padding. */
 static inline int64_t dim_size(struct dim d, struct dims n)
 {
     return d.t * n.T + d.b * n.B + d.c;

@@ -1,6 +1,7 @@
 #include "graph/op.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 #define IN(a) {#a, SLOT_IN},
 #define OPT(a) {#a, SLOT_OPT},
@@ -81,3 +82,12 @@ const char *const act_names[ACT_COUNT] = {
     ACTS(ACT_ROW)
 #undef ACT_ROW
 };
+
+bool op_takes_padded_rows(enum op op, int slot)
+{
+#define PADDED(opname, slotname)                                                                                       \
+    (op == OP_##opname && slot == (int)(offsetof(struct op_##opname, slotname) / sizeof(int)))
+    return PADDED(linear, y) || PADDED(linear_dx, dy) || PADDED(linear_dw, dy) || PADDED(cross_entropy, logits) ||
+           PADDED(cross_entropy_bwd, logits) || PADDED(cross_entropy_bwd, dlogits);
+#undef PADDED
+}

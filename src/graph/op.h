@@ -46,6 +46,7 @@ enum { SUMSQ_CHUNK = 65536 };
 struct tensor {
     void *data; /* NULL: the slot is absent */
     int64_t shape[MAX_DIMS];
+    int64_t pad[2]; /* zeros behind what the shape says: rows, and elements at the end of each row (pass_pad) */
     enum dtype dtype;
     int8_t ndim;
     bool add;
@@ -57,6 +58,21 @@ static inline int64_t tensor_elements(const struct tensor *t)
     for (int i = 0; i < t->ndim; i++)
         n *= t->shape[i];
     return n;
+}
+
+/* Elements that it takes room for. */
+static inline int64_t tensor_room(const struct tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i] + (i == 0 ? t->pad[0] : i == t->ndim - 1 ? t->pad[1] : 0);
+    return n;
+}
+
+/* Elements from a row of a matrix to the next. */
+static inline int64_t tensor_pitch(const struct tensor *t)
+{
+    return t->shape[1] + t->pad[1];
 }
 
 /* What a kernel may use besides its tensors. */
@@ -178,6 +194,9 @@ static inline bool op_is_update(enum op op)
 {
     return op_table[op].n_slots > 0 && op_table[op].slots[0].kind == SLOT_INOUT;
 }
+
+/* Whether a slot's rows may have padding at their end; rows behind the last may be behind any matrix or vector. */
+bool op_takes_padded_rows(enum op op, int slot);
 
 static inline bool slot_reads(enum slot_kind k)
 {

@@ -2,6 +2,7 @@
  *
  *     %3 weight F32[768,768] "bert.pooler.dense.weight" layer=13 in keep
  *     %4 weight F32[768] "b" layer=1 slice=%3+768
+ *     %5 activation BF16[T,50257] layer=13 pad=0:47      (rows, elements of a row)
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
  *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep      (kind, std, zero row,
@@ -58,6 +59,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
     str_printf(p, " layer=%d", v->layer);
     if (v->base)
         str_printf(p, " slice=%%%d+%lld", v->base, (long long)v->at);
+    if (v->pad[0] || v->pad[1])
+        str_printf(p, " pad=%lld:%lld", (long long)v->pad[0], (long long)v->pad[1]);
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
@@ -279,6 +282,9 @@ static int read_value(struct reader *r)
         else if (take(r, "slice=")) {
             if (!take_id(r, &v.base) || !take(r, "+") || !take_int(r, &v.at))
                 return bad(r, "%base+offset");
+        } else if (take(r, "pad=")) {
+            if (!take_int(r, &v.pad[0]) || !take(r, ":") || !take_int(r, &v.pad[1]))
+                return bad(r, "rows:elements");
         } else if (take(r, "init="))
             TRY(read_init(r, &v.init));
         else if (take(r, "exact"))

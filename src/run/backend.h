@@ -29,6 +29,7 @@ struct backend {
     unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
     bool tf32;             /* knows products in tf32 */
     int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
+    int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     bool host_memory;      /* the arena is the host's own memory */
     int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
     int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */

@@ -70,6 +70,7 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .role = v->role,
                             .ndim = v->ndim,
                             .elements = value_elements(v, dims),
+                            .row_pad = v->pad[1],
                             .init = v->init};
     for (int d = 0; d < v->ndim; d++)
         out.shape[d] = dim_size(v->shape[d], dims);
@@ -193,7 +194,7 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
 /* Integers are finite. `host` has room for the tensor's bytes. */
 static int all_finite(const struct run *r, const struct tensor *t, void *host, bool *finite, struct snug_err *err)
 {
-    int64_t n = tensor_elements(t);
+    int64_t n = tensor_room(t); /* padding is 0 */
     *finite = true;
     if (t->dtype != DT_F64 && t->dtype != DT_F32 && t->dtype != DT_BF16 && t->dtype != DT_F16)
         return SNUG_OK;
@@ -307,15 +308,17 @@ double run_flops(const struct run *r, int k, struct dims dims)
 
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)
 {
-    int64_t bytes = dtype_bytes(v->dtype, v->elements);
-    if (v->dtype == type)
+    int64_t rows = v->row_pad ? v->shape[0] : 1, row = v->elements / (rows > 0 ? rows : 1);
+    int64_t bytes = dtype_bytes(v->dtype, rows * (row + v->row_pad));
+    if (v->dtype == type && !v->row_pad)
         return r->backend->download(r->backend, to, v->data, bytes, err);
-    void *raw = mem_alloc((size_t)bytes);
+    char *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
     int code = r->backend->download(r->backend, raw, v->data, bytes, err);
-    if (!code)
-        dtype_convert(to, type, raw, v->dtype, v->elements);
+    for (int64_t i = 0; i < rows && !code; i++)
+        dtype_convert((char *)to + dtype_bytes(type, i * row), type,
+                      raw + dtype_bytes(v->dtype, i * (row + v->row_pad)), v->dtype, row);
     mem_free(raw);
     return code;
 }

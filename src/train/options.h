@@ -76,6 +76,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(DUMP_PRECISION, "precision")                                                                                     \
     W(DUMP_UPDATE, "update")                                                                                           \
     W(DUMP_RECOMPUTE, "recompute")                                                                                     \
+    W(DUMP_PAD, "pad")                                                                                                 \
     W(DUMP_ORDER, "order")
 #define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
 

@@ -107,11 +107,102 @@ static void run(const struct op_runner *r, enum op op, union args_any *args, con
         }
 }
 
+/* ---- the same with padding ---- */
+
+/* Rows and elements of a row that are put behind a slot's tensor: behind the outputs of a linear layer. */
+static void pad_slot(enum op op, int slot, struct tensor *t)
+{
+    enum { TO = 64 };
+    const char *name = op_table[op].slots[slot].name;
+    bool weight = (op == OP_linear || op == OP_linear_dx || op == OP_linear_dw) &&
+                  (!strcmp(name, "w") || !strcmp(name, "b") || !strcmp(name, "dw"));
+    if (op_takes_padded_rows(op, slot) && t->ndim == 2)
+        t->pad[1] = TO - t->shape[1] % TO;
+    else if (weight && t->ndim)
+        t->pad[0] = TO - t->shape[0] % TO;
+}
+
+/* Copies a tensor without its padding to one with it (in zeros), or back. */
+static void copy_rows(const struct tensor *t, uint8_t *padded, uint8_t *dense, bool back)
+{
+    int64_t rows = t->pad[1] ? t->shape[0] : 1, elements = tensor_elements(t), row = rows ? elements / rows : 0;
+    int64_t bytes = dtype_bytes(t->dtype, row), pitch = dtype_bytes(t->dtype, row + t->pad[1]);
+    if (!back)
+        memset(padded, 0, (size_t)dtype_bytes(t->dtype, tensor_room(t)));
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(back ? dense + r * bytes : padded + r * pitch, back ? padded + r * pitch : dense + r * bytes,
+               (size_t)bytes);
+}
+
+/* Products sum over the padding of a gradient: it must be 0, whatever the logits are. */
+static bool gradient_ends_with_zeros(const struct tensor *t, const uint8_t *dlogits)
+{
+    static const uint8_t zeros[64 * sizeof(double)];
+    for (int64_t r = 0; r < t->shape[0]; r++)
+        if (memcmp(dlogits + dtype_bytes(t->dtype, r * tensor_pitch(t) + t->shape[1]), zeros,
+                   (size_t)dtype_bytes(t->dtype, t->pad[1])))
+            return false;
+    return true;
+}
+
+/* What pass_pad never pads: the (I,O) layout, and layers with an activation. */
+static bool is_padded(enum op op, const union args_any *a)
+{
+    return op == OP_linear      ? !a->linear.in_out && !a->linear.act && !a->linear.u.ndim
+           : op == OP_linear_dx ? !a->linear_dx.in_out
+           : op == OP_linear_dw ? !a->linear_dw.in_out
+                                : true;
+}
+
+static void run_padded(const struct op_runner *r, enum op op, union args_any *args, const struct buffer *slots,
+                       const struct buffer *space, int threads)
+{
+    enum { GUARD_BYTES = 256 };
+    struct buffer wide[OP_MAX_SLOTS] = {0}, room = *space;
+    for (int i = 0; i < op_table[op].n_slots; i++) {
+        struct tensor *t = &args->slot[i];
+        if (!slots[i].base)
+            continue;
+        if (is_padded(op, args))
+            pad_slot(op, i, t);
+        wide[i].bytes = dtype_bytes(t->dtype, tensor_room(t));
+        wide[i].all_bytes = (wide[i].bytes + 3 * GUARD_BYTES) / GUARD_BYTES * GUARD_BYTES;
+        wide[i].base = calloc(1, (size_t)wide[i].all_bytes);
+        assert_non_null(wide[i].base);
+        wide[i].data = wide[i].base + GUARD_BYTES;
+        copy_rows(t, wide[i].data, slots[i].data, false);
+    }
+    room.bytes = workspaces[op] ? workspaces[op](args, &((const struct device *)r->kernels)->call) : 0;
+    room.all_bytes = (room.bytes + 3 * GUARD_BYTES) / GUARD_BYTES * GUARD_BYTES;
+    room.base = calloc(1, (size_t)room.all_bytes);
+    assert_non_null(room.base);
+    room.data = room.base + GUARD_BYTES;
+    run(r, op, args, wide, &room, threads);
+    for (int i = 0; i < op_table[op].n_slots; i++) {
+        if (!slots[i].base)
+            continue;
+        if (op == OP_cross_entropy_bwd && !strcmp(op_table[op].slots[i].name, "dlogits") &&
+            !gradient_ends_with_zeros(&args->cross_entropy_bwd.dlogits, wide[i].data))
+            fail_msg("the padding of dlogits is not 0");
+        copy_rows(&args->slot[i], wide[i].data, slots[i].data, true);
+        free(wide[i].base);
+    }
+    free(room.base);
+}
+
 static bool named[OP_COUNT];
 
 static bool is_named(enum op op)
 {
     return named[op];
+}
+
+static bool is_named_and_padded(enum op op)
+{
+    bool some = false;
+    for (int i = 0; i < op_table[op].n_slots; i++)
+        some |= op_takes_padded_rows(op, i);
+    return named[op] && some;
 }
 
 static void test_ops(void **state)
@@ -129,6 +220,9 @@ static void test_ops(void **state)
     if (cuda_products_open(&d.call.products, &err))
         fail_msg("%s", err.text);
     check_runner(&r, is_named);
+    r.name = "cuda, padded";
+    r.run = run_padded;
+    check_runner(&r, is_named_and_padded);
     cuda_products_close(d.call.products);
     must(cudaStreamDestroy(d.call.stream));
     must(cudaFree(d.memory));

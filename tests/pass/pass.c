@@ -27,6 +27,7 @@ enum pass {
     EVERY_1,
     EVERY_2,
     EVERY_3,
+    PAD,
     ORDER
 };
 
@@ -84,6 +85,9 @@ static void apply(struct graph *g, enum pass p)
     case EVERY_2:
     case EVERY_3:
         pass_recompute(g, p - EVERY_1 + 1);
+        break;
+    case PAD:
+        pass_pad(g, 64);
         break;
     case ORDER:
         pass_order(g);
@@ -657,6 +661,43 @@ static void recompute_repeats_segments(void **state)
     becomes(step, EVERY_3, step);
 }
 
+/* ---- Padding: the head of a language model, 1101 words, and its backward pass. */
+
+#define WORDS(w_pad, b_pad, dw_pad, pad)                                                                               \
+    "%1 input I32[T] \"labels\" layer=0 in keep\n"                                                                     \
+    "%2 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%3 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%4 weight F32[1101,4] \"w\" layer=1" w_pad " in keep\n"                                                           \
+    "%5 weight F32[1101] \"b\" layer=1" b_pad " in keep\n"                                                             \
+    "%6 gradient F32[1101,4] \"grad.w\" layer=1" dw_pad " out\n"                                                       \
+    "%7 activation F32[T,1101] layer=1" pad "\n"                                                                       \
+    "linear(x=%3 w=%4 b=%5 y=%7) act=none in_out=0 layer=1\n"                                                          \
+    "%8 activation F32[1] \"loss\" layer=2 exact out\n"                                                                \
+    "%9 activation F32[T] layer=2 exact\n"                                                                             \
+    "cross_entropy(logits=%7 labels=%1 step=%2 loss=%8 lse=%9) smoothing=0 layer=2\n"                                  \
+    "%10 activation F32[T,1101] layer=2" pad "\n"                                                                      \
+    "cross_entropy_bwd(logits=%7 labels=%1 lse=%9 step=%2 dlogits=%10) smoothing=0 layer=2 backward\n"                 \
+    "linear_dw(dy=%10 x=%3 dw=%6) in_out=0 layer=1 backward\n"                                                         \
+    "%11 activation F32[T,4] layer=1 out\n"                                                                            \
+    "linear_dx(dy=%10 w=%4 dx=%11) in_out=0 layer=1 backward\n"
+
+static void a_vocabulary_is_padded(void **state)
+{
+    (void)state;
+    becomes(WORDS("", "", "", ""), PAD, WORDS(" pad=51:0", " pad=51:0", " pad=51:0", " pad=0:51"));
+    /* not where something else sees the rows, */
+#define SCALED_ROWS "%12 activation F32[T,1101] layer=2 out\nact_bwd(u=%7 dy=%10 du=%12) act=relu layer=2 backward\n"
+    becomes(WORDS("", "", "", "") SCALED_ROWS, PAD, WORDS("", "", "", "") SCALED_ROWS);
+    /* nor where the weight is a part of another */
+#define PART                                                                                                           \
+    "%1 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%2 weight F32[2202,4] \"all\" layer=1 in keep group\n"                                                            \
+    "%3 weight F32[1101,4] \"half\" layer=1 slice=%2+0 in keep\n"                                                      \
+    "%4 activation F32[T,1101] layer=1 out\n"                                                                          \
+    "linear(x=%1 w=%3 y=%4) act=none in_out=0 layer=1\n"
+    becomes(PART, PAD, PART);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -675,6 +716,7 @@ int main(void)
         cmocka_unit_test(order_lets_gradients_die_early),
         cmocka_unit_test(order_drops_what_nobody_needs),
         cmocka_unit_test(recompute_repeats_segments),
+        cmocka_unit_test(a_vocabulary_is_padded),
     };
     return cmocka_run_group_tests_name("pass", tests, NULL, NULL);
 }
