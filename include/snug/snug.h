@@ -99,7 +99,7 @@ struct snug_progress {
     double loss, grad_norm, learning_rate;
     double seconds, seconds_left;
     double samples_per_second, tokens_per_second;
-    int64_t memory_bytes; /* resident */
+    int64_t memory_bytes; /* resident; on a GPU in use on the whole device, as NVML says */
 };
 
 /* What a session tells; every member may be NULL. Lines have no newline at their end, but for `logged`. */
@@ -143,8 +143,14 @@ struct snug_summary {
     int64_t first_step, steps; /* of this process; steps 0: the run was complete before */
     double seconds, samples_per_second, tokens_per_second;
     double first_step_seconds; /* from the call to the end of its first step */
-    int64_t memory_bytes;      /* resident, at the end */
-    int64_t checkpoint_bytes;  /* of them the copy that was written to disk, as planned; 0 without checkpoints */
+    int64_t memory_bytes;      /* at the end: resident; on a GPU in use on the whole device, as NVML says */
+    int64_t checkpoint_bytes;  /* the copy that was written to disk, in the host's memory; 0 without checkpoints */
+    /* Of a GPU's memory_bytes; the rest are the arena and CUDA's context, kernels and libraries. */
+    int gpu;               /* 0: there is none, and what follows is 0 */
+    int64_t before_bytes;  /* in use before this process began */
+    int64_t graphs_bytes;  /* CUDA graphs, */
+    int graphs;            /* how many, */
+    double graphs_seconds; /* and how long it took to make them */
 };
 
 /* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes

@@ -2,18 +2,39 @@
 #include "cli/commands.h"
 #include "cli/screen.h"
 
+/* In units of 2^20 bytes, as the guide does, whose line comes first. */
+static void print_gpu_memory(const snug_session *s, const struct snug_summary *t)
+{
+    const double mib = 0x1p20;
+    double used = (double)t->memory_bytes / mib, arena = (double)snug_peak_bytes(s) / mib,
+           before = (double)t->before_bytes / mib, graphs = (double)t->graphs_bytes / mib;
+    printf("GPU memory occupied: %lld MB.\n", (long long)(t->memory_bytes >> 20));
+    printf("  of it, in the same unit: arena, as planned %.0f; before the start %.0f; %d CUDA graphs %.0f, made in "
+           "%.2f s; "
+           "CUDA and its libraries %.0f\n",
+           arena, before, t->graphs, graphs, t->graphs_seconds, used - arena - before - graphs);
+    if (t->checkpoint_bytes)
+        printf("Memory of the host for a checkpoint's copy: %lld MB\n", (long long)(t->checkpoint_bytes >> 20));
+}
+
+static void print_memory(const snug_session *s, const struct snug_summary *t)
+{
+    printf("Memory occupied: %.0f MB (planned: arena %.0f MB", (double)t->memory_bytes / 1e6,
+           (double)snug_peak_bytes(s) / 1e6);
+    if (t->checkpoint_bytes)
+        printf(", a checkpoint's copy %.0f MB", (double)t->checkpoint_bytes / 1e6);
+    printf(")\n");
+}
+
 static void print_summary(const snug_session *s, const struct snug_summary *t, const struct options *o)
 {
     if (!t->steps) {
         printf("already complete at step %lld\n", (long long)t->first_step);
     } else {
-        printf(
-            "Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\nMemory occupied: %.0f MB (planned: arena %.0f MB",
-            t->seconds, t->samples_per_second, t->tokens_per_second, (double)t->memory_bytes / 1e6,
-            (double)snug_peak_bytes(s) / 1e6);
-        if (t->checkpoint_bytes)
-            printf(", a checkpoint's copy %.0f MB", (double)t->checkpoint_bytes / 1e6);
-        printf(")\nFirst step after %.2f s\n", t->first_step_seconds);
+        printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\n", t->seconds, t->samples_per_second,
+               t->tokens_per_second);
+        (t->gpu ? print_gpu_memory : print_memory)(s, t);
+        printf("First step after %.2f s\n", t->first_step_seconds);
     }
     if (!o->discard_model)
         printf("The fine-tuned model, a Hugging Face folder: %s\n", o->output_dir);
@@ -29,6 +50,10 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
                "\"first_step_seconds\": %.6f, \"memory\": %lld",
                t->seconds, t->samples_per_second, t->tokens_per_second, t->first_step_seconds,
                (long long)t->memory_bytes);
+    if (t->steps && t->gpu)
+        printf(", \"memory_before\": %lld, \"cuda_graphs\": %d, \"cuda_graphs_bytes\": %lld, \"cuda_graphs_seconds\": "
+               "%.6f",
+               (long long)t->before_bytes, t->graphs, (long long)t->graphs_bytes, t->graphs_seconds);
     printf("}\n");
 }
 

@@ -1,6 +1,11 @@
 /* In the place of cuda.c where the build found no CUDA compiler. */
 #include "run/backend.h"
 
+bool backend_cuda_built(void)
+{
+    return false;
+}
+
 bool backend_cuda_present(void)
 {
     return false;

@@ -4,6 +4,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cuda/kernels.h"
+#include "cuda/nvml.h"
 #include "cuda/products.h"
 #include "cuda/profile.h"
 #include "run/backend.h"
@@ -12,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80 };
+enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80, MAX_RECORDINGS = 256 };
 
 /* A sequence of nodes that was given at least once; from the second time on it is a CUDA graph. */
 struct recording {
@@ -29,6 +32,10 @@ struct cuda {
     char kernels[128];
     struct cuda_profile *profile; /* what was measured on this kind of device */
 
+    int device;        /* ordinal */
+    struct nvml *nvml; /* NULL: there is no such library */
+    struct backend_memory memory;
+
     int64_t inputs_bytes;
     /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
     char *image[STAGING];
@@ -38,6 +45,7 @@ struct cuda {
 
     struct recording *recordings;
     size_t n_recordings, cap_recordings;
+    int forget;    /* where the next place of a sequence that was given once is looked for */
     int capturing; /* index + 1 of the recording that `run` shall make, 0 for none */
 };
 
@@ -54,9 +62,8 @@ int cuda_check(int code, const char *op, struct snug_err *err)
     if (code == cudaErrorMemoryAllocation)
         return err_set(err, SNUG_ERR_ENV, "cuda: %s: %s; free memory of the device, or ask for less", op,
                        cudaGetErrorString((cudaError_t)code));
-    return err_set(err, SNUG_ERR_CHECKPOINT,
-                   "cuda: %s: %s (%s); the device's state is lost: go on from the last checkpoint", op,
-                   cudaGetErrorString((cudaError_t)code), cudaGetErrorName((cudaError_t)code));
+    return err_set(err, SNUG_ERR_CHECKPOINT, "cuda: %s: %s (%s)", op, cudaGetErrorString((cudaError_t)code),
+                   cudaGetErrorName((cudaError_t)code));
 }
 
 #define CUDA(what, call) TRY(cuda_check((int)(call), what, err))
@@ -217,7 +224,48 @@ static int tune(const struct backend *b, const struct work *nodes, int n, bool *
     return code || !*changed ? code : keep_choices(d, err);
 }
 
+/* ---- memory in use ---- */
+
+static int64_t available(const struct backend *b)
+{
+    size_t room = 0, total;
+    (void)b;
+    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)room : 0;
+}
+
+/* As NVML counts; as CUDA does where there is no NVML. */
+static int64_t bytes_in_use(const struct cuda *d)
+{
+    struct nvml_memory m;
+    size_t room, total;
+    if (d->nvml && !nvml_read(d->nvml, d->device, getpid(), &m))
+        return m.used_bytes;
+    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)(total - room) : 0;
+}
+
+static void memory(const struct backend *b, struct backend_memory *out)
+{
+    *out = own(b)->memory;
+    out->used_bytes = bytes_in_use(own(b));
+}
+
 /* ---- recordings ---- */
+
+/* A place for one more sequence: n_recordings where there is room, else that of one which was given once, in turn; -1
+ * where all are graphs already, and this one is given node by node for ever. */
+static int free_place(struct cuda *d)
+{
+    if (d->n_recordings < MAX_RECORDINGS)
+        return (int)d->n_recordings;
+    for (int n = 0; n < MAX_RECORDINGS; n++) {
+        int i = (d->forget + n) % MAX_RECORDINGS;
+        if (!d->recordings[i].graph) {
+            d->forget = i + 1;
+            return i;
+        }
+    }
+    return -1;
+}
 
 static int replay(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err)
 {
@@ -232,13 +280,24 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
         d->capturing = (int)i + 1;
         return SNUG_OK;
     }
+    int place = free_place(d);
+    if (place < 0)
+        return SNUG_OK;
     if (!MEM_GROW(d->recordings, d->cap_recordings, d->n_recordings + 1))
         return err_no_memory(err, d->cap_recordings * 2 * sizeof *d->recordings);
-    d->recordings[d->n_recordings++] = (struct recording){.of = *s};
+    d->recordings[place] = (struct recording){.of = *s};
+    d->n_recordings += (size_t)place == d->n_recordings;
     return SNUG_OK;
 }
 
-static int record(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int make_graph(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
 {
     cudaGraph_t graph = NULL;
     CUDA("capturing", cudaStreamBeginCapture(d->call.stream, cudaStreamCaptureModeThreadLocal));
@@ -249,7 +308,20 @@ static int record(struct cuda *d, struct recording *r, const struct work *work, 
         code = cuda_check(cudaGraphInstantiate(&r->graph, graph, 0), "making a graph", err);
     if (graph)
         cudaGraphDestroy(graph);
-    return code ? code : cuda_check(cudaGraphLaunch(r->graph, d->call.stream), "launching a graph", err);
+    return code;
+}
+
+static int record(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
+{
+    double start = now();
+    int64_t room = available(&d->base);
+    TRY(make_graph(d, r, work, n, err));
+    CUDA("launching a graph", cudaGraphLaunch(r->graph, d->call.stream));
+    int64_t taken = room - available(&d->base);
+    d->memory.recorded++;
+    d->memory.recorded_bytes += taken > 0 ? taken : 0;
+    d->memory.recorded_seconds += now() - start;
+    return SNUG_OK;
 }
 
 static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
@@ -273,6 +345,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     mem_free(d->recordings);
     d->recordings = NULL;
     d->n_recordings = d->cap_recordings = 0;
+    d->memory = (struct backend_memory){.before_bytes = d->memory.before_bytes};
     for (int i = 0; i < STAGING; i++) {
         cudaFreeHost(d->image[i]);
         d->image[i] = NULL;
@@ -287,6 +360,7 @@ static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, v
     if (code)
         return code;
     d->inputs_bytes = inputs_bytes;
+    d->memory.arena_bytes = bytes;
     code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
     for (int i = 0; i < STAGING && !code; i++)
         code = cuda_check(cudaHostAlloc((void **)&d->image[i], (size_t)inputs_bytes + 1, cudaHostAllocDefault),
@@ -296,13 +370,6 @@ static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, v
     if (code)
         release(b, *p, bytes);
     return code;
-}
-
-static int64_t available(const struct backend *b)
-{
-    size_t room = 0, total;
-    (void)b;
-    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)room : 0;
 }
 
 static int inputs(const struct backend *b, void *arena, void **image, struct snug_err *err)
@@ -349,29 +416,40 @@ static int fetch(const struct backend *b, int turn, void *to, const void *from, 
     return cuda_check(cudaEventRecord(d->fetched[turn], d->call.stream), "results", err);
 }
 
-static int wait(const struct backend *b, int turn, struct snug_err *err)
+/* Where an error of work that was enqueued long ago shows. */
+static const char *whole_program(const struct backend *b)
 {
-    return cuda_check(cudaEventSynchronize(own(b)->fetched[turn]), "a step", err);
+    return b->one_by_one ? "a node" : "a program (CUDA_LAUNCH_BLOCKING=1 names the op)";
 }
 
-static int sync(const struct backend *b, struct snug_err *err)
+static int wait(const struct backend *b, int turn, struct snug_err *err)
 {
-    return cuda_check(cudaStreamSynchronize(own(b)->call.stream), "a step", err);
+    return cuda_check(cudaEventSynchronize(own(b)->fetched[turn]), whole_program(b), err);
+}
+
+static int finish(const struct backend *b, struct snug_err *err)
+{
+    return cuda_check(cudaStreamSynchronize(own(b)->call.stream), whole_program(b), err);
 }
 
 static int upload(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
     CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, own(b)->call.stream));
-    return sync(b, err);
+    return finish(b, err);
 }
 
 static int download(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
     CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, own(b)->call.stream));
-    return sync(b, err);
+    return finish(b, err);
 }
 
 /* ---- opening ---- */
+
+bool backend_cuda_built(void)
+{
+    return true;
+}
 
 bool backend_cuda_present(void)
 {
@@ -405,6 +483,10 @@ static int find_device(const struct cuda_settings *s, struct cuda_call *call, st
 
 static int open_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
+    struct nvml_memory before;
+    d->device = s->device;
+    if (!nvml_open(&d->nvml) && !nvml_read(d->nvml, d->device, getpid(), &before)) /* before there is a context */
+        d->memory.before_bytes = before.used_bytes;
     TRY(find_device(s, &d->call, err));
     d->call.tf32 = s->tf32;
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
@@ -423,6 +505,7 @@ static void close_device(const struct backend *b)
 {
     struct cuda *d = own(b);
     cuda_profile_close(d->profile);
+    nvml_close(d->nvml);
     cuda_products_close(d->call.products);
     for (int i = 0; i < STAGING; i++) {
         if (d->copied[i])
@@ -442,6 +525,7 @@ static void close_device(const struct backend *b)
 
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err)
 {
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"); /* as CUDA has it: whoever looks for a kernel sets it */
     struct cuda *d = mem_alloc(sizeof *d);
     if (!d)
         return err_no_memory(err, sizeof *d);
@@ -453,6 +537,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .product_sizes = 64,
                                .staging = STAGING,
                                .busy_tokens = 16384,
+                               .one_by_one = blocking && atoi(blocking),
                                .kernels = kernels,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,
@@ -463,6 +548,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .alloc = alloc,
                                .free = release,
                                .available = available,
+                               .memory = memory,
                                .inputs = inputs,
                                .send = send,
                                .alloc_host = alloc_host,
@@ -471,7 +557,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .wait = wait,
                                .upload = upload,
                                .download = download,
-                               .sync = sync,
+                               .sync = finish,
                                .close = close_device};
     int code = open_device(d, s, err);
     if (code)

@@ -20,6 +20,16 @@ struct sequence {
     int64_t T, B;
 };
 
+/* Memory of a device. What is not named here is the runtime's: context, kernels, libraries. */
+struct backend_memory {
+    int64_t used_bytes;   /* in use on the whole device now, as nvidia-smi shows it */
+    int64_t before_bytes; /* of them, before this process began: the driver's own, and other processes' */
+    int64_t arena_bytes;
+    int64_t recorded_bytes;  /* sequences that were recorded, */
+    int recorded;            /* how many, */
+    double recorded_seconds; /* and how long that took */
+};
+
 enum { BACKEND_TURNS = 2 }; /* sets of results that can be on their way at once: 0 and 1 */
 
 struct backend {
@@ -31,6 +41,7 @@ struct backend {
     int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
     int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     bool host_memory;      /* the arena is the host's own memory */
+    bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
     int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
     int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */
 
@@ -57,6 +68,8 @@ struct backend {
     int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err);
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
+    /* NULL for those in the host's memory. Takes less than 0.1 ms. */
+    void (*memory)(const struct backend *b, struct backend_memory *out);
 
     /* Where the host writes the next inputs, laid out as in the arena, and their way into it. */
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
@@ -112,10 +125,15 @@ int64_t host_available(const struct backend *b);
     .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
     .sync = host_sync, .available = host_available
 
+bool backend_cuda_built(void); /* whether this build knows GPUs */
+
 /* The device that "auto" means: a GPU if there is one. */
 enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };
 int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const struct backend **out,
                  struct snug_err *err);
+
+/* What can be said against it at once: starting a GPU takes half a second, better spent when all else is in order. */
+int backend_check(enum backend_kind k, struct snug_err *err);
 
 static inline void backend_close(const struct backend *b)
 {

@@ -1,5 +1,12 @@
 #include "run/backend.h"
 
+int backend_check(enum backend_kind k, struct snug_err *err)
+{
+    if (k == BACKEND_CUDA && !backend_cuda_built())
+        return backend_cuda_open(NULL, NULL, err); /* says why not */
+    return k == BACKEND_CPU ? backend_cpu_check(err) : SNUG_OK;
+}
+
 int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const struct backend **out,
                  struct snug_err *err)
 {

@@ -164,6 +164,25 @@ bool run_updates_wait(const struct run *r, int k)
     return results_at(g) < g->graph.n_nodes;
 }
 
+/* Each node is over before the next begins, and an error says which it was. */
+static int run_one_by_one(struct run *r, const struct program *g, struct dims dims, int from, int end,
+                          struct snug_err *err)
+{
+    const struct backend *b = r->backend;
+    struct snug_err why = {0};
+    for (int i = from; i < end; i++) {
+        const struct node *n = &g->graph.nodes[i];
+        fill_work(r, g, n, dims, r->work);
+        int code = b->run(b, r->work, 1, &why);
+        if (!code)
+            code = b->sync(b, &why);
+        if (code)
+            return err_set(err, code, "%s in layer %d%s, node %d of program %s: %s", node_op(n)->name, n->layer,
+                           n->backward ? " (backward)" : "", i, g->name, why.text);
+    }
+    return SNUG_OK;
+}
+
 /* Nodes from … end-1. */
 static int run_part(struct run *r, int k, int part, struct dims dims, int from, int end, struct snug_err *err)
 {
@@ -171,6 +190,8 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     bool known = false;
     if (from >= end)
         return SNUG_OK;
+    if (r->backend->one_by_one)
+        return run_one_by_one(r, g, dims, from, end, err);
     if (r->backend->replay)
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
     if (known)

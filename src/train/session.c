@@ -249,6 +249,8 @@ static int open_all_data(struct session *s, struct snug_err *err)
     if (s->o->train_data) {
         TRY(open_data(s, s->o->train_data, &s->labels, &s->train, err));
         s->has_train = true;
+        TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
+                         s->o->dataloader_drop_last, err));
         TRY(fit_head(s, &s->train, s->o->train_data, err));
         TRY(keep_labels(s, &s->train, err));
     }
@@ -319,9 +321,6 @@ static int size_batches(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
-    if (c->train && s->has_train)
-        TRY(loader_check(&s->train, o->per_device_train_batch_size, o->gradient_accumulation_steps,
-                         o->dataloader_drop_last, err));
     if (c->train)
         TRY(session_train_max(s, o->per_device_train_batch_size, &c->train_max, err));
     if (s->has_data) {
@@ -408,13 +407,18 @@ static int choose_settings(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-int session_backend(const struct options *o, const struct backend **out, struct snug_err *err)
+static enum backend_kind backend_of(const struct options *o)
 {
     static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
                                               [OPT_DEVICE_CPU] = BACKEND_CPU,
                                               [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
                                               [OPT_DEVICE_CUDA] = BACKEND_CUDA};
-    return backend_open(kinds[o->device],
+    return kinds[o->device];
+}
+
+int session_backend(const struct options *o, const struct backend **out, struct snug_err *err)
+{
+    return backend_open(backend_of(o),
                         &(struct cuda_settings){.tf32 = o->dtype == OPT_DTYPE_TF32, .cache_dir = o->cache_dir}, out,
                         err);
 }
@@ -430,6 +434,14 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
 {
     const struct backend *b = ctx;
     return b->upload(b, to, from, bytes, err);
+}
+
+static int open_backend(struct session *s, struct snug_err *err)
+{
+    TRY(session_backend(s->o, &s->compile.backend, err));
+    if (!s->compile.backend->host_memory)
+        s->memory = (struct ckpt_memory){.get = get, .put = put, .ctx = (void *)s->compile.backend};
+    return SNUG_OK;
 }
 
 /* Which tensors have states of 8 bits, and which not. */
@@ -457,9 +469,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
-    TRY(session_backend(o, &s->compile.backend, err));
-    if (!s->compile.backend->host_memory)
-        s->memory = (struct ckpt_memory){.get = get, .put = put, .ctx = (void *)s->compile.backend};
+    TRY(backend_check(backend_of(o), err));
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     TRY(open_folder(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
@@ -471,6 +481,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
     TRY(open_all_data(s, err));
+    TRY(open_backend(s, err));
     TRY(choose_settings(s, err));
     s->compile.separate = own_loop;
     TRY(size_batches(s, err));

@@ -32,6 +32,8 @@ struct trainer {
     int64_t first_step, first_samples, first_tokens;
     int64_t saved_step;
     double grad_norm, learning_rate;
+    int64_t memory_bytes; /* in use when somebody looked last */
+    double looked;        /* when that was */
     bool opened_dir;
 };
 
@@ -204,6 +206,27 @@ static int start(struct trainer *t, struct snug_err *err)
 
 /* ---- logging ---- */
 
+/* Of the device if there is one, else of this process. */
+static int64_t memory_in_use(const struct trainer *t)
+{
+    const struct backend *b = t->s->compile.backend;
+    struct backend_memory m;
+    if (!b->memory)
+        return machine_memory_resident();
+    b->memory(b, &m);
+    return m.used_bytes;
+}
+
+/* For whoever asks at every step: looked at ten times a second. */
+static int64_t recent_memory(struct trainer *t)
+{
+    double time = now();
+    if (time - t->looked < 0.1)
+        return t->memory_bytes;
+    t->looked = time;
+    return t->memory_bytes = memory_in_use(t);
+}
+
 static void write_log(struct trainer *t, struct str *line)
 {
     str_append(line, "}\n");
@@ -258,7 +281,7 @@ static int log_step(struct trainer *t, struct snug_err *err)
     log_number(&line, "learning_rate", t->learning_rate);
     log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
     log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
-    log_number(&line, "memory", (double)machine_memory_resident());
+    log_number(&line, "memory", (double)memory_in_use(t));
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
     int code = t->o->log_hash ? add_state_hash(t, &line, err) : SNUG_OK;
@@ -400,7 +423,7 @@ static void report_progress(struct trainer *t, double loss)
                               .seconds_left = seconds / done * (double)(t->total - t->state.step),
                               .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
                               .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
-                              .memory_bytes = machine_memory_resident()};
+                              .memory_bytes = recent_memory(t)};
     t->events.progress(t->events.ctx, &p);
 }
 
@@ -470,6 +493,24 @@ static int catch_up(struct trainer *t, struct snug_err *err)
     bool ends_epoch = t->state.step % t->per_epoch == 0;
     bool missed = t->state.step > 0 && t->state.evaluated_step != t->state.step && evaluation_due(t, ends_epoch);
     return missed ? evaluate_or_stop(t, err) : SNUG_OK;
+}
+
+/* The device or its memory is gone; what is left is on disk. */
+static int device_lost(struct trainer *t, int code, struct snug_err *err)
+{
+    struct snug_err why = err ? *err : (struct snug_err){0};
+    const char *from = resumes(t->o) ? resume_source(t->o) : NULL;
+    int64_t step = t->first_step;
+    ckpt_save_wait(t->saver, NULL); /* one that is being written was copied before */
+    if (ckpt_saved_step(t->saver) > step) {
+        step = ckpt_saved_step(t->saver);
+        from = t->o->output_dir;
+    }
+    if (!step)
+        return err_set(err, code, "step %lld: %s; no checkpoint was saved before, so start again",
+                       (long long)t->state.step + 1, why.text);
+    return err_set(err, code, "step %lld: %s; go on from step %lld, --resume-from-checkpoint %s",
+                   (long long)t->state.step + 1, why.text, (long long)step, from);
 }
 
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
@@ -575,8 +616,18 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
     out->seconds = training_seconds(t);
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
-    out->memory_bytes = machine_memory_resident();
+    out->memory_bytes = memory_in_use(t);
     out->checkpoint_bytes = t->s->run.plan.checkpoint_bytes;
+    const struct backend *b = t->s->compile.backend;
+    struct backend_memory m;
+    if (!b->memory)
+        return;
+    b->memory(b, &m);
+    out->gpu = 1;
+    out->before_bytes = m.before_bytes;
+    out->graphs = m.recorded;
+    out->graphs_bytes = m.recorded_bytes;
+    out->graphs_seconds = m.recorded_seconds;
 }
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
@@ -587,6 +638,8 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     bool went_further = !code && t.state.step > t.total;
     if (!code && !went_further)
         code = loop(&t, out, err);
+    if ((code == SNUG_ERR_CHECKPOINT || code == SNUG_ERR_ENV) && t.saver)
+        code = device_lost(&t, code, err);
     if (went_further)
         out->first_step = t.state.step;
     else if (!code) {
