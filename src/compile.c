@@ -85,6 +85,8 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
         TRY(after_pass(s, g, "grad", err));
         pass_fold_bias(&g->graph);
         TRY(after_pass(s, g, "fold_bias", err));
+        pass_fold_act(&g->graph);
+        TRY(after_pass(s, g, "fold_act", err));
     }
     if (training && !updates) /* what the micro-step leaves for the update */
         for (int i = 1; i < g->graph.n_values; i++)

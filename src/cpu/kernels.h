@@ -21,6 +21,7 @@
     ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \
     ROW(linear_dx)                                                                                                     \
+    ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
     ROW(norm)                                                                                                          \
     ROW(norm_bwd)

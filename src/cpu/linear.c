@@ -1,6 +1,8 @@
-/* linear, linear_dx, linear_dw (op/linear.c) as matrix products, and the bias gradient as sums of columns. */
+/* linear, linear_dx, linear_dw (op/linear.c) as matrix products, and the bias gradient as sums of columns. linear_dx_act is
+ * the product and then act_bwd (activation.c), as two nodes would be: the same bits, without memory between them. */
 #include "cpu/kernels.h"
 #include "cpu/product.h"
+#include "op/dx_act.h"
 
 static struct product forward(const struct args_linear *a)
 {
@@ -97,6 +99,14 @@ void ISA(cpu_linear_dx)(const struct args_linear_dx *a, const struct call *c)
     ISA(product_run)(&p, c->workspace, c->threads);
 }
 
+void ISA(cpu_linear_dx_act)(const struct args_linear_dx_act *a, const struct call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    ISA(cpu_linear_dx)(&dx, c);
+    ISA(cpu_act_bwd)(&act, c);
+}
+
 void ISA(cpu_linear_dw)(const struct args_linear_dw *a, const struct call *c)
 {
     if (a->dw.data) {
@@ -119,6 +129,14 @@ int64_t ISA(cpu_linear_dx_workspace)(const struct args_linear_dx *a, int threads
 {
     struct product p = input_gradient(a);
     return ISA(product_workspace)(&p, threads);
+}
+
+int64_t ISA(cpu_linear_dx_act_workspace)(const struct args_linear_dx_act *a, int threads)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    int64_t product = ISA(cpu_linear_dx_workspace)(&dx, threads), sums = ISA(cpu_act_bwd_workspace)(&act, threads);
+    return product > sums ? product : sums;
 }
 
 int64_t ISA(cpu_linear_dw_workspace)(const struct args_linear_dw *a, int threads)

@@ -213,7 +213,7 @@ static int tune(const struct backend *b, const struct work *nodes, int n, bool *
     if (!products)
         return err_no_memory(err, (unsigned long long)n * sizeof *products);
     for (int i = 0; i < n; i++)
-        if (nodes[i].op == OP_linear || nodes[i].op == OP_linear_dx || nodes[i].op == OP_linear_dw)
+        if (cuda_is_product(nodes[i].op))
             products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
     memcpy(before, d->kernels, sizeof before);
     code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32, &(struct cuda_tuning){0}, err);

@@ -37,6 +37,7 @@ int cuda_check(int code, const char *op, struct snug_err *err);
     ROW(embed_bwd)                                                                                                     \
     ROW(linear)                                                                                                        \
     ROW(linear_dx)                                                                                                     \
+    ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
     ROW(norm_bwd)
 

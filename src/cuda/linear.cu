@@ -1,4 +1,4 @@
-/* linear, linear_dx and linear_dw (op/linear.c) as products of cuBLASLt (products.h), or of our own where that was
+/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c) as products of cuBLASLt (products.h), or of our own where that was
  * measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:
@@ -7,6 +7,8 @@
  * - db, the sums of dy's columns: dy is read once. A column is cut into at most 128 runs of rows by N alone; within a
  *   run eight warps take every eighth row in ascending order and are added in the order of warps; then the runs are
  *   added as columns.cuh says.
+ * linear_dx_act is one kernel of our own, or linear_dx and act_bwd one behind the other, in place: whichever was measured to
+ * be faster.
  * No rows: nothing to write but gradients, which are 0. */
 #include "cuda/act.cuh"
 #include "cuda/columns.cuh"
@@ -14,6 +16,7 @@
 
 extern "C" {
 #include "cuda/products.h"
+#include "op/dx_act.h"
 }
 
 /* ---- bias ---- */
@@ -138,6 +141,16 @@ static void activate(const struct args_linear *a, const void *u, const struct cu
     cuda_bias_act(&p, c);
 }
 
+/* The form of the node that is to be run in place of its plain product. */
+static bool find_form(enum op op, const union args_any *any, const struct cuda_product *p, const struct cuda_call *c,
+                      struct cuda_product *form)
+{
+    for (int i = 0; cuda_product_form(op, any, p, i, c, form); i++)
+        if (cuda_products_chosen(c->products, form))
+            return true;
+    return false;
+}
+
 extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *c)
 {
     if (a->x.shape[0] == 0)
@@ -151,9 +164,7 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
                                 .bias = a->b.data,
                                 .workspace = c->workspace};
     struct cuda_product form;
-    bool other = false;
-    for (int i = 0; !other && cuda_product_form(a, &p, i, c, &form); i++)
-        other = cuda_products_chosen(c->products, &form);
+    bool other = find_form(OP_linear, &any, &p, c, &form);
     if (other && form.own)
         return cuda_linear_sm90(a, c);
     if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
@@ -197,6 +208,31 @@ extern "C" int cuda_linear_dx(const struct args_linear_dx *a, const struct cuda_
         .rows = a->dy.data, .factor = a->w.data, .result = a->dx.data, .workspace = c->workspace};
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     return cuda_launched(c, "linear_dx");
+}
+
+extern "C" int64_t cuda_linear_dx_act_workspace(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    int64_t product = cuda_linear_dx_workspace(&dx, c), sums = cuda_act_bwd_workspace(&act, c);
+    int64_t own = cuda_linear_dx_act_sm90_fits(a, c) ? cuda_linear_dx_act_sm90_workspace(a) : 0;
+    int64_t most = product > sums ? product : sums;
+    return most > own ? most : own;
+}
+
+extern "C" int cuda_linear_dx_act(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    if (a->dy.shape[0] > 0) {
+        union args_any any;
+        any.linear_dx_act = *a;
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dx_act, &any, c->tf32), form;
+        if (find_form(OP_linear_dx_act, &any, &p, c, &form))
+            return cuda_linear_dx_act_sm90(a, c);
+        TRY(cuda_linear_dx(&dx, c));
+    }
+    return cuda_act_bwd(&act, c);
 }
 
 /* The product and the sums of columns take turns in one workspace. */

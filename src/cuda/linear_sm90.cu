@@ -1,6 +1,6 @@
 /* On Hopper, products with everything behind them in one kernel, for 16-bit x, dy and W (O,I):
  *     forward    u = x W^T + b, y = act(u); b is added in F32, u written where it is kept
- *     backward   dx = (dy W) * act'(u), for the u of the layer before: linear_dx and act_bwd; dbias = sum of dx over rows
+ *     backward   du = (dy W) * act'(u), for the u of the layer before; dbias = sum of du over rows
  * Bound by flops: the epilogue of one tile runs under the products of the next.
  *
  * A cluster is two blocks; together they own 128 rows by 256 columns of the result, a block 64 of the rows. Columns of W
@@ -36,7 +36,7 @@ enum {
 };
 
 struct params {
-    CUtensorMap x, w, u, y; /* going back: dy, W, u, dx */
+    CUtensorMap x, w, u, y; /* going back: dy, W, u, du */
     const float *b;         /* NULL: none */
     float *sums;            /* (rows / 16, columns), NULL: not wanted */
     int64_t rows;
@@ -358,7 +358,7 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
             float d[128];
             int64_t row = (int64_t)(t / p.column_tiles) * (CLUSTER * ROWS) + rank * ROWS + warp % 4 * OUT_ROWS;
             int64_t column = (int64_t)(t % p.column_tiles) * COLUMNS;
-            if (BACK && A != ACT_none) { /* u comes to where dx will go */
+            if (BACK && A != ACT_none) { /* u comes to where du will go */
                 sent<0>(lane);
                 if (lane == 0) {
                     barrier_expect(u_here + 8 * warp, OUT_BYTES);
@@ -534,38 +534,36 @@ int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c)
     return cuda_launched(c, "linear");
 }
 
-bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx *a, const struct tensor *u, enum act act,
-                                  const struct cuda_call *c)
+bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx_act *a, const struct cuda_call *c)
 {
     enum dtype t = a->dy.dtype;
-    return has_kernel(act, t, c) && act && !a->in_out && !a->dx.add && !a->dy.pad[1] && mapped(&a->dy, t) &&
-           mapped(&a->w, t) && mapped(&a->dx, t) && mapped(u, t);
+    return has_kernel(a->act, t, c) && a->act && !a->in_out && mapped(&a->dy, t) && mapped(&a->w, t) &&
+           mapped(&a->u, t) && mapped(&a->du, t);
 }
 
-static int64_t warps_of_rows(const struct args_linear_dx *a)
+static int64_t warps_of_rows(const struct args_linear_dx_act *a)
 {
-    return (a->dx.shape[0] + OUT_ROWS - 1) / OUT_ROWS;
+    return (a->du.shape[0] + OUT_ROWS - 1) / OUT_ROWS;
 }
 
-int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx *a, bool dbias)
+int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx_act *a)
 {
-    return dbias ? warps_of_rows(a) * a->dx.shape[1] * (int64_t)sizeof(float) : 0;
+    return a->dbias.ndim ? warps_of_rows(a) * a->du.shape[1] * (int64_t)sizeof(float) : 0;
 }
 
-int cuda_linear_dx_act_sm90(const struct args_linear_dx *a, const struct tensor *u, enum act act,
-                            const struct tensor *dbias, const struct cuda_call *c)
+int cuda_linear_dx_act_sm90(const struct args_linear_dx_act *a, const struct cuda_call *c)
 {
     struct params p = {};
-    p.sums = dbias->data ? (float *)c->workspace : NULL;
-    TRY(map_all(&p, &a->dy, &a->w, &a->dx, u->data, c));
+    p.sums = a->dbias.data ? (float *)c->workspace : NULL;
+    TRY(map_all(&p, &a->dy, &a->w, &a->du, a->u.data, c));
     if (a->dy.dtype == DT_BF16)
-        launch_act<__nv_bfloat16, true>(&p, act, c);
+        launch_act<__nv_bfloat16, true>(&p, a->act, c);
     else
-        launch_act<__half, true>(&p, act, c);
-    if (dbias->data) {
+        launch_act<__half, true>(&p, a->act, c);
+    if (a->dbias.data) {
         struct column_sums sums = {p.sums, warps_of_rows(a), p.columns, 1};
-        column_sums_set(&sums, 0, dbias);
+        column_sums_set(&sums, 0, &a->dbias);
         column_sums_launch(&sums, c);
     }
-    return cuda_launched(c, "linear_dx");
+    return cuda_launched(c, "linear_dx_act");
 }

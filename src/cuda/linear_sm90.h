@@ -1,5 +1,5 @@
-/* linear_sm90.h: linear layers with their activation in one kernel, for compute capability 9.0 (linear_sm90.cu). There is at least one row. `fits` says whether the kernel can do this layer on this device; data pointers
- * may be NULL there. */
+/* linear_sm90.h: linear layers with their activation in one kernel, for compute capability 9.0 (linear_sm90.cu). There is
+ * at least one row. `fits` says whether the kernel can do this layer on this device; data pointers may be NULL there. */
 #ifndef CUDA_LINEAR_SM90_H
 #define CUDA_LINEAR_SM90_H
 
@@ -13,13 +13,10 @@ extern "C" {
 bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *c);
 int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c);
 
-/* dx = (dy W) * act'(u), u (N,I) like dx; dbias (I) F32, the sum of dx over rows, where its data is not NULL: linear_dx and
- * the act_bwd behind it. c->workspace holds as many bytes as are asked for. */
-bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx *a, const struct tensor *u, enum act act,
-                                  const struct cuda_call *c);
-int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx *a, bool dbias);
-int cuda_linear_dx_act_sm90(const struct args_linear_dx *a, const struct tensor *u, enum act act,
-                            const struct tensor *dbias, const struct cuda_call *c);
+/* As cuda_linear_dx_act; the workspace may be smaller. */
+bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx_act *a, const struct cuda_call *c);
+int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx_act *a);
+int cuda_linear_dx_act_sm90(const struct args_linear_dx_act *a, const struct cuda_call *c);
 
 #ifdef __cplusplus
 }

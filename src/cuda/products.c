@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "cuda/linear_sm90.h"
+#include "op/dx_act.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -408,17 +409,22 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     return f;
 }
 
+bool cuda_is_product(enum op op)
+{
+    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act;
+}
+
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32)
 {
     if (op == OP_linear)
         return forward(p, &args->linear, tf32 && args->linear.x.dtype == DT_F32);
     struct cuda_product f;
-    if (op == OP_linear_dx) {
-        const struct args_linear_dx *a = &args->linear_dx;
-        f = product_of(op, &a->dy, &a->w, &a->dx);
-        f.I = a->dx.shape[1];
-        f.O = tensor_pitch(&a->dy);
-        f.in_out = a->in_out;
+    if (op == OP_linear_dx || op == OP_linear_dx_act) {
+        const struct args_linear_dx a = op == OP_linear_dx ? args->linear_dx : dx_act_product(&args->linear_dx_act);
+        f = product_of(OP_linear_dx, &a.dy, &a.w, &a.dx);
+        f.I = a.dx.shape[1];
+        f.O = tensor_pitch(&a.dy);
+        f.in_out = a.in_out;
     } else {
         const struct args_linear_dw *a = &args->linear_dw;
         f = product_of(op, &a->dy, &a->x, &a->dw);
@@ -430,10 +436,9 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
     return f;
 }
 
-bool cuda_product_form(const struct args_linear *a, const struct cuda_product *product, int i,
-                       const struct cuda_call *c, struct cuda_product *form)
+static int forward_forms(const struct args_linear *a, const struct cuda_product *product, const struct cuda_call *c,
+                         struct cuda_product forms[2])
 {
-    struct cuda_product forms[2];
     int n = 0;
     if (a->act == ACT_gelu_tanh && (a->u.data || a->u.ndim) && product->bias != DT_U8) {
         forms[n] = *product;
@@ -443,6 +448,21 @@ bool cuda_product_form(const struct args_linear *a, const struct cuda_product *p
         forms[n] = *product;
         forms[n].bias = product->bias == DT_U8 ? DT_U8 : DT_F32;
         forms[n].act = (enum act)a->act;
+        forms[n++].own = true;
+    }
+    return n;
+}
+
+bool cuda_product_form(enum op op, const union args_any *args, const struct cuda_product *product, int i,
+                       const struct cuda_call *c, struct cuda_product *form)
+{
+    struct cuda_product forms[2];
+    int n = 0;
+    if (op == OP_linear)
+        n = forward_forms(&args->linear, product, c, forms);
+    else if (op == OP_linear_dx_act && cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c)) {
+        forms[n] = *product;
+        forms[n].act = (enum act)args->linear_dx_act.act;
         forms[n++].own = true;
     }
     if (i < n)

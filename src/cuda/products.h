@@ -26,13 +26,18 @@ struct cuda_product {
     bool in_out;     /* W, or its gradient, is (I,O) */
     bool add;        /* the result is added to */
     bool tf32;       /* factors in F32 may be rounded to tf32 */
-    enum act act;    /* of linear: what is done to u = x W^T + b on its way out, u being kept */
-    bool own;        /* of linear: by the kernel of linear_sm90.cu */
+    enum act act;    /* of linear: what is done to u = x W^T + b on its way out, u being kept; of linear_dx: what its
+                        result is multiplied by the slope of */
+    bool own;        /* of linear and linear_dx: by the kernel of linear_sm90.cu */
     int align;       /* all pointers are multiples of it: 16, or less down to an element */
 };
 
-/* The product of a node: `args` of linear, linear_dx or linear_dw; data pointers may be NULL. The bias of a linear
- * layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the caller rounds it then. */
+/* The ops that have a product: linear, linear_dx, linear_dw, linear_dx_act. */
+bool cuda_is_product(enum op op);
+
+/* The product of a node: `args` of one of those; data pointers may be NULL. That of linear_dx_act is linear_dx's. The
+ * bias of a linear layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the caller rounds it
+ * then. */
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32);
 
 /* "linear 16384x1024x4096 BF16>BF16 b BF16 gelu_tanh": for messages and reports. */
@@ -42,7 +47,7 @@ void cuda_product_name(const struct cuda_product *p, char name[128]);
  * where it was measured to be faster than those before it, with the kernels that they need beside them. (The sums of dy
  * for a bias gradient are never had that way: on an H200 cuBLASLt's epilogue for them adds 40 us to 140, the kernel of
  * ours 25.) */
-bool cuda_product_form(const struct args_linear *a, const struct cuda_product *product, int i,
+bool cuda_product_form(enum op op, const union args_any *args, const struct cuda_product *product, int i,
                        const struct cuda_call *c, struct cuda_product *form);
 
 struct product_data {
@@ -77,7 +82,7 @@ int cuda_products_run(struct cuda_products *p, const struct cuda_product *produc
 /* ---- measuring: apart from training, before anything asks for workspaces ---- */
 
 struct cuda_product_node {
-    enum op op; /* others than the three are passed over */
+    enum op op; /* without a product: passed over */
     union args_any args;
 };
 

@@ -38,15 +38,36 @@ struct tuner {
 /* Operands of a node, one set behind the other in the pool. */
 struct sets {
     struct cuda_product_node node;
-    const struct tensor *tensors[6]; /* those of the node that are present */
-    int64_t at[6], set_bytes;
+    const struct tensor *tensors[OP_MAX_SLOTS]; /* those of the node that are present */
+    int64_t at[OP_MAX_SLOTS], set_bytes;
     int n_tensors, n_sets, launches;
     void *workspace;
+    int64_t workspace_bytes;
 };
 
 static int check(const struct tuner *t, int code)
 {
     return cuda_check(code, "tuning of products", t->err);
+}
+
+/* ---- the node ---- */
+
+static int run_node(const struct cuda_product_node *n, const struct cuda_call *c)
+{
+    const union args_any *a = &n->args;
+    return n->op == OP_linear      ? cuda_linear(&a->linear, c)
+           : n->op == OP_linear_dx ? cuda_linear_dx(&a->linear_dx, c)
+           : n->op == OP_linear_dw ? cuda_linear_dw(&a->linear_dw, c)
+                                   : cuda_linear_dx_act(&a->linear_dx_act, c);
+}
+
+static int64_t node_workspace(const struct cuda_product_node *n, const struct cuda_call *c)
+{
+    const union args_any *a = &n->args;
+    return n->op == OP_linear      ? cuda_linear_workspace(&a->linear, c)
+           : n->op == OP_linear_dx ? cuda_linear_dx_workspace(&a->linear_dx, c)
+           : n->op == OP_linear_dw ? cuda_linear_dw_workspace(&a->linear_dw, c)
+                                   : cuda_linear_dx_act_workspace(&a->linear_dx_act, c);
 }
 
 /* ---- operands ---- */
@@ -91,31 +112,24 @@ static void add_tensor(struct sets *s, const struct tensor *t)
     s->set_bytes += (tensor_bytes(t) + 255) / 256 * 256;
 }
 
+static struct cuda_call call_of(const struct tuner *t, const struct sets *s)
+{
+    return (struct cuda_call){.stream = t->stream,
+                              .workspace = s->workspace,
+                              .sms = t->sms,
+                              .arch = t->arch,
+                              .tf32 = t->tf32,
+                              .products = t->p,
+                              .err = t->err};
+}
+
 static int make_sets(struct tuner *t, const struct cuda_product_node *node, struct sets *s)
 {
     *s = (struct sets){.node = *node};
-    union args_any *a = &s->node.args;
-    double flops;
-    enum dtype type;
-    if (node->op == OP_linear) {
-        const struct tensor *all[] = {&a->linear.x, &a->linear.w, &a->linear.b, &a->linear.y, &a->linear.u};
-        for (int i = 0; i < 5; i++)
-            add_tensor(s, all[i]);
-        flops = flops_linear(&a->linear);
-        type = a->linear.x.dtype;
-    } else if (node->op == OP_linear_dx) {
-        const struct tensor *all[] = {&a->linear_dx.dy, &a->linear_dx.w, &a->linear_dx.dx};
-        for (int i = 0; i < 3; i++)
-            add_tensor(s, all[i]);
-        flops = flops_linear_dx(&a->linear_dx);
-        type = a->linear_dx.dy.dtype;
-    } else {
-        const struct tensor *all[] = {&a->linear_dw.dy, &a->linear_dw.x, &a->linear_dw.dw, &a->linear_dw.db};
-        for (int i = 0; i < 4; i++)
-            add_tensor(s, all[i]);
-        flops = flops_linear_dw(&a->linear_dw);
-        type = a->linear_dw.dy.dtype;
-    }
+    const union args_any *a = &s->node.args;
+    for (int i = 0; i < op_table[node->op].n_slots; i++)
+        add_tensor(s, &a->slot[i]);
+    double flops = op_table[node->op].flops(a);
     int64_t n = 1 + 2 * t->l2_bytes / s->set_bytes;
     s->n_sets = n < MAX_SETS ? (int)n : MAX_SETS;
     double per_ms = 4e11 / (flops + 1); /* launches of about a millisecond, at 400 TFLOP/s */
@@ -123,10 +137,13 @@ static int make_sets(struct tuner *t, const struct cuda_product_node *node, stru
     if (s->launches < s->n_sets)
         s->launches = s->n_sets;
     int64_t bytes = s->n_sets * s->set_bytes;
-    /* Behind the product's workspace there is room for the bias (linear.cu). */
-    TRY(check(t, cudaMalloc((void **)&t->pool, (size_t)bytes + 2 * PRODUCT_WORKSPACE_CAP)));
+    /* Any algorithm's workspace, and room for the bias behind it (linear.cu); or what the node wants beside a product. */
+    struct cuda_call c = call_of(t, s);
+    int64_t wants = node_workspace(node, &c);
+    s->workspace_bytes = wants > 2 * PRODUCT_WORKSPACE_CAP ? wants : 2 * PRODUCT_WORKSPACE_CAP;
+    TRY(check(t, cudaMalloc((void **)&t->pool, (size_t)(bytes + s->workspace_bytes))));
     s->workspace = t->pool + bytes;
-    TRY(make_pattern(t, type));
+    TRY(make_pattern(t, a->slot[0].dtype)); /* x, or dy */
     for (int64_t at = 0; at < bytes; at += PATTERN_BYTES)
         TRY(check(t, cudaMemcpy(t->pool + at, t->pattern,
                                 (size_t)(bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES),
@@ -157,25 +174,12 @@ struct subject {
     const cublasLtMatmulHeuristicResult_t *candidate;
 };
 
-static struct cuda_call call_of(const struct tuner *t, const struct sets *s)
-{
-    return (struct cuda_call){.stream = t->stream,
-                              .workspace = s->workspace,
-                              .sms = t->sms,
-                              .arch = t->arch,
-                              .tf32 = t->tf32,
-                              .products = t->p,
-                              .err = t->err};
-}
-
 static int enqueue(struct tuner *t, struct sets *s, const struct subject *u)
 {
     const union args_any *a = &s->node.args;
     if (!u->product) {
         struct cuda_call c = call_of(t, s);
-        return s->node.op == OP_linear      ? cuda_linear(&a->linear, &c)
-               : s->node.op == OP_linear_dx ? cuda_linear_dx(&a->linear_dx, &c)
-                                            : cuda_linear_dw(&a->linear_dw, &c);
+        return run_node(&s->node, &c);
     }
     struct product_data d = {.workspace = s->workspace};
     if (s->node.op == OP_linear) {
@@ -188,6 +192,10 @@ static int enqueue(struct tuner *t, struct sets *s, const struct subject *u)
         d.rows = a->linear_dx.dy.data;
         d.factor = a->linear_dx.w.data;
         d.result = a->linear_dx.dx.data;
+    } else if (s->node.op == OP_linear_dx_act) {
+        d.rows = a->linear_dx_act.dy.data;
+        d.factor = a->linear_dx_act.w.data;
+        d.result = a->linear_dx_act.du.data;
     } else {
         d.rows = a->linear_dw.dy.data;
         d.factor = a->linear_dw.x.data;
@@ -413,12 +421,9 @@ static int race_node(struct tuner *t, struct sets *s, double *us)
 {
     struct cuda_call c = call_of(t, s);
     struct subject node = {.product = NULL};
-    const union args_any *a = &s->node.args;
     t->p->n_grants = 0; /* the product may have been measured since */
-    int64_t bytes = s->node.op == OP_linear      ? cuda_linear_workspace(&a->linear, &c)
-                    : s->node.op == OP_linear_dx ? cuda_linear_dx_workspace(&a->linear_dx, &c)
-                                                 : cuda_linear_dw_workspace(&a->linear_dw, &c);
-    if (bytes > 2 * PRODUCT_WORKSPACE_CAP)
+    int64_t bytes = node_workspace(&s->node, &c);
+    if (bytes > s->workspace_bytes)
         return err_set(t->err, SNUG_ERR_ENV, "cuda: %s wants %lld bytes of workspace; report this",
                        op_table[s->node.op].name, (long long)bytes);
     return race(t, s, &node, 1, us);
@@ -436,9 +441,8 @@ static int tune_forms(struct tuner *t, struct sets *s, const struct cuda_product
                       const struct cuda_tuning *tuning)
 {
     struct cuda_call c = call_of(t, s);
-    const struct args_linear *a = &s->node.args.linear;
     struct cuda_product form, winner = *product;
-    for (int i = 0; cuda_product_form(a, product, i, &c, &form); i++) {
+    for (int i = 0; cuda_product_form(s->node.op, &s->node.args, product, i, &c, &form); i++) {
         double us[2];
         if (form.own) {
             struct choice own = {.product = form, .us = NEVER};
@@ -473,7 +477,7 @@ static bool is_new(struct tuner *t, const struct cuda_product_node *node)
     struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), form;
     struct cuda_call c = {.arch = t->arch};
     bool new = !timed(t, &product);
-    for (int i = 0; node->op == OP_linear && cuda_product_form(&node->args.linear, &product, i, &c, &form); i++)
+    for (int i = 0; cuda_product_form(node->op, &node->args, &product, i, &c, &form); i++)
         new = new || !timed(t, &form);
     return new;
 }
@@ -485,15 +489,13 @@ static int tune_node(struct tuner *t, const struct cuda_product_node *node, cons
     use_set(t, &s, 0);
     struct cuda_product product = cuda_product_of(t->p, node->op, &s.node.args, t->tf32);
     TRY(tune_product(t, &s, &product, tuning));
-    return node->op == OP_linear ? tune_forms(t, &s, &product, tuning) : SNUG_OK;
+    return tune_forms(t, &s, &product, tuning);
 }
 
 static int64_t rows_of(const struct cuda_product_node *n)
 {
-    return n->op == OP_linear      ? n->args.linear.x.shape[0]
-           : n->op == OP_linear_dx ? n->args.linear_dx.dy.shape[0]
-           : n->op == OP_linear_dw ? (n->args.linear_dw.dw.ndim ? n->args.linear_dw.dy.shape[0] : 0)
-                                   : 0;
+    bool measured = cuda_is_product(n->op) && (n->op != OP_linear_dw || n->args.linear_dw.dw.ndim);
+    return measured ? n->args.slot[0].shape[0] : 0;
 }
 
 static int open_tuner(struct tuner *t)

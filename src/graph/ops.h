@@ -27,6 +27,8 @@ OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(u), ACT(act) FLAG(in_out), DIFF,
    "u = x W^T + b; y = act(u); W is (O,I), or (I,O) when in_out")
 OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
 OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE, "dW = dy^T x; db = sum of dy over rows")
+OP(linear_dx_act, IN(dy) IN(w) IN(u) OUT(du) ACC(dbias), ACT(act) FLAG(in_out), NONE,
+   "du = (dy W) * act'(u); dbias = sum of du over rows: linear_dx with the act_bwd behind it")
 OP(act_bwd, IN(u) IN(dy) OUT(du) ACC(dbias), ACT(act), NONE, "du = dy * act'(u); dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site), DIFF,

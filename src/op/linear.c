@@ -1,9 +1,12 @@
 /* A linear layer with bias and activation, and its gradients:
  *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u)
  *     dx[n,i] = sum_o dy[n,o] w[o,i] ;  dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o]
+ * and linear_dx_act, what two layers have between them, where the first one's activation made the second one's x:
+ *     du[n,i] = dx[n,i] act'(u[n,i]) ;  dbias[i] = sum_n du[n,i]
  * x (N,I), w (O,I) or (I,O) when in_out, b (O), y and u (N,O). Products of 16-bit operands are summed in F32. */
 #include "graph/graph.h"
 #include "op/act.h"
+#include "op/dx_act.h"
 
 void shape_linear(struct graph *g, struct op_linear *n)
 {
@@ -41,6 +44,19 @@ void shape_linear_dw(struct graph *g, struct op_linear_dw *n)
         "linear_dw", "dy must be (N,O), x (N,I), dw (O,I), db (O)");
 }
 
+void shape_linear_dx_act(struct graph *g, struct op_linear_dx_act *n)
+{
+    const struct value *dy = graph_value(g, n->dy), *w = graph_value(g, n->w), *u = graph_value(g, n->u);
+    const struct value *dbias = graph_value(g, n->dbias);
+    int out = n->in_out ? 1 : 0;
+    if (shape_require(g,
+                      dy->ndim == 2 && w->ndim == 2 && dim_equal(dy->shape[1], w->shape[out]) && u->ndim == 2 &&
+                          dim_equal(u->shape[0], dy->shape[0]) && dim_equal(u->shape[1], w->shape[1 - out]) &&
+                          (!n->dbias || (dbias->ndim == 1 && dim_equal(dbias->shape[0], u->shape[1]))),
+                      "linear_dx_act", "dy must be (N,O), w (O,I), u (N,I), dbias (I)"))
+        n->du = shape_out(g, SHAPE(u->shape[0], u->shape[1]));
+}
+
 void grad_linear(struct grads *d, const struct op_linear *n)
 {
     int dy = grad_of(d, n->y);
@@ -72,6 +88,13 @@ double flops_linear_dx(const struct args_linear_dx *a)
 double flops_linear_dw(const struct args_linear_dw *a)
 {
     return 2.0 * (double)a->x.shape[0] * (double)a->x.shape[1] * (double)a->dy.shape[1];
+}
+
+double flops_linear_dx_act(const struct args_linear_dx_act *a)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    return flops_linear_dx(&dx) + flops_act_bwd(&act);
 }
 
 /* Strides of w for (o, i), whichever way it lies. */
@@ -135,4 +158,12 @@ void ref_linear_dw(const struct args_linear_dw *a, const struct call *c)
             sum += dy[n * O + o];
         db[o] = sum;
     }
+}
+
+void ref_linear_dx_act(const struct args_linear_dx_act *a, const struct call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    ref_linear_dx(&dx, c);
+    ref_act_bwd(&act, c);
 }

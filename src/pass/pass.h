@@ -15,6 +15,11 @@ void pass_grad(struct graph *g, int loss, bool accumulate);
  * done. Keeps: nodes and their order; results but for the order of those sums. */
 void pass_fold_bias(struct graph *g);
 
+/* fold_act: a linear_dx and the act_bwd right behind it, which alone reads what it makes, become one node; the gradient
+ * between them is no value any more, and need not be rounded. Requires: grad done; fold_bias before, for the bias
+ * gradient to come along. Keeps: the order of nodes; results but for that rounding. */
+void pass_fold_act(struct graph *g);
+
 /* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
  * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
  * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's

@@ -73,6 +73,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(DUMP_BUILD, "build")                                                                                             \
     W(DUMP_GRAD, "grad")                                                                                               \
     W(DUMP_FOLD_BIAS, "fold_bias")                                                                                     \
+    W(DUMP_FOLD_ACT, "fold_act")                                                                                       \
     W(DUMP_PRECISION, "precision")                                                                                     \
     W(DUMP_UPDATE, "update")                                                                                           \
     W(DUMP_RECOMPUTE, "recompute")                                                                                     \

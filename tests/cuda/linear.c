@@ -224,15 +224,23 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
         poison(&dx);
     struct args_linear_dx a = {
         .dy = on_device(&dy, false), .w = on_device(&w, false), .dx = on_device(&dx, f->add), .in_out = f->in_out};
+    struct args_linear_dx_act both = {.dy = a.dy,
+                                      .w = a.w,
+                                      .u = on_device(&u, false),
+                                      .du = a.dx,
+                                      .dbias = on_device(&db, N % 2),
+                                      .act = f->act,
+                                      .in_out = f->in_out};
     struct snug_err err = {0};
     struct cuda_call c = call(NULL, NULL, f->tf32, &err);
-    assert_int_equal(
-        cudaMalloc(&c.workspace,
-                   (size_t)(cuda_linear_dx_workspace(&a, &c) + cuda_linear_dx_act_sm90_workspace(&a, true)) + 256),
-        0);
-    struct tensor du = on_device(&u, false), dbias = on_device(&db, N % 2);
-    assert_true(!f->own || cuda_linear_dx_act_sm90_fits(&a, &du, f->act, &c));
-    must(f->own ? cuda_linear_dx_act_sm90(&a, &du, f->act, &dbias, &c) : cuda_linear_dx(&a, &c), &err, what);
+    bool joined = f->act && !f->add; /* with the gradient of an activation */
+    int64_t bytes = joined ? cuda_linear_dx_act_workspace(&both, &c) : cuda_linear_dx_workspace(&a, &c);
+    assert_int_equal(cudaMalloc(&c.workspace, (size_t)bytes + 256), 0);
+    assert_true(!f->own || cuda_linear_dx_act_sm90_fits(&both, &c));
+    must(f->own   ? cuda_linear_dx_act_sm90(&both, &c)
+         : joined ? cuda_linear_dx_act(&both, &c)
+                  : cuda_linear_dx(&a, &c),
+         &err, what);
     must(cuda_check(cudaDeviceSynchronize(), what, &err), &err, what);
     struct args_linear_dx r = {.dy = on_host(&dy, dy.ref, false),
                                .w = on_host(&w, w.ref, false),
@@ -241,9 +249,9 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     ref_linear_dx(&r, NULL);
     double *expected = mem_alloc((size_t)dx.elements * 8 + 8);
     for (int64_t i = 0; i < dx.elements; i++)
-        expected[i] = dx.ref[i] * (f->own ? act_slope(f->act, u.ref[i]) : 1);
+        expected[i] = dx.ref[i] * (joined ? act_slope(f->act, u.ref[i]) : 1);
     compare(&dx, expected, dx.ref, O, f->tf32, what);
-    if (f->own) {
+    if (joined) {
         for (int64_t i = 0; i < I; i++) {
             db.ref[i] = N % 2 ? db.ref[i] : 0;
             for (int64_t n = 0; n < N; n++)
@@ -377,6 +385,7 @@ static void unaligned(void **state)
                              .keep_u = true,
                              .offset = offset};
             check_linear(96, 64, 80, &f);
+            check_dx(96, 64, 80, &f);
             f.in_out = f.add = true;
             check_dx(96, 64, 80, &f);
             check_dw(96, 64, 80, &f);
@@ -391,6 +400,8 @@ static void no_rows(void **state)
         check_dw(0, 16, 24, &f);
         check_dx(0, 16, 24, &f);
         f.bias = true;
+        f.act = ACT_gelu;
+        check_dx(0, 16, 24, &f);
         check_linear(0, 16, 24, &f);
     }
 }
@@ -495,7 +506,7 @@ static void tuned(void **state)
     struct snug_err err = {0};
     json_t *none = json_array(), *choices;
     struct form f = {.type = DT_BF16, .wide = DT_BF16, .bias = true, .act = ACT_gelu_tanh, .keep_u = true, .add = true};
-    struct cuda_product_node nodes[6] = {
+    struct cuda_product_node nodes[7] = {
         {.op = OP_linear}, {.op = OP_linear_dx}, {.op = OP_linear_dw}, {.op = OP_norm}};
     struct tensor x = {.shape = {512, 256}, .ndim = 2, .dtype = DT_BF16}, y = x, w = x, b = x;
     w.shape[0] = y.shape[1] = b.shape[0] = 192;
@@ -508,8 +519,12 @@ static void tuned(void **state)
     nodes[4] = nodes[1];
     nodes[5] = nodes[2];
     nodes[5].args.linear_dw.dy.shape[0] = 0; /* no rows: nothing to measure */
+    b.shape[0] = 256;
+    nodes[6].op = OP_linear_dx_act;
+    nodes[6].args.linear_dx_act =
+        (struct args_linear_dx_act){.dy = y, .w = w, .u = x, .du = x, .dbias = b, .act = ACT_gelu};
     assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
-    must(cuda_products_tune(products, nodes, 6, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
+    must(cuda_products_tune(products, nodes, 7, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
     assert_int_equal(cuda_products_unmeasured(products), 0);
     assert_int_equal(cuda_products_export(products, true, &choices, &err), 0);
     assert_non_null(choice_of(choices, "linear_dx", 512, false));
@@ -518,6 +533,11 @@ static void tuned(void **state)
     check_dx(512, 256, 192, &f);
     check_linear(400, 256, 192, &f);
     check_dx(400, 256, 192, &f);
+    f.act = ACT_gelu;
+    f.add = false;
+    check_dx(512, 256, 192, &f);
+    check_dx(400, 256, 192, &f);
+    f.add = true;
     assert_int_equal(cuda_products_unmeasured(products), 0);
     assert_int_equal(cuda_products_export(products, false, &choices, &err), 0);
     assert_true(json_equal(json_object_get(choice_of(choices, "linear_dx", 512, false), "algo"),

@@ -26,6 +26,8 @@
 #define LINEAR_IN_OUT(N, I, O) .x = NARROW(N, I), .w = NARROW(I, O), .y = NARROW(N, O), .in_out = 1
 #define LINEAR_DX(N, I, O) .dy = NARROW(N, O), .w = NARROW(O, I), .dx = NARROW(N, I)
 #define LINEAR_DW(N, I, O) .dy = NARROW(N, O), .x = NARROW(N, I)
+#define LINEAR_DX_ACT(N, I, O, a)                                                                                      \
+    .dy = NARROW(N, O), .w = NARROW(O, I), .u = NARROW(N, I), .du = NARROW(N, I), .act = ACT_##a
 #define ACT_BWD(N, F, a) .u = NARROW(N, F), .dy = NARROW(N, F), .du = NARROW(N, F), .act = ACT_##a
 
 /* T rows of B sequences, A heads of D and K key heads. */
@@ -110,6 +112,17 @@ const struct op_case op_cases[] = {
     {CASE(linear_dw, "no rows", LINEAR_DW(0, 8, 9), .dw = FLOAT(9, 8), .db = FLOAT(9))},
     {CASE(linear_dw, "one of everything", LINEAR_DW(1, 1, 1), .dw = FLOAT(1, 1), .db = FLOAT(1))},
     {CASE(linear_dw, "large", LINEAR_DW(601, 96, 200), .dw = FLOAT(200, 96), .db = FLOAT(200)), .long_only = true},
+
+    {CASE(linear_dx_act, "gelu", LINEAR_DX_ACT(6, 5, 7, gelu), .dbias = FLOAT(5))},
+    {CASE(linear_dx_act, "no sums", LINEAR_DX_ACT(9, 40, 24, relu))},
+    {CASE(linear_dx_act, "in_out", .dy = NARROW(6, 18), .w = NARROW(11, 18), .u = NARROW(6, 11), .du = NARROW(6, 11),
+          .dbias = FLOAT(11), .act = ACT_gelu_tanh, .in_out = 1)},
+    {CASE(linear_dx_act, "no rows", LINEAR_DX_ACT(0, 8, 16, silu), .dbias = FLOAT(8))},
+    {CASE(linear_dx_act, "one of everything", LINEAR_DX_ACT(1, 1, 1, tanh), .dbias = FLOAT(1))},
+    {CASE(linear_dx_act, "large", LINEAR_DX_ACT(300, 160, 192, gelu), .dbias = FLOAT(160)), .long_only = true},
+    {CASE(linear_dx_act, "large, in_out", .dy = NARROW(200, 257), .w = NARROW(131, 257), .u = NARROW(200, 131),
+          .du = NARROW(200, 131), .dbias = FLOAT(131), .act = ACT_gelu_tanh, .in_out = 1),
+     .long_only = true},
 
     {CASE(act_bwd, "gelu", ACT_BWD(5, 33, gelu))},
     {CASE(act_bwd, "gelu_tanh", ACT_BWD(5, 32, gelu_tanh))},

@@ -17,7 +17,7 @@ static const double SMALLEST_F16 = 0x1p-24; /* below 2^-14 numbers are apart by 
 static const double UNITS = 8;              /* operations beside the sums, polynomials, the largest of many elements */
 
 /* Roundings to the policy's type of what an op adds up (attention: the weights P, and dS) or derives its result from
- * (linear: y from u). */
+ * (linear: y from u; linear_dx_act: du from dx, where a backend leaves that in memory). */
 static inline double inner_roundings(enum op op)
 {
     switch (op) {
@@ -25,6 +25,7 @@ static inline double inner_roundings(enum op op)
     case OP_attention_bwd:
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
+    case OP_linear_dx_act:
         return 1.5;
     default:
         return 0;
@@ -41,6 +42,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->linear_dx.dy.shape[1];
     case OP_linear_dw:
         return (double)a->linear_dw.dy.shape[0];
+    case OP_linear_dx_act:
+        return (double)(a->linear_dx_act.dy.shape[1] + a->linear_dx_act.dy.shape[0]);
     case OP_attention:
         return (double)(a->attention.qkv.shape[0] + a->attention.qkv.shape[1]);
     case OP_attention_bwd:

@@ -13,6 +13,7 @@ enum pass {
     GRAD,
     ACCUMULATE,
     FOLD_BIAS,
+    FOLD_ACT,
     BF16,
     BF16_WIDE_GRADS,
     F64,
@@ -65,6 +66,9 @@ static void apply(struct graph *g, enum pass p)
         break;
     case FOLD_BIAS:
         pass_fold_bias(g);
+        break;
+    case FOLD_ACT:
+        pass_fold_act(g);
         break;
     case BF16:
     case BF16_WIDE_GRADS:
@@ -244,6 +248,34 @@ static void a_bias_gradient_stays_where_its_rows_are_not_one_nodes(void **state)
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         becomes(same[i], FOLD_BIAS, same[i]);
+}
+
+/* ---- The gradient of an activation. */
+
+#define ACT_VALUES                                                                                                     \
+    "%1 input F32[T,3] \"dy\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[3,4] \"w\" layer=2 in keep\n"                                                                       \
+    "%3 input F32[T,4] \"u\" layer=0 in keep\n"                                                                        \
+    "%4 gradient F32[4] \"grad.b\" layer=1 in out keep\n"
+#define OF_PRODUCT "%6 activation F32[T,4] layer=2\nlinear_dx(dy=%1 w=%2 dx=%6) in_out=0 layer=2 backward\n"
+#define DU "%5 activation F32[T,4] layer=1 out\n"
+#define OF_ACT(sums) DU "act_bwd(u=%3 dy=%6 du=%5" sums ") act=silu layer=1 backward\n"
+
+static void a_product_and_the_gradient_of_an_activation_become_one(void **state)
+{
+    (void)state;
+    becomes(ACT_VALUES OF_PRODUCT OF_ACT(" dbias+=%4"), FOLD_ACT,
+            ACT_VALUES DU "linear_dx_act(dy=%1 w=%2 u=%3 du=%5 dbias+=%4) act=silu in_out=0 layer=1 backward\n");
+    /* the gradient between them is read or made elsewhere too, or wanted */
+    static const char *const same[] = {
+        ACT_VALUES OF_PRODUCT OF_ACT("") "%7 activation F32[T,4] layer=1 out\n"
+                                         "act_bwd(u=%3 dy=%6 du=%7) act=relu layer=1 backward\n",
+        ACT_VALUES OF_PRODUCT "linear_dx(dy=%1 w=%2 dx+=%6) in_out=0 layer=2 backward\n" OF_ACT(""),
+        ACT_VALUES "%6 activation F32[T,4] layer=2 out\n"
+                   "linear_dx(dy=%1 w=%2 dx=%6) in_out=0 layer=2 backward\n" OF_ACT(""),
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        becomes(same[i], FOLD_ACT, same[i]);
 }
 
 /* ---- Precision. */
@@ -705,6 +737,7 @@ int main(void)
         cmocka_unit_test(grad_adds_contributions),
         cmocka_unit_test(a_bias_gradient_moves_to_the_writer_of_its_rows),
         cmocka_unit_test(a_bias_gradient_stays_where_its_rows_are_not_one_nodes),
+        cmocka_unit_test(a_product_and_the_gradient_of_an_activation_become_one),
         cmocka_unit_test(f64_changes_nothing_but_types),
         cmocka_unit_test(bf16_narrows_what_lies_between_ops),
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
