@@ -54,6 +54,19 @@ static struct cuda_product_node input_gradient(const struct layer *l, int64_t T,
     return n;
 }
 
+/* Back through a GELU that made the layer's x. */
+static struct cuda_product_node through_activation(const struct layer *l, int64_t T, enum dtype t)
+{
+    struct cuda_product_node n = {.op = OP_linear_dx_act};
+    struct args_linear_dx_act *a = &n.args.linear_dx_act;
+    a->dy = matrix(t, T, l->O, false);
+    a->w = matrix(t, l->O, l->I, false);
+    a->u = a->du = matrix(t, T, l->I, false);
+    a->dbias = vector(DT_F32, l->I);
+    a->act = ACT_gelu;
+    return n;
+}
+
 static struct cuda_product_node weight_gradient(const struct layer *l, int64_t T, enum dtype t, enum dtype wide,
                                                 bool add, bool db)
 {
@@ -102,6 +115,8 @@ int main(int argc, char **argv)
         nodes[n++] = forward(l, T, t, DT_F32);
         if (t != DT_F32)
             nodes[n++] = forward(l, T, t, t);
+        if (l->I > l->O)
+            nodes[n++] = through_activation(l, T, t);
         if (i < BERT_LAYERS) {
             nodes[n++] = forward(l, T, t, DT_U8);
             nodes[n++] = input_gradient(l, T, t, false);
@@ -136,11 +151,13 @@ int main(int argc, char **argv)
         const struct tensor *b = &nodes[i].args.linear.b, *dw = &nodes[i].args.linear_dw.dw;
         if (code)
             break;
-        printf("%-10s %-9s ", names[i], op_table[nodes[i].op].name);
+        printf("%-10s %-13s ", names[i], op_table[nodes[i].op].name);
         if (nodes[i].op == OP_linear)
             printf("b %-4s          ", b->ndim ? dtype_name(b->dtype) : "none");
         else if (nodes[i].op == OP_linear_dx)
             printf("%-16s", nodes[i].args.linear_dx.dx.add ? "add" : "");
+        else if (nodes[i].op == OP_linear_dx_act)
+            printf("%-16s", "gelu");
         else
             printf("%-4s %-3s %-7s", dtype_name(dw->dtype), dw->add ? "add" : "",
                    nodes[i].args.linear_dw.db.ndim ? "db" : "");

@@ -91,16 +91,21 @@ static struct tensor on_host(const struct slot *s, double *data, bool add)
         .data = data, .shape = {s->shape[0], s->shape[1]}, .dtype = DT_F64, .ndim = (int8_t)s->ndim, .add = add};
 }
 
+static double factors(bool tf32)
+{
+    return tf32 ? 0x1p-10 : 0;
+}
+
 static double unit_of(enum dtype t)
 {
     return t == DT_BF16 ? 0x1p-9 : t == DT_F16 ? 0x1p-12 : 0x1p-25;
 }
 
-/* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, one rounding
- * of the result, and where u or b are rounded to 16 bits first, two more. What y = act(u) is derived from may be larger
- * than itself. */
-static void compare(const struct slot *s, const double *expected, const double *derived_from, int64_t length, bool tf32,
-                    const char *what)
+/* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, some more where
+ * the terms were `rounded` by themselves (relative to their size), one rounding of the result, and where u, b or a product
+ * that is added are rounded to 16 bits first, two more. What y = act(u) is derived from may be larger than itself. */
+static void compare(const struct slot *s, const double *expected, const double *derived_from, int64_t length,
+                    double rounded, const char *what)
 {
     char *got = mem_alloc((size_t)s->bytes + GUARD);
     double *value = mem_alloc((size_t)s->elements * 8 + 8), square = 0, worst = 0;
@@ -111,7 +116,7 @@ static void compare(const struct slot *s, const double *expected, const double *
     for (int64_t i = 0; i < s->elements; i++)
         square += fmax(expected[i] * expected[i], derived_from[i] * derived_from[i]);
     double rms = sqrt(square / (double)(s->elements ? s->elements : 1));
-    double sums = (tf32 ? 0x1p-10 * 4 : 8 * 0x1p-24 * sqrt((double)length + 1));
+    double sums = 8 * 0x1p-24 * sqrt((double)length + 1) + 4 * rounded;
     for (int64_t i = 0; i < s->elements; i++) {
         double size = fmax(fabs(expected[i]), rms), off = fabs(value[i] - expected[i]);
         double allowed = sums * size + 3.01 * 2 * unit_of(s->dtype) * size;
@@ -200,9 +205,9 @@ static void check_linear(int64_t N, int64_t I, int64_t O, const struct form *f)
     if (f->bias)
         r.b = on_host(&b, b.ref, false);
     ref_linear(&r, NULL);
-    compare(&y, ry, ru, I, f->tf32, what);
+    compare(&y, ry, ru, I, factors(f->tf32), what);
     if (f->keep_u)
-        compare(&u, ru, ru, I, f->tf32, what);
+        compare(&u, ru, ru, I, factors(f->tf32), what);
     mem_free(ry), mem_free(ru);
     cudaFree(c.workspace);
     release(&x), release(&w), release(&b), release(&y), release(&u);
@@ -250,14 +255,15 @@ static void check_dx(int64_t N, int64_t I, int64_t O, const struct form *f)
     double *expected = mem_alloc((size_t)dx.elements * 8 + 8);
     for (int64_t i = 0; i < dx.elements; i++)
         expected[i] = dx.ref[i] * (joined ? act_slope(f->act, u.ref[i]) : 1);
-    compare(&dx, expected, dx.ref, O, f->tf32, what);
+    compare(&dx, expected, dx.ref, O, factors(f->tf32), what);
     if (joined) {
         for (int64_t i = 0; i < I; i++) {
             db.ref[i] = N % 2 ? db.ref[i] : 0;
             for (int64_t n = 0; n < N; n++)
                 db.ref[i] += expected[n * I + i];
         }
-        compare(&db, db.ref, db.ref, 64 * (N + O), false, what); /* of sums of approximated slopes */
+        double rounded = f->type != DT_F32 && !f->own ? 2 * unit_of(f->type) : factors(f->tf32);
+        compare(&db, db.ref, db.ref, 64 * (N + O), rounded, what); /* of sums of approximated slopes */
     }
     mem_free(expected);
     cudaFree(c.workspace);
@@ -293,8 +299,8 @@ static void check_dw(int64_t N, int64_t I, int64_t O, const struct form *f)
                                .db = on_host(&db, db.ref, f->add),
                                .in_out = f->in_out};
     ref_linear_dw(&r, NULL);
-    compare(&dw, dw.ref, dw.ref, N, f->tf32, what);
-    compare(&db, db.ref, db.ref, N, false, what);
+    compare(&dw, dw.ref, dw.ref, N, factors(f->tf32), what);
+    compare(&db, db.ref, db.ref, N, 0, what);
     cudaFree(c.workspace);
     release(&dy), release(&x), release(&dw), release(&db);
 }
