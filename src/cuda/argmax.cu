@@ -16,7 +16,7 @@ __device__ static inline struct place larger(struct place a, struct place b)
 
 template <class T>
 __global__ void __launch_bounds__(THREADS)
-    argmax_kernel(const T *logits, const int32_t *labels, int32_t *best, int64_t V)
+    argmax_kernel(const T *logits, const int32_t *labels, int32_t *best, int64_t V, int64_t pitch)
 {
     __shared__ struct place places[THREADS / LANE];
     int64_t n = blockIdx.x;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(THREADS)
             best[n] = -1;
         return;
     }
-    const T *row = logits + n * V;
+    const T *row = logits + n * pitch;
     struct place p = {-INFINITY, 0};
 #pragma unroll 8
     for (int64_t v = threadIdx.x; v < V; v += THREADS) {
@@ -52,7 +52,8 @@ extern "C" int cuda_argmax(const struct args_argmax *a, const struct cuda_call *
     if (N > 0)
         WITH_FLOAT_TYPE(a->logits.dtype, T, {
             argmax_kernel<T><<<(unsigned)N, THREADS, 0, c->stream>>>(
-                (const T *)a->logits.data, (const int32_t *)a->labels.data, (int32_t *)a->best.data, a->logits.shape[1]);
+                (const T *)a->logits.data, (const int32_t *)a->labels.data, (int32_t *)a->best.data, a->logits.shape[1],
+                tensor_pitch(&a->logits));
         })
     return cuda_launched(c, "argmax");
 }

@@ -88,6 +88,6 @@ bool op_takes_padded_rows(enum op op, int slot)
 #define PADDED(opname, slotname)                                                                                       \
     (op == OP_##opname && slot == (int)(offsetof(struct op_##opname, slotname) / sizeof(int)))
     return PADDED(linear, y) || PADDED(linear_dx, dy) || PADDED(linear_dw, dy) || PADDED(cross_entropy, logits) ||
-           PADDED(cross_entropy_bwd, logits) || PADDED(cross_entropy_bwd, dlogits);
+           PADDED(cross_entropy_bwd, logits) || PADDED(cross_entropy_bwd, dlogits) || PADDED(argmax, logits);
 #undef PADDED
 }
