@@ -1,14 +1,14 @@
 #include "pass/pass.h"
 
-/* Where the parts of a linear layer stand in a node of it; 0 where it has no such part. */
+/* The parts of a linear layer in a node of it; 0 where it has no such part, or not one that can be padded. */
 struct layer {
     int result, weight, bias;
 };
 
 static struct layer layer_of(const struct node *n)
 {
-    if (n->op == OP_linear && !n->u.linear.in_out && !n->u.linear.u && !n->u.linear.act)
-        return (struct layer){n->u.linear.y, n->u.linear.w, n->u.linear.b};
+    if (n->op == OP_linear && !n->u.linear.in_out)
+        return (struct layer){n->u.linear.u || n->u.linear.act ? 0 : n->u.linear.y, n->u.linear.w, n->u.linear.b};
     if (n->op == OP_linear_dx && !n->u.linear_dx.in_out)
         return (struct layer){n->u.linear_dx.dy, n->u.linear_dx.w, 0};
     if (n->op == OP_linear_dw && !n->u.linear_dw.in_out)
@@ -24,6 +24,8 @@ static bool is_whole(const struct graph *g, int id)
 /* Whether all that touches the rows of `id` knows padding: loss ops, and linear layers that can be padded with it. */
 static bool may_be_padded(const struct graph *g, int id)
 {
+    if (g->values[id].live_out || !is_whole(g, id))
+        return false;
     for (int k = 1; k < g->n_nodes; k++)
         for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++) {
             const struct node *n = &g->nodes[k];
@@ -38,18 +40,25 @@ static bool may_be_padded(const struct graph *g, int id)
     return true;
 }
 
+/* What a dimension of a value lacks to a multiple of `sizes`; 0 where it is small: the product costs little as it is. */
+static int64_t missing(const struct value *v, int dimension, int64_t sizes)
+{
+    enum { LARGE = 1024 };
+    struct dim d = v->shape[dimension];
+    return d.t || d.b || d.c < LARGE ? 0 : (sizes - d.c % sizes) % sizes;
+}
+
 void pass_pad(struct graph *g, int64_t sizes)
 {
-    enum { LARGE = 1024 }; /* outputs: a product with fewer costs little as it is */
     for (int k = 1; k < g->n_nodes && sizes > 1; k++) {
         struct layer l = layer_of(&g->nodes[k]);
-        struct value *result = graph_value(g, l.result);
-        struct dim outputs = result->shape[1];
-        int64_t pad = (sizes - outputs.c % sizes) % sizes;
-        if (!l.result || outputs.t || outputs.b || outputs.c < LARGE || !pad || !may_be_padded(g, l.result))
-            continue;
-        result->pad[1] = graph_value(g, l.weight)->pad[0] = pad;
-        if (l.bias)
-            graph_value(g, l.bias)->pad[0] = pad;
+        struct value *result = graph_value(g, l.result), *weight = graph_value(g, l.weight),
+                     *bias = graph_value(g, l.bias);
+        if (l.weight && is_whole(g, l.weight)) /* whatever becomes of the result: it is one weight in all programs */
+            weight->pad[0] = missing(weight, 0, sizes);
+        if (l.bias && is_whole(g, l.bias))
+            bias->pad[0] = missing(bias, 0, sizes);
+        if (l.result && may_be_padded(g, l.result))
+            result->pad[1] = missing(result, 1, sizes);
     }
 }

@@ -66,7 +66,7 @@ void pass_recompute(struct graph *g, int every_n);
 
 /* pad: the outputs of a large linear layer whose number is no multiple of `sizes` (a vocabulary: 50257) get zeros behind
  * them: the rows of its result and of that one's gradient, and rows behind its weight, the weight's gradient and the
- * bias. Where an op of another kind would see padded rows, they stay as they are. Requires: precision done. Keeps:
+ * bias. Where an op of another kind would see padded rows, or the host, they stay as they are. Requires: precision done. Keeps:
  * everything but the room that those values take. */
 void pass_pad(struct graph *g, int64_t sizes);
 

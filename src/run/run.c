@@ -70,7 +70,6 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .role = v->role,
                             .ndim = v->ndim,
                             .elements = value_elements(v, dims),
-                            .row_pad = v->pad[1],
                             .init = v->init};
     for (int d = 0; d < v->ndim; d++)
         out.shape[d] = dim_size(v->shape[d], dims);
@@ -329,17 +328,15 @@ double run_flops(const struct run *r, int k, struct dims dims)
 
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)
 {
-    int64_t rows = v->row_pad ? v->shape[0] : 1, row = v->elements / (rows > 0 ? rows : 1);
-    int64_t bytes = dtype_bytes(v->dtype, rows * (row + v->row_pad));
-    if (v->dtype == type && !v->row_pad)
+    int64_t bytes = dtype_bytes(v->dtype, v->elements);
+    if (v->dtype == type)
         return r->backend->download(r->backend, to, v->data, bytes, err);
-    char *raw = mem_alloc((size_t)bytes);
+    void *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
     int code = r->backend->download(r->backend, raw, v->data, bytes, err);
-    for (int64_t i = 0; i < rows && !code; i++)
-        dtype_convert((char *)to + dtype_bytes(type, i * row), type,
-                      raw + dtype_bytes(v->dtype, i * (row + v->row_pad)), v->dtype, row);
+    if (!code)
+        dtype_convert(to, type, raw, v->dtype, v->elements);
     mem_free(raw);
     return code;
 }

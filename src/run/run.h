@@ -27,7 +27,6 @@ struct run_value {
     int ndim;
     int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
     int64_t elements;
-    int64_t row_pad; /* elements behind each row of a matrix */
     struct init init;
 };
 bool run_find(const struct run *r, const char *name, struct run_value *out);
