@@ -65,6 +65,11 @@ quietly() {
     fi
 }
 
+# Whether a build folder was configured with CUDA.
+has_cuda() {
+    grep -q 'src/cuda/cuda\.c' "$1/build.ninja"
+}
+
 # run_tests FOLDER [NAME…]: runs the tests of a build folder, all or those named, and closes with 'N passed, N failed[, N skipped]'.
 # Counts test cases: each executable's TAP lines, or the executable as one case if it prints none; one that ends
 # badly before its last case, or without naming a failed one, counts as one failure more. Returns 1 if anything failed or nothing ran.

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cuda/nvml.h"
+#include "run/backend.h"
 
 #include <gnu/libc-version.h>
 #include <sched.h>
@@ -142,7 +143,11 @@ static void find_gpus(struct facts *f)
 
 static void append_json(struct str *s, const struct facts *f)
 {
-    str_append(s, "{\"version\":\"" SNUG_VERSION "\",\"devices\":[\"cpu\",\"reference\"],\"cpu\":{\"name\":");
+    str_printf(s, "{\"version\":\"" SNUG_VERSION "\",\"devices\":[%s\"cpu\",\"reference\"],\"compute_capabilities\":[",
+               backend_cuda_arch(0) ? "\"cuda\"," : "");
+    for (int i = 0, arch; (arch = backend_cuda_arch(i)); i++)
+        str_printf(s, "%s\"%d.%d\"", i ? "," : "", arch / 10, arch % 10);
+    str_append(s, "],\"cpu\":{\"name\":");
     str_json(s, f->cpu);
     str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), machine_cpus());
     for (size_t i = 0; i < f->n_features; i++)
@@ -168,7 +173,10 @@ static void append_json(struct str *s, const struct facts *f)
 static void append_text(struct str *s, const struct facts *f)
 {
     const double gib = 0x1p30;
-    str_printf(s, "snug       " SNUG_VERSION "\ndevices    cpu, reference\ncpu        %s, %d of %ld cores\n", f->cpu,
+    str_append(s, "snug       " SNUG_VERSION "\ndevices    ");
+    for (int i = 0, arch; (arch = backend_cuda_arch(i)); i++)
+        str_printf(s, "%s%d.%d", i ? " " : "cuda (kernels for ", arch / 10, arch % 10);
+    str_printf(s, "%scpu, reference\ncpu        %s, %d of %ld cores\n", backend_cuda_arch(0) ? "), " : "", f->cpu,
                machine_cpus(), sysconf(_SC_NPROCESSORS_ONLN));
     str_append(s, "           ");
     for (size_t i = 0; i < f->n_features; i++)
@@ -177,6 +185,8 @@ static void append_text(struct str *s, const struct facts *f)
         str_printf(s, "\n%s%s, %.1f GiB, %.1f GiB in use, driver %s", i ? "           " : "gpu        ",
                    f->gpus[i].name, (double)f->gpus[i].total_bytes / gib, (double)f->gpus[i].used_bytes / gib,
                    f->gpus[i].driver);
+    if (f->n_gpus && !backend_cuda_arch(0))
+        str_append(s, "\n           not used: this build has no CUDA; build again where CUDA's compiler, nvcc, is");
     str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)f->total / gib, (double)f->available / gib);
     if (f->limit >= 0)
         str_printf(s, ", limit of this process %.1f GiB", (double)f->limit / gib);

@@ -446,9 +446,22 @@ static int download(const struct backend *b, void *to, const void *from, int64_t
 
 /* ---- opening ---- */
 
-bool backend_cuda_built(void)
+/* Compute capabilities, times ten, that kernels were compiled for (src/cuda/meson.build). */
+static const int built_for[] = {SNUG_GPU_ARCH};
+enum { N_BUILT_FOR = sizeof built_for / sizeof *built_for };
+
+int backend_cuda_arch(int i)
 {
-    return true;
+    return i < N_BUILT_FOR ? built_for[i] : 0;
+}
+
+/* Machine code runs on GPUs of its generation, if they are not older; the last one's PTX on all that are newer. */
+static bool has_kernels(int arch)
+{
+    bool found = arch > built_for[N_BUILT_FOR - 1];
+    for (int i = 0; i < N_BUILT_FOR; i++)
+        found |= arch / 10 == built_for[i] / 10 && arch >= built_for[i];
+    return found;
 }
 
 bool backend_cuda_present(void)
@@ -478,6 +491,11 @@ static int find_device(const struct cuda_settings *s, struct cuda_call *call, st
         return err_set(err, SNUG_ERR_ENV,
                        "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu", major,
                        minor);
+    if (!has_kernels(call->arch))
+        return err_set(err, SNUG_ERR_ENV,
+                       "--device cuda: this build has no kernels for compute capability %d.%d; build with "
+                       "-Dgpu_arch=%d or all, or use --device cpu",
+                       major, minor, call->arch);
     return SNUG_OK;
 }
 

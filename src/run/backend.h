@@ -107,7 +107,8 @@ struct cuda_settings {
     bool tf32;             /* products of F32 tensors may round their factors to tf32 */
     const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
 };
-bool backend_cuda_present(void); /* a device that this build has kernels for */
+bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU of compute capability 8.0 or later */
+int backend_cuda_arch(int i); /* the i-th compute capability, times ten, that this build has kernels for; 0: no more */
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
 
 /* What backends in host memory share (run/host.c): the arena is the image of the inputs, everything is done at once. */
@@ -124,8 +125,6 @@ int64_t host_available(const struct backend *b);
     .host_memory = true, .busy_tokens = 4096, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc,      \
     .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
     .sync = host_sync, .available = host_available
-
-bool backend_cuda_built(void); /* whether this build knows GPUs */
 
 /* The device that "auto" means: a GPU if there is one. */
 enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };

@@ -2,7 +2,7 @@
 
 int backend_check(enum backend_kind k, struct snug_err *err)
 {
-    if (k == BACKEND_CUDA && !backend_cuda_built())
+    if (k == BACKEND_CUDA && !backend_cuda_arch(0))
         return backend_cuda_open(NULL, NULL, err); /* says why not */
     return k == BACKEND_CPU ? backend_cpu_check(err) : SNUG_OK;
 }
