@@ -188,6 +188,49 @@ static int hand_out(struct str *out, char **text, struct snug_err *err)
     return code ? code : *text ? SNUG_OK : err_no_memory(err, out->n + 1);
 }
 
+struct snug_forecast snug_forecast(const snug_session *s)
+{
+    const struct forecast *f = &s->s.forecast;
+    if (!f->known)
+        return (struct snug_forecast){0};
+    return (struct snug_forecast){.step_seconds = f->step_seconds,
+                                  .samples_per_second = f->samples / f->step_seconds,
+                                  .tokens_per_second = f->tokens / f->step_seconds,
+                                  .evaluation_seconds = f->evaluation_seconds,
+                                  .steps = f->steps,
+                                  .evaluations = f->evaluations,
+                                  .run_seconds = f->run_seconds,
+                                  .measured = f->measured};
+}
+
+/* 0.42 s, 42.0 s, 4 min 20 s, 4 h 20 min */
+static void put_duration(struct str *out, double seconds)
+{
+    long long s = (long long)(seconds + 0.5);
+    if (seconds < 60)
+        str_printf(out, seconds < 10 ? "%.2f s" : "%.1f s", seconds);
+    else if (s < 3600)
+        str_printf(out, "%lld min %lld s", s / 60, s % 60);
+    else
+        str_printf(out, "%lld h %lld min", s / 3600, s / 60 % 60);
+}
+
+static void put_forecast(struct str *out, const struct snug_forecast *f)
+{
+    str_printf(out, "time: %.4g ms a step, %.4g samples/s, %.4g tokens/s", 1e3 * f->step_seconds, f->samples_per_second,
+               f->tokens_per_second);
+    if (f->steps) {
+        str_append(out, "; ");
+        put_duration(out, f->run_seconds);
+        str_printf(out, " for %lld step%s", (long long)f->steps, f->steps == 1 ? "" : "s");
+    }
+    if (f->evaluations) {
+        str_printf(out, " and %lld evaluation%s of ", (long long)f->evaluations, f->evaluations == 1 ? "" : "s");
+        put_duration(out, f->evaluation_seconds);
+    }
+    str_append(out, f->measured ? " (measured on this device)\n" : " (estimated from single operations)\n");
+}
+
 int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
 {
     const struct session *e = &s->s;
@@ -208,6 +251,9 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
                100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
     if (p->checkpoint_bytes)
         str_printf(&out, "a checkpoint that is being written: %lld bytes more\n", (long long)p->checkpoint_bytes);
+    struct snug_forecast f = snug_forecast(s);
+    if (f.step_seconds > 0)
+        put_forecast(&out, &f);
     return hand_out(&out, text, err);
 }
 
@@ -228,6 +274,15 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
     str_printf(&out, ",\"class\":\"%s\",\"weights\":%lld,\"dtype\":\"%s\",\"device\":\"%s\",\"threads\":%d,",
                model_class(&s->s.model), (long long)snug_weights(s), dtype_name(c->precision.narrow), c->backend->name,
                c->threads);
+    struct snug_forecast f = snug_forecast(s);
+    if (f.step_seconds > 0)
+        str_printf(&out,
+                   "\"time\":{\"step_seconds\":%.6g,\"samples_per_second\":%.6g,\"tokens_per_second\":%.6g,"
+                   "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
+                   "\"basis\":\"%s\"},",
+                   f.step_seconds, f.samples_per_second, f.tokens_per_second, (long long)f.steps,
+                   (long long)f.evaluations, f.evaluation_seconds, f.run_seconds,
+                   f.measured ? "measured" : "estimated");
     str_append(&out, plan.n ? plan.s + 1 : ""); /* behind its { */
     out.failed |= plan.failed;
     str_free(&plan);

@@ -132,10 +132,21 @@ int64_t snug_peak_bytes(const snug_session *s);        /* of the arena: exactly 
 int64_t snug_lower_bound_bytes(const snug_session *s); /* no packing can have less */
 int64_t snug_weights(const snug_session *s);           /* parameters of the model */
 int snug_plan_summary(const snug_session *s, char **text,
-                      struct snug_err *err); /* model, precision, batch, arena: three lines */
+                      struct snug_err *err); /* model, precision, batch, arena, time: a line each */
 int snug_plan_text(const snug_session *s, char **text,
                    struct snug_err *err); /* the peak by component and layer, a table */
 int snug_plan_json(const snug_session *s, char **text, struct snug_err *err); /* the same as one JSON object */
+
+/* How long the training will take, reading the model and writing checkpoints left out. */
+struct snug_forecast {
+    double step_seconds; /* of an optimizer step on rows of the data's mean length; 0: not known, and then all are */
+    double samples_per_second, tokens_per_second; /* while training */
+    double evaluation_seconds;                    /* of one */
+    int64_t steps, evaluations;                   /* 0 without training data */
+    double run_seconds;
+    int measured; /* 1: the steps were measured on this device; 0: estimated from single operations */
+};
+struct snug_forecast snug_forecast(const snug_session *s);
 
 /* ---- Whole runs. ------------------------------------------------------------------------------------------------ */
 

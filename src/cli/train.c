@@ -31,8 +31,11 @@ static void print_summary(const snug_session *s, const struct snug_summary *t, c
     if (!t->steps) {
         printf("already complete at step %lld\n", (long long)t->first_step);
     } else {
-        printf("Time: %.2f\nSamples/second: %.2f\nTokens/second: %.0f\n", t->seconds, t->samples_per_second,
-               t->tokens_per_second);
+        struct snug_forecast f = snug_forecast(s);
+        printf("Time: %.2f\nSamples/second: %.2f", t->seconds, t->samples_per_second);
+        if (f.step_seconds > 0)
+            printf(" (predicted: %.2f)", f.samples_per_second);
+        printf("\nTokens/second: %.0f\n", t->tokens_per_second);
         (t->gpu ? print_gpu_memory : print_memory)(s, t);
         printf("First step after %.2f s\n", t->first_step_seconds);
     }
@@ -50,6 +53,8 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
                "\"first_step_seconds\": %.6f, \"memory\": %lld",
                t->seconds, t->samples_per_second, t->tokens_per_second, t->first_step_seconds,
                (long long)t->memory_bytes);
+    if (t->steps && snug_forecast(s).step_seconds > 0)
+        printf(", \"predicted_samples_per_second\": %.6g", snug_forecast(s).samples_per_second);
     if (t->steps && t->gpu)
         printf(", \"memory_before\": %lld, \"cuda_graphs\": %d, \"cuda_graphs_bytes\": %lld, \"cuda_graphs_seconds\": "
                "%.6f",

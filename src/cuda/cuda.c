@@ -224,6 +224,19 @@ static int tune(const struct backend *b, const struct work *nodes, int n, bool *
     return code || !*changed ? code : keep_choices(d, err);
 }
 
+static double recall(const struct backend *b, const char *key)
+{
+    double us = cuda_profile_time(own(b)->profile, key);
+    return us < 0 ? -1 : 1e-6 * us;
+}
+
+static int keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+{
+    TRY(cuda_profile_set_time(own(b)->profile, key, 1e6 * seconds, err));
+    cuda_profile_save(&io_posix, own(b)->profile, NULL); /* as for algorithms */
+    return SNUG_OK;
+}
+
 /* ---- memory in use ---- */
 
 static int64_t available(const struct backend *b)
@@ -561,6 +574,8 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .workspace_bytes = workspace_bytes,
                                .shares_workspace = shares_workspace,
                                .tune = tune,
+                               .recall = recall,
+                               .keep = keep,
                                .run = run,
                                .replay = replay,
                                .alloc = alloc,

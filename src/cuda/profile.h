@@ -1,7 +1,7 @@
 /* profile.h: what was measured on a kind of device, kept from run to run in a JSON file
  *     DIR/device-<name>-<compute capability>-cublaslt-<version>.json
- * with the chosen algorithms of matrix products (cuda/products.h) and the times of kernels, from which a plan predicts
- * the time of a step. The file is a cache: it may be removed, and is written whole or not at all. */
+ * with the chosen algorithms of matrix products (cuda/products.h) and the times of steps (train/forecast.h). The file is
+ * a cache: it may be removed, and is written whole or not at all. */
 #ifndef CUDA_PROFILE_H
 #define CUDA_PROFILE_H
 
@@ -24,7 +24,7 @@ const char *cuda_profile_note(const struct cuda_profile *p); /* why the file the
 json_t *cuda_profile_products(const struct cuda_profile *p);
 int cuda_profile_set_products(struct cuda_profile *p, json_t *choices, struct snug_err *err);
 
-/* Microseconds of a kernel, by a key of the caller's that says op, shapes and types; -1: not measured. */
+/* Microseconds by a key of the caller's, such as of the programs of a step; -1: not measured. */
 double cuda_profile_time(const struct cuda_profile *p, const char *key);
 int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err);
 

@@ -57,6 +57,10 @@ struct backend {
     /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
      * runs; *changed: other workspaces may be wanted now. To be called before anything is allocated. */
     int (*tune)(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err);
+    /* NULL, or: seconds that were measured on this kind of device in an earlier run, by a key of the caller's; -1: not yet.
+     * `keep` keeps them for later runs. */
+    double (*recall)(const struct backend *b, const char *key);
+    int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
     /* Executes n nodes. */
     int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
     /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* All nodes of all programs at their largest, for the backend to measure. */
 static int tune(struct run *r, bool *changed, struct snug_err *err)
@@ -324,6 +325,46 @@ double run_flops(const struct run *r, int k, struct dims dims)
         flops += node_op(&g->graph.nodes[i])->flops(&args);
     }
     return flops;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* On a device many runs of a node are timed together, as a recording where it makes those: `part` is no other's. */
+static int time_node(struct run *r, int k, int part, struct dims dims, struct work *work, int n, double *seconds,
+                     struct snug_err *err)
+{
+    bool known = false;
+    double start = now();
+    if (n > 1 && r->backend->replay)
+        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
+    if (!known)
+        TRY(r->backend->run(r->backend, work, n, err));
+    TRY(r->backend->sync(r->backend, err));
+    *seconds = (now() - start) / n;
+    return SNUG_OK;
+}
+
+int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, struct snug_err *err)
+{
+    enum { TOGETHER = 32, TRIES = 2, WARM = 2, FIRST_PART = 2 };
+    const struct program *g = &r->plan.programs[k];
+    struct work work[TOGETHER];
+    int together = r->backend->host_memory ? 1 : TOGETHER, tries = together > 1 ? TRIES + WARM : TRIES;
+    for (int i = 0; i < tries; i++)
+        for (int node = 1; node < g->graph.n_nodes; node++) {
+            double once;
+            for (int n = 0; n < together; n++)
+                fill_work(r, g, &g->graph.nodes[node], dims, &work[n]);
+            TRY(time_node(r, k, FIRST_PART + node, dims, work, together, &once, err));
+            if (i == 0 || once < seconds[node])
+                seconds[node] = once;
+        }
+    return SNUG_OK;
 }
 
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)

@@ -491,7 +491,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
         struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
     }
-    return SNUG_OK;
+    return s->compile.dump ? SNUG_OK : forecast_run(s, &s->forecast, err);
 }
 
 int session_load(struct session *s, struct snug_err *err)

@@ -12,6 +12,7 @@
 #include "data/tokenizer.h"
 #include "run/weights.h"
 #include "train/checkpoint.h"
+#include "train/forecast.h"
 #include "train/options.h"
 #include "train/signals.h"
 #include "train/step.h"
@@ -45,6 +46,7 @@ struct session {
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
+    struct forecast forecast; /* of the run's time */
     bool opened_dir, opened_stepper;
 };
 

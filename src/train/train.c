@@ -393,6 +393,15 @@ static bool evaluation_due(const struct trainer *t, bool ends_epoch)
     return t->s->has_data && (asked || t->state.step == t->total);
 }
 
+int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch)
+{
+    struct trainer t = {.s = (struct session *)s, .o = s->o, .total = total, .per_epoch = per_epoch};
+    int64_t n = s->o->eval_on_start && s->has_data;
+    for (t.state.step = 1; t.state.step <= total; t.state.step++)
+        n += evaluation_due(&t, t.state.step % per_epoch == 0);
+    return n;
+}
+
 static bool save_due(const struct trainer *t, bool ends_epoch)
 {
     switch (t->o->save_strategy) {

@@ -20,6 +20,9 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
 /* Optimizer steps of the whole run and of an epoch, from options and data. */
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch);
 
+/* Evaluations of a run of so many steps. */
+int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch);
+
 /* The learning rate's schedule over `total` steps, and the data from step `first` on. */
 struct schedule train_schedule(const struct session *s, int64_t total);
 int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,

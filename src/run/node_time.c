@@ -1,0 +1,135 @@
+#include "run/node_time.h"
+
+#include <math.h>
+#include <string.h>
+
+struct form { /* of a value: its size in terms of tokens and sequences */
+    enum dtype dtype;
+    int ndim;
+    struct dim shape[MAX_DIMS];
+};
+
+struct node_time {
+    enum op op;
+    struct form slots[OP_MAX_SLOTS]; /* ndim 0: absent */
+    double work, seconds;
+};
+
+static bool is_attention(enum op op)
+{
+    return op == OP_attention || op == OP_attention_bwd;
+}
+
+static bool is_product(enum op op)
+{
+    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dx_act || op == OP_linear_dw;
+}
+
+double node_work(const struct program *g, const struct node *n, struct dims dims)
+{
+    union args_any args;
+    double bytes = 0;
+    compile_args(g, n, dims, NULL, &args);
+    if (is_attention(n->op) || is_product(n->op))
+        return node_op(n)->flops(&args);
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
+            bytes += (double)dtype_bytes(args.slot[i].dtype, tensor_elements(&args.slot[i]));
+    return bytes;
+}
+
+static void describe(const struct program *g, const struct node *n, struct node_time *t)
+{
+    *t = (struct node_time){.op = n->op};
+    for (int i = 0; i < node_op(n)->n_slots; i++) {
+        const struct value *v = graph_value(&g->graph, n->u.slot[i]);
+        if (!n->u.slot[i])
+            continue;
+        t->slots[i] = (struct form){.dtype = v->dtype, .ndim = v->ndim};
+        memcpy(t->slots[i].shape, v->shape, sizeof v->shape);
+    }
+}
+
+int node_times_add(struct node_times *t, const struct program *g, struct dims dims, const double *seconds,
+                   struct snug_err *err)
+{
+    if (!MEM_GROW(t->all, t->cap, t->n + (size_t)g->graph.n_nodes))
+        return err_no_memory(err, (t->n + (size_t)g->graph.n_nodes) * sizeof *t->all);
+    for (int i = 1; i < g->graph.n_nodes; i++) {
+        struct node_time *here = &t->all[t->n++];
+        describe(g, &g->graph.nodes[i], here);
+        here->work = node_work(g, &g->graph.nodes[i], dims);
+        here->seconds = seconds[i];
+    }
+    return SNUG_OK;
+}
+
+void node_times_free(struct node_times *t)
+{
+    mem_free(t->all);
+    *t = (struct node_times){0};
+}
+
+/* Slots in which two nodes of one op differ; a different dtype counts more than a different shape. */
+static int difference(const struct node_time *a, const struct node_time *b)
+{
+    int differing = 0;
+    for (int i = 0; i < op_table[a->op].n_slots; i++) {
+        const struct form *x = &a->slots[i], *y = &b->slots[i];
+        differing += (!x->ndim) != (!y->ndim) || (x->ndim && x->dtype != y->dtype) ? OP_MAX_SLOTS : 0;
+        bool same = x->ndim == y->ndim;
+        for (int d = 0; d < x->ndim && same; d++)
+            same = dim_equal(x->shape[d], y->shape[d]);
+        differing += !same;
+    }
+    return differing;
+}
+
+/* NULL: no node of this op was measured. Among equally similar ones that which has most nearly as much to do. */
+static const struct node_time *most_similar(const struct node_times *t, const struct node_time *wanted)
+{
+    const struct node_time *best = NULL;
+    int least = 0;
+    double nearest = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct node_time *x = &t->all[i];
+        if (x->op != wanted->op || x->work <= 0)
+            continue;
+        int differing = difference(x, wanted);
+        double far = fabs(log(wanted->work / x->work));
+        if (!best || differing < least || (differing == least && far < nearest)) {
+            best = x;
+            least = differing;
+            nearest = far;
+        }
+    }
+    return best;
+}
+
+/* Seconds a byte of what is bound by memory, for ops of which none was measured. */
+static double seconds_per_byte(const struct node_times *t)
+{
+    double seconds = 0, bytes = 0;
+    for (size_t i = 0; i < t->n; i++)
+        if (!is_attention(t->all[i].op) && !is_product(t->all[i].op)) {
+            seconds += t->all[i].seconds;
+            bytes += t->all[i].work;
+        }
+    return bytes > 0 ? seconds / bytes : 0;
+}
+
+double node_times_of(const struct node_times *t, const struct program *g, struct dims dims, double attention)
+{
+    double seconds = 0, per_byte = seconds_per_byte(t);
+    for (int i = 1; i < g->graph.n_nodes; i++) {
+        const struct node *n = &g->graph.nodes[i];
+        struct node_time wanted;
+        describe(g, n, &wanted);
+        wanted.work = node_work(g, n, dims) * (is_attention(n->op) ? attention : 1);
+        if (wanted.work <= 0)
+            continue;
+        const struct node_time *like = most_similar(t, &wanted);
+        seconds += like ? like->seconds * wanted.work / like->work : per_byte * wanted.work;
+    }
+    return seconds;
+}

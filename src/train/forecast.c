@@ -1,0 +1,221 @@
+#include "train/forecast.h"
+
+#include "base/hash.h"
+#include "train/rehearsal.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the run does again and again. */
+struct workload {
+    struct typical step, evaluation; /* evaluation: B 0 where there are no data for it */
+    struct typical_lengths lengths, eval_lengths;
+    int32_t accumulation;
+};
+
+static bool evaluates(const struct workload *w)
+{
+    return w->evaluation.batch.B > 0;
+}
+
+static void close_workload(struct workload *w)
+{
+    typical_close(&w->step);
+    typical_close(&w->evaluation);
+}
+
+static int open_workload(struct workload *w, const struct session *s, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    const struct typical_lengths even = {.mean = s->max_length, .unevenness = 1};
+    *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
+                           .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
+                           .accumulation = (int32_t)c->accumulation};
+    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, c->train_max.B,
+                     c->train_max.T, err));
+    if (s->run.where.eval < 0)
+        return SNUG_OK;
+    int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
+    rows = rows < 1 ? 1 : rows > c->eval_max.B ? c->eval_max.B : rows;
+    return typical_open(&w->evaluation, &s->model, &s->data, 0, rows, c->eval_max.T, err);
+}
+
+/* ---- measured ---- */
+
+/* What a measured time is of: the graphs of a step's programs, or of the evaluation's; sizes, lengths, how often. Which
+ * algorithms products use is not in it: those of one measurement are as fast as those of another. */
+static int key_of(const struct session *s, bool evaluation, const struct batch *b, int32_t times, char key[64],
+                  struct snug_err *err)
+{
+    struct arena arena = {0};
+    struct hash_state *h = hash_new();
+    char hex[33];
+    int code = h ? SNUG_OK : err_no_memory(err, 1024);
+    for (int k = 0; k < s->run.plan.n_programs && !code; k++) {
+        char *text;
+        if ((k == s->run.where.eval) != evaluation)
+            continue;
+        code = graph_print(&s->run.plan.programs[k].graph, &arena, &text, err);
+        if (!code)
+            hash_add(h, text, strlen(text));
+    }
+    if (!code) {
+        hash_add(h, b->cu_seqlens, ((size_t)b->B + 1) * sizeof *b->cu_seqlens);
+        hash_add(h, &times, sizeof times);
+        hash_add(h, &s->o->dtype, sizeof s->o->dtype);
+        hash_hex(hash_now(h), hex);
+        snprintf(key, 64, "%s %s", evaluation ? "evaluation" : "step", hex);
+    }
+    if (h)
+        hash_end(h);
+    arena_free(&arena);
+    return code;
+}
+
+/* On a GPU: long enough that clocks have settled. */
+static const double LASTING = 0.7;
+
+static int measure(const struct session *s, const struct workload *w, const char *step_key, const char *eval_key,
+                   struct forecast *out, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    struct rehearsal r;
+    int code = rehearsal_open(&r, &s->compile, err);
+    if (!code)
+        code = rehearsal_step(&r, &w->step.batch, w->accumulation, LASTING, &out->step_seconds, err);
+    if (!code && evaluates(w))
+        code = rehearsal_evaluation(&r, &w->evaluation.batch, LASTING / 4, &out->evaluation_seconds, err);
+    rehearsal_close(&r);
+    if (!code)
+        code = b->keep(b, step_key, out->step_seconds, err);
+    if (!code && evaluates(w))
+        code = b->keep(b, eval_key, out->evaluation_seconds, err);
+    return code;
+}
+
+/* As it was measured before, or now where there is room. */
+static int recall_or_measure(const struct session *s, const struct workload *w, struct forecast *out,
+                             struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    char step_key[64], eval_key[64] = "";
+    TRY(key_of(s, false, &w->step.batch, w->accumulation, step_key, err));
+    out->step_seconds = b->recall(b, step_key);
+    if (evaluates(w)) {
+        TRY(key_of(s, true, &w->evaluation.batch, 1, eval_key, err));
+        out->evaluation_seconds = b->recall(b, eval_key);
+    }
+    out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0;
+    if (out->measured || s->run.plan.arena_bytes > b->available(b))
+        return SNUG_OK;
+    out->measured = true;
+    return measure(s, w, step_key, eval_key, out, err);
+}
+
+/* ---- estimated ---- */
+
+/* A model with two layers, since the last one of a classifier may be computed for few rows only, and few enough tokens
+ * that it takes no time. */
+static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, const struct session *s,
+                      const struct workload *w, struct snug_err *err)
+{
+    enum { VOCABULARY = 4096, LEAST_TOKENS = 64, MOST_TOKENS = 384 }; /* a token takes 3 % less with many */
+    const double flops = 1e10;                                        /* of a layer */
+    const struct program *g = &s->run.plan.programs[s->run.where.step >= 0 ? s->run.where.step : s->run.where.first];
+    struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B};
+    double per_token = run_flops(&s->run, (int)(g - s->run.plan.programs), one) / (double)one.T;
+    double tokens = flops / (per_token / (double)s->model.layers);
+    tokens = fmin(fmax(tokens, LEAST_TOKENS), fmin(MOST_TOKENS, (double)one.T));
+    int32_t length = (int32_t)fmin(ceil(w->lengths.mean), tokens);
+    int64_t rows = (int64_t)tokens / length;
+    *m = s->model;
+    m->layers = m->layers < 2 ? m->layers : 2;
+    m->vocab_size = m->vocab_size < VOCABULARY ? m->vocab_size : VOCABULARY;
+    *c = s->compile;
+    c->model = m;
+    c->accumulation = c->accumulation > 1 ? 2 : 1;
+    c->train_max = (struct dims){.T = c->backend->bucket(rows * length), .B = rows};
+    c->eval_max = c->eval_max.B > 0 ? c->train_max : c->eval_max;
+    return typical_open(t, m, NULL, length, rows, rows * length, err);
+}
+
+static double estimate_program(const struct session *s, const struct node_times *t, int k, const struct batch *b,
+                               double unevenness)
+{
+    struct dims dims = {.T = s->compile.backend->bucket(b->T), .B = b->B};
+    return k < 0 ? 0 : node_times_of(t, &s->run.plan.programs[k], dims, unevenness);
+}
+
+static int estimate(const struct session *s, const struct workload *w, struct forecast *out, struct snug_err *err)
+{
+    struct typical small = {0};
+    struct model_config model;
+    struct compile_settings settings;
+    struct rehearsal r = {0};
+    struct node_times t = {0};
+    const struct programs *p = &s->run.where;
+    int code = open_small(&small, &model, &settings, s, w, err);
+    if (!code)
+        code = rehearsal_open(&r, &settings, err);
+    if (!code)
+        code = rehearsal_nodes(&r, &small.batch, &t, err);
+    if (!code) {
+        const struct batch *b = &w->step.batch;
+        double uneven = w->lengths.unevenness;
+        out->step_seconds = estimate_program(s, &t, p->step, b, uneven) + estimate_program(s, &t, p->first, b, uneven) +
+                            (w->accumulation - 1) * estimate_program(s, &t, p->next, b, uneven) +
+                            estimate_program(s, &t, p->update, b, uneven);
+        out->evaluation_seconds = estimate_program(s, &t, p->eval, &w->evaluation.batch, w->eval_lengths.unevenness);
+    }
+    node_times_free(&t);
+    rehearsal_close(&r);
+    typical_close(&small);
+    return code;
+}
+
+/* ---- the run ---- */
+
+/* Steps of full size that take as long as all of the run's. */
+static double full_steps(const struct session *s, int64_t steps, int64_t per_epoch, double rows_per_step)
+{
+    double epochs = (double)(steps / per_epoch), rows = (double)s->train.n_rows / rows_per_step;
+    double in_epoch = s->o->dataloader_drop_last || rows > (double)per_epoch ? (double)per_epoch : rows;
+    return epochs * in_epoch + fmin((double)(steps % per_epoch), in_epoch);
+}
+
+/* From the times of a step and of a batch of the evaluation. */
+static void add_up(const struct session *s, const struct workload *w, struct forecast *out)
+{
+    int64_t per_epoch;
+    out->samples = (double)w->step.batch.B * w->accumulation;
+    out->tokens = (double)w->step.batch.T * w->accumulation;
+    out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)w->evaluation.batch.T : 0;
+    if (!s->has_train)
+        return;
+    train_steps(s, &out->steps, &per_epoch);
+    out->evaluations = train_evaluations(s, out->steps, per_epoch);
+    out->run_seconds = full_steps(s, out->steps, per_epoch, out->samples) * out->step_seconds +
+                       (double)out->evaluations * out->evaluation_seconds;
+}
+
+int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    struct workload w;
+    *out = (struct forecast){0};
+    if (!c->train || c->separate || c->keep_grads || c->backend->float_type != DT_F32)
+        return SNUG_OK;
+    int code = open_workload(&w, s, err);
+    if (!code && c->backend->recall)
+        code = recall_or_measure(s, &w, out, err);
+    if (!code && !out->measured)
+        code = estimate(s, &w, out, err);
+    if (!code) {
+        out->known = true;
+        add_up(s, &w, out);
+    }
+    close_workload(&w);
+    return code;
+}
