@@ -121,7 +121,8 @@ enum snug_use {
 typedef struct snug_session snug_session;
 
 /* Reads config.json, the headers of the weights, the tokenizer and the data, and compiles and plans the programs.
- * `events` may be NULL and is copied. The options are borrowed. */
+ * For whole runs of "train" the output folder is taken first. `events` may be NULL and is copied. The options are
+ * borrowed. */
 int snug_open(snug_options *o, enum snug_use use, const struct snug_events *events, snug_session **out,
               struct snug_err *err);
 void snug_close(snug_session *s); /* NULL is fine */

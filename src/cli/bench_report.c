@@ -32,8 +32,12 @@ void bench_row_text(const struct bench_result *r, struct str *out)
     }
     str_printf(out, "  Time: %.2f\n  Samples/second: %.2f\n  Tokens/second: %.0f\n", r->seconds, r->samples_per_second,
                r->tokens_per_second);
-    str_printf(out, "  Memory occupied: %.0f MB (arena, as planned: %lld bytes, %.1f %% of it)\n",
-               (double)r->memory_bytes / MB, (long long)r->arena_bytes, 100 * bench_planned_share(r));
+    if (r->before_bytes) /* a GPU: the guide's line, whose MB are 2^20 bytes */
+        str_printf(out, "  GPU memory occupied: %lld MB.\n", (long long)(r->memory_bytes >> 20));
+    else
+        str_printf(out, "  Memory occupied: %.0f MB\n", (double)r->memory_bytes / MB);
+    str_printf(out, "  Arena, as planned: %lld bytes, %.1f %% of it\n", (long long)r->arena_bytes,
+               100 * bench_planned_share(r));
     if (r->arena_bytes != r->planned_bytes)
         str_printf(out, "  snug plan said %lld bytes: please report this\n", (long long)r->planned_bytes);
 }

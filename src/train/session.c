@@ -1,6 +1,7 @@
 #include "train/session.h"
 
 #include "train/fit.h"
+#include "train/output.h"
 
 #include "base/machine.h"
 
@@ -23,6 +24,11 @@ void session_note(const struct session *s, const char *format, ...)
 static void pass_note(void *ctx, const char *line)
 {
     session_note(ctx, "%s", line);
+}
+
+struct ckpt_notes session_notes(struct session *s)
+{
+    return (struct ckpt_notes){.fn = pass_note, .ctx = s};
 }
 
 /* ---- model ---- */
@@ -480,6 +486,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
+    if (o->command == CMD_TRAIN && !own_loop)
+        TRY(output_claim(s, err));
     TRY(open_all_data(s, err));
     TRY(open_backend(s, err));
     TRY(choose_settings(s, err));
@@ -507,6 +515,7 @@ int session_load(struct session *s, struct snug_err *err)
 
 void session_close(struct session *s)
 {
+    output_release(s);
     if (s->opened_stepper)
         stepper_close(&s->stepper);
     run_close(&s->run);

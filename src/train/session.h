@@ -46,8 +46,10 @@ struct session {
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
-    struct forecast forecast; /* of the run's time */
-    bool opened_dir, opened_stepper;
+    struct forecast forecast; /* of the run\'s time */
+    struct ckpt_dir output;   /* of a training run: train/output.h */
+    enum ckpt_use output_use;
+    bool opened_dir, opened_stepper, opened_output;
 };
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
@@ -56,6 +58,7 @@ int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 
 void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct ckpt_notes session_notes(struct session *s); /* the same for checkpoints */
 
 /* The backend that the options ask for; backend_close in the end. */
 int session_backend(const struct options *o, const struct backend **out, struct snug_err *err);

@@ -4,6 +4,7 @@
 #include "train/evaluate.h"
 #include "train/export.h"
 #include "train/log.h"
+#include "train/output.h"
 #include "train/schedule.h"
 #include "train/state.h"
 
@@ -23,7 +24,6 @@ struct trainer {
     int64_t total, per_epoch;
     struct order order;
     struct loader *loader;
-    struct ckpt_dir dir;
     struct ckpt_saver *saver;
     struct run_log log;
     struct metrics metrics;
@@ -34,7 +34,6 @@ struct trainer {
     double grad_norm, learning_rate;
     int64_t memory_bytes; /* in use when somebody looked last */
     double looked;        /* when that was */
-    bool opened_dir;
 };
 
 static double now(void)
@@ -42,16 +41,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void pass_note(void *ctx, const char *line)
-{
-    session_note(ctx, "%s", line);
-}
-
-static struct ckpt_notes notes_of(struct session *s)
-{
-    return (struct ckpt_notes){.fn = pass_note, .ctx = s};
 }
 
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
@@ -63,54 +52,6 @@ void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
 }
 
 /* ---- starting ---- */
-
-static bool resumes(const struct options *o)
-{
-    return o->resume_from_checkpoint != NULL;
-}
-
-/* --resume-from-checkpoint true and auto mean the output folder. */
-static const char *resume_source(const struct options *o)
-{
-    const char *from = o->resume_from_checkpoint;
-    return !strcmp(from, "true") || !strcmp(from, "auto") ? o->output_dir : from;
-}
-
-static bool is_auto(const struct options *o)
-{
-    return resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
-}
-
-/* Whether the checkpoint to resume lies in the output folder, so that its run goes on there. */
-static bool goes_on_in_place(const struct options *o)
-{
-    char from[4096], out[4096];
-    if (!realpath(resume_source(o), from) || !realpath(o->output_dir, out))
-        return is_auto(o) || !strcmp(resume_source(o), o->output_dir);
-    size_t n = strlen(out);
-    return !strncmp(from, out, n) && (from[n] == 0 || from[n] == '/');
-}
-
-static int open_output(struct trainer *t, struct snug_err *err)
-{
-    const struct options *o = t->o;
-    const char *data[] = {o->train_data, o->eval_data};
-    enum ckpt_use use = resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
-                        : o->overwrite_output_dir         ? CKPT_OVERWRITE
-                                                          : CKPT_FRESH;
-    TRY(ckpt_dir_open(t->s->io, o->output_dir, use, o->model, data, o->eval_data ? 2 : 1, notes_of(t->s), &t->dir,
-                      err));
-    t->opened_dir = true;
-    struct ckpt_tensor *tensors;
-    size_t n;
-    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
-    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 16);
-    mem_free(tensors);
-    int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
-    if (o->save_strategy != OPT_SAVE_NO)
-        TRY(ckpt_dir_need_bytes(&t->dir, bytes, kept, err));
-    return use == CKPT_OVERWRITE ? ckpt_dir_clear(&t->dir, err) : SNUG_OK;
-}
 
 struct schedule train_schedule(const struct session *s, int64_t total)
 {
@@ -184,11 +125,12 @@ static int start(struct trainer *t, struct snug_err *err)
     if (t->s->has_data)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
     TRY(check_best_metric(t, err));
-    TRY(open_output(t, err));
+    TRY(output_claim(t->s, err));
+    TRY(output_ready(t->s, err));
     TRY(session_load(t->s, err));
-    if (resumes(t->o))
-        TRY(state_resume(t->s, resume_source(t->o), is_auto(t->o) ? CKPT_AUTO : 0, false, t->total, notes_of(t->s),
-                         &t->state, err));
+    if (output_resumes(t->o))
+        TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false, t->total,
+                         session_notes(t->s), &t->state, err));
     t->saved_step = t->state.step ? t->state.step : -1;
     if (t->state.step > t->total)
         return SNUG_OK;
@@ -200,7 +142,7 @@ static int start(struct trainer *t, struct snug_err *err)
                             .output_dir = t->o->output_dir,
                             .total_limit = t->o->save_total_limit,
                             .stop = t->s->stop,
-                            .notes = notes_of(t->s)};
+                            .notes = session_notes(t->s)};
     return ckpt_saver_new(&c, &t->saver, err);
 }
 
@@ -232,7 +174,7 @@ static void write_log(struct trainer *t, struct str *line)
     str_append(line, "}\n");
     if (line->failed)
         return;
-    log_line(&t->log, str_text(line), pass_note, t->s);
+    log_line(&t->log, str_text(line), session_notes(t->s).fn, t->s);
     if (t->events.logged)
         t->events.logged(t->events.ctx, str_text(line));
 }
@@ -363,7 +305,7 @@ static int save_now(struct trainer *t, bool last, struct snug_err *err)
 /* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
 static int stop_now(struct trainer *t, struct snug_err *err)
 {
-    if (t->state.step == 0 && t->dir.created)
+    if (t->state.step == 0 && t->s->output.created)
         log_remove(&t->log);
     if (t->state.step == 0)
         return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
@@ -508,7 +450,7 @@ static int catch_up(struct trainer *t, struct snug_err *err)
 static int device_lost(struct trainer *t, int code, struct snug_err *err)
 {
     struct snug_err why = err ? *err : (struct snug_err){0};
-    const char *from = resumes(t->o) ? resume_source(t->o) : NULL;
+    const char *from = output_resumes(t->o) ? output_resume_source(t->o) : NULL;
     int64_t step = t->first_step;
     ckpt_save_wait(t->saver, NULL); /* one that is being written was copied before */
     if (ckpt_saved_step(t->saver) > step) {
@@ -606,7 +548,7 @@ static int load_best(struct trainer *t, struct snug_err *err)
     str_printf(&path, "%s/step-%08lld", t->o->output_dir, (long long)t->state.best_step);
     int code = str_check(&path, err);
     if (!code)
-        code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, notes_of(t->s), &ignored, err);
+        code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, session_notes(t->s), &ignored, err);
     str_free(&path);
     return code;
 }
@@ -661,7 +603,6 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     if (t.saver)
         ckpt_saver_free(t.saver);
     log_close(&t.log);
-    if (t.opened_dir)
-        ckpt_dir_close(&t.dir);
+    output_release(s);
     return code;
 }

@@ -1,0 +1,68 @@
+#include "train/output.h"
+
+#include "train/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool output_resumes(const struct options *o)
+{
+    return o->resume_from_checkpoint != NULL;
+}
+
+const char *output_resume_source(const struct options *o)
+{
+    const char *from = o->resume_from_checkpoint;
+    return !strcmp(from, "true") || !strcmp(from, "auto") ? o->output_dir : from;
+}
+
+bool output_resume_auto(const struct options *o)
+{
+    return output_resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
+}
+
+/* Whether the checkpoint to resume lies in the output folder, so that its run goes on there. */
+static bool goes_on_in_place(const struct options *o)
+{
+    char from[4096], out[4096];
+    if (!realpath(output_resume_source(o), from) || !realpath(o->output_dir, out))
+        return output_resume_auto(o) || !strcmp(output_resume_source(o), o->output_dir);
+    size_t n = strlen(out);
+    return !strncmp(from, out, n) && (from[n] == 0 || from[n] == '/');
+}
+
+int output_claim(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    const char *data[] = {o->train_data, o->eval_data};
+    if (s->opened_output)
+        return SNUG_OK;
+    s->output_use = output_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
+                    : o->overwrite_output_dir                ? CKPT_OVERWRITE
+                                                             : CKPT_FRESH;
+    TRY(ckpt_dir_open(s->io, o->output_dir, s->output_use, o->model, data, o->eval_data ? 2 : 1, session_notes(s),
+                      &s->output, err));
+    s->opened_output = true;
+    return SNUG_OK;
+}
+
+int output_ready(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct ckpt_tensor *tensors;
+    size_t n;
+    TRY(state_tensors(s, o->save_only_model, &tensors, &n, err));
+    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 16);
+    mem_free(tensors);
+    int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
+    if (o->save_strategy != OPT_SAVE_NO)
+        TRY(ckpt_dir_need_bytes(&s->output, bytes, kept, err));
+    return s->output_use == CKPT_OVERWRITE ? ckpt_dir_clear(&s->output, err) : SNUG_OK;
+}
+
+void output_release(struct session *s)
+{
+    if (s->opened_output)
+        ckpt_dir_close(&s->output);
+    s->opened_output = false;
+}

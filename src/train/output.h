@@ -1,0 +1,20 @@
+/* output.h: the output folder of a training run: whose it is, and whether a run goes on there. */
+#ifndef TRAIN_OUTPUT_H
+#define TRAIN_OUTPUT_H
+
+#include "train/session.h"
+
+bool output_resumes(const struct options *o);
+const char *output_resume_source(const struct options *o); /* --resume-from-checkpoint true, auto: the output folder */
+bool output_resume_auto(const struct options *o);
+
+/* Takes session->output with its lock, unless that is done: see ckpt_dir_open. Early, before anything that takes long. */
+int output_claim(struct session *s, struct snug_err *err);
+
+/* With the plan: whether the disk has room for the checkpoints; then, with --overwrite-output-dir, those of the run
+ * before are deleted. */
+int output_ready(struct session *s, struct snug_err *err);
+
+void output_release(struct session *s); /* also where none was taken */
+
+#endif
