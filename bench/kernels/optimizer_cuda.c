@@ -138,7 +138,7 @@ static void check(const char *what, launcher launch, const struct op_case *cases
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < n; i++) {
             if (!round)
-                inputs_make(&in[i], &cases[i], true);
+                inputs_make(&in[i], &cases[i], DT_BF16);
             args[i] = cases[i].args;
             list[i] = &args[i];
             for (int s = 0; s < op->n_slots; s++)
