@@ -7,7 +7,7 @@
  * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
  * lanes as a tree, over the tiles; of U^2 and p^2 by row as before, then in double over a warp's rows, over the warps,
  * over the tiles. */
-#include "cuda/many.cuh"
+#include "cuda/update.cuh"
 
 extern "C" {
 #include "op/adafactor.h"
@@ -25,15 +25,10 @@ struct adafactor_head {
 };
 
 struct adafactor_row {
-    float *p, *row, *col, *v, *m;
-    const void *g;
-    void *copy;
+    struct updated u;
+    float *row, *col, *v, *m;
     char *scratch;
-    int64_t n;
-    int lead, rows, columns, first;
-    float weight_decay;
-    uint8_t type, copy_type;
-    bool packed;
+    int lead, rows, columns;
 };
 typedef many<struct adafactor_head, struct adafactor_row> adafactor_table;
 
@@ -98,13 +93,13 @@ struct tile {
     int column;
 };
 
-__device__ static inline struct tile find_tile(const struct adafactor_row &r, int block)
+__device__ static inline struct tile find_tile(const struct adafactor_row &r, int64_t index)
 {
     struct tile t;
     bool factored = r.v == NULL;
-    t.c = cut_tensor(r.n, r.lead, r.rows, r.columns, factored);
+    t.c = cut_tensor(r.u.n, r.lead, r.rows, r.columns, factored);
     lay_out(&t.s, r.scratch, t.c, r.lead, r.rows, r.columns, factored);
-    t.index = block - r.first;
+    t.index = index;
     int in_matrix = (int)(t.index % ((int64_t)t.c.row_tiles * t.c.column_tiles));
     t.matrix = (int)(t.index / ((int64_t)t.c.row_tiles * t.c.column_tiles));
     t.at_row = in_matrix / t.c.column_tiles;
@@ -220,7 +215,7 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
     for (int i = warp; i < t.rows; i += WARPS) {
         float g[GROUPS][FOUR];
         int64_t at = (t.row + i) * r.columns + t.column;
-        load_row<PACKED>(g, (const G *)r.g + at, t.columns);
+        load_row<PACKED>(g, (const G *)r.u.g + at, t.columns);
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
 #pragma unroll
@@ -232,7 +227,7 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
         if (lane == 0)
             t.s.by_row[(int64_t)t.at_column * r.lead * r.rows + t.row + i] = row;
         if (weights) {
-            load_row<PACKED>(g, r.p + at, t.columns);
+            load_row<PACKED>(g, r.u.p + at, t.columns);
             squares += (double)sum_of_squares(g);
         }
     }
@@ -260,9 +255,9 @@ __device__ static void flat_sums(const struct adafactor_row &r, const struct til
                                  float eps1)
 {
     double squares = 0, weights = 0;
-    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.n && i < (t.index + 1) * FLAT; i += THREADS) {
-        float g = to_float(((const G *)r.g)[i]) * s.coef, v = fmaf(s.beta2, r.v[i], s.rest2 * fmaf(g, g, eps1));
-        float u = g / sqrtf(v), p = r.p[i];
+    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
+        float g = to_float(((const G *)r.u.g)[i]) * s.coef, v = fmaf(s.beta2, r.v[i], s.rest2 * fmaf(g, g, eps1));
+        float u = g / sqrtf(v), p = r.u.p[i];
         r.v[i] = v;
         squares += (double)(u * u);
         weights += (double)(p * p);
@@ -277,26 +272,28 @@ __device__ static void flat_sums(const struct adafactor_row &r, const struct til
 
 __global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_constant__ adafactor_table a)
 {
-    const struct adafactor_row &r = a.row[find_row(a, (int)blockIdx.x)];
-    struct tile t = find_tile(r, (int)blockIdx.x);
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
     struct adafactor_step s = read_step(a.head);
     __shared__ float by_warp[WARPS][COLUMNS];
     if (s.coef < 0)
         return;
     if (r.v)
-        WITH_FLOAT_TYPE(r.type, G, flat_sums<G>(r, t, s, a.head.eps1))
-    else if (r.packed)
-        WITH_FLOAT_TYPE(r.type, G, tile_sums<G, true>(r, t, s.coef, a.head.scale_parameter, by_warp))
+        WITH_FLOAT_TYPE(r.u.type, G, flat_sums<G>(r, t, s, a.head.eps1))
+    else if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, true>(r, t, s.coef, a.head.scale_parameter, by_warp))
     else
-        WITH_FLOAT_TYPE(r.type, G, tile_sums<G, false>(r, t, s.coef, a.head.scale_parameter, by_warp))
+        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, false>(r, t, s.coef, a.head.scale_parameter, by_warp))
 }
 
 /* ---- second moments: the first tile of each column of tiles, and of each row of them, does them ---- */
 
 __global__ static void __launch_bounds__(THREADS) moments_kernel(const __grid_constant__ adafactor_table a)
 {
-    const struct adafactor_row &r = a.row[find_row(a, (int)blockIdx.x)];
-    struct tile t = find_tile(r, (int)blockIdx.x);
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
     struct adafactor_step s = read_step(a.head);
     if (s.coef < 0 || r.v)
         return;
@@ -348,7 +345,7 @@ __device__ static void tile_squares(const struct adafactor_row &r, const struct 
     load_row<PACKED>(factor, t.s.col_factor + (int64_t)t.matrix * r.columns + t.column, t.columns);
     for (int i = threadIdx.x / 32; i < t.rows; i += WARPS) {
         float u[GROUPS][FOUR], by_row = row_factor(r, t.row + i, mean, coef);
-        load_row<PACKED>(u, (const G *)r.g + (t.row + i) * r.columns + t.column, t.columns);
+        load_row<PACKED>(u, (const G *)r.u.g + (t.row + i) * r.columns + t.column, t.columns);
 #pragma unroll
         for (int k = 0; k < GROUPS; k++)
 #pragma unroll
@@ -363,15 +360,16 @@ __device__ static void tile_squares(const struct adafactor_row &r, const struct 
 
 __global__ static void __launch_bounds__(THREADS, 2) squares_kernel(const __grid_constant__ adafactor_table a)
 {
-    const struct adafactor_row &r = a.row[find_row(a, (int)blockIdx.x)];
-    struct tile t = find_tile(r, (int)blockIdx.x);
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
     float coef = a.head.coef ? *a.head.coef : 1;
     if (coef < 0 || r.v)
         return;
-    if (r.packed)
-        WITH_FLOAT_TYPE(r.type, G, tile_squares<G, true>(r, t, coef))
+    if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_squares<G, true>(r, t, coef))
     else
-        WITH_FLOAT_TYPE(r.type, G, tile_squares<G, false>(r, t, coef))
+        WITH_FLOAT_TYPE(r.u.type, G, tile_squares<G, false>(r, t, coef))
 }
 
 /* ---- the update ---- */
@@ -401,8 +399,8 @@ __device__ static void tile_update(const struct adafactor_row &r, const struct t
 #pragma unroll
         for (int k = 0; k < GROUPS; k += PART) {
             float p[PART][FOUR], g[PART][FOUR], m[PART][FOUR] = {};
-            load_row<PACKED>(g, (const G *)r.g + at, t.columns, k);
-            load_row<PACKED>(p, r.p + at, t.columns, k);
+            load_row<PACKED>(g, (const G *)r.u.g + at, t.columns, k);
+            load_row<PACKED>(p, r.u.p + at, t.columns, k);
             if (r.m)
                 load_row<PACKED>(m, r.m + at, t.columns, k);
 #pragma unroll
@@ -410,9 +408,9 @@ __device__ static void tile_update(const struct adafactor_row &r, const struct t
 #pragma unroll
                 for (int e = 0; e < FOUR; e++)
                     update_element(f, r.m != NULL, p[l][e], g[l][e] * (factor[k + l][e] * by_row), m[l][e]);
-            store_row<PACKED>(DT_F32, r.p, at, p, t.columns, k);
+            store_row<PACKED>(DT_F32, r.u.p, at, p, t.columns, k);
             store_row<PACKED>(DT_F32, r.m, at, m, t.columns, k);
-            store_row<PACKED>(r.copy_type, r.copy, at, p, t.columns, k);
+            store_row<PACKED>(r.u.copy_type, r.u.copy, at, p, t.columns, k);
         }
     }
 }
@@ -420,35 +418,36 @@ __device__ static void tile_update(const struct adafactor_row &r, const struct t
 template <class G>
 __device__ static void flat_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f)
 {
-    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.n && i < (t.index + 1) * FLAT; i += THREADS) {
-        float p = r.p[i], m = r.m ? r.m[i] : 0;
-        update_element(f, r.m != NULL, p, to_float(((const G *)r.g)[i]) * f.coef / sqrtf(r.v[i]), m);
-        r.p[i] = p;
+    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
+        float p = r.u.p[i], m = r.m ? r.m[i] : 0;
+        update_element(f, r.m != NULL, p, to_float(((const G *)r.u.g)[i]) * f.coef / sqrtf(r.v[i]), m);
+        r.u.p[i] = p;
         if (r.m)
             r.m[i] = m;
-        store_as<1>(r.copy_type, r.copy, i, {p});
+        store_as<1>(r.u.copy_type, r.u.copy, i, {p});
     }
 }
 
 __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_constant__ adafactor_table a)
 {
     const struct adafactor_head &h = a.head;
-    const struct adafactor_row &r = a.row[find_row(a, (int)blockIdx.x)];
-    struct tile t = find_tile(r, (int)blockIdx.x);
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
     struct adafactor_step s = read_step(h);
     if (s.coef < 0)
         return;
-    double rms = sqrt(sum_of(t.s.squares, t.c.tiles) / (double)r.n);
-    double rms_p = h.scale_parameter ? sqrt(sum_of(t.s.weights, t.c.tiles) / (double)r.n) : 0;
+    double rms = sqrt(sum_of(t.s.squares, t.c.tiles) / (double)r.u.n);
+    double rms_p = h.scale_parameter ? sqrt(sum_of(t.s.weights, t.c.tiles) / (double)r.u.n) : 0;
     double rate = adafactor_rate(s.lr, s.t, rms_p, h.eps2, h.scale_parameter, h.relative_step, h.warmup_init);
     struct adafactor_rates f = {s.coef, (float)(rate / fmax(1.0, rms / h.clip_threshold)),
-                                (float)(-(double)r.weight_decay * rate), h.beta1, h.rest1};
+                                (float)(-r.u.weight_decay * rate), h.beta1, h.rest1};
     if (r.v)
-        WITH_FLOAT_TYPE(r.type, G, flat_update<G>(r, t, f))
-    else if (r.packed)
-        WITH_FLOAT_TYPE(r.type, G, tile_update<G, true>(r, t, f))
+        WITH_FLOAT_TYPE(r.u.type, G, flat_update<G>(r, t, f))
+    else if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, true>(r, t, f))
     else
-        WITH_FLOAT_TYPE(r.type, G, tile_update<G, false>(r, t, f))
+        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, false>(r, t, f))
 }
 
 /* ---- launchers ---- */
@@ -463,50 +462,37 @@ static void launch(const adafactor_table &t, const struct cuda_call *c)
 
 extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n, const struct cuda_call *c)
 {
-    adafactor_table t;
-    t.head = {(const double *)a[0]->step.data,
-              (const float *)a[0]->coef.data,
-              a[0]->eps2,
-              a[0]->clip_threshold,
-              a[0]->decay_rate,
-              (float)a[0]->eps1,
-              (float)a[0]->beta1,
-              (float)(1 - a[0]->beta1),
-              a[0]->scale_parameter != 0,
-              a[0]->relative_step != 0,
-              a[0]->warmup_init != 0};
-    t.n = t.chunks = 0;
+    adafactor_table all;
+    all.head = {(const double *)a[0]->step.data,
+                (const float *)a[0]->coef.data,
+                a[0]->eps2,
+                a[0]->clip_threshold,
+                a[0]->decay_rate,
+                (float)a[0]->eps1,
+                (float)a[0]->beta1,
+                (float)(1 - a[0]->beta1),
+                a[0]->scale_parameter != 0,
+                a[0]->relative_step != 0,
+                a[0]->warmup_init != 0};
     char *scratch = (char *)c->workspace;
-    for (int i = 0; i < n; i++) {
-        const struct args_adafactor *x = a[i];
-        struct adafactor_shape s = adafactor_shape(&x->p);
-        bool packed = s.columns % FOUR == 0 && fits_packs(&x->p, FOUR) && fits_packs(&x->g, FOUR) &&
-                      fits_packs(&x->m, FOUR) && fits_packs(&x->copy, FOUR);
-        struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-        t.row[t.n] = {(float *)x->p.data,
-                      (float *)x->row.data,
-                      (float *)x->col.data,
-                      (float *)x->v.data,
-                      (float *)x->m.data,
-                      x->g.data,
-                      x->copy.data,
-                      scratch,
-                      s.n,
-                      (int)s.lead,
-                      (int)s.rows,
-                      (int)s.columns,
-                      0,
-                      (float)x->weight_decay,
-                      (uint8_t)x->g.dtype,
-                      (uint8_t)x->copy.dtype,
-                      packed};
-        scratch += cuda_adafactor_workspace(x, c);
-        bool full = add_row(&t, s.n ? k.tiles : 0);
-        if (t.n && (full || i == n - 1)) {
-            launch(t, c);
-            t.n = t.chunks = 0;
-        }
-    }
+    launch_many(
+        &all, a, n,
+        [&](struct adafactor_row *r, const struct args_adafactor *x) {
+            struct adafactor_shape s = adafactor_shape(&x->p);
+            struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+            *r = {updated_of(x, s.columns % FOUR == 0 && fits_packs(&x->m, FOUR)),
+                  (float *)x->row.data,
+                  (float *)x->col.data,
+                  (float *)x->v.data,
+                  (float *)x->m.data,
+                  scratch,
+                  (int)s.lead,
+                  (int)s.rows,
+                  (int)s.columns};
+            scratch += cuda_adafactor_workspace(x, c);
+            return s.n ? k.tiles : 0;
+        },
+        [=](const adafactor_table &t) { launch(t, c); });
     return cuda_launched(c, "adafactor");
 }
 

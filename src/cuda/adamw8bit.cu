@@ -1,7 +1,7 @@
 /* AdamW with 8-bit states (op/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
  * bytes a parameter (18 with a 16-bit copy); looking up and finding codes takes nearly as long. A warp does a block of
  * MAP_BLOCK elements in registers. The largest magnitudes of a block are the same in any order. */
-#include "cuda/many.cuh"
+#include "cuda/update.cuh"
 
 extern "C" {
 #include "op/dynamic_map.h"
@@ -12,34 +12,21 @@ extern "C" {
 enum { THREADS = 256, BLOCKS = 4, WARPS = THREADS / 32, FOUR = 4, HALVES = 2, TURNS = 1 };
 enum { CHUNK = WARPS * MAP_BLOCK * TURNS };
 
-struct adamw8bit_head {
-    const double *step;
-    const float *coef;
-    double beta1, beta2, eps;
-};
-
 struct adamw8bit_row {
-    float *p;
-    const void *g;
+    struct updated u;
     uint8_t *m, *v;
     float *absmax_m, *absmax_v;
-    void *copy;
-    int64_t n;
-    double weight_decay;
-    int first;
-    uint8_t type, copy_type;
-    bool packed;
 };
-typedef many<struct adamw8bit_head, struct adamw8bit_row> adamw8bit_table;
+typedef many<struct adamw_head, struct adamw8bit_row> adamw8bit_table;
 
 /* What the threads of a block share: how to find codes, the maps, the factors of the step. */
 struct adamw8bit_shared {
     __align__(16) struct map_binade find_m[MAP_BINADES], find_v[MAP_BINADES];
     float map_m[MAP_CODES], map_v[MAP_CODES];
-    float coef, beta1, rest1, beta2, rest2, eps, rate, scale;
+    struct adamw_factors f;
 };
 
-__device__ static void prepare(struct adamw8bit_shared &s, const struct adamw8bit_head &h)
+__device__ static void prepare(struct adamw8bit_shared &s, const struct adamw_head &h)
 {
     for (int i = threadIdx.x; i < MAP_CODES; i += THREADS) {
         s.map_m[i] = map_signed(i);
@@ -49,15 +36,8 @@ __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw8bi
         map_binade_init(&s.find_m[threadIdx.x], (int)threadIdx.x, MAP_SIGNED_LAST);
     if (threadIdx.x >= 32 && threadIdx.x - 32 < MAP_BINADES)
         map_binade_init(&s.find_v[threadIdx.x - 32], (int)threadIdx.x - 32, MAP_UNSIGNED_LAST);
-    if (threadIdx.x == 64) {
-        double t = h.step[STEP_UPDATE];
-        s.coef = h.coef ? *h.coef : 1;
-        s.beta1 = (float)h.beta1, s.rest1 = (float)(1 - h.beta1);
-        s.beta2 = (float)h.beta2, s.rest2 = (float)(1 - h.beta2);
-        s.eps = (float)h.eps;
-        s.rate = (float)(-h.step[STEP_LR] / (1 - pow(h.beta1, t)));
-        s.scale = (float)(1 / sqrt(1 - pow(h.beta2, t)));
-    }
+    if (threadIdx.x == 64)
+        s.f = adamw_factors_of(h);
     __syncthreads();
 }
 
@@ -106,8 +86,8 @@ __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t s
     for (int h = 0; h < HALVES; h++) {
         int64_t at = group_at(start, h);
         if (whole) {
-            load_floats(x.p[h], r.p + at);
-            load_floats(x.g[h], (const G *)r.g + at);
+            load_floats(x.p[h], r.u.p + at);
+            load_floats(x.g[h], (const G *)r.u.g + at);
             x.m[h] = *(const uint32_t *)(r.m + at);
             x.v[h] = *(const uint32_t *)(r.v + at);
             continue;
@@ -115,9 +95,9 @@ __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t s
         x.m[h] = x.v[h] = 0;
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
-            bool there = at + e < r.n;
-            x.p[h][e] = there ? r.p[at + e] : 0;
-            x.g[h][e] = there ? to_float(((const G *)r.g)[at + e]) : 0;
+            bool there = at + e < r.u.n;
+            x.p[h][e] = there ? r.u.p[at + e] : 0;
+            x.g[h][e] = there ? to_float(((const G *)r.u.g)[at + e]) : 0;
             x.m[h] |= (uint32_t)(there ? r.m[at + e] : MAP_SIGNED_ZERO) << (8 * e);
             x.v[h] |= (uint32_t)(there ? r.v[at + e] : 0) << (8 * e);
         }
@@ -134,19 +114,19 @@ __device__ static inline void store_part(const struct adamw8bit_row &r, int64_t 
     for (int h = 0; h < HALVES; h++) {
         int64_t at = group_at(start, h);
         if (whole) {
-            store_floats(r.p + at, x.p[h]);
+            store_floats(r.u.p + at, x.p[h]);
             *(uint32_t *)(r.m + at) = x.m[h];
             *(uint32_t *)(r.v + at) = x.v[h];
-            store_as(r.copy_type, r.copy, at, x.p[h]);
+            store_as(r.u.copy_type, r.u.copy, at, x.p[h]);
             continue;
         }
 #pragma unroll
         for (int e = 0; e < FOUR; e++)
-            if (at + e < r.n) {
-                r.p[at + e] = x.p[h][e];
+            if (at + e < r.u.n) {
+                r.u.p[at + e] = x.p[h][e];
                 r.m[at + e] = (uint8_t)(x.m[h] >> (8 * e));
                 r.v[at + e] = (uint8_t)(x.v[h] >> (8 * e));
-                store_as<1>(r.copy_type, r.copy, at + e, {x.p[h][e]});
+                store_as<1>(r.u.copy_type, r.u.copy, at + e, {x.p[h][e]});
             }
     }
 }
@@ -154,15 +134,15 @@ __device__ static inline void store_part(const struct adamw8bit_row &r, int64_t 
 __device__ static inline void update_part(const struct adamw8bit_shared &s, float decay, struct part &x)
 {
     float m[HALVES][FOUR], v[HALVES][FOUR], most_m = 0, most_v = 0;
-    float scale_m = s.beta1 * x.absmax_m, scale_v = s.beta2 * x.absmax_v;
+    float scale_m = s.f.beta1 * x.absmax_m, scale_v = s.f.beta2 * x.absmax_v;
 #pragma unroll
     for (int h = 0; h < HALVES; h++)
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
-            float g = x.g[h][e] * s.coef, p = x.p[h][e];
-            m[h][e] = fmaf(scale_m, s.map_m[x.m[h] >> (8 * e) & 0xFF], s.rest1 * g);
-            v[h][e] = fmaf(scale_v, s.map_v[x.v[h] >> (8 * e) & 0xFF], s.rest2 * g * g);
-            p = fmaf(s.rate, m[h][e] / fmaf(sqrtf(v[h][e]), s.scale, s.eps), p);
+            float g = x.g[h][e] * s.f.coef, p = x.p[h][e];
+            m[h][e] = fmaf(scale_m, s.map_m[x.m[h] >> (8 * e) & 0xFF], s.f.rest1 * g);
+            v[h][e] = fmaf(scale_v, s.map_v[x.v[h] >> (8 * e) & 0xFF], s.f.rest2 * g * g);
+            p = fmaf(s.f.rate, m[h][e] / fmaf(sqrtf(v[h][e]), s.f.scale, s.f.eps), p);
             x.p[h][e] = fmaf(decay, p, p);
             most_m = fmaxf(most_m, fabsf(m[h][e]));
             most_v = fmaxf(most_v, v[h][e]);
@@ -190,16 +170,16 @@ __device__ static inline void update_blocks(const struct adamw8bit_row &r, const
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
         int64_t at = start + k * MAP_BLOCK;
-        if (at < r.n)
-            load_part<G>(r, at, r.packed && at + MAP_BLOCK <= r.n, x[k]);
+        if (at < r.u.n)
+            load_part<G>(r, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
     }
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
         int64_t at = start + k * MAP_BLOCK;
-        if (at >= r.n)
+        if (at >= r.u.n)
             return;
         update_part(s, decay, x[k]);
-        store_part(r, at, r.packed && at + MAP_BLOCK <= r.n, x[k]);
+        store_part(r, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
     }
 }
 
@@ -207,46 +187,35 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) adamw8bit_kernel(const
 {
     __shared__ struct adamw8bit_shared s;
     prepare(s, t.head);
-    if (s.coef < 0)
+    if (s.f.coef < 0)
         return;
     double lr = t.head.step[STEP_LR];
     for (int chunk = blockIdx.x; chunk < t.chunks; chunk += gridDim.x) {
-        const struct adamw8bit_row &r = t.row[find_row(t, chunk)];
-        int64_t start = (int64_t)(chunk - r.first) * CHUNK + (int)(threadIdx.x / 32) * (MAP_BLOCK * TURNS);
-        float decay = (float)(-lr * r.weight_decay);
-        WITH_FLOAT_TYPE(r.type, G, update_blocks<G>(r, s, start, decay));
+        int row = find_row(t, chunk);
+        const struct adamw8bit_row &r = t.row[row];
+        int64_t start = (int64_t)(chunk - t.first[row]) * CHUNK + (int)(threadIdx.x / 32) * (MAP_BLOCK * TURNS);
+        float decay = (float)(-lr * r.u.weight_decay);
+        WITH_FLOAT_TYPE(r.u.type, G, update_blocks<G>(r, s, start, decay));
     }
 }
 
 extern "C" int cuda_adamw8bit_many(const struct args_adamw8bit *const *a, int n, const struct cuda_call *c)
 {
-    adamw8bit_table t;
-    t.head = {(const double *)a[0]->step.data, (const float *)a[0]->coef.data, a[0]->beta1, a[0]->beta2, a[0]->eps};
-    t.n = t.chunks = 0;
-    for (int i = 0; i < n; i++) {
-        const struct args_adamw8bit *x = a[i];
-        int64_t elements = tensor_elements(&x->p);
-        bool packed = fits_packs(&x->p, FOUR) && fits_packs(&x->g, FOUR) && fits_packs(&x->m, FOUR) &&
-                      fits_packs(&x->v, FOUR) && fits_packs(&x->copy, FOUR);
-        t.row[t.n] = {(float *)x->p.data,
-                      x->g.data,
-                      (uint8_t *)x->m.data,
-                      (uint8_t *)x->v.data,
-                      (float *)x->absmax_m.data,
-                      (float *)x->absmax_v.data,
-                      x->copy.data,
-                      elements,
-                      x->weight_decay,
-                      0,
-                      (uint8_t)x->g.dtype,
-                      (uint8_t)x->copy.dtype,
-                      packed};
-        bool full = add_row(&t, (elements + CHUNK - 1) / CHUNK);
-        if (t.n && (full || i == n - 1)) {
+    adamw8bit_table all;
+    all.head = adamw_head_of(a[0], true);
+    launch_many(
+        &all, a, n,
+        [](struct adamw8bit_row *r, const struct args_adamw8bit *x) {
+            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)),
+                  (uint8_t *)x->m.data,
+                  (uint8_t *)x->v.data,
+                  (float *)x->absmax_m.data,
+                  (float *)x->absmax_v.data};
+            return chunks_of(r->u.n, CHUNK);
+        },
+        [=](const adamw8bit_table &t) {
             adamw8bit_kernel<<<resident_blocks(t.chunks, BLOCKS, c), THREADS, 0, c->stream>>>(t);
-            t.n = t.chunks = 0;
-        }
-    }
+        });
     return cuda_launched(c, "adamw8bit");
 }
 

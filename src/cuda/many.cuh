@@ -9,22 +9,37 @@
 
 enum { PARAMETER_BYTES = 32764 };
 
-/* Row must have a member `int first`: the number of its first chunk. */
+/* Row is what the kernel knows of one tensor. */
 template <class Head, class Row> struct many {
-    static constexpr int max_rows = (PARAMETER_BYTES - (int)sizeof(Head) - 16) / (int)sizeof(Row);
+    static constexpr int max_rows = (PARAMETER_BYTES - (int)sizeof(Head) - 16) / (int)(sizeof(Row) + sizeof(int));
     Head head;
     int n, chunks;
+    int first[max_rows]; /* the number of the row's first chunk */
     Row row[max_rows];
 };
 
-/* Counts row[n] in, which the caller has filled but for its `first`; a row with no chunks is dropped. Returns true when
- * the table must be launched before another row is filled. */
-template <class Table> static inline bool add_row(Table *t, int64_t chunks)
+/* Does all n tensors with as few launches as there is room for: describe(row, a[i]) fills a row but for a tensor of 0
+ * chunks, and gives their number; launch(table) enqueues the kernel. The caller has filled the table's head. */
+template <class Table, class Args, class Describe, class Launch>
+static inline void launch_many(Table *t, const Args *const *a, int n, Describe describe, Launch launch)
 {
-    t->row[t->n].first = t->chunks;
-    t->chunks += (int)chunks;
-    t->n += chunks > 0;
-    return t->n == Table::max_rows;
+    static_assert(sizeof(Table) <= PARAMETER_BYTES, "a table is a kernel's parameter");
+    t->n = t->chunks = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t chunks = describe(&t->row[t->n], a[i]);
+        t->first[t->n] = t->chunks;
+        t->chunks += (int)chunks;
+        t->n += chunks > 0;
+        if (t->n == 0 || (t->n < Table::max_rows && i < n - 1))
+            continue;
+        launch(*t);
+        t->n = t->chunks = 0;
+    }
+}
+
+static inline int64_t chunks_of(int64_t elements, int64_t chunk)
+{
+    return (elements + chunk - 1) / chunk;
 }
 
 /* The row that a chunk lies in. */
@@ -33,7 +48,7 @@ template <class Table> __device__ static inline int find_row(const Table &t, int
     int low = 0, high = t.n;
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (t.row[middle].first <= chunk)
+        if (t.first[middle] <= chunk)
             low = middle;
         else
             high = middle;
