@@ -7,6 +7,7 @@
 #include "cuda/nvml.h"
 #include "cuda/products.h"
 #include "cuda/profile.h"
+#include "format/json.h"
 #include "run/backend.h"
 
 #include <cuda_runtime.h>
@@ -31,6 +32,7 @@ struct cuda {
     cudaEvent_t fetched[BACKEND_TURNS];
     char kernels[128];
     struct cuda_profile *profile; /* what was measured on this kind of device */
+    json_t *recorded;             /* the choices of a checkpoint, or NULL */
 
     int device;        /* ordinal */
     struct nvml *nvml; /* NULL: there is no such library */
@@ -67,11 +69,6 @@ int cuda_check(int code, const char *op, struct snug_err *err)
 }
 
 #define CUDA(what, call) TRY(cuda_check((int)(call), what, err))
-
-static const char *kernels(const struct backend *b)
-{
-    return own(b)->kernels;
-}
 
 /* At most a sixteenth of the rows is padding, and few sizes occur: each is captured once. */
 static int64_t bucket(int64_t T)
@@ -160,22 +157,17 @@ static int enqueue(const struct cuda *d, const struct work *work, int n, struct 
     return SNUG_OK;
 }
 
-/* ---- what is measured ---- */
+/* ---- what is measured, and what is chosen by it ---- */
 
 /* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
-static int name_kernels(struct cuda *d, struct snug_err *err)
+static const char *kernels(const struct backend *b)
 {
-    json_t *choices;
-    TRY(cuda_products_export(d->call.products, true, &choices, err));
-    char *text = json_dumps(choices, JSON_COMPACT), hash[33];
-    json_decref(choices);
-    if (!text)
-        return err_no_memory(err, 1 << 16);
-    hash_hex(hash_bytes(text, strlen(text)), hash);
-    free(text);
+    struct cuda *d = own(b);
+    char hash[33];
+    hash_hex(cuda_products_hash(d->call.products), hash);
     snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", d->call.arch,
              d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
-    return SNUG_OK;
+    return d->kernels;
 }
 
 static int open_profile(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
@@ -187,41 +179,123 @@ static int open_profile(struct cuda *d, const struct cuda_settings *s, struct sn
                           &d->profile, err));
     if ((choices = cuda_profile_products(d->profile)))
         TRY(cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err));
-    return name_kernels(d, err);
+    return SNUG_OK;
+}
+
+static const char RECORDED[] = "choices in the checkpoint"; /* for messages */
+
+static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_err *err)
+{
+    int n = 0;
+    char name[128];
+    *refused = (struct snug_err){0};
+    if (d->recorded)
+        TRY(cuda_products_add_recorded(d->call.products, d->recorded, RECORDED, &n, name, err));
+    if (n)
+        err_set(refused, SNUG_ERR_ENV, "cuBLASLt takes %d of the recorded algorithms no more, such as that of %s", n,
+                name);
+    return SNUG_OK;
 }
 
 /* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. */
 static int keep_choices(struct cuda *d, struct snug_err *err)
 {
     json_t *choices;
-    TRY(cuda_products_export(d->call.products, true, &choices, err));
+    struct snug_err refused; /* was said when they were taken */
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
     int code = cuda_profile_set_products(d->profile, choices, err);
     if (!code)
         cuda_profile_save(&io_posix, d->profile, NULL); /* a cache that cannot be written is not worth a run */
     if (!code)
         code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
     json_decref(choices);
-    return code;
+    return code ? code : add_recorded(d, &refused, err);
+}
+
+static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
+{
+    json_t *choices;
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
+    *n = json_array_size(choices);
+    json_decref(choices);
+    return SNUG_OK;
 }
 
 static int tune(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err)
 {
     struct cuda *d = own(b);
-    char before[sizeof d->kernels];
+    size_t before, after = 0;
     int n_products = 0, code;
+    TRY(count_measured(d, &before, err));
     struct cuda_product_node *products = mem_alloc((size_t)(n + 1) * sizeof *products);
     if (!products)
         return err_no_memory(err, (unsigned long long)n * sizeof *products);
     for (int i = 0; i < n; i++)
         if (cuda_is_product(nodes[i].op))
             products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
-    memcpy(before, d->kernels, sizeof before);
     code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32, &(struct cuda_tuning){0}, err);
     mem_free(products);
     if (!code)
-        code = name_kernels(d, err);
-    *changed = !code && strcmp(before, d->kernels) != 0;
+        code = count_measured(d, &after, err);
+    *changed = !code && after != before; /* what is known is not measured again */
     return code || !*changed ? code : keep_choices(d, err);
+}
+
+static int choices(const struct backend *b, char **text, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    json_t *products;
+    *text = NULL;
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_OF_RUN, &products, err));
+    json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->call.arch, "multiprocessors", d->call.sms, "cublaslt",
+                            (json_int_t)cuda_products_version(d->call.products), "products", products);
+    char *dumped = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(all);
+    *text = dumped ? mem_strdup(dumped) : NULL;
+    free(dumped);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
+/* The algorithms of one version of cuBLASLt mean nothing to another, and sums may be cut by the number of
+ * multiprocessors. */
+static int check_recorded(const struct cuda *d, json_t *all, const char *where, struct snug_err *refused,
+                          struct snug_err *err)
+{
+    int64_t arch, sms, cublaslt, here = cuda_products_version(d->call.products);
+    TRY(json_get_int(all, where, "arch", true, 0, INT32_MAX, &arch, err));
+    TRY(json_get_int(all, where, "multiprocessors", true, 0, INT32_MAX, &sms, err));
+    TRY(json_get_int(all, where, "cublaslt", true, 0, INT64_MAX, &cublaslt, err));
+    if (cublaslt != here)
+        err_set(refused, SNUG_ERR_ENV, "the recorded algorithms are of cuBLASLt %lld, here is %lld",
+                (long long)cublaslt, (long long)here);
+    else if (arch != d->call.arch || sms != d->call.sms)
+        err_set(refused, SNUG_ERR_ENV,
+                "the recorded algorithms are of compute capability %lld.%lld and %lld multiprocessors, here are %d.%d "
+                "and %d",
+                (long long)arch / 10, (long long)arch % 10, (long long)sms, d->call.arch / 10, d->call.arch % 10,
+                d->call.sms);
+    return SNUG_OK;
+}
+
+static int take_choices(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    json_t *all = NULL;
+    *refused = (struct snug_err){0};
+    int code = json_parse(text, strlen(text), RECORDED, &all, err);
+    if (!code)
+        code = check_recorded(d, all, RECORDED, refused, err);
+    if (!code && !refused->code) {
+        d->recorded = json_incref(json_object_get(all, "products"));
+        code = add_recorded(d, refused, err);
+    }
+    json_decref(all);
+    if (code != SNUG_ERR_INPUT)
+        return code;
+    err_set(refused, SNUG_ERR_ENV, "%s", err->text); /* perhaps of a later version */
+    json_decref(d->recorded);
+    d->recorded = NULL;
+    return SNUG_OK;
 }
 
 static double recall(const struct backend *b, const char *key)
@@ -535,6 +609,7 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
 static void close_device(const struct backend *b)
 {
     struct cuda *d = own(b);
+    json_decref(d->recorded);
     cuda_profile_close(d->profile);
     nvml_close(d->nvml);
     cuda_products_close(d->call.products);
@@ -576,6 +651,8 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .tune = tune,
                                .recall = recall,
                                .keep = keep,
+                               .choices = choices,
+                               .take_choices = take_choices,
                                .run = run,
                                .replay = replay,
                                .alloc = alloc,

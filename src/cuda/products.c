@@ -210,7 +210,7 @@ int problem_run(struct cuda_products *p, const struct cuda_product *product, con
 static struct choice *find(const struct cuda_products *p, const struct cuda_product *product)
 {
     for (size_t i = 0; i < p->n_choices; i++)
-        if (product_equal(&p->choices[i].product, product))
+        if (!p->choices[i].hidden && product_equal(&p->choices[i].product, product))
             return &p->choices[i];
     return NULL;
 }
@@ -222,7 +222,7 @@ static const struct choice *find_nearest(const struct cuda_products *p, const st
     double best_ratio = 0;
     for (size_t i = 0; i < p->n_choices; i++) {
         const struct choice *c = &p->choices[i];
-        if (c->us <= 0 || !same_form(&c->product, product))
+        if (c->us <= 0 || c->hidden || !same_form(&c->product, product))
             continue;
         double ratio = fabs(log((double)c->product.N / (double)product->N));
         if (!best || ratio < best_ratio || (ratio == best_ratio && c->product.N < best->product.N)) {
@@ -245,6 +245,24 @@ int choice_put(struct cuda_products *p, const struct choice *c, struct snug_err 
         return err_no_memory(err, (p->n_choices + 1) * sizeof *p->choices);
     p->choices[p->n_choices++] = *c;
     return SNUG_OK;
+}
+
+int choice_put_recorded(struct cuda_products *p, const struct choice *c, struct snug_err *err)
+{
+    struct choice recorded = *c;
+    recorded.recorded = true;
+    for (size_t i = 0; i < p->n_choices; i++)
+        if (!p->choices[i].recorded && same_layer(&p->choices[i].product, &c->product))
+            p->choices[i].hidden = true;
+    return choice_put(p, &recorded, err);
+}
+
+bool layer_is_recorded(const struct cuda_products *p, const struct cuda_product *product)
+{
+    for (size_t i = 0; i < p->n_choices; i++)
+        if (p->choices[i].recorded && same_layer(&p->choices[i].product, product))
+            return true;
+    return false;
 }
 
 struct choice *choice_find(struct cuda_products *p, const struct cuda_product *product)
@@ -313,6 +331,11 @@ static int64_t granted(const struct cuda_products *p, const struct cuda_product 
     return -1;
 }
 
+bool choice_is_runs(const struct cuda_products *p, const struct cuda_product *product)
+{
+    return granted(p, product) >= 0;
+}
+
 int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_product *product)
 {
     int64_t bytes = granted(p, product);
@@ -320,7 +343,7 @@ int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_produ
         return bytes;
     for (size_t i = 0; i < p->n_choices; i++) {
         const struct choice *c = &p->choices[i];
-        if (c->supported && same_layer(&c->product, product) && c->workspace > bytes)
+        if (c->supported && !c->hidden && same_layer(&c->product, product) && c->workspace > bytes)
             bytes = c->workspace;
     }
     struct choice *c;
@@ -363,7 +386,7 @@ int cuda_products_unmeasured(const struct cuda_products *p)
     int n = 0;
     for (size_t i = 0; i < p->n_choices; i++) {
         const struct choice *c = &p->choices[i];
-        n += c->supported && c->us <= 0 && !find_nearest(p, &c->product);
+        n += c->supported && !c->hidden && c->us <= 0 && !find_nearest(p, &c->product);
     }
     return n;
 }

@@ -8,6 +8,7 @@
 #define CUDA_PRODUCTS_H
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "graph/op.h"
 
 #include <jansson.h>
@@ -109,9 +110,23 @@ int cuda_products_time_node(struct cuda_products *p, const struct cuda_product_n
 /* How many products run by an algorithm that was not measured at any N: a run says so. */
 int cuda_products_unmeasured(const struct cuda_products *p);
 
-/* The table of choices as a JSON array, for profiles (`measured`: those only) and checkpoints (all); a new reference.
- * And back: replaces the table. `where` is the file, for messages. Of one device and version of cuBLASLt only. */
-int cuda_products_export(const struct cuda_products *p, bool measured, json_t **out, struct snug_err *err);
+/* The table of choices as a JSON array; a new reference. Of one device and version of cuBLASLt only. */
+enum cuda_choices {
+    CUDA_CHOICES_ALL,
+    CUDA_CHOICES_MEASURED, /* for profiles: not those that a checkpoint recorded */
+    CUDA_CHOICES_OF_RUN,   /* for checkpoints: those that workspace was asked for, at any number of rows */
+};
+int cuda_products_export(const struct cuda_products *p, enum cuda_choices which, json_t **out, struct snug_err *err);
+
+/* And back: replaces the table. `where` is the file, for messages. */
 int cuda_products_import(struct cuda_products *p, json_t *choices, const char *where, struct snug_err *err);
+
+/* Adds what a checkpoint recorded: it stands in the place of what the table has of the same layers, which are not
+ * measured again. *refused: how many of them cuBLASLt does not take; these are left out, and `name` is one of them. */
+int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const char *where, int *refused,
+                               char name[128], struct snug_err *err);
+
+/* Of the measured choices of the run: equal where the same algorithms are used. */
+struct hash128 cuda_products_hash(const struct cuda_products *p);
 
 #endif

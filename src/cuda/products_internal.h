@@ -14,6 +14,8 @@ struct problem {
 struct choice {
     struct cuda_product product;
     bool supported; /* false: there is no algorithm, or another form of the node is faster */
+    bool recorded;  /* taken from a checkpoint */
+    bool hidden;    /* recorded ones of the same layer stand in its place */
     cublasLtMatmulAlgo_t algo;
     int64_t workspace;
     double us;  /* measured; 0: not */
@@ -57,6 +59,11 @@ int problem_run(struct cuda_products *p, const struct cuda_product *product, con
                 struct CUstream_st *stream, struct snug_err *err);
 /* Replaces the choice for `product`, or adds it. */
 int choice_put(struct cuda_products *p, const struct choice *c, struct snug_err *err);
+/* Whether a run asked for workspace for the layer of `product`: it is one of the run's. */
+bool choice_is_runs(const struct cuda_products *p, const struct cuda_product *product);
+/* Puts a recorded choice in the place of all others of the layer. */
+int choice_put_recorded(struct cuda_products *p, const struct choice *c, struct snug_err *err);
+bool layer_is_recorded(const struct cuda_products *p, const struct cuda_product *product);
 struct choice *choice_find(struct cuda_products *p, const struct cuda_product *product); /* NULL: none */
 
 #endif

@@ -56,12 +56,19 @@ static json_t *to_json(const struct choice *c)
     return NULL;
 }
 
-int cuda_products_export(const struct cuda_products *p, bool measured, json_t **out, struct snug_err *err)
+static bool is_wanted(const struct cuda_products *p, const struct choice *c, enum cuda_choices which)
+{
+    return which == CUDA_CHOICES_MEASURED ? c->us > 0 && !c->recorded
+           : which == CUDA_CHOICES_OF_RUN ? !c->hidden && choice_is_runs(p, &c->product)
+                                          : !c->hidden;
+}
+
+int cuda_products_export(const struct cuda_products *p, enum cuda_choices which, json_t **out, struct snug_err *err)
 {
     json_t *array = json_array();
     bool failed = !array;
     for (size_t i = 0; i < p->n_choices && !failed; i++)
-        if (!measured || p->choices[i].us > 0)
+        if (is_wanted(p, &p->choices[i], which))
             failed = json_array_append_new(array, to_json(&p->choices[i])) != 0;
     if (failed) {
         json_decref(array);
@@ -70,6 +77,26 @@ int cuda_products_export(const struct cuda_products *p, bool measured, json_t **
     }
     *out = array;
     return SNUG_OK;
+}
+
+/* In any order of the table: runs measure and read their choices in different ones. */
+struct hash128 cuda_products_hash(const struct cuda_products *p)
+{
+    struct hash128 all = {0, 0};
+    for (size_t i = 0; i < p->n_choices; i++) {
+        const struct choice *c = &p->choices[i];
+        char text[128 + 2 * ALGO_BYTES + 32], name[128], hex[2 * ALGO_BYTES + 1] = "";
+        if (c->us <= 0 || !is_wanted(p, c, CUDA_CHOICES_OF_RUN))
+            continue;
+        cuda_product_name(&c->product, name);
+        if (c->supported && !c->product.own)
+            to_hex(&c->algo, hex);
+        int n = snprintf(text, sizeof text, "%s %d %d %s", name, c->product.align, c->supported, hex);
+        struct hash128 one = hash_bytes(text, (size_t)n);
+        all.high += one.high;
+        all.low += one.low;
+    }
+    return all;
 }
 
 static int read_type(json_t *o, const char *where, const char *key, bool required, enum dtype *out,
@@ -128,14 +155,17 @@ static int from_json(json_t *o, const char *where, struct choice *c, struct snug
     return SNUG_OK;
 }
 
+static int check_array(json_t *choices, const char *where, struct snug_err *err)
+{
+    return json_is_array(choices) ? SNUG_OK : err_set(err, SNUG_ERR_INPUT, "%s: products is no array", where);
+}
+
 int cuda_products_import(struct cuda_products *p, json_t *choices, const char *where, struct snug_err *err)
 {
-    if (!json_is_array(choices))
-        return err_set(err, SNUG_ERR_INPUT, "%s: products is no array; remove the file", where);
     size_t i;
     json_t *o;
     struct choice c;
-    json_array_foreach(choices, i, o) TRY(from_json(o, where, &c, err)); /* all or nothing */
+    TRY(check_array(choices, where, err));
     for (size_t k = 0; k < p->n_choices; k++)
         problem_free(p, &p->choices[k].problem);
     p->n_choices = 0;
@@ -144,6 +174,36 @@ int cuda_products_import(struct cuda_products *p, json_t *choices, const char *w
     {
         TRY(from_json(o, where, &c, err));
         TRY(choice_put(p, &c, err));
+    }
+    return SNUG_OK;
+}
+
+int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const char *where, int *refused,
+                               char name[128], struct snug_err *err)
+{
+    size_t i;
+    json_t *o;
+    struct choice c;
+    *refused = 0;
+    TRY(check_array(choices, where, err));
+    json_array_foreach(choices, i, o) /* all or, where one cannot be read, none */
+        TRY(from_json(o, where, &c, err));
+    p->n_grants = 0;
+    json_array_foreach(choices, i, o)
+    {
+        int64_t wants;
+        TRY(from_json(o, where, &c, err));
+        if (c.supported && !c.product.own) {
+            TRY(problem_make(p, &c.product, &c.problem, err));
+            c.ready = problem_takes(p, &c.problem, &c.algo, c.workspace, &wants);
+            if (!c.ready) {
+                problem_free(p, &c.problem);
+                cuda_product_name(&c.product, name);
+                ++*refused;
+                continue;
+            }
+        }
+        TRY(choice_put_recorded(p, &c, err));
     }
     return SNUG_OK;
 }

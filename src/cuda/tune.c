@@ -476,6 +476,8 @@ static bool is_new(struct tuner *t, const struct cuda_product_node *node)
 {
     struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), form;
     struct cuda_call c = {.arch = t->arch};
+    if (layer_is_recorded(t->p, &product)) /* measured by the run that goes on here, and which form is the fastest */
+        return false;
     bool new = !timed(t, &product);
     for (int i = 0; cuda_product_form(node->op, &node->args, &product, i, &c, &form); i++)
         new = new || !timed(t, &form);

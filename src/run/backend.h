@@ -61,6 +61,12 @@ struct backend {
      * `keep` keeps them for later runs. */
     double (*recall)(const struct backend *b, const char *key);
     int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
+    /* NULL, or: what else results depend on and another run may choose otherwise, such as the algorithms of matrix
+     * products, as a JSON object for a checkpoint; *text is mem_free'd by the caller. */
+    int (*choices)(const struct backend *b, char **text, struct snug_err *err);
+    /* Not NULL where `choices` is not: does as a checkpoint recorded, from now on and whatever is known of the device.
+     * To be called before anything is compiled. refused->text: what of it cannot be done here, if its code is not 0. */
+    int (*take_choices)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
     /* Executes n nodes. */
     int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
     /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;

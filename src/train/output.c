@@ -52,7 +52,7 @@ int output_ready(struct session *s, struct snug_err *err)
     struct ckpt_tensor *tensors;
     size_t n;
     TRY(state_tensors(s, o->save_only_model, &tensors, &n, err));
-    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 16);
+    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
     mem_free(tensors);
     int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
     if (o->save_strategy != OPT_SAVE_NO)

@@ -2,6 +2,7 @@
 
 #include "train/fit.h"
 #include "train/output.h"
+#include "train/state.h"
 
 #include "base/machine.h"
 
@@ -491,6 +492,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(open_all_data(s, err));
     TRY(open_backend(s, err));
     TRY(choose_settings(s, err));
+    TRY(state_take_choices(s, err));
     s->compile.separate = own_loop;
     TRY(size_batches(s, err));
     TRY(fit_plan(s, err));

@@ -43,6 +43,7 @@ struct session {
     struct eval_loader *eval; /* over data */
 
     struct compile_settings compile;
+    struct snug_err refused; /* what of the choices of the checkpoint to resume cannot be done here; code 0: nothing */
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;

@@ -1,5 +1,7 @@
 #include "train/state.h"
 
+#include "train/output.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,11 +66,27 @@ static json_t *config_to_json(const json_t *config)
     return out;
 }
 
+/* What the backend chose; NULL where it has nothing to choose. */
+static int choices_to_json(const struct backend *b, json_t **out, struct snug_err *err)
+{
+    char *text;
+    if (!b->choices)
+        return SNUG_OK;
+    TRY(b->choices(b, &text, err));
+    *out = json_loads(text, 0, NULL);
+    mem_free(text);
+    return *out ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
 int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
 {
-    json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config);
+    json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *choices = NULL;
     int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
-    if (!code) {
+    if (!code)
+        code = choices_to_json(s->compile.backend, &choices, err);
+    if (code)
+        json_decref(options);
+    else {
         json_object_set(doc, "model", config);
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
@@ -80,6 +98,8 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
                                       s->compile.backend->kernels(s->compile.backend), "only_model",
                                       s->o->save_only_model, "reports", reports_to_json(t)));
+        if (choices)
+            json_object_set_new(json_object_get(doc, "about"), "choices", choices);
     }
     json_decref(config);
     if (code)
@@ -152,21 +172,49 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
     return code;
 }
 
-/* Where the bits may change from here on: another build, or kernels for another instruction set. */
+static int note_inexact(const struct session *s, const char *why, struct snug_err *err)
+{
+    if (s->o->require_bitexact)
+        return err_set(err, SNUG_ERR_CHECKPOINT, "not bit-exact from here: %s; leave out --require-bitexact", why);
+    session_note(s, "not bit-exact from here: %s", why);
+    return SNUG_OK;
+}
+
+/* Where the bits may change from here on: another build, kernels for another instruction set, or algorithms that the
+ * run so far had and this one cannot have. */
 static int compare_exactness(const struct session *s, const json_t *old, struct snug_err *err)
 {
     const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels(s->compile.backend)};
+    char why[256];
     for (size_t i = 0; i < 2; i++) {
         const char *was = json_string_value(json_object_get(json_object_get(old, "about"), keys[i]));
-        if (!was || !strcmp(was, now[i]))
+        if (!was || !strcmp(was, now[i]) || (i == 1 && s->refused.code))
             continue;
-        if (s->o->require_bitexact)
-            return err_set(err, SNUG_ERR_CHECKPOINT,
-                           "not bit-exact from here: %s was %s, is %s; leave out --require-bitexact", keys[i], was,
-                           now[i]);
-        session_note(s, "not bit-exact from here: %s was %s, is %s", keys[i], was, now[i]);
+        snprintf(why, sizeof why, "%s was %s, is %s", keys[i], was, now[i]);
+        TRY(note_inexact(s, why, err));
     }
-    return SNUG_OK;
+    return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;
+}
+
+int state_take_choices(struct session *s, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    struct ckpt_found found;
+    json_t *doc = NULL, *choices;
+    if (!b->take_choices || !s->o->resume_from_checkpoint || !output_resume_source(s->o))
+        return SNUG_OK;
+    if (ckpt_find(s->io, output_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
+        return SNUG_OK;
+    int code = SNUG_OK;
+    if (found.path && !ckpt_load_state(&found, &doc, NULL) &&
+        (choices = json_object_get(json_object_get(doc, "about"), "choices"))) {
+        char *text = json_dumps(choices, JSON_COMPACT);
+        code = text ? b->take_choices(b, text, &s->refused, err) : err_no_memory(err, 1 << 16);
+        free(text);
+    }
+    json_decref(doc);
+    ckpt_found_free(&found);
+    return code;
 }
 
 /* Saved with --save-only-model. */
@@ -203,7 +251,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code)
         code = compare(s, &found, doc, err);
     if (!code)
-        code = compare_exactness(s, doc, err);
+        code = weights_will_do ? SNUG_OK : compare_exactness(s, doc, err);
     if (!code && !weights_will_do)
         code = check_optimizer(&found, doc, err);
     if (!code)

@@ -28,6 +28,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
 int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor **tensors, size_t *n,
                   struct snug_err *err);
 
+/* Before a run is compiled: where it will be resumed, the backend does as the checkpoint recorded. A checkpoint that
+ * cannot be had is passed over; state_resume says why. */
+int state_take_choices(struct session *s, struct snug_err *err);
+
 /* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO
  * finds none (a fresh start). One of more than `total` steps is neither compared nor loaded, and only *t tells: that
  * run went further. A checkpoint without optimizer states is refused unless the weights will do. */

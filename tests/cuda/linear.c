@@ -532,7 +532,7 @@ static void tuned(void **state)
     assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
     must(cuda_products_tune(products, nodes, 7, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
     assert_int_equal(cuda_products_unmeasured(products), 0);
-    assert_int_equal(cuda_products_export(products, true, &choices, &err), 0);
+    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_MEASURED, &choices, &err), 0);
     assert_non_null(choice_of(choices, "linear_dx", 512, false));
     json_decref(choices);
     check_linear(512, 256, 192, &f);
@@ -545,7 +545,7 @@ static void tuned(void **state)
     check_dx(400, 256, 192, &f);
     f.add = true;
     assert_int_equal(cuda_products_unmeasured(products), 0);
-    assert_int_equal(cuda_products_export(products, false, &choices, &err), 0);
+    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &choices, &err), 0);
     assert_true(json_equal(json_object_get(choice_of(choices, "linear_dx", 512, false), "algo"),
                            json_object_get(choice_of(choices, "linear_dx", 400, false), "algo")));
     json_decref(choices);
@@ -560,12 +560,12 @@ static void choices_travel(void **state)
     (void)state;
     struct snug_err err = {0};
     json_t *before, *after;
-    assert_int_equal(cuda_products_export(products, false, &before, &err), 0);
+    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &before, &err), 0);
     assert_true(json_array_size(before) > 100);
     assert_int_equal(cuda_products_import(products, before, "choices.json", &err), 0);
     struct form f = {.type = DT_BF16, .wide = DT_BF16, .bias = true};
     check_linear(512, 256, 192, &f);
-    assert_int_equal(cuda_products_export(products, false, &after, &err), 0);
+    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &after, &err), 0);
     assert_true(json_equal(before, after));
     json_decref(after);
     json_object_set_new(json_array_get(before, 0), "op", json_string("attention"));
