@@ -93,7 +93,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
             if (g->graph.values[i].role == ROLE_GRADIENT)
                 g->graph.values[i].persists = g->graph.values[i].live_out = true;
     struct precision precision = s->precision;
-    precision.narrow_grads = precision.narrow_grads && updates;
+    precision.narrow_grads &= updates || (precision.narrow_sums && !s->keep_grads);
     pass_precision(&g->graph, &precision);
     TRY(after_pass(s, g, "precision", err));
     if (updates) {

@@ -18,7 +18,8 @@ struct compile_settings {
     bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
-    int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added in `wide` */
+    int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added up in `wide`, unless
+                             precision.narrow_sums */
     int recompute_every_n;
     struct update update;
     /* Called with the text of a graph after the pass of that name; NULL: never. */

@@ -231,6 +231,33 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
     str_append(out, f->measured ? " (measured on this device)\n" : " (estimated from single operations)\n");
 }
 
+/* Bytes of the gradients that micro-steps add up, in `type`. */
+static int64_t accumulated_bytes(const struct session *s, enum dtype type)
+{
+    int64_t bytes = 0;
+    const struct graph *g = &s->run.plan.programs[s->run.where.first].graph;
+    for (int i = 1; i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        bytes += v->role == ROLE_GRADIENT && v->persists && !v->base && v->dtype == type
+                     ? value_bytes(v, (struct dims){0})
+                     : 0;
+    }
+    return bytes;
+}
+
+/* "1234 bytes in BF16 and 56 in F32" */
+static void put_accumulated(struct str *out, const struct session *s)
+{
+    const struct precision *p = &s->compile.precision;
+    int64_t narrow = p->narrow == p->wide ? 0 : accumulated_bytes(s, p->narrow), wide = accumulated_bytes(s, p->wide);
+    str_append(out, "gradients added up over the micro-batches: ");
+    if (narrow)
+        str_printf(out, "%lld bytes in %s and %lld in %s\n", (long long)narrow, dtype_name(p->narrow), (long long)wide,
+                   dtype_name(p->wide));
+    else
+        str_printf(out, "%lld bytes in %s\n", (long long)wide, dtype_name(p->wide));
+}
+
 int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
 {
     const struct session *e = &s->s;
@@ -247,6 +274,8 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
                    "micro-batches of %lld sequences, at most %lld tokens together, %lld per step%s; %.4g GFLOP each\n",
                    (long long)c->train_max.B, (long long)c->train_max.T, (long long)c->accumulation,
                    c->recompute_every_n ? ", activations recomputed" : "", run_flops(&e->run, k, c->train_max) / 1e9);
+    if (c->accumulation > 1 && e->run.where.first >= 0)
+        put_accumulated(&out, e);
     str_printf(&out, "arena: %lld bytes, %.3f %% above the lower bound of any packing\n", (long long)p->arena_bytes,
                100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
     if (p->checkpoint_bytes)
@@ -283,6 +312,14 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
                    f.step_seconds, f.samples_per_second, f.tokens_per_second, (long long)f.steps,
                    (long long)f.evaluations, f.evaluation_seconds, f.run_seconds,
                    f.measured ? "measured" : "estimated");
+    if (c->accumulation > 1 && s->s.run.where.first >= 0) {
+        str_append(&out, "\"accumulated_gradients\":{");
+        if (c->precision.narrow != c->precision.wide)
+            str_printf(&out, "\"%s\":%lld,", dtype_name(c->precision.narrow),
+                       (long long)accumulated_bytes(&s->s, c->precision.narrow));
+        str_printf(&out, "\"%s\":%lld},", dtype_name(c->precision.wide),
+                   (long long)accumulated_bytes(&s->s, c->precision.wide));
+    }
     str_append(&out, plan.n ? plan.s + 1 : ""); /* behind its { */
     out.failed |= plan.failed;
     str_free(&plan);

@@ -23,13 +23,13 @@ void pass_fold_act(struct graph *g);
 /* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
  * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
  * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's
- * weight is narrow too (only where one node writes it). With `copies`, a narrow copy "copy.<weight>" is kept of each
- * weight of a product, for the updates to write, in the place of those casts. With F16 the losses' gradients are scaled
- * by the state "loss_scaler". Requires: grad done, all floats F32. Keeps: order, ids of
- * values. */
+ * weight is narrow too (only where one node writes it, or adds to it). With `copies`, a narrow copy "copy.<weight>" is
+ * kept of each weight of a product, for the updates to write, in the place of those casts. With F16 the losses'
+ * gradients are scaled by the state "loss_scaler". Requires: grad done, all floats F32. Keeps: order, ids of values. */
 struct precision {
     enum dtype wide, narrow;
     bool narrow_grads, copies;
+    bool narrow_sums; /* not for the pass but for who calls it: narrow_grads where gradients are accumulated, too */
 };
 void pass_precision(struct graph *g, const struct precision *p);
 

@@ -38,7 +38,7 @@ static void narrow_gradients(struct graph *g, const struct precision *p)
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         int dw = n->op == OP_linear_dw ? n->u.linear_dw.dw : 0;
-        if (!dw || g->values[dw].live_in || g->values[n->u.linear_dw.x].dtype != p->narrow || count_writers(g, dw) != 1)
+        if (!dw || g->values[n->u.linear_dw.x].dtype != p->narrow || count_writers(g, dw) != 1)
             continue;
         for (int i = 1; i < g->n_values; i++)
             if (value_root(g, i) == dw)

@@ -65,6 +65,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(SCHEDULE_CONSTANT_WITH_WARMUP, "constant_with_warmup")
 #define WORDS_COPIES(W) W(COPIES_AUTO, "auto") W(COPIES_RESIDENT, "resident") W(COPIES_TRANSIENT, "transient")
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
+#define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
 #define WORDS_DEVICE(W)                                                                                                \
     W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_CUDA, "cuda") W(DEVICE_REFERENCE, "reference")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
@@ -93,6 +94,7 @@ enum { WORDS_OPTIM(OPT_WORD_ID) };
 enum { WORDS_SCHEDULE(OPT_WORD_ID) };
 enum { WORDS_COPIES(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
+enum { WORDS_GRADIENTS(OPT_WORD_ID) };
 enum { WORDS_DEVICE(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };
 enum { WORDS_SAVE(OPT_WORD_ID) };

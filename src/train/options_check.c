@@ -115,6 +115,10 @@ static int check_effect(const struct options *o, struct snug_err *err)
 static int check_optimizer(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];
+    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && o->gradient_accumulation_steps < 2)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: no effect without accumulation; give --gradient-accumulation-steps, or leave this out",
+                       label(o, OPTION_gradient_accumulation_dtype, a));
     if (o->optim_args_nesterov && !(o->optim_args_momentum > 0))
         return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov needs momentum; add momentum=0.9 to --optim-args",
                        label(o, OPTION_optim_args_nesterov, a));

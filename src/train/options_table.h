@@ -129,6 +129,8 @@ OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients
 
 OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
+OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
+    "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
     "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
@@ -187,6 +189,7 @@ OPT_SPELLING(SHORT, batch_size, samples_per_step, NULL)           /* in bench */
 OPT_SPELLING(SHORT, bf16, dtype, "bf16")
 OPT_SPELLING(SHORT, fp16, dtype, "fp16")
 OPT_SPELLING(SHORT, tf32, dtype, "tf32")
+OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* DeepSpeed's */
 OPT_SPELLING(SHORT, backend, device, NULL)
 OPT_SPELLING(SHORT, use_cpu, device, "cpu")
 OPT_SPELLING(OLDER, no_cuda, device, "cpu")
@@ -205,6 +208,7 @@ OPT_ENV("SNUG_CACHE_DIR", cache_dir)
 OPT_VALUE(dtype, "float32", "fp32", NULL)
 OPT_VALUE(dtype, "bfloat16", "bf16", NULL)
 OPT_VALUE(dtype, "float16", "fp16", NULL)
+OPT_VALUE(gradient_accumulation_dtype, "float32", "fp32", NULL)
 OPT_VALUE(device, "gpu", "cuda", NULL)
 OPT_VALUE(optim, "adamw_torch_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_xla", "adamw_torch", NULL)
@@ -236,6 +240,7 @@ OPT_NEEDS(text_pair_column, task, "auto|sequence-classification")
 OPT_NEEDS(label_column, task, "auto|sequence-classification")
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
+OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|fp16")
 OPT_NEEDS(optim_args_momentum, optim, "sgd")
 OPT_NEEDS(optim_args_dampening, optim, "sgd")
 OPT_NEEDS(optim_args_nesterov, optim, "sgd")

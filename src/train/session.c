@@ -383,6 +383,7 @@ int session_precision(const struct options *o, const struct backend *b, struct p
     *out = (struct precision){.wide = b->float_type,
                               .narrow = b->float_type,
                               .narrow_grads = true,
+                              .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL,
                               .copies = o->weight_copies == OPT_COPIES_RESIDENT ||
                                         (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
     if (b->float_type != DT_F32) {

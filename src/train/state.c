@@ -150,12 +150,33 @@ static bool same_member(const json_t *a, const json_t *b, const char *key)
     return x == y || (x && y && json_equal(x, y));
 }
 
-static int compare(const struct session *s, const struct ckpt_found *found, const json_t *old, struct snug_err *err)
+/* What an earlier version had no option for it did as the default does. A new reference. */
+static int with_defaults(const struct session *s, const json_t *old, json_t **out, struct snug_err *err)
+{
+    struct options defaults;
+    json_t *unset = NULL, *options = json_copy(json_object_get(old, "options"));
+    options_init(&defaults, s->o->command);
+    int code = options_to_json(&defaults, true, &unset, err);
+    *out = code ? NULL : json_copy((json_t *)old);
+    if (!code && (!*out || (options &&
+                            (json_object_update_missing(options, unset) || json_object_set(*out, "options", options)))))
+        code = err_no_memory(err, 1 << 16);
+    json_decref(unset);
+    json_decref(options);
+    options_free(&defaults);
+    if (code)
+        json_decref(*out);
+    return code;
+}
+
+static int compare(const struct session *s, const struct ckpt_found *found, const json_t *saved, struct snug_err *err)
 {
     static const char *const keys[] = {"model", "options", "backend"};
-    json_t *now;
+    json_t *now, *old = NULL;
     TRY(state_to_json(s, &(struct train_state){0}, &now, err));
-    int code = SNUG_OK;
+    int code = with_defaults(s, saved, &old, err);
+    if (code)
+        goto out;
     if (!same_member(old, now, "tokenizer")) /* hashes would tell nobody anything */
         code = err_set(err, SNUG_ERR_CHECKPOINT,
                        "%s: the tokenizer is not the one of %s; give the run's own --model, or start anew in another "
@@ -168,6 +189,8 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
                        "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
                        "or give --allow-data-change",
                        s->o->train_data, found->path);
+    json_decref(old);
+out:
     json_decref(now);
     return code;
 }
