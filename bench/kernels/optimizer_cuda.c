@@ -87,13 +87,17 @@ static double rounding(enum dtype t, double x)
 }
 
 /* The largest error of a tensor, less the rounding of its type, in roundings of a float (of a double: a thousand) that
- * is as large as the result, or as the tensor's root mean square. */
+ * is as large as the result, or as the tensor's root mean square before or after. */
 static double worst_error(const struct slot_data *s, const char *got, const double *want)
 {
-    double squares = 0, worst = 0;
-    for (int64_t i = 0; i < s->elements; i++)
+    double squares = 0, before = 0, worst = 0;
+    for (int64_t i = 0; i < s->elements; i++) {
+        double x;
+        dtype_convert(&x, DT_F64, (char *)s->data + dtype_bytes(s->shape.dtype, i), s->shape.dtype, 1);
+        before += x * x;
         squares += isfinite(want[i]) ? want[i] * want[i] : 0;
-    double rms = sqrt(squares / (double)(s->elements ? s->elements : 1));
+    }
+    double rms = sqrt(fmax(before, squares) / (double)(s->elements ? s->elements : 1));
     for (int64_t i = 0; i < s->elements; i++) {
         double x;
         dtype_convert(&x, DT_F64, got + dtype_bytes(s->shape.dtype, i), s->shape.dtype, 1);
@@ -127,7 +131,7 @@ static int64_t workspace_bytes(enum op op, const union args_any *args, int n)
     return bytes;
 }
 
-static void check(const char *what, launcher launch, const struct op_case *cases, int n)
+static void check(const char *what, launcher launch, struct op_case *cases, int n)
 {
     static struct op_inputs in[MAX_TENSORS];
     static union args_any args[MAX_TENSORS];
@@ -137,8 +141,10 @@ static void check(const char *what, launcher launch, const struct op_case *cases
     double worst = 0;
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < n; i++) {
-            if (!round)
+            if (!round) {
+                cases[i].stream = 1000 + (uint32_t)i;
                 inputs_make(&in[i], &cases[i], DT_BF16);
+            }
             args[i] = cases[i].args;
             list[i] = &args[i];
             for (int s = 0; s < op->n_slots; s++)

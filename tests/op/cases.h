@@ -18,6 +18,7 @@ struct op_case {
     bool skip;        /* the gradients are not finite: partials infinite, coef -1 */
     double condition; /* how much worse conditioned than the error model supposes; 0 means 1 */
     double offset;    /* added to the random inputs named x */
+    uint32_t stream;  /* of its random numbers; 0: its place in op_cases, which it must then be in */
     bool long_only;   /* large, to use threads and loops fully: left out of the sanitizer's and the gradient's runs */
 };
 

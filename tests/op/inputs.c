@@ -30,6 +30,11 @@ static double random_uniform(uint32_t stream, uint32_t slot, uint32_t i)
     return ((double)r.w[0] + 0.5) / 4294967296.0;
 }
 
+static uint32_t stream_of(const struct op_case *c)
+{
+    return c->stream ? c->stream : (uint32_t)(c - op_cases);
+}
+
 double random_normal(uint32_t stream, uint32_t slot, uint32_t i)
 {
     struct philox r = philox4x32((struct philox){{i, slot, stream, 1}}, 0x736E7567, 1);
@@ -76,7 +81,7 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
     else if (!strcmp(name, "labels"))
         classes = c->args.cross_entropy.logits.shape[1];
     for (int64_t i = 0; i < s->elements; i++) {
-        double u = random_uniform((uint32_t)(c - op_cases), (uint32_t)slot, (uint32_t)i);
+        double u = random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "cu"))
             x[i] = (int32_t)first_row(c, (int)i);
         else if (!strcmp(name, "rng"))
@@ -100,14 +105,13 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
 static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
 {
     for (int64_t i = 0; i < s->elements; i++)
-        ((uint8_t *)s->data)[i] =
-            (uint8_t)(256 * random_uniform((uint32_t)(c - op_cases), (uint32_t)slot, (uint32_t)i));
+        ((uint8_t *)s->data)[i] = (uint8_t)(256 * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
 }
 
 static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
 {
     const char *name = op_table[c->op].slots[slot].name;
-    uint32_t stream = (uint32_t)(c - op_cases);
+    uint32_t stream = stream_of(c);
     for (int64_t i = 0; i < s->elements; i++) {
         double x = random_normal(stream, (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "x") || !strcmp(name, "h"))
