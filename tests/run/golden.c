@@ -238,17 +238,80 @@ static void evaluation_gives_the_loss_of_transformers(void **state)
         }
 }
 
-/* Probabilities of the logits that transformers gives; a regression's number is its logit. */
+/* The fixture's rows with labels that follow from transformers' logits (B,L,V): what they predict for every token at an
+ * even place, and something else at the others. *accuracy is then the share of the even places. */
+static const char *predicted_rows(const char *model, double *accuracy)
+{
+    const char *path = join(folder, "predicted.safetensors");
+    struct st_file in, out;
+    struct st_writer w;
+    int64_t n, right = 0, all = 0;
+    open_tensors(join(model, "inputs.safetensors"), &in);
+    open_tensors(join(model, "expected.safetensors"), &out);
+    struct st_tensor t[3] = {*st_find(&in, "attention_mask"), *st_find(&in, "input_ids"), *st_find(&in, "labels")};
+    int64_t L = t[0].shape[1], V = st_find(&out, "logits")->shape[2], *data[3];
+    double *logits = read_tensor(&out, "logits", &n);
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(data[i] = malloc((size_t)t[i].bytes));
+        assert_int_equal(st_read(&in, &t[i], data[i], NULL), SNUG_OK);
+    }
+    for (int64_t i = 0; i < st_elements(&t[0]); i++) {
+        if (i % L == 0 || !data[0][i])
+            continue;
+        int64_t best = 0;
+        for (int64_t v = 1; v < V; v++)
+            best = logits[(i - 1) * V + v] > logits[(i - 1) * V + best] ? v : best;
+        data[2][i] = i % 2 ? (best + 1) % V : best;
+        right += i % 2 == 0;
+        all++;
+    }
+    *accuracy = (double)right / (double)all;
+    assert_int_equal(st_create(&io_posix, path, t, 3, NULL, 0, false, &w, NULL), SNUG_OK);
+    for (int i = 0; i < 3; i++) /* they are in the order of their names already */
+        assert_int_equal(st_write(&w, &t[i], 0, data[i], (size_t)t[i].bytes, NULL), SNUG_OK);
+    assert_int_equal(st_finish(&w, NULL, NULL), SNUG_OK);
+    for (int i = 0; i < 3; i++)
+        free(data[i]);
+    free(logits);
+    st_close(&in);
+    st_close(&out);
+    return path;
+}
+
+/* In 16 bits a prediction may turn where two logits are close. */
+static void accuracy_is_of_the_logits_of_transformers(void **state)
+{
+    (void)state;
+    double want;
+    const char *model = fixture("golden/gpt2"), *data = predicted_rows(model, &want);
+    assert_true(want > 0.3 && want < 0.7);
+    for (int d = 0; d < n_devices(); d++) {
+        if (!is_fp32(device(d)) && strcmp(device(d)->name, "reference"))
+            continue;
+        expect_snug(0, said(), ARGS("eval", "--model", model, "--data", data, "--json", "--batch-size", "2"),
+                    ARGS("--device", device(d)->name, "--dtype", device(d)->dtype));
+        size_t n;
+        char *text = read_text(said(), &n);
+        json_t *metrics = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+        near(json_number_value(json_object_get(metrics, "accuracy")), want, 1e-6, "the accuracy", 0);
+        json_decref(metrics);
+        free(text);
+    }
+}
+
+/* Probabilities of the logits that transformers gives; a regression's number is its logit. In the order of the file,
+ * whatever the batches are. */
 static void predictions_are_those_of_transformers(void **state)
 {
     (void)state;
     static const char *const models[] = {"bert", "bert_multilabel", "bert_regression"};
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+    for (size_t i = 0; i < 2 * sizeof models / sizeof *models; i++)
         for (int d = 0; d < n_devices(); d++) {
+            size_t m = i / 2;
             const char *model = fixture(join("golden", models[m]));
             expect_snug(0, said(),
                         ARGS("predict", "--model", model, "--data", join(model, "inputs.safetensors"), "--json",
-                             "--threads", "1"),
+                             "--threads", "1", "--batch-size", i % 2 ? "1" : "100"),
                         ARGS("--device", device(d)->name, "--dtype", device(d)->dtype));
             struct st_file f;
             size_t n_text;
@@ -290,6 +353,7 @@ int main(void)
         cmocka_unit_test(trajectories_are_those_of_torch),
         cmocka_unit_test(runs_are_those_of_the_trainer),
         cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
+        cmocka_unit_test(accuracy_is_of_the_logits_of_transformers),
         cmocka_unit_test(predictions_are_those_of_transformers),
     };
     return cmocka_run_group_tests_name("golden", tests, open_folder, close_folder);
