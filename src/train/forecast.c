@@ -82,7 +82,7 @@ static int measure(const struct session *s, const struct workload *w, const char
 {
     const struct backend *b = s->compile.backend;
     struct rehearsal r;
-    int code = rehearsal_open(&r, &s->compile, err);
+    int code = rehearsal_open(&r, &s->compile, INT64_MAX, err);
     if (!code)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, LASTING, &out->step_seconds, err);
     if (!code && evaluates(w))
@@ -156,9 +156,10 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
     struct rehearsal r = {0};
     struct node_times t = {0};
     const struct programs *p = &s->run.where;
+    const int64_t most_bytes = INT64_C(4) << 30; /* the layers of larger models take seconds */
     int code = open_small(&small, &model, &settings, s, w, err);
     if (!code)
-        code = rehearsal_open(&r, &settings, err);
+        code = rehearsal_open(&r, &settings, most_bytes, err);
     if (!code)
         code = rehearsal_nodes(&r, &small.batch, &t, err);
     if (!code) {
@@ -217,5 +218,9 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
         add_up(s, &w, out);
     }
     close_workload(&w);
+    if (code == SNUG_ERR_ENV) { /* no room to try anything: a plan is made for larger machines too */
+        *out = (struct forecast){0};
+        code = SNUG_OK;
+    }
     return code;
 }

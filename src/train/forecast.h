@@ -19,7 +19,7 @@ struct session;
 struct snug_err;
 
 struct forecast {
-    bool known;             /* else everything is 0: a plan that does not train, or the reference backend */
+    bool known;             /* else everything is 0: nothing is trained, the reference backend, no room to try */
     bool measured;          /* else estimated */
     double step_seconds;    /* of an optimizer step on rows of the data's mean length */
     double samples, tokens; /* of such a step */

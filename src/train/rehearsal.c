@@ -1,5 +1,6 @@
 #include "train/rehearsal.h"
 
+#include "base/machine.h"
 #include "base/philox.h"
 #include "run/weights.h"
 
@@ -58,13 +59,18 @@ static int fill_weights(struct rehearsal *r, struct snug_err *err)
     return code ? code : weights_changed(&r->run, err);
 }
 
-int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, struct snug_err *err)
+int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_t most, struct snug_err *err)
 {
     *r = (struct rehearsal){.model = *c->model, .settings = *c};
     r->settings.model = &r->model;
     r->settings.dump = NULL;
     r->run = (struct run){.backend = c->backend, .threads = c->threads};
     TRY(compile_run(&r->settings, &r->run.plan, &r->run.where, err)); /* run_open would race algorithms for it */
+    int64_t room = c->backend->host_memory ? machine_memory_available() : c->backend->available(c->backend);
+    room = room < most ? room : most;
+    if (r->run.plan.arena_bytes > room)
+        return err_set(err, SNUG_ERR_ENV, "a rehearsal needs %lld bytes, and may take %lld",
+                       (long long)r->run.plan.arena_bytes, (long long)room);
     TRY(run_alloc(&r->run, err));
     TRY(stepper_open(&r->stepper, &r->run, &r->model, 1, err));
     TRY(states_start(&r->run, err));

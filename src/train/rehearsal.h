@@ -15,8 +15,9 @@ struct rehearsal {
     int64_t steps;
 };
 
-/* The memory must be there. rehearsal_close also after a failure; the struct must not move. */
-int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, struct snug_err *err);
+/* SNUG_ERR_ENV: there is no room, or it would take more than `most` bytes. rehearsal_close also after a failure; the
+ * struct must not move. */
+int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_t most, struct snug_err *err);
 void rehearsal_close(struct rehearsal *r);
 
 /* Seconds of an optimizer step on n_micro times `b`, as it is when a device has been at work for a while: the mean of
