@@ -50,19 +50,27 @@ static double seconds(void)
 static double best_time(enum op op, const union args_any *args, int repetitions, int threads)
 {
     const struct backend *cpu = backend_cpu();
-    int64_t bytes = cpu->workspace_bytes(op, args, threads);
+    int64_t bytes = cpu->workspace_bytes(cpu, op, args, threads);
     void *workspace = NULL;
     double best = 0;
-    if (cpu->alloc(cpu, bytes + 64, &workspace, NULL))
+    if (cpu->alloc(cpu, bytes + 64, 0, &workspace, NULL))
         return 0;
+    struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     for (int i = 0; i < repetitions; i++) {
         double start = seconds();
-        cpu->run(cpu, op, args, &(struct call){.workspace = workspace, .threads = threads}, NULL);
+        cpu->run(cpu, &work, 1, NULL);
         double took = seconds() - start;
         best = best > 0 && best < took ? best : took;
     }
     cpu->free(cpu, workspace, bytes + 64);
     return best;
+}
+
+static struct tensor tensor(void *data, enum dtype dtype, int8_t ndim, const int64_t *shape)
+{
+    struct tensor t = {.data = data, .dtype = dtype, .ndim = ndim};
+    memcpy(t.shape, shape, (size_t)ndim * sizeof *shape);
+    return t;
 }
 
 static void measure(const struct setting *s, int repetitions, int threads)
@@ -79,12 +87,12 @@ static void measure(const struct setting *s, int repetitions, int threads)
             coords[2 * t] = (int32_t)(t / s->s);
             coords[2 * t + 1] = (int32_t)(t % s->s);
         }
-        union args_any f = {.attention = {.qkv = {qkv, {T, width}, s->dtype, 2, false},
-                                          .cu = {cu, {s->B + 1}, DT_I32, 1, false},
-                                          .coords = {coords, {T, 2}, DT_I32, 2, false},
-                                          .rng = {rng, {4}, DT_I32, 1, false},
-                                          .o = {o, {T, width / 3}, s->dtype, 2, false},
-                                          .lse = {lse, {s->heads, T}, DT_F32, 2, false},
+        union args_any f = {.attention = {.qkv = tensor(qkv, s->dtype, 2, (const int64_t[]){T, width}),
+                                          .cu = tensor(cu, DT_I32, 1, (const int64_t[]){s->B + 1}),
+                                          .coords = tensor(coords, DT_I32, 2, (const int64_t[]){T, 2}),
+                                          .rng = tensor(rng, DT_I32, 1, (const int64_t[]){4}),
+                                          .o = tensor(o, s->dtype, 2, (const int64_t[]){T, width / 3}),
+                                          .lse = tensor(lse, DT_F32, 2, (const int64_t[]){s->heads, T}),
                                           .heads = s->heads,
                                           .kv_heads = s->heads,
                                           .causal = s->causal,
@@ -93,11 +101,11 @@ static void measure(const struct setting *s, int repetitions, int threads)
         union args_any b = {.attention_bwd = {.qkv = f.attention.qkv,
                                               .o = f.attention.o,
                                               .lse = f.attention.lse,
-                                              .dout = {dout, {T, width / 3}, s->dtype, 2, false},
+                                              .dout = tensor(dout, s->dtype, 2, (const int64_t[]){T, width / 3}),
                                               .cu = f.attention.cu,
                                               .coords = f.attention.coords,
                                               .rng = f.attention.rng,
-                                              .dqkv = {dqkv, {T, width}, s->dtype, 2, false},
+                                              .dqkv = tensor(dqkv, s->dtype, 2, (const int64_t[]){T, width}),
                                               .heads = s->heads,
                                               .kv_heads = s->heads,
                                               .causal = s->causal,

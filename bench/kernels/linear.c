@@ -34,14 +34,14 @@ static struct tensor tensor(void *data, enum dtype type, int64_t rows, int64_t c
 static double ours(enum op op, const union args_any *args)
 {
     const struct backend *b = backend_cpu();
-    struct call c = {.workspace = workspace, .threads = threads};
+    struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     struct snug_err err;
     double best = 1e9;
-    if (b->workspace_bytes(op, args, threads) > BUFFER)
+    if (b->workspace_bytes(b, op, args, threads) > BUFFER)
         return best;
     for (int i = 0; i < RUNS; i++) {
         double t = now();
-        b->run(b, op, args, &c, &err);
+        b->run(b, &work, 1, &err);
         t = now() - t;
         best = t < best ? t : best;
     }

@@ -57,22 +57,29 @@ static struct line *line_of(enum op op, const union args_any *args)
     return l;
 }
 
-static int timed_run(const struct backend *b, enum op op, const union args_any *args, const struct call *c,
-                     struct snug_err *err)
+static int timed_node(const struct work *work, struct snug_err *err)
 {
     const struct backend *cpu = __real_backend_cpu();
-    struct line *l = line_of(op, args);
+    struct line *l = line_of(work->op, &work->args);
     double start = now();
     if (began == 0)
         began = start;
-    int code = cpu->run(b, op, args, c, err);
+    int code = cpu->run(cpu, work, 1, err);
     ended = now();
     in_kernels += ended - start;
     l->runs++;
     l->seconds += ended - start;
     l->best = l->runs == 1 || ended - start < l->best ? ended - start : l->best;
-    l->flops += op_table[op].flops(args);
+    l->flops += op_table[work->op].flops(&work->args);
     return code;
+}
+
+static int timed_run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
+{
+    (void)b;
+    for (int i = 0; i < n; i++)
+        TRY(timed_node(&work[i], err));
+    return SNUG_OK;
 }
 
 static int slower_first(const void *a, const void *b)
