@@ -74,25 +74,39 @@ static int key_of(const struct session *s, bool evaluation, const struct batch *
     return code;
 }
 
-/* On a GPU: long enough that clocks have settled. */
-static const double LASTING = 0.7;
+/* Seconds for which a GPU has to work until its clocks have settled, and then for which it is measured; in a short run
+ * a tenth of it will do. */
+static double lasting(const struct session *s, double step_seconds)
+{
+    const double settled = 0.7;
+    int64_t steps, per_epoch;
+    if (!s->has_train)
+        return settled;
+    train_steps(s, &steps, &per_epoch);
+    return fmin(settled, 0.1 * (double)steps * step_seconds);
+}
 
+/* What is measured for a long run is kept for all. */
 static int measure(const struct session *s, const struct workload *w, const char *step_key, const char *eval_key,
                    struct forecast *out, struct snug_err *err)
 {
     const struct backend *b = s->compile.backend;
     struct rehearsal r;
+    double seconds = 0;
     int code = rehearsal_open(&r, &s->compile, INT64_MAX, err);
     if (!code)
-        code = rehearsal_step(&r, &w->step.batch, w->accumulation, LASTING, &out->step_seconds, err);
+        code = rehearsal_step(&r, &w->step.batch, w->accumulation, 0, &out->step_seconds, err);
+    if (!code) {
+        seconds = lasting(s, out->step_seconds);
+        code = rehearsal_step(&r, &w->step.batch, w->accumulation, seconds, &out->step_seconds, err);
+    }
     if (!code && evaluates(w))
-        code = rehearsal_evaluation(&r, &w->evaluation.batch, LASTING / 4, &out->evaluation_seconds, err);
+        code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
     rehearsal_close(&r);
-    if (!code)
-        code = b->keep(b, step_key, out->step_seconds, err);
-    if (!code && evaluates(w))
-        code = b->keep(b, eval_key, out->evaluation_seconds, err);
-    return code;
+    if (code || seconds < lasting(s, INFINITY))
+        return code;
+    TRY(b->keep(b, step_key, out->step_seconds, err));
+    return evaluates(w) ? b->keep(b, eval_key, out->evaluation_seconds, err) : SNUG_OK;
 }
 
 /* As it was measured before, or now where there is room. */
@@ -116,18 +130,23 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
 
 /* ---- estimated ---- */
 
-/* A model with two layers, since the last one of a classifier may be computed for few rows only, and few enough tokens
+/* How much is tried. With few tokens a node takes longer for each: 3 % on a CPU at these, but on a GPU many times as
+ * long as with enough of them to keep it busy. */
+static double small_tokens(const struct backend *b, double flops_per_token)
+{
+    return b->host_memory ? fmin(384, fmax(64, 1e10 / flops_per_token)) : fmax(1024, 2e12 / flops_per_token);
+}
+
+/* A model with two layers, since the last one of a classifier may be computed for few rows only, and so few tokens
  * that it takes no time. */
 static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, const struct session *s,
                       const struct workload *w, struct snug_err *err)
 {
-    enum { VOCABULARY = 4096, LEAST_TOKENS = 64, MOST_TOKENS = 384 }; /* a token takes 3 % less with many */
-    const double flops = 1e10;                                        /* of a layer */
-    const struct program *g = &s->run.plan.programs[s->run.where.step >= 0 ? s->run.where.step : s->run.where.first];
+    enum { VOCABULARY = 4096 };
+    int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
     struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B};
-    double per_token = run_flops(&s->run, (int)(g - s->run.plan.programs), one) / (double)one.T;
-    double tokens = flops / (per_token / (double)s->model.layers);
-    tokens = fmin(fmax(tokens, LEAST_TOKENS), fmin(MOST_TOKENS, (double)one.T));
+    double per_layer = run_flops(&s->run, k, one) / (double)(one.T * s->model.layers);
+    double tokens = fmin((double)one.T, small_tokens(s->compile.backend, per_layer));
     int32_t length = (int32_t)fmin(ceil(w->lengths.mean), tokens);
     int64_t rows = (int64_t)tokens / length;
     *m = s->model;

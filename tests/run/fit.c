@@ -1,7 +1,7 @@
 /* A plan that is too large: what a refusal promises is what `snug plan` says with the options that it names. */
 #include "command.h"
 
-static const char *rows;
+static const char *rows, *deep;
 
 enum { MOST = 32 };
 
@@ -34,15 +34,13 @@ static long long planned(const struct device *on, const char *const *run, const 
     return bytes;
 }
 
-static const char *const *run_on(const struct device *on)
+static const char *const *run_on(const struct device *on, const char *model)
 {
     static const char *args[MOST];
     int n = 0;
-    const char *const all[] = {"--model",      fixture("golden/trainer/init"),
-                               "--train-data", rows,
-                               "--device",     on->name,
-                               "--threads",    "1",
-                               "--dtype",      on->dtype};
+    const char *const all[] = {
+        "--model", model,    "--init-from-config", "--train-data", rows, "--device", on->name, "--threads", "1",
+        "--dtype", on->dtype};
     /* Not given is fp32, and leaves --bf16 to be given. */
     for (size_t i = 0; i < sizeof all / sizeof *all - (is_fp32(on) || !strcmp(on->name, "reference") ? 2 : 0); i++)
         args[n++] = all[i];
@@ -80,12 +78,15 @@ static int refused(const char *const *run, long long budget, struct promise prom
     return n;
 }
 
+/* To the byte on a CPU; on a GPU the workspace of a product is known when the product has been measured. */
 static void promises_are_kept(void **state)
 {
     (void)state;
     for (int d = 0; d < n_devices(); d++) {
         const struct device *on = device(d);
-        const char *const *run = run_on(on);
+        const char *const *run = run_on(on, fixture("golden/trainer/init"));
+        if (!is_host(on))
+            continue;
         struct promise p[16];
         char error[256], wanted[400];
         long long all = planned(on, run, ""), least = all;
@@ -130,7 +131,7 @@ static void copies_are_kept_where_there_is_room(void **state)
     (void)state;
     for (int d = 0; d < n_devices(); d++) {
         const struct device *on = device(d);
-        const char *const *run = run_on(on);
+        const char *const *run = run_on(on, deep);
         char budget[64];
         if (is_fp32(on) || !strcmp(on->name, "reference"))
             continue;
@@ -155,6 +156,7 @@ static int set_up(void **state)
 {
     open_folder(state);
     rows = make_rows(folder, 45, 12, 1, true);
+    deep = make_deeper(folder, "golden/trainer/init", 12);
     return 0;
 }
 
