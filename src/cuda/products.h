@@ -46,8 +46,8 @@ void cuda_product_name(const struct cuda_product *p, char name[128]);
 
 /* Another form of the same node, which does more behind the product than `product`: the i-th, or false. A form is run
  * where it was measured to be faster than those before it, with the kernels that they need beside them. (The sums of dy
- * for a bias gradient are never had that way: on an H200 cuBLASLt's epilogue for them adds 40 us to 140, the kernel of
- * ours 25.) */
+ * for a bias gradient are never had that way: on an H200 cuBLASLt's epilogue for them adds 39 us to 126, the kernel of
+ * ours 26: docs/benchmarks.md.) */
 bool cuda_product_form(enum op op, const union args_any *args, const struct cuda_product *product, int i,
                        const struct cuda_call *c, struct cuda_product *form);
 
