@@ -29,11 +29,16 @@ static int tune(struct run *r, bool *changed, struct snug_err *err)
 
 int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err)
 {
-    bool changed = false;
     *r = (struct run){.backend = s->backend, .threads = s->threads};
-    TRY(compile_run(s, &r->plan, &r->where, err));
-    if (s->backend->tune && !s->dump) /* graphs are looked at without a GPU's time */
-        TRY(tune(r, &changed, err));
+    return compile_run(s, &r->plan, &r->where, err);
+}
+
+int run_tune(struct run *r, const struct compile_settings *s, struct snug_err *err)
+{
+    bool changed = false;
+    if (!s->backend->tune || s->dump) /* graphs are looked at without a GPU's time */
+        return SNUG_OK;
+    TRY(tune(r, &changed, err));
     if (!changed)
         return SNUG_OK;
     plan_free(&r->plan);

@@ -218,14 +218,19 @@ static int choose_copies(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+static int check_budget(struct session *s, struct snug_err *err)
+{
+    if (s->o->memory_budget && needed(s) > s->o->memory_budget)
+        return refuse(s, s->o->memory_budget, "--memory-budget", err);
+    return SNUG_OK;
+}
+
 int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, err));
     TRY(plan_checkpoint(s, err));
     TRY(choose_copies(s, err));
-    if (s->o->memory_budget && needed(s) > s->o->memory_budget)
-        return refuse(s, s->o->memory_budget, "--memory-budget", err);
-    return SNUG_OK;
+    return check_budget(s, err);
 }
 
 int fit_room(struct session *s, struct snug_err *err)
@@ -243,4 +248,13 @@ int fit_room(struct session *s, struct snug_err *err)
             "--save-strategy no",
             (long long)copy, (long long)host);
     return SNUG_OK;
+}
+
+int fit_tune(struct session *s, struct snug_err *err)
+{
+    if (needed(s) > available(s))
+        return s->o->command == CMD_PLAN || s->compile.separate ? SNUG_OK : fit_room(s, err);
+    TRY(run_tune(&s->run, &s->compile, err));
+    TRY(plan_checkpoint(s, err));
+    return check_budget(s, err);
 }

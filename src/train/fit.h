@@ -10,6 +10,10 @@
  * --memory-budget; notes say what each choice that takes less would take. */
 int fit_plan(struct session *s, struct snug_err *err);
 
+/* Has a device measure how it runs the plan best (run_tune). Only where the plan's memory is free: of a batch that is far
+ * too large it would take minutes. Where it is not free, fit_room's error, unless a plan is all that is wanted. */
+int fit_tune(struct session *s, struct snug_err *err);
+
 /* That the plan's memory is free at present, before any of it is taken: a process that swaps, or is killed half-way,
  * helps nobody. SNUG_ERR_ENV, with the same notes. */
 int fit_room(struct session *s, struct snug_err *err);

@@ -65,7 +65,7 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_
     r->settings.model = &r->model;
     r->settings.dump = NULL;
     r->run = (struct run){.backend = c->backend, .threads = c->threads};
-    TRY(compile_run(&r->settings, &r->run.plan, &r->run.where, err)); /* run_open would race algorithms for it */
+    TRY(compile_run(&r->settings, &r->run.plan, &r->run.where, err));
     int64_t room = c->backend->host_memory ? machine_memory_available() : c->backend->available(c->backend);
     room = room < most ? room : most;
     if (r->run.plan.arena_bytes > room)

@@ -502,6 +502,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
         struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
     }
+    TRY(fit_tune(s, err));
     return s->compile.dump ? SNUG_OK : forecast_run(s, &s->forecast, err);
 }
 

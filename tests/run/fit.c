@@ -1,6 +1,8 @@
 /* A plan that is too large: what a refusal promises is what `snug plan` says with the options that it names. */
 #include "command.h"
 
+#include "train/fit.h"
+
 static const char *rows, *deep;
 
 enum { MOST = 32 };
@@ -152,6 +154,61 @@ static void copies_are_kept_where_there_is_room(void **state)
     }
 }
 
+/* A device with so much memory, which counts how often it is asked to measure. */
+static int64_t memory_free;
+static int measured;
+
+static int64_t free_on_device(const struct backend *b)
+{
+    (void)b;
+    return memory_free;
+}
+
+static int measure(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err)
+{
+    (void)b, (void)nodes, (void)err;
+    assert_true(n > 0);
+    measured++;
+    *changed = false;
+    return SNUG_OK;
+}
+
+/* Racing the products of a batch that is far too large would take minutes. */
+static void nothing_is_measured_for_a_plan_without_room(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *value;
+    } given[] = {{"model", fixture("golden/trainer/init")},
+                 {"train_data", rows},
+                 {"device", "cpu"},
+                 {"output_dir", join(folder, "unused")}};
+    struct options o;
+    struct session s;
+    struct snug_err err = {0};
+    for (int command = 0; command < 2; command++) {
+        options_init(&o, command ? CMD_PLAN : CMD_TRAIN);
+        for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+            assert_int_equal(options_set(&o, given[i].name, given[i].value, &err), 0);
+        assert_int_equal(options_check(&o, &err), 0);
+        assert_int_equal(session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err), 0);
+        struct backend device = *s.compile.backend;
+        device.host_memory = false;
+        device.available = free_on_device;
+        device.tune = measure;
+        s.compile.backend = s.run.backend = &device;
+        measured = 0;
+        memory_free = s.run.plan.arena_bytes - 1;
+        assert_int_equal(fit_tune(&s, &err), command ? SNUG_OK : SNUG_ERR_ENV);
+        assert_int_equal(measured, 0);
+        memory_free++;
+        assert_int_equal(fit_tune(&s, &err), SNUG_OK);
+        assert_int_equal(measured, 1);
+        session_close(&s);
+        options_free(&o);
+    }
+}
+
 static int set_up(void **state)
 {
     open_folder(state);
@@ -165,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(copies_are_kept_where_there_is_room),
+        cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };
     return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);
 }
