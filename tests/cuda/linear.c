@@ -574,6 +574,69 @@ static void choices_travel(void **state)
     json_decref(before);
 }
 
+static json_t *exported(enum cuda_choices which)
+{
+    struct snug_err err = {0};
+    json_t *choices;
+    assert_int_equal(cuda_products_export(products, which, &choices, &err), 0);
+    return choices;
+}
+
+/* What a checkpoint recorded stands in the place of what was measured here, is not measured again, and does not get into
+ * the profile; what cuBLASLt does not take is counted and left out. Times do not tell choices apart, algorithms do. */
+static void recorded_choices_stand(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    struct tensor x = {.shape = {512, 256}, .ndim = 2, .dtype = DT_BF16}, y = x, w = x;
+    w.shape[0] = y.shape[1] = 192;
+    struct cuda_product_node node = {.op = OP_linear_dx, .args.linear_dx = {.dy = y, .w = w, .dx = x}};
+    struct cuda_product product = cuda_product_of(products, OP_linear_dx, &node.args, false);
+    json_t *none = json_array(), *all;
+    char name[128];
+    int refused;
+    assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
+    must(cuda_products_tune(products, &node, 1, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
+    json_t *mine = exported(CUDA_CHOICES_MEASURED), *recorded = json_deep_copy(mine);
+    assert_int_equal(json_array_size(mine), 1);
+    all = exported(CUDA_CHOICES_OF_RUN);
+    assert_int_equal(json_array_size(all), 0); /* nobody asked for it */
+    json_decref(all);
+    cuda_products_workspace(products, &product);
+    struct hash128 before = cuda_products_hash(products);
+    assert_true(before.low != 0);
+
+    json_object_set_new(json_array_get(recorded, 0), "us", json_real(4321));
+    must(cuda_products_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
+    must(cuda_products_tune(products, &node, 1, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
+    assert_int_equal(refused, 0);
+    cuda_products_workspace(products, &product);
+    struct hash128 after = cuda_products_hash(products);
+    assert_true(after.low == before.low && after.high == before.high);
+    all = exported(CUDA_CHOICES_OF_RUN);
+    assert_true(json_equal(all, recorded));
+    json_decref(all);
+    all = exported(CUDA_CHOICES_MEASURED);
+    assert_true(json_equal(all, mine));
+    json_decref(all);
+    check_dx(512, 256, 192, &(struct form){.type = DT_BF16, .wide = DT_BF16});
+
+    char digits[129];
+    memset(digits, 'f', 128);
+    digits[128] = 0;
+    json_object_set_new(json_array_get(recorded, 0), "algo", json_string(digits));
+    assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
+    must(cuda_products_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
+    assert_int_equal(refused, 1);
+    assert_string_equal(name, "linear_dx 512x256x192 BF16>BF16");
+    all = exported(CUDA_CHOICES_ALL);
+    assert_int_equal(json_array_size(all), 0);
+    json_decref(all);
+    json_decref(mine);
+    json_decref(recorded);
+    json_decref(none);
+}
+
 int main(void)
 {
     int devices = 0;
@@ -592,10 +655,11 @@ int main(void)
         printf("%s\n", err.text);
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),        cmocka_unit_test(backward),      cmocka_unit_test(unaligned),
-        cmocka_unit_test(no_rows),        cmocka_unit_test(the_same_bits), cmocka_unit_test(workspace_is_one_per_layer),
-        cmocka_unit_test(choices_travel), cmocka_unit_test(tuned),         cmocka_unit_test(own_kernel)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward),        cmocka_unit_test(backward),
+                                       cmocka_unit_test(unaligned),      cmocka_unit_test(no_rows),
+                                       cmocka_unit_test(the_same_bits),  cmocka_unit_test(workspace_is_one_per_layer),
+                                       cmocka_unit_test(choices_travel), cmocka_unit_test(tuned),
+                                       cmocka_unit_test(own_kernel),     cmocka_unit_test(recorded_choices_stand)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cuda_products_close(products);
     return failed;
