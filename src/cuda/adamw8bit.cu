@@ -206,11 +206,8 @@ extern "C" int cuda_adamw8bit_many(const struct args_adamw8bit *const *a, int n,
     launch_many(
         &all, a, n,
         [](struct adamw8bit_row *r, const struct args_adamw8bit *x) {
-            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)),
-                  (uint8_t *)x->m.data,
-                  (uint8_t *)x->v.data,
-                  (float *)x->absmax_m.data,
-                  (float *)x->absmax_v.data};
+            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)), (uint8_t *)x->m.data,
+                  (uint8_t *)x->v.data, (float *)x->absmax_m.data, (float *)x->absmax_v.data};
             return chunks_of(r->u.n, CHUNK);
         },
         [=](const adamw8bit_table &t) {

@@ -18,14 +18,10 @@ struct updated {
 /* `states` are packed as well. */
 template <class Args> static inline struct updated updated_of(const Args *a, bool states)
 {
-    return {(float *)a->p.data,
-            a->g.data,
-            a->copy.data,
-            tensor_elements(&a->p),
-            a->weight_decay,
-            (uint8_t)a->g.dtype,
-            (uint8_t)a->copy.dtype,
-            states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4)};
+    return {(float *)a->p.data,     a->g.data,
+            a->copy.data,           tensor_elements(&a->p),
+            a->weight_decay,        (uint8_t)a->g.dtype,
+            (uint8_t)a->copy.dtype, states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4)};
 }
 
 /* What is the same for all tensors of an AdamW step, and the factors that follow from it, combined in double. */
