@@ -7,13 +7,13 @@ static const char *rows, *deep;
 
 enum { MOST = 32 };
 
-/* first, then `more` cut at its blanks. */
+/* first, then `more` cut at its blanks; the words stay, in the arena of the test program. */
 static const char *const *with(const char *const *first, const char *more, const char *args[MOST])
 {
     int n = 0;
     for (; *first; first++)
         args[n++] = *first;
-    for (char *word = strtok(strdup(more), " "); word && n < MOST - 1; word = strtok(NULL, " "))
+    for (char *word = strtok((char *)join("", more) + 1, " "); word && n < MOST - 1; word = strtok(NULL, " "))
         args[n++] = word;
     args[n] = NULL;
     return args;
