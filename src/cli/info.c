@@ -186,7 +186,7 @@ static void append_text(struct str *s, const struct facts *f)
                    f->gpus[i].name, (double)f->gpus[i].total_bytes / gib, (double)f->gpus[i].used_bytes / gib,
                    f->gpus[i].driver);
     if (f->n_gpus && !backend_cuda_arch(0))
-        str_append(s, "\n           not used: this build has no CUDA; build again where CUDA's compiler, nvcc, is");
+        str_append(s, "\n           not used: this build has no CUDA; build with -Dcuda=enabled where nvcc is");
     str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)f->total / gib, (double)f->available / gib);
     if (f->limit >= 0)
         str_printf(s, ", limit of this process %.1f GiB", (double)f->limit / gib);

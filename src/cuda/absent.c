@@ -15,6 +15,7 @@ int backend_cuda_arch(int i)
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err)
 {
     (void)s, (void)out;
-    return err_set(err, SNUG_ERR_ENV,
-                   "--device cuda: this build has no CUDA; build again where nvcc is, or use --device cpu");
+    return err_set(
+        err, SNUG_ERR_ENV,
+        "--device cuda: this build has no CUDA; build with -Dcuda=enabled where nvcc is, or use --device cpu");
 }
