@@ -55,21 +55,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     }
 
     const T *qkv = (const T *)p.qkv, *dout = (const T *)p.dout + (int64_t)row * out + head * p.D;
-    const T *keys = qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
-    int seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length, tiles = (seen + TILE - 1) / TILE;
-    int next = 0, into = 0;
-    auto load_next = [&] {
-        if (next < tiles) {
-            uint32_t to = shared_address(stages + into * 2 * BYTES);
-            const T *from = keys + (int64_t)(next * TILE) * width;
-            int valid = rows.length - next * TILE;
-            tile_load<T, TILE, DP, THREADS, true>(to, from, width, valid, p.D);
-            tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + p.kv_heads * p.D, width, valid, p.D);
-            next++;
-            into = next_stage<STAGES>(into);
-        }
-        loads_commit();
-    };
+    struct key_loop<T> loop = key_loop_of<T, ROWS>(p, rows, head, stages);
+    auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(do_tile), dout, out, left, p.D);
@@ -98,7 +85,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     }
     float acc[DP / 8][4] = {}, sl = p.scale * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT;
-    for (int t = 0, stage = 0; t < tiles; t++, stage = next_stage<STAGES>(stage)) {
+    for (int t = 0, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(t, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;

@@ -110,6 +110,38 @@ template <class E, int AHEAD, class L> __device__ static inline void tile_arrive
         load_next();
 }
 
+/* The key tiles that the rows of one query block see, for loops over them: keys and values of one head, a stage each. */
+template <class T> struct key_loop {
+    const T *keys;
+    int width, values, D, length; /* a row's elements; from a key to its value; keys of the sequence */
+    int tiles, next, into;
+    uint32_t stages;
+};
+
+template <class T, int ROWS>
+__device__ static inline struct key_loop<T> key_loop_of(const struct attention_params &p, struct block_rows rows,
+                                                        int head, const char *stages) {
+    int width = (p.heads + 2 * p.kv_heads) * p.D, seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length;
+    const T *keys = (const T *)p.qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
+    return {keys, width, p.kv_heads *p.D, p.D, rows.length, (seen + TILE - 1) / TILE, 0, 0, shared_address(stages)};
+}
+
+template <class T, int DP, int THREADS, int STAGES>
+__device__ static inline void load_next_keys(struct key_loop<T> &l)
+{
+    constexpr int BYTES = tile_bytes<T, TILE, DP>;
+    if (l.next < l.tiles) {
+        uint32_t to = l.stages + (uint32_t)(l.into * 2 * BYTES);
+        const T *from = l.keys + (int64_t)(l.next * TILE) * l.width;
+        int valid = l.length - l.next * TILE;
+        tile_load<T, TILE, DP, THREADS, true>(to, from, l.width, valid, l.D);
+        tile_load<T, TILE, DP, THREADS, true>(to + BYTES, from + l.values, l.width, valid, l.D);
+        l.next++;
+        l.into = next_stage<STAGES>(l.into);
+    }
+    loads_commit();
+}
+
 /* ---- launching ---- */
 
 /* Of one kernel: warps of a block; tiles that shared memory holds, one of them computed with, the others on their way (1: a
