@@ -1,7 +1,7 @@
 /* bench-attention-cuda: checks attention and its gradient on the cuda backend against op/attention.c in double, then
  * times them.
- * usage: bench-attention-cuda [check [D]|time|once]     check (heads of D only), then time; once: one run of the first
- * setting, for profilers A check prints the relative error (of norms) of every output; each is run twice, over poisoned
+ * usage: bench-attention-cuda [check [D]|time|once [N]]     check (heads of D only), then time; once: one run of setting N,
+ * for profilers. A check prints the relative error (of norms) of every output; each is run twice, over poisoned
  * outputs, and must give the same bits. Times are medians of runs of a CUDA graph; floating-point operations are
  * counted as in attention.c. */
 #include "cuda/kernel.cuh"
@@ -21,6 +21,7 @@ struct problem {
     int padding; /* rows after the last sequence */
     int64_t heads, kv_heads, D, causal;
     double p;
+    int64_t longest; /* as in attention's attributes */
 
     int64_t rows(void) const
     {
@@ -114,6 +115,7 @@ static struct args_attention forward_args(const struct problem &q, const struct 
     a.scale = 1 / sqrt((double)q.D);
     a.p = q.p;
     a.site = 5;
+    a.longest = q.longest;
     return a;
 }
 
@@ -136,6 +138,7 @@ static struct args_attention_bwd backward_args(const struct args_attention &f, c
     a.scale = f.scale;
     a.p = f.p;
     a.site = f.site;
+    a.longest = f.longest;
     return a;
 }
 
@@ -300,10 +303,19 @@ static int check_all(int64_t only)
     for (int64_t D : {32, 40, 64, 80, 96, 128})
         for (int k = 0; k < 4; k++)
             problems.push_back(
-                {"", DT_F32, false, lengths, k % 2 ? 27 : 0, 4, k / 2 ? 2 : 4, D, k / 2, k % 2 ? 0.1 : 0});
-    problems.push_back({"", DT_F32, false, {700, 3}, 200, 2, 1, 64, 0, 0.7});
-    problems.push_back({"", DT_F32, false, {}, 100, 2, 2, 64, 0, 0.1});
-    problems.push_back({"", DT_F32, false, std::vector<int>(300, 2), 5, 2, 2, 64, 1, 0.1});
+                {"", DT_F32, false, lengths, k % 2 ? 27 : 0, 4, k / 2 ? 2 : 4, D, k / 2, k % 2 ? 0.1 : 0, 0});
+    for (int64_t D : {40, 64})
+        for (int k = 0; k < 4; k++)
+            for (const std::vector<int> &l : {{0, 1, 17, 64, 65, 0, 130, 300, 512, 509}, {511, 0, 64, 512, 200, 449}})
+                problems.push_back({"", DT_F32, false, l, k % 2 ? 27 : 0, 6, 6, D, k / 2, k % 2 ? 0.1 : 0, 512});
+    std::vector<int> many;
+    for (int i = 0; i < 32; i++)
+        many.push_back(i % 8 ? 1 + 41 * i % 230 : 384 + 4 * i);
+    problems.push_back({"", DT_F32, false, many, 9, 9, 9, 64, 0, 0.1, 512});
+    problems.push_back({"", DT_F32, false, many, 0, 9, 9, 48, 1, 0.1, 512});
+    problems.push_back({"", DT_F32, false, {700, 3}, 200, 2, 1, 64, 0, 0.7, 0});
+    problems.push_back({"", DT_F32, false, {}, 100, 2, 2, 64, 0, 0.1, 512});
+    problems.push_back({"", DT_F32, false, std::vector<int>(300, 2), 5, 2, 2, 64, 1, 0.1, 2});
     for (const struct problem &q : problems) {
         if (only && q.D != only)
             continue;
@@ -380,26 +392,35 @@ static void time_one(const struct problem &q, bool once)
     release(t);
 }
 
-static void time_all(bool once)
+static void time_all(int once) /* setting `once` alone, one run; -1: all */
 {
     std::vector<int> ragged, b32(32, 512), b4(4, 512);
     for (int i = 0; i < 128; i++) /* log-normal, mean about 154 */
         ragged.push_back(std::min(512, std::max(8, (int)exp(4.8 + 0.7 * normal()))));
     const struct problem problems[] = {
-        {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1},
-        {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0},
-        {"BERT-large b32", DT_F16, false, b32, 0, 16, 16, 64, 0, 0.1},
-        {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0.1},
-        {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0},
-        {"BERT-large ragged b128", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1},
-        {"GPT-2 1024 causal b16", DT_BF16, false, std::vector<int>(16, 1024), 0, 12, 12, 64, 1, 0},
-        {"GPT-2 1024 causal b16", DT_BF16, false, std::vector<int>(16, 1024), 0, 12, 12, 64, 1, 0.1},
-        {"s 2048 causal D 128", DT_BF16, false, std::vector<int>(4, 2048), 0, 32, 8, 128, 1, 0},
-        {"BERT-large b8", DT_F32, true, std::vector<int>(8, 512), 0, 16, 16, 64, 0, 0.1},
-        {"BERT-large b8", DT_F32, false, std::vector<int>(8, 512), 0, 16, 16, 64, 0, 0.1},
+        {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1, 512},
+        {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0, 512},
+        {"BERT-large b32", DT_F16, false, b32, 0, 16, 16, 64, 0, 0.1, 512},
+        {"BERT-large b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1, 0},
+        {"BERT-large b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0, 0},
+        {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0.1, 512},
+        {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0, 512},
+        {"BERT-large ragged b128", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1, 512},
+        {"64 tokens, b256", DT_BF16, false, std::vector<int>(256, 64), 0, 16, 16, 64, 0, 0.1, 512},
+        {"64 tokens, b256, long", DT_BF16, false, std::vector<int>(256, 64), 0, 16, 16, 64, 0, 0.1, 0},
+        {"BERT-large ragged, long", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1, 0},
+        {"BERT-large b1", DT_BF16, false, {512}, 0, 16, 16, 64, 0, 0.1, 512},
+        {"BERT-large b1, long", DT_BF16, false, {512}, 0, 16, 16, 64, 0, 0.1, 0},
+        {"512 causal b32", DT_BF16, false, b32, 0, 16, 16, 64, 1, 0.1, 512},
+        {"512 causal b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 1, 0.1, 0},
+        {"GPT-2 1024 causal b16", DT_BF16, false, std::vector<int>(16, 1024), 0, 12, 12, 64, 1, 0, 0},
+        {"GPT-2 1024 causal b16", DT_BF16, false, std::vector<int>(16, 1024), 0, 12, 12, 64, 1, 0.1, 0},
+        {"s 2048 causal D 128", DT_BF16, false, std::vector<int>(4, 2048), 0, 32, 8, 128, 1, 0, 0},
+        {"BERT-large b8", DT_F32, true, std::vector<int>(8, 512), 0, 16, 16, 64, 0, 0.1, 512},
+        {"BERT-large b8", DT_F32, false, std::vector<int>(8, 512), 0, 16, 16, 64, 0, 0.1, 512},
     };
-    if (once)
-        return time_one(problems[0], true);
+    if (once >= 0 && once < (int)(sizeof problems / sizeof *problems))
+        return time_one(problems[once], true);
     printf("%-35s %27s %27s\n", "", "forward", "backward");
     for (const struct problem &q : problems)
         time_one(q, false);
@@ -411,6 +432,6 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     int bad = *what && strcmp(what, "check") ? 0 : check_all(argc > 2 ? atoi(argv[2]) : 0);
     if (strcmp(what, "check"))
-        time_all(!strcmp(what, "once"));
+        time_all(strcmp(what, "once") ? -1 : argc > 2 ? atoi(argv[2]) : 0);
     return bad != 0;
 }

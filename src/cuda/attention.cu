@@ -31,20 +31,6 @@ template <int N> __device__ static inline void clear(float (&s)[N][4])
 
 /* ---- 16-bit types ---- */
 
-__device__ static inline void load_matrices(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-}
-
-__device__ static inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-}
-
 #define MMA_16(NAME, TYPE)                                                                                             \
     __device__ static inline void mma_16(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1, TYPE)          \
     {                                                                                                                  \
@@ -305,8 +291,8 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
         .coords = (const int32_t *)a->coords.data, .rng = (const int32_t *)a->rng.data, .T = (int)a->qkv.shape[0],     \
         .B = (int)a->cu.shape[0] - 1, .heads = (int)a->heads, .kv_heads = (int)a->kv_heads,                            \
         .D = (int)(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads)), .causal = (int)a->causal,                          \
-        .scale = (float)a->scale, .keep_scale = (float)mask_scale8(a->p), .site = (uint32_t)a->site,                   \
-        .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                                            \
+        .longest = (int)a->longest, .scale = (float)a->scale, .keep_scale = (float)mask_scale8(a->p),                  \
+        .site = (uint32_t)a->site, .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                 \
     }
 
 extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_call *c)

@@ -19,6 +19,35 @@ __device__ static inline uint32_t pack_pair(float low, float high, __half)
     return x;
 }
 
+/* The same with 0 for negative values. */
+__device__ static inline uint32_t pack_positive(float low, float high, __nv_bfloat16)
+{
+    uint32_t x;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+
+__device__ static inline uint32_t pack_positive(float low, float high, __half)
+{
+    uint32_t x;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
+    return x;
+}
+
+__device__ static inline void load_matrices(uint32_t (&r)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+}
+
+__device__ static inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address));
+}
+
 /* 16 rows, 64 columns: r[k] are columns 16k to 16k + 15. */
 struct half_fragments {
     uint32_t r[4][4];
@@ -30,6 +59,15 @@ template <class T> __device__ static inline void half_make(struct half_fragments
     for (int j = 0; j < 8; j++) {
         f.r[j / 2][j % 2 * 2] = pack_pair(s[j][0], s[j][1], T());
         f.r[j / 2][j % 2 * 2 + 1] = pack_pair(s[j][2], s[j][3], T());
+    }
+}
+
+template <class T> __device__ static inline void half_make_positive(struct half_fragments &f, const float (&s)[8][4])
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        f.r[j / 2][j % 2 * 2] = pack_positive(s[j][0], s[j][1], T());
+        f.r[j / 2][j % 2 * 2 + 1] = pack_positive(s[j][2], s[j][3], T());
     }
 }
 

@@ -6,6 +6,7 @@
 #ifndef CUDA_ATTENTION_TILE_CUH
 #define CUDA_ATTENTION_TILE_CUH
 
+#include "cuda/barrier.cuh"
 #include "cuda/kernel.cuh"
 
 constexpr int TILE = 64; /* rows of a tile that a block's loop goes over */
@@ -16,8 +17,8 @@ struct attention_params {
     float *lse;             /* (A,T) */
     float2 *statistics;     /* (A,T), -lse in units of log 2 and -do . o / keep_scale: from dq to dk and dv */
     const int32_t *cu, *coords, *rng;
-    int T, B, heads, kv_heads, D, causal;
-    float scale, keep_scale; /* keep_scale: what dropout multiplies kept weights with */
+    int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
+    float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
     uint32_t site, threshold;
 };
 
@@ -55,11 +56,6 @@ template <int R> __device__ static inline struct block_rows block_find(const str
 __device__ static inline int last_first(int reverse)
 {
     return (int)(reverse ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-}
-
-__device__ static inline uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
 }
 
 /* Byte offset of chunk c of row r in a tile of ROWS rows. */
@@ -100,13 +96,13 @@ __device__ static inline int key_of_row(int n)
 }
 
 /* Starts copying ROWS rows of D elements, the first at `from`; rows from `valid` on, and columns from D to DP, are 0.
- * Where threads stay in their column, a thread's addresses are a fixed step apart. */
+ * Done by THREADS threads, of which this is number t. Where threads stay in their column, a thread's addresses are a fixed step apart. */
 template <class T, int ROWS, int DP, int THREADS, bool KEYS>
-__device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D)
+__device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D, int t)
 {
     constexpr int WIDTH = 16 / (int)sizeof(T), CHUNKS = DP / WIDTH;
     constexpr bool STEADY = THREADS % (8 * CHUNKS) == 0 && ROWS * CHUNKS % THREADS == 0;
-    int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
+    int row = t / CHUNKS, chunk = t % CHUNKS;
     if (STEADY) {
         constexpr int STEP = THREADS / CHUNKS, FROM_STEP = KEYS ? STEP / 4 : STEP;
         int r = KEYS ? key_of_row(row) : row, rest = chunk * WIDTH < D ? valid - r : 0;
@@ -117,13 +113,19 @@ __device__ static inline void tile_load(uint32_t to, const T *from, int stride, 
             copy_16(to + (uint32_t)(i * STEP * 128), source, i * FROM_STEP < rest);
     } else {
 #pragma unroll 4
-        for (int i = (int)threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
+        for (int i = t; i < ROWS * CHUNKS; i += THREADS) {
             row = i / CHUNKS, chunk = i % CHUNKS;
             int r = KEYS ? key_of_row(row) : row;
             copy_16(to + chunk_offset<ROWS>(row, chunk), from + (int64_t)r * stride + chunk * WIDTH,
                     r < valid && chunk * WIDTH < D);
         }
     }
+}
+
+template <class T, int ROWS, int DP, int THREADS, bool KEYS>
+__device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D)
+{
+    tile_load<T, ROWS, DP, THREADS, KEYS>(to, from, stride, valid, D, (int)threadIdx.x);
 }
 
 __device__ static inline void loads_commit(void)

@@ -9,6 +9,7 @@
  * before. Which tiles a cluster takes depends on shapes and on the number of multiprocessors, their sums do not:
  * ascending, 16 terms at a time. dbias: each warp adds up its 16 rows (a tree of pairs), then columns.cuh adds those. */
 #include "cuda/act.cuh"
+#include "cuda/barrier.cuh"
 #include "cuda/columns.cuh"
 #include "cuda/linear_sm90.h"
 #include "cuda/vector.cuh"
@@ -46,35 +47,6 @@ struct params {
 };
 
 /* ---- barriers and copies ---- */
-
-__device__ static inline uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ static inline void barrier_init(uint32_t barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-__device__ static inline void barrier_wait(uint32_t barrier, uint32_t parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again%=:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra finished%=;\n"
-                 "bra again%=;\n"
-                 "finished%=:\n"
-                 "}\n" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
-
-__device__ static inline void barrier_arrive(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 
 /* The same barrier in block `rank` of the cluster. Nothing was written that the others should see, so no fence over the
  * whole GPU is asked for (.release.cluster is one, and halves the rate). */
@@ -117,11 +89,6 @@ __device__ static inline void store_tile(const CUtensorMap *map, uint32_t from, 
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
                  "r"((int)column), "r"((int)row), "r"(from)
                  : "memory");
-}
-
-__device__ static inline void cluster_sync(void)
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 /* ---- products ---- */

@@ -129,7 +129,8 @@ static int layer(struct ctx *x, int i, int v, bool first_only)
                              .kv_heads = c->heads,
                              .scale = 1 / sqrt((double)(H / c->heads)),
                              .p = x->p_attention,
-                             .site = x->site++};
+                             .site = x->site++,
+                             .longest = c->max_positions};
     emit_attention(g, &a);
     struct inputs rows = x->in;
     if (first_only) {

@@ -69,7 +69,8 @@ static int attend(struct ctx *x, int v, int i)
         .causal = 1,
         .scale = 1 / sqrt((double)(H / x->c->heads)),
         .p = x->p_attention,
-        .site = x->site++};
+        .site = x->site++,
+        .longest = x->c->max_positions};
     emit_attention(x->g, &a);
     return model_linear(x->g, a.o, model_name(x->g, "transformer.h.%d.attn.c_proj", i), H, H, x->residual);
 }

@@ -5,6 +5,7 @@
  * Backward, with P rebuilt from lse and M the mask with its scale (Dao, arXiv 2307.08691):
  *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i)
  *     dq_i = scale sum_j dS k_j ;  dk_j = scale sum_i dS q_i
+ * No sequence has more than `longest` rows; 0: not known.
  * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0. */
 #include "graph/graph.h"
 #include "op/mask.h"
@@ -53,7 +54,8 @@ void grad_attention(struct grads *d, const struct op_attention *n)
                                  .causal = n->causal,
                                  .scale = n->scale,
                                  .p = n->p,
-                                 .site = n->site};
+                                 .site = n->site,
+                                 .longest = n->longest};
     emit_attention_bwd(d->g, &b);
     grad_set(d, n->qkv, b.dqkv);
 }
