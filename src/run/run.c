@@ -356,12 +356,12 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
 
 int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, struct snug_err *err)
 {
-    enum { TOGETHER = 32, TRIES = 2, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
-    const double quick = 0.02; /* seconds: within these there are more tries, since other programs disturb short work */
+    enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
+    const double quick = 0.03; /* seconds: within these there are more tries, since other programs disturb short work */
     double start = now();
     const struct program *g = &r->plan.programs[k];
     struct work work[TOGETHER];
-    int together = r->backend->host_memory ? 1 : TOGETHER, tries = together > 1 ? TRIES + WARM : TRIES;
+    int together = r->backend->host_memory ? 1 : TOGETHER, tries = together > 1 ? WARM + 2 : 1;
     for (int i = 0; i < tries || (i < MANY_TRIES && now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
