@@ -304,9 +304,10 @@ static int check_all(int64_t only)
         for (int k = 0; k < 4; k++)
             problems.push_back(
                 {"", DT_F32, false, lengths, k % 2 ? 27 : 0, 4, k / 2 ? 2 : 4, D, k / 2, k % 2 ? 0.1 : 0, 0});
+    const std::vector<int> to_512[] = {{0, 1, 17, 64, 65, 0, 130, 300, 512, 509}, {511, 0, 64, 512, 200, 449}};
     for (int64_t D : {40, 64})
         for (int k = 0; k < 4; k++)
-            for (const std::vector<int> &l : {{0, 1, 17, 64, 65, 0, 130, 300, 512, 509}, {511, 0, 64, 512, 200, 449}})
+            for (const std::vector<int> &l : to_512)
                 problems.push_back({"", DT_F32, false, l, k % 2 ? 27 : 0, 6, 6, D, k / 2, k % 2 ? 0.1 : 0, 512});
     std::vector<int> many;
     for (int i = 0; i < 32; i++)
