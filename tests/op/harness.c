@@ -318,17 +318,24 @@ static void check_case(const struct op_runner *r, const struct op_case *c, enum 
 
 void check_runner(const struct op_runner *r, bool (*wanted)(enum op op))
 {
+    int not_taken = 0;
     memset(worst, 0, sizeof worst);
     for (int i = 0; i < n_op_cases; i++) {
         const struct op_case *c = &op_cases[i];
         if ((c->long_only && SANITIZED) || (wanted && !wanted(c->op)))
             continue;
+        if (r->takes && !r->takes(c)) {
+            not_taken++;
+            continue;
+        }
         check_case(r, c, DT_F32);
         if (case_has_narrow(c))
             check_case(r, c, DT_BF16);
         if (case_has_narrow(c) && r->fp16)
             check_case(r, c, DT_F16);
     }
+    if (not_taken)
+        print_message("%s: %d cases are not for these kernels\n", r->name, not_taken);
     for (int t = 0; t < DT_COUNT; t++)
         if (worst[t].op)
             print_message("%s: largest error %.2f of its bound in %s (%s)\n", r->name, worst[t].ratio,

@@ -13,6 +13,8 @@ struct buffer {
     int64_t bytes, all_bytes; /* at data; at base, guards included */
 };
 
+struct op_case;
+
 /* Kernels to be tested. */
 struct op_runner {
     const char *name;
@@ -23,7 +25,8 @@ struct op_runner {
      * afterwards, guards included, is looked at. */
     void (*run)(const struct op_runner *r, enum op op, union args_any *args, const struct buffer *slots,
                 const struct buffer *workspace, int threads);
-    const void *kernels; /* the runner's own */
+    bool (*takes)(const struct op_case *c); /* NULL: every case; others are passed over, and counted in a message */
+    const void *kernels;                    /* the runner's own */
 };
 
 /* All cases of the ops that `wanted` (NULL: all) says yes to. */
