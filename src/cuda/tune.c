@@ -233,16 +233,19 @@ static int capture(struct tuner *t, struct sets *s, const struct subject *u, cud
     return code;
 }
 
-/* Microseconds of one launch. */
-static int replay(struct tuner *t, const struct sets *s, cudaGraphExec_t exec, double *us)
+/* Microseconds of one launch, in n replays that follow on `warm` others. */
+static int replay(struct tuner *t, const struct sets *s, cudaGraphExec_t exec, int warm, int n, double *us)
 {
     float ms;
-    TRY(check(t, cudaEventRecord(t->start, t->stream)));
-    TRY(check(t, cudaGraphLaunch(exec, t->stream)));
+    for (int i = 0; i < warm + n; i++) {
+        if (i == warm)
+            TRY(check(t, cudaEventRecord(t->start, t->stream)));
+        TRY(check(t, cudaGraphLaunch(exec, t->stream)));
+    }
     TRY(check(t, cudaEventRecord(t->stop, t->stream)));
     TRY(check(t, cudaEventSynchronize(t->stop)));
     TRY(check(t, cudaEventElapsedTime(&ms, t->start, t->stop)));
-    *us = 1000.0 * ms / s->launches;
+    *us = 1000.0 * ms / s->launches / n;
     return SNUG_OK;
 }
 
@@ -252,23 +255,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The same at the clock that the chip keeps up under this load. */
-static int replay_long(struct tuner *t, const struct sets *s, cudaGraphExec_t exec, double *us)
-{
-    float ms;
-    for (int i = 0; i < 2 * SUSTAINED; i++) {
-        if (i == SUSTAINED)
-            TRY(check(t, cudaEventRecord(t->start, t->stream)));
-        TRY(check(t, cudaGraphLaunch(exec, t->stream)));
-    }
-    TRY(check(t, cudaEventRecord(t->stop, t->stream)));
-    TRY(check(t, cudaEventSynchronize(t->stop)));
-    TRY(check(t, cudaEventElapsedTime(&ms, t->start, t->stop)));
-    *us = 1000.0 * ms / s->launches / SUSTAINED;
-    return SNUG_OK;
-}
-
-/* Replaces the times of the best by what they become under a sustained load, and of the others in proportion. */
+/* Replaces the times of the best by those at the clock that the chip keeps up under this load, and of the others in
+ * proportion. */
 static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exec, int n, double *us)
 {
     double best = INFINITY, slowest = 1, sums[FINALISTS + 1] = {0}, once;
@@ -277,7 +265,7 @@ static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exe
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < n; i++)
             if (us[i] <= CLOSE * best) {
-                TRY(replay_long(t, s, exec[i], &once));
+                TRY(replay(t, s, exec[i], SUSTAINED, SUSTAINED, &once));
                 sums[i] += once / ROUNDS;
                 slowest = sums[i] / us[i] > slowest ? sums[i] / us[i] : slowest;
             }
@@ -290,15 +278,15 @@ static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exe
 static int race(struct tuner *t, struct sets *s, const struct subject *subjects, int n, double *us)
 {
     cudaGraphExec_t exec[FINALISTS + 1] = {0};
-    double times[FINALISTS + 1][REPEATS] = {{0}}, warm;
+    double times[FINALISTS + 1][REPEATS] = {{0}};
     int code = SNUG_OK;
     for (int i = 0; i < n && !code; i++)
         code = capture(t, s, &subjects[i], &exec[i]);
     for (int i = 0; i < n && !code; i++)
-        code = replay(t, s, exec[i], &warm);
+        code = replay(t, s, exec[i], 0, 1, &times[i][0]); /* warms up */
     for (int r = 0; r < REPEATS && !code; r++)
         for (int i = 0; i < n && !code; i++)
-            code = replay(t, s, exec[i], &times[i][r]);
+            code = replay(t, s, exec[i], 0, 1, &times[i][r]);
     for (int i = 0; i < n; i++) {
         qsort(times[i], REPEATS, sizeof times[i][0], by_value);
         us[i] = times[i][REPEATS / 2];
@@ -382,9 +370,7 @@ static int time_once(struct tuner *t, struct sets *s, const struct choice *c, co
         us[i] = INFINITY;
         if (capture(t, s, &u, &exec))
             continue;
-        int code = SNUG_OK;
-        for (int k = 0; k < 2 && !code; k++) /* the first warms up */
-            code = replay(t, s, exec, &us[i]);
+        int code = replay(t, s, exec, 1, 1, &us[i]);
         cudaGraphExecDestroy(exec);
         TRY(code);
     }
