@@ -3,6 +3,7 @@
  * Floating-point operations are counted as 4 s^2 D a head and sequence going forward, 10 s^2 D going back (half when
  * causal): the products alone, with the scores that the backward pass makes again. */
 #include "base/mem.h"
+#include "base/seconds.h"
 #include "run/backend.h"
 
 #include <math.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct setting {
     const char *what;
@@ -39,13 +39,6 @@ static void *filled(enum dtype type, int64_t n)
     return p;
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* The best time of one run, in seconds; 0 when there was no memory. */
 static double best_time(enum op op, const union args_any *args, int repetitions, int threads)
 {
@@ -57,9 +50,9 @@ static double best_time(enum op op, const union args_any *args, int repetitions,
         return 0;
     struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     for (int i = 0; i < repetitions; i++) {
-        double start = seconds();
+        double start = seconds_now();
         cpu->run(cpu, &work, 1, NULL);
-        double took = seconds() - start;
+        double took = seconds_now() - start;
         best = best > 0 && best < took ? best : took;
     }
     cpu->free(cpu, workspace, bytes + 64);

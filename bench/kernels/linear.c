@@ -3,23 +3,17 @@
  * bench-linear [THREADS] */
 #include "run/backend.h"
 
+#include "base/seconds.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #if defined SNUG_ONEDNN
 #include <dnnl.h>
 #endif
 
 enum { RUNS = 7 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Buffers of the largest sizes: left and right operand, result, pre-activation, bias, workspace. */
 static void *left, *right, *result, *before, *bias, *workspace;
@@ -40,9 +34,9 @@ static double ours(enum op op, const union args_any *args)
     if (b->workspace_bytes(b, op, args, threads) > BUFFER)
         return best;
     for (int i = 0; i < RUNS; i++) {
-        double t = now();
+        double t = seconds_now();
         b->run(b, &work, 1, &err);
-        t = now() - t;
+        t = seconds_now() - t;
         best = t < best ? t : best;
     }
     return best;
@@ -93,12 +87,12 @@ static double onednn(int64_t M, int64_t N, int64_t K, bool left_t, bool right_t,
     dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mw}, {DNNL_ARG_DST, mc}};
     double best = 1e9;
     for (int i = 0; i < RUNS; i++) {
-        double t = now();
+        double t = seconds_now();
         if (packed)
             dnnl_primitive_execute(reorder, stream, 2, move);
         dnnl_primitive_execute(product, stream, 3, args);
         dnnl_stream_wait(stream);
-        t = now() - t;
+        t = seconds_now() - t;
         best = t < best ? t : best;
     }
     dnnl_memory_destroy(ma);

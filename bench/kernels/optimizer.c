@@ -3,21 +3,14 @@
  * Bytes are those that an update must move at least: p twice, g once, its states twice (adafactor: g three times). */
 #include "base/machine.h"
 #include "base/mem.h"
+#include "base/seconds.h"
 #include "run/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SIDE = 4096, N = SIDE * SIDE };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Numbers of both signs, about `size` large. */
 static struct tensor filled(enum dtype type, int64_t rows, int64_t columns, double size)
@@ -57,9 +50,9 @@ static void time_op(const char *what, enum op op, const union args_any *args, do
     if (cpu->alloc(cpu, bytes, 0, &work.call.workspace, NULL))
         exit(1);
     for (int i = 0; i < repetitions; i++) {
-        double start = seconds();
+        double start = seconds_now();
         cpu->run(cpu, &work, 1, NULL);
-        double taken = seconds() - start;
+        double taken = seconds_now() - start;
         best = taken < best ? taken : best;
     }
     printf("%-24s %7.2f ms  %6.2f Gparam/s  %6.1f GB/s\n", what, 1e3 * best, 1e-9 * N / best, 1e-9 * moved * N / best);

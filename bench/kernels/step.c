@@ -4,10 +4,11 @@
  * __wrap_backend_cpu in the place of backend_cpu (bench/kernels/meson.build). */
 #include "run/backend.h"
 
+#include "base/seconds.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);
@@ -23,13 +24,6 @@ static struct line {
 static struct line totals[OP_COUNT];
 static int n_lines;
 static double began, ended, in_kernels;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The first two slots that are there, and the dtype of the first. */
 static struct line *line_of(enum op op, const union args_any *args)
@@ -61,11 +55,11 @@ static int timed_node(const struct work *work, struct snug_err *err)
 {
     const struct backend *cpu = __real_backend_cpu();
     struct line *l = line_of(work->op, &work->args);
-    double start = now();
+    double start = seconds_now();
     if (began == 0)
         began = start;
     int code = cpu->run(cpu, work, 1, err);
-    ended = now();
+    ended = seconds_now();
     in_kernels += ended - start;
     l->runs++;
     l->seconds += ended - start;

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/seconds.h"
 #include "cuda/kernels.h"
 #include "cuda/nvml.h"
 #include "cuda/products.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80, MAX_RECORDINGS = 256 };
@@ -231,7 +231,7 @@ static int tune(const struct backend *b, const struct work *nodes, int n, bool *
     if (!products)
         return err_no_memory(err, (unsigned long long)n * sizeof *products);
     for (int i = 0; i < n; i++)
-        if (cuda_is_product(nodes[i].op))
+        if (op_is_product(nodes[i].op))
             products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
     code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32, &(struct cuda_tuning){0}, err);
     mem_free(products);
@@ -377,13 +377,6 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
     return SNUG_OK;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static int make_graph(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
 {
     cudaGraph_t graph = NULL;
@@ -400,14 +393,14 @@ static int make_graph(struct cuda *d, struct recording *r, const struct work *wo
 
 static int record(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
 {
-    double start = now();
+    double start = seconds_now();
     int64_t room = available(&d->base);
     TRY(make_graph(d, r, work, n, err));
     CUDA("launching a graph", cudaGraphLaunch(r->graph, d->call.stream));
     int64_t taken = room - available(&d->base);
     d->memory.recorded++;
     d->memory.recorded_bytes += taken > 0 ? taken : 0;
-    d->memory.recorded_seconds += now() - start;
+    d->memory.recorded_seconds += seconds_now() - start;
     return SNUG_OK;
 }
 

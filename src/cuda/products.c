@@ -432,11 +432,6 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     return f;
 }
 
-bool cuda_is_product(enum op op)
-{
-    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act;
-}
-
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32)
 {
     if (op == OP_linear)

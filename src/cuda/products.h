@@ -33,12 +33,9 @@ struct cuda_product {
     int align;       /* all pointers are multiples of it: 16, or less down to an element */
 };
 
-/* The ops that have a product: linear, linear_dx, linear_dw, linear_dx_act. */
-bool cuda_is_product(enum op op);
-
-/* The product of a node: `args` of one of those; data pointers may be NULL. That of linear_dx_act is linear_dx's. The
- * bias of a linear layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the caller rounds it
- * then. */
+/* The product of a node: `args` of an op that is one (op_is_product); data pointers may be NULL. That of linear_dx_act is
+ * linear_dx's. The bias of a linear layer is in its epilogue, in b's type, or in y's where cuBLASLt takes no other: the
+ * caller rounds it then. */
 struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const union args_any *args, bool tf32);
 
 /* "linear 16384x1024x4096 BF16>BF16 b BF16 gelu_tanh": for messages and reports. */

@@ -2,7 +2,8 @@
  * graph, over copies of its operands that together exceed the L2 cache, filled with random numbers (zeros would run
  * faster). All candidates once; then the best few again, taking turns, and of each the median; of a large product those
  * that are close once more, for as long as the chip needs to come to the clock that its power allows, which is lower, and
- * by how much depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200: 1.2 % of the whole step.) */
+ * by how much depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200, in a trial:
+ * 1.2 % of the whole step.) */
 #include "cuda/kernels.h"
 #include "cuda/products_internal.h"
 
@@ -527,7 +528,7 @@ static int tune_node(struct tuner *t, const struct cuda_product_node *node, cons
 
 static int64_t rows_of(const struct cuda_product_node *n)
 {
-    bool measured = cuda_is_product(n->op) && (n->op != OP_linear_dw || n->args.linear_dw.dw.ndim);
+    bool measured = op_is_product(n->op) && (n->op != OP_linear_dw || n->args.linear_dw.dw.ndim);
     return measured ? n->args.slot[0].shape[0] : 0;
 }
 

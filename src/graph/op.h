@@ -195,6 +195,12 @@ static inline bool op_is_update(enum op op)
     return op_table[op].n_slots > 0 && op_table[op].slots[0].kind == SLOT_INOUT;
 }
 
+/* Whether it is a matrix product of a linear layer, with or without what is joined to it. */
+static inline bool op_is_product(enum op op)
+{
+    return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act;
+}
+
 /* Whether a slot's rows may have padding at their end; rows behind the last may be behind any matrix or vector. */
 bool op_takes_padded_rows(enum op op, int slot);
 

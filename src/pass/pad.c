@@ -31,10 +31,9 @@ static bool may_be_padded(const struct graph *g, int id)
             const struct node *n = &g->nodes[k];
             if (!n->u.slot[i] || value_root(g, n->u.slot[i]) != id)
                 continue;
-            bool is_linear = n->op == OP_linear || n->op == OP_linear_dx || n->op == OP_linear_dw;
             struct layer l = layer_of(n);
             if (!op_takes_padded_rows(n->op, i) || n->u.slot[i] != id ||
-                (is_linear && (l.result != id || !is_whole(g, l.weight) || !is_whole(g, l.bias))))
+                (op_is_product(n->op) && (l.result != id || !is_whole(g, l.weight) || !is_whole(g, l.bias))))
                 return false;
         }
     return true;

@@ -1,9 +1,10 @@
 #include "run/run.h"
 
+#include "base/seconds.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* All nodes of all programs at their largest, for the backend to measure. */
 static int tune(struct run *r, bool *changed, struct snug_err *err)
@@ -332,25 +333,18 @@ double run_flops(const struct run *r, int k, struct dims dims)
     return flops;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* On a device many runs of a node are timed together, as a recording where it makes those: `part` is no other's. */
 static int time_node(struct run *r, int k, int part, struct dims dims, struct work *work, int n, double *seconds,
                      struct snug_err *err)
 {
     bool known = false;
-    double start = now();
+    double start = seconds_now();
     if (n > 1 && r->backend->replay)
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
     if (!known)
         TRY(r->backend->run(r->backend, work, n, err));
     TRY(r->backend->sync(r->backend, err));
-    *seconds = (now() - start) / n;
+    *seconds = (seconds_now() - start) / n;
     return SNUG_OK;
 }
 
@@ -358,11 +352,11 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
 {
     enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
     const double quick = 0.03; /* seconds: within these there are more tries, since other programs disturb short work */
-    double start = now();
+    double start = seconds_now();
     const struct program *g = &r->plan.programs[k];
     struct work work[TOGETHER];
     int together = r->backend->host_memory ? 1 : TOGETHER, tries = together > 1 ? WARM + 2 : 1;
-    for (int i = 0; i < tries || (i < MANY_TRIES && now() - start < quick); i++)
+    for (int i = 0; i < tries || (i < MANY_TRIES && seconds_now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
             for (int n = 0; n < together; n++)

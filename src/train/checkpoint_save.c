@@ -1,5 +1,6 @@
 /* Saving beside training: the foreground copies, a thread writes the copy. One thread a save; where none can be had
  * the save is written in the foreground. */
+#include "base/seconds.h"
 #include "train/checkpoint_internal.h"
 
 #include <assert.h>
@@ -35,13 +36,6 @@ struct ckpt_saver {
     struct snug_err err;
     int64_t saved_step;
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void send_note(void *ctx, const char *line)
 {
@@ -204,7 +198,7 @@ static bool wait_for_writer(struct ckpt_saver *s)
     pthread_mutex_lock(&s->lock);
     while (s->busy && !s->left) {
         nap(s);
-        double now = seconds();
+        double now = seconds_now();
         if (s->busy && now - s->began > s->config.patience_s && !s->said_slow) {
             s->said_slow = true;
             pthread_mutex_unlock(&s->lock); /* the writer may be in the middle of a note */
@@ -245,7 +239,7 @@ static void start_writer(struct ckpt_saver *s, int64_t step, int64_t best_step)
     assert(step >= 0 && step <= CKPT_MAX_STEP);
     s->image.step = step;
     s->image.best_step = best_step;
-    s->began = seconds();
+    s->began = seconds_now();
     s->said_slow = false;
     s->busy = true;
     s->threaded = true;

@@ -7,13 +7,13 @@
  * disk. A failed fsync is final: the kernel may have dropped the pages and call the next fsync a success, so everything
  * is written once more, to new files. */
 #include "base/failpoint.h"
+#include "base/seconds.h"
 #include "train/checkpoint_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* What one attempt works with. */
 struct job {
@@ -248,16 +248,9 @@ static void point_latest(const struct job *j)
         io->unlink(io, tmp);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static int write_twice(struct job *j, struct snug_err *err)
 {
-    double start = seconds();
+    double start = seconds_now();
     if (already_saved(j)) {
         TRY(io_fsync_dir(j->io, j->config->output_dir, err));
         ckpt_note(j->config->notes, "checkpoint of step %lld complete: %s was already there with state hash %s",
@@ -275,7 +268,7 @@ static int write_twice(struct job *j, struct snug_err *err)
     if (!code)
         ckpt_note(j->config->notes, "checkpoint of step %lld complete: %s, %lld bytes, state hash %s, %.1f s",
                   (long long)j->manifest.step, j->final, (long long)j->manifest.bytes, j->manifest.state_hash,
-                  seconds() - start);
+                  seconds_now() - start);
     return code;
 }
 

@@ -2,8 +2,9 @@
  * the one before are counted. They are counted in their order. */
 #include "train/evaluate.h"
 
+#include "base/seconds.h"
+
 #include <string.h>
-#include <time.h>
 
 /* A batch on its way. */
 struct flight {
@@ -20,13 +21,6 @@ struct pass {
     struct flight flights[BACKEND_TURNS];
     double *values; /* the logits of a batch */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err *err)
 {
@@ -127,12 +121,12 @@ static int all_batches(struct pass *p, struct snug_err *err)
 int evaluate(struct session *s, struct metrics *m, double *logits, double *seconds, struct snug_err *err)
 {
     struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = s->model.task != MODEL_SEQUENCE_CLASSIFICATION};
-    double start = now();
+    double start = seconds_now();
     int code = open_pass(&p, err);
     if (!code)
         code = all_batches(&p, err);
     close_pass(&p);
     if (seconds)
-        *seconds = now() - start;
+        *seconds = seconds_now() - start;
     return code;
 }

@@ -2,21 +2,14 @@
 
 #include "base/machine.h"
 #include "base/philox.h"
+#include "base/seconds.h"
 #include "run/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PATTERN = 1 << 18, MAX_MICRO = 8 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Random numbers of an even distribution with the deviation `std`: a GPU is faster on zeros. */
 static void make_pattern(float *to, double std)
@@ -109,11 +102,11 @@ static int time_it(struct rehearsal *r, const struct subject *u, double lasting,
 {
     int least = lasting > 0 ? 3 : 2;
     for (int phase = 0; phase < 2; phase++) { /* the first warms up */
-        double start = now(), spent = 0;
+        double start = seconds_now(), spent = 0;
         int n = 0;
         for (; n < least || spent < lasting; n++) {
             TRY(once(r, u, err));
-            spent = now() - start;
+            spent = seconds_now() - start;
         }
         *seconds = spent / n;
     }

@@ -1,6 +1,7 @@
 #include "train/train.h"
 
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "train/evaluate.h"
 #include "train/export.h"
 #include "train/log.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* One run. */
 struct trainer {
@@ -35,13 +35,6 @@ struct trainer {
     int64_t memory_bytes; /* in use when somebody looked last */
     double looked;        /* when that was */
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
 {
@@ -162,7 +155,7 @@ static int64_t memory_in_use(const struct trainer *t)
 /* For whoever asks at every step: looked at ten times a second. */
 static int64_t recent_memory(struct trainer *t)
 {
-    double time = now();
+    double time = seconds_now();
     if (time - t->looked < 0.1)
         return t->memory_bytes;
     t->looked = time;
@@ -188,7 +181,7 @@ static void begin_line(struct trainer *t, struct str *line)
 
 static double training_seconds(const struct trainer *t)
 {
-    double seconds = now() - t->trained_since - t->evaluating;
+    double seconds = seconds_now() - t->trained_since - t->evaluating;
     return seconds > 1e-9 ? seconds : 1e-9;
 }
 
@@ -338,10 +331,12 @@ static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch)
 {
     struct trainer t = {.s = (struct session *)s, .o = s->o, .total = total, .per_epoch = per_epoch};
+    int64_t steps = s->o->eval_strategy == OPT_WHEN_STEPS ? opt_steps_of(s->o->eval_steps, total) : per_epoch;
     int64_t n = s->o->eval_on_start && s->has_data;
-    for (t.state.step = 1; t.state.step <= total; t.state.step++)
+    for (t.state.step = steps; steps > 0 && t.state.step < total; t.state.step += steps) /* the others have none */
         n += evaluation_due(&t, t.state.step % per_epoch == 0);
-    return n;
+    t.state.step = total;
+    return n + evaluation_due(&t, true);
 }
 
 static bool save_due(const struct trainer *t, bool ends_epoch)
@@ -469,7 +464,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
     const struct window *w;
     if (t->events.started)
         t->events.started(t->events.ctx);
-    t->trained_since = now();
+    t->trained_since = seconds_now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
         TRY(evaluate_or_stop(t, err));
     TRY(catch_up(t, err));
@@ -482,7 +477,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         bool ends_epoch = w->ends_epoch;
         TRY(one_step(t, w, err));
         if (!out->first_step_seconds)
-            out->first_step_seconds = now() - t->started;
+            out->first_step_seconds = seconds_now() - t->started;
         TRY(after_step(t, ends_epoch, err));
     }
     return SNUG_OK;
@@ -583,7 +578,7 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
 {
-    struct trainer t = {.s = s, .o = s->o, .events = events, .started = now(), .log = {.fd = -1}};
+    struct trainer t = {.s = s, .o = s->o, .events = events, .started = seconds_now(), .log = {.fd = -1}};
     *out = (struct snug_summary){0};
     int code = start(&t, err);
     bool went_further = !code && t.state.step > t.total;

@@ -1,6 +1,6 @@
 /* --help of every command names each of its options and none of another's; documents are whole. */
 #include "../sanitized.h"
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "cli/commands.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * memory that hostile texts and failing allocations may cost. */
 #include "data/tokenizer.h"
 #include "../failing_memory.h"
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "data/bert_text.h"
 #include "data/unicode.h"
 

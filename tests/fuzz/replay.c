@@ -1,6 +1,6 @@
 /* Gives every file of the named folders to a fuzz target: the saved inputs as an ordinary test. Each may take a second,
  * or ten under a sanitizer. */
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -4,7 +4,7 @@
 
 #include "../folder.h"
 #include "../sanitized.h"
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "format/safetensors.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* train/checkpoint: which checkpoint is found, and what is said of the others: the K rows of bad folders. */
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "checkpoint_fixture.h"
 
 static void expect_failure(struct fixture *f, const char *from, int flags, int code, const char *part)

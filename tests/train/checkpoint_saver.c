@@ -1,5 +1,5 @@
 /* train/checkpoint: saving in a thread of its own, beside training: what comes back from it and when, and how it ends. */
-#include "../seconds.h"
+#include "base/seconds.h"
 #include "checkpoint_fixture.h"
 
 #include <errno.h>

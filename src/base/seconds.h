@@ -1,6 +1,6 @@
-/* seconds.h: the time, to tell how long something took. */
-#ifndef TESTS_SECONDS_H
-#define TESTS_SECONDS_H
+/* seconds.h: the time, to tell how long something took: seconds on a clock that nobody sets. */
+#ifndef BASE_SECONDS_H
+#define BASE_SECONDS_H
 
 #include <time.h>
 
