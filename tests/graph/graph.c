@@ -247,6 +247,19 @@ static void building_stops_at_the_first_failure(void **state)
     graph_free(&g);
 }
 
+/* 50257 words in room for 50304: elements are those of the shape, bytes those of the room. */
+static void padding_takes_room(void **state)
+{
+    const struct dims n = {.T = 3};
+    struct value logits = {.dtype = DT_BF16, .ndim = 2, .shape = {DIM_T, DIM(50257)}, .pad = {0, 47}};
+    struct value weight = {.dtype = DT_F32, .ndim = 2, .shape = {DIM(50257), DIM(4)}, .pad = {47, 0}};
+    struct value bias = {.dtype = DT_F32, .ndim = 1, .shape = {DIM(50257)}, .pad = {47, 0}};
+    (void)state;
+    assert_true(value_elements(&logits, n) == 3 * 50257 && value_bytes(&logits, n) == 2 * 3 * 50304);
+    assert_true(value_elements(&weight, n) == 4 * 50257 && value_bytes(&weight, n) == 4 * 4 * 50304);
+    assert_true(value_elements(&bias, n) == 50257 && value_bytes(&bias, n) == 4 * 50304);
+}
+
 static void slices_are_like_their_base(void **state)
 {
     (void)state;
@@ -279,6 +292,7 @@ int main(void)
         cmocka_unit_test(the_parser_names_line_and_place),
         cmocka_unit_test(building_stops_at_the_first_failure),
         cmocka_unit_test(slices_are_like_their_base),
+        cmocka_unit_test(padding_takes_room),
     };
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
 }

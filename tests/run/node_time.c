@@ -108,6 +108,23 @@ static void nodes_take_the_time_of_their_like(void **state)
     node_times_free(&t);
 }
 
+static void another_shape_is_nearer_than_another_dtype(void **state)
+{
+    (void)state;
+    struct node_times t = {0};
+    struct program *s = add(&small, (struct dims){10, 2});
+    linear(s, 4, 6);
+    for (int i = 1; i < s->graph.n_values; i++)
+        graph_value(&s->graph, i)->dtype = DT_BF16;
+    linear(s, 4, 3);
+    measured(&t, s, s->max, (double[]){0, 1e-6, 3e-6});
+
+    struct program *l = add(&large, (struct dims){100, 4});
+    linear(l, 4, 6);
+    close_to(node_times_of(&t, l, l->max, 1), 3e-6 * (2 * 100 * 4 * 6) / (2 * 10 * 4 * 3));
+    node_times_free(&t);
+}
+
 static void attention_grows_with_the_squares(void **state)
 {
     (void)state;
@@ -142,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(work_is_counted, tear_down),
         cmocka_unit_test_teardown(nodes_take_the_time_of_their_like, tear_down),
+        cmocka_unit_test_teardown(another_shape_is_nearer_than_another_dtype, tear_down),
         cmocka_unit_test_teardown(attention_grows_with_the_squares, tear_down),
         cmocka_unit_test_teardown(unknown_ops_are_bytes, tear_down),
     };
