@@ -5,8 +5,6 @@
 #include "../sanitized.h" /* under sanitizers only the small cases run */
 
 void test_gradients(void **state);    /* gradients.c */
-void test_maps(void **state);         /* adamw8bit.c */
-void test_adamw8bit(void **state);    /* adamw8bit.c */
 void test_clip(void **state);         /* clip.c */
 void test_shape_errors(void **state); /* errors.c */
 

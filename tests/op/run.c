@@ -82,8 +82,6 @@ int main(void)
         cmocka_unit_test(test_every_op_has_a_case),
         cmocka_unit_test(test_shape_errors),
         cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_adamw8bit),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_generic),
 #if defined __x86_64__
