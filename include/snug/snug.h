@@ -155,6 +155,7 @@ struct snug_summary {
     int64_t first_step, steps; /* of this process; steps 0: the run was complete before */
     double seconds, samples_per_second, tokens_per_second;
     double first_step_seconds; /* from the call to the end of its first step */
+    double data_wait_seconds;  /* of `seconds`, in which the device waited for a step's data */
     int64_t memory_bytes;      /* at the end: resident; on a GPU in use on the whole device, as NVML says */
     int64_t checkpoint_bytes;  /* the copy that was written to disk, in the host's memory; 0 without checkpoints */
     /* Of a GPU's memory_bytes; the rest are the arena and CUDA's context, kernels and libraries. */

@@ -37,7 +37,8 @@ static void print_summary(const snug_session *s, const struct snug_summary *t, c
             printf(" (predicted: %.2f)", f.samples_per_second);
         printf("\nTokens/second: %.0f\n", t->tokens_per_second);
         (t->gpu ? print_gpu_memory : print_memory)(s, t);
-        printf("First step after %.2f s\n", t->first_step_seconds);
+        printf("First step after %.2f s\nWaited for data: %.3f s, %.2f %%\n", t->first_step_seconds,
+               t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
     }
     if (!o->discard_model)
         printf("The fine-tuned model, a Hugging Face folder: %s\n", o->output_dir);
@@ -50,8 +51,8 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
            (long long)t->steps, (long long)snug_peak_bytes(s));
     if (t->steps)
         printf(", \"train_runtime\": %.6f, \"train_samples_per_second\": %.6g, \"train_tokens_per_second\": %.6g, "
-               "\"first_step_seconds\": %.6f, \"memory\": %lld",
-               t->seconds, t->samples_per_second, t->tokens_per_second, t->first_step_seconds,
+               "\"first_step_seconds\": %.6f, \"data_wait_seconds\": %.6f, \"memory\": %lld",
+               t->seconds, t->samples_per_second, t->tokens_per_second, t->first_step_seconds, t->data_wait_seconds,
                (long long)t->memory_bytes);
     if (t->steps && snug_forecast(s).step_seconds > 0)
         printf(", \"predicted_samples_per_second\": %.6g", snug_forecast(s).samples_per_second);

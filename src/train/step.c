@@ -1,5 +1,7 @@
 #include "train/step.h"
 
+#include "base/seconds.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -185,6 +187,7 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
     TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
     TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
     TRY(send(s, k, b, in, err));
+    out->sent = seconds_now();
     TRY(run_program(s->run, k, dims, f, 2, err));
     TRY(wait(s, err));
     out->loss = result(s, 0);
@@ -205,21 +208,23 @@ static int micro_program(const struct stepper *s, int32_t i)
     return i == 0 ? s->run->where.first : s->run->where.next;
 }
 
-/* Micro-batch i is on its way, and its loss to results[i % LOSSES]. */
+/* Micro-batch i is on its way, since *sent, and its loss to results[i % LOSSES]. */
 static int launch_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in,
-                        struct snug_err *err)
+                        double *sent, struct snug_err *err)
 {
     int k = micro_program(s, i);
     struct run_fetch f;
     TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f, err));
     TRY(send(s, k, &w->micro[i], in, err));
+    *sent = seconds_now();
     return run_program(s->run, k, batch_dims(s, &w->micro[i]), &f, 1, err);
 }
 
 int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
                   struct snug_err *err)
 {
-    TRY(launch_micro(s, w, i, in, err));
+    double sent;
+    TRY(launch_micro(s, w, i, in, &sent, err));
     TRY(wait(s, err));
     *loss = result(s, i % LOSSES);
     return SNUG_OK;
@@ -257,10 +262,12 @@ static int32_t add_losses(const struct stepper *s, int32_t from, int32_t end, do
 static int step_in_parts(struct stepper *s, const struct window *w, const struct step_inputs *in,
                          struct step_result *out, struct snug_err *err)
 {
-    double sum = 0;
+    double sum = 0, sent, first_sent = 0;
     int32_t bad = -1, added = 0;
     for (int32_t i = 0; i < w->n_micro && bad < 0; i++) {
-        TRY(launch_micro(s, w, i, in, err));
+        TRY(launch_micro(s, w, i, in, &sent, err));
+        if (i == 0)
+            first_sent = sent;
         if (i + 1 == w->n_micro || i + 1 - added == LOSSES) {
             if (i + 1 < w->n_micro)
                 TRY(wait(s, err));
@@ -271,6 +278,7 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
         }
     }
     out->loss = sum;
+    out->sent = first_sent; /* stepper_update began the result anew */
     if (bad < 0)
         return SNUG_OK;
     out->finite = false;

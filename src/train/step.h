@@ -30,6 +30,7 @@ struct step_result {
     double loss, grad_norm; /* the step's mean loss; the gradient's norm before clipping */
     bool finite;            /* of both; when the norm is not, no weight or state has changed unless updates are early */
     char where[200];        /* not finite: the first such tensor; empty where it was not looked for */
+    double sent;            /* seconds_now() when the first micro-batch was on its way to the device */
 };
 
 /* All micro-batches of the window and the update. */

@@ -29,6 +29,7 @@ struct trainer {
     struct metrics metrics;
     double started, trained_since; /* seconds on the monotonic clock; the second without loading */
     double evaluating;             /* seconds spent in evaluations */
+    double data_wait; /* seconds from asking for a step's data until they were on their way to the device */
     int64_t first_step, first_samples, first_tokens;
     int64_t saved_step;
     double grad_norm, learning_rate;
@@ -216,6 +217,7 @@ static int log_step(struct trainer *t, struct snug_err *err)
     log_number(&line, "learning_rate", t->learning_rate);
     log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
     log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
+    log_number(&line, "data_wait", t->data_wait / seconds);
     log_number(&line, "memory", (double)memory_in_use(t));
     t->state.loss_sum = 0;
     t->state.loss_steps = 0;
@@ -387,7 +389,8 @@ static int not_finite(struct trainer *t, const struct step_result *r, struct snu
                    (long long)t->state.step + 1, what, value, r->where);
 }
 
-static int one_step(struct trainer *t, const struct window *w, struct snug_err *err)
+/* `asked`: when the window was. */
+static int one_step(struct trainer *t, const struct window *w, double asked, struct snug_err *err)
 {
     struct step_result r;
     t->learning_rate = schedule_rate(&t->schedule, t->state.updates);
@@ -399,6 +402,7 @@ static int one_step(struct trainer *t, const struct window *w, struct snug_err *
     TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(not_finite(t, &r, err));
+    t->data_wait += r.sent - asked;
     t->grad_norm = r.grad_norm;
     t->state.updates += r.finite;
     t->state.step++;
@@ -469,13 +473,14 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         TRY(evaluate_or_stop(t, err));
     TRY(catch_up(t, err));
     while (t->state.step < t->total) {
+        double asked = seconds_now();
         TRY(loader_next(t->loader, &w, err));
         if (!w)
             break;
         if (stop_asked(t->s->stop))
             return stop_now(t, err);
         bool ends_epoch = w->ends_epoch;
-        TRY(one_step(t, w, err));
+        TRY(one_step(t, w, asked, err));
         if (!out->first_step_seconds)
             out->first_step_seconds = seconds_now() - t->started;
         TRY(after_step(t, ends_epoch, err));
@@ -560,6 +565,7 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
     out->steps = t->state.step - t->first_step;
     out->first_step = t->first_step;
     out->seconds = training_seconds(t);
+    out->data_wait_seconds = t->data_wait;
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
     out->memory_bytes = memory_in_use(t);

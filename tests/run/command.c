@@ -210,8 +210,8 @@ json_t *read_whole_log(const char *out)
 
 json_t *read_log(const char *out)
 {
-    static const char *const times[] = {"samples_per_second", "tokens_per_second", "memory", "eval_runtime",
-                                        "eval_samples_per_second"};
+    static const char *const times[] = {"samples_per_second", "tokens_per_second",      "data_wait", "memory",
+                                        "eval_runtime",       "eval_samples_per_second"};
     json_t *log = read_whole_log(out);
     for (size_t k = 0; k < json_array_size(log); k++)
         for (size_t i = 0; i < sizeof times / sizeof *times; i++)

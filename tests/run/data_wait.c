@@ -1,0 +1,92 @@
+/* A run measures how long it waited for data: next to nothing while batches are laid out in time, nearly all of the time
+ * where that is slow. The linker puts __wrap_batch_fill in the place of batch_fill, in which the loader's thread spends
+ * its time. */
+#include "command.h"
+
+#include "data/batch.h"
+#include "snug/snug.h"
+
+#include <math.h>
+#include <time.h>
+
+enum { STEPS = 8, SLOW_MS = 60 };
+
+void __real_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
+                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b);
+void __wrap_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
+                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b);
+
+static bool slow;
+static const char *data;
+
+void __wrap_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
+                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b)
+{
+    if (slow)
+        nanosleep(&(struct timespec){.tv_nsec = SLOW_MS * 1000000L}, NULL);
+    __real_batch_fill(buffer, d, rows, n, sample, epoch, masker, b);
+}
+
+/* STEPS steps of micro-batches of two rows; the seconds that they waited. */
+static double waited(const struct device *on, const char *out, const char *accumulation)
+{
+    const char *const *lists[] = {
+        ARGS("model", fixture("golden/trainer/init"), "train_data", data, "output_dir", out),
+        ARGS("batch_size", "2", "gradient_accumulation_steps", accumulation, "max_steps", "8"),
+        ARGS("logging_steps", "4", "save_strategy", "no", "threads", "1"),
+        ARGS("device", on->name, "dtype", on->dtype)};
+    struct snug_err err;
+    struct snug_events events = {0};
+    struct snug_summary summary;
+    snug_options *o;
+    snug_session *s = NULL;
+    assert_int_equal(snug_options_new("train", &o, &err), SNUG_OK);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const char *const *a = lists[i]; *a; a += 2)
+            assert_int_equal(snug_options_set(o, a[0], a[1], &err), SNUG_OK);
+    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, &err);
+    if (!code)
+        code = snug_train(s, &summary, &err);
+    if (code)
+        fail_msg("%s", err.text);
+    snug_close(s);
+    snug_options_free(o);
+
+    json_t *log = read_whole_log(out), *last = json_array_get(log, json_array_size(log) - 1);
+    double share = json_number_value(json_object_get(last, "data_wait"));
+    assert_int_equal(json_integer_value(json_object_get(last, "step")), STEPS);
+    assert_true(share > 0 && fabs(share - summary.data_wait_seconds / summary.seconds) < 0.1 * share);
+    json_decref(log);
+    return summary.data_wait_seconds;
+}
+
+/* A folder of its own for every device. */
+static const char *name(int device, const char *what)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%s%d", what, device);
+    return join(folder, text);
+}
+
+static void test_data_wait(void **state)
+{
+    (void)state;
+    data = make_rows(folder, 96, 12, 1, true);
+    const double slow_seconds = STEPS * SLOW_MS * 1e-3;
+    for (int i = 0; i < n_devices(); i++) {
+        slow = false;
+        double fast = waited(device(i), name(i, "fast"), "1");
+        slow = true;
+        double one = waited(device(i), name(i, "one"), "1"), two = waited(device(i), name(i, "two"), "2");
+        print_message("%s %s: %d steps waited %.4f s for data, %.3f and %.3f s for slow data\n", device(i)->name,
+                      device(i)->dtype, STEPS, fast, one, two);
+        assert_true(one > 0.5 * slow_seconds && two > 0.5 * 2 * slow_seconds); /* the rest went by while it computed */
+        assert_true(fast < 0.3 * slow_seconds); /* as much only where other programs take all processors */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_data_wait)};
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
