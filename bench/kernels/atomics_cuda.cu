@@ -199,11 +199,8 @@ static void time_bias(const char *what, int64_t O)
 
 int main(void)
 {
-    struct cudaDeviceProp device;
     struct snug_err err;
-    must(cudaGetDeviceProperties(&device, 0), "device");
-    call.sms = device.multiProcessorCount;
-    call.arch = device.major * 10 + device.minor;
+    must((cudaError_t)cuda_call_device(&call, 0), "device");
     call.err = &err;
     must(cudaStreamCreate(&call.stream), "stream");
     time_embedding("word embeddings, 30522 x 1024", 30522, false);

@@ -144,15 +144,12 @@ static struct args_attention_bwd backward_args(const struct args_attention &f, c
 
 static struct cuda_call call_of(const struct problem &q, struct snug_err *err)
 {
-    struct cudaDeviceProp device;
-    must(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
     struct cuda_call c = {};
-    c.sms = device.multiProcessorCount;
-    c.arch = device.major * 10 + device.minor;
+    must((cudaError_t)cuda_call_device(&c, 0), "cuda_call_device");
     c.tf32 = q.tf32;
     c.err = err;
     if (getenv("BENCH_ARCH")) /* 80: the kernels for any GPU */
-        c.arch = atoi(getenv("BENCH_ARCH"));
+        c.sm90 = c.sm90 && atoi(getenv("BENCH_ARCH")) == 90;
     return c;
 }
 

@@ -299,8 +299,7 @@ int main(int argc, char **argv)
     struct cudaDeviceProp p;
     struct cuda_call call = {.err = &err};
     must(cudaGetDeviceProperties(&p, 0));
-    call.sms = p.multiProcessorCount;
-    call.arch = 10 * p.major + p.minor;
+    must((cudaError_t)cuda_call_device(&call, 0));
     must(cudaStreamCreateWithFlags(&call.stream, cudaStreamNonBlocking));
     printf("%s\n%-18s %-14s %6s %9s %8s %6s\n", p.name, "op", "", "rows", "MB", "us", "TB/s");
     if (argc == 1)

@@ -668,10 +668,8 @@ int main(int argc, char **argv)
     struct snug_err err;
     cudaStream_t stream;
     require(cudaStreamCreate(&stream), "cudaStreamCreate");
-    struct cudaDeviceProp device;
-    require(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
-    call = (struct cuda_call){
-        .stream = stream, .sms = device.multiProcessorCount, .arch = device.major * 10 + device.minor, .err = &err};
+    call = (struct cuda_call){.stream = stream, .err = &err};
+    require((cudaError_t)cuda_call_device(&call, 0), "cuda_call_device");
     check_sums();
     check_clips();
     check_updates("adamw", OP_adamw, 24, false, false);

@@ -302,7 +302,7 @@ extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_
     TRY(check(&a->qkv, &p, "attention", c->err));
     if (p.T == 0)
         return SNUG_OK;
-    if (c->arch == 90 && a->qkv.dtype != DT_F32)
+    if (c->sm90 && a->qkv.dtype != DT_F32)
         return attention_forward_sm90(&p, a->qkv.dtype, c);
     return WITH_ENGINE((&p), a->qkv.dtype, c, forward);
 }
@@ -324,7 +324,7 @@ extern "C" int cuda_attention_bwd(const struct args_attention_bwd *a, const stru
     TRY(check(&a->qkv, &p, "attention_bwd", c->err));
     if (p.T == 0)
         return SNUG_OK;
-    if (c->arch == 90 && a->qkv.dtype != DT_F32)
+    if (c->sm90 && a->qkv.dtype != DT_F32)
         return attention_backward_sm90(&p, a->qkv.dtype, c);
     return WITH_ENGINE((&p), a->qkv.dtype, c, backward);
 }

@@ -35,6 +35,7 @@ struct cuda {
     json_t *recorded;             /* the choices of a checkpoint, or NULL */
 
     int device;        /* ordinal */
+    int arch;          /* its compute capability, times ten */
     struct nvml *nvml; /* NULL: there is no such library */
     struct backend_memory memory;
 
@@ -77,6 +78,44 @@ static int64_t bucket(int64_t T)
     while (T > 16 * step)
         step *= 2;
     return (T + step - 1) / step * step;
+}
+
+/* ---- for which devices there are kernels ---- */
+
+/* Compute capabilities, times ten, that kernels were compiled for (src/cuda/meson.build). */
+static const int built_for[] = {SNUG_GPU_ARCH};
+enum { N_BUILT_FOR = sizeof built_for / sizeof *built_for };
+
+int backend_cuda_arch(int i)
+{
+    return i < N_BUILT_FOR ? built_for[i] : 0;
+}
+
+/* Which of them a device runs: machine code runs on its own generation, if the device is not older; the last one's PTX on
+ * all that are newer. 0: none. */
+static int code_for(int arch)
+{
+    int last = built_for[N_BUILT_FOR - 1], found = arch > last ? last : 0;
+    for (int i = 0; i < N_BUILT_FOR; i++)
+        if (arch / 10 == built_for[i] / 10 && arch >= built_for[i])
+            found = built_for[i];
+    return found;
+}
+
+static int read_arch(int device, int *arch)
+{
+    int major = 0, minor = 0, code = (int)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (!code)
+        code = (int)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    *arch = 10 * major + minor;
+    return code;
+}
+
+int cuda_call_device(struct cuda_call *c, int device)
+{
+    int arch, code = read_arch(device, &arch);
+    c->sm90 = arch == 90 && code_for(arch) == 90; /* their instructions are in no PTX for later GPUs */
+    return code ? code : (int)cudaDeviceGetAttribute(&c->sms, cudaDevAttrMultiProcessorCount, device);
 }
 
 /* ---- kernels ---- */
@@ -165,7 +204,7 @@ static const char *kernels(const struct backend *b)
     struct cuda *d = own(b);
     char hash[33];
     hash_hex(cuda_products_hash(d->call.products), hash);
-    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", d->call.arch,
+    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", code_for(d->arch),
              d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
     return d->kernels;
 }
@@ -175,7 +214,7 @@ static int open_profile(struct cuda *d, const struct cuda_settings *s, struct sn
     struct cudaDeviceProp device;
     json_t *choices;
     CUDA("opening the device", cudaGetDeviceProperties(&device, s->device));
-    TRY(cuda_profile_open(&io_posix, s->cache_dir, device.name, d->call.arch, cuda_products_version(d->call.products),
+    TRY(cuda_profile_open(&io_posix, s->cache_dir, device.name, d->arch, cuda_products_version(d->call.products),
                           &d->profile, err));
     if ((choices = cuda_profile_products(d->profile)))
         TRY(cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err));
@@ -247,7 +286,7 @@ static int choices(const struct backend *b, char **text, struct snug_err *err)
     json_t *products;
     *text = NULL;
     TRY(cuda_products_export(d->call.products, CUDA_CHOICES_OF_RUN, &products, err));
-    json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->call.arch, "multiprocessors", d->call.sms, "cublaslt",
+    json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->arch, "multiprocessors", d->call.sms, "cublaslt",
                             (json_int_t)cuda_products_version(d->call.products), "products", products);
     char *dumped = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(all);
@@ -268,12 +307,11 @@ static int check_recorded(const struct cuda *d, json_t *all, const char *where, 
     if (cublaslt != here)
         err_set(refused, SNUG_ERR_ENV, "the recorded algorithms are of cuBLASLt %lld, here is %lld",
                 (long long)cublaslt, (long long)here);
-    else if (arch != d->call.arch || sms != d->call.sms)
+    else if (arch != d->arch || sms != d->call.sms)
         err_set(refused, SNUG_ERR_ENV,
                 "the recorded algorithms are of compute capability %lld.%lld and %lld multiprocessors, here are %d.%d "
                 "and %d",
-                (long long)arch / 10, (long long)arch % 10, (long long)sms, d->call.arch / 10, d->call.arch % 10,
-                d->call.sms);
+                (long long)arch / 10, (long long)arch % 10, (long long)sms, d->arch / 10, d->arch % 10, d->call.sms);
     return SNUG_OK;
 }
 
@@ -526,35 +564,15 @@ static int download(const struct backend *b, void *to, const void *from, int64_t
 
 /* ---- opening ---- */
 
-/* Compute capabilities, times ten, that kernels were compiled for (src/cuda/meson.build). */
-static const int built_for[] = {SNUG_GPU_ARCH};
-enum { N_BUILT_FOR = sizeof built_for / sizeof *built_for };
-
-int backend_cuda_arch(int i)
-{
-    return i < N_BUILT_FOR ? built_for[i] : 0;
-}
-
-/* Machine code runs on GPUs of its generation, if they are not older; the last one's PTX on all that are newer. */
-static bool has_kernels(int arch)
-{
-    bool found = arch > built_for[N_BUILT_FOR - 1];
-    for (int i = 0; i < N_BUILT_FOR; i++)
-        found |= arch / 10 == built_for[i] / 10 && arch >= built_for[i];
-    return found;
-}
-
 bool backend_cuda_present(void)
 {
-    int n = 0, major = 0;
-    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
-           major * 10 >= OLDEST_ARCH;
+    int n = 0, arch;
+    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 && !read_arch(0, &arch) && arch >= OLDEST_ARCH;
 }
 
-static int find_device(const struct cuda_settings *s, struct cuda_call *call, struct snug_err *err)
+static int find_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
-    int n = 0, major, minor;
+    int n = 0;
     cudaError_t code = cudaGetDeviceCount(&n);
     if (code != cudaSuccess || n < 1)
         return err_set(err, SNUG_ERR_ENV,
@@ -563,19 +581,17 @@ static int find_device(const struct cuda_settings *s, struct cuda_call *call, st
     if (s->device >= n)
         return err_set(err, SNUG_ERR_ENV, "--device cuda: GPU %d is not there, there are %d", s->device, n);
     CUDA("opening the device", cudaSetDevice(s->device));
-    CUDA("opening the device", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s->device));
-    CUDA("opening the device", cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, s->device));
-    CUDA("opening the device", cudaDeviceGetAttribute(&call->sms, cudaDevAttrMultiProcessorCount, s->device));
-    call->arch = major * 10 + minor;
-    if (call->arch < OLDEST_ARCH)
+    CUDA("opening the device", read_arch(s->device, &d->arch));
+    CUDA("opening the device", cuda_call_device(&d->call, s->device));
+    if (d->arch < OLDEST_ARCH)
         return err_set(err, SNUG_ERR_ENV,
-                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu", major,
-                       minor);
-    if (!has_kernels(call->arch))
+                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu",
+                       d->arch / 10, d->arch % 10);
+    if (!code_for(d->arch))
         return err_set(err, SNUG_ERR_ENV,
                        "--device cuda: this build has no kernels for compute capability %d.%d; build with "
                        "-Dgpu_arch=%d or all, or use --device cpu",
-                       major, minor, call->arch);
+                       d->arch / 10, d->arch % 10, d->arch);
     return SNUG_OK;
 }
 
@@ -585,7 +601,7 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     d->device = s->device;
     if (!nvml_open(&d->nvml) && !nvml_read(d->nvml, d->device, getpid(), &before)) /* before there is a context */
         d->memory.before_bytes = before.used_bytes;
-    TRY(find_device(s, &d->call, err));
+    TRY(find_device(d, s, err));
     d->call.tf32 = s->tf32;
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));

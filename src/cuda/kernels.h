@@ -13,7 +13,7 @@ struct cuda_call {
     struct CUstream_st *stream;     /* all work goes here */
     void *workspace;                /* as many bytes as cuda_NAME_workspace said; aligned to 256 */
     int sms;                        /* multiprocessors of the device */
-    int arch;                       /* compute capability, such as 80, 89, 90 */
+    bool sm90;                      /* kernels of NAME_sm90.cu may be used */
     bool tf32;                      /* products of F32 tensors may round their factors to tf32 */
     struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products.h) */
     struct snug_err *err;
@@ -21,6 +21,9 @@ struct cuda_call {
 
 /* SNUG_OK, or SNUG_ERR_DEVICE with a line that names the op and what the runtime says of `code` (a cudaError_t). */
 int cuda_check(int code, const char *op, struct snug_err *err);
+
+/* Fills in what a call says of a device, sms and sm90. A cudaError_t. */
+int cuda_call_device(struct cuda_call *c, int device);
 
 /* A launcher for every row of ops.h: see kernel.cuh. */
 #define OP(name, slots, attrs, diff, text) int cuda_##name(const struct args_##name *a, const struct cuda_call *c);

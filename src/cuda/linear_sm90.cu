@@ -476,7 +476,7 @@ static bool mapped(const struct tensor *t, enum dtype type)
 
 static bool has_kernel(int64_t act, enum dtype type, const struct cuda_call *c)
 {
-    return c->arch == 90 && (type == DT_BF16 || type == DT_F16) &&
+    return c->sm90 && (type == DT_BF16 || type == DT_F16) &&
            (act == ACT_none || act == ACT_gelu || act == ACT_gelu_tanh || act == ACT_silu);
 }
 

@@ -23,7 +23,7 @@ enum {
     MAX_CANDIDATES = 64,
     FINALISTS = 5,
     REPEATS = 9,
-    SUSTAINED = 60, /* replays that are timed after as many that are not: each some 70 ms */
+    SUSTAINED_MS = 70, /* of replays that are timed, after as many that are not */
     ROUNDS = 2,
 };
 
@@ -39,7 +39,7 @@ struct tuner {
     char *pool; /* device memory of the product at hand, and the workspace at its end */
     void *pattern;
     enum dtype pattern_type;
-    int sms, arch;
+    struct cuda_call device; /* what a call says of it */
     int64_t l2_bytes;
     struct snug_err *err;
 };
@@ -123,13 +123,13 @@ static void add_tensor(struct sets *s, const struct tensor *t)
 
 static struct cuda_call call_of(const struct tuner *t, const struct sets *s)
 {
-    return (struct cuda_call){.stream = t->stream,
-                              .workspace = s->workspace,
-                              .sms = t->sms,
-                              .arch = t->arch,
-                              .tf32 = t->tf32,
-                              .products = t->p,
-                              .err = t->err};
+    struct cuda_call c = t->device;
+    c.stream = t->stream;
+    c.workspace = s->workspace;
+    c.tf32 = t->tf32;
+    c.products = t->p;
+    c.err = t->err;
+    return c;
 }
 
 static int make_sets(struct tuner *t, const struct cuda_product_node *node, struct sets *s)
@@ -141,7 +141,8 @@ static int make_sets(struct tuner *t, const struct cuda_product_node *node, stru
     double flops = op_table[node->op].flops(a);
     int64_t n = 1 + 2 * t->l2_bytes / s->set_bytes;
     s->n_sets = n < MAX_SETS ? (int)n : MAX_SETS;
-    double per_ms = 4e11 / (flops + 1); /* launches of about a millisecond, at 400 TFLOP/s */
+    bool fp32 = a->slot[0].dtype == DT_F32 && !t->tf32;
+    double per_ms = (fp32 ? 5e10 : 4e11) / (flops + 1); /* launches of about a millisecond, at 50 or 400 TFLOP/s */
     s->launches = per_ms < MIN_LAUNCHES ? MIN_LAUNCHES : per_ms > MAX_LAUNCHES ? MAX_LAUNCHES : (int)per_ms;
     if (s->launches < s->n_sets)
         s->launches = s->n_sets;
@@ -266,7 +267,8 @@ static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exe
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < n; i++)
             if (us[i] <= CLOSE * best) {
-                TRY(replay(t, s, exec[i], SUSTAINED, SUSTAINED, &once));
+                int replays = 1 + (int)(1000 * SUSTAINED_MS / (us[i] * s->launches));
+                TRY(replay(t, s, exec[i], replays, replays, &once));
                 sums[i] += once / ROUNDS;
                 slowest = sums[i] / us[i] > slowest ? sums[i] / us[i] : slowest;
             }
@@ -507,11 +509,10 @@ static int tune_forms(struct tuner *t, struct sets *s, const struct cuda_product
 static bool is_new(struct tuner *t, const struct cuda_product_node *node)
 {
     struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), form;
-    struct cuda_call c = {.arch = t->arch};
     if (layer_is_recorded(t->p, &product)) /* measured by the run that goes on here, and which form is the fastest */
         return false;
     bool new = !timed(t, &product);
-    for (int i = 0; cuda_product_form(node->op, &node->args, &product, i, &c, &form); i++)
+    for (int i = 0; cuda_product_form(node->op, &node->args, &product, i, &t->device, &form); i++)
         new = new || !timed(t, &form);
     return new;
 }
@@ -534,13 +535,10 @@ static int64_t rows_of(const struct cuda_product_node *n)
 
 static int open_tuner(struct tuner *t)
 {
-    int device, major, minor, l2;
+    int device, l2;
     TRY(check(t, cudaGetDevice(&device)));
-    TRY(check(t, cudaDeviceGetAttribute(&t->sms, cudaDevAttrMultiProcessorCount, device)));
-    TRY(check(t, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device)));
-    TRY(check(t, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)));
+    TRY(check(t, (cudaError_t)cuda_call_device(&t->device, device)));
     TRY(check(t, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device)));
-    t->arch = 10 * major + minor;
     t->l2_bytes = l2;
     TRY(check(t, cudaStreamCreateWithFlags(&t->stream, cudaStreamNonBlocking)));
     TRY(check(t, cudaEventCreate(&t->start)));

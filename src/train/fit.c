@@ -1,6 +1,7 @@
 #include "train/fit.h"
 
 #include "base/machine.h"
+#include "base/seconds.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -254,7 +255,12 @@ int fit_tune(struct session *s, struct snug_err *err)
 {
     if (needed(s) > available(s))
         return s->o->command == CMD_PLAN || s->compile.separate ? SNUG_OK : fit_room(s, err);
+    double start = seconds_now();
     TRY(run_tune(&s->run, &s->compile, err));
+    double seconds = seconds_now() - start;
+    if (seconds > 1)
+        session_note(s, "%.1f s went into finding the fastest matrix products of this device; later runs know them",
+                     seconds);
     TRY(plan_checkpoint(s, err));
     return check_budget(s, err);
 }

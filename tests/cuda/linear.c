@@ -31,7 +31,7 @@ struct slot {
 };
 
 static struct cuda_products *products;
-static int arch, sms;
+static struct cuda_call device; /* what a call says of it */
 
 /* ---- data ---- */
 
@@ -135,13 +135,13 @@ static void compare(const struct slot *s, const double *expected, const double *
 
 static struct cuda_call call(cudaStream_t stream, void *workspace, bool tf32, struct snug_err *err)
 {
-    return (struct cuda_call){.stream = stream,
-                              .workspace = workspace,
-                              .sms = sms,
-                              .arch = arch,
-                              .tf32 = tf32,
-                              .products = products,
-                              .err = err};
+    struct cuda_call c = device;
+    c.stream = stream;
+    c.workspace = workspace;
+    c.tf32 = tf32;
+    c.products = products;
+    c.err = err;
+    return c;
 }
 
 struct form {
@@ -358,7 +358,7 @@ static void own_kernel(void **state)
     (void)state;
     static const int64_t own_sizes[][3] = {{1, 8, 8},     {64, 64, 256},   {65, 72, 264},   {128, 256, 512},
                                            {129, 320, 8}, {200, 1024, 40}, {3000, 64, 1288}};
-    if (arch != 90)
+    if (!device.sm90)
         skip();
     for (int t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
@@ -644,12 +644,8 @@ int main(void)
         printf("no CUDA device: skipped\n");
         return 77;
     }
-    int major, minor;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) ||
-        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0))
+    if (cuda_call_device(&device, 0))
         return 1;
-    arch = 10 * major + minor;
     if (cuda_products_open(&products, &err)) {
         printf("%s\n", err.text);
         return 1;

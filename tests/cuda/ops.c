@@ -218,13 +218,10 @@ static void test_ops(void **state)
 {
     struct device d = {.bytes = (int64_t)1 << 28};
     struct snug_err err = {0};
-    struct cudaDeviceProp p;
     struct op_runner r = {
         .name = "cuda", .fp16 = true, .workspace = workspace, .run = run, .takes = takes, .kernels = &d};
     (void)state;
-    must(cudaGetDeviceProperties(&p, 0));
-    d.call.sms = p.multiProcessorCount;
-    d.call.arch = 10 * p.major + p.minor;
+    must((cudaError_t)cuda_call_device(&d.call, 0));
     must(cudaMalloc((void **)&d.memory, (size_t)d.bytes));
     must(cudaStreamCreateWithFlags(&d.call.stream, cudaStreamNonBlocking));
     if (cuda_products_open(&d.call.products, &err))
