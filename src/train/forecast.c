@@ -75,7 +75,7 @@ static int key_of(const struct session *s, bool evaluation, const struct batch *
 }
 
 /* Seconds for which a GPU has to work until its clocks have settled, and then for which it is measured; in a short run
- * a tenth of it will do. */
+ * a tenth of it will do, and of ten steps or fewer no more than a first look is worth its time. */
 static double lasting(const struct session *s, double step_seconds)
 {
     const double settled = 0.7;
@@ -96,10 +96,10 @@ static int measure(const struct session *s, const struct workload *w, const char
     int code = rehearsal_open(&r, &s->compile, INT64_MAX, err);
     if (!code)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, 0, &out->step_seconds, err);
-    if (!code) {
+    if (!code)
         seconds = lasting(s, out->step_seconds);
+    if (!code && seconds > out->step_seconds)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, seconds, &out->step_seconds, err);
-    }
     if (!code && evaluates(w))
         code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
     rehearsal_close(&r);
