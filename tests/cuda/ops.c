@@ -199,6 +199,12 @@ static bool takes(const struct op_case *c)
     return (c->op != OP_attention && c->op != OP_attention_bwd) || qkv->shape[1] / heads % 8 == 0;
 }
 
+/* Attention reads rows by 16 bytes: its tensors are whole values of a plan, and aligned. */
+static bool takes_unaligned(enum op op)
+{
+    return op != OP_attention && op != OP_attention_bwd;
+}
+
 static bool named[OP_COUNT];
 
 static bool is_named(enum op op)
@@ -218,8 +224,13 @@ static void test_ops(void **state)
 {
     struct device d = {.bytes = (int64_t)1 << 28};
     struct snug_err err = {0};
-    struct op_runner r = {
-        .name = "cuda", .fp16 = true, .workspace = workspace, .run = run, .takes = takes, .kernels = &d};
+    struct op_runner r = {.name = "cuda",
+                          .fp16 = true,
+                          .workspace = workspace,
+                          .run = run,
+                          .takes = takes,
+                          .takes_unaligned = takes_unaligned,
+                          .kernels = &d};
     (void)state;
     must((cudaError_t)cuda_call_device(&d.call, 0));
     must(cudaMalloc((void **)&d.memory, (size_t)d.bytes));

@@ -26,6 +26,7 @@ struct op_runner {
     void (*run)(const struct op_runner *r, enum op op, union args_any *args, const struct buffer *slots,
                 const struct buffer *workspace, int threads);
     bool (*takes)(const struct op_case *c); /* NULL: every case; others are passed over, and counted in a message */
+    bool (*takes_unaligned)(enum op op);    /* NULL: every op takes tensors that start anywhere */
     const void *kernels;                    /* the runner's own */
 };
 
