@@ -16,11 +16,6 @@ double bench_planned_share(const struct bench_result *r)
     return r->status == BENCH_MEASURED && r->memory_bytes ? (double)r->arena_bytes / (double)r->memory_bytes : 0;
 }
 
-static const char *memory_kind(const struct bench *b)
-{
-    return b->nvml ? "in use on the device" : "resident";
-}
-
 void bench_row_text(const struct bench_result *r, struct str *out)
 {
     char setting[64];
@@ -36,8 +31,8 @@ void bench_row_text(const struct bench_result *r, struct str *out)
         str_printf(out, "  GPU memory occupied: %lld MB.\n", (long long)(r->memory_bytes >> 20));
     else
         str_printf(out, "  Memory occupied: %.0f MB\n", (double)r->memory_bytes / MB);
-    str_printf(out, "  Arena, as planned: %lld bytes, %.1f %% of it\n", (long long)r->arena_bytes,
-               100 * bench_planned_share(r));
+    str_printf(out, "  Arena, as planned: %lld of these %lld bytes, %.1f %%\n", (long long)r->arena_bytes,
+               (long long)r->memory_bytes, 100 * bench_planned_share(r));
     if (r->arena_bytes != r->planned_bytes)
         str_printf(out, "  snug plan said %lld bytes: please report this\n", (long long)r->planned_bytes);
 }
@@ -112,12 +107,16 @@ void bench_markdown(const struct bench *b, struct str *out)
                "planned / memory |\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < b->n_results; i++)
         put_table_row(&b->results[i], out);
-    str_printf(out,
-               "\nTime is of all steps; samples/s and tokens/s are of the last %lld, without the first %lld. Memory is "
-               "what is %s at the end",
-               (long long)(b->steps - b->skipped), (long long)b->skipped, memory_kind(b));
+    str_printf(
+        out, "\nTime is of all steps; samples/s and tokens/s are of the last %lld, without the first %lld. Memory is ",
+        (long long)(b->steps - b->skipped), (long long)b->skipped);
     if (b->nvml)
-        str_printf(out, ", as nvidia-smi shows it; %.0f MB of it before the first row", (double)b->gpu.used_bytes / MB);
+        str_printf(out,
+                   "the most that was in use on the device while the row ran, as nvidia-smi shows it; %.0f MB of it "
+                   "before the first row",
+                   (double)b->gpu.used_bytes / MB);
+    else
+        str_append(out, "what is resident at the end");
     str_append(out, ". Planned is the arena, which `snug plan` tells to the byte. 1 MB is 1,000,000 bytes.\n");
     put_reasons(b, out);
 }
@@ -189,7 +188,7 @@ void bench_json(const struct bench *b, struct str *out)
         put_string(out, "driver", b->gpu.driver);
         put_int(out, "gpu_memory_bytes", b->gpu.total_bytes);
     }
-    put_string(out, "memory_is", memory_kind(b));
+    put_string(out, "memory_is", b->nvml ? "in use on the device" : "resident");
     put_int(out, "max_length", b->max_length);
     put_int(out, "samples_per_step", b->o->samples_per_step);
     put_int(out, "steps", b->steps);
