@@ -111,7 +111,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
         .accumulation = 1,
         .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0};
     TRY(run_open(&p->run, &c, err));
-    TRY(run_tune(&p->run, &c, err));
+    TRY(run_tune(&p->run, &c, NULL, NULL, err));
     p->has_run = true;
     TRY(weights_check(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
     TRY(run_alloc(&p->run, err));

@@ -260,7 +260,8 @@ static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int tune(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err)
+static int tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                bool *changed, struct snug_err *err)
 {
     struct cuda *d = own(b);
     size_t before, after = 0;
@@ -272,7 +273,8 @@ static int tune(const struct backend *b, const struct work *nodes, int n, bool *
     for (int i = 0; i < n; i++)
         if (op_is_product(nodes[i].op))
             products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
-    code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32, &(struct cuda_tuning){0}, err);
+    code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32,
+                              &(struct cuda_tuning){.begins = begins, .ctx = ctx}, err);
     mem_free(products);
     if (!code)
         code = count_measured(d, &after, err);

@@ -567,6 +567,8 @@ int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *
             continue;
         if (!is_new(&t, &nodes[i]))
             continue;
+        if (!any && tuning->begins)
+            tuning->begins(tuning->ctx);
         any = true;
         code = tune_node(&t, &nodes[i], tuning);
         release_sets(&t);

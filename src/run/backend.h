@@ -55,8 +55,10 @@ struct backend {
      * run at the same time); NULL: of none. */
     bool (*shares_workspace)(enum op op);
     /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
-     * runs; *changed: other workspaces may be wanted now. To be called before anything is allocated. */
-    int (*tune)(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err);
+     * runs; begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be
+     * called before anything is allocated. */
+    int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                bool *changed, struct snug_err *err);
     /* NULL, or: seconds that were measured on this kind of device in an earlier run, by a key of the caller's; -1: not yet.
      * `keep` keeps them for later runs. */
     double (*recall)(const struct backend *b, const char *key);

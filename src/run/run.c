@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* All nodes of all programs at their largest, for the backend to measure. */
-static int tune(struct run *r, bool *changed, struct snug_err *err)
+static int tune(struct run *r, void (*begins)(void *ctx), void *ctx, bool *changed, struct snug_err *err)
 {
     int n = 0;
     for (int k = 0; k < r->plan.n_programs; k++)
@@ -23,7 +23,7 @@ static int tune(struct run *r, bool *changed, struct snug_err *err)
             compile_args(g, &g->graph.nodes[i], g->max, NULL, &nodes[n].args);
         }
     }
-    int code = r->backend->tune(r->backend, nodes, n, changed, err);
+    int code = r->backend->tune(r->backend, nodes, n, begins, ctx, changed, err);
     mem_free(nodes);
     return code;
 }
@@ -34,12 +34,13 @@ int run_open(struct run *r, const struct compile_settings *s, struct snug_err *e
     return compile_run(s, &r->plan, &r->where, err);
 }
 
-int run_tune(struct run *r, const struct compile_settings *s, struct snug_err *err)
+int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(void *ctx), void *ctx,
+             struct snug_err *err)
 {
     bool changed = false;
     if (!s->backend->tune || s->dump) /* graphs are looked at without a GPU's time */
         return SNUG_OK;
-    TRY(tune(r, &changed, err));
+    TRY(tune(r, begins, ctx, &changed, err));
     if (!changed)
         return SNUG_OK;
     plan_free(&r->plan);

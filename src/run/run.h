@@ -16,8 +16,10 @@ struct run {
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
 int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err);
 /* Before run_alloc: what the backend does not know yet about these nodes is measured, and the plan made anew where other
- * workspaces are wanted. It can take minutes for a plan that is far too large: look first. */
-int run_tune(struct run *r, const struct compile_settings *s, struct snug_err *err);
+ * workspaces are wanted; begins(ctx) is called before the first measurement. It can take minutes for a plan that is far
+ * too large: look first. */
+int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(void *ctx), void *ctx,
+             struct snug_err *err);
 int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
 void run_close(struct run *r);
 

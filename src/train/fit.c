@@ -1,7 +1,6 @@
 #include "train/fit.h"
 
 #include "base/machine.h"
-#include "base/seconds.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -251,16 +250,17 @@ int fit_room(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+static void say_what_is_measured(void *session)
+{
+    session_note(session, "the fastest algorithms for matrix products of these sizes are not known on this device: "
+                          "measuring them, once");
+}
+
 int fit_tune(struct session *s, struct snug_err *err)
 {
     if (needed(s) > available(s))
         return s->o->command == CMD_PLAN || s->compile.separate ? SNUG_OK : fit_room(s, err);
-    double start = seconds_now();
-    TRY(run_tune(&s->run, &s->compile, err));
-    double seconds = seconds_now() - start;
-    if (seconds > 1)
-        session_note(s, "%.1f s went into finding the fastest matrix products of this device; later runs know them",
-                     seconds);
+    TRY(run_tune(&s->run, &s->compile, say_what_is_measured, s, err));
     TRY(plan_checkpoint(s, err));
     return check_budget(s, err);
 }

@@ -166,13 +166,23 @@ static int64_t free_on_device(const struct backend *b)
     return memory_free;
 }
 
-static int measure(const struct backend *b, const struct work *nodes, int n, bool *changed, struct snug_err *err)
+static int measure(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                   bool *changed, struct snug_err *err)
 {
     (void)b, (void)nodes, (void)err;
     assert_true(n > 0);
+    begins(ctx);
     measured++;
     *changed = false;
     return SNUG_OK;
+}
+
+static int notes_of_it;
+
+static void count_note(void *ctx, const char *line)
+{
+    (void)ctx;
+    notes_of_it += strstr(line, "measuring them, once") != NULL;
 }
 
 /* Racing the products of a batch that is far too large would take minutes. */
@@ -193,19 +203,20 @@ static void nothing_is_measured_for_a_plan_without_room(void **state)
         for (size_t i = 0; i < sizeof given / sizeof *given; i++)
             assert_int_equal(options_set(&o, given[i].name, given[i].value, &err), 0);
         assert_int_equal(options_check(&o, &err), 0);
-        assert_int_equal(session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err), 0);
+        assert_int_equal(
+            session_open(&s, &io_posix, &o, false, (struct session_events){.note = count_note}, NULL, &err), 0);
         struct backend device = *s.compile.backend;
         device.host_memory = false;
         device.available = free_on_device;
         device.tune = measure;
         s.compile.backend = s.run.backend = &device;
-        measured = 0;
+        measured = notes_of_it = 0;
         memory_free = s.run.plan.arena_bytes - 1;
         assert_int_equal(fit_tune(&s, &err), command ? SNUG_OK : SNUG_ERR_ENV);
         assert_int_equal(measured, 0);
         memory_free++;
         assert_int_equal(fit_tune(&s, &err), SNUG_OK);
-        assert_int_equal(measured, 1);
+        assert_true(measured == 1 && notes_of_it == 1);
         session_close(&s);
         options_free(&o);
     }
