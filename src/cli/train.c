@@ -9,10 +9,10 @@ static void print_gpu_memory(const snug_session *s, const struct snug_summary *t
     double used = (double)t->memory_bytes / mib, arena = (double)snug_peak_bytes(s) / mib,
            before = (double)t->before_bytes / mib, graphs = (double)t->graphs_bytes / mib;
     printf("GPU memory occupied: %lld MB.\n", (long long)(t->memory_bytes >> 20));
-    printf("  of it, in the same unit: arena, as planned %.0f; before the start %.0f; %d CUDA graphs %.0f, made in "
-           "%.2f s; "
-           "CUDA and its libraries %.0f\n",
-           arena, before, t->graphs, graphs, t->graphs_seconds, used - arena - before - graphs);
+    printf(
+        "  of it, in the same unit of 2^20 bytes: arena, as planned %.0f; before the start %.0f; %d CUDA graphs %.0f, "
+        "made in %.2f s; CUDA and its libraries %.0f\n",
+        arena, before, t->graphs, graphs, t->graphs_seconds, used - arena - before - graphs);
     if (t->checkpoint_bytes)
         printf("Memory of the host for a checkpoint's copy: %lld MB\n", (long long)(t->checkpoint_bytes >> 20));
 }
