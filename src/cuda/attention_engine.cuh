@@ -27,12 +27,6 @@ __device__ static inline float exp2_fast(float x) /* 2 ulp; 0 for -inf */
     return y;
 }
 
-__device__ static inline float quad_sum(float x)
-{
-    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
-    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
-}
-
 __device__ static inline float quad_max(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));

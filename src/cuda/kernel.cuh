@@ -71,6 +71,13 @@ __device__ static inline float warp_sum(float x)
     return x;
 }
 
+/* Of lanes 4 i to 4 i + 3. */
+__device__ static inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+    return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+
 __device__ static inline float warp_max(float x)
 {
     for (int d = 16; d > 0; d /= 2)

@@ -141,14 +141,11 @@ static void activate(const struct args_linear *a, const void *u, const struct cu
     cuda_bias_act(&p, c);
 }
 
-/* The form of the node that is to be run in place of its plain product. */
-static bool find_form(enum op op, const union args_any *any, const struct cuda_product *p, const struct cuda_call *c,
-                      struct cuda_product *form)
+/* Whether the node is to be run by a kernel of our own in place of its plain product. */
+static bool runs_own(enum op op, const union args_any *any, const struct cuda_product *p, const struct cuda_call *c)
 {
-    for (int i = 0; cuda_product_form(op, any, p, i, c, form); i++)
-        if (cuda_products_chosen(c->products, form))
-            return true;
-    return false;
+    struct cuda_product own;
+    return cuda_product_own(op, any, p, c, &own) && cuda_products_chosen(c->products, &own);
 }
 
 extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *c)
@@ -163,20 +160,12 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
                                 .result = a->u.data ? a->u.data : a->y.data,
                                 .bias = a->b.data,
                                 .workspace = c->workspace};
-    struct cuda_product form;
-    bool other = find_form(OP_linear, &any, &p, c, &form);
-    if (other && form.own)
+    if (runs_own(OP_linear, &any, &p, c))
         return cuda_linear_sm90(a, c);
     if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
         void *rounded = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
         round_bias(rounded, p.bias, &a->b, c->stream);
         data.bias = rounded;
-    }
-    if (other) {
-        data.result = a->y.data;
-        data.u = a->u.data;
-        TRY(cuda_products_run(c->products, &form, &data, c->stream, c->err));
-        return cuda_launched(c, "linear");
     }
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     if (a->act != ACT_none)
@@ -227,8 +216,8 @@ extern "C" int cuda_linear_dx_act(const struct args_linear_dx_act *a, const stru
     if (a->dy.shape[0] > 0) {
         union args_any any;
         any.linear_dx_act = *a;
-        struct cuda_product p = cuda_product_of(c->products, OP_linear_dx_act, &any, c->tf32), form;
-        if (find_form(OP_linear_dx_act, &any, &p, c, &form))
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dx_act, &any, c->tf32);
+        if (runs_own(OP_linear_dx_act, &any, &p, c))
             return cuda_linear_dx_act_sm90(a, c);
         TRY(cuda_linear_dx(&dx, c));
     }

@@ -78,9 +78,7 @@ static cudaDataType_t type_of(enum dtype t)
 
 static uint32_t epilogue_of(const struct cuda_product *p)
 {
-    return p->act == ACT_gelu_tanh ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
-           : p->bias != DT_U8      ? CUBLASLT_EPILOGUE_BIAS
-                                   : CUBLASLT_EPILOGUE_DEFAULT;
+    return p->bias != DT_U8 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 void problem_free(struct cuda_products *p, struct problem *problem)
@@ -104,7 +102,6 @@ static cublasStatus_t describe(struct cuda_products *p, const struct cuda_produc
     int32_t ta = g.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     uint32_t epilogue = epilogue_of(product);
     int32_t bias_type = (int32_t)bias;
-    int64_t ld = g.m;
     cublasStatus_t s =
         lt->MatmulDescCreate(&out->desc, product->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!s)
@@ -115,8 +112,6 @@ static cublasStatus_t describe(struct cuda_products *p, const struct cuda_produc
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (!s && product->bias != DT_U8)
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
-    if (!s && product->act)
-        s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
     if (!s)
         s = lt->MatrixLayoutCreate(&out->a, in, (uint64_t)g.a_rows, (uint64_t)g.a_columns, g.a_rows);
     if (!s)
@@ -193,9 +188,6 @@ int problem_run(struct cuda_products *p, const struct cuda_product *product, con
     if (product->bias != DT_U8)
         s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &data->bias,
                                        sizeof data->bias);
-    if (!s && product->act)
-        s = lt->MatmulDescSetAttribute(problem->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &data->u,
-                                       sizeof data->u);
     bool rows_first = gemm_of(product).a_is_rows;
     float alpha = 1, beta = product->add ? 1 : 0;
     if (!s)
@@ -362,11 +354,11 @@ bool cuda_products_supported(struct cuda_products *p, const struct cuda_product 
     return !choose(p, product, workspace < 0 ? PRODUCT_WORKSPACE_CAP : workspace, &c, NULL) && c->supported;
 }
 
-bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *form)
+bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *own)
 {
-    const struct choice *c = find(p, form);
+    const struct choice *c = find(p, own);
     if (!c)
-        c = find_nearest(p, form);
+        c = find_nearest(p, own);
     return c && c->supported && c->us > 0;
 }
 
@@ -454,38 +446,20 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
     return f;
 }
 
-static int forward_forms(const struct args_linear *a, const struct cuda_product *product, const struct cuda_call *c,
-                         struct cuda_product forms[2])
+bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_product *product,
+                      const struct cuda_call *c, struct cuda_product *own)
 {
-    int n = 0;
-    if (a->act == ACT_gelu_tanh && (a->u.data || a->u.ndim) && product->bias != DT_U8) {
-        forms[n] = *product;
-        forms[n++].act = ACT_gelu_tanh;
+    *own = *product;
+    own->own = true;
+    if (op == OP_linear) {
+        own->bias = product->bias == DT_U8 ? DT_U8 : DT_F32;
+        own->act = (enum act)args->linear.act;
+        return cuda_linear_sm90_fits(&args->linear, c);
     }
-    if (cuda_linear_sm90_fits(a, c)) {
-        forms[n] = *product;
-        forms[n].bias = product->bias == DT_U8 ? DT_U8 : DT_F32;
-        forms[n].act = (enum act)a->act;
-        forms[n++].own = true;
-    }
-    return n;
-}
-
-bool cuda_product_form(enum op op, const union args_any *args, const struct cuda_product *product, int i,
-                       const struct cuda_call *c, struct cuda_product *form)
-{
-    struct cuda_product forms[2];
-    int n = 0;
-    if (op == OP_linear)
-        n = forward_forms(&args->linear, product, c, forms);
-    else if (op == OP_linear_dx_act && cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c)) {
-        forms[n] = *product;
-        forms[n].act = (enum act)args->linear_dx_act.act;
-        forms[n++].own = true;
-    }
-    if (i < n)
-        *form = forms[i];
-    return i < n;
+    if (op != OP_linear_dx_act)
+        return false;
+    own->act = (enum act)args->linear_dx_act.act;
+    return cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c);
 }
 
 /* ---- opening ---- */

@@ -27,10 +27,10 @@ struct cuda_product {
     bool in_out;     /* W, or its gradient, is (I,O) */
     bool add;        /* the result is added to */
     bool tf32;       /* factors in F32 may be rounded to tf32 */
-    enum act act;    /* of linear: what is done to u = x W^T + b on its way out, u being kept; of linear_dx: what its
-                        result is multiplied by the slope of */
-    bool own;        /* of linear and linear_dx: by the kernel of linear_sm90.cu */
-    int align;       /* all pointers are multiples of it: 16, or less down to an element */
+    bool own;        /* of linear and linear_dx: by the kernel of linear_sm90.cu, which does the rest of the node too */
+    enum act
+        act;   /* of those: the activation of a linear layer; of linear_dx: whose slope its result is multiplied by */
+    int align; /* all pointers are multiples of it: 16, or less down to an element */
 };
 
 /* The product of a node: `args` of an op that is one (op_is_product); data pointers may be NULL. That of linear_dx_act is
@@ -41,19 +41,18 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
 /* "linear 16384x1024x4096 BF16>BF16 b BF16 gelu_tanh": for messages and reports. */
 void cuda_product_name(const struct cuda_product *p, char name[128]);
 
-/* Another form of the same node, which does more behind the product than `product`: the i-th, or false. A form is run
- * where it was measured to be faster than those before it, with the kernels that they need beside them. (The sums of dy
- * for a bias gradient are never had that way: on an H200 cuBLASLt's epilogue for them adds 39 us to 126, the kernel of
- * ours 26: docs/benchmarks.md.) */
-bool cuda_product_form(enum op op, const union args_any *args, const struct cuda_product *product, int i,
-                       const struct cuda_call *c, struct cuda_product *form);
+/* The product of the same node by a kernel of our own, if that takes it. It is used where the whole node was measured to be
+ * faster so: with u and without, so that what is computed again has the same bits. (cuBLASLt's own epilogues are not used
+ * but for the bias: its GELU is the tanh form, and only where u is kept; its sums of dy for a bias gradient add 39 us on an
+ * H200 to 126, the kernel of ours 26: docs/benchmarks.md.) */
+bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_product *product,
+                      const struct cuda_call *c, struct cuda_product *own);
 
 struct product_data {
     const void *rows;   /* x, or dy */
     const void *factor; /* W; of linear_dw: x */
     void *result;       /* y, dx or dw */
     const void *bias;   /* b; a multiple of 16 */
-    void *u;            /* where there is an activation */
     void *workspace;    /* cuda_products_workspace bytes; a multiple of 256 */
 };
 
@@ -70,8 +69,8 @@ int64_t cuda_products_workspace(struct cuda_products *p, const struct cuda_produ
 /* Whether cuBLASLt can do it in this form. */
 bool cuda_products_supported(struct cuda_products *p, const struct cuda_product *product);
 
-/* Whether this form won where it was measured: at this N, or else at the nearest. */
-bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *form);
+/* Whether a product of our own won where it was measured: at this N, or else at the nearest. */
+bool cuda_products_chosen(const struct cuda_products *p, const struct cuda_product *own);
 
 /* Enqueues it. Capturable. SNUG_ERR_ENV: cuBLASLt cannot do it, or fails. */
 int cuda_products_run(struct cuda_products *p, const struct cuda_product *product, const struct product_data *data,

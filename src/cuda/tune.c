@@ -195,9 +195,8 @@ static int enqueue(struct tuner *t, struct sets *s, const struct subject *u)
     if (s->node.op == OP_linear) {
         d.rows = a->linear.x.data;
         d.factor = a->linear.w.data;
-        d.result = a->linear.u.data && !u->product->act ? a->linear.u.data : a->linear.y.data;
+        d.result = a->linear.u.data ? a->linear.u.data : a->linear.y.data;
         d.bias = a->linear.b.data; /* read as the product's type, which is no wider */
-        d.u = a->linear.u.data;
     } else if (s->node.op == OP_linear_dx) {
         d.rows = a->linear_dx.dy.data;
         d.factor = a->linear_dx.w.data;
@@ -344,7 +343,6 @@ static int add_relatives(struct tuner *t, const struct choice *c, struct candida
         relative[i] = c->product;
     relative[0].add = !c->product.add;
     relative[1].bias = DT_U8;
-    relative[1].act = ACT_none;
     relative[2].N *= 2;
     relative[3].N = (relative[3].N + 1) / 2;
     relative[4].N *= 4;
@@ -463,58 +461,37 @@ static int race_node(struct tuner *t, struct sets *s, double *us)
     return race(t, s, &node, 1, us);
 }
 
-static void use_form(struct tuner *t, const struct cuda_product *plain, const struct cuda_product *form, bool use)
-{
-    if (!product_equal(plain, form)) /* the plain product is what is left where no form is used */
-        choice_find(t->p, form)->supported = use;
-}
-
-/* Which form of the node is the fastest, the plain product among them: the others are marked as not used. Each is timed
- * right behind the best so far, and has to win by more than a warmer chip explains. */
-static int tune_forms(struct tuner *t, struct sets *s, const struct cuda_product *product,
-                      const struct cuda_tuning *tuning)
+/* Whether the node is faster by our own kernel, if there is one for it: timed right behind the plain product, it has to win by
+ * more than a warmer chip explains. */
+static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *product,
+                    const struct cuda_tuning *tuning)
 {
     struct cuda_call c = call_of(t, s);
-    struct cuda_product form, winner = *product;
-    for (int i = 0; cuda_product_form(s->node.op, &s->node.args, product, i, &c, &form); i++) {
-        double us[2];
-        if (form.own) {
-            struct choice own = {.product = form, .us = NEVER};
-            TRY(choice_put(t->p, &own, t->err));
-        } else {
-            TRY(tune_product(t, s, &form, tuning));
-            if (choice_find(t->p, &form)->us >= NEVER)
-                continue;
-        }
-        use_form(t, product, &form, false);
-        use_form(t, product, &winner, true);
-        TRY(race_node(t, s, &us[0]));
-        use_form(t, product, &winner, false);
-        use_form(t, product, &form, true);
-        TRY(race_node(t, s, &us[1]));
-        use_form(t, product, &form, false);
-        if (form.own) {
-            choice_find(t->p, &form)->us = us[1];
-            if (tuning->tell)
-                tuning->tell(tuning->ctx, &form, 1, us);
-        }
-        if (us[1] < 0.99 * us[0])
-            winner = form;
+    struct choice own = {.us = NEVER};
+    double us[2];
+    if (!cuda_product_own(s->node.op, &s->node.args, product, &c, &own.product))
+        return SNUG_OK;
+    for (int i = 0; i < 2; i++) {
+        own.supported = i == 1;
+        TRY(choice_put(t->p, &own, t->err));
+        TRY(race_node(t, s, &us[i]));
     }
-    use_form(t, product, &winner, true);
-    return SNUG_OK;
+    own.us = us[1];
+    own.supported = us[1] < 0.99 * us[0];
+    if (tuning->tell)
+        tuning->tell(tuning->ctx, &own.product, 1, us);
+    return choice_put(t->p, &own, t->err);
 }
 
 /* A program has the same layer many times. */
 static bool is_new(struct tuner *t, const struct cuda_product_node *node)
 {
-    struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), form;
-    if (layer_is_recorded(t->p, &product)) /* measured by the run that goes on here, and which form is the fastest */
+    struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), own;
+    if (layer_is_recorded(t->p,
+                          &product)) /* measured by the run that goes on here, and whether our own kernel is faster */
         return false;
-    bool new = !timed(t, &product);
-    for (int i = 0; cuda_product_form(node->op, &node->args, &product, i, &t->device, &form); i++)
-        new = new || !timed(t, &form);
-    return new;
+    return !timed(t, &product) ||
+           (cuda_product_own(node->op, &node->args, &product, &t->device, &own) && !timed(t, &own));
 }
 
 static int tune_node(struct tuner *t, const struct cuda_product_node *node, const struct cuda_tuning *tuning)
@@ -524,7 +501,7 @@ static int tune_node(struct tuner *t, const struct cuda_product_node *node, cons
     use_set(t, &s, 0);
     struct cuda_product product = cuda_product_of(t->p, node->op, &s.node.args, t->tf32);
     TRY(tune_product(t, &s, &product, tuning));
-    return tune_forms(t, &s, &product, tuning);
+    return tune_own(t, &s, &product, tuning);
 }
 
 static int64_t rows_of(const struct cuda_product_node *n)

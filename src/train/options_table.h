@@ -84,7 +84,7 @@ OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
 OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
 OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
 OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of the tokens to be predicted, masked-lm")
-OPT(STR, cache_dir, "none", "DIR", DATA, 0, "folder of the token cache; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
+OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
 OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | NEED(TRAIN), 0, "where checkpoints, logs and the model go")

@@ -351,30 +351,31 @@ static void backward(void **state)
             }
 }
 
-/* Our own kernel, where there is one for the device: all edges of its tiles of 256 rows and 256 columns, its stages of 64
- * inputs, more tiles than blocks, and less. */
+/* Our own kernel, where there is one for the device: all edges of its tiles of 160 rows and 128 columns, its stages of 64
+ * terms, more tiles than blocks, and less. */
 static void own_kernel(void **state)
 {
     (void)state;
-    static const int64_t own_sizes[][3] = {{1, 8, 8},     {64, 64, 256},   {65, 72, 264},   {128, 256, 512},
-                                           {129, 320, 8}, {200, 1024, 40}, {3000, 64, 1288}};
+    static const int64_t own_sizes[][3] = {{1, 8, 8},     {160, 64, 256},  {161, 72, 264},  {320, 256, 512},
+                                           {319, 320, 8}, {200, 1024, 40}, {3000, 64, 1288}};
     if (!device.sm90)
         skip();
-    for (int t = 0; t < 2; t++)
-        for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
-            for (int act = 0; act < ACT_COUNT; act++)
-                for (int keep_u = 0; keep_u < 2; keep_u++) {
-                    struct form f = {.type = t ? DT_F16 : DT_BF16,
-                                     .wide = t ? DT_F16 : DT_BF16,
-                                     .bias = act != ACT_silu,
-                                     .act = (enum act)act,
-                                     .keep_u = keep_u && act,
-                                     .own = true};
-                    if (act != ACT_relu && act != ACT_tanh)
-                        check_linear(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
-                    if (keep_u && (act == ACT_gelu || act == ACT_gelu_tanh || act == ACT_silu))
-                        check_dx(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
-                }
+    for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
+        for (int act = 0; act < ACT_COUNT; act++)
+            for (int v = 0; v < 8; v++) {
+                enum dtype type = v & 1 ? DT_F16 : DT_BF16;
+                struct form f = {.type = type,
+                                 .wide = type,
+                                 .in_out = v & 2,
+                                 .bias = act != ACT_silu,
+                                 .act = (enum act)act,
+                                 .keep_u = v & 4 && act,
+                                 .own = true};
+                if (act != ACT_relu && act != ACT_tanh)
+                    check_linear(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
+                if (v & 4 && (act == ACT_gelu || act == ACT_gelu_tanh || act == ACT_silu))
+                    check_dx(own_sizes[i][0], own_sizes[i][1], own_sizes[i][2], &f);
+            }
 }
 
 /* Slices of weights and of stacked tensors start anywhere. */
