@@ -96,6 +96,10 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     precision.narrow_grads &= updates || (precision.narrow_sums && !s->keep_grads);
     pass_precision(&g->graph, &precision);
     TRY(after_pass(s, g, "precision", err));
+    if (training) {
+        pass_keep_mask(&g->graph, s->keep_masks ? s->backend->reads_mask : NULL);
+        TRY(after_pass(s, g, "keep_mask", err));
+    }
     if (updates) {
         struct update u = s->update;
         u.scaled = s->precision.narrow == DT_F16;

@@ -2,7 +2,7 @@
  * times them.
  * usage: bench-attention-cuda [check [D]|time|once [N]]     check (heads of D only), then time; once: one run of setting N,
  * for profilers. A check prints the relative error (of norms) of every output; each is run twice, over poisoned
- * outputs, and must give the same bits. Times are medians of runs of a CUDA graph; floating-point operations are
+ * outputs, once with the dropout mask kept between the two where it can be, and must give the same bits. Times are medians of runs of a CUDA graph; floating-point operations are
  * counted as in attention.c. */
 #include "cuda/kernel.cuh"
 
@@ -21,7 +21,8 @@ struct problem {
     int padding; /* rows after the last sequence */
     int64_t heads, kv_heads, D, causal;
     double p;
-    int64_t longest; /* as in attention's attributes */
+    int64_t longest;   /* as in attention's attributes */
+    bool kept = false; /* the dropout mask, from the forward to the backward pass */
 
     int64_t rows(void) const
     {
@@ -29,6 +30,14 @@ struct problem {
         for (int s : lengths)
             n += s;
         return n;
+    }
+    int64_t mask_rows(void) const
+    {
+        return rows() + 15 * (int64_t)lengths.size();
+    }
+    int64_t mask_width(void) const
+    {
+        return heads * ((longest + 63) / 64) * 8;
     }
     int64_t width(void) const
     {
@@ -96,7 +105,7 @@ static std::vector<double> values_of(const void *device, int64_t n, enum dtype d
 
 /* Tensors of one problem, on the device or (dtype F64) on the host. */
 struct tensors {
-    void *qkv, *o, *lse, *dout, *dqkv, *cu, *coords, *rng;
+    void *qkv, *o, *lse, *dout, *dqkv, *cu, *coords, *rng, *mask;
 };
 
 static struct args_attention forward_args(const struct problem &q, const struct tensors &t, enum dtype dtype)
@@ -109,6 +118,7 @@ static struct args_attention forward_args(const struct problem &q, const struct 
     a.rng = {q.p > 0 ? t.rng : NULL, {4}, {}, DT_I32, 1, false};
     a.o = {t.o, {T, q.heads * q.D}, {}, dtype, 2, false};
     a.lse = {t.lse, {q.heads, T}, {}, dtype == DT_F64 ? DT_F64 : DT_F32, 2, false};
+    a.mask = {q.kept ? t.mask : NULL, {q.mask_rows(), q.mask_width()}, {}, DT_U8, 2, false};
     a.heads = q.heads;
     a.kv_heads = q.kv_heads;
     a.causal = q.causal;
@@ -130,6 +140,7 @@ static struct args_attention_bwd backward_args(const struct args_attention &f, c
     a.cu = f.cu;
     a.coords = f.coords;
     a.rng = f.rng;
+    a.mask = f.mask;
     a.dqkv = f.qkv;
     a.dqkv.data = t.dqkv;
     a.heads = f.heads;
@@ -182,12 +193,13 @@ static struct tensors make_device(const struct problem &q, const std::vector<dou
     t.cu = on_device(cu.data(), 4 * (int64_t)cu.size());
     t.coords = on_device(coords.data(), 4 * (int64_t)coords.size());
     t.rng = on_device(rng, sizeof rng);
+    t.mask = on_device(NULL, q.mask_rows() * q.mask_width());
     return t;
 }
 
 static void release(const struct tensors &t)
 {
-    void *all[] = {t.qkv, t.o, t.lse, t.dout, t.dqkv, t.cu, t.coords, t.rng};
+    void *all[] = {t.qkv, t.o, t.lse, t.dout, t.dqkv, t.cu, t.coords, t.rng, t.mask};
     for (void *p : all)
         cudaFree(p);
 }
@@ -242,6 +254,7 @@ static int check(struct problem q, const struct expected &e, const enum dtype dt
     struct tensors t = make_device(q, e.qkv, e.dout);
     struct snug_err err = {};
     struct cuda_call c = call_of(q, &err);
+    q.kept = q.p > 0 && q.longest > 0;
     struct args_attention f = forward_args(q, t, dtype);
     struct args_attention_bwd b = backward_args(f, t);
     int64_t workspace = cuda_attention_bwd_workspace(&b, &c), T = q.rows();
@@ -253,6 +266,9 @@ static int check(struct problem q, const struct expected &e, const enum dtype dt
         cudaMemset(t.dqkv, 0xFF, (size_t)dtype_bytes(dtype, (int64_t)e.dqkv.size()));
         cudaMemset(t.lse, 0xFF, 4 * e.lse.size());
         cudaMemset(c.workspace, 0xFF, (size_t)workspace);
+        cudaMemset(t.mask, 0xA5, (size_t)(q.mask_rows() * q.mask_width()));
+        if (run) /* the mask is made again in the backward pass */
+            f.mask.data = b.mask.data = NULL;
         if (cuda_attention(&f, &c) || cuda_attention_bwd(&b, &c))
             printf("%s\n", err.text);
         must(cudaDeviceSynchronize(), "attention");
@@ -384,8 +400,9 @@ static void time_one(const struct problem &q, bool once)
     double work = 0;
     for (int s : q.lengths)
         work += (double)s * s * (double)(q.heads * q.D) * (q.causal ? 0.5 : 1) * 1e-6;
-    printf("%-22s %-4s p %.1f %8.1f us %5.0f TFLOP/s %8.1f us %5.0f TFLOP/s\n", q.what,
-           q.tf32 ? "TF32" : dtype_name(q.dtype), q.p, forward, 4 * work / forward, backward, 10 * work / backward);
+    printf("%-22s %-4s p %.1f %s %8.1f us %5.0f TFLOP/s %8.1f us %5.0f TFLOP/s\n", q.what,
+           q.tf32 ? "TF32" : dtype_name(q.dtype), q.p, q.kept ? "kept" : "    ", forward, 4 * work / forward, backward,
+           10 * work / backward);
     cudaFree(c.workspace);
     release(t);
 }
@@ -396,19 +413,23 @@ static void time_all(int once) /* setting `once` alone, one run; -1: all */
     for (int i = 0; i < 128; i++) /* log-normal, mean about 154 */
         ragged.push_back(std::min(512, std::max(8, (int)exp(4.8 + 0.7 * normal()))));
     const struct problem problems[] = {
+        {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1, 512, true},
         {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1, 512},
         {"BERT-large b32", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0, 512},
         {"BERT-large b32", DT_F16, false, b32, 0, 16, 16, 64, 0, 0.1, 512},
         {"BERT-large b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0.1, 0},
         {"BERT-large b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 0, 0, 0},
+        {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0.1, 512, true},
         {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0.1, 512},
         {"BERT-large b4", DT_BF16, false, b4, 0, 16, 16, 64, 0, 0, 512},
+        {"BERT-large ragged b128", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1, 512, true},
         {"BERT-large ragged b128", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1, 512},
         {"64 tokens, b256", DT_BF16, false, std::vector<int>(256, 64), 0, 16, 16, 64, 0, 0.1, 512},
         {"64 tokens, b256, long", DT_BF16, false, std::vector<int>(256, 64), 0, 16, 16, 64, 0, 0.1, 0},
         {"BERT-large ragged, long", DT_BF16, false, ragged, 0, 16, 16, 64, 0, 0.1, 0},
         {"BERT-large b1", DT_BF16, false, {512}, 0, 16, 16, 64, 0, 0.1, 512},
         {"BERT-large b1, long", DT_BF16, false, {512}, 0, 16, 16, 64, 0, 0.1, 0},
+        {"512 causal b32", DT_BF16, false, b32, 0, 16, 16, 64, 1, 0.1, 512, true},
         {"512 causal b32", DT_BF16, false, b32, 0, 16, 16, 64, 1, 0.1, 512},
         {"512 causal b32, long", DT_BF16, false, b32, 0, 16, 16, 64, 1, 0.1, 0},
         {"GPT-2 1024 causal b16", DT_BF16, false, std::vector<int>(16, 1024), 0, 12, 12, 64, 1, 0, 0},
@@ -419,7 +440,7 @@ static void time_all(int once) /* setting `once` alone, one run; -1: all */
     };
     if (once >= 0 && once < (int)(sizeof problems / sizeof *problems))
         return time_one(problems[once], true);
-    printf("%-35s %27s %27s\n", "", "forward", "backward");
+    printf("%-40s %27s %27s\n", "", "forward", "backward");
     for (const struct problem &q : problems)
         time_one(q, false);
 }

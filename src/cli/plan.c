@@ -3,8 +3,8 @@
 #include "cli/screen.h"
 
 /* ORDER pass: as in the words of --dump. */
-static const char *const passes[] = {NULL,        "build",  "grad",      "fold_bias", "fold_act",
-                                     "precision", "update", "recompute", "pad",       "order"};
+static const char *const passes[] = {NULL,        "build",  "grad",      "fold_bias", "fold_act", "precision",
+                                     "keep_mask", "update", "recompute", "pad",       "order"};
 
 static int print_plan(const snug_session *s, bool json, struct snug_err *err)
 {

@@ -9,6 +9,7 @@
 /* What engines share that finish a product before they go on. */
 struct engine_in_step {
     static constexpr int ROW_UNIT = 16;
+    static constexpr bool KEEPS_MASK = false;
 
     __device__ static inline void arrived(void)
     {
@@ -287,9 +288,10 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
 /* What both have under the same names. */
 #define ATTENTION_PARAMS(a)                                                                                            \
     {                                                                                                                  \
-        .qkv = a->qkv.data, .lse = (float *)a->lse.data, .cu = (const int32_t *)a->cu.data,                            \
-        .coords = (const int32_t *)a->coords.data, .rng = (const int32_t *)a->rng.data, .T = (int)a->qkv.shape[0],     \
-        .B = (int)a->cu.shape[0] - 1, .heads = (int)a->heads, .kv_heads = (int)a->kv_heads,                            \
+        .qkv = a->qkv.data, .lse = (float *)a->lse.data, .mask = (uint32_t *)a->mask.data,                             \
+        .cu = (const int32_t *)a->cu.data, .coords = (const int32_t *)a->coords.data,                                  \
+        .rng = (const int32_t *)a->rng.data, .T = (int)a->qkv.shape[0], .B = (int)a->cu.shape[0] - 1,                  \
+        .heads = (int)a->heads, .kv_heads = (int)a->kv_heads,                                                          \
         .D = (int)(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads)), .causal = (int)a->causal,                          \
         .longest = (int)a->longest, .scale = (float)a->scale, .keep_scale = (float)mask_scale8(a->p),                  \
         .site = (uint32_t)a->site, .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                 \

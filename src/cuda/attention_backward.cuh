@@ -95,7 +95,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
         E::template scores<ROWS, DP>(ds, shared_address(do_tile), at.row0, v_tile);
         if (DROP)
-            flags_of_keys(flags, &stream, queries, t * TILE, at.c);
+            flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
         E::template wait<1>(s);
         if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);

@@ -8,7 +8,8 @@
  * through shared memory between two products, and every sum has a fixed order: over tiles upwards, within a tile that
  * of the product. Bound by arithmetic: the tensor cores, and about ten instructions for each score.
  *
- * E has: type; ROW_UNIT, the rows that a product makes together (of one warp or four); fragments, the left factor of
+ * E has: type; ROW_UNIT, the rows that a product makes together (of one warp or four); KEEPS_MASK, whether the forward
+ * pass leaves its dropout mask for the backward pass where there is room for it; fragments, the left factor of
  * a product in registers; column(j); scores() = A B^T of two tiles in shared memory; add_product() += F B, F fragments;
  * both may run on until wait(). A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0]
  * and x[j][1] are columns 8j + 2c and 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
@@ -60,11 +61,10 @@ __device__ static inline void hide_keys(float (&s)[8][4], int i, int key0, int c
         }
 }
 
-/* Flags of the tile at key0 for a lane's two rows: byte 2j + e of row h is element x[j][2h + e]. */
+/* Flags of a lane's two queries and 16 keys of a tile: byte 2j + e of query h is element x[j][2h + e]. */
 __device__ static inline void flags_of_keys(uint32_t (&flags)[2][4], const struct mask_stream *m,
-                                            const struct mask_query (&q)[2], int key0, int c)
+                                            const struct mask_query (&q)[2], struct mask_keys k)
 {
-    struct mask_keys k = mask_keys(m, (uint32_t)(key0 / 16 + c));
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         struct philox bits = mask_bits(m, q[h], k);

@@ -85,6 +85,9 @@ __global__ __launch_bounds__(WARPS * 32,
         queries[0] = mask_query(&stream, (uint32_t)i);
         queries[1] = mask_query(&stream, (uint32_t)i + 8);
     }
+    constexpr bool KEEPS = DROP && E::KEEPS_MASK && DP == 64;
+    bool keeps = KEEPS && p.mask && rows.at + at.row0 < rows.length;
+    uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
     float acc[DP / 8][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, sl = p.scale * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
     for (int t = 0, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
@@ -96,7 +99,9 @@ __global__ __launch_bounds__(WARPS * 32,
         uint32_t flags[2][4];
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
         if (DROP)
-            flags_of_keys(flags, &stream, queries, t * TILE, at.c);
+            flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
+        if (keeps)
+            p.mask[word + (uint32_t)t * 32] = mask_word(flags);
         E::template wait<0>(s);
         E::template wait<0>(acc);
         if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))

@@ -95,6 +95,19 @@ __device__ static inline uint32_t mask_flags(const struct mask_stream *m, uint32
     return (x & y) | (x & m->below_half) | (y & m->below_half);
 }
 
+/* The decisions of two queries and 16 keys in one word, as they are kept: bit 4e + i of byte b is the flag of byte b in
+ * flags[e][i], key 4i + b. */
+__device__ static inline uint32_t mask_word(const uint32_t (&flags)[2][4])
+{
+    uint32_t bits = 0;
+#pragma unroll
+    for (int e = 0; e < 2; e++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            bits = bits >> 1 | (flags[e][i] & 0x80808080u);
+    return bits;
+}
+
 __device__ static inline uint32_t permute_bytes(uint32_t x, uint32_t selector)
 {
     uint32_t y; /* the fourth bit of a selector's digit spreads the top bit over the byte, which __byte_perm lacks */

@@ -25,6 +25,8 @@ constexpr int LONGEST = 512, GROUPS = 2, THREADS = 128 * (GROUPS + 1), STAGES = 
 constexpr int HALF_TILE = TILE * 128, STAGE = 2 * HALF_TILE; /* bytes of a tile of 16-bit values; of two */
 constexpr int SUM_TILE = TILE * 64 * 4, FLAGS = GROUPS * 512;
 
+enum mask_from { NO_MASK, MADE, KEPT }; /* whether the dropout mask is made here, or the forward pass has kept it */
+
 /* Offsets in shared memory. */
 enum {
     AT_SUMS = 0, /* dQ^T of each query tile, 16 bytes of one thread behind those of the next: nobody else's */
@@ -75,7 +77,7 @@ __device__ static inline float4 load_from(uint32_t address, int rank)
 
 /* One head of one sequence, and the block's part in it. */
 template <int SPLIT> struct work {
-    int rank, head, first, length, tiles, causal;
+    int rank, head, sequence, first, length, tiles, causal;
 
     /* The key tile of group w in a pass. The order turns round each time: with a causal mask the first ones have the
      * most queries. */
@@ -139,23 +141,9 @@ __device__ static inline void store_deltas(char *shared, int i, const char *do_t
     }
 }
 
-/* Bit 4e + i of byte b: key 4i + b of 16, query e of the lane's two. */
-__device__ static inline uint32_t flags_of_pair(const struct mask_stream *m, const struct mask_query (&queries)[2],
-                                                struct mask_keys keys)
-{
-    uint32_t bits = 0;
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-        struct philox w = mask_bits(m, queries[e], keys);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            bits = bits >> 1 | (mask_flags(m, w.w[i]) & 0x80808080u);
-    }
-    return bits;
-}
-
-/* Fills the ring. In a pass: K and V of each group, then Q and dO of the query tiles, with the flags of their scores. */
-template <class T, int SPLIT, bool DROP>
+/* Fills the ring. In a pass: K and V of each group, then Q and dO of the query tiles, with the flags of their scores:
+ * word 32w + 4g + c of a group's 128 is made of queries 16w + g and 16w + g + 8 and of its keys from 16c on (mask_word). */
+template <class T, int SPLIT, enum mask_from MASK>
 __device__ static inline void fill_ring(const struct attention_params &p, const struct work<SPLIT> &w, char *shared,
                                         int t)
 {
@@ -175,6 +163,13 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
         uint32_t to = base + AT_STAGES + stage * STAGE;
         tile_load<T, TILE, 64, 128, false>(to, a, width, w.length - row, p.D, t);
         tile_load<T, TILE, 64, 128, false>(to + HALF_TILE, b, b_stride, w.length - row, p.D, t);
+        if (MASK == KEPT && !group && warp < GROUPS) {
+            int key_tile = w.key_tile(next_pass, warp);
+            uint32_t from = mask_word_at(p, w.sequence, w.first, w.head, row) + (uint32_t)key_tile * 32;
+            from += (uint32_t)(lane / 8) * mask_pitch(p) + (uint32_t)(lane % 8 * 4);
+            copy_16(base + AT_FLAGS + (uint32_t)(stage * FLAGS + warp * (FLAGS / GROUPS) + lane * 16), p.mask + from,
+                    key_tile < w.tiles && row + lane / 8 * 16 < w.length);
+        }
         loads_commit();
         next++;
         if (++next_step == GROUPS)
@@ -200,7 +195,7 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
         n++;
     };
     struct mask_stream stream;
-    if (DROP)
+    if (MASK == MADE)
         stream = mask_stream(p.rng, p.coords, w.first, w.head, p.site, p.threshold);
     load_next();
     for (int pass = 0; w.has_pass(pass); pass++) {
@@ -210,25 +205,28 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
             load_next();
             wait_loaded();
             loaded();
-            if (DROP)
-                keys[g] = mask_keys(&stream, (uint32_t)(w.key_tile(pass, g) * (TILE / 16) + warp));
+            if (MASK == MADE)
+                keys[g] = mask_keys(&stream, (uint32_t)(w.key_tile(pass, g) * (TILE / 16) + lane % 4));
         }
         if (pass == 0)
             statistics_start<T>(p, w, shared, t);
 #pragma unroll 1
         for (int i = w.first_query_tile(pass); i < w.tiles; i++) {
             load_next();
-            if (DROP) {
-                uint32_t query = (uint32_t)(i * TILE + 2 * lane);
-                struct mask_query queries[2] = {mask_query(&stream, query), mask_query(&stream, query + 1)};
-                uint32_t *flags = (uint32_t *)(shared + AT_FLAGS + n % STAGES * FLAGS) + t;
+            if (MASK == MADE) {
+                uint32_t query = (uint32_t)(i * TILE + 16 * warp + lane / 4);
+                struct mask_query queries[2] = {mask_query(&stream, query), mask_query(&stream, query + 8)};
+                uint32_t *words = (uint32_t *)(shared + AT_FLAGS + n % STAGES * FLAGS) + t;
 #pragma unroll
-                for (int g = 0; g < GROUPS; g++)
-                    flags[128 * g] = flags_of_pair(&stream, queries, keys[g]);
+                for (int g = 0; g < GROUPS; g++) {
+                    uint32_t flags[2][4];
+                    flags_of_keys(flags, &stream, queries, keys[g]);
+                    words[128 * g] = mask_word(flags);
+                }
             }
             wait_loaded();
             if (pass == 0)
-                store_deltas<T>(shared, i, shared + AT_STAGES + n % STAGES * STAGE + HALF_TILE, DROP ? p.keep_scale : 1,
+                store_deltas<T>(shared, i, shared + AT_STAGES + n % STAGES * STAGE + HALF_TILE, MASK ? p.keep_scale : 1,
                                 t);
             loaded();
         }
@@ -295,8 +293,9 @@ __device__ static inline void add_up(const struct attention_params &p, const str
     float sl = p.scale * LOG2E, keep = DROP ? p.keep_scale : 1;
     uint32_t ds_tile = base + AT_DS + group * HALF_TILE;
     uint32_t ds_row = row_start(ds_tile, at.row0 + lane % 16) ^ (uint32_t)(lane / 16 * 16);
-    /* Flags of a warp's 16 keys and 64 queries are in 32 words (flags_of_pair); times these, a flag is on top. */
-    uint32_t to_top = 0x80000000u >> (8 * (at.g % 4) + at.g / 4), row_flags = AT_FLAGS + group * 512 + at.row0 * 8;
+    /* Where the words of the warp's keys and the lane's queries begin; times `to_top`, the flag of key g is on top. */
+    uint32_t to_top = 0x80000000u >> (8 * (at.g % 4) + at.g / 4);
+    uint32_t row_flags = AT_FLAGS + group * (FLAGS / GROUPS) + at.row0 / 4 + at.c * 32;
     for (int pass = 0; w.has_pass(pass); pass++) {
         int key_at = w.key_tile(pass, group), key0 = key_at * TILE;
         struct half_fragments k, v, k_turned;
@@ -335,13 +334,15 @@ __device__ static inline void add_up(const struct attention_params &p, const str
         for (; i < w.tiles; i++) {
             uint32_t do_tile = q_tile + HALF_TILE;
             float ds[8][4];
-            uint32_t flags[8];
+            uint32_t flags[4][2];
             E::scores_of(ds, v, do_tile);
             if (DROP) {
-                const uint32_t *from = (const uint32_t *)(shared + row_flags + n % STAGES * FLAGS) + at.c;
+                const uint32_t *from = (const uint32_t *)(shared + row_flags + n % STAGES * FLAGS);
 #pragma unroll
-                for (int j = 0; j < 8; j++)
-                    flags[j] = from[4 * j];
+                for (int j = 0; j < 4; j++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        flags[j][e] = from[32 * j + 4 * e];
             }
             const float2 *shift = (const float2 *)(shared + AT_SHIFTS) + i * (TILE / 2) + at.c;
             const float2 *delta = (const float2 *)(shared + AT_DELTAS) + i * (TILE / 2) + at.c;
@@ -362,8 +363,9 @@ __device__ static inline void add_up(const struct attention_params &p, const str
                 for (int e = 0; e < 4; e++) {
                     float x = exp2_fast(fmaf(s[j][e], sl, e % 2 ? two.y : two.x));
                     if (DROP)
-                        x = __uint_as_float(__float_as_uint(x) |
-                                            (~(flags[j] * (to_top >> (e % 2 * 4 + e / 2 * 2))) & 0x80000000u));
+                        x = __uint_as_float(
+                            __float_as_uint(x) |
+                            (~(flags[j / 2][e % 2] * (to_top >> (j % 2 * 4 + e / 2 * 2))) & 0x80000000u));
                     s[j][e] = x;
                 }
             }
@@ -477,7 +479,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
     }
 }
 
-template <class T, int SPLIT, bool DROP>
+template <class T, int SPLIT, enum mask_from MASK>
 __global__ __cluster_dims__(SPLIT, 1, 1)
     __launch_bounds__(THREADS, 1) void attention_backward_short(const __grid_constant__ struct attention_params p)
 {
@@ -485,7 +487,7 @@ __global__ __cluster_dims__(SPLIT, 1, 1)
     uint32_t base = shared_address(shared);
     int sequence = (int)blockIdx.x / SPLIT / p.heads;
     struct work<SPLIT> w = {
-        (int)blockIdx.x % SPLIT, (int)blockIdx.x / SPLIT % p.heads, p.cu[sequence]
+        (int)blockIdx.x % SPLIT, (int)blockIdx.x / SPLIT % p.heads, sequence, p.cu[sequence]
     };
     w.length = (sequence < p.B ? p.cu[sequence + 1] : p.T) - w.first;
     w.tiles = (w.length + TILE - 1) / TILE;
@@ -509,31 +511,28 @@ __global__ __cluster_dims__(SPLIT, 1, 1)
     __syncthreads();
     if (threadIdx.x >= GROUPS * 128) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
-        fill_ring<T, SPLIT, DROP>(p, w, shared, (int)threadIdx.x - GROUPS * 128);
+        fill_ring<T, SPLIT, MASK>(p, w, shared, (int)threadIdx.x - GROUPS * 128);
         if (SPLIT > 1) {
             cluster_arrive();
             cluster_wait();
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
-        add_up<T, SPLIT, DROP>(p, w, shared);
+        add_up<T, SPLIT, MASK != NO_MASK>(p, w, shared);
     }
     if (SPLIT > 1)
         cluster_left();
 }
 
-template <class T, int SPLIT, bool DROP> static int launch(const struct attention_params *p, const struct cuda_call *c)
+template <class T, int SPLIT> static int launch(const struct attention_params *p, const struct cuda_call *c)
 {
-    attention_kernel *kernel = attention_backward_short<T, SPLIT, DROP>;
+    attention_kernel *kernel = !p->threshold ? attention_backward_short<T, SPLIT, NO_MASK>
+                               : p->mask     ? attention_backward_short<T, SPLIT, KEPT>
+                                             : attention_backward_short<T, SPLIT, MADE>;
     TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
                    "attention_bwd", c->err));
     kernel<<<(unsigned)(SPLIT * p->heads * (p->B + 1)), THREADS, SHARED_BYTES, c->stream>>>(*p);
     return cuda_launched(c, "attention_bwd");
-}
-
-template <class T, int SPLIT> static int launch_drop(const struct attention_params *p, const struct cuda_call *c)
-{
-    return p->threshold ? launch<T, SPLIT, true>(p, c) : launch<T, SPLIT, false>(p, c);
 }
 
 /* One head's work for one block is too much where there are few. A block of a pair takes 0.6 of the time. */
@@ -543,15 +542,24 @@ static bool in_one_block(const struct attention_params *p, int sms)
     return 10 * ((heads + sms - 1) / sms) <= 6 * ((2 * heads + sms - 1) / sms);
 }
 
+enum { MEAN_LENGTH = 128 }; /* from here on it gains */
+
+extern "C" bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D)
+{
+    return n->longest >= MEAN_LENGTH && n->longest <= LONGEST && n->heads == n->kv_heads && D > 32 && D <= 64;
+}
+
 bool attention_is_short(const struct attention_params *p, int sms)
 {
-    return p->longest > 0 && p->longest <= LONGEST && p->heads == p->kv_heads && p->D > 32 && p->D <= 64 &&
-           p->T >= 128 * (int64_t)p->B && 4 * (int64_t)p->B * p->heads >= sms;
+    struct op_attention_bwd n = {};
+    n.heads = p->heads, n.kv_heads = p->kv_heads, n.longest = p->longest;
+    return cuda_attention_reads_mask(&n, p->D) && p->T >= MEAN_LENGTH * (int64_t)p->B &&
+           4 * (int64_t)p->B * p->heads >= sms;
 }
 
 int attention_backward_short_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
     if (in_one_block(p, c->sms))
-        return dtype == DT_BF16 ? launch_drop<__nv_bfloat16, 1>(p, c) : launch_drop<__half, 1>(p, c);
-    return dtype == DT_BF16 ? launch_drop<__nv_bfloat16, 2>(p, c) : launch_drop<__half, 2>(p, c);
+        return dtype == DT_BF16 ? launch<__nv_bfloat16, 1>(p, c) : launch<__half, 1>(p, c);
+    return dtype == DT_BF16 ? launch<__nv_bfloat16, 2>(p, c) : launch<__half, 2>(p, c);
 }

@@ -33,6 +33,10 @@ template <class E, int DP> static int backward(const struct attention_params *p,
 
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
+    struct attention_params kept = *p;
+    if (!attention_is_short(p, c->sms)) /* then the backward pass does not look at it */
+        kept.mask = NULL;
+    p = &kept;
     return dtype == DT_BF16 ? WITH_HEAD_SIZE(p, forward, wgmma_engine<__nv_bfloat16>, p, c)
                             : WITH_HEAD_SIZE(p, forward, wgmma_engine<__half>, p, c);
 }

@@ -16,6 +16,7 @@ struct attention_params {
     void *o, *dqkv;         /* o is read by the backward pass */
     float *lse;             /* (A,T) */
     float2 *statistics;     /* (A,T), -lse in units of log 2 and -do . o / keep_scale: from dq to dk and dv */
+    uint32_t *mask;         /* where the dropout mask is kept, or NULL */
     const int32_t *cu, *coords, *rng;
     int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
     float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
@@ -25,7 +26,7 @@ struct attention_params {
 /* A block's rows: those from `at` on of a sequence of `length` rows that begins at `first`; the sequence after the last
  * is the padding. */
 struct block_rows {
-    int first, length, at;
+    int first, length, at, sequence;
     bool padding;
 };
 
@@ -48,7 +49,22 @@ template <int R> __device__ static inline struct block_rows block_find(const str
         candidates = min(step, candidates - last * step);
     }
     int first = p.cu[b], end = b < p.B ? p.cu[b + 1] : p.T;
-    return {first, end - first, (i - first / R - b) * R, b == p.B};
+    return {first, end - first, (i - first / R - b) * R, b, b == p.B};
+}
+
+/* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence on: a
+ * tile's 32 words lie behind those of the tile before, and word 4g + c is made of queries g and g + 8 and the tile's keys
+ * from 16c on (mask_word). The next 16 queries are mask_pitch on. */
+__device__ static inline uint32_t mask_pitch(const struct attention_params &p)
+{
+    return (uint32_t)(p.heads * ((p.longest + TILE - 1) / TILE) * 32);
+}
+
+__device__ static inline uint32_t mask_word_at(const struct attention_params &p, int sequence, int first, int head,
+                                               int at)
+{
+    uint32_t rows = (uint32_t)((first + 15 * sequence) / 16 + at / 16);
+    return rows * mask_pitch(p) + (uint32_t)head * (mask_pitch(p) / (uint32_t)p.heads);
 }
 
 /* The block's place; with `reverse` places are dealt out from the last on: causal query tiles have the more keys the

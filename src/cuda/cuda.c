@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80, MAX_RECORDINGS = 256 };
+enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80, MAX_RECORDINGS = 256, STACK_BYTES = 128 };
 
 /* A sequence of nodes that was given at least once; from the second time on it is a CUDA graph. */
 struct recording {
@@ -176,6 +176,11 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
 static bool shares_workspace(enum op op)
 {
     return batched[op] && workspaces[op];
+}
+
+static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
+{
+    return type != DT_F32 && cuda_attention_reads_mask(n, head_size);
 }
 
 static int enqueue(const struct cuda *d, const struct work *work, int n, struct snug_err *err)
@@ -605,6 +610,10 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
         d->memory.before_bytes = before.used_bytes;
     TRY(find_device(d, s, err));
     d->call.tf32 = s->tf32;
+    d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
+    /* A context keeps room for the stacks of all threads that the device can hold: 0.28 GB by default. Kernels here need next
+     * to nothing; one that needs more is given it when it is launched. */
+    CUDA("opening the device", cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES));
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
     CUDA("opening the device", cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));
     for (int i = 0; i < BACKEND_TURNS; i++)

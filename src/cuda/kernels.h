@@ -48,6 +48,10 @@ int cuda_call_device(struct cuda_call *c, int device);
 CUDA_WORKSPACES(ROW)
 #undef ROW
 
+/* Whether attention_bwd on heads of D elements of 16 bits may read, on sm_90, the mask that attention has kept: where it is the
+ * kernel for short sequences (attention_short_sm90.cu) at the sizes that there then are. */
+bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D);
+
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many (those of one program that follow one
  * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a
  * workspace (adafactor), all its nodes of a program share one, of as many bytes as all of them together. */

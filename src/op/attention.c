@@ -6,7 +6,11 @@
  *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i)
  *     dq_i = scale sum_j dS k_j ;  dk_j = scale sum_i dS q_i
  * No sequence has more than `longest` rows; 0: not known.
- * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0. */
+ * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0.
+ * `mask`, where dropout and `longest` are known, is room for a bit per head, query and key: from the forward pass a backend may
+ * leave its decisions there for the backward pass, which makes them again otherwise. How they lie is the backend's own.
+ * Queries come in groups of 16 of one sequence, keys in groups of 64; sequence b begins at row (cu[b] + 15 b) / 16 * 16,
+ * which is behind all groups of those before it. */
 #include "graph/graph.h"
 #include "op/mask.h"
 
@@ -30,6 +34,11 @@ void shape_attention(struct graph *g, struct op_attention *n)
     int64_t D = graph_value(g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
     n->o = shape_out(g, SHAPE(T, DIM(n->heads * D)));
     n->lse = shape_stat(g, SHAPE(DIM(n->heads), T));
+    if (n->p > 0 && n->coords && n->longest > 0) {
+        n->mask =
+            shape_stat(g, SHAPE(((struct dim){T.t, T.b + 15, T.c}), DIM(n->heads * ((n->longest + 63) / 64) * 8)));
+        graph_value(g, n->mask)->dtype = DT_U8;
+    }
 }
 
 void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
@@ -49,6 +58,7 @@ void grad_attention(struct grads *d, const struct op_attention *n)
                                  .cu = n->cu,
                                  .coords = n->coords,
                                  .rng = n->rng,
+                                 .mask = n->mask,
                                  .heads = n->heads,
                                  .kv_heads = n->kv_heads,
                                  .causal = n->causal,

@@ -1,6 +1,7 @@
 /* mask.h: which elements dropout keeps. A mask is a function of the seed, the optimizer step, the sample's index within
- * that step and the element's place in the sample; never of how a batch is cut, packed or dealt out. So it is never
- * stored: the backward pass and recomputation make it again, on any backend.
+ * that step and the element's place in the sample; never of how a batch is cut, packed or dealt out. So it need not
+ * be stored: the backward pass and recomputation make it again, on any backend. (Where a kernel is faster with the bits of
+ * attention's, they are kept: pass_keep_mask.)
  *
  * Key of Philox4x32-10: (seed low, seed high). Counter words:
  *     features             (step, sample, position, site << 20 | feature / 8)     8 decisions of 16 bits a call

@@ -33,6 +33,12 @@ struct precision {
 };
 void pass_precision(struct graph *g, const struct precision *p);
 
+/* keep_mask: what attention's dropout decided is made again in the backward pass, but where the backend's kernel `reads` a
+ * kept mask (NULL: nowhere): of such a node, with heads of so many elements of that type. Requires: precision done. Keeps:
+ * results, bit for bit. */
+typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
+void pass_keep_mask(struct graph *g, mask_reader *reads);
+
 /* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
  * from before it. A value named "copy.<weight>" is written with the weight. Requires: grad and precision done. */
 enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_ADAFACTOR, OPTIM_ADAMW_8BIT, OPTIM_COUNT };

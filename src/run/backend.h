@@ -54,6 +54,8 @@ struct backend {
     /* Whether all nodes of an op in a program have one workspace, as large as all of theirs together (they may then be
      * run at the same time); NULL: of none. */
     bool (*shares_workspace)(enum op op);
+    /* NULL: none. Which nodes read a dropout mask that attention has kept (pass_keep_mask). */
+    bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
     /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
      * runs; begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be
      * called before anything is allocated. */

@@ -37,7 +37,7 @@ struct variant {
 };
 
 /* Those first that leave the mathematics as it is. */
-enum change { TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
+enum change { NO_MASKS, TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
 
 static int plan_variant(const struct session *s, struct variant *v, struct snug_err *err)
 {
@@ -68,6 +68,8 @@ static bool is_possible(const struct variant *v, enum change change)
 {
     const struct compile_settings *c = &v->c;
     switch (change) {
+    case NO_MASKS:
+        return c->keep_masks;
     case TRANSIENT:
         return c->precision.copies;
     case CHECKPOINTING:
@@ -101,7 +103,8 @@ static void add_option(struct variant *v, const char *format, long long a, long 
 /* Applies a change, and plans. */
 static int apply(const struct session *s, int64_t limit, enum change change, struct variant *v, struct snug_err *err)
 {
-    static const char *const options[CHANGES] = {[TRANSIENT] = "--weight-copies transient",
+    static const char *const options[CHANGES] = {[NO_MASKS] = "--dropout-masks transient",
+                                                 [TRANSIENT] = "--weight-copies transient",
                                                  [CHECKPOINTING] = "--gradient-checkpointing",
                                                  [SPLIT] = "--batch-size %lld --gradient-accumulation-steps %lld",
                                                  [NO_SAVES] = "--save-strategy no",
@@ -109,6 +112,9 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
                                                  [STATES_8BIT] = "--optim adamw_8bit",
                                                  [ADAFACTOR] = "--optim adafactor"};
     switch (change) {
+    case NO_MASKS:
+        v->c.keep_masks = false;
+        break;
     case TRANSIENT:
         v->c.precision.copies = false;
         break;
@@ -123,7 +129,7 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
         break;
     case NARROW:
         v->c.precision.narrow = DT_BF16;
-        v->c.precision.copies = false; /* as --weight-copies auto has it where room is short */
+        v->c.precision.copies = v->c.keep_masks = false; /* as auto has it where room is short */
         break;
     default:
         v->c.update.optimizer = change == STATES_8BIT ? OPTIM_ADAMW_8BIT : OPTIM_ADAFACTOR;
@@ -202,19 +208,19 @@ static int plan_anew(struct session *s, struct snug_err *err)
     return plan_checkpoint(s, err);
 }
 
-/* Transient copies cost time; so resident ones are kept where there is room. */
-static int choose_copies(struct session *s, struct snug_err *err)
+/* What takes room to save time, where it may be resident or transient as there is room; `option` is what the user says. */
+static int choose(struct session *s, int64_t option, bool *resident, const char *what, struct snug_err *err)
 {
-    int64_t resident = needed(s), limit = s->o->memory_budget;
-    if (!limit)
-        limit = available(s);
-    if (s->o->weight_copies != OPT_COPIES_AUTO || !s->compile.precision.copies || resident <= limit)
+    if (option != OPT_COPIES_AUTO || !*resident)
         return SNUG_OK;
-    s->compile.precision.copies = false;
+    int64_t with = needed(s), over = with - (s->o->memory_budget ? s->o->memory_budget : available(s));
+    if (over <= 0)
+        return SNUG_OK;
+    *resident = false;
     TRY(plan_anew(s, err));
-    session_note(s,
-                 "16-bit copies of weights are made at each use: kept, they take %lld bytes more than there are in %s",
-                 (long long)(resident - limit), s->o->memory_budget ? "--memory-budget" : "the device's free memory");
+    if (needed(s) < with)
+        session_note(s, "%s: kept, they take %lld bytes more than there are in %s", what, (long long)over,
+                     s->o->memory_budget ? "--memory-budget" : "the device's free memory");
     return SNUG_OK;
 }
 
@@ -229,7 +235,9 @@ int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, err));
     TRY(plan_checkpoint(s, err));
-    TRY(choose_copies(s, err));
+    TRY(choose(s, s->o->dropout_masks, &s->compile.keep_masks, "dropout masks of attention are made again", err));
+    TRY(choose(s, s->o->weight_copies, &s->compile.precision.copies, "16-bit copies of weights are made at each use",
+               err));
     return check_budget(s, err);
 }
 

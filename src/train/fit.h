@@ -4,9 +4,9 @@
 
 #include "train/session.h"
 
-/* Compiles and plans s->compile into s->run, with room for the copy of a checkpoint. Where 16-bit copies of weights may
- * be resident or transient (--weight-copies auto) and resident ones are too much for --memory-budget, or without one for
- * the free memory of the device, they become transient, which a note says. SNUG_ERR_ENV: the plan is over
+/* Compiles and plans s->compile into s->run, with room for the copy of a checkpoint. Where the plan is too
+ * much for --memory-budget, or without one for the free memory of the device, what may be resident or transient (auto)
+ * becomes transient, which a note says: first --dropout-masks, then --weight-copies. SNUG_ERR_ENV: the plan is over
  * --memory-budget; notes say what each choice that takes less would take. */
 int fit_plan(struct session *s, struct snug_err *err);
 

@@ -76,6 +76,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(DUMP_FOLD_BIAS, "fold_bias")                                                                                     \
     W(DUMP_FOLD_ACT, "fold_act")                                                                                       \
     W(DUMP_PRECISION, "precision")                                                                                     \
+    W(DUMP_KEEP_MASK, "keep_mask")                                                                                     \
     W(DUMP_UPDATE, "update")                                                                                           \
     W(DUMP_RECOMPUTE, "recompute")                                                                                     \
     W(DUMP_PAD, "pad")                                                                                                 \

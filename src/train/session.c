@@ -410,6 +410,7 @@ static int choose_settings(struct session *s, struct snug_err *err)
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;
     c->accumulation = o->gradient_accumulation_steps;
+    c->keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && c->backend->reads_mask;
     c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = session_update(o, c->backend);
     return SNUG_OK;

@@ -95,8 +95,9 @@ static void programs_of_every_model_read_back(void **state)
             int before = seen;
             if (compile_run(&s, &plan, &where, &err))
                 fail_with(&err);
-            /* build, grad, fold_bias, fold_act, precision, update, recompute, pad, order; fewer for programs that do less */
-            assert_int_equal(seen - before, variant & 4 ? 8 + 8 + 2 + 5 : 9 + 5);
+            /* build, grad, fold_bias, fold_act, precision, keep_mask, update, recompute, pad, order; fewer for programs
+             * that do less */
+            assert_int_equal(seen - before, variant & 4 ? 9 + 9 + 2 + 5 : 10 + 5);
             plan_free(&plan);
             json_decref(config);
         }

@@ -17,6 +17,9 @@ enum pass {
     BF16,
     BF16_WIDE_GRADS,
     F64,
+    KEEP_MASK,
+    KEEP_MASK_OF_3,
+    KEEP_NO_MASK,
     ADAMW,
     EARLY,
     SCALED,
@@ -31,6 +34,16 @@ enum pass {
     PAD,
     ORDER
 };
+
+static bool heads_of_2(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
+{
+    return n->heads == 2 && head_size == 2 && type == DT_F32;
+}
+
+static bool heads_of_3(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
+{
+    return n->heads == 2 && head_size == 3 && type == DT_F32;
+}
 
 static void apply(struct graph *g, enum pass p)
 {
@@ -74,6 +87,11 @@ static void apply(struct graph *g, enum pass p)
     case BF16_WIDE_GRADS:
     case F64:
         pass_precision(g, p == F64 ? &f64 : &bf16);
+        break;
+    case KEEP_MASK:
+    case KEEP_MASK_OF_3:
+    case KEEP_NO_MASK:
+        pass_keep_mask(g, p == KEEP_MASK ? heads_of_2 : p == KEEP_MASK_OF_3 ? heads_of_3 : NULL);
         break;
     case ADAMW:
     case EARLY:
@@ -596,6 +614,29 @@ static void order_lets_gradients_die_early(void **state)
             "0.25 decay_last=0 layer=1\n" EMBED_BWD SUM_TABLE UPDATE_TABLE("") CLIP("0"));
 }
 
+/* The room for it is there from the start; where nobody reads it, `order` takes it away. */
+static void a_mask_is_kept_for_who_reads_it(void **state)
+{
+    (void)state;
+#define ATTRIBUTES " heads=2 kv_heads=2 causal=0 scale=0.5 p=0.25 site=1 longest=100 layer=1"
+#define ROOM "%8 activation U8[T+15B,32] layer=1 exact\n"
+#define ATTENTION(room, written, read)                                                                                 \
+    "%1 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \
+    "%2 input I32[T,2] \"coords\" layer=0 in keep\n"                                                                   \
+    "%3 input I32[4] \"rng\" layer=0 in keep\n"                                                                        \
+    "%4 input F32[T,12] \"qkv\" layer=0 in keep\n"                                                                     \
+    "%5 input F32[T,4] \"dout\" layer=0 in keep\n"                                                                     \
+    "%6 activation F32[T,4] layer=1\n"                                                                                 \
+    "%7 activation F32[2,T] layer=1 exact\n" room "attention(qkv=%4 cu=%1 coords=%2 rng=%3 o=%6 lse=%7" written        \
+    ")" ATTRIBUTES "\n"                                                                                                \
+    "%9 activation F32[T,12] layer=1 out\n"                                                                            \
+    "attention_bwd(qkv=%4 o=%6 lse=%7 dout=%5 cu=%1 coords=%2 rng=%3" read " dqkv=%9)" ATTRIBUTES " backward\n"
+    becomes(ATTENTION(ROOM, " mask=%8", " mask=%8"), KEEP_MASK, ATTENTION(ROOM, " mask=%8", " mask=%8"));
+    becomes(ATTENTION(ROOM, " mask=%8", " mask=%8"), KEEP_MASK_OF_3, ATTENTION(ROOM, " mask=%8", ""));
+    becomes(ATTENTION(ROOM, " mask=%8", " mask=%8"), KEEP_NO_MASK, ATTENTION(ROOM, " mask=%8", ""));
+    becomes(ATTENTION(ROOM, " mask=%8", ""), ORDER, ATTENTION("", "", ""));
+}
+
 /* What leads to nothing goes, and so does an output that may be left out. */
 static void order_drops_what_nobody_needs(void **state)
 {
@@ -742,6 +783,7 @@ int main(void)
         cmocka_unit_test(f64_changes_nothing_but_types),
         cmocka_unit_test(bf16_narrows_what_lies_between_ops),
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
+        cmocka_unit_test(a_mask_is_kept_for_who_reads_it),
         cmocka_unit_test(update_adds_norm_and_states),
         cmocka_unit_test(update_under_loss_scaling),
         cmocka_unit_test(adafactor_factors_matrices),

@@ -185,31 +185,74 @@ static void count_note(void *ctx, const char *line)
     notes_of_it += strstr(line, "measuring them, once") != NULL;
 }
 
-/* Racing the products of a batch that is far too large would take minutes. */
-static void nothing_is_measured_for_a_plan_without_room(void **state)
+static bool any_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
 {
-    (void)state;
+    return n->mask && head_size > 0 && type == DT_F32;
+}
+
+/* A session on the CPU's kernels, in the place of such a device. */
+static void open_on_device(struct options *o, struct session *s, struct backend *device, enum command_bit command)
+{
     const struct {
         const char *name, *value;
     } given[] = {{"model", fixture("golden/trainer/init")},
                  {"train_data", rows},
                  {"device", "cpu"},
-                 {"output_dir", join(folder, "unused")}};
+                 {"output_dir", join(folder, "unused")},
+                 {"attention_probs_dropout_prob", "0.1"}};
+    struct snug_err err = {0};
+    options_init(o, command);
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        assert_int_equal(options_set(o, given[i].name, given[i].value, &err), 0);
+    assert_int_equal(options_check(o, &err), 0);
+    assert_int_equal(session_open(s, &io_posix, o, false, (struct session_events){.note = count_note}, NULL, &err), 0);
+    *device = *s->compile.backend;
+    device->host_memory = false;
+    device->available = free_on_device;
+    device->tune = measure;
+    device->reads_mask = any_mask;
+    s->compile.backend = s->run.backend = device;
+}
+
+/* The bytes of a new plan with so much memory; the masks are kept in it or not. */
+static int64_t plan_with(struct session *s, int64_t memory, bool kept)
+{
+    struct snug_err err = {0};
+    run_close(&s->run);
+    s->compile.keep_masks = true;
+    memory_free = memory;
+    assert_int_equal(fit_plan(s, &err), SNUG_OK);
+    assert_int_equal(s->compile.keep_masks, kept);
+    return s->run.plan.arena_bytes;
+}
+
+static void masks_are_kept_where_there_is_room(void **state)
+{
+    (void)state;
     struct options o;
     struct session s;
+    struct backend device;
+    open_on_device(&o, &s, &device, CMD_TRAIN);
+    int64_t with = plan_with(&s, INT64_MAX, true);
+    assert_int_equal(plan_with(&s, with, true), with);
+    int64_t without = plan_with(&s, with - 1, false);
+    assert_true(without < with);
+    o.dropout_masks = OPT_COPIES_RESIDENT;
+    assert_int_equal(plan_with(&s, with - 1, true), with);
+    session_close(&s);
+    options_free(&o);
+}
+
+/* Racing the products of a batch that is far too large would take minutes. */
+static void nothing_is_measured_for_a_plan_without_room(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
     struct snug_err err = {0};
     for (int command = 0; command < 2; command++) {
-        options_init(&o, command ? CMD_PLAN : CMD_TRAIN);
-        for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-            assert_int_equal(options_set(&o, given[i].name, given[i].value, &err), 0);
-        assert_int_equal(options_check(&o, &err), 0);
-        assert_int_equal(
-            session_open(&s, &io_posix, &o, false, (struct session_events){.note = count_note}, NULL, &err), 0);
-        struct backend device = *s.compile.backend;
-        device.host_memory = false;
-        device.available = free_on_device;
-        device.tune = measure;
-        s.compile.backend = s.run.backend = &device;
+        open_on_device(&o, &s, &device, command ? CMD_PLAN : CMD_TRAIN);
         measured = notes_of_it = 0;
         memory_free = s.run.plan.arena_bytes - 1;
         assert_int_equal(fit_tune(&s, &err), command ? SNUG_OK : SNUG_ERR_ENV);
@@ -235,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(copies_are_kept_where_there_is_room),
+        cmocka_unit_test(masks_are_kept_where_there_is_room),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };
     return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);
