@@ -29,7 +29,7 @@ enum {
 
 /* Products with fewer operations never draw the power that the chip is limited to; others within so much of the best may
  * turn out to be better. */
-static const double LARGE_FLOPS = 1e10, CLOSE = 1.05;
+static const double LARGE_FLOPS = 5e10, CLOSE = 1.05;
 
 struct tuner {
     struct cuda_products *p;
@@ -487,8 +487,7 @@ static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *
 static bool is_new(struct tuner *t, const struct cuda_product_node *node)
 {
     struct cuda_product product = cuda_product_of(t->p, node->op, &node->args, t->tf32), own;
-    if (layer_is_recorded(t->p,
-                          &product)) /* measured by the run that goes on here, and whether our own kernel is faster */
+    if (layer_is_recorded(t->p, &product)) /* by the run that goes on here, our own kernel too */
         return false;
     return !timed(t, &product) ||
            (cuda_product_own(node->op, &node->args, &product, &t->device, &own) && !timed(t, &own));
