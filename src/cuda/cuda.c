@@ -34,9 +34,10 @@ struct cuda {
     struct cuda_profile *profile; /* what was measured on this kind of device */
     json_t *recorded;             /* the choices of a checkpoint, or NULL */
 
-    int device;        /* ordinal */
-    int arch;          /* its compute capability, times ten */
-    struct nvml *nvml; /* NULL: there is no such library */
+    int device;         /* ordinal */
+    int arch;           /* its compute capability, times ten */
+    int64_t free_bytes; /* of a device that is not there */
+    struct nvml *nvml;  /* NULL: there is no such library */
     struct backend_memory memory;
 
     int64_t inputs_bytes;
@@ -111,10 +112,16 @@ static int read_arch(int device, int *arch)
     return code;
 }
 
+/* Their instructions are in no PTX for later GPUs. */
+static bool has_sm90(int arch)
+{
+    return arch == 90 && code_for(arch) == 90;
+}
+
 int cuda_call_device(struct cuda_call *c, int device)
 {
     int arch, code = read_arch(device, &arch);
-    c->sm90 = arch == 90 && code_for(arch) == 90; /* their instructions are in no PTX for later GPUs */
+    c->sm90 = has_sm90(arch);
     return code ? code : (int)cudaDeviceGetAttribute(&c->sms, cudaDevAttrMultiProcessorCount, device);
 }
 
@@ -214,16 +221,23 @@ static const char *kernels(const struct backend *b)
     return d->kernels;
 }
 
+static int take_products(struct cuda *d, const char *where, struct snug_err *err)
+{
+    json_t *choices = cuda_profile_products(d->profile);
+    return choices ? cuda_products_import(d->call.products, choices, where, err) : SNUG_OK;
+}
+
 static int open_profile(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
-    struct cudaDeviceProp device;
-    json_t *choices;
-    CUDA("opening the device", cudaGetDeviceProperties(&device, s->device));
-    TRY(cuda_profile_open(&io_posix, s->cache_dir, device.name, d->arch, cuda_products_version(d->call.products),
-                          &d->profile, err));
-    if ((choices = cuda_profile_products(d->profile)))
-        TRY(cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err));
-    return SNUG_OK;
+    struct cudaDeviceProp found;
+    CUDA("opening the device", cudaGetDeviceProperties(&found, s->device));
+    struct cuda_profile_device device = {.name = found.name,
+                                         .arch = d->arch,
+                                         .sms = d->call.sms,
+                                         .free_bytes = d->base.available(&d->base),
+                                         .cublaslt = cuda_products_version(d->call.products)};
+    TRY(cuda_profile_open(&io_posix, s->cache_dir, &device, &d->profile, err));
+    return take_products(d, cuda_profile_path(d->profile), err);
 }
 
 static const char RECORDED[] = "choices in the checkpoint"; /* for messages */
@@ -577,6 +591,20 @@ bool backend_cuda_present(void)
     return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 && !read_arch(0, &arch) && arch >= OLDEST_ARCH;
 }
 
+static int check_arch(int arch, struct snug_err *err)
+{
+    if (arch < OLDEST_ARCH)
+        return err_set(err, SNUG_ERR_ENV,
+                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu",
+                       arch / 10, arch % 10);
+    if (!code_for(arch))
+        return err_set(err, SNUG_ERR_ENV,
+                       "--device cuda: this build has no kernels for compute capability %d.%d; build with "
+                       "-Dgpu_arch=%d or all, or use --device cpu",
+                       arch / 10, arch % 10, arch);
+    return SNUG_OK;
+}
+
 static int find_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
     int n = 0;
@@ -590,16 +618,7 @@ static int find_device(struct cuda *d, const struct cuda_settings *s, struct snu
     CUDA("opening the device", cudaSetDevice(s->device));
     CUDA("opening the device", read_arch(s->device, &d->arch));
     CUDA("opening the device", cuda_call_device(&d->call, s->device));
-    if (d->arch < OLDEST_ARCH)
-        return err_set(err, SNUG_ERR_ENV,
-                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu",
-                       d->arch / 10, d->arch % 10);
-    if (!code_for(d->arch))
-        return err_set(err, SNUG_ERR_ENV,
-                       "--device cuda: this build has no kernels for compute capability %d.%d; build with "
-                       "-Dgpu_arch=%d or all, or use --device cpu",
-                       d->arch / 10, d->arch % 10, d->arch);
-    return SNUG_OK;
+    return check_arch(d->arch, err);
 }
 
 static int open_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
@@ -609,8 +628,6 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     if (!nvml_open(&d->nvml) && !nvml_read(d->nvml, d->device, getpid(), &before)) /* before there is a context */
         d->memory.before_bytes = before.used_bytes;
     TRY(find_device(d, s, err));
-    d->call.tf32 = s->tf32;
-    d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
     /* A context keeps room for the stacks of all threads that the device can hold: 0.28 GB by default. Kernels here need next
      * to nothing; one that needs more is given it when it is launched. */
     CUDA("opening the device", cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES));
@@ -624,6 +641,42 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     }
     TRY(cuda_products_open(&d->call.products, err));
     return open_profile(d, s, err);
+}
+
+/* ---- a device that is not there ---- */
+
+static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+{
+    (void)b, (void)bytes, (void)inputs_bytes, (void)p;
+    return err_set(err, SNUG_ERR_ENV, "--device-profile: the device is not there; only plans can be made for it");
+}
+
+static int64_t free_on_device(const struct backend *b)
+{
+    return own(b)->free_bytes;
+}
+
+static int unmeasured(const struct backend *b)
+{
+    return cuda_products_unmeasured(own(b)->call.products);
+}
+
+/* What is asked before anything is allocated is answered from the profile. */
+static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
+{
+    struct cuda_profile_device device;
+    TRY(cuda_profile_read(&io_posix, s->profile, &device, &d->profile, err));
+    TRY(check_arch(device.arch, err));
+    d->arch = device.arch;
+    d->free_bytes = device.free_bytes;
+    d->call.sms = device.sms;
+    d->call.sm90 = has_sm90(device.arch);
+    d->base.tune = NULL;
+    d->base.unmeasured = unmeasured;
+    d->base.alloc = no_alloc;
+    d->base.available = free_on_device;
+    TRY(cuda_products_open_absent(device.cublaslt, &d->call.products, err));
+    return take_products(d, s->profile, err);
 }
 
 static void close_device(const struct backend *b)
@@ -689,7 +742,9 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .download = download,
                                .sync = finish,
                                .close = close_device};
-    int code = open_device(d, s, err);
+    d->call.tf32 = s->tf32;
+    int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
+    d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
     if (code)
         close_device(&d->base);
     else

@@ -289,10 +289,25 @@ static int choose_new(struct cuda_products *p, const struct cuda_product *produc
     return SNUG_OK;
 }
 
+/* Without cuBLASLt: as the nearest that was measured. */
+static int choose_absent(struct cuda_products *p, const struct cuda_product *product, struct choice **out,
+                         struct snug_err *err)
+{
+    const struct choice *near = find_nearest(p, product);
+    struct choice made = {.product = *product, .supported = !near || near->supported};
+    made.workspace = near ? near->workspace : PRODUCT_WORKSPACE_CAP;
+    if (!find(p, product))
+        TRY(choice_put(p, &made, err));
+    *out = find(p, product);
+    return SNUG_OK;
+}
+
 /* The choice for `product` within `workspace` bytes, made now if there is none. Valid until the next call. */
 static int choose(struct cuda_products *p, const struct cuda_product *product, int64_t workspace, struct choice **out,
                   struct snug_err *err)
 {
+    if (!p->handle)
+        return choose_absent(p, product, out, err);
     struct choice *c = find(p, product);
     if (c && c->supported && !c->ready) { /* from a profile or a checkpoint */
         TRY(problem_make(p, product, &c->problem, err));
@@ -486,6 +501,15 @@ int cuda_products_open(struct cuda_products **out, struct snug_err *err)
         return code;
     }
     *out = p;
+    return SNUG_OK;
+}
+
+int cuda_products_open_absent(int64_t cublaslt, struct cuda_products **out, struct snug_err *err)
+{
+    *out = mem_alloc(sizeof **out);
+    if (!*out)
+        return err_no_memory(err, sizeof **out);
+    (*out)->version = cublaslt;
     return SNUG_OK;
 }
 

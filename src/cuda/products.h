@@ -58,6 +58,9 @@ struct product_data {
 
 /* Opens cuBLASLt on the current device. SNUG_ERR_ENV: it is not there. */
 int cuda_products_open(struct cuda_products **out, struct snug_err *err);
+/* For planning without a device, from a table of choices (cuda_products_import): nothing can be run or measured. A layer
+ * that is not in the table is reckoned with the most workspace that there may be, 32 MiB. */
+int cuda_products_open_absent(int64_t cublaslt, struct cuda_products **out, struct snug_err *err);
 void cuda_products_close(struct cuda_products *p);            /* NULL is fine */
 int64_t cuda_products_version(const struct cuda_products *p); /* of cuBLASLt, such as 130100 */
 

@@ -31,7 +31,7 @@ struct grant {
 
 struct cuda_products {
     struct cublaslt lt;
-    cublasLtHandle_t handle;
+    cublasLtHandle_t handle; /* NULL: there is no device, only the table */
     int64_t version;
     struct choice *choices;
     size_t n_choices, cap_choices;

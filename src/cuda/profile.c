@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, MAX_FILE_BYTES = 64 << 20 };
+enum { FORMAT_VERSION = 2, MAX_FILE_BYTES = 64 << 20 };
 
 struct cuda_profile {
     json_t *root; /* the file: an object */
@@ -27,32 +27,39 @@ static void append_folder(struct str *to, const char *dir)
         str_printf(to, "%s/.cache/snug", home);
 }
 
-static void append_path(struct cuda_profile *p, const char *device, int arch, int64_t cublaslt)
+static void append_path(struct cuda_profile *p, const struct cuda_profile_device *d)
 {
     if (!p->dir.n)
         return;
     str_printf(&p->path, "%s/device-", p->dir.s);
-    for (const char *c = device; *c; c++)
+    for (const char *c = d->name; *c; c++)
         str_append_n(&p->path, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "-", 1);
-    str_printf(&p->path, "-%d.%d-cublaslt-%" PRId64 ".json", arch / 10, arch % 10, cublaslt);
+    str_printf(&p->path, "-%d.%d-cublaslt-%" PRId64 ".json", d->arch / 10, d->arch % 10, d->cublaslt);
 }
 
-static int empty(struct cuda_profile *p, const char *device, int arch, int64_t cublaslt, struct snug_err *err)
+static int empty(struct cuda_profile *p, const struct cuda_profile_device *d, struct snug_err *err)
 {
     json_decref(p->root);
-    p->root = json_pack("{s:s,s:i,s:s,s:i,s:I,s:[],s:{}}", "format", "snug-device-profile", "version", FORMAT_VERSION,
-                        "device", device, "arch", arch, "cublaslt", (json_int_t)cublaslt, "products", "times");
+    p->root = json_pack("{s:s,s:i,s:s,s:i,s:i,s:I,s:I,s:[],s:{}}", "format", "snug-device-profile", "version",
+                        FORMAT_VERSION, "device", d->name, "arch", d->arch, "multiprocessors", d->sms, "free_bytes",
+                        (json_int_t)d->free_bytes, "cublaslt", (json_int_t)d->cublaslt, "products", "times");
     return p->root ? SNUG_OK : err_no_memory(err, 4096);
 }
 
-static int check(json_t *root, const char *path, int arch, int64_t cublaslt, struct snug_err *err)
+/* Reads what a profile says of its device. */
+static int check(json_t *root, const char *path, struct cuda_profile_device *d, struct snug_err *err)
 {
     const char *format;
-    int64_t version, value;
+    int64_t version, arch, sms;
     TRY(json_get_string(root, path, "format", true, &format, err));
     TRY(json_get_int(root, path, "version", true, FORMAT_VERSION, FORMAT_VERSION, &version, err));
-    TRY(json_get_int(root, path, "arch", true, arch, arch, &value, err));
-    TRY(json_get_int(root, path, "cublaslt", true, cublaslt, cublaslt, &value, err));
+    TRY(json_get_string(root, path, "device", true, &d->name, err));
+    TRY(json_get_int(root, path, "arch", true, 10, 9999, &arch, err));
+    TRY(json_get_int(root, path, "multiprocessors", true, 1, 1 << 16, &sms, err));
+    TRY(json_get_int(root, path, "free_bytes", true, 0, INT64_MAX, &d->free_bytes, err));
+    TRY(json_get_int(root, path, "cublaslt", true, 1, INT64_MAX, &d->cublaslt, err));
+    d->arch = (int)arch;
+    d->sms = (int)sms;
     if (strcmp(format, "snug-device-profile") || !json_is_array(json_object_get(root, "products")) ||
         !json_is_object(json_object_get(root, "times")))
         return err_set(err, SNUG_ERR_INPUT, "%s: is no device profile; remove it", path);
@@ -68,7 +75,20 @@ static int check(json_t *root, const char *path, int arch, int64_t cublaslt, str
     return SNUG_OK;
 }
 
-int cuda_profile_open(const struct io *io, const char *dir, const char *device, int arch, int64_t cublaslt,
+/* Of the file at p->path, which is of the device `d` in name and library. */
+static int read_kept(struct cuda_profile *p, const struct io *io, const struct cuda_profile_device *d)
+{
+    struct cuda_profile_device kept;
+    TRY(json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, &p->note));
+    TRY(check(p->root, p->path.s, &kept, &p->note));
+    if (kept.arch != d->arch || kept.sms != d->sms || kept.cublaslt != d->cublaslt)
+        return err_set(&p->note, SNUG_ERR_INPUT, "%s: is of another device; remove it", p->path.s);
+    if (kept.free_bytes < d->free_bytes)
+        json_object_set_new(p->root, "free_bytes", json_integer(d->free_bytes)); /* without memory: as it was */
+    return SNUG_OK;
+}
+
+int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_profile_device *device,
                       struct cuda_profile **out, struct snug_err *err)
 {
     *out = NULL;
@@ -77,20 +97,34 @@ int cuda_profile_open(const struct io *io, const char *dir, const char *device, 
         return err_no_memory(err, sizeof *p);
     int code = SNUG_OK;
     append_folder(&p->dir, dir);
-    append_path(p, device, arch, cublaslt);
+    append_path(p, device);
     TRY_TO(failed, str_check(&p->dir, err));
     TRY_TO(failed, str_check(&p->path, err));
-    if (p->path.n && io_exists(io, p->path.s)) {
-        code = json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, &p->note);
-        if (!code)
-            code = check(p->root, p->path.s, arch, cublaslt, &p->note);
-    }
+    if (p->path.n && io_exists(io, p->path.s))
+        code = read_kept(p, io, device);
     if (!p->root || code)
-        TRY_TO(failed, empty(p, device, arch, cublaslt, err));
+        TRY_TO(failed, empty(p, device, err));
     *out = p;
     return SNUG_OK;
 failed:
     cuda_profile_close(p);
+    return code;
+}
+
+int cuda_profile_read(const struct io *io, const char *path, struct cuda_profile_device *device,
+                      struct cuda_profile **out, struct snug_err *err)
+{
+    *out = NULL;
+    struct cuda_profile *p = mem_alloc(sizeof *p);
+    if (!p)
+        return err_no_memory(err, sizeof *p);
+    int code = json_read_object(io, path, MAX_FILE_BYTES, &p->root, err);
+    if (!code)
+        code = check(p->root, path, device, err);
+    if (code)
+        cuda_profile_close(p);
+    else
+        *out = p;
     return code;
 }
 

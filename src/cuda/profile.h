@@ -1,7 +1,8 @@
 /* profile.h: what was measured on a kind of device, kept from run to run in a JSON file
  *     DIR/device-<name>-<compute capability>-cublaslt-<version>.json
- * with the chosen algorithms of matrix products (cuda/products.h) and the times of steps (train/forecast.h). The file is
- * a cache: it may be removed, and is written whole or not at all. */
+ * with what the device has, the chosen algorithms of matrix products (cuda/products.h) and the times of steps
+ * (train/forecast.h). The file is a cache: it may be removed, and is written whole or not at all. A copy of it is enough
+ * to plan for the device where that is not. */
 #ifndef CUDA_PROFILE_H
 #define CUDA_PROFILE_H
 
@@ -11,9 +12,22 @@
 
 struct cuda_profile;
 
+/* What a plan for a device depends on. */
+struct cuda_profile_device {
+    const char *name;
+    int arch;           /* compute capability, times ten */
+    int sms;            /* multiprocessors */
+    int64_t free_bytes; /* of its memory, when no other program used it */
+    int64_t cublaslt;   /* the library's version */
+};
+
 /* Reads the profile of that device in `dir`; NULL: $XDG_CACHE_HOME/snug or ~/.cache/snug; "": none is kept. A file that
- * does not exist or is of no use gives an empty profile. */
-int cuda_profile_open(const struct io *io, const char *dir, const char *device, int arch, int64_t cublaslt,
+ * does not exist or is of no use gives an empty profile. The most that was ever free is what is kept. */
+int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_profile_device *device,
+                      struct cuda_profile **out, struct snug_err *err);
+
+/* Reads a profile for planning, of the device that it says: *device points into it. SNUG_ERR_INPUT: it is none. */
+int cuda_profile_read(const struct io *io, const char *path, struct cuda_profile_device *device,
                       struct cuda_profile **out, struct snug_err *err);
 void cuda_profile_close(struct cuda_profile *p); /* does not save; NULL is fine */
 

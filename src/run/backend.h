@@ -61,6 +61,9 @@ struct backend {
      * called before anything is allocated. */
     int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
                 bool *changed, struct snug_err *err);
+    /* NULL, or: of a device that is not there, how many products have the most workspace that may be wanted, as no algorithm is
+     * known for them. */
+    int (*unmeasured)(const struct backend *b);
     /* NULL, or: seconds that were measured on this kind of device in an earlier run, by a key of the caller's; -1: not yet.
      * `keep` keeps them for later runs. */
     double (*recall)(const struct backend *b, const char *key);
@@ -118,6 +121,7 @@ int backend_cpu_check(struct snug_err *err); /* SNUG_ERR_USAGE: SNUG_CPU_ISA nam
 /* A GPU. SNUG_ERR_ENV: this build, or the machine, has none. */
 struct cuda_settings {
     int device;            /* ordinal */
+    const char *profile;   /* NULL, or the file of a device's profile: for planning, the device need not be there */
     bool tf32;             /* products of F32 tensors may round their factors to tf32 */
     const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
 };

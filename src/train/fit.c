@@ -264,10 +264,30 @@ static void say_what_is_measured(void *session)
                           "measuring them, once");
 }
 
+/* What a plan tells that a run would be refused for, or would measure. */
+static void note_plan(const struct session *s)
+{
+    const struct backend *b = s->compile.backend;
+    long long there = available(s), over = needed(s) - there;
+    int n = b->unmeasured ? b->unmeasured(b) : 0;
+    if (over > 0)
+        session_note(s, "the plan needs %lld bytes more than the %lld that are free%s", over, there,
+                     b->host_memory ? "" : " on the device");
+    if (n)
+        session_note(s,
+                     "%d matrix products were never measured on that device: with them the plan is an upper bound, "
+                     "where workspaces are at its peak",
+                     n);
+}
+
 int fit_tune(struct session *s, struct snug_err *err)
 {
+    if (s->o->command == CMD_PLAN && (needed(s) > available(s) || !s->compile.backend->tune)) {
+        note_plan(s);
+        return SNUG_OK;
+    }
     if (needed(s) > available(s))
-        return s->o->command == CMD_PLAN || s->compile.separate ? SNUG_OK : fit_room(s, err);
+        return s->compile.separate ? SNUG_OK : fit_room(s, err);
     TRY(run_tune(&s->run, &s->compile, say_what_is_measured, s, err));
     TRY(plan_checkpoint(s, err));
     return check_budget(s, err);

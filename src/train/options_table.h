@@ -143,6 +143,8 @@ OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", 
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, on a GPU of the device's, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "auto: a GPU if there is one; reference: slow, in double")
+OPT(STR, device_profile, "none", "FILE", PLAN, 0,
+    "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
@@ -235,6 +237,7 @@ OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
 
 /* ---- What has no effect alone. ---- */
 
+OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification")
 OPT_NEEDS(classifier_dropout, task, "auto|sequence-classification")

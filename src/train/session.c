@@ -418,6 +418,8 @@ static int choose_settings(struct session *s, struct snug_err *err)
 
 static enum backend_kind backend_of(const struct options *o)
 {
+    if (o->device_profile)
+        return BACKEND_CUDA;
     static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
                                               [OPT_DEVICE_CPU] = BACKEND_CPU,
                                               [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
@@ -428,8 +430,10 @@ static enum backend_kind backend_of(const struct options *o)
 int session_backend(const struct options *o, const struct backend **out, struct snug_err *err)
 {
     return backend_open(backend_of(o),
-                        &(struct cuda_settings){.tf32 = o->dtype == OPT_DTYPE_TF32, .cache_dir = o->cache_dir}, out,
-                        err);
+                        &(struct cuda_settings){.profile = o->device_profile,
+                                                .tf32 = o->dtype == OPT_DTYPE_TF32,
+                                                .cache_dir = o->cache_dir},
+                        out, err);
 }
 
 /* ctx: the backend. */

@@ -33,7 +33,8 @@ static struct cuda_profile *opened(const char *dir, int64_t cublaslt)
 {
     struct snug_err err = {0};
     struct cuda_profile *p;
-    if (cuda_profile_open(&io_posix, dir, "NVIDIA H200 (x/1)", 90, cublaslt, &p, &err))
+    struct cuda_profile_device h200 = {"NVIDIA H200 (x/1)", 90, 132, INT64_C(140) << 30, cublaslt};
+    if (cuda_profile_open(&io_posix, dir, &h200, &p, &err))
         fail_msg("%s", err.text);
     return p;
 }
@@ -90,6 +91,10 @@ static void folders(void **state)
     cuda_profile_close(p);
 }
 
+#define DEVICE(format, version, arch)                                                                                  \
+    "{\"format\":\"" format "\",\"version\":" #version ",\"device\":\"a\",\"arch\":" #arch                             \
+    ",\"multiprocessors\":132,\"free_bytes\":1,\"cublaslt\":7"
+
 static void of_no_use(void **state)
 {
     (void)state;
@@ -98,16 +103,11 @@ static void of_no_use(void **state)
     } files[] = {
         {"{\"format\": ", "1:11: "},
         {"[]", " "},
-        {"{\"format\":\"snug-device-profile\",\"version\":2,\"arch\":90,\"cublaslt\":7,\"products\":[],\"times\":{}}",
-         " version is 2"},
-        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":80,\"cublaslt\":7,\"products\":[],\"times\":{}}",
-         " arch is 80"},
-        {"{\"format\":\"other\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"products\":[],\"times\":{}}",
-         " is no device profile"},
-        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"times\":{}}",
-         " is no device profile"},
-        {"{\"format\":\"snug-device-profile\",\"version\":1,\"arch\":90,\"cublaslt\":7,\"products\":[],"
-         "\"times\":{\"a\":-1}}",
+        {DEVICE("snug-device-profile", 1, 90) ",\"products\":[],\"times\":{}}", " version is 1"},
+        {DEVICE("snug-device-profile", 2, 80) ",\"products\":[],\"times\":{}}", " is of another device"},
+        {DEVICE("other", 2, 90) ",\"products\":[],\"times\":{}}", " is no device profile"},
+        {DEVICE("snug-device-profile", 2, 90) ",\"times\":{}}", " is no device profile"},
+        {DEVICE("snug-device-profile", 2, 90) ",\"products\":[],\"times\":{\"a\":-1}}",
          " the time of \"a\" is no number"},
     };
     struct snug_err err = {0};
@@ -157,9 +157,33 @@ static void full_disk(void **state)
     cuda_profile_close(p);
 }
 
+/* A copy of a profile says what device it is of; the most that was free on that is kept. */
+static void of_a_device_elsewhere(void **state)
+{
+    (void)state;
+    char path[256];
+    struct snug_err err = {0};
+    struct cuda_profile_device less = {"NVIDIA H200 (x/1)", 90, 132, 1000, 9}, more = less, read;
+    struct cuda_profile *p;
+    more.free_bytes = 3000;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(cuda_profile_open(&io_posix, folder, i == 1 ? &more : &less, &p, &err), 0);
+        strcpy(path, cuda_profile_path(p));
+        assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+        cuda_profile_close(p);
+    }
+    assert_int_equal(cuda_profile_read(&io_posix, path, &read, &p, &err), 0);
+    assert_string_equal(read.name, "NVIDIA H200 (x/1)");
+    assert_true(read.arch == 90 && read.sms == 132 && read.free_bytes == 3000 && read.cublaslt == 9);
+    cuda_profile_close(p);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(cuda_profile_read(&io_posix, path, &read, &p, &err), SNUG_ERR_INPUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(comes_back), cmocka_unit_test(folders),
-                                       cmocka_unit_test(of_no_use), cmocka_unit_test(full_disk)};
+                                       cmocka_unit_test(of_no_use), cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(of_a_device_elsewhere)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
