@@ -21,8 +21,7 @@ struct compile_settings {
     int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added up in `wide`, unless
                              precision.narrow_sums */
     int recompute_every_n;
-    bool
-        keep_masks; /* dropout masks of attention, from the forward to the backward pass, where the backend reads them */
+    bool keep_masks; /* of attention's dropout, for the backward pass, where the backend reads them */
     struct update update;
     /* Called with the text of a graph after the pass of that name; NULL: never. */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text);
