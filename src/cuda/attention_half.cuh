@@ -4,22 +4,10 @@
 #define CUDA_ATTENTION_HALF_CUH
 
 #include "cuda/attention_mask.cuh"
+#include "cuda/matrices.cuh"
+#include "cuda/vector.cuh"
 
-__device__ static inline uint32_t pack_pair(float low, float high, __nv_bfloat16)
-{
-    uint32_t x;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
-    return x;
-}
-
-__device__ static inline uint32_t pack_pair(float low, float high, __half)
-{
-    uint32_t x;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
-    return x;
-}
-
-/* The same with 0 for negative values. */
+/* pack_pair with 0 for negative values. */
 __device__ static inline uint32_t pack_positive(float low, float high, __nv_bfloat16)
 {
     uint32_t x;
@@ -32,20 +20,6 @@ __device__ static inline uint32_t pack_positive(float low, float high, __half)
     uint32_t x;
     asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(high), "f"(low));
     return x;
-}
-
-__device__ static inline void load_matrices(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
-}
-
-__device__ static inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address));
 }
 
 /* 16 rows, 64 columns: r[k] are columns 16k to 16k + 15. */

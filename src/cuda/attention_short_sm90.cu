@@ -41,25 +41,6 @@ enum {
     SHARED_BYTES = AT_ADDED + GROUPS * (LONGEST / TILE) * 8
 };
 
-__device__ static inline void group_sync(int group)
-{
-    asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-}
-
-__device__ static inline void store_matrices(uint32_t address, const uint32_t (&r)[4])
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
-                 "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-}
-
-__device__ static inline void store_matrices_transposed(uint32_t address, const uint32_t (&r)[4])
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
-                 "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-}
-
 /* 16 bytes of another block of the cluster. */
 __device__ static inline float4 load_from(uint32_t address, int rank)
 {

@@ -34,6 +34,12 @@ __device__ static inline void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/* The four warps of a group of a block. */
+__device__ static inline void group_sync(int group)
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+}
+
 /* The two halves of a barrier of the cluster: what was stored before one is seen behind the other. */
 __device__ static inline void cluster_arrive(void)
 {

@@ -15,6 +15,7 @@
 #include "cuda/barrier.cuh"
 #include "cuda/columns.cuh"
 #include "cuda/linear_sm90.h"
+#include "cuda/matrices.cuh"
 #include "cuda/vector.cuh"
 
 #include <cuda.h>
@@ -237,31 +238,23 @@ __device__ static inline uint32_t matrices_at(uint32_t half, int warp, int lane)
 /* Rows 16 j to 16 j + 15 of the warp's columns, 8 numbers a thread as the products leave them. */
 template <class T> __device__ static inline void put_rows(uint32_t from, const float *d, int j)
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(from + j * 2048),
-                 "r"(pack_pair(d[0], d[1], T())), "r"(pack_pair(d[2], d[3], T())), "r"(pack_pair(d[4], d[5], T())),
-                 "r"(pack_pair(d[6], d[7], T()))
-                 : "memory");
+    uint32_t r[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        r[e] = pack_pair(d[2 * e], d[2 * e + 1], T());
+    store_matrices_transposed(from + j * 2048, r);
 }
 
 template <class T> __device__ static inline void get_rows(uint32_t from, float *d, int j)
 {
     uint32_t u[4];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(u[0]), "=r"(u[1]), "=r"(u[2]), "=r"(u[3])
-                 : "r"(from + j * 2048)
-                 : "memory");
+    load_matrices_transposed(u, from + j * 2048);
 #pragma unroll
     for (int e = 0; e < 4; e++) {
         float2 v = unpack_pair(u[e], T());
         d[2 * e] = v.x;
         d[2 * e + 1] = v.y;
     }
-}
-
-/* The four warps of a group. */
-__device__ static inline void group_sync(int group)
-{
-    asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
 }
 
 /* Until at most LEFT of the thread's copies have still to be read out of shared memory. */

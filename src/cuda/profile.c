@@ -1,11 +1,10 @@
 #include "cuda/profile.h"
 
-#include "base/str.h"
+#include "base/cache_dir.h"
 #include "format/json.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FORMAT_VERSION = 2, MAX_FILE_BYTES = 64 << 20 };
@@ -15,17 +14,6 @@ struct cuda_profile {
     struct str dir, path;
     struct snug_err note;
 };
-
-static void append_folder(struct str *to, const char *dir)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (dir)
-        str_append(to, dir);
-    else if (xdg && *xdg == '/') /* the XDG specification: relative paths are to be ignored */
-        str_printf(to, "%s/snug", xdg);
-    else if (home && *home == '/')
-        str_printf(to, "%s/.cache/snug", home);
-}
 
 static void append_path(struct cuda_profile *p, const struct cuda_profile_device *d)
 {
@@ -96,9 +84,8 @@ int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_pr
     if (!p)
         return err_no_memory(err, sizeof *p);
     int code = SNUG_OK;
-    append_folder(&p->dir, dir);
+    TRY_TO(failed, cache_dir(dir, &p->dir, err));
     append_path(p, device);
-    TRY_TO(failed, str_check(&p->dir, err));
     TRY_TO(failed, str_check(&p->path, err));
     if (p->path.n && io_exists(io, p->path.s))
         code = read_kept(p, io, device);

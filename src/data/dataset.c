@@ -1,6 +1,6 @@
 #include "data/dataset.h"
 
-#include "base/str.h"
+#include "base/cache_dir.h"
 #include "data/dataset_parts.h"
 #include "data/source.h"
 #include "data/table.h"
@@ -228,7 +228,7 @@ static int open_text(const struct io *io, const struct dataset_options *o, struc
     struct str dir = {0};
     struct text_reading *r;
     TRY(text_reading_open(io, o, &r, err));
-    int code = token_cache_dir(o->cache_dir, &dir, err);
+    int code = cache_dir(o->cache_dir, &dir, err);
     if (!code && dir.n)
         code = read_or_recall(io, o, r, str_text(&dir), d, err);
     else if (!code)

@@ -74,7 +74,7 @@ struct dataset_options {
 
     uint64_t seed;         /* synthetic */
     int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */
-    const char *cache_dir; /* NULL: token_cache_default_dir(); "": none */
+    const char *cache_dir; /* as base/cache_dir.h wants it */
 
     const struct stop_flag *stop; /* looked at while files are read and tokenized; NULL: never */
 

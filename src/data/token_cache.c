@@ -20,18 +20,6 @@ _Static_assert(sizeof(struct header) == 136, "the cache's header has no padding"
 
 static const char magic[8] = "snugtok";
 
-int token_cache_dir(const char *asked, struct str *dir, struct snug_err *err)
-{
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (asked)
-        str_append(dir, asked);
-    else if (xdg && *xdg == '/') /* the XDG specification: relative paths are to be ignored */
-        str_printf(dir, "%s/snug", xdg);
-    else if (home && *home == '/')
-        str_printf(dir, "%s/.cache/snug", home);
-    return str_check(dir, err);
-}
-
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err)
 {
     char hex[33];

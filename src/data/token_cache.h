@@ -18,8 +18,7 @@
 
 enum { TOKEN_CACHE_FORMAT = 1 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
 
-/* The folder: `asked`, or $XDG_CACHE_HOME/snug, or ~/.cache/snug. Empty: no cache (asked is "", or HOME is not set). */
-int token_cache_dir(const char *asked, struct str *dir, struct snug_err *err);
+/* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
 
 /* True: *d is filled, and dataset_close gives it back. False: there is none (why->code is 0), or why not. */

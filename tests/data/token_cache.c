@@ -2,6 +2,7 @@
  * reaches a batch. */
 #include "data/token_cache.h"
 #include "../folder.h"
+#include "base/cache_dir.h"
 #include "data/dataset.h"
 #include "data/tokenizer.h"
 
@@ -368,19 +369,19 @@ static void default_folder(void **state)
     struct str s = {0};
     setenv("XDG_CACHE_HOME", "/x/y", 1);
     setenv("HOME", "/home/me", 1);
-    assert_int_equal(token_cache_dir(NULL, &s, NULL), 0);
+    assert_int_equal(cache_dir(NULL, &s, NULL), 0);
     assert_string_equal(str_text(&s), "/x/y/snug");
     str_free(&s);
     setenv("XDG_CACHE_HOME", "relative", 1);
-    token_cache_dir(NULL, &s, NULL);
+    cache_dir(NULL, &s, NULL);
     assert_string_equal(str_text(&s), "/home/me/.cache/snug");
     str_free(&s);
     unsetenv("HOME");
     unsetenv("XDG_CACHE_HOME");
-    token_cache_dir(NULL, &s, NULL);
+    cache_dir(NULL, &s, NULL);
     assert_string_equal(str_text(&s), "");
     str_free(&s);
-    token_cache_dir("/given", &s, NULL);
+    cache_dir("/given", &s, NULL);
     assert_string_equal(str_text(&s), "/given");
     str_free(&s);
 }
