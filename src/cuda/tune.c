@@ -23,7 +23,9 @@ enum {
     MAX_CANDIDATES = 64,
     FINALISTS = 5,
     REPEATS = 9,
-    SUSTAINED_MS = 70, /* of replays that are timed, after as many that are not */
+    WARM_MS = 70,      /* of work until the chip's clock has come down, */
+    SETTLE_MS = 15,    /* until it is that of another algorithm, */
+    SUSTAINED_MS = 45, /* and that is timed then */
     ROUNDS = 2,
 };
 
@@ -256,18 +258,25 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Replays that take about so long, of nodes of `us` each. */
+static int replays_of(const struct sets *s, double ms, double us)
+{
+    return 1 + (int)(1000 * ms / (us * s->launches));
+}
+
 /* Replaces the times of the best by those at the clock that the chip keeps up under this load, and of the others in
  * proportion. */
 static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exec, int n, double *us)
 {
-    double best = INFINITY, slowest = 1, sums[FINALISTS + 1] = {0}, once;
-    for (int i = 0; i < n; i++)
-        best = us[i] < best ? us[i] : best;
+    double slowest = 1, sums[FINALISTS + 1] = {0}, once;
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        best = us[i] < us[best] ? i : best;
+    TRY(replay(t, s, exec[best], replays_of(s, WARM_MS, us[best]), 1, &once));
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < n; i++)
-            if (us[i] <= CLOSE * best) {
-                int replays = 1 + (int)(1000 * SUSTAINED_MS / (us[i] * s->launches));
-                TRY(replay(t, s, exec[i], replays, replays, &once));
+            if (us[i] <= CLOSE * us[best]) {
+                TRY(replay(t, s, exec[i], replays_of(s, SETTLE_MS, us[i]), replays_of(s, SUSTAINED_MS, us[i]), &once));
                 sums[i] += once / ROUNDS;
                 slowest = sums[i] / us[i] > slowest ? sums[i] / us[i] : slowest;
             }
