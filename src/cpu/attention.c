@@ -521,4 +521,6 @@ void ISA(cpu_attention_bwd)(const struct args_attention_bwd *a, const struct cal
     }
     int64_t real = p.cu[p.B] * p.width, all = p.T * p.width;
     memset((char *)a->dqkv.data + dtype_bytes(a->dqkv.dtype, real), 0, (size_t)dtype_bytes(a->dqkv.dtype, all - real));
+    if (a->dbias.data)
+        ISA(cpu_sum_columns)(&a->dqkv, &a->dbias, c->threads);
 }

@@ -30,6 +30,9 @@
 CPU_WORKSPACES(ROW)
 #undef ROW
 
+/* sums (O) F32 = sum of the rows of x (N,O), or added to them. */
+void ISA(cpu_sum_columns)(const struct tensor *x, const struct tensor *sums, int threads);
+
 /* Fewer elements than this are not worth waking threads for. */
 enum { PARALLEL_FROM = 16384 };
 

@@ -55,11 +55,11 @@ enum {
     SUM_ROWS = 512,             /* summed in a register before they are added to the rest */
 };
 
-/* db[o] = sum of dy[n,o], in runs of SUM_ROWS rows, each in ascending order. Bound by reading dy. */
-SIMD void sum_columns(const struct args_linear_dw *a, int threads, bool narrow)
+/* sums[o] = sum of x[n,o], in runs of SUM_ROWS rows, each in ascending order. Bound by reading x. */
+SIMD void sum_columns(const struct tensor *x, const struct tensor *sums, int threads, bool narrow)
 {
-    int64_t N = a->dy.shape[0], O = a->dy.shape[1];
-    float *db = a->db.data;
+    int64_t N = x->shape[0], O = x->shape[1];
+    float *to = sums->data;
 #pragma omp parallel for schedule(static) num_threads(N *O < 65536 ? 1 : threads)
     for (int64_t o = 0; o < O; o += SUM_COLUMNS) {
         vf total[4] = {{0}};
@@ -69,22 +69,29 @@ SIMD void sum_columns(const struct args_linear_dw *a, int threads, bool narrow)
             if (o + SUM_COLUMNS <= O)
                 for (int64_t n = start; n < end; n++)
                     for (int j = 0; j < 4; j++)
-                        sum[j] = sum[j] + vf_get(a->dy.data, n * O + o + j * VF_LANES, narrow);
+                        sum[j] = sum[j] + vf_get(x->data, n * O + o + j * VF_LANES, narrow);
             else
                 for (int64_t n = start; n < end; n++)
                     for (int j = 0; j < 4 && o + j * VF_LANES < O; j++)
-                        sum[j] =
-                            sum[j] + vf_get_upto(a->dy.data, n * O + o + j * VF_LANES, O - o - j * VF_LANES, narrow);
+                        sum[j] = sum[j] + vf_get_upto(x->data, n * O + o + j * VF_LANES, O - o - j * VF_LANES, narrow);
             for (int j = 0; j < 4; j++)
                 total[j] = total[j] + sum[j];
         }
         for (int j = 0; j < 4 && o + j * VF_LANES < O; j++) {
             int64_t at = o + j * VF_LANES;
-            if (a->db.add)
-                total[j] = total[j] + vf_get_upto(db, at, O - at, false);
-            vf_put_upto(db, at, total[j], O - at, false);
+            if (sums->add)
+                total[j] = total[j] + vf_get_upto(to, at, O - at, false);
+            vf_put_upto(to, at, total[j], O - at, false);
         }
     }
+}
+
+void ISA(cpu_sum_columns)(const struct tensor *x, const struct tensor *sums, int threads)
+{
+    if (x->dtype == DT_BF16)
+        sum_columns(x, sums, threads, true);
+    else
+        sum_columns(x, sums, threads, false);
 }
 
 void ISA(cpu_linear)(const struct args_linear *a, const struct call *c)
@@ -113,10 +120,8 @@ void ISA(cpu_linear_dw)(const struct args_linear_dw *a, const struct call *c)
         struct product p = weight_gradient(a);
         ISA(product_run)(&p, c->workspace, c->threads);
     }
-    if (a->db.data && a->dy.dtype == DT_BF16)
-        sum_columns(a, c->threads, true);
-    else if (a->db.data)
-        sum_columns(a, c->threads, false);
+    if (a->db.data)
+        ISA(cpu_sum_columns)(&a->dy, &a->db, c->threads);
 }
 
 int64_t ISA(cpu_linear_workspace)(const struct args_linear *a, int threads)

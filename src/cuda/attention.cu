@@ -5,6 +5,7 @@
 #include "cuda/attention_backward.cuh"
 #include "cuda/attention_forward.cuh"
 #include "cuda/attention_half.cuh"
+#include "cuda/columns.cuh"
 
 /* What engines share that finish a product before they go on. */
 struct engine_in_step {
@@ -309,11 +310,24 @@ extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_
     return WITH_ENGINE((&p), a->qkv.dtype, c, forward);
 }
 
-/* The statistics (A,T). */
+/* Whether the kernel for short sequences does it, which adds up columns on the way. */
+static bool is_short(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
+{
+    return c->sm90 && dtype != DT_F32 && attention_is_short(p, c->sms);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The statistics (A,T), then what sums of columns want, by whichever kernel at fewer rows and sequences. */
 extern "C" int64_t cuda_attention_bwd_workspace(const struct args_attention_bwd *a, const struct cuda_call *c)
 {
     (void)c;
-    return a->heads * a->qkv.shape[0] * (int64_t)sizeof(float2);
+    int64_t statistics = a->heads * a->qkv.shape[0] * (int64_t)sizeof(float2);
+    int64_t parts = 2 * (a->cu.shape[0] - 1) * a->qkv.shape[1] * (int64_t)sizeof(float);
+    return a->dbias.ndim ? larger(statistics, larger(parts, cuda_column_sums_workspace(&a->dqkv))) : statistics;
 }
 
 extern "C" int cuda_attention_bwd(const struct args_attention_bwd *a, const struct cuda_call *c)
@@ -324,9 +338,17 @@ extern "C" int cuda_attention_bwd(const struct args_attention_bwd *a, const stru
     p.dqkv = a->dqkv.data;
     p.statistics = (float2 *)c->workspace;
     TRY(check(&a->qkv, &p, "attention_bwd", c->err));
-    if (p.T == 0)
-        return SNUG_OK;
-    if (c->sm90 && a->qkv.dtype != DT_F32)
-        return attention_backward_sm90(&p, a->qkv.dtype, c);
-    return WITH_ENGINE((&p), a->qkv.dtype, c, backward);
+    bool summed = a->dbias.data && is_short(&p, a->qkv.dtype, c);
+    p.sums = summed ? (float *)c->workspace : NULL;
+    if (p.T > 0 && c->sm90 && a->qkv.dtype != DT_F32)
+        TRY(attention_backward_sm90(&p, a->qkv.dtype, c));
+    else if (p.T > 0)
+        TRY(WITH_ENGINE((&p), a->qkv.dtype, c, backward));
+    if (summed) {
+        struct column_sums sums = {p.sums, attention_short_parts(&p, c->sms), a->qkv.shape[1], 1};
+        column_sums_set(&sums, 0, &a->dbias);
+        column_sums_launch(&sums, c);
+    } else if (a->dbias.data)
+        cuda_column_sums(&a->dqkv, &a->dbias, c);
+    return cuda_launched(c, "attention_bwd");
 }

@@ -18,6 +18,8 @@ int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, 
 /* Whether attention_short_sm90.cu takes it, on so many multiprocessors: no sequence over 512, not too few, and most of
  * them not so short that a block spends its time on starting. */
 bool attention_is_short(const struct attention_params *p, int sms);
+/* Rows of attention_params.sums: parts of sequences that are added up by themselves; at most two a sequence. */
+int64_t attention_short_parts(const struct attention_params *p, int sms);
 int attention_backward_short_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 
 #endif

@@ -9,7 +9,8 @@
  *
  * Each block adds its dQ^T of all queries in shared memory, the two groups in turns; in the end the blocks' sums are
  * added. Order of sums: dK, dV over query tiles upwards. dQ within a block over passes, in each over groups; then over
- * the blocks of the cluster.
+ * the blocks of the cluster. For a bias, the columns of dK and dV over a warp's rows (a tree), its passes and the warps, those
+ * of dQ over queries upwards and the groups; then columns.cuh adds the blocks'.
  *
  * The block's two groups go their own ways, so that one computes while the other multiplies. A third, with few registers,
  * loads tiles ahead of them into a ring and makes what else a tile needs: the flags of dropout, do . o of its queries.
@@ -30,15 +31,16 @@ enum mask_from { NO_MASK, MADE, KEPT }; /* whether the dropout mask is made here
 /* Offsets in shared memory. */
 enum {
     AT_SUMS = 0, /* dQ^T of each query tile, 16 bytes of one thread behind those of the next: nobody else's */
-    AT_STAGES = AT_SUMS + LONGEST / TILE * SUM_TILE, /* K and V of a group, or Q and dO */
-    AT_DS = AT_STAGES + STAGES * STAGE,              /* of each group */
-    AT_FLAGS = AT_DS + GROUPS * HALF_TILE,           /* which scores are kept, of each stage */
-    AT_SHIFTS = AT_FLAGS + STAGES * FLAGS,           /* of each query: -lse in units of log 2, */
-    AT_DELTAS = AT_SHIFTS + LONGEST * 4,             /* and -do . o / keep_scale */
-    AT_FULL = AT_DELTAS + LONGEST * 4,               /* barriers: a stage has arrived; */
-    AT_EMPTY = AT_FULL + STAGES * 8,                 /* is done with; */
-    AT_ADDED = AT_EMPTY + STAGES * 8,                /* a group has added to a tile of dQ, once a pass */
-    SHARED_BYTES = AT_ADDED + GROUPS * (LONGEST / TILE) * 8
+    AT_STAGES = AT_SUMS + LONGEST / TILE * SUM_TILE,       /* K and V of a group, or Q and dO */
+    AT_DS = AT_STAGES + STAGES * STAGE,                    /* of each group */
+    AT_FLAGS = AT_DS + GROUPS * HALF_TILE,                 /* which scores are kept, of each stage */
+    AT_SHIFTS = AT_FLAGS + STAGES * FLAGS,                 /* of each query: -lse in units of log 2, */
+    AT_DELTAS = AT_SHIFTS + LONGEST * 4,                   /* and -do . o / keep_scale */
+    AT_FULL = AT_DELTAS + LONGEST * 4,                     /* barriers: a stage has arrived; */
+    AT_EMPTY = AT_FULL + STAGES * 8,                       /* is done with; */
+    AT_ADDED = AT_EMPTY + STAGES * 8,                      /* a group has added to a tile of dQ, once a pass */
+    AT_COLUMNS = AT_ADDED + GROUPS * (LONGEST / TILE) * 8, /* sums over rows (struct columns) */
+    SHARED_BYTES = AT_COLUMNS + (4 * GROUPS * 2 + GROUPS) * 64 * 4
 };
 
 /* 16 bytes of another block of the cluster. */
@@ -214,6 +216,53 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
     }
 }
 
+/* ---- sums over rows, for a bias ---- */
+
+/* What the warps and groups of a block have added up. */
+struct columns {
+    float dk[4 * GROUPS][64], dv[4 * GROUPS][64], dq[GROUPS][64];
+};
+
+/* A lane gives half of its sums to a partner, and adds the partner's to the half that it keeps. */
+template <int HALF> __device__ static inline void halve(float (&s)[16], int lane)
+{
+    bool upper = lane & 2 * HALF;
+#pragma unroll
+    for (int k = 0; k < HALF; k++) {
+        float given = upper ? s[k] : s[k + HALF], kept = upper ? s[k + HALF] : s[k];
+        s[k] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, 2 * HALF);
+    }
+}
+
+/* The sums over the warp's 16 rows of x are added to `to`: a lane has the columns 8 g + 2 c and the next. */
+__device__ static inline void add_rows(float *to, const float (&x)[8][4], struct place at)
+{
+    float s[16];
+#pragma unroll
+    for (int k = 0; k < 16; k++)
+        s[k] = x[k / 2][k % 2] + x[k / 2][2 + k % 2];
+    halve<8>(s, at.lane);
+    halve<4>(s, at.lane);
+    halve<2>(s, at.lane);
+    to[8 * at.g + 2 * at.c] += s[0];
+    to[8 * at.g + 2 * at.c + 1] += s[1];
+}
+
+/* The block's part of the sums of dqkv's columns; `scale` of dq and dk, `keep` of dv. `t`: of the 256 threads that compute. */
+template <int SPLIT>
+__device__ static inline void write_columns(const struct attention_params &p, const struct work<SPLIT> &w,
+                                            const struct columns &sums, float scale, float keep, int t)
+{
+    int part = t / 64, d = t % 64;
+    if (part > 2 || d >= p.D)
+        return;
+    float sum = 0;
+    for (int i = 0; i < (part == 0 ? GROUPS : 4 * GROUPS); i++)
+        sum += part == 0 ? sums.dq[i][d] : part == 1 ? sums.dk[i][d] : sums.dv[i][d];
+    p.sums[((int64_t)(w.sequence * SPLIT + w.rank) * 3 + part) * p.heads * p.D + w.head * p.D + d] =
+        sum * (part == 2 ? keep : scale * keep);
+}
+
 /* ---- the groups that compute ---- */
 
 /* Writes a warp's 16 rows of a group's tile, x times `factor`, by way of the group's tile of dS: `from` is the lane's
@@ -245,6 +294,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
 {
     using E = wgmma_engine<T>;
     uint32_t base = shared_address(shared);
+    struct columns *columns = (struct columns *)(shared + AT_COLUMNS);
     int width = 3 * p.heads * p.D, out = p.heads * p.D;
     T *dq = (T *)p.dqkv + (int64_t)w.first * width + w.head * p.D, *dk = dq + out, *dv = dk + out;
     int t = (int)threadIdx.x % 128, lane = t % 32, group = (int)same_in_warp(threadIdx.x / 128);
@@ -405,6 +455,10 @@ __device__ static inline void add_up(const struct attention_params &p, const str
         }
         if (SPLIT > 1 && !w.has_pass(pass + 1))
             cluster_arrive();
+        if (p.sums) {
+            add_rows(columns->dk[threadIdx.x / 32], dk_acc, at);
+            add_rows(columns->dv[threadIdx.x / 32], dv_acc, at);
+        }
         group_sync(group);
         store_rows<T>(dk + (int64_t)key0 * width, width, w.length - key0, p.D, dk_acc, p.scale * keep,
                       shared + AT_DS + group * HALF_TILE, at, ds_row);
@@ -420,6 +474,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
     } else {
         asm volatile("bar.sync 3, 256;" ::: "memory");
     }
+    float dq_sum[2] = {0, 0}; /* of rows g and g + 8: elements of the head */
     for (int i = w.rank * GROUPS + group; i < w.tiles; i += SPLIT * GROUPS) {
         float4 parts[SPLIT][8];
         float x[8][4] = {};
@@ -438,6 +493,11 @@ __device__ static inline void add_up(const struct attention_params &p, const str
                     x[j][2] += parts[r][j].z;
                     x[j][3] += parts[r][j].w;
                 }
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            dq_sum[0] += x[j][0] + x[j][1];
+            dq_sum[1] += x[j][2] + x[j][3];
+        }
         group_sync(group);
 #pragma unroll
         for (int j = 0; j < 8; j += 2) {
@@ -457,6 +517,15 @@ __device__ static inline void add_up(const struct attention_params &p, const str
                 *(int4 *)(dq + (int64_t)query * width + chunk * 8) =
                     *(const int4 *)(shared + AT_DS + group * HALF_TILE + chunk_offset<TILE>(row, chunk));
         }
+    }
+    if (p.sums) {
+        for (int h = 0; h < 2; h++) {
+            float sum = quad_sum(dq_sum[h]);
+            if (at.c == 0)
+                columns->dq[group][at.row0 + at.g + 8 * h] = sum;
+        }
+        asm volatile("bar.sync 4, 256;" ::: "memory");
+        write_columns(p, w, *columns, p.scale, keep, (int)threadIdx.x);
     }
 }
 
@@ -479,8 +548,15 @@ __global__ __cluster_dims__(SPLIT, 1, 1)
                        w.length, p.D);
         return;
     }
-    if (w.length == 0)
+    struct columns *columns = (struct columns *)(shared + AT_COLUMNS);
+    for (int i = (int)threadIdx.x; p.sums && i < (int)(sizeof *columns / sizeof(float)); i += THREADS)
+        ((float *)columns)[i] = 0;
+    if (w.length == 0) {
+        __syncthreads();
+        if (p.sums && threadIdx.x < GROUPS * 128)
+            write_columns(p, w, *columns, 0, 0, (int)threadIdx.x);
         return;
+    }
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             barrier_init(base + AT_FULL + 8 * i, 4);
@@ -536,6 +612,11 @@ bool attention_is_short(const struct attention_params *p, int sms)
     n.heads = p->heads, n.kv_heads = p->kv_heads, n.longest = p->longest;
     return cuda_attention_reads_mask(&n, p->D) && p->T >= MEAN_LENGTH * (int64_t)p->B &&
            4 * (int64_t)p->B * p->heads >= sms;
+}
+
+int64_t attention_short_parts(const struct attention_params *p, int sms)
+{
+    return p->B * (in_one_block(p, sms) ? 1 : 2);
 }
 
 int attention_backward_short_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)

@@ -85,14 +85,29 @@ static bool packs_of(const void *p, int64_t row_bytes)
     return ((uintptr_t)p | (uintptr_t)row_bytes) % 16 == 0;
 }
 
-static void run_column_sums(const struct args_linear_dw *a, const struct cuda_call *c)
+static void clear(const struct tensor *t, cudaStream_t s)
+{
+    if (t->data && !t->add)
+        cudaMemsetAsync(t->data, 0, (size_t)dtype_bytes(t->dtype, tensor_elements(t)), s);
+}
+
+int64_t cuda_column_sums_workspace(const struct tensor *x)
+{
+    return column_runs(x->shape[0]) * x->shape[1] * (int64_t)sizeof(float);
+}
+
+void cuda_column_sums(const struct tensor *x, const struct tensor *to, const struct cuda_call *c)
 {
     float *partials = (float *)c->workspace;
-    int64_t N = a->dy.shape[0], O = a->dy.shape[1], pitch = tensor_pitch(&a->dy);
+    int64_t N = x->shape[0], O = x->shape[1], pitch = tensor_pitch(x);
+    if (N == 0) {
+        clear(to, c->stream);
+        return;
+    }
     int64_t runs = column_runs(N), rows = (N + runs - 1) / runs;
-    WITH_FLOAT_TYPE(a->dy.dtype, T, {
+    WITH_FLOAT_TYPE(x->dtype, T, {
         constexpr int W = pack_width<T>;
-        const T *dy = (const T *)a->dy.data;
+        const T *dy = (const T *)x->data;
         if (packs_of(dy, pitch * (int64_t)sizeof(T)))
             row_runs<T, W>
                 <<<dim3((unsigned)((O + 32 * W - 1) / (32 * W)), (unsigned)runs), 32 * RUN_WARPS, 0, c->stream>>>(
@@ -102,7 +117,7 @@ static void run_column_sums(const struct args_linear_dw *a, const struct cuda_ca
                 partials, dy, N, O, pitch, rows);
     });
     struct column_sums sums = {partials, runs, O, 1};
-    column_sums_set(&sums, 0, &a->db);
+    column_sums_set(&sums, 0, to);
     column_sums_launch(&sums, c);
 }
 
@@ -235,14 +250,8 @@ extern "C" int64_t cuda_linear_dw_workspace(const struct args_linear_dw *a, cons
         product = cuda_products_workspace(c->products, &p);
     }
     if (present(&a->db))
-        sums = column_runs(N) * a->dy.shape[1] * (int64_t)sizeof(float);
+        sums = cuda_column_sums_workspace(&a->dy);
     return product > sums ? product : sums;
-}
-
-static void clear(const struct tensor *t, cudaStream_t s)
-{
-    if (t->data && !t->add)
-        cudaMemsetAsync(t->data, 0, (size_t)dtype_bytes(t->dtype, tensor_elements(t)), s);
 }
 
 extern "C" int cuda_linear_dw(const struct args_linear_dw *a, const struct cuda_call *c)
@@ -261,6 +270,6 @@ extern "C" int cuda_linear_dw(const struct args_linear_dw *a, const struct cuda_
         TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     }
     if (a->db.data)
-        run_column_sums(a, c);
+        cuda_column_sums(&a->dy, &a->db, c);
     return cuda_launched(c, "linear_dw");
 }

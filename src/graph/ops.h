@@ -34,8 +34,9 @@ OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "
    "has more than `longest` rows (0: not known); mask: room in which a backend may keep what dropout decided")
-OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), NONE, "the gradient of attention")
+OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv) ACC(dbias),
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), NONE,
+   "the gradient of attention; dbias = sum of dqkv over rows")
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
 OP(norm_bwd,

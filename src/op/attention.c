@@ -5,6 +5,7 @@
  * Backward, with P rebuilt from lse and M the mask with its scale (Dao, arXiv 2307.08691):
  *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i)
  *     dq_i = scale sum_j dS k_j ;  dk_j = scale sum_i dS q_i
+ *     dbias = sum of dqkv over the rows, the gradient of a bias that was added to make qkv
  * No sequence has more than `longest` rows; 0: not known.
  * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0.
  * `mask`, where dropout and `longest` are known, is room for a bit per head, query and key: from the forward pass a backend may
@@ -45,8 +46,10 @@ void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
 {
     if (!heads_fit(g, n->qkv, n->heads, n->kv_heads) || !shape_same(g, n->o, n->dout, "attention_bwd"))
         return;
-    const struct value *v = graph_value(g, n->qkv);
-    n->dqkv = shape_out(g, SHAPE(v->shape[0], v->shape[1]));
+    const struct value *v = graph_value(g, n->qkv), *dbias = graph_value(g, n->dbias);
+    if (shape_require(g, !n->dbias || (dbias->ndim == 1 && dim_equal(dbias->shape[0], v->shape[1])), "attention_bwd",
+                      "dbias must be as wide as qkv"))
+        n->dqkv = shape_out(g, SHAPE(v->shape[0], v->shape[1]));
 }
 
 void grad_attention(struct grads *d, const struct op_attention *n)
@@ -200,8 +203,9 @@ void ref_attention_bwd(const struct args_attention_bwd *a, const struct call *c)
 {
     (void)c;
     const int32_t *cu = a->cu.data;
-    double *dqkv = a->dqkv.data;
-    for (int64_t i = 0; i < a->dqkv.shape[0] * a->dqkv.shape[1]; i++)
+    double *dqkv = a->dqkv.data, *dbias = a->dbias.data;
+    int64_t T = a->dqkv.shape[0], width = a->dqkv.shape[1];
+    for (int64_t i = 0; i < T * width; i++)
         dqkv[i] = 0;
     for (int64_t b = 0; b + 1 < a->cu.shape[0]; b++)
         for (int64_t h = 0; h < a->heads; h++) {
@@ -209,4 +213,10 @@ void ref_attention_bwd(const struct args_attention_bwd *a, const struct call *c)
             for (int64_t i = 0; i < t.length; i++)
                 backward_row(a, &t, i);
         }
+    for (int64_t i = 0; dbias && i < width; i++) {
+        double sum = a->dbias.add ? dbias[i] : 0;
+        for (int64_t t = 0; t < T; t++)
+            sum += dqkv[t * width + i];
+        dbias[i] = sum;
+    }
 }

@@ -34,6 +34,8 @@ static int sums_slot(const struct node *n, int dy)
 {
     if (n->op == OP_act_bwd && n->u.act_bwd.du == dy && !n->u.act_bwd.dbias)
         return SLOT(act_bwd, dbias);
+    if (n->op == OP_attention_bwd && n->u.attention_bwd.dqkv == dy && !n->u.attention_bwd.dbias)
+        return SLOT(attention_bwd, dbias);
     if (n->op == OP_norm_bwd && n->u.norm_bwd.dx == dy && !n->u.norm_bwd.dbias)
         return SLOT(norm_bwd, dbias);
     return -1;

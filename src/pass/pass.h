@@ -11,7 +11,7 @@
 void pass_grad(struct graph *g, int loss, bool accumulate);
 
 /* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
- * up on the way (act_bwd, norm_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
+ * up on the way (act_bwd, norm_bwd, attention_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
  * done. Keeps: nodes and their order; results but for the order of those sums. */
 void pass_fold_bias(struct graph *g);
 

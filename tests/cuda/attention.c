@@ -142,7 +142,8 @@ static struct args_attention forward_args(const struct problem *p, void *o, void
                                    .longest = LONGEST};
 }
 
-static struct args_attention_bwd backward_args(const struct args_attention *f, void *dout, void *dqkv)
+static struct args_attention_bwd backward_args(const struct args_attention *f, void *dout, void *dqkv, void *dbias,
+                                               enum dtype wide)
 {
     struct args_attention_bwd b = {.qkv = f->qkv,
                                    .o = f->o,
@@ -162,21 +163,23 @@ static struct args_attention_bwd backward_args(const struct args_attention *f, v
                                    .longest = f->longest};
     b.dout.data = dout;
     b.dqkv.data = dqkv;
+    b.dbias = TENSOR(dbias, wide, f->qkv.shape[1]);
     return b;
 }
 
 /* The results, with the mask kept in `mask` (NULL: not kept); `blank` clears it between the two passes. */
 struct results {
-    struct slot o, lse, dqkv;
+    struct slot o, lse, dqkv, dbias;
 };
 
 static struct results results_of(const struct problem *p, struct slot *mask, bool blank)
 {
     struct results r = {.o = slot_make(dtype_bytes(p->type, p->T * HEADS * p->D), NULL),
                         .lse = slot_make(4 * HEADS * p->T, NULL),
-                        .dqkv = slot_make(p->qkv.bytes, NULL)};
+                        .dqkv = slot_make(p->qkv.bytes, NULL),
+                        .dbias = slot_make(4 * 3 * HEADS * p->D, NULL)};
     struct args_attention f = forward_args(p, r.o.device, r.lse.device, mask ? mask->device : NULL);
-    struct args_attention_bwd b = backward_args(&f, p->dout.device, r.dqkv.device);
+    struct args_attention_bwd b = backward_args(&f, p->dout.device, r.dqkv.device, r.dbias.device, DT_F32);
     assert_int_equal(cudaMalloc(&call.workspace, (size_t)cuda_attention_bwd_workspace(&b, &call)), 0);
     if (cuda_attention(&f, &call))
         fail_msg("%s", call.err->text);
@@ -192,6 +195,7 @@ static struct results results_of(const struct problem *p, struct slot *mask, boo
     slot_fetch(&r.o);
     slot_fetch(&r.lse);
     slot_fetch(&r.dqkv);
+    slot_fetch(&r.dbias);
     return r;
 }
 
@@ -200,6 +204,7 @@ static void results_free(struct results *r)
     slot_free(&r->o);
     slot_free(&r->lse);
     slot_free(&r->dqkv);
+    slot_free(&r->dbias);
 }
 
 static bool kept(const struct problem *p, const struct slot *mask, int b, int64_t head, int64_t query, int64_t key)
@@ -223,27 +228,35 @@ static void must_be_the_decisions(const struct problem *p, const struct slot *ma
 }
 
 /* Relative to the norm, as bf16 has it. */
+static void must_be_near(const double *got, const double *want, int64_t n)
+{
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < n; i++) {
+        difference += (got[i] - want[i]) * (got[i] - want[i]);
+        norm += want[i] * want[i];
+    }
+    assert_true(sqrt(difference / norm) < 0.012);
+}
+
 static void must_be_near_the_reference(const struct problem *p, const struct results *r)
 {
-    int64_t n = p->T * 3 * HEADS * p->D;
+    int64_t width = 3 * HEADS * p->D, n = p->T * width;
     double *o = mem_alloc((size_t)n * 8), *lse = mem_alloc((size_t)(HEADS * p->T) * 8),
-           *dqkv = mem_alloc((size_t)n * 8);
-    double *got = mem_alloc((size_t)n * 8), difference = 0, norm = 0;
-    assert_true(o && lse && dqkv && got);
+           *dqkv = mem_alloc((size_t)n * 8), *dbias = mem_alloc((size_t)width * 8), *got = mem_alloc((size_t)n * 8);
+    assert_true(o && lse && dqkv && dbias && got);
     struct args_attention f = forward_args(p, o, lse, NULL);
     f.qkv.data = p->qkv_ref;
     f.cu.data = (void *)p->cu;
     f.coords.data = p->coords;
     f.rng.data = (void *)rng;
-    struct args_attention_bwd b = backward_args(&f, p->dout_ref, dqkv);
+    struct args_attention_bwd b = backward_args(&f, p->dout_ref, dqkv, dbias, DT_F64);
     ref_attention(&f, &(struct call){0});
     ref_attention_bwd(&b, &(struct call){0});
     dtype_convert(got, DT_F64, r->dqkv.host, p->type, n);
-    for (int64_t i = 0; i < n; i++) {
-        difference += (got[i] - dqkv[i]) * (got[i] - dqkv[i]);
-        norm += dqkv[i] * dqkv[i];
-    }
-    assert_true(sqrt(difference / norm) < 0.012);
+    must_be_near(got, dqkv, n);
+    dtype_convert(got, DT_F64, r->dbias.host, DT_F32, width); /* of keys it is 0 but for rounding */
+    must_be_near(got, dbias, width);
+    mem_free(dbias);
     mem_free(o);
     mem_free(lse);
     mem_free(dqkv);
@@ -265,6 +278,7 @@ static void check(enum dtype type, int64_t D, int64_t causal)
     must_be_equal(&made.o, &from_kept.o);
     must_be_equal(&made.lse, &from_kept.lse);
     must_be_equal(&made.dqkv, &from_kept.dqkv);
+    must_be_equal(&made.dbias, &from_kept.dbias);
     must_be_near_the_reference(&p, &made);
     struct results dropped = results_of(&p, &mask, true); /* it is read: without a key that is kept, dv is 0 */
     double *dqkv = mem_alloc((size_t)(p.T * 3 * HEADS * D) * 8);

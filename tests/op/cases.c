@@ -160,8 +160,9 @@ const struct op_case op_cases[] = {
     {CASE(attention, "D = 80, scores of about 40", ATTENTION(100, 2, 3, 1, 80), .scale = 1), LENGTHS(30, 70),
      .condition = 4, .long_only = true},
 
-    {CASE(attention_bwd, "one head", ATTENTION_BWD(5, 1, 1, 1, 4), .scale = 0.5), LENGTHS(5)},
-    {CASE(attention_bwd, "several sequences, padding rows", ATTENTION_BWD(30, 4, 3, 3, 16), .scale = 0.25),
+    {CASE(attention_bwd, "one head", ATTENTION_BWD(5, 1, 1, 1, 4), .dbias = FLOAT(12), .scale = 0.5), LENGTHS(5)},
+    {CASE(attention_bwd, "several sequences, padding rows", ATTENTION_BWD(30, 4, 3, 3, 16), .dbias = FLOAT(144),
+          .scale = 0.25),
      LENGTHS(1, 16, 2, 9)},
     {CASE(attention_bwd, "dropout", ATTENTION_BWD(40, 2, 2, 2, 8), DROP(40, 0.3, 3), .scale = 0.35), LENGTHS(17, 23)},
     {CASE(attention_bwd, "grouped heads, causal, odd D", ATTENTION_BWD(38, 2, 4, 2, 7), DROP(38, 0.1, 9), .causal = 1,

@@ -250,6 +250,25 @@ static void a_bias_gradient_moves_to_the_writer_of_its_rows(void **state)
             FOLD_VALUES " in out keep\n" OUT_8 FOLDED_ACT(" dbias+=%7") DW("%8", ""));
 }
 
+#define QKV_VALUES                                                                                                     \
+    "%1 input F32[T,6] \"qkv\" layer=0 in keep\n"                                                                      \
+    "%2 input F32[T,2] \"o\" layer=0 in keep\n"                                                                        \
+    "%3 input F32[1,T] \"lse\" layer=0 in keep\n"                                                                      \
+    "%4 input I32[B+1] \"cu\" layer=0 in keep\n"                                                                       \
+    "%5 gradient F32[6,2] \"grad.w\" layer=1 out\n"                                                                    \
+    "%6 gradient F32[6] \"grad.b\" layer=1 out\n"                                                                      \
+    "%7 activation F32[T,6] layer=1\n"
+#define ATTENTION_BWD(sums)                                                                                            \
+    "attention_bwd(qkv=%1 o=%2 lse=%3 dout=%2 cu=%4 dqkv=%7" sums                                                      \
+    ") heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 layer=1 backward\n"
+
+static void so_does_that_of_query_key_and_value(void **state)
+{
+    (void)state;
+    becomes(QKV_VALUES ATTENTION_BWD("") "linear_dw(dy=%7 x=%2 dw=%5 db=%6) in_out=0 layer=1 backward\n", FOLD_BIAS,
+            QKV_VALUES ATTENTION_BWD(" dbias=%6") "linear_dw(dy=%7 x=%2 dw=%5) in_out=0 layer=1 backward\n");
+}
+
 static void a_bias_gradient_stays_where_its_rows_are_not_one_nodes(void **state)
 {
     (void)state;
@@ -778,6 +797,7 @@ int main(void)
         cmocka_unit_test(grad_emits_the_backward_pass),
         cmocka_unit_test(grad_adds_contributions),
         cmocka_unit_test(a_bias_gradient_moves_to_the_writer_of_its_rows),
+        cmocka_unit_test(so_does_that_of_query_key_and_value),
         cmocka_unit_test(a_bias_gradient_stays_where_its_rows_are_not_one_nodes),
         cmocka_unit_test(a_product_and_the_gradient_of_an_activation_become_one),
         cmocka_unit_test(f64_changes_nothing_but_types),
