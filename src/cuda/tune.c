@@ -1,9 +1,8 @@
 /* Choosing algorithms by time. Each candidate of a product is timed in the very form it will run in, as nodes of a CUDA
  * graph, over copies of its operands that together exceed the L2 cache, filled with random numbers (zeros would run
- * faster). All candidates once; then the best few again, taking turns, and of each the median; of a large product those
- * that are close once more, for as long as the chip needs to come to the clock that its power allows, which is lower, and
- * by how much depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200, in a trial:
- * 1.2 % of the whole step.) */
+ * faster). All candidates once; then the best few again, taking turns, and of each the median; of a large product, on a
+ * warm chip, the best of these once more, for as long as the chip needs to come to the clock that its power allows, which
+ * depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200: 1.0 to 1.2 % of the whole step.) */
 #include "cuda/kernels.h"
 #include "cuda/products_internal.h"
 
@@ -16,22 +15,22 @@
 #include <string.h>
 
 enum {
-    PATTERN_BYTES = 4 << 20, /* of random numbers, repeated over all operands */
+    PATTERN_BYTES = 1 << 20, /* of random numbers, repeated over all operands */
     MAX_SETS = 64,           /* copies of the operands */
-    MIN_LAUNCHES = 8,        /* in one graph */
-    MAX_LAUNCHES = 128,
+    MIN_LAUNCHES = 4,        /* in one graph */
+    MAX_LAUNCHES = 64,
     MAX_CANDIDATES = 64,
     FINALISTS = 5,
     REPEATS = 9,
-    WARM_MS = 70,      /* of work until the chip's clock has come down, */
+    WARM_MS = 40,      /* of work until the chip's clock has come down, */
     SETTLE_MS = 15,    /* until it is that of another algorithm, */
     SUSTAINED_MS = 45, /* and that is timed then */
     ROUNDS = 2,
 };
 
-/* Products with fewer operations never draw the power that the chip is limited to; others within so much of the best may
- * turn out to be better. */
-static const double LARGE_FLOPS = 5e10, CLOSE = 1.05;
+/* Products with fewer operations never draw the power that the chip is limited to; of others, those within so much of the
+ * best may turn out to be better. Very small ones take the time of a launch, whatever the algorithm. */
+static const double LARGE_FLOPS = 5e10, CLOSE = 1.03, SMALL_FLOPS = 1e9;
 
 struct tuner {
     struct cuda_products *p;
@@ -114,6 +113,11 @@ static int make_pattern(struct tuner *t, enum dtype type)
     return SNUG_OK;
 }
 
+static double flops_of(const struct sets *s)
+{
+    return op_table[s->node.op].flops(&s->node.args);
+}
+
 static void add_tensor(struct sets *s, const struct tensor *t)
 {
     if (!t->ndim)
@@ -140,12 +144,12 @@ static int make_sets(struct tuner *t, const struct cuda_product_node *node, stru
     const union args_any *a = &s->node.args;
     for (int i = 0; i < op_table[node->op].n_slots; i++)
         add_tensor(s, &a->slot[i]);
-    double flops = op_table[node->op].flops(a);
+    double flops = flops_of(s);
     int64_t n = 1 + 2 * t->l2_bytes / s->set_bytes;
     s->n_sets = n < MAX_SETS ? (int)n : MAX_SETS;
     bool fp32 = a->slot[0].dtype == DT_F32 && !t->tf32;
-    double per_ms = (fp32 ? 5e10 : 4e11) / (flops + 1); /* launches of about a millisecond, at 50 or 400 TFLOP/s */
-    s->launches = per_ms < MIN_LAUNCHES ? MIN_LAUNCHES : per_ms > MAX_LAUNCHES ? MAX_LAUNCHES : (int)per_ms;
+    double enough = (fp32 ? 1e10 : 8e10) / (flops + 1); /* for 0.2 ms at 50 or 400 TFLOP/s */
+    s->launches = enough < MIN_LAUNCHES ? MIN_LAUNCHES : enough > MAX_LAUNCHES ? MAX_LAUNCHES : (int)enough;
     if (s->launches < s->n_sets)
         s->launches = s->n_sets;
     int64_t bytes = s->n_sets * s->set_bytes;
@@ -156,10 +160,12 @@ static int make_sets(struct tuner *t, const struct cuda_product_node *node, stru
     TRY(check(t, cudaMalloc((void **)&t->pool, (size_t)(bytes + s->workspace_bytes))));
     s->workspace = t->pool + bytes;
     TRY(make_pattern(t, a->slot[0].dtype)); /* x, or dy */
-    for (int64_t at = 0; at < bytes; at += PATTERN_BYTES)
-        TRY(check(t, cudaMemcpy(t->pool + at, t->pattern,
-                                (size_t)(bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES),
-                                cudaMemcpyHostToDevice)));
+    int64_t filled = bytes < PATTERN_BYTES ? bytes : PATTERN_BYTES;
+    TRY(check(t, cudaMemcpyAsync(t->pool, t->pattern, (size_t)filled, cudaMemcpyHostToDevice, t->stream)));
+    for (int64_t more; filled < bytes; filled += more) {
+        more = bytes - filled < filled ? bytes - filled : filled;
+        TRY(check(t, cudaMemcpyAsync(t->pool + filled, t->pool, (size_t)more, cudaMemcpyDeviceToDevice, t->stream)));
+    }
     return SNUG_OK;
 }
 
@@ -197,7 +203,7 @@ static int enqueue(struct tuner *t, struct sets *s, const struct subject *u)
     if (s->node.op == OP_linear) {
         d.rows = a->linear.x.data;
         d.factor = a->linear.w.data;
-        d.result = a->linear.u.data ? a->linear.u.data : a->linear.y.data;
+        d.result = a->linear.y.data;
         d.bias = a->linear.b.data; /* read as the product's type, which is no wider */
     } else if (s->node.op == OP_linear_dx) {
         d.rows = a->linear_dx.dy.data;
@@ -264,15 +270,13 @@ static int replays_of(const struct sets *s, double ms, double us)
     return 1 + (int)(1000 * ms / (us * s->launches));
 }
 
-/* Replaces the times of the best by those at the clock that the chip keeps up under this load, and of the others in
- * proportion. */
+/* Replaces the times of the best by those at the clock that the chip keeps up under each, and of the others in proportion. */
 static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exec, int n, double *us)
 {
     double slowest = 1, sums[FINALISTS + 1] = {0}, once;
     int best = 0;
     for (int i = 1; i < n; i++)
         best = us[i] < us[best] ? i : best;
-    TRY(replay(t, s, exec[best], replays_of(s, WARM_MS, us[best]), 1, &once));
     for (int r = 0; r < ROUNDS; r++)
         for (int i = 0; i < n; i++)
             if (us[i] <= CLOSE * us[best]) {
@@ -289,12 +293,15 @@ static int race_long(struct tuner *t, const struct sets *s, cudaGraphExec_t *exe
 static int race(struct tuner *t, struct sets *s, const struct subject *subjects, int n, double *us)
 {
     cudaGraphExec_t exec[FINALISTS + 1] = {0};
-    double times[FINALISTS + 1][REPEATS] = {{0}};
+    double times[FINALISTS + 1][REPEATS] = {{0}}, once;
+    bool large = flops_of(s) >= LARGE_FLOPS;
     int code = SNUG_OK;
     for (int i = 0; i < n && !code; i++)
         code = capture(t, s, &subjects[i], &exec[i]);
     for (int i = 0; i < n && !code; i++)
-        code = replay(t, s, exec[i], 0, 1, &times[i][0]); /* warms up */
+        code = replay(t, s, exec[i], 0, 1, &times[i][0]); /* the first of each is slow */
+    if (large && !code)
+        code = replay(t, s, exec[0], replays_of(s, WARM_MS, times[0][0]), 1, &once);
     for (int r = 0; r < REPEATS && !code; r++)
         for (int i = 0; i < n && !code; i++)
             code = replay(t, s, exec[i], 0, 1, &times[i][r]);
@@ -302,7 +309,7 @@ static int race(struct tuner *t, struct sets *s, const struct subject *subjects,
         qsort(times[i], REPEATS, sizeof times[i][0], by_value);
         us[i] = times[i][REPEATS / 2];
     }
-    if (!code && op_table[s->node.op].flops(&s->node.args) >= LARGE_FLOPS)
+    if (large && !code)
         code = race_long(t, s, exec, n, us);
     for (int i = 0; i < n; i++)
         if (exec[i])
@@ -418,7 +425,8 @@ static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct can
     c->us = NEVER;
     if (!c->supported)
         return SNUG_OK;
-    TRY(add_relatives(t, c, all));
+    if (flops_of(s) >= SMALL_FLOPS)
+        TRY(add_relatives(t, c, all));
     TRY(time_once(t, s, c, all, once));
     int n = finalists(once, all->n, best), winner = 0;
     struct subject subjects[FINALISTS + 1] = {0};

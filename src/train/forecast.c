@@ -78,7 +78,7 @@ static int key_of(const struct session *s, bool evaluation, const struct batch *
  * a tenth of it will do, and of ten steps or fewer no more than a first look is worth its time. */
 static double lasting(const struct session *s, double step_seconds)
 {
-    const double settled = 0.7;
+    const double settled = 0.4;
     int64_t steps, per_epoch;
     if (!s->has_train)
         return settled;
