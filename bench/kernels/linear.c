@@ -132,7 +132,7 @@ static void layer(int64_t N, int64_t O, int64_t I, enum dtype t)
         .linear = {.x = tensor(left, t, N, I), .w = tensor(right, t, O, I), .y = tensor(result, t, N, O)}};
     union args_any act = y;
     act.linear.b = (struct tensor){.data = bias, .dtype = DT_F32, .ndim = 1, .shape = {O}};
-    act.linear.u = tensor(before, t, N, O);
+    act.linear.slope = tensor(before, t, N, O);
     act.linear.act = ACT_gelu;
     union args_any dx = {
         .linear_dx = {.dy = tensor(left, t, N, O), .w = tensor(right, t, O, I), .dx = tensor(result, t, N, I)}};
@@ -141,7 +141,7 @@ static void layer(int64_t N, int64_t O, int64_t I, enum dtype t)
     union args_any both = dw;
     both.linear_dw.db = act.linear.b;
     double flops = 2e-9 * (double)(N * O * I);
-    printf("%-4s %5ld %5ld %5ld | y %4.0f (%4.0f %4.0f)  gelu, bias, u %4.0f | dx %4.0f (%4.0f %4.0f) | dw %4.0f "
+    printf("%-4s %5ld %5ld %5ld | y %4.0f (%4.0f %4.0f)  gelu, bias, slope %4.0f | dx %4.0f (%4.0f %4.0f) | dw %4.0f "
            "(%4.0f %4.0f)  with db %4.0f\n",
            dtype_name(t), (long)N, (long)O, (long)I, flops / ours(OP_linear, &y),
            flops / onednn(N, O, I, false, true, t, t, false), flops / onednn(N, O, I, false, true, t, t, true),

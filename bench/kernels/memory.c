@@ -54,13 +54,10 @@ struct row {
         {ROW(norm_bwd, "dropout, dbias", .dy = X(B * LENGTH, H), .h = X(B * LENGTH, H), .gamma = FLOAT(H),             \
              .mean = FLOAT(B * LENGTH), .rstd = FLOAT(B * LENGTH), DROP(B * LENGTH), .dx = X(B * LENGTH, H),           \
              .dres = X(B * LENGTH, H), .dgamma = FLOAT(H), .dbeta = FLOAT(H), .dbias = FLOAT(H))},                     \
-        {ROW(act_bwd, "gelu, dbias", .u = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),            \
-             .dbias = FLOAT(F), .act = ACT_gelu)},                                                                     \
+        {ROW(act_bwd, "dbias", .slope = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),              \
+             .dbias = FLOAT(F))},                                                                                      \
         {ROW(dropout, "", .x = X(B * LENGTH, H), DROP(B * LENGTH), .y = X(B * LENGTH, H))},                            \
-        {ROW(act_bwd, "gelu", .u = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),                   \
-             .act = ACT_gelu)},                                                                                        \
-        {ROW(act_bwd, "gelu_tanh", .u = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),              \
-             .act = ACT_gelu_tanh)},                                                                                   \
+        {ROW(act_bwd, "", .slope = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F))},                 \
         {ROW(gather, "", .x = X(B * LENGTH, H), .cu = INTS(B + 1), .y = X(B, H))},                                     \
         {ROW(gather_bwd, "", .dy = X(B, H), .cu = INTS(B + 1), .dx = X(B * LENGTH, H))},                               \
         {ROW(cross_entropy, "classes", .logits = FLOAT(B, 77), .labels = INTS(B), STEP, .loss = FLOAT(1),              \

@@ -15,7 +15,7 @@ static struct product forward(const struct args_linear *a)
                             .b_by_k = !a->in_out,
                             .in = a->x.dtype,
                             .c = a->y.data,
-                            .u = a->u.data,
+                            .slope = a->slope.data,
                             .out = a->y.dtype,
                             .bias = a->b.data,
                             .act = (enum act)a->act};

@@ -253,8 +253,7 @@ static void tile_pairs(float *sum, const uint32_t *a, const uint32_t *b, int64_t
 
 /* ---- what becomes of the sums ---- */
 
-/* Rows i… of C, `rows` of them, columns j…: a whole panel, or what is left of the last one. What the activation is
- * applied to is rounded as `u` stores it, also where nobody stores it: a recomputed y has the same bits. */
+/* Rows i… of C, `rows` of them, columns j…: a whole panel, or what is left of the last one. */
 SIMD void finish_rows(const struct product *p, enum act act, bool whole, const float *strip, int64_t i, int64_t rows,
                       int64_t j)
 {
@@ -271,9 +270,10 @@ SIMD void finish_rows(const struct product *p, enum act act, bool whole, const f
             if (p->add)
                 v = v + vf_get_upto(p->c, at, left, narrow);
             if (act) {
-                if (p->u)
-                    vf_put_upto(p->u, at, v, left, narrow);
-                v = vf_act(act, narrow ? vf_round_bf16(v) : v);
+                vf u = v;
+                v = vf_act(act, u);
+                if (p->slope)
+                    vf_put_upto(p->slope, at, vf_act_slope(act, u), left, narrow);
             }
             vf_put_upto(p->c, at, v, left, narrow);
         }

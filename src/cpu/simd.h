@@ -266,12 +266,6 @@ SIMD vh vh_from_vf(vf x)
 #endif
 }
 
-/* x as it reads after being stored as bf16. */
-SIMD vf vf_round_bf16(vf x)
-{
-    return vf_from_bf16(vh_from_vf(x));
-}
-
 /* Element i on of a tensor that is BF16 or else F32: one kernel body serves both when `bf16` is a constant after
  * inlining. */
 SIMD vf vf_get(const void *base, int64_t i, bool bf16)

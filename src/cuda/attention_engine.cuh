@@ -19,15 +19,6 @@
 #include "cuda/attention_mask.cuh"
 #include "cuda/attention_tile.cuh"
 
-constexpr float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
-
-__device__ static inline float exp2_fast(float x) /* 2 ulp; 0 for -inf */
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 __device__ static inline float quad_max(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));

@@ -17,7 +17,7 @@ struct attention_params {
     float *lse;             /* (A,T) */
     float2 *statistics;     /* (A,T), -lse in units of log 2 and -do . o / keep_scale: from dq to dk and dv */
     uint32_t *mask;         /* where the dropout mask is kept, or NULL */
-    float *sums;            /* (attention_short_parts, width), of dqkv's columns over the rows of a part; NULL: not wanted */
+    float *sums; /* (attention_short_parts, width), of dqkv's columns over the rows of a part; NULL: not wanted */
     const int32_t *cu, *coords, *rng;
     int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
     float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */

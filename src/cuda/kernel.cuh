@@ -61,6 +61,22 @@ template <class T> constexpr int pack_width = 16 / (int)sizeof(T);
     }                                                                                                                  \
     }
 
+/* ---- exponentials by the hardware's approximation ---- */
+
+constexpr float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+__device__ static inline float exp2_fast(float x) /* 2 ulp; 0 for -inf */
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ static inline float exp_fast(float x) /* the relative error grows with |x| as that of x log2 e does */
+{
+    return exp2_fast(x * LOG2E);
+}
+
 /* ---- sums in a fixed order ---- */
 
 /* All lanes get the sum (a butterfly: the same order in every lane). */

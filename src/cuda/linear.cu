@@ -2,7 +2,7 @@
  * measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:
- * - the activation, where cuBLASLt has none that is ours: u is read once, y written once;
+ * - the activation, where cuBLASLt has none that is ours: y is read once, y and its slope written once;
  * - the bias rounded to y's type, where the epilogue takes no other: O elements;
  * - db, the sums of dy's columns: dy is read once. A column is cut into at most 128 runs of rows by N alone; within a
  *   run eight warps take every eighth row in ascending order and are added in the order of warps; then the runs are
@@ -144,16 +144,16 @@ extern "C" int64_t cuda_linear_workspace(const struct args_linear *a, const stru
     return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[a->in_out ? 1 : 0] * 4);
 }
 
-static void activate(const struct args_linear *a, const void *u, const struct cuda_call *c)
+static void activate(const struct args_linear *a, const struct cuda_call *c)
 {
-    struct bias_act p = {};
-    p.x = u;
+    struct act_params p = {};
     p.y = a->y.data;
+    p.slope = a->slope.data;
     p.N = a->y.shape[0];
     p.O = a->y.shape[1];
     p.dtype = a->y.dtype;
     p.act = (enum act)a->act;
-    cuda_bias_act(&p, c);
+    cuda_act(&p, c);
 }
 
 /* Whether the node is to be run by a kernel of our own in place of its plain product. */
@@ -170,11 +170,8 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
     union args_any any;
     any.linear = *a;
     struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
-    struct product_data data = {.rows = a->x.data,
-                                .factor = a->w.data,
-                                .result = a->u.data ? a->u.data : a->y.data,
-                                .bias = a->b.data,
-                                .workspace = c->workspace};
+    struct product_data data = {
+        .rows = a->x.data, .factor = a->w.data, .result = a->y.data, .bias = a->b.data, .workspace = c->workspace};
     if (runs_own(OP_linear, &any, &p, c))
         return cuda_linear_sm90(a, c);
     if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
@@ -184,10 +181,7 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
     }
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     if (a->act != ACT_none)
-        activate(a, data.result, c);
-    else if (data.result != a->y.data)
-        cudaMemcpyAsync(a->y.data, data.result, (size_t)dtype_bytes(a->y.dtype, tensor_elements(&a->y)),
-                        cudaMemcpyDeviceToDevice, c->stream);
+        activate(a, c);
     return cuda_launched(c, "linear");
 }
 

@@ -52,11 +52,11 @@ template <int N> __device__ static inline void softmax_add(struct softmax *s, co
         max = fmaxf(max, z[i]);
     float base = finite_or_0(max);
     if (max > s->max)
-        s->sum *= fast_exp(s->max - base);
+        s->sum *= exp_fast(s->max - base);
     s->max = max;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        s->sum += fast_exp(z[i] - base);
+        s->sum += exp_fast(z[i] - base);
         s->all += z[i];
     }
 }
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
         softmax_add<1>(&s, one);
     }
     float max = warp_max(s.max);
-    s.sum = warp_sum(s.sum * fast_exp(s.max - finite_or_0(max)));
+    s.sum = warp_sum(s.sum * exp_fast(s.max - finite_or_0(max)));
     s.all = warp_sum(s.all);
     s.max = max;
     if constexpr (W > 1) {
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
             max = fmaxf(max, parts[i].max);
         s = (struct softmax){max, 0, 0};
         for (int i = 0; i < W; i++) {
-            s.sum += parts[i].sum * fast_exp(parts[i].max - finite_or_0(max));
+            s.sum += parts[i].sum * exp_fast(parts[i].max - finite_or_0(max));
             s.all += parts[i].all;
         }
     }
@@ -196,7 +196,7 @@ __device__ static inline void cross_entropy_slope(const struct cross_entropy_bwd
         load<T, N>(z, row + v);
 #pragma unroll
         for (int i = 0; i < N; i++)
-            z[i] = (fast_exp(z[i] - lse) - (v + i == label ? p.one + p.each : p.each)) * scale;
+            z[i] = (exp_fast(z[i] - lse) - (v + i == label ? p.one + p.each : p.each)) * scale;
     }
     store_or_add<T, N>(to + v, z, p.add);
 }

@@ -430,7 +430,6 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     f.O = tensor_pitch(&a->y);
     f.in_out = a->in_out;
     f.tf32 = tf32;
-    f.align = alignment(a->u.data, f.align);
     if (!a->b.data && !a->b.ndim)
         return f;
     f.bias = a->b.dtype;
@@ -473,7 +472,6 @@ bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_
     }
     if (op != OP_linear_dx_act)
         return false;
-    own->act = (enum act)args->linear_dx_act.act;
     return cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c);
 }
 

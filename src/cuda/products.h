@@ -28,9 +28,8 @@ struct cuda_product {
     bool add;        /* the result is added to */
     bool tf32;       /* factors in F32 may be rounded to tf32 */
     bool own;        /* of linear and linear_dx: by the kernel of linear_sm90.cu, which does the rest of the node too */
-    enum act
-        act;   /* of those: the activation of a linear layer; of linear_dx: whose slope its result is multiplied by */
-    int align; /* all pointers are multiples of it: 16, or less down to an element */
+    enum act act;    /* of those: the activation of a linear layer */
+    int align;       /* all pointers are multiples of it: 16, or less down to an element */
 };
 
 /* The product of a node: `args` of an op that is one (op_is_product); data pointers may be NULL. That of linear_dx_act is
@@ -42,7 +41,7 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
 void cuda_product_name(const struct cuda_product *p, char name[128]);
 
 /* The product of the same node by a kernel of our own, if that takes it. It is used where the whole node was measured to be
- * faster so: with u and without, so that what is computed again has the same bits. (cuBLASLt's own epilogues are not used
+ * faster so: with a slope and without, so that what is computed again has the same bits. (cuBLASLt's own epilogues are not used
  * but for the bias: its GELU is the tanh form, and only where u is kept; its sums of dy for a bias gradient add 39 us on an
  * H200 to 126, the kernel of ours 26: docs/benchmarks.md.) */
 bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_product *product,

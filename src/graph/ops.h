@@ -6,7 +6,7 @@
  *
  * Slots refer to values, inputs first:
  *     IN(x)     read; required                    OUT(y)    written; made by the shape rule
- *     OPT(b)    read; may be absent               MAYBE(u)  as OUT, but pruned where nobody reads it (the kernel skips it)
+ *     OPT(b)    read; may be absent               MAYBE(h)  as OUT, but pruned where nobody reads it (the kernel skips it)
  *     INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows
  *     UPD(m)    as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote;
  *                                                           0 where that gradient is not wanted
@@ -23,13 +23,13 @@ OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), 
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
 OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
    "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
-OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(u), ACT(act) FLAG(in_out), DIFF,
-   "u = x W^T + b; y = act(u); W is (O,I), or (I,O) when in_out")
+OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
+   "y = act(u) with u = x W^T + b; slope = act'(u), for the gradient; W is (O,I), or (I,O) when in_out")
 OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
 OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE, "dW = dy^T x; db = sum of dy over rows")
-OP(linear_dx_act, IN(dy) IN(w) IN(u) OUT(du) ACC(dbias), ACT(act) FLAG(in_out), NONE,
-   "du = (dy W) * act'(u); dbias = sum of du over rows: linear_dx with the act_bwd behind it")
-OP(act_bwd, IN(u) IN(dy) OUT(du) ACC(dbias), ACT(act), NONE, "du = dy * act'(u); dbias = sum of du over rows")
+OP(linear_dx_act, IN(dy) IN(w) IN(slope) OUT(du) ACC(dbias), FLAG(in_out), NONE,
+   "du = (dy W) * slope; dbias = sum of du over rows: linear_dx with the act_bwd behind it")
+OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "

@@ -2,8 +2,8 @@
  *     gelu       x (1 + erf(x/sqrt 2)) / 2                                Hendrycks and Gimpel, arXiv 1606.08415
  *     gelu_tanh  x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2          the same paper's approximation
  *     relu, tanh, silu x/(1 + exp(-x))
- * Going back, du = dy * act'(u), with u (N,F) the input of the activation; dbias (F) = sum of du over the rows, which is
- * the gradient of a bias that was added to make u. */
+ * Going back, du = dy * slope, with slope = act'(u) (N,F) from the forward pass (op/linear.c); dbias (F) = sum of du over the
+ * rows, which is the gradient of a bias that was added to make u. */
 #include "op/act.h"
 #include "graph/graph.h"
 
@@ -53,26 +53,27 @@ double act_slope(enum act act, double x)
 
 void shape_act_bwd(struct graph *g, struct op_act_bwd *n)
 {
-    const struct value *u = graph_value(g, n->u), *dbias = graph_value(g, n->dbias);
-    if (shape_same(g, n->u, n->dy, "act_bwd") &&
-        shape_require(g, !n->dbias || (u->ndim == 2 && dbias->ndim == 1 && dim_equal(dbias->shape[0], u->shape[1])),
-                      "act_bwd", "dbias must be (F)"))
-        n->du = shape_out(g, u->ndim, (const struct dim[MAX_DIMS]){u->shape[0], u->shape[1], u->shape[2], u->shape[3]});
+    const struct value *slope = graph_value(g, n->slope), *dbias = graph_value(g, n->dbias);
+    if (shape_same(g, n->slope, n->dy, "act_bwd") &&
+        shape_require(
+            g, !n->dbias || (slope->ndim == 2 && dbias->ndim == 1 && dim_equal(dbias->shape[0], slope->shape[1])),
+            "act_bwd", "dbias must be (F)"))
+        n->du = shape_out(g, slope->ndim, slope->shape);
 }
 
 double flops_act_bwd(const struct args_act_bwd *a)
 {
-    return 30.0 * (double)a->u.shape[0] * (double)a->u.shape[1];
+    return 2.0 * (double)a->slope.shape[0] * (double)a->slope.shape[1];
 }
 
 void ref_act_bwd(const struct args_act_bwd *a, const struct call *c)
 {
     (void)c;
-    const double *u = a->u.data, *dy = a->dy.data;
+    const double *slope = a->slope.data, *dy = a->dy.data;
     double *du = a->du.data, *dbias = a->dbias.data;
-    int64_t N = a->u.shape[0], F = a->u.shape[1];
+    int64_t N = a->slope.shape[0], F = a->slope.shape[1];
     for (int64_t i = 0; i < N * F; i++)
-        du[i] = dy[i] * act_slope((enum act)a->act, u[i]);
+        du[i] = dy[i] * slope[i];
     for (int64_t f = 0; dbias && f < F; f++) {
         double sum = a->dbias.add ? dbias[f] : 0;
         for (int64_t n = 0; n < N; n++)

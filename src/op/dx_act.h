@@ -12,7 +12,7 @@ static inline struct args_linear_dx dx_act_product(const struct args_linear_dx_a
 
 static inline struct args_act_bwd dx_act_slope(const struct args_linear_dx_act *a)
 {
-    return (struct args_act_bwd){.u = a->u, .dy = a->du, .du = a->du, .dbias = a->dbias, .act = a->act};
+    return (struct args_act_bwd){.slope = a->slope, .dy = a->du, .du = a->du, .dbias = a->dbias};
 }
 
 #endif

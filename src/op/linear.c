@@ -1,9 +1,9 @@
 /* A linear layer with bias and activation, and its gradients:
- *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u)
+ *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u) ;  slope = act'(u)
  *     dx[n,i] = sum_o dy[n,o] w[o,i] ;  dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o]
  * and linear_dx_act, what two layers have between them, where the first one's activation made the second one's x:
- *     du[n,i] = dx[n,i] act'(u[n,i]) ;  dbias[i] = sum_n du[n,i]
- * x (N,I), w (O,I) or (I,O) when in_out, b (O), y and u (N,O). Products of 16-bit operands are summed in F32; one that is
+ *     du[n,i] = dx[n,i] slope[n,i] ;  dbias[i] = sum_n du[n,i]
+ * x (N,I), w (O,I) or (I,O) when in_out, b (O), y and slope (N,O): u itself is not kept. Products of 16-bit operands are summed in F32; one that is
  * added to a gradient of 16 bits may be rounded to them before that. */
 #include "graph/graph.h"
 #include "op/act.h"
@@ -20,7 +20,7 @@ void shape_linear(struct graph *g, struct op_linear *n)
     struct dim N = x->shape[0], O = w->shape[out];
     n->y = shape_out(g, SHAPE(N, O));
     if (n->act)
-        n->u = shape_out(g, SHAPE(N, O));
+        n->slope = shape_out(g, SHAPE(N, O));
 }
 
 void shape_linear_dx(struct graph *g, struct op_linear_dx *n)
@@ -47,22 +47,22 @@ void shape_linear_dw(struct graph *g, struct op_linear_dw *n)
 
 void shape_linear_dx_act(struct graph *g, struct op_linear_dx_act *n)
 {
-    const struct value *dy = graph_value(g, n->dy), *w = graph_value(g, n->w), *u = graph_value(g, n->u);
-    const struct value *dbias = graph_value(g, n->dbias);
+    const struct value *dy = graph_value(g, n->dy), *w = graph_value(g, n->w);
+    const struct value *slope = graph_value(g, n->slope), *dbias = graph_value(g, n->dbias);
     int out = n->in_out ? 1 : 0;
     if (shape_require(g,
-                      dy->ndim == 2 && w->ndim == 2 && dim_equal(dy->shape[1], w->shape[out]) && u->ndim == 2 &&
-                          dim_equal(u->shape[0], dy->shape[0]) && dim_equal(u->shape[1], w->shape[1 - out]) &&
-                          (!n->dbias || (dbias->ndim == 1 && dim_equal(dbias->shape[0], u->shape[1]))),
-                      "linear_dx_act", "dy must be (N,O), w (O,I), u (N,I), dbias (I)"))
-        n->du = shape_out(g, SHAPE(u->shape[0], u->shape[1]));
+                      dy->ndim == 2 && w->ndim == 2 && dim_equal(dy->shape[1], w->shape[out]) && slope->ndim == 2 &&
+                          dim_equal(slope->shape[0], dy->shape[0]) && dim_equal(slope->shape[1], w->shape[1 - out]) &&
+                          (!n->dbias || (dbias->ndim == 1 && dim_equal(dbias->shape[0], slope->shape[1]))),
+                      "linear_dx_act", "dy must be (N,O), w (O,I), slope (N,I), dbias (I)"))
+        n->du = shape_out(g, SHAPE(slope->shape[0], slope->shape[1]));
 }
 
 void grad_linear(struct grads *d, const struct op_linear *n)
 {
     int dy = grad_of(d, n->y);
     if (n->act) {
-        struct op_act_bwd a = {.u = n->u, .dy = dy, .act = n->act};
+        struct op_act_bwd a = {.slope = n->slope, .dy = dy};
         emit_act_bwd(d->g, &a);
         dy = a.du;
     }
@@ -109,7 +109,7 @@ void ref_linear(const struct args_linear *a, const struct call *c)
 {
     (void)c;
     const double *x = a->x.data, *w = a->w.data, *b = a->b.data;
-    double *y = a->y.data, *u = a->u.data;
+    double *y = a->y.data, *slope = a->slope.data;
     int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->y.shape[1], so, si;
     weight_strides(&a->w, a->in_out, &so, &si);
     for (int64_t n = 0; n < N; n++)
@@ -117,9 +117,9 @@ void ref_linear(const struct args_linear *a, const struct call *c)
             double sum = b ? b[o] : 0;
             for (int64_t i = 0; i < I; i++)
                 sum += x[n * I + i] * w[o * so + i * si];
-            if (u)
-                u[n * O + o] = sum;
             y[n * O + o] = act_value((enum act)a->act, sum);
+            if (slope)
+                slope[n * O + o] = act_slope((enum act)a->act, sum);
         }
 }
 

@@ -14,7 +14,7 @@ static int count_uses(const struct graph *g, int id)
     return uses;
 }
 
-/* Whether `a` makes a gradient that only `b` reads: that of an activation's result, of which b makes that of u. */
+/* Whether `a` makes a gradient that only `b` reads: that of an activation's result, of which b makes that of its input. */
 static bool is_pair(const struct graph *g, const struct node *a, const struct node *b)
 {
     int dx = a->op == OP_linear_dx ? a->u.linear_dx.dx : 0;
@@ -29,10 +29,9 @@ static struct node join(const struct node *a, const struct node *b)
     n.add = (b->add >> SLOT(act_bwd, dbias) & 1) << SLOT(linear_dx_act, dbias);
     n.u.linear_dx_act = (struct op_linear_dx_act){.dy = a->u.linear_dx.dy,
                                                   .w = a->u.linear_dx.w,
-                                                  .u = b->u.act_bwd.u,
+                                                  .slope = b->u.act_bwd.slope,
                                                   .du = b->u.act_bwd.du,
                                                   .dbias = b->u.act_bwd.dbias,
-                                                  .act = b->u.act_bwd.act,
                                                   .in_out = a->u.linear_dx.in_out};
     return n;
 }

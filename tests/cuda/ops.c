@@ -148,7 +148,7 @@ static bool gradient_ends_with_zeros(const struct tensor *t, const uint8_t *dlog
 /* What pass_pad never pads: the (I,O) layout, and layers with an activation. */
 static bool is_padded(enum op op, const union args_any *a)
 {
-    return op == OP_linear      ? !a->linear.in_out && !a->linear.act && !a->linear.u.ndim
+    return op == OP_linear      ? !a->linear.in_out && !a->linear.act && !a->linear.slope.ndim
            : op == OP_linear_dx ? !a->linear_dx.in_out
            : op == OP_linear_dw ? !a->linear_dw.in_out
                                 : true;

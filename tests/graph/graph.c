@@ -119,8 +119,8 @@ static void a_sound_graph_is_accepted(void **state)
                        "%5 activation F32[T,2] layer=2\n"
                        "%6 activation F32[T,2] layer=0 out\n"
                        "linear(x=%1 w=%2 y=%4) act=none in_out=0 layer=0\n"
-                       "linear(x=%1 w=%3 y=%5) act=none in_out=0 layer=2\n"
-                       "act_bwd(u=%5 dy=%5 du=%6) act=tanh layer=2 backward\n";
+                       "linear(x=%1 w=%3 y=%5) act=tanh in_out=0 layer=2\n"
+                       "act_bwd(slope=%5 dy=%5 du=%6) layer=2 backward\n";
     if (parse(&g, text, &again, &err))
         fail_with(&err);
     assert_int_equal(g.n_values, 7);
@@ -130,7 +130,7 @@ static void a_sound_graph_is_accepted(void **state)
     assert_int_equal(value_elements(&g.values[4], (struct dims){.T = 5}), 30);
     assert_true(g.values[2].init.head && g.values[2].init.zero_row == 3 && g.values[2].init.std == 0.02);
     assert_true(g.values[2].group && !g.values[3].group && g.values[6].live_out && !g.values[5].live_out);
-    assert_int_equal(g.nodes[3].u.act_bwd.act, ACT_tanh);
+    assert_int_equal(g.nodes[2].u.linear.act, ACT_tanh);
     assert_true(g.nodes[3].backward && !g.nodes[2].backward && g.nodes[2].layer == 2);
     graph_free(&g);
 }
@@ -195,7 +195,7 @@ static void the_checker_knows_shapes_and_types(void **state)
     refuses(X "%2 weight F32[6,5] \"w\" layer=0 in keep\n" Y LINEAR, "node 1: graph: linear: ");
     refuses(X W Y "%5 activation BF16[T,6] layer=0 out\n%6 activation F32[T,6] layer=0 out\n" LINEAR
                   "cast(x=%3 y=%5) layer=0\n"
-                  "act_bwd(u=%3 dy=%5 du=%6) act=gelu layer=0 backward\n",
+                  "act_bwd(slope=%3 dy=%5 du=%6) layer=0 backward\n",
             "node 3, act_bwd, slot dy (value 5): has another dtype than the node's other activations");
 }
 

@@ -83,7 +83,7 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
                         .b_by_k = b_by_k,
                         .in = in,
                         .c = random_tensor(M * N, out, false),
-                        .u = act ? random_tensor(M * N, out, false) : NULL,
+                        .slope = act ? random_tensor(M * N, out, false) : NULL,
                         .out = out,
                         .add = add,
                         .bias = add ? NULL : bias,
@@ -97,22 +97,25 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
         struct sums s = exact(&p, at / N, at % N);
         if (add)
             s.sum += element(before, out, at);
-        double bound = (double)(K + 2) * 0x1p-24 * (s.size + 1) + unit * fabs(s.sum) + 1e-30;
+        double bound = (double)(K + 2) * 0x1p-24 * (s.size + 1) + 1e-30;
         if (act) {
-            double u = element(p.u, out, at);
-            if (!(fabs(u - s.sum) <= bound))
-                fail_msg("%ld x %ld x %ld: u[%ld] = %g instead of %g", (long)M, (long)N, (long)K, (long)at, u, s.sum);
-            s.sum = act_value(act, u);
-            bound = 1e-6 * (fabs(s.sum) + 1e-3) + unit * fabs(s.sum);
+            double slope = element(p.slope, out, at), expected = act_slope(act, s.sum);
+            if (!(fabs(slope - expected) <= bound + 1e-6 + unit * fabs(expected)) &&
+                !(act == ACT_relu && fabs(s.sum) <= bound)) /* where the slope jumps */
+                fail_msg("%ld x %ld x %ld: slope[%ld] = %g instead of %g", (long)M, (long)N, (long)K, (long)at, slope,
+                         expected);
+            s.sum = act_value(act, s.sum);
+            bound = 1.13 * bound + 1e-6 * (fabs(s.sum) + 1e-3); /* no activation is steeper */
         }
+        bound += unit * fabs(s.sum);
         double c = element(p.c, out, at);
         if (!(fabs(c - s.sum) <= bound))
             fail_msg("%ld x %ld x %ld: c[%ld] = %g instead of %g", (long)M, (long)N, (long)K, (long)at, c, s.sum);
     }
-    /* Other numbers of threads; y alone, without u. */
+    /* Other numbers of threads; y alone, without its slope. */
     struct product q = p;
     q.c = again;
-    q.u = NULL;
+    q.slope = NULL;
     for (int threads = 1; threads < 8; threads += 3) {
         memcpy(again, before, bytes);
         run(&q, threads);
@@ -130,7 +133,7 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
     free((void *)p.a);
     free((void *)p.b);
     free(p.c);
-    free(p.u);
+    free(p.slope);
     free(bias);
     free(before);
     free(again);

@@ -11,13 +11,14 @@
 #include "graph/op.h"
 
 #include <math.h>
+#include <stddef.h>
 
 static const double UNIT_F64 = 0x1p-53, UNIT_F32 = 0x1p-24, UNIT_BF16 = 0x1p-8, UNIT_F16 = 0x1p-11;
 static const double SMALLEST_F16 = 0x1p-24; /* below 2^-14 numbers are apart by this */
 static const double UNITS = 8;              /* operations beside the sums, polynomials, the largest of many elements */
 
 /* Roundings to the policy's type of what an op adds up (attention: the weights P, and dS) or derives its result from
- * (linear: y from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product that is added to a
+ * (linear: y and slope from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product that is added to a
  * gradient of 16 bits may be rounded by itself first: every algorithm of cuBLASLt does so (and so do frameworks that
  * add two tensors). */
 static inline double inner_roundings(enum op op, const union args_any *a)
@@ -25,9 +26,9 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     switch (op) {
     case OP_attention:
     case OP_attention_bwd:
+    case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
-    case OP_linear_dx_act:
         return 1.5;
     case OP_linear_dx:
         return a->linear_dx.dx.add ? 1.5 : 0;
@@ -36,6 +37,13 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     default:
         return 0;
     }
+}
+
+/* The slot that has the size of the sums which a result is derived from: of a slope that is y, of the same u. */
+static inline int sized_as(enum op op, int slot)
+{
+    bool slope = op == OP_linear && slot == offsetof(struct args_linear, slope) / sizeof(struct tensor);
+    return slope ? (int)(offsetof(struct args_linear, y) / sizeof(struct tensor)) : slot;
 }
 
 /* The length of the longest sum. */
@@ -55,7 +63,7 @@ static inline double sum_length(enum op op, const union args_any *a)
     case OP_attention_bwd:
         return (double)(a->attention_bwd.qkv.shape[0] + a->attention_bwd.qkv.shape[1]);
     case OP_act_bwd:
-        return a->act_bwd.dbias.ndim ? (double)a->act_bwd.u.shape[0] : 4;
+        return a->act_bwd.dbias.ndim ? (double)a->act_bwd.slope.shape[0] : 4;
     case OP_norm:
         return (double)a->norm.x.shape[1];
     case OP_norm_bwd:

@@ -226,14 +226,14 @@ static void grad_adds_contributions(void **state)
 /* ---- Bias gradients. */
 
 #define FOLD_VALUES                                                                                                    \
-    "%1 input F32[T,4] \"u\" layer=0 in keep\n"                                                                        \
+    "%1 input F32[T,4] \"slope\" layer=0 in keep\n"                                                                    \
     "%2 input F32[T,4] \"dy\" layer=0 in keep\n"                                                                       \
     "%3 input F32[T,2] \"x\" layer=0 in keep\n"                                                                        \
     "%4 input F32[4] \"gamma\" layer=0 in keep\n"                                                                      \
     "%5 input F32[T] \"mean\" layer=0 in keep\n"                                                                       \
     "%6 gradient F32[4,2] \"grad.w\" layer=1 out\n"                                                                    \
     "%7 gradient F32[4] \"grad.b\" layer=1"
-#define FOLDED_ACT(sums) "act_bwd(u=%1 dy=%2 du=%8" sums ") act=gelu layer=1 backward\n"
+#define FOLDED_ACT(sums) "act_bwd(slope=%1 dy=%2 du=%8" sums ") layer=1 backward\n"
 #define FOLDED_NORM(to, sums) "norm_bwd(dy=%1 h=%2 gamma=%4 mean=%5 rstd=%5 " to sums ") p=0 site=0 layer=1 backward\n"
 #define DW(dy, sums) "linear_dw(dy=" dy " x=%3 dw=%6" sums ") in_out=0 layer=1 backward\n"
 #define OUT_8 "%8 activation F32[T,4] layer=1\n"
@@ -292,21 +292,21 @@ static void a_bias_gradient_stays_where_its_rows_are_not_one_nodes(void **state)
 #define ACT_VALUES                                                                                                     \
     "%1 input F32[T,3] \"dy\" layer=0 in keep\n"                                                                       \
     "%2 weight F32[3,4] \"w\" layer=2 in keep\n"                                                                       \
-    "%3 input F32[T,4] \"u\" layer=0 in keep\n"                                                                        \
+    "%3 input F32[T,4] \"slope\" layer=0 in keep\n"                                                                    \
     "%4 gradient F32[4] \"grad.b\" layer=1 in out keep\n"
 #define OF_PRODUCT "%6 activation F32[T,4] layer=2\nlinear_dx(dy=%1 w=%2 dx=%6) in_out=0 layer=2 backward\n"
 #define DU "%5 activation F32[T,4] layer=1 out\n"
-#define OF_ACT(sums) DU "act_bwd(u=%3 dy=%6 du=%5" sums ") act=silu layer=1 backward\n"
+#define OF_ACT(sums) DU "act_bwd(slope=%3 dy=%6 du=%5" sums ") layer=1 backward\n"
 
 static void a_product_and_the_gradient_of_an_activation_become_one(void **state)
 {
     (void)state;
     becomes(ACT_VALUES OF_PRODUCT OF_ACT(" dbias+=%4"), FOLD_ACT,
-            ACT_VALUES DU "linear_dx_act(dy=%1 w=%2 u=%3 du=%5 dbias+=%4) act=silu in_out=0 layer=1 backward\n");
+            ACT_VALUES DU "linear_dx_act(dy=%1 w=%2 slope=%3 du=%5 dbias+=%4) in_out=0 layer=1 backward\n");
     /* the gradient between them is read or made elsewhere too, or wanted */
     static const char *const same[] = {
         ACT_VALUES OF_PRODUCT OF_ACT("") "%7 activation F32[T,4] layer=1 out\n"
-                                         "act_bwd(u=%3 dy=%6 du=%7) act=relu layer=1 backward\n",
+                                         "act_bwd(slope=%3 dy=%6 du=%7) layer=1 backward\n",
         ACT_VALUES OF_PRODUCT "linear_dx(dy=%1 w=%2 dx+=%6) in_out=0 layer=2 backward\n" OF_ACT(""),
         ACT_VALUES "%6 activation F32[T,4] layer=2 out\n"
                    "linear_dx(dy=%1 w=%2 dx=%6) in_out=0 layer=2 backward\n" OF_ACT(""),
@@ -664,7 +664,7 @@ static void order_drops_what_nobody_needs(void **state)
             "%2 weight F32[4,4] \"w\" layer=0 in keep\n"
             "%3 activation F32[T,4] layer=0 out\n"
             "%4 activation F32[T,4] layer=0\n"
-            "linear(x=%1 w=%2 y=%3 u=%4) act=relu in_out=0 layer=0\n"
+            "linear(x=%1 w=%2 y=%3 slope=%4) act=relu in_out=0 layer=0\n"
             "%5 activation F32[T,4] layer=0\n"
             "linear(x=%3 w=%2 y=%5) act=none in_out=0 layer=0\n"
             "%6 activation F32[T,4] layer=0\n"
@@ -674,15 +674,15 @@ static void order_drops_what_nobody_needs(void **state)
             "%2 weight F32[4,4] \"w\" layer=0 in keep\n"
             "%3 activation F32[T,4] layer=0 out\n"
             "linear(x=%1 w=%2 y=%3) act=relu in_out=0 layer=0\n");
-    /* u is read by a node that stays: so does u */
+    /* the slope is read by a node that stays: so does the slope */
 #define KEPT                                                                                                           \
     "%1 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
     "%2 weight F32[4,4] \"w\" layer=0 in keep\n"                                                                       \
     "%3 activation F32[T,4] layer=0\n"                                                                                 \
     "%4 activation F32[T,4] layer=0\n"                                                                                 \
-    "linear(x=%1 w=%2 y=%3 u=%4) act=relu in_out=0 layer=0\n"                                                          \
+    "linear(x=%1 w=%2 y=%3 slope=%4) act=relu in_out=0 layer=0\n"                                                      \
     "%5 activation F32[T,4] layer=0 out\n"                                                                             \
-    "act_bwd(u=%4 dy=%1 du=%5) act=relu layer=0 backward\n"
+    "act_bwd(slope=%4 dy=%1 du=%5) layer=0 backward\n"
     becomes(KEPT, ORDER, KEPT);
 }
 
@@ -701,10 +701,10 @@ static void order_drops_what_nobody_needs(void **state)
 #define L_FORWARD                                                                                                      \
     "%10 activation F32[T,4] layer=1\n"                                                                                \
     "%11 activation F32[T,4] layer=1\n"                                                                                \
-    "linear(x=%3 w=%4 y=%10 u=%11) act=gelu in_out=0 layer=1\n"                                                        \
+    "linear(x=%3 w=%4 y=%10 slope=%11) act=gelu in_out=0 layer=1\n"                                                    \
     "%12 activation F32[T,4] layer=2\n"                                                                                \
     "%13 activation F32[T,4] layer=2\n"                                                                                \
-    "linear(x=%10 w=%5 y=%12 u=%13) act=gelu in_out=0 layer=2\n"                                                       \
+    "linear(x=%10 w=%5 y=%12 slope=%13) act=gelu in_out=0 layer=2\n"                                                   \
     "%14 activation F32[T,2] layer=3\n"                                                                                \
     "linear(x=%12 w=%6 y=%14) act=none in_out=0 layer=3\n"                                                             \
     "%15 activation F32[1] \"loss\" layer=4 exact out\n"                                                               \
@@ -715,15 +715,15 @@ static void order_drops_what_nobody_needs(void **state)
     "linear_dw(dy=%16 x=%12 dw=%9) in_out=0 layer=3 backward\n"                                                        \
     "%17 activation F32[T,4] layer=3\n"                                                                                \
     "linear_dx(dy=%16 w=%6 dx=%17) in_out=0 layer=3 backward\n"
-#define L_BACK_2(u, x)                                                                                                 \
+#define L_BACK_2(slope, x)                                                                                             \
     "%18 activation F32[T,4] layer=2\n"                                                                                \
-    "act_bwd(u=" u " dy=%17 du=%18) act=gelu layer=2 backward\n"                                                       \
+    "act_bwd(slope=" slope " dy=%17 du=%18) layer=2 backward\n"                                                        \
     "linear_dw(dy=%18 x=" x " dw=%8) in_out=0 layer=2 backward\n"                                                      \
     "%19 activation F32[T,4] layer=2\n"                                                                                \
     "linear_dx(dy=%18 w=%5 dx=%19) in_out=0 layer=2 backward\n"
-#define L_BACK_1(u)                                                                                                    \
+#define L_BACK_1(slope)                                                                                                \
     "%20 activation F32[T,4] layer=1\n"                                                                                \
-    "act_bwd(u=" u " dy=%19 du=%20) act=gelu layer=1 backward\n"                                                       \
+    "act_bwd(slope=" slope " dy=%19 du=%20) layer=1 backward\n"                                                        \
     "linear_dw(dy=%20 x=%3 dw=%7) in_out=0 layer=1 backward\n"
 
 static void recompute_repeats_segments(void **state)
@@ -735,19 +735,19 @@ static void recompute_repeats_segments(void **state)
             L_INPUTS L_FORWARD L_HEAD
             "%21 activation F32[T,4] layer=2\n"
             "%22 activation F32[T,4] layer=2\n"
-            "linear(x=%10 w=%5 y=%21 u=%22) act=gelu in_out=0 layer=2 backward\n" L_BACK_2(
+            "linear(x=%10 w=%5 y=%21 slope=%22) act=gelu in_out=0 layer=2 backward\n" L_BACK_2(
                 "%22", "%10") "%23 activation F32[T,4] layer=1\n"
                               "%24 activation F32[T,4] layer=1\n"
-                              "linear(x=%3 w=%4 y=%23 u=%24) act=gelu in_out=0 layer=1 backward\n" L_BACK_1("%24"));
+                              "linear(x=%3 w=%4 y=%23 slope=%24) act=gelu in_out=0 layer=1 backward\n" L_BACK_1("%24"));
     /* layers 1 and 2 together: not even what passes between them is kept */
     becomes(step, EVERY_2,
             L_INPUTS L_FORWARD L_HEAD
             "%21 activation F32[T,4] layer=1\n"
             "%22 activation F32[T,4] layer=1\n"
-            "linear(x=%3 w=%4 y=%21 u=%22) act=gelu in_out=0 layer=1 backward\n"
+            "linear(x=%3 w=%4 y=%21 slope=%22) act=gelu in_out=0 layer=1 backward\n"
             "%23 activation F32[T,4] layer=2\n"
             "%24 activation F32[T,4] layer=2\n"
-            "linear(x=%21 w=%5 y=%23 u=%24) act=gelu in_out=0 layer=2 backward\n" L_BACK_2("%24", "%21")
+            "linear(x=%21 w=%5 y=%23 slope=%24) act=gelu in_out=0 layer=2 backward\n" L_BACK_2("%24", "%21")
                 L_BACK_1("%22"));
     /* all in one segment, whose backward pass follows at once */
     becomes(step, EVERY_3, step);
@@ -778,7 +778,7 @@ static void a_vocabulary_is_padded(void **state)
     (void)state;
     becomes(WORDS("", "", "", ""), PAD, WORDS(" pad=51:0", " pad=51:0", " pad=51:0", " pad=0:51"));
     /* rows not where something else sees them, but the weight, which is the same in all programs */
-#define SCALED_ROWS "%12 activation F32[T,1101] layer=2 out\nact_bwd(u=%7 dy=%10 du=%12) act=relu layer=2 backward\n"
+#define SCALED_ROWS "%12 activation F32[T,1101] layer=2 out\nact_bwd(slope=%7 dy=%10 du=%12) layer=2 backward\n"
     becomes(WORDS("", "", "", "") SCALED_ROWS, PAD, WORDS(" pad=51:0", " pad=51:0", " pad=51:0", "") SCALED_ROWS);
     becomes(WORDS("", "", "", " out"), PAD, WORDS(" pad=51:0", " pad=51:0", " pad=51:0", " out"));
     /* nothing where the weight is a part of another */
