@@ -1,63 +1,19 @@
 /* The cuda backend: one device, one stream of work, another for inputs. Everything is enqueued; the host waits only for
  * results (wait), and for copies of whole tensors. */
-#include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/seconds.h"
-#include "cuda/kernels.h"
+#include "cuda/device.h"
 #include "cuda/nvml.h"
 #include "cuda/products.h"
 #include "cuda/profile.h"
-#include "format/json.h"
-#include "run/backend.h"
 
-#include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGN = 256, STAGING = 2, OLDEST_ARCH = 80, MAX_RECORDINGS = 256, STACK_BYTES = 128 };
-
-/* A sequence of nodes that was given at least once; from the second time on it is a CUDA graph. */
-struct recording {
-    struct sequence of;
-    cudaGraphExec_t graph; /* NULL: given once so far */
-};
-
-struct cuda {
-    struct backend base;
-    struct cuda_call call; /* but for workspace and err */
-    cudaStream_t copies;   /* of inputs */
-    cudaEvent_t fetched[BACKEND_TURNS];
-    char kernels[128];
-    struct cuda_profile *profile; /* what was measured on this kind of device */
-    json_t *recorded;             /* the choices of a checkpoint, or NULL */
-
-    int device;         /* ordinal */
-    int arch;           /* its compute capability, times ten */
-    int64_t free_bytes; /* of a device that is not there */
-    struct nvml *nvml;  /* NULL: there is no such library */
-    struct backend_memory memory;
-
-    int64_t inputs_bytes;
-    /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
-    char *image[STAGING];
-    cudaEvent_t copied[STAGING]; /* image -> staging is over: the image may be written */
-    cudaEvent_t placed[STAGING]; /* staging -> inputs is over: staging may be written */
-    int turn;
-
-    struct recording *recordings;
-    size_t n_recordings, cap_recordings;
-    int forget;    /* where the next place of a sequence that was given once is looked for */
-    int capturing; /* index + 1 of the recording that `run` shall make, 0 for none */
-};
-
-/* A backend is const to its users; what it keeps for itself is not. */
-static struct cuda *own(const struct backend *b)
-{
-    return (struct cuda *)b;
-}
+enum { ALIGN = 256, MAX_RECORDINGS = 256, STACK_BYTES = 128 };
 
 int cuda_check(int code, const char *op, struct snug_err *err)
 {
@@ -70,8 +26,6 @@ int cuda_check(int code, const char *op, struct snug_err *err)
                    cudaGetErrorName((cudaError_t)code));
 }
 
-#define CUDA(what, call) TRY(cuda_check((int)(call), what, err))
-
 /* At most a sixteenth of the rows is padding, and few sizes occur: each is captured once. */
 static int64_t bucket(int64_t T)
 {
@@ -79,50 +33,6 @@ static int64_t bucket(int64_t T)
     while (T > 16 * step)
         step *= 2;
     return (T + step - 1) / step * step;
-}
-
-/* ---- for which devices there are kernels ---- */
-
-/* Compute capabilities, times ten, that kernels were compiled for (src/cuda/meson.build). */
-static const int built_for[] = {SNUG_GPU_ARCH};
-enum { N_BUILT_FOR = sizeof built_for / sizeof *built_for };
-
-int backend_cuda_arch(int i)
-{
-    return i < N_BUILT_FOR ? built_for[i] : 0;
-}
-
-/* Which of them a device runs: machine code runs on its own generation, if the device is not older; the last one's PTX on
- * all that are newer. 0: none. */
-static int code_for(int arch)
-{
-    int last = built_for[N_BUILT_FOR - 1], found = arch > last ? last : 0;
-    for (int i = 0; i < N_BUILT_FOR; i++)
-        if (arch / 10 == built_for[i] / 10 && arch >= built_for[i])
-            found = built_for[i];
-    return found;
-}
-
-static int read_arch(int device, int *arch)
-{
-    int major = 0, minor = 0, code = (int)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (!code)
-        code = (int)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    *arch = 10 * major + minor;
-    return code;
-}
-
-/* Their instructions are in no PTX for later GPUs. */
-static bool has_sm90(int arch)
-{
-    return arch == 90 && code_for(arch) == 90;
-}
-
-int cuda_call_device(struct cuda_call *c, int device)
-{
-    int arch, code = read_arch(device, &arch);
-    c->sm90 = has_sm90(arch);
-    return code ? code : (int)cudaDeviceGetAttribute(&c->sms, cudaDevAttrMultiProcessorCount, device);
 }
 
 /* ---- kernels ---- */
@@ -205,168 +115,6 @@ static int enqueue(const struct cuda *d, const struct work *work, int n, struct 
             together++;
         TRY(batched[work[i].op](&work[i], together, &call));
     }
-    return SNUG_OK;
-}
-
-/* ---- what is measured, and what is chosen by it ---- */
-
-/* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
-static const char *kernels(const struct backend *b)
-{
-    struct cuda *d = own(b);
-    char hash[33];
-    hash_hex(cuda_products_hash(d->call.products), hash);
-    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", code_for(d->arch),
-             d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
-    return d->kernels;
-}
-
-static int take_products(struct cuda *d, const char *where, struct snug_err *err)
-{
-    json_t *choices = cuda_profile_products(d->profile);
-    return choices ? cuda_products_import(d->call.products, choices, where, err) : SNUG_OK;
-}
-
-static int open_profile(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
-{
-    struct cudaDeviceProp found;
-    CUDA("opening the device", cudaGetDeviceProperties(&found, s->device));
-    struct cuda_profile_device device = {.name = found.name,
-                                         .arch = d->arch,
-                                         .sms = d->call.sms,
-                                         .free_bytes = d->base.available(&d->base),
-                                         .cublaslt = cuda_products_version(d->call.products)};
-    TRY(cuda_profile_open(&io_posix, s->cache_dir, &device, &d->profile, err));
-    return take_products(d, cuda_profile_path(d->profile), err);
-}
-
-static const char RECORDED[] = "choices in the checkpoint"; /* for messages */
-
-static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_err *err)
-{
-    int n = 0;
-    char name[128];
-    *refused = (struct snug_err){0};
-    if (d->recorded)
-        TRY(cuda_products_add_recorded(d->call.products, d->recorded, RECORDED, &n, name, err));
-    if (n)
-        err_set(refused, SNUG_ERR_ENV, "cuBLASLt takes %d of the recorded algorithms no more, such as that of %s", n,
-                name);
-    return SNUG_OK;
-}
-
-/* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. */
-static int keep_choices(struct cuda *d, struct snug_err *err)
-{
-    json_t *choices;
-    struct snug_err refused; /* was said when they were taken */
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
-    int code = cuda_profile_set_products(d->profile, choices, err);
-    if (!code)
-        cuda_profile_save(&io_posix, d->profile, NULL); /* a cache that cannot be written is not worth a run */
-    if (!code)
-        code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
-    json_decref(choices);
-    return code ? code : add_recorded(d, &refused, err);
-}
-
-static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
-{
-    json_t *choices;
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
-    *n = json_array_size(choices);
-    json_decref(choices);
-    return SNUG_OK;
-}
-
-static int tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
-                bool *changed, struct snug_err *err)
-{
-    struct cuda *d = own(b);
-    size_t before, after = 0;
-    int n_products = 0, code;
-    TRY(count_measured(d, &before, err));
-    struct cuda_product_node *products = mem_alloc((size_t)(n + 1) * sizeof *products);
-    if (!products)
-        return err_no_memory(err, (unsigned long long)n * sizeof *products);
-    for (int i = 0; i < n; i++)
-        if (op_is_product(nodes[i].op))
-            products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
-    code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32,
-                              &(struct cuda_tuning){.begins = begins, .ctx = ctx}, err);
-    mem_free(products);
-    if (!code)
-        code = count_measured(d, &after, err);
-    *changed = !code && after != before; /* what is known is not measured again */
-    return code || !*changed ? code : keep_choices(d, err);
-}
-
-static int choices(const struct backend *b, char **text, struct snug_err *err)
-{
-    struct cuda *d = own(b);
-    json_t *products;
-    *text = NULL;
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_OF_RUN, &products, err));
-    json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->arch, "multiprocessors", d->call.sms, "cublaslt",
-                            (json_int_t)cuda_products_version(d->call.products), "products", products);
-    char *dumped = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    json_decref(all);
-    *text = dumped ? mem_strdup(dumped) : NULL;
-    free(dumped);
-    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
-}
-
-/* The algorithms of one version of cuBLASLt mean nothing to another, and sums may be cut by the number of
- * multiprocessors. */
-static int check_recorded(const struct cuda *d, json_t *all, const char *where, struct snug_err *refused,
-                          struct snug_err *err)
-{
-    int64_t arch, sms, cublaslt, here = cuda_products_version(d->call.products);
-    TRY(json_get_int(all, where, "arch", true, 0, INT32_MAX, &arch, err));
-    TRY(json_get_int(all, where, "multiprocessors", true, 0, INT32_MAX, &sms, err));
-    TRY(json_get_int(all, where, "cublaslt", true, 0, INT64_MAX, &cublaslt, err));
-    if (cublaslt != here)
-        err_set(refused, SNUG_ERR_ENV, "the recorded algorithms are of cuBLASLt %lld, here is %lld",
-                (long long)cublaslt, (long long)here);
-    else if (arch != d->arch || sms != d->call.sms)
-        err_set(refused, SNUG_ERR_ENV,
-                "the recorded algorithms are of compute capability %lld.%lld and %lld multiprocessors, here are %d.%d "
-                "and %d",
-                (long long)arch / 10, (long long)arch % 10, (long long)sms, d->arch / 10, d->arch % 10, d->call.sms);
-    return SNUG_OK;
-}
-
-static int take_choices(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
-{
-    struct cuda *d = own(b);
-    json_t *all = NULL;
-    *refused = (struct snug_err){0};
-    int code = json_parse(text, strlen(text), RECORDED, &all, err);
-    if (!code)
-        code = check_recorded(d, all, RECORDED, refused, err);
-    if (!code && !refused->code) {
-        d->recorded = json_incref(json_object_get(all, "products"));
-        code = add_recorded(d, refused, err);
-    }
-    json_decref(all);
-    if (code != SNUG_ERR_INPUT)
-        return code;
-    err_set(refused, SNUG_ERR_ENV, "%s", err->text); /* perhaps of a later version */
-    json_decref(d->recorded);
-    d->recorded = NULL;
-    return SNUG_OK;
-}
-
-static double recall(const struct backend *b, const char *key)
-{
-    double us = cuda_profile_time(own(b)->profile, key);
-    return us < 0 ? -1 : 1e-6 * us;
-}
-
-static int keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
-{
-    TRY(cuda_profile_set_time(own(b)->profile, key, 1e6 * seconds, err));
-    cuda_profile_save(&io_posix, own(b)->profile, NULL); /* as for algorithms */
     return SNUG_OK;
 }
 
@@ -585,26 +333,6 @@ static int download(const struct backend *b, void *to, const void *from, int64_t
 
 /* ---- opening ---- */
 
-bool backend_cuda_present(void)
-{
-    int n = 0, arch;
-    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 && !read_arch(0, &arch) && arch >= OLDEST_ARCH;
-}
-
-static int check_arch(int arch, struct snug_err *err)
-{
-    if (arch < OLDEST_ARCH)
-        return err_set(err, SNUG_ERR_ENV,
-                       "--device cuda: compute capability %d.%d is older than 8.0 (Ampere); use --device cpu",
-                       arch / 10, arch % 10);
-    if (!code_for(arch))
-        return err_set(err, SNUG_ERR_ENV,
-                       "--device cuda: this build has no kernels for compute capability %d.%d; build with "
-                       "-Dgpu_arch=%d or all, or use --device cpu",
-                       arch / 10, arch % 10, arch);
-    return SNUG_OK;
-}
-
 static int find_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
     int n = 0;
@@ -616,9 +344,9 @@ static int find_device(struct cuda *d, const struct cuda_settings *s, struct snu
     if (s->device >= n)
         return err_set(err, SNUG_ERR_ENV, "--device cuda: GPU %d is not there, there are %d", s->device, n);
     CUDA("opening the device", cudaSetDevice(s->device));
-    CUDA("opening the device", read_arch(s->device, &d->arch));
+    CUDA("opening the device", cuda_arch_read(s->device, &d->arch));
     CUDA("opening the device", cuda_call_device(&d->call, s->device));
-    return check_arch(d->arch, err);
+    return cuda_arch_check(d->arch, err);
 }
 
 static int open_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
@@ -640,7 +368,7 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
         CUDA("opening the device", cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
     }
     TRY(cuda_products_open(&d->call.products, err));
-    return open_profile(d, s, err);
+    return cuda_choices_open(d, s, err);
 }
 
 /* ---- a device that is not there ---- */
@@ -666,17 +394,17 @@ static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snu
 {
     struct cuda_profile_device device;
     TRY(cuda_profile_read(&io_posix, s->profile, &device, &d->profile, err));
-    TRY(check_arch(device.arch, err));
+    TRY(cuda_arch_check(device.arch, err));
     d->arch = device.arch;
     d->free_bytes = device.free_bytes;
     d->call.sms = device.sms;
-    d->call.sm90 = has_sm90(device.arch);
+    d->call.sm90 = cuda_arch_sm90(device.arch);
     d->base.tune = NULL;
     d->base.unmeasured = unmeasured;
     d->base.alloc = no_alloc;
     d->base.available = free_on_device;
     TRY(cuda_products_open_absent(device.cublaslt, &d->call.products, err));
-    return take_products(d, s->profile, err);
+    return cuda_choices_take_products(d, s->profile, err);
 }
 
 static void close_device(const struct backend *b)
@@ -717,15 +445,15 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .staging = STAGING,
                                .busy_tokens = 16384,
                                .one_by_one = blocking && atoi(blocking),
-                               .kernels = kernels,
+                               .kernels = cuda_choices_kernels,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,
                                .shares_workspace = shares_workspace,
-                               .tune = tune,
-                               .recall = recall,
-                               .keep = keep,
-                               .choices = choices,
-                               .take_choices = take_choices,
+                               .tune = cuda_choices_tune,
+                               .recall = cuda_choices_recall,
+                               .keep = cuda_choices_keep,
+                               .choices = cuda_choices_record,
+                               .take_choices = cuda_choices_take,
                                .run = run,
                                .replay = replay,
                                .alloc = alloc,
