@@ -40,7 +40,7 @@ static struct cuda_product_node forward(const struct layer *l, int64_t T, enum d
     if (bias != DT_U8)
         a->b = vector(bias, l->O);
     if (l->act)
-        a->u = a->y;
+        a->slope = a->y;
     a->act = l->act;
     return n;
 }
@@ -54,16 +54,15 @@ static struct cuda_product_node input_gradient(const struct layer *l, int64_t T,
     return n;
 }
 
-/* Back through a GELU that made the layer's x. */
+/* Back through an activation that made the layer's x. */
 static struct cuda_product_node through_activation(const struct layer *l, int64_t T, enum dtype t)
 {
     struct cuda_product_node n = {.op = OP_linear_dx_act};
     struct args_linear_dx_act *a = &n.args.linear_dx_act;
     a->dy = matrix(t, T, l->O, false);
     a->w = matrix(t, l->O, l->I, false);
-    a->u = a->du = matrix(t, T, l->I, false);
+    a->slope = a->du = matrix(t, T, l->I, false);
     a->dbias = vector(DT_F32, l->I);
-    a->act = ACT_gelu;
     return n;
 }
 
