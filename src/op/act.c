@@ -53,12 +53,13 @@ double act_slope(enum act act, double x)
 
 void shape_act_bwd(struct graph *g, struct op_act_bwd *n)
 {
-    const struct value *slope = graph_value(g, n->slope), *dbias = graph_value(g, n->dbias);
+    struct value slope = *graph_value(g, n->slope); /* which moves when du is added */
+    const struct value *dbias = graph_value(g, n->dbias);
     if (shape_same(g, n->slope, n->dy, "act_bwd") &&
-        shape_require(
-            g, !n->dbias || (slope->ndim == 2 && dbias->ndim == 1 && dim_equal(dbias->shape[0], slope->shape[1])),
-            "act_bwd", "dbias must be (F)"))
-        n->du = shape_out(g, slope->ndim, slope->shape);
+        shape_require(g,
+                      !n->dbias || (slope.ndim == 2 && dbias->ndim == 1 && dim_equal(dbias->shape[0], slope.shape[1])),
+                      "act_bwd", "dbias must be (F)"))
+        n->du = shape_out(g, slope.ndim, slope.shape);
 }
 
 double flops_act_bwd(const struct args_act_bwd *a)
