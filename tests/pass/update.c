@@ -1,0 +1,281 @@
+/* pass_update, and where pass_order puts its nodes; as pass.c. */
+#include "text.h"
+
+enum pass { ADAMW, EARLY, SCALED, ADAFACTOR, ADAFACTOR_BETA1, EIGHT_BIT, EIGHT_BIT_ALL, SGD, ORDER };
+
+static void apply(struct graph *g, int p)
+{
+    bool factored = p == ADAFACTOR || p == ADAFACTOR_BETA1;
+    struct update u = {.optimizer = p == SGD                               ? OPTIM_SGD
+                                    : factored                             ? OPTIM_ADAFACTOR
+                                    : p == EIGHT_BIT || p == EIGHT_BIT_ALL ? OPTIM_ADAMW_8BIT
+                                                                           : OPTIM_ADAMW,
+                       .min_8bit_size = 300,
+                       .embeddings_8bit = p == EIGHT_BIT_ALL,
+                       .adafactor = {.eps1 = 0.5,
+                                     .eps2 = 0.25,
+                                     .clip_threshold = 2,
+                                     .decay_rate = -0.5,
+                                     .beta1 = p == ADAFACTOR ? -1 : 0.75,
+                                     .scale_parameter = true,
+                                     .warmup_init = true},
+                       .beta1 = 0.5,
+                       .beta2 = 0.75,
+                       .eps = 0.125,
+                       .momentum = 0.5,
+                       .weight_decay = 0.25,
+                       .max_grad_norm = p == ADAMW ? 2 : 0,
+                       .early = p != SGD,
+                       .scaled = p == SCALED,
+                       .state_type = DT_F32};
+    if (p == ORDER)
+        pass_order(g);
+    else
+        pass_update(g, &u);
+}
+
+static void becomes(const char *before, enum pass p, const char *after)
+{
+    text_becomes(before, apply, p, after);
+}
+
+#define PARTIALS(flags) "%16 scalar F64[3] layer=0 in" flags "\n"
+#define STATES                                                                                                         \
+    "%19 state F32[9,4] \"exp_avg.table\" layer=0 in keep\n"                                                           \
+    "%20 state F32[9,4] \"exp_avg_sq.table\" layer=0 in keep\n"                                                        \
+    "%21 state F32[2,4] \"exp_avg.proj.weight\" layer=1 in keep\n"                                                     \
+    "%22 state F32[2,4] \"exp_avg_sq.proj.weight\" layer=1 in keep\n"                                                  \
+    "%23 state F32[2] \"exp_avg.proj.bias\" layer=1 in keep\n"                                                         \
+    "%24 state F32[2] \"exp_avg_sq.proj.bias\" layer=1 in keep\n"
+#define SUM_TABLE "sumsq(g=%11 partials=%16) at=0 layer=0\n"
+#define SUM_PROJ "sumsq(g=%12 partials=%16) at=1 layer=1\nsumsq(g=%13 partials=%16) at=2 layer=1\n"
+#define CLIP(norm)                                                                                                     \
+    "%17 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                          \
+    "%18 activation F32[1] layer=1 exact\n"                                                                            \
+    "clip(partials=%16 norm=%17 coef=%18) max_norm=" norm " layer=1\n"
+#define HYPER " beta1=0.5 beta2=0.75 eps=0.125 weight_decay="
+#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=0\n"
+#define UPDATE_PROJ(coef)                                                                                              \
+    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=1\n"                                \
+    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 decay_last=0 layer=1\n"
+#define STEP INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD("")
+
+static void update_adds_norm_and_states(void **state)
+{
+    (void)state;
+    becomes(STEP, ADAMW,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
+    /* nothing is clipped, and a bad step ends the run: no update waits for the norm */
+    becomes(STEP, EARLY,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+                UPDATE_TABLE("") UPDATE_PROJ(""));
+    /* nothing is clipped, but a bad step is to be skipped: they do */
+    becomes(STEP, SGD,
+            INPUTS WEIGHTS GRADIENTS("")
+                PARTIALS("") "%19 state F32[9,4] \"momentum_buffer.table\" layer=0 in keep\n"
+                             "%20 state F32[2,4] \"momentum_buffer.proj.weight\" layer=1 in keep\n"
+                             "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 in keep\n" FORWARD BACKWARD("")
+                                 SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=0\n"
+                                                              "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=1\n"
+                                                              "sgd(p=%7 g=%13 buf=%21 step=%4 coef=%18) momentum=0.5 "
+                                                              "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
+}
+
+/* Under loss scaling the updates wait for the norm although nothing is clipped.
+ * A copy of a weight is written with it. */
+static void update_under_loss_scaling(void **state)
+{
+    (void)state;
+    becomes("%1 input F64[8] \"step\" layer=0 in keep\n"
+            "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n",
+            SCALED,
+            "%1 input F64[8] \"step\" layer=0 in keep\n"
+            "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n"
+            "%5 scalar F64[1] layer=0 in\n"
+            "%6 state F64[4] \"loss_scaler\" layer=0 init=first:65536:-1 in keep\n"
+            "%9 state F32[2,4] \"exp_avg.w\" layer=1 in keep\n"
+            "%10 state F32[2,4] \"exp_avg_sq.w\" layer=1 in keep\n"
+            "sumsq(g=%4 partials=%5) at=0 layer=1\n"
+            "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"
+            "%8 activation F32[1] layer=1 exact\n"
+            "clip(partials=%5 scaler=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
+            "adamw(p=%2 g=%4 m=%9 v=%10 step=%1 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
+}
+
+/* A matrix has a state for its rows and one for its columns, a vector one of its own shape; with beta1 both have a first
+ * moment. */
+static void adafactor_factors_matrices(void **state)
+{
+    (void)state;
+#define BEFORE                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[2,3,4] \"w\" layer=1 in keep\n"                                                                     \
+    "%3 weight F32[4] \"bias\" layer=1 in keep\n"                                                                      \
+    "%4 gradient F32[2,3,4] \"grad.w\" layer=1 in keep\n"                                                              \
+    "%5 gradient F32[4] \"grad.bias\" layer=1 in keep\n"
+#define NORM                                                                                                           \
+    "sumsq(g=%4 partials=%6) at=0 layer=1\n"                                                                           \
+    "sumsq(g=%5 partials=%6) at=1 layer=1\n"                                                                           \
+    "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
+    "%8 activation F32[1] layer=1 exact\n"                                                                             \
+    "clip(partials=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
+#define FACTORS(beta1, decay)                                                                                          \
+    " eps1=0.5 eps2=0.25 clip_threshold=2 decay_rate=-0.5 beta1=" beta1 " weight_decay=" decay                         \
+    " scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n"
+    becomes(BEFORE, ADAFACTOR,
+            BEFORE "%6 scalar F64[2] layer=0 in out\n"
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
+                   "%11 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adafactor(p=%2 g=%4 row=%9 col=%10 step=%1)" FACTORS(
+                       "-1", "0.25") "adafactor(p=%3 g=%5 v=%11 step=%1)" FACTORS("-1", "0"));
+    becomes(BEFORE, ADAFACTOR_BETA1,
+            BEFORE "%6 scalar F64[2] layer=0 in out\n"
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
+                   "%11 state F32[2,3,4] \"exp_avg.w\" layer=1 in keep\n"
+                   "%12 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n"
+                   "%13 state F32[4] \"exp_avg.bias\" layer=1 in keep\n" NORM
+                   "adafactor(p=%2 g=%4 row=%9 col=%10 m=%11 step=%1)" FACTORS(
+                       "0.75", "0.25") "adafactor(p=%3 g=%5 v=%12 m=%13 step=%1)" FACTORS("0.75", "0"));
+#undef BEFORE
+#undef NORM
+#undef FACTORS
+}
+
+/* Large tensors have states of 8 bits and a largest magnitude for each 256 elements; small ones, and embeddings unless
+ * they are to, have the usual states, and all of them decay last. */
+static void small_tensors_and_embeddings_keep_32_bits(void **state)
+{
+    (void)state;
+#define BEFORE                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[20,16] \"table\" layer=0 in keep table\n"                                                           \
+    "%3 weight F32[20,15] \"w\" layer=1 in keep\n"                                                                     \
+    "%4 weight F32[299] \"bias\" layer=1 in keep\n"                                                                    \
+    "%5 gradient F32[20,16] \"grad.table\" layer=0 in keep\n"                                                          \
+    "%6 gradient F32[20,15] \"grad.w\" layer=1 in keep\n"                                                              \
+    "%7 gradient F32[299] \"grad.bias\" layer=1 in keep\n"
+#define NORM                                                                                                           \
+    "sumsq(g=%5 partials=%8) at=0 layer=0\n"                                                                           \
+    "sumsq(g=%6 partials=%8) at=1 layer=1\n"                                                                           \
+    "sumsq(g=%7 partials=%8) at=2 layer=1\n"                                                                           \
+    "%9 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
+    "%10 activation F32[1] layer=1 exact\n"                                                                            \
+    "clip(partials=%8 norm=%9 coef=%10) max_norm=0 layer=1\n"
+    becomes(BEFORE, EIGHT_BIT,
+            BEFORE "%8 scalar F64[3] layer=0 in out\n"
+                   "%11 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%12 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%15 state F32[20,16] \"exp_avg.table\" layer=0 in keep\n"
+                   "%16 state F32[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
+                   "%17 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
+                   "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adamw8bit(p=%3 g=%6 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw(p=%2 g=%5 m=%15 v=%16 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
+                   "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+    becomes(BEFORE, EIGHT_BIT_ALL,
+            BEFORE "%8 scalar F64[3] layer=0 in out\n"
+                   "%11 state U8[20,16] \"exp_avg.table\" layer=0 in keep\n"
+                   "%12 state U8[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.table\" layer=0 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.table\" layer=0 in keep\n"
+                   "%15 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%16 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%17 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%18 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
+                   "%19 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
+                   "%20 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "adamw8bit(p=%2 g=%5 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=0\n"
+                   "adamw8bit(p=%3 g=%6 m=%15 v=%16 absmax_m=%17 absmax_v=%18 step=%1)" HYPER "0.25 layer=1\n"
+                   "adamw(p=%4 g=%7 m=%19 v=%20 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+#undef BEFORE
+#undef NORM
+}
+
+/* The names that transformers' get_decay_parameter_names leaves out: parameters of LayerNorm modules, and what matches
+ * bias, layernorm, rmsnorm, (?:^|\.)norm(?:$|\.), _norm(?:$|\.). */
+static void decay_goes_by_name(void **state)
+{
+    (void)state;
+    static const char *const decayed[] = {
+        "bert.embeddings.word_embeddings.weight",
+        "bert.embeddings.token_type_embeddings.weight",
+        "bert.encoder.layer.0.attention.self.query.weight",
+        "classifier.weight",
+        "transformer.wte.weight",
+        "transformer.h.11.attn.c_attn.weight",
+        "transformer.h.0.mlp.c_proj.weight",
+        "normal.weight",
+        "encoder.normalizer.weight",
+        "encoder.abnorm.weight",
+    };
+    static const char *const kept[] = {
+        "bert.embeddings.LayerNorm.weight",
+        "bert.embeddings.LayerNorm.bias",
+        "bert.encoder.layer.3.output.dense.bias",
+        "cls.predictions.bias",
+        "cls.predictions.transform.LayerNorm.weight",
+        "transformer.h.0.ln_1.weight",
+        "transformer.ln_f.weight",
+        "model.norm.weight",
+        "norm.weight",
+        "model.layers.0.input_layernorm.weight",
+        "model.layers.0.q_norm.weight",
+        "block.RMSNorm.weight",
+        "encoder.norm",
+    };
+    for (size_t i = 0; i < sizeof decayed / sizeof *decayed; i++)
+        if (!update_decays(decayed[i]))
+            fail_msg("%s", decayed[i]);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (update_decays(kept[i]))
+            fail_msg("%s", kept[i]);
+}
+
+/* Sums of squares stand together before the norm, and clipped updates behind it. Where an update need not wait, both
+ * stand right behind the gradient. */
+static void order_lets_gradients_die_early(void **state)
+{
+    (void)state;
+#define UNTIL_DW                                                                                                       \
+    "%14 activation F32[T,2] layer=2\n"                                                                                \
+    "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%14) layer=2 backward\n"                                              \
+    "linear_dw(dy=%14 x=%8 dw=%12 db=%13) in_out=0 layer=1 backward\n"
+#define DX                                                                                                             \
+    "%15 activation F32[T,4] layer=1\n"                                                                                \
+    "linear_dx(dy=%14 w=%6 dx=%15) in_out=0 layer=1 backward\n"
+#define EMBED_BWD "embed_bwd(ids=%1 dy=%15 cu=%2 dtable=%11) layer=0 backward\n"
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"),
+            ORDER,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS("") STATES FORWARD UNTIL_DW DX EMBED_BWD SUM_TABLE SUM_PROJ CLIP("2")
+                UPDATE_TABLE(" coef=%18") UPDATE_PROJ(" coef=%18"));
+    /* proj.bias is updated when its gradient is there, proj.weight when nobody reads it any more */
+    becomes(INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD BACKWARD("") SUM_TABLE SUM_PROJ CLIP("0")
+                UPDATE_TABLE("") UPDATE_PROJ(""),
+            ORDER,
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(" out") STATES FORWARD UNTIL_DW SUM_PROJ
+            "adamw(p=%7 g=%13 m=%23 v=%24 step=%4)" HYPER "0 decay_last=0 layer=1\n" DX
+            "adamw(p=%6 g=%12 m=%21 v=%22 step=%4)" HYPER
+            "0.25 decay_last=0 layer=1\n" EMBED_BWD SUM_TABLE UPDATE_TABLE("") CLIP("0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(update_adds_norm_and_states), cmocka_unit_test(update_under_loss_scaling),
+        cmocka_unit_test(adafactor_factors_matrices),  cmocka_unit_test(small_tensors_and_embeddings_keep_32_bits),
+        cmocka_unit_test(decay_goes_by_name),          cmocka_unit_test(order_lets_gradients_die_early),
+    };
+    return cmocka_run_group_tests_name("update", tests, NULL, NULL);
+}
