@@ -50,7 +50,7 @@ static inline void column_sums_launch(const struct column_sums *s, const struct 
                              c->stream>>>(*s);
 }
 
-/* to = the sums of a matrix's columns, where no kernel passes over it anyway (linear.cu). */
+/* to (H) F32 = the sums of the columns of x (N,H), or added to them (columns.cu). The workspace is the call's. */
 int64_t cuda_column_sums_workspace(const struct tensor *x);
 void cuda_column_sums(const struct tensor *x, const struct tensor *to, const struct cuda_call *c);
 

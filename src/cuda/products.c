@@ -470,9 +470,7 @@ bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_
         own->act = (enum act)args->linear.act;
         return cuda_linear_sm90_fits(&args->linear, c);
     }
-    if (op != OP_linear_dx_act)
-        return false;
-    return cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c);
+    return op == OP_linear_dx_act && cuda_linear_dx_act_sm90_fits(&args->linear_dx_act, c);
 }
 
 /* ---- opening ---- */
