@@ -24,7 +24,7 @@ enum { QUERIES = 64, KEYS = 64, CHUNK = 512 };
 struct problem {
     const int32_t *cu, *coords, *rng;
     const void *qkv;
-    int64_t B, T, D, width, heads, kv_heads;
+    int64_t B, T, D, width, heads, kv_heads, queries;
     bool bf16, causal, drop;
     uint32_t threshold;
     int64_t site;
@@ -33,7 +33,7 @@ struct problem {
 
 static struct problem make_problem(const struct tensor *qkv, const struct tensor *cu, const struct tensor *coords,
                                    const struct tensor *rng, int64_t heads, int64_t kv_heads, int64_t causal,
-                                   double scale, double p, int64_t site)
+                                   double scale, double p, int64_t site, int64_t queries)
 {
     bool drop = p > 0 && coords->data;
     return (struct problem){.cu = cu->data,
@@ -46,6 +46,7 @@ static struct problem make_problem(const struct tensor *qkv, const struct tensor
                             .width = qkv->shape[1],
                             .heads = heads,
                             .kv_heads = kv_heads,
+                            .queries = queries,
                             .bf16 = qkv->dtype == DT_BF16,
                             .causal = causal,
                             .drop = drop,
@@ -63,6 +64,13 @@ static int64_t smaller(int64_t a, int64_t b)
 static int64_t blocks(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
+}
+
+/* How many rows of sequence b ask; of the padding behind the last none. */
+static int64_t asking(const struct problem *p, int64_t b)
+{
+    int64_t length = b < p->B ? p->cu[b + 1] - p->cu[b] : 0;
+    return p->queries ? smaller(p->queries, length) : length;
 }
 
 /* Hands out parts of a workspace; with base NULL it only counts. */
@@ -95,7 +103,7 @@ static int64_t list_parts(struct part *parts, const struct problem *p, int64_t q
     for (int class = 31; class >= 0; class --)
         for (int64_t b = 0; b < p->B; b++) {
             int64_t length = p->cu[b + 1] - p->cu[b];
-            for (int64_t q = 0; length >> class == 1 && q < length; q += queries)
+            for (int64_t q = 0; length >> class == 1 && q < asking(p, b); q += queries)
                 parts[n++] = (struct part){(int32_t)b, (int32_t)q};
         }
     return n;
@@ -242,7 +250,7 @@ SIMD void forward_task(const struct args_attention *a, const struct problem *p, 
                        bool bf16, struct part part, int64_t head)
 {
     int64_t b = part.sequence, D = p->D, width = tile_pad(D), length = p->cu[b + 1] - p->cu[b];
-    int64_t end = smaller(length, part.query + CHUNK), n_keys = p->causal ? end : length;
+    int64_t end = smaller(asking(p, b), part.query + CHUNK), n_keys = p->causal ? end : length;
     for (int64_t chunk = 0; chunk < n_keys; chunk += CHUNK) {
         int64_t chunk_end = smaller(n_keys, chunk + CHUNK);
         pack_keys(p, f, pair, bf16, b, head, chunk, chunk_end - chunk);
@@ -282,7 +290,7 @@ static void forward_any(const struct args_attention *a, const struct problem *p,
 int64_t ISA(cpu_attention_workspace)(const struct args_attention *a, int threads)
 {
     struct forward f;
-    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, 0, 0, 0);
+    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, 0, 0, 0, 0);
     int64_t parts = most_parts(p.B, p.T);
     return (parts * (int64_t)sizeof(struct part) + 63) / 64 * 64 +
            smaller(threads, parts * p.heads) * carve_forward(&f, NULL, p.D);
@@ -290,8 +298,8 @@ int64_t ISA(cpu_attention_workspace)(const struct args_attention *a, int threads
 
 void ISA(cpu_attention)(const struct args_attention *a, const struct call *c)
 {
-    struct problem p =
-        make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, a->scale, a->p, a->site);
+    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, a->scale,
+                                    a->p, a->site, a->queries);
     struct carver carver = {.base = c->workspace};
     struct part *parts = carve(&carver, most_parts(p.B, p.T) * (int64_t)sizeof *parts / 4);
     int64_t tasks = list_parts(parts, &p, CHUNK) * p.heads;
@@ -305,11 +313,12 @@ void ISA(cpu_attention)(const struct args_attention *a, const struct call *c)
         for (int64_t i = 0; i < tasks; i++)
             forward_any(a, &p, &f, parts[i / p.heads], i % p.heads);
     }
-    int64_t row = p.heads * p.D, real = p.cu[p.B];
-    memset((char *)a->o.data + dtype_bytes(a->o.dtype, real * row), 0,
-           (size_t)dtype_bytes(a->o.dtype, (p.T - real) * row));
-    for (int64_t h = 0; h < p.heads && real < p.T; h++)
-        memset((float *)a->lse.data + h * p.T + real, 0, 4 * (size_t)(p.T - real));
+    for (int64_t b = 0; b <= p.B; b++) { /* the rows that do not ask */
+        int64_t row = p.heads * p.D, from = p.cu[b] + asking(&p, b), rows = (b < p.B ? p.cu[b + 1] : p.T) - from;
+        memset((char *)a->o.data + dtype_bytes(a->o.dtype, from * row), 0, (size_t)dtype_bytes(a->o.dtype, rows * row));
+        for (int64_t h = 0; h < p.heads && rows > 0; h++)
+            memset((float *)a->lse.data + h * p.T + from, 0, 4 * (size_t)rows);
+    }
 }
 
 /* ---- backward ---- */
@@ -465,11 +474,11 @@ SIMD void backward_task(const struct args_attention_bwd *a, const struct problem
                         bool pair, bool bf16, int64_t b, int64_t kv)
 {
     int64_t D = p->D, width = tile_pad(D), length = p->cu[b + 1] - p->cu[b], group = p->heads / p->kv_heads;
-    int64_t row = p->cu[b] * p->width;
+    int64_t row = p->cu[b] * p->width, queries = asking(p, b);
     float scale = p->scale * p->keep_scale;
-    for (int64_t head = kv * group; head < (kv + 1) * group; head++)
-        for (int64_t query = 0; query < length; query += CHUNK) {
-            int64_t end = smaller(length, query + CHUNK);
+    for (int64_t head = kv * group; head < (kv + 1) * group; head++) {
+        for (int64_t query = 0; query < queries; query += CHUNK) {
+            int64_t end = smaller(queries, query + CHUNK);
             pack_queries(a, p, f, pair, bf16, b, head, query, end);
             for (int64_t key = 0; key < (p->causal ? end : length); key += KEYS)
                 panel_gradient(p, f, pair, bf16, b, head, head == kv * group, query, end, key);
@@ -480,6 +489,10 @@ SIMD void backward_task(const struct args_attention_bwd *a, const struct problem
                          D, scale, bf16);
             }
         }
+        for (int64_t i = queries; i < length; i++)
+            memset((char *)a->dqkv.data + dtype_bytes(a->dqkv.dtype, row + i * p->width + head * D), 0,
+                   (size_t)dtype_bytes(a->dqkv.dtype, D));
+    }
     put_rows(a->dqkv.data, row + (p->heads + kv) * D, p->width, f->dk, width, length, D, scale, bf16);
     put_rows(a->dqkv.data, row + (p->heads + p->kv_heads + kv) * D, p->width, f->dv, width, length, D, p->keep_scale,
              bf16);
@@ -497,15 +510,15 @@ static void backward_any(const struct args_attention_bwd *a, const struct proble
 int64_t ISA(cpu_attention_bwd_workspace)(const struct args_attention_bwd *a, int threads)
 {
     struct backward f;
-    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, 0, 0, 0);
+    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, 0, 0, 0, 0);
     return (p.B * (int64_t)sizeof(struct part) + 63) / 64 * 64 +
            smaller(threads, p.B * p.kv_heads) * carve_backward(&f, NULL, p.D, p.T);
 }
 
 void ISA(cpu_attention_bwd)(const struct args_attention_bwd *a, const struct call *c)
 {
-    struct problem p =
-        make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, a->scale, a->p, a->site);
+    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, a->scale,
+                                    a->p, a->site, a->queries);
     struct carver carver = {.base = c->workspace};
     struct part *parts = carve(&carver, p.B * (int64_t)sizeof *parts / 4);
     int64_t tasks = list_parts(parts, &p, p.T) * p.kv_heads;

@@ -294,8 +294,9 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
         .rng = (const int32_t *)a->rng.data, .T = (int)a->qkv.shape[0], .B = (int)a->cu.shape[0] - 1,                  \
         .heads = (int)a->heads, .kv_heads = (int)a->kv_heads,                                                          \
         .D = (int)(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads)), .causal = (int)a->causal,                          \
-        .longest = (int)a->longest, .scale = (float)a->scale, .keep_scale = (float)mask_scale8(a->p),                  \
-        .site = (uint32_t)a->site, .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                 \
+        .longest = (int)a->longest, .queries = (int)a->queries, .scale = (float)a->scale,                              \
+        .keep_scale = (float)mask_scale8(a->p), .site = (uint32_t)a->site,                                             \
+        .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                                            \
     }
 
 extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_call *c)

@@ -46,13 +46,12 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
     if (rows.at >= rows.length)
         return;
-    int head = (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
+    int head = (int)blockIdx.y, left = asking_rows(p, rows), i = rows.at + at.row0 + at.g;
     int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
     T *dq = (T *)p.dqkv + (int64_t)row * width + head * p.D;
-    if (rows.padding) {
-        rows_clear(dq, width, min(left, ROWS), p.D);
+    rows_clear(dq, width, left, min(rows.length - rows.at, ROWS), p.D);
+    if (left == 0)
         return;
-    }
 
     const T *qkv = (const T *)p.qkv, *dout = (const T *)p.dout + (int64_t)row * out + head * p.D;
     struct key_loop<T> loop = key_loop_of<T, ROWS>(p, rows, head, stages);
@@ -161,18 +160,19 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     int k_column = (p.heads + kv_head) * p.D, v_column = k_column + p.kv_heads * p.D;
     T *dk = (T *)p.dqkv + (int64_t)row * width + k_column, *dv = (T *)p.dqkv + (int64_t)row * width + v_column;
     if (rows.padding) {
-        rows_clear(dk, width, min(left, ROWS), p.D);
-        rows_clear(dv, width, min(left, ROWS), p.D);
+        rows_clear(dk, width, 0, min(left, ROWS), p.D);
+        rows_clear(dv, width, 0, min(left, ROWS), p.D);
         return;
     }
 
     const T *qkv = (const T *)p.qkv;
     float keep = DROP ? p.keep_scale : 1;
-    int tile0 = p.causal ? rows.at / TILE : 0, tiles = (rows.length + TILE - 1) / TILE;
+    int queries = rows_asking(p, rows.length), tile0 = p.causal ? rows.at / TILE : 0,
+        tiles = (queries + TILE - 1) / TILE;
     int end = (kv_head + 1) * group, next_head = kv_head * group, next = tile0, into = 0;
     auto load_next = [&] {
         if (next_head < end) {
-            int from = rows.first + next * TILE, valid = rows.length - next * TILE;
+            int from = rows.first + next * TILE, valid = queries - next * TILE;
             const T *q = qkv + (int64_t)from * width + next_head * p.D;
             const T *dout = (const T *)p.dout + (int64_t)from * out + next_head * p.D;
             uint32_t to = shared_address(stages + into * 2 * BYTES);

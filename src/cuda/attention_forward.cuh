@@ -64,8 +64,8 @@ __global__ __launch_bounds__(WARPS * 32,
     int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
     T *o = (T *)p.o + (int64_t)row * out + head * p.D;
     float *lse = p.lse + (int64_t)head * p.T + row;
-    if (rows.padding) {
-        rows_clear(o, out, min(left, ROWS), p.D);
+    if (rows.padding || rows.at >= rows_asking(p, rows.length)) {
+        rows_clear(o, out, 0, min(left, ROWS), p.D);
         if ((int)threadIdx.x < min(left, ROWS))
             lse[threadIdx.x] = 0;
         return;
@@ -119,12 +119,16 @@ __global__ __launch_bounds__(WARPS * 32,
 
     E::template wait<0>(acc);
     __syncthreads();
-    float total[2] = {quad_sum(sum[0]), quad_sum(sum[1])}, keep = DROP ? p.keep_scale : 1;
-    tile_store<E, ROWS, DP>(o, out, left, p.D, acc, keep / total[0], keep / total[1], q_tile);
-    if (at.c == 0)
-        for (int h = 0; h < 2; h++)
-            if (at.row0 + at.g + 8 * h < left)
-                lse[at.row0 + at.g + 8 * h] = (max[h] + log2f(total[h])) * LN2;
+    float factor[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float total = quad_sum(sum[h]);
+        bool asks = i + 8 * h < rows_asking(p, rows.length);
+        factor[h] = asks ? (DROP ? p.keep_scale : 1) / total : 0;
+        if (at.c == 0 && at.row0 + at.g + 8 * h < left)
+            lse[at.row0 + at.g + 8 * h] = asks ? (max[h] + log2f(total)) * LN2 : 0;
+    }
+    tile_store<E, ROWS, DP>(o, out, left, p.D, acc, factor[0], factor[1], q_tile);
 }
 
 template <class T, int DP, class C>

@@ -60,7 +60,7 @@ __device__ static inline float4 load_from(uint32_t address, int rank)
 
 /* One head of one sequence, and the block's part in it. */
 template <int SPLIT> struct work {
-    int rank, head, sequence, first, length, tiles, causal;
+    int rank, head, sequence, first, length, tiles, queries, query_tiles, causal; /* tiles: of keys */
 
     /* The key tile of group w in a pass. The order turns round each time: with a causal mask the first ones have the
      * most queries. */
@@ -94,13 +94,13 @@ __device__ static inline void statistics_start(const struct attention_params &p,
     const T *o = (const T *)p.o + (int64_t)w.first * out + w.head * p.D;
     const float *lse = p.lse + (int64_t)w.head * p.T + w.first;
 #pragma unroll 1
-    for (int i = w.first_query_tile(0); i < w.tiles; i++)
+    for (int i = w.first_query_tile(0); i < w.query_tiles; i++)
         tile_load<T, TILE, 64, 128, false>(shared_address(shared + AT_SUMS + i * SUM_TILE),
-                                           o + (int64_t)(i * TILE) * out, out, w.length - i * TILE, p.D, t);
+                                           o + (int64_t)(i * TILE) * out, out, w.queries - i * TILE, p.D, t);
     loads_commit();
 #pragma unroll 4
-    for (int i = t; i < w.tiles * TILE; i += 128)
-        ((float *)(shared + AT_SHIFTS))[i] = i < w.length ? -LOG2E * lse[i] : -INFINITY;
+    for (int i = t; i < w.query_tiles * TILE; i += 128)
+        ((float *)(shared + AT_SHIFTS))[i] = i < w.queries ? -LOG2E * lse[i] : -INFINITY;
 }
 
 /* Deltas of query tile i, from what the thread itself has copied: 16 bytes of every 16th row. */
@@ -142,22 +142,23 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
         if (next >= STAGES)
             barrier_wait(base + AT_EMPTY + 8 * stage, (uint32_t)(next / STAGES - 1) & 1);
         int row = (group ? w.key_tile(next_pass, next_step) : i) * TILE, b_stride = group ? width : out;
+        int valid = (group ? w.length : w.queries) - row;
         const T *a = q + (int64_t)row * width + (group ? out : 0), *b = group ? a + out : dout + (int64_t)row * out;
         uint32_t to = base + AT_STAGES + stage * STAGE;
-        tile_load<T, TILE, 64, 128, false>(to, a, width, w.length - row, p.D, t);
-        tile_load<T, TILE, 64, 128, false>(to + HALF_TILE, b, b_stride, w.length - row, p.D, t);
+        tile_load<T, TILE, 64, 128, false>(to, a, width, valid, p.D, t);
+        tile_load<T, TILE, 64, 128, false>(to + HALF_TILE, b, b_stride, valid, p.D, t);
         if (MASK == KEPT && !group && warp < GROUPS) {
             int key_tile = w.key_tile(next_pass, warp);
             uint32_t from = mask_word_at(p, w.sequence, w.first, w.head, row) + (uint32_t)key_tile * 32;
             from += (uint32_t)(lane / 8) * mask_pitch(p) + (uint32_t)(lane % 8 * 4);
             copy_16(base + AT_FLAGS + (uint32_t)(stage * FLAGS + warp * (FLAGS / GROUPS) + lane * 16), p.mask + from,
-                    key_tile < w.tiles && row + lane / 8 * 16 < w.length);
+                    key_tile < w.tiles && lane / 8 * 16 < valid);
         }
         loads_commit();
         next++;
         if (++next_step == GROUPS)
             next_step += w.first_query_tile(next_pass);
-        if (next_step == GROUPS + w.tiles) {
+        if (next_step == GROUPS + w.query_tiles) {
             next_step = 0;
             next_pass++;
         }
@@ -194,7 +195,7 @@ __device__ static inline void fill_ring(const struct attention_params &p, const 
         if (pass == 0)
             statistics_start<T>(p, w, shared, t);
 #pragma unroll 1
-        for (int i = w.first_query_tile(pass); i < w.tiles; i++) {
+        for (int i = w.first_query_tile(pass); i < w.query_tiles; i++) {
             load_next();
             if (MASK == MADE) {
                 uint32_t query = (uint32_t)(i * TILE + 16 * warp + lane / 4);
@@ -348,7 +349,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
         }
 
         float dk_acc[8][4] = {}, dv_acc[8][4] = {}, s[8][4]; /* s, ds: rows are keys, columns are queries */
-        int i = w.first_query_tile(pass), from = key_at >= w.tiles ? w.tiles : p.causal ? key_at : 0;
+        int i = w.first_query_tile(pass), from = key_at >= w.tiles ? w.query_tiles : p.causal ? key_at : 0;
         for (; i < from; i++) {
             arrive(n);
             done_with();
@@ -356,13 +357,13 @@ __device__ static inline void add_up(const struct attention_params &p, const str
             arrive_at(AT_ADDED + 8 * (group * (LONGEST / TILE) + i));
         }
         uint32_t q_tile = 0;
-        if (i < w.tiles) {
+        if (i < w.query_tiles) {
             q_tile = arrive(n);
             E::scores_of(s, k, q_tile);
             E::template wait<0>(s);
         }
 #pragma unroll 1
-        for (; i < w.tiles; i++) {
+        for (; i < w.query_tiles; i++) {
             uint32_t do_tile = q_tile + HALF_TILE;
             float ds[8][4];
             uint32_t flags[4][2];
@@ -429,7 +430,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
             E::product(x, k_turned, ds_tile);
             uint32_t next_tile =
                 q_tile; /* the next tile then begins with its weights; behind the last it is idle work */
-            if (i + 1 < w.tiles)
+            if (i + 1 < w.query_tiles)
                 next_tile = arrive(n + 1);
             E::scores_of(s, k, next_tile);
             float4 *sums = (float4 *)(shared + AT_SUMS + i * SUM_TILE) + t;
@@ -475,7 +476,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
         asm volatile("bar.sync 3, 256;" ::: "memory");
     }
     float dq_sum[2] = {0, 0}; /* of rows g and g + 8: elements of the head */
-    for (int i = w.rank * GROUPS + group; i < w.tiles; i += SPLIT * GROUPS) {
+    for (int i = w.rank * GROUPS + group; i < w.query_tiles; i += SPLIT * GROUPS) {
         float4 parts[SPLIT][8];
         float x[8][4] = {};
 #pragma unroll
@@ -513,7 +514,7 @@ __device__ static inline void add_up(const struct attention_params &p, const str
 #pragma unroll
         for (int r = 0; r < 4; r++) {
             int row = r * 16 + t / 8, query = i * TILE + row, chunk = t % 8;
-            if (query < w.length && chunk * 8 < p.D)
+            if (query < w.queries && chunk * 8 < p.D)
                 *(int4 *)(dq + (int64_t)query * width + chunk * 8) =
                     *(const int4 *)(shared + AT_DS + group * HALF_TILE + chunk_offset<TILE>(row, chunk));
         }
@@ -541,13 +542,14 @@ __global__ __cluster_dims__(SPLIT, 1, 1)
     };
     w.length = (sequence < p.B ? p.cu[sequence + 1] : p.T) - w.first;
     w.tiles = (w.length + TILE - 1) / TILE;
+    w.queries = sequence < p.B ? rows_asking(p, w.length) : 0;
+    w.query_tiles = (w.queries + TILE - 1) / TILE;
     w.causal = p.causal;
-    if (sequence == p.B) { /* the padding */
-        for (int i = 0; i < 3 && w.rank == 0; i++)
-            rows_clear((T *)p.dqkv + ((int64_t)w.first * 3 + i) * p.heads * p.D + w.head * p.D, 3 * p.heads * p.D,
-                       w.length, p.D);
+    for (int i = 0; i < (sequence < p.B ? 1 : 3) && w.rank == 0; i++) /* of the padding dk and dv, too */
+        rows_clear((T *)p.dqkv + ((int64_t)w.first * 3 + i) * p.heads * p.D + w.head * p.D, 3 * p.heads * p.D,
+                   w.queries, w.length, p.D);
+    if (sequence == p.B)
         return;
-    }
     struct columns *columns = (struct columns *)(shared + AT_COLUMNS);
     for (int i = (int)threadIdx.x; p.sums && i < (int)(sizeof *columns / sizeof(float)); i += THREADS)
         ((float *)columns)[i] = 0;

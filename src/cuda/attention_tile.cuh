@@ -20,6 +20,7 @@ struct attention_params {
     float *sums; /* (attention_short_parts, width), of dqkv's columns over the rows of a part; NULL: not wanted */
     const int32_t *cu, *coords, *rng;
     int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
+    int queries;                                   /* so many rows of a sequence ask; 0: all */
     float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
     uint32_t site, threshold;
 };
@@ -30,6 +31,12 @@ struct block_rows {
     int first, length, at, sequence;
     bool padding;
 };
+
+/* How many rows of a sequence ask. */
+__device__ static inline int rows_asking(const struct attention_params &p, int length)
+{
+    return p.queries ? min(p.queries, length) : length;
+}
 
 /* Grid size for blocks of R rows that straddle no sequence: sequence b has the places from cu[b] / R + b on, which are
  * always enough, and known without a sum over sequences. */
@@ -51,6 +58,12 @@ template <int R> __device__ static inline struct block_rows block_find(const str
     }
     int first = p.cu[b], end = b < p.B ? p.cu[b + 1] : p.T;
     return {first, end - first, (i - first / R - b) * R, b, b == p.B};
+}
+
+/* How many of the rows ask. */
+__device__ static inline int asking_rows(const struct attention_params &p, struct block_rows rows)
+{
+    return rows.padding ? 0 : max(0, rows_asking(p, rows.length) - rows.at);
 }
 
 /* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence on: a
@@ -186,11 +199,11 @@ __device__ static inline void tile_store(typename E::type *to, int stride, int v
     }
 }
 
-/* Zeros in D columns of `rows` rows. */
-template <class T> __device__ static inline void rows_clear(T *to, int stride, int rows, int D)
+/* Zeros in D columns of rows [from, end). */
+template <class T> __device__ static inline void rows_clear(T *to, int stride, int from, int end, int D)
 {
     int chunks = D / (16 / (int)sizeof(T));
-    for (int i = (int)threadIdx.x; i < rows * chunks; i += (int)blockDim.x)
+    for (int i = from * chunks + (int)threadIdx.x; i < end * chunks; i += (int)blockDim.x)
         *(int4 *)(to + (int64_t)(i / chunks) * stride + i % chunks * (16 / (int)sizeof(T))) = make_int4(0, 0, 0, 0);
 }
 

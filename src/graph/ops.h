@@ -31,11 +31,12 @@ OP(linear_dx_act, IN(dy) IN(w) IN(slope) OUT(du) ACC(dbias), FLAG(in_out), NONE,
    "du = (dy W) * slope; dbias = sum of du over rows: linear_dx with the act_bwd behind it")
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), DIFF,
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries), DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "
-   "has more than `longest` rows (0: not known); mask: room in which a backend may keep what dropout decided")
+   "has more than `longest` rows (0: not known); o is 0 but in a sequence's first `queries` rows (0: all); mask: room "
+   "in which a backend may keep what dropout decided")
 OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv) ACC(dbias),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest), NONE,
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries), NONE,
    "the gradient of attention; dbias = sum of dqkv over rows")
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")

@@ -130,7 +130,8 @@ static int layer(struct ctx *x, int i, int v, bool first_only)
                              .scale = 1 / sqrt((double)(H / c->heads)),
                              .p = x->p_attention,
                              .site = x->site++,
-                             .longest = c->max_positions};
+                             .longest = c->max_positions,
+                             .queries = first_only};
     emit_attention(g, &a);
     struct inputs rows = x->in;
     if (first_only) {

@@ -8,6 +8,8 @@
  *     dbias = sum of dqkv over the rows, the gradient of a bias that was added to make qkv
  * No sequence has more than `longest` rows; 0: not known.
  * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0.
+ * Only the first `queries` rows of a sequence ask, where that is not 0: the others get o = 0, lse = 0, dq = 0, and their do is
+ * not read. (Of its last layer a classifier wants one row a sequence.)
  * `mask`, where dropout and `longest` are known, is room for a bit per head, query and key: from the forward pass a backend may
  * leave its decisions there for the backward pass, which makes them again otherwise. How they lie is the backend's own.
  * Queries come in groups of 16 of one sequence, keys in groups of 64; sequence b begins at row (cu[b] + 15 b) / 16 * 16,
@@ -17,25 +19,27 @@
 
 #include <math.h>
 
-static bool heads_fit(struct graph *g, int qkv, int64_t heads, int64_t kv_heads)
+static bool heads_fit(struct graph *g, int qkv, int64_t heads, int64_t kv_heads, int64_t queries, int64_t causal)
 {
     const struct value *v = graph_value(g, qkv);
     return shape_require(g, v->ndim == 2 && !v->shape[1].t && !v->shape[1].b, "attention", "qkv must be (T, width)") &&
            shape_require(g, heads > 0 && kv_heads > 0 && heads % kv_heads == 0, "attention",
                          "kv_heads must divide heads") &&
+           shape_require(g, queries == 0 || (queries > 0 && !causal), "attention",
+                         "queries must be 0, or above it and not causal") &&
            shape_require(g, v->shape[1].c % (heads + 2 * kv_heads) == 0, "attention",
                          "the width of qkv must be a multiple of heads + 2 kv_heads");
 }
 
 void shape_attention(struct graph *g, struct op_attention *n)
 {
-    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads))
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal))
         return;
     struct dim T = graph_value(g, n->qkv)->shape[0];
     int64_t D = graph_value(g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
     n->o = shape_out(g, SHAPE(T, DIM(n->heads * D)));
     n->lse = shape_stat(g, SHAPE(DIM(n->heads), T));
-    if (n->p > 0 && n->coords && n->longest > 0) {
+    if (n->p > 0 && n->coords && n->longest > 0 && !n->queries) {
         n->mask =
             shape_stat(g, SHAPE(((struct dim){T.t, T.b + 15, T.c}), DIM(n->heads * ((n->longest + 63) / 64) * 8)));
         graph_value(g, n->mask)->dtype = DT_U8;
@@ -44,7 +48,8 @@ void shape_attention(struct graph *g, struct op_attention *n)
 
 void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
 {
-    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads) || !shape_same(g, n->o, n->dout, "attention_bwd"))
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) ||
+        !shape_same(g, n->o, n->dout, "attention_bwd"))
         return;
     const struct value *v = graph_value(g, n->qkv), *dbias = graph_value(g, n->dbias);
     if (shape_require(g, !n->dbias || (dbias->ndim == 1 && dim_equal(dbias->shape[0], v->shape[1])), "attention_bwd",
@@ -68,38 +73,45 @@ void grad_attention(struct grads *d, const struct op_attention *n)
                                  .scale = n->scale,
                                  .p = n->p,
                                  .site = n->site,
-                                 .longest = n->longest};
+                                 .longest = n->longest,
+                                 .queries = n->queries};
     emit_attention_bwd(d->g, &b);
     grad_set(d, n->qkv, b.dqkv);
 }
 
-double
-flops_attention(const struct args_attention *a) /* an upper bound: as if the rows were B sequences of equal length */
+/* Scores of a head, at most: as if the rows were B sequences of equal length. */
+static double scores_of(const struct tensor *o, const struct tensor *cu, int64_t causal, int64_t queries)
 {
-    double T = (double)a->o.shape[0], B = (double)(a->cu.shape[0] > 1 ? a->cu.shape[0] - 1 : 1);
-    return 4.0 * T * T / B * (double)a->o.shape[1] / (a->causal ? 2 : 1);
+    double T = (double)o->shape[0], B = (double)(cu->shape[0] > 1 ? cu->shape[0] - 1 : 1);
+    double asking = queries ? fmin((double)queries, T / B) : T / B;
+    return T * asking / (causal ? 2 : 1);
+}
+
+double flops_attention(const struct args_attention *a)
+{
+    return 4.0 * scores_of(&a->o, &a->cu, a->causal, a->queries) * (double)a->o.shape[1];
 }
 
 double flops_attention_bwd(const struct args_attention_bwd *a)
 {
-    double T = (double)a->o.shape[0], B = (double)(a->cu.shape[0] > 1 ? a->cu.shape[0] - 1 : 1);
-    return 10.0 * T * T / B * (double)a->o.shape[1] / (a->causal ? 2 : 1);
+    return 10.0 * scores_of(&a->o, &a->cu, a->causal, a->queries) * (double)a->o.shape[1];
 }
 
 /* One (sequence, head): where its rows and its slices of qkv lie. */
 struct task {
-    int64_t first, length, width, D, q, k, v; /* q, k, v: offsets within a row */
+    int64_t first, length, queries, width, D, q, k, v; /* q, k, v: offsets within a row */
     int64_t head;
     bool causal;
     double scale;
 };
 
 static struct task make_task(const struct tensor *qkv, const int32_t *cu, int64_t b, int64_t head, int64_t heads,
-                             int64_t kv_heads, bool causal, double scale)
+                             int64_t kv_heads, bool causal, double scale, int64_t queries)
 {
-    int64_t D = qkv->shape[1] / (heads + 2 * kv_heads), kv = head / (heads / kv_heads);
+    int64_t D = qkv->shape[1] / (heads + 2 * kv_heads), kv = head / (heads / kv_heads), length = cu[b + 1] - cu[b];
     return (struct task){.first = cu[b],
-                         .length = cu[b + 1] - cu[b],
+                         .length = length,
+                         .queries = queries && queries < length ? queries : length,
                          .width = qkv->shape[1],
                          .D = D,
                          .q = head * D,
@@ -160,16 +172,14 @@ void ref_attention(const struct args_attention *a, const struct call *c)
     const int32_t *cu = a->cu.data;
     int64_t B = a->cu.shape[0] - 1, T = a->o.shape[0];
     double *o = a->o.data, *lse = a->lse.data;
-    for (int64_t t = cu[B]; t < T; t++) {
-        for (int64_t d = 0; d < a->o.shape[1]; d++)
-            o[t * a->o.shape[1] + d] = 0;
-        for (int64_t h = 0; h < a->heads; h++)
-            lse[h * T + t] = 0;
-    }
+    for (int64_t i = 0; i < T * a->o.shape[1]; i++)
+        o[i] = 0;
+    for (int64_t i = 0; i < T * a->heads; i++)
+        lse[i] = 0;
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < a->heads; h++) {
-            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale);
-            for (int64_t i = 0; i < t.length; i++)
+            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale, a->queries);
+            for (int64_t i = 0; i < t.queries; i++)
                 forward_row(a, &t, i);
         }
 }
@@ -209,8 +219,8 @@ void ref_attention_bwd(const struct args_attention_bwd *a, const struct call *c)
         dqkv[i] = 0;
     for (int64_t b = 0; b + 1 < a->cu.shape[0]; b++)
         for (int64_t h = 0; h < a->heads; h++) {
-            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale);
-            for (int64_t i = 0; i < t.length; i++)
+            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale, a->queries);
+            for (int64_t i = 0; i < t.queries; i++)
                 backward_row(a, &t, i);
         }
     for (int64_t i = 0; dbias && i < width; i++) {

@@ -1,4 +1,4 @@
-/* Attention on short sequences on Hopper (attention_short_sm90.cu): its gradient against the reference in double, and the
+/* Attention on short sequences on Hopper (attention_short_sm90.cu): it and its gradient against the reference in double, and the
  * dropout mask that the forward pass keeps for it: the decisions of op/mask.h, where attention_tile.cuh says, which change
  * no bit of any result. Needs compute capability 9.0: skipped elsewhere. */
 #include "base/mem.h"
@@ -78,7 +78,7 @@ static struct slot random_slot(int64_t n, enum dtype type, uint32_t stream, doub
 
 struct problem {
     enum dtype type;
-    int64_t D, causal, T;
+    int64_t D, causal, T, queries;
     int32_t cu[B + 1], *coords;
     double *qkv_ref, *dout_ref;
     struct slot qkv, dout, cu_there, coords_there, rng_there;
@@ -139,7 +139,8 @@ static struct args_attention forward_args(const struct problem *p, void *o, void
                                    .scale = 1 / sqrt((double)p->D),
                                    .p = P,
                                    .site = SITE,
-                                   .longest = LONGEST};
+                                   .longest = LONGEST,
+                                   .queries = p->queries};
 }
 
 static struct args_attention_bwd backward_args(const struct args_attention *f, void *dout, void *dqkv, void *dbias,
@@ -160,7 +161,8 @@ static struct args_attention_bwd backward_args(const struct args_attention *f, v
                                    .scale = f->scale,
                                    .p = f->p,
                                    .site = f->site,
-                                   .longest = f->longest};
+                                   .longest = f->longest,
+                                   .queries = f->queries};
     b.dout.data = dout;
     b.dqkv.data = dqkv;
     b.dbias = TENSOR(dbias, wide, f->qkv.shape[1]);
@@ -252,6 +254,8 @@ static void must_be_near_the_reference(const struct problem *p, const struct res
     struct args_attention_bwd b = backward_args(&f, p->dout_ref, dqkv, dbias, DT_F64);
     ref_attention(&f, &(struct call){0});
     ref_attention_bwd(&b, &(struct call){0});
+    dtype_convert(got, DT_F64, r->o.host, p->type, n / 3);
+    must_be_near(got, o, n / 3);
     dtype_convert(got, DT_F64, r->dqkv.host, p->type, n);
     must_be_near(got, dqkv, n);
     dtype_convert(got, DT_F64, r->dbias.host, DT_F32, width); /* of keys it is 0 but for rounding */
@@ -320,10 +324,25 @@ static void nothing_is_kept_for_others(void **state)
     problem_free(&p);
 }
 
+/* By the kernel for short sequences, and by the others. */
+static void some_rows_ask(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct problem p;
+        problem_make(&p, i % 2 ? DT_F16 : DT_BF16, i < 2 ? 64 : 96, 0);
+        p.queries = i % 2 ? 70 : 1;
+        struct results r = results_of(&p, NULL, false);
+        must_be_near_the_reference(&p, &r);
+        results_free(&r);
+        problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_kept_mask_changes_nothing),
-                                       cmocka_unit_test(nothing_is_kept_for_others)};
+                                       cmocka_unit_test(nothing_is_kept_for_others), cmocka_unit_test(some_rows_ask)};
     struct snug_err err = {0};
     if (cuda_call_device(&call, 0) || !call.sm90) {
         printf("skipped: no GPU of compute capability 9.0 here, or no kernels for it\n");

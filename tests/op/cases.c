@@ -358,6 +358,17 @@ const struct op_case op_cases[] = {
     {CASE(argmax, "one class", ARGMAX(3, 1))},
     {CASE(argmax, "no rows", ARGMAX(0, 4))},
     {CASE(argmax, "a vocabulary", ARGMAX(33, 30522)), .long_only = true},
+    {CASE(attention, "first rows", ATTENTION(44, 3, 2, 2, 8), DROP(44, 0.3, 3), .scale = 0.35, .queries = 1),
+     LENGTHS(17, 1, 22)},
+    {CASE(attention, "two blocks of queries", ATTENTION(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125,
+          .queries = 70),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
+    {CASE(attention_bwd, "first rows", ATTENTION_BWD(44, 3, 2, 2, 8), DROP(44, 0.3, 3), .dbias = FLOAT(48),
+          .scale = 0.35, .queries = 1),
+     LENGTHS(17, 1, 22)},
+    {CASE(attention_bwd, "two blocks of queries", ATTENTION_BWD(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125,
+          .queries = 70),
+     LENGTHS(64, 63, 65, 129), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -63,6 +63,8 @@ static const struct {
     ROW(attention, "attention: qkv must be (T, width)", .qkv = F(12), .cu = I(2), .heads = 1, .kv_heads = 1),
     ROW(attention, "attention: kv_heads must divide heads", .qkv = F(4, 12), .cu = I(2), .heads = 3, .kv_heads = 2),
     ROW(attention, "attention: kv_heads must divide heads", .qkv = F(4, 12), .cu = I(2), .heads = 0, .kv_heads = 1),
+    ROW(attention, "attention: queries must be 0, or above it and not causal", .qkv = F(4, 12), .cu = I(2), .heads = 2,
+        .kv_heads = 1, .causal = 1, .queries = 1),
     ROW(attention, "must be a multiple of heads + 2 kv_heads", .qkv = F(4, 13), .cu = I(2), .heads = 2, .kv_heads = 1),
     ROW(attention_bwd, "attention_bwd: two inputs that must have one shape differ", .qkv = F(4, 12), .o = F(4, 4),
         .lse = F(1, 4), .dout = F(3, 4), .cu = I(2), .heads = 1, .kv_heads = 1),

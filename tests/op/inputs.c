@@ -172,7 +172,8 @@ static void make_statistics(struct op_inputs *in)
                                    .causal = c->args.attention_bwd.causal,
                                    .scale = c->args.attention_bwd.scale,
                                    .p = c->args.attention_bwd.p,
-                                   .site = c->args.attention_bwd.site};
+                                   .site = c->args.attention_bwd.site,
+                                   .queries = c->args.attention_bwd.queries};
         ref_attention(&f, &call);
     } else if (c->op == OP_norm_bwd) {
         struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");

@@ -170,7 +170,7 @@ static void a_bias_gradient_moves_to_the_writer_of_its_rows(void **state)
     "%7 activation F32[T,6] layer=1\n"
 #define ATTENTION_BWD(sums)                                                                                            \
     "attention_bwd(qkv=%1 o=%2 lse=%3 dout=%2 cu=%4 dqkv=%7" sums                                                      \
-    ") heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 layer=1 backward\n"
+    ") heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 queries=0 layer=1 backward\n"
 
 static void so_does_that_of_query_key_and_value(void **state)
 {
@@ -314,7 +314,7 @@ static void bf16_casts_between_tokens_and_sequences(void **state)
 static void a_mask_is_kept_for_who_reads_it(void **state)
 {
     (void)state;
-#define ATTRIBUTES " heads=2 kv_heads=2 causal=0 scale=0.5 p=0.25 site=1 longest=100 layer=1"
+#define ATTRIBUTES " heads=2 kv_heads=2 causal=0 scale=0.5 p=0.25 site=1 longest=100 queries=0 layer=1"
 #define ROOM "%8 activation U8[T+15B,32] layer=1 exact\n"
 #define ATTENTION(room, written, read)                                                                                 \
     "%1 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \

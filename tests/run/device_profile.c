@@ -54,7 +54,7 @@ static void as_on_the_device(void **state)
     if (!backend_cuda_arch(0))
         skip();
     write_profile("2", 150000000000, "");
-    assert_int_equal(bytes(NULL, run), 17814832128);
+    assert_int_equal(bytes(NULL, run), 17797563392);
     assert_int_equal(bytes(NULL, without), 17400382464);
 }
 
