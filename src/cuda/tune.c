@@ -18,7 +18,7 @@ enum {
     PATTERN_BYTES = 1 << 20, /* of random numbers, repeated over all operands */
     MAX_SETS = 64,           /* copies of the operands */
     MIN_LAUNCHES = 4,        /* in one graph */
-    MAX_LAUNCHES = 64,
+    MAX_LAUNCHES = 16,       /* unless there are more sets */
     MAX_CANDIDATES = 64,
     FINALISTS = 5,
     REPEATS = 9,

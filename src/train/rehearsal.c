@@ -101,7 +101,7 @@ static int once(struct rehearsal *r, const struct subject *u, struct snug_err *e
 static int time_it(struct rehearsal *r, const struct subject *u, double lasting, double *seconds, struct snug_err *err)
 {
     int least = lasting > 0 ? 3 : 2;
-    for (int phase = 0; phase < 2; phase++) { /* the first warms up */
+    for (int phase = 0; phase < 2; phase++, lasting /= 2) { /* the first warms up */
         double start = seconds_now(), spent = 0;
         int n = 0;
         for (; n < least || spent < lasting; n++) {
