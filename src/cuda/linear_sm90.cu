@@ -41,11 +41,11 @@ enum {
 
 struct params {
     CUtensorMap x, w, slope, y;                /* going back: dy, W, slope, du */
-    const float *b;                            /* NULL: none */
+    const void *b;                             /* of T, or F32 where wide_b; NULL: none */
     float *sums;                               /* (row tiles, columns), NULL: not wanted */
     int64_t columns;                           /* of y */
     int depth_blocks, row_tiles, column_tiles; /* column_tiles: of a cluster */
-    bool keep_slope;
+    bool keep_slope, wide_b;
 };
 
 /* Where things are in shared memory. */
@@ -284,6 +284,14 @@ __device__ static inline uint32_t next_half(const struct places &at, int place, 
     return at.out + (group * HALVES + place % HALVES) * HALF_BYTES;
 }
 
+/* As a T, also where it is wider: so cuBLASLt has it. */
+template <class T> __device__ static inline float bias_at(const struct params &p, int column)
+{
+    if (!p.b || column >= p.columns)
+        return 0;
+    return to_float(p.wide_b ? from_float<T>(((const float *)p.b)[column]) : ((const T *)p.b)[column]);
+}
+
 /* y, and the slope where it is kept. */
 template <class T, int A>
 __device__ static inline void write_forward(const struct params &p, const struct places &at,
@@ -293,8 +301,7 @@ __device__ static inline void write_forward(const struct params &p, const struct
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
         int column = t.column + h * BOX + warp * 16 + lane / 4;
-        float b0 = p.b && column < p.columns ? p.b[column] : 0,
-              b8 = p.b && column + 8 < p.columns ? p.b[column + 8] : 0;
+        float b0 = bias_at<T>(p, column), b8 = bias_at<T>(p, column + 8);
 #pragma unroll
         for (int i = 0; i < ROWS / 2; i++)
             d[h][i] += i % 4 < 2 ? b0 : b8;
@@ -554,14 +561,14 @@ bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *
     enum dtype t = a->x.dtype;
     bool has_act = a->act == ACT_none || a->act == ACT_gelu || a->act == ACT_gelu_tanh || a->act == ACT_silu;
     return has_kernel(t, c) && has_act && !a->y.pad[1] && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
-           (!a->slope.ndim || mapped(&a->slope, t)) && (!a->b.ndim || a->b.dtype == DT_F32) &&
-           (uintptr_t)a->b.data % 8 == 0;
+           (!a->slope.ndim || mapped(&a->slope, t)) && (!a->b.ndim || a->b.dtype == DT_F32 || a->b.dtype == t);
 }
 
 int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c)
 {
     struct params p = {};
-    p.b = (const float *)a->b.data;
+    p.b = a->b.data;
+    p.wide_b = a->b.dtype == DT_F32;
     p.keep_slope = a->slope.data != NULL;
     TRY(map_all(&p, &a->x, &a->w, a->in_out, &a->y, &a->slope, c));
     if (a->x.dtype == DT_BF16)

@@ -466,7 +466,7 @@ bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_
     *own = *product;
     own->own = true;
     if (op == OP_linear) {
-        own->bias = product->bias == DT_U8 ? DT_U8 : DT_F32;
+        own->bias = args->linear.b.ndim ? args->linear.b.dtype : DT_U8;
         own->act = (enum act)args->linear.act;
         return cuda_linear_sm90_fits(&args->linear, c);
     }

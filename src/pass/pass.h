@@ -29,6 +29,7 @@ void pass_fold_act(struct graph *g);
 struct precision {
     enum dtype wide, narrow;
     bool narrow_grads, copies;
+    bool bias_copies; /* with copies: also of the biases of products, which the backend takes in that type */
     bool narrow_sums; /* not for the pass but for who calls it: narrow_grads where gradients are accumulated, too */
 };
 void pass_precision(struct graph *g, const struct precision *p);

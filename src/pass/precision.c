@@ -119,7 +119,9 @@ static void append_in_one_type(struct graph *g, struct list *l, struct node n, c
     for (int i = 0; i < node_op(&n)->n_slots; i++) {
         int id = n.u.slot[i];
         const struct value v = *graph_value(g, id);
-        bool factor = v.role == ROLE_WEIGHT && !strcmp(node_op(&n)->slots[i].name, "w");
+        const char *name = node_op(&n)->slots[i].name;
+        bool factor =
+            v.role == ROLE_WEIGHT && (!strcmp(name, "w") || (p->copies && p->bias_copies && !strcmp(name, "b")));
         if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
             continue;
         if (factor && p->copies) {

@@ -40,6 +40,7 @@ struct backend {
     bool tf32;             /* knows products in tf32 */
     int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
     int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
+    bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
     bool host_memory;      /* the arena is the host's own memory */
     bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
     int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */

@@ -384,6 +384,7 @@ int session_precision(const struct options *o, const struct backend *b, struct p
                               .narrow = b->float_type,
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL,
+                              .bias_copies = b->narrow_bias,
                               .copies = o->weight_copies == OPT_COPIES_RESIDENT ||
                                         (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
     if (b->float_type != DT_F32) {

@@ -147,6 +147,7 @@ static struct cuda_call call(cudaStream_t stream, void *workspace, bool tf32, st
 struct form {
     enum dtype type, wide; /* of activations; of y or dw */
     bool in_out, add, bias, tf32;
+    bool narrow_bias; /* of y's type, not F32 */
     enum act act;
     bool slope; /* of the activation: written going forward, multiplied by going back */
     int offset; /* of all pointers, in elements */
@@ -157,7 +158,8 @@ static void describe(char *what, const char *op, int64_t N, int64_t I, int64_t O
 {
     snprintf(what, 160, "%s %lldx%lldx%lld %s>%s%s%s%s%s %s%s offset %d", op, (long long)N, (long long)I, (long long)O,
              dtype_name(f->type), dtype_name(f->wide), f->in_out ? " in_out" : "", f->add ? " add" : "",
-             f->bias ? " bias" : "", f->tf32 ? " tf32" : "", act_names[f->act], f->slope ? " slope" : "", f->offset);
+             f->bias ? f->narrow_bias ? " narrow bias" : " bias" : "", f->tf32 ? " tf32" : "", act_names[f->act],
+             f->slope ? " slope" : "", f->offset);
 }
 
 static void must(int code, const struct snug_err *err, const char *what)
@@ -174,7 +176,8 @@ static void check_linear(int64_t N, int64_t I, int64_t O, const struct form *f)
     struct slot x, w, b, y, slope;
     fill(&x, f->type, 2, N, I, 1, 1, at);
     fill(&w, f->type, 2, f->in_out ? I : O, f->in_out ? O : I, 2, 1 / sqrt((double)I), at);
-    fill(&b, DT_F32, 1, O, 1, 3, 1, f->offset * 4);
+    enum dtype b_type = f->narrow_bias ? f->wide : DT_F32;
+    fill(&b, b_type, 1, O, 1, 3, 1, f->offset * dtype_bits(b_type) / 8);
     fill(&y, f->wide, 2, N, O, 4, 1, f->offset * dtype_bits(f->wide) / 8);
     fill(&slope, f->wide, 2, N, O, 5, 1, f->offset * dtype_bits(f->wide) / 8);
     upload(&x), upload(&w), upload(&b), upload(&y), upload(&slope);
@@ -330,6 +333,7 @@ static void forward(void **state)
                                  .tf32 = types[t].tf32,
                                  .in_out = v & 1,
                                  .bias = v != 1,
+                                 .narrow_bias = v == 3,
                                  .act = (enum act)(v == 1 ? ACT_none : (v + i) % ACT_COUNT),
                                  .slope = v == 2 && (v + i) % ACT_COUNT != ACT_none};
                 check_linear(sizes[i][0], sizes[i][1], sizes[i][2], &f);
@@ -369,6 +373,7 @@ static void own_kernel(void **state)
                                  .wide = type,
                                  .in_out = v & 2,
                                  .bias = act != ACT_silu,
+                                 .narrow_bias = v & 2,
                                  .act = (enum act)act,
                                  .slope = v & 4 && act,
                                  .own = true};

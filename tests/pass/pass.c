@@ -10,6 +10,8 @@ enum pass {
     BF16,
     BF16_WIDE_GRADS,
     F64,
+    BF16_COPIES,
+    BF16_BIAS_COPIES,
     KEEP_MASK,
     KEEP_MASK_OF_3,
     KEEP_NO_MASK,
@@ -32,7 +34,11 @@ static bool heads_of_3(const struct op_attention_bwd *n, int64_t head_size, enum
 
 static void apply(struct graph *g, int p)
 {
-    struct precision bf16 = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = p == BF16};
+    struct precision bf16 = {.wide = DT_F32,
+                             .narrow = DT_BF16,
+                             .narrow_grads = p == BF16,
+                             .copies = p == BF16_COPIES || p == BF16_BIAS_COPIES,
+                             .bias_copies = p == BF16_BIAS_COPIES};
     struct precision f64 = {.wide = DT_F64, .narrow = DT_F64, .narrow_grads = true};
     switch (p) {
     case GRAD:
@@ -47,6 +53,8 @@ static void apply(struct graph *g, int p)
         break;
     case BF16:
     case BF16_WIDE_GRADS:
+    case BF16_COPIES:
+    case BF16_BIAS_COPIES:
     case F64:
         pass_precision(g, p == F64 ? &f64 : &bf16);
         break;
@@ -273,6 +281,24 @@ static void bf16_narrows_what_lies_between_ops(void **state)
             INPUTS WEIGHTS GRADIENTS("") NARROW_FORWARD NARROW_BACKWARD);
 }
 
+/* Copies that are kept stand in the place of those casts; and one of the bias, where the backend takes it. */
+#define COPY_OF_WEIGHT "%11 copy BF16[2,4] \"copy.proj.weight\" layer=1 in out keep\n"
+#define COPY_OF_BIAS "%12 copy BF16[2] \"copy.proj.bias\" layer=1 in out keep\n"
+#define WITH_COPIES(b)                                                                                                 \
+    "%8 activation BF16[T,4] layer=0\n"                                                                                \
+    "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
+    "%9 activation BF16[T,2] layer=1\n"                                                                                \
+    "linear(x=%8 w=%11 b=" b " y=%9) act=none in_out=0 layer=1\n"                                                      \
+    "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
+    "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
+
+static void bf16_keeps_copies(void **state)
+{
+    (void)state;
+    becomes(INPUTS WEIGHTS FORWARD, BF16_COPIES, INPUTS WEIGHTS COPY_OF_WEIGHT WITH_COPIES("%7"));
+    becomes(INPUTS WEIGHTS FORWARD, BF16_BIAS_COPIES, INPUTS WEIGHTS COPY_OF_WEIGHT COPY_OF_BIAS WITH_COPIES("%12"));
+}
+
 /* Over sequences nothing is narrow: casts stand where the two meet. A gradient with two writers stays wide. */
 static void bf16_casts_between_tokens_and_sequences(void **state)
 {
@@ -482,6 +508,7 @@ int main(void)
         cmocka_unit_test(f64_changes_nothing_but_types),
         cmocka_unit_test(bf16_narrows_what_lies_between_ops),
         cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
+        cmocka_unit_test(bf16_keeps_copies),
         cmocka_unit_test(a_mask_is_kept_for_who_reads_it),
         cmocka_unit_test(order_drops_what_nobody_needs),
         cmocka_unit_test(recompute_repeats_segments),
