@@ -202,6 +202,44 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
 #undef NORM
 }
 
+/* Whatever the optimizer, the 16-bit copy of a weight is written by the node that updates it. */
+static void every_update_writes_the_copy(void **state)
+{
+    (void)state;
+#define BEFORE                                                                                                         \
+    "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%2 weight F32[20,15] \"w\" layer=1 in keep\n"                                                                     \
+    "%3 copy BF16[20,15] \"copy.w\" layer=1 in out keep\n"                                                             \
+    "%4 gradient F32[20,15] \"grad.w\" layer=1 in keep\n"
+#define NORM                                                                                                           \
+    "sumsq(g=%4 partials=%5) at=0 layer=1\n"                                                                           \
+    "%6 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
+    "%7 activation F32[1] layer=1 exact\n"                                                                             \
+    "clip(partials=%5 norm=%6 coef=%7) max_norm=0 layer=1\n"
+    becomes(BEFORE, EIGHT_BIT,
+            BEFORE "%5 scalar F64[1] layer=0 in out\n"
+                   "%8 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
+                   "%9 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
+                   "%10 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
+                   "%11 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n" NORM
+                   "adamw8bit(p=%2 g=%4 m=%8 v=%9 absmax_m=%10 absmax_v=%11 step=%1 copy=%3)" HYPER "0.25 layer=1\n");
+    becomes(BEFORE, ADAFACTOR,
+            BEFORE
+            "%5 scalar F64[1] layer=0 in out\n"
+            "%8 state F32[20] \"exp_avg_sq_row.w\" layer=1 in keep\n"
+            "%9 state F32[15] \"exp_avg_sq_col.w\" layer=1 in keep\n" NORM
+            "adafactor(p=%2 g=%4 row=%8 col=%9 step=%1 copy=%3) eps1=0.5 eps2=0.25 clip_threshold=2 "
+            "decay_rate=-0.5 beta1=-1 weight_decay=0.25 scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n");
+    becomes(BEFORE, SGD,
+            BEFORE
+            "%5 scalar F64[1] layer=0 in\n"
+            "%8 state F32[20,15] \"momentum_buffer.w\" layer=1 in keep\n" NORM
+            "sgd(p=%2 g=%4 buf=%8 step=%1 coef=%7 copy=%3) momentum=0.5 dampening=0 weight_decay=0.25 nesterov=0 "
+            "layer=1\n");
+#undef BEFORE
+#undef NORM
+}
+
 /* The names that transformers' get_decay_parameter_names leaves out: parameters of LayerNorm modules, and what matches
  * bias, layernorm, rmsnorm, (?:^|\.)norm(?:$|\.), _norm(?:$|\.). */
 static void decay_goes_by_name(void **state)
@@ -273,9 +311,10 @@ static void order_lets_gradients_die_early(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(update_adds_norm_and_states), cmocka_unit_test(update_under_loss_scaling),
-        cmocka_unit_test(adafactor_factors_matrices),  cmocka_unit_test(small_tensors_and_embeddings_keep_32_bits),
-        cmocka_unit_test(decay_goes_by_name),          cmocka_unit_test(order_lets_gradients_die_early),
+        cmocka_unit_test(update_adds_norm_and_states),    cmocka_unit_test(update_under_loss_scaling),
+        cmocka_unit_test(adafactor_factors_matrices),     cmocka_unit_test(small_tensors_and_embeddings_keep_32_bits),
+        cmocka_unit_test(every_update_writes_the_copy),   cmocka_unit_test(decay_goes_by_name),
+        cmocka_unit_test(order_lets_gradients_die_early),
     };
     return cmocka_run_group_tests_name("update", tests, NULL, NULL);
 }
