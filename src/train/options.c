@@ -233,7 +233,7 @@ struct option_meaning option_lookup_key(const struct options *o, int parent, con
 
 bool option_is_flag(const struct option_meaning *m)
 {
-    if (m->kind == MEANS_ACCEPTED)
+    if (m->foreign)
         return strcmp(m->foreign->off, "true") == 0 || strcmp(m->foreign->off, "false") == 0;
     return m->kind == MEANS_OPTION &&
            (m->spelling && m->spelling->value ? true : option_rows[m->option].type == OPTION_BOOL);
@@ -385,6 +385,21 @@ static int assign_ratio(struct options *o, int i, enum option_source source, con
                        flag);
 }
 
+/* A flag for a value, such as bf16, that is false: a weaker source that asked for that value by it is overruled. */
+static int take_back(struct options *o, const struct option_meaning *m, enum option_source source, const char *from,
+                     struct snug_err *err)
+{
+    struct options asked;
+    int i = m->option;
+    options_init(&asked, o->command);
+    TRY(option_read_value(&asked, i, from, m->spelling->value, err));
+    if (o->source[i] >= source || *(const int *)option_member(o, i) != *(const int *)option_member(&asked, i))
+        return SNUG_OK;
+    o->source[i] = FROM_DEFAULT;
+    o->from[i] = NULL;
+    return option_read_value(o, i, from, option_rows[i].unset, err);
+}
+
 int option_assign(struct options *o, const struct option_meaning *m, enum option_source source, const char *from,
                   const char *text, struct snug_err *err)
 {
@@ -400,7 +415,7 @@ int option_assign(struct options *o, const struct option_meaning *m, enum option
         if (!flag_read(text, &on))
             return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is neither true nor false; give one of them", from, text);
         if (!on)
-            return SNUG_OK;
+            return take_back(o, m, source, from, err);
         text = m->spelling->value;
     }
     bool claimed;

@@ -81,6 +81,17 @@ static bool asks_nothing(const struct option_meaning *m, const json_t *v)
     return nothing;
 }
 
+bool option_asks_nothing(const struct option_meaning *m, const char *text)
+{
+    bool on = true;
+    json_t *v = !text || flag_read(text, &on) ? json_boolean(on) : json_loads(text, JSON_DECODE_ANY, NULL);
+    if (!v)
+        v = json_string(text);
+    bool nothing = v && asks_nothing(m, v);
+    json_decref(v);
+    return nothing;
+}
+
 int option_assign_json_keys(struct options *o, int parent, enum option_source source, const char *from,
                             const char *text, struct snug_err *err)
 {
@@ -116,12 +127,19 @@ out:
 
 /* ---- --config. ---- */
 
-static int read_member(struct options *o, const char *path, const char *name, const json_t *v, bool ratios,
-                       struct snug_err *err)
+/* Whether the object says the same by the option's own name: saved TrainingArguments have two for some. */
+static bool says_it_twice(const json_t *object, const struct option_meaning *m, const json_t *v)
+{
+    const json_t *own = m->spelling ? json_object_get(object, option_rows[m->option].name) : NULL;
+    return own && json_equal(own, v);
+}
+
+static int read_member(struct options *o, const char *path, const json_t *object, const char *name, const json_t *v,
+                       bool ratios, struct snug_err *err)
 {
     struct option_meaning m = option_lookup(o, name);
     bool ratio = m.spelling && m.spelling->kind == SPELLING_RATIO;
-    if (asks_nothing(&m, v) || m.kind == MEANS_OTHER_COMMAND || ratio != ratios)
+    if (asks_nothing(&m, v) || m.kind == MEANS_OTHER_COMMAND || ratio != ratios || says_it_twice(object, &m, v))
         return SNUG_OK;
     char *from = arena_printf(&o->arena, "%s: %s", path, name);
     if (!from)
@@ -131,7 +149,11 @@ static int read_member(struct options *o, const char *path, const char *name, co
         return SNUG_OK;
     if (m.option == OPTION_config)
         return err_set(err, SNUG_ERR_USAGE, "%s: a config file cannot name another; leave it out", from);
-    enum option_type type = m.spelling && m.spelling->value ? OPTION_BOOL : option_rows[m.option].type;
+    bool word = m.option == OPTION_resume_from_checkpoint && json_is_boolean(v); /* true is one of its values */
+    if (word && json_is_false(v))
+        return SNUG_OK;
+    bool flag = word || (m.spelling && m.spelling->value);
+    enum option_type type = flag ? OPTION_BOOL : option_rows[m.option].type;
     const char *text;
     TRY(value_text(o, type, false, v, from, &text, err));
     return option_assign(o, &m, FROM_CONFIG, from, text, err);
@@ -148,7 +170,7 @@ int options_read_config(struct options *o, const struct io *io, const char *path
     for (int ratios = 0; ratios < 2; ratios++)
         json_object_foreach(object, name, v)
         {
-            TRY_TO(out, read_member(o, path, name, v, ratios, err));
+            TRY_TO(out, read_member(o, path, object, name, v, ratios, err));
         }
 out:
     json_decref(object);

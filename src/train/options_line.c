@@ -19,7 +19,7 @@ static int read_token(struct options *o, int argc, char *const *argv, int *i, st
     if (!from)
         return err_no_memory(err, strlen(word));
     *t = (struct token){option_lookup(o, from + 2), from, equals ? equals + 1 : NULL};
-    if (t->meaning.kind != MEANS_ACCEPTED) /* those are noted once the line is known to be good */
+    if (!t->meaning.foreign)
         TRY(option_refuse(o, &t->meaning, from, from + 2, err));
     if (t->text)
         return SNUG_OK;
@@ -28,13 +28,22 @@ static int read_token(struct options *o, int argc, char *const *argv, int *i, st
     if (option_is_flag(&t->meaning)) {
         if (next && flag_read(next, &on))
             t->text = argv[++*i];
-        return SNUG_OK;
-    }
-    if (!next || strncmp(next, "--", 2) == 0)
+    } else if (next && strncmp(next, "--", 2) != 0) {
+        t->text = argv[++*i];
+    } else if (!t->meaning.foreign) {
         return err_set(err, SNUG_ERR_USAGE, "%s: its value is missing; give %s VALUE, see 'snug %s --help'", from, from,
                        command_name(o->command));
-    t->text = argv[++*i];
+    }
     return SNUG_OK;
+}
+
+/* What the Trainer knows and snug does not: refused, or noted once the line is known to be good, unless it asks for what is so
+ * anyway. */
+static int refuse_foreign(struct options *o, const struct token *t, int kind, struct snug_err *err)
+{
+    if ((int)t->meaning.kind != kind || option_asks_nothing(&t->meaning, t->text))
+        return SNUG_OK;
+    return option_refuse(o, &t->meaning, t->from, t->from + 2, err);
 }
 
 static int add_argument(struct options *o, struct arguments *args, const char *word, struct snug_err *err)
@@ -65,8 +74,10 @@ int options_parse(struct options *o, const struct io *io, int argc, char *const 
         else if (argv[i][1] != '-')
             return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; options begin with --, see 'snug %s --help'",
                            argv[i], command_name(o->command));
-        else
-            TRY(read_token(o, argc, argv, &i, &tokens[n++], err));
+        else {
+            TRY(read_token(o, argc, argv, &i, &tokens[n], err));
+            TRY(refuse_foreign(o, &tokens[n++], MEANS_REFUSED, err));
+        }
     }
     for (size_t k = 0; k < n; k++)
         if (tokens[k].meaning.kind == MEANS_OPTION && tokens[k].meaning.option == OPTION_config) {
@@ -81,7 +92,6 @@ int options_parse(struct options *o, const struct io *io, int argc, char *const 
                 TRY(option_assign(o, &tokens[k].meaning, FROM_LINE, tokens[k].from, tokens[k].text, err));
         }
     for (size_t k = 0; k < n; k++)
-        if (tokens[k].meaning.kind == MEANS_ACCEPTED)
-            TRY(option_refuse(o, &tokens[k].meaning, tokens[k].from, tokens[k].from + 2, err));
+        TRY(refuse_foreign(o, &tokens[k], MEANS_ACCEPTED, err));
     return SNUG_OK;
 }

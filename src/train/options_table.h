@@ -136,7 +136,7 @@ OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
 OPT(WORD, dropout_masks, "auto", COPIES, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
-    "keep the layers' inputs only, compute the rest again in the backward pass")
+    "keep the layers' inputs, compute the rest again in the backward pass")
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "layers are computed again in groups of n: only each group's input is kept")
@@ -195,6 +195,8 @@ OPT_SPELLING(SHORT, fp16, dtype, "fp16")
 OPT_SPELLING(SHORT, tf32, dtype, "tf32")
 OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* DeepSpeed's */
 OPT_SPELLING(SHORT, backend, device, NULL)
+OPT_SPELLING(SHORT, activation_checkpointing, gradient_checkpointing, NULL) /* since transformers 5.23 */
+OPT_SPELLING(SHORT, activation_checkpointing_kwargs, gradient_checkpointing_kwargs, NULL)
 OPT_SPELLING(SHORT, use_cpu, device, "cpu")
 OPT_SPELLING(OLDER, no_cuda, device, "cpu")
 OPT_SPELLING(OLDER, per_gpu_train_batch_size, per_device_train_batch_size, NULL)
@@ -286,7 +288,7 @@ OPT_NEEDS(greater_is_better, eval_strategy, "steps|epoch")
 OPT_NEEDS(allow_data_change, resume_from_checkpoint, "*")
 OPT_NEEDS(require_bitexact, resume_from_checkpoint, "*")
 
-/* ---- The rest of TrainingArguments (transformers 4.57 and 5.17). ---- */
+/* ---- The rest of TrainingArguments (transformers 4.57, 5.17 and 5.23). ---- */
 
 OPT_ACCEPTED("average_tokens_across_devices", "true", "always so")
 OPT_ACCEPTED("fp16_backend", "\"auto\"", "there is one")

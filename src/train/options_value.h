@@ -39,7 +39,7 @@ struct option_meaning {
 struct option_meaning option_lookup(const struct options *o, const char *name); /* hyphens are underscores */
 struct option_meaning option_lookup_key(const struct options *o, int parent, const char *key);
 
-/* Whether it may be given without a value. */
+/* Whether it is true when given without a value. */
 bool option_is_flag(const struct option_meaning *m);
 
 /* The row's, or the key's own name most like `name`, or NULL. */
@@ -55,6 +55,9 @@ int option_assign_key(struct options *o, int parent, enum option_source source, 
                       const char *text, struct snug_err *err);
 int option_assign_json_keys(struct options *o, int parent, enum option_source source, const char *from,
                             const char *text, struct snug_err *err);
+
+/* Whether `text` (NULL: a bare flag), given to one that is ignored or refused, asks for nothing that is not so anyway. */
+bool option_asks_nothing(const struct option_meaning *m, const char *text);
 
 /* SNUG_ERR_USAGE for a name that is refused, unknown or another command's; a note for one that is ignored. */
 int option_refuse(struct options *o, const struct option_meaning *m, const char *from, const char *name,

@@ -273,6 +273,7 @@ static void names_and_values(void **state)
     refused("--hub_model_id x",
             "--hub_model_id: refused; nothing is uploaded; --output-dir holds a folder that can be");
     refused("--neftune-noise-alpha 5", "--neftune-noise-alpha: refused; not there yet");
+    refused("--save-safetensors false", "--save-safetensors: refused; weights are always safetensors");
     /* keys */
     refused("--optim sgd --optim-args momentun=0.9",
             "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps2, "
@@ -375,6 +376,12 @@ static void older_spellings_get_a_note(void **state)
                      "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere\n"
                      "--dataloader-num-workers is ignored: batches are prepared ahead by threads");
     options_free(&o);
+    /* what is so anyway */
+    o = accepted(
+        "--save-safetensors true --push_to_hub False --ddp_find_unused_parameters false --fsdp \"\" --report_to none "
+        "--average_tokens_across_devices --disable_tqdm");
+    expect_notes(&o, "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere");
+    options_free(&o);
     refused("--warmup-ratio 1.0", "--warmup-ratio: '1.0' is no share of all steps; give a number from 0 to below 1");
 }
 
@@ -441,6 +448,33 @@ static void config_files(void **state)
     assert_int_equal(o.n_notes, 1); /* warmup_ratio */
     options_free(&o);
 
+    /* a flag that is false takes back what the file asks for by it, and nothing else */
+    write_config("{\"bf16\": true, \"adafactor\": true}");
+    snprintf(line, sizeof line, "--config %s --bf16 false --fp16 false --adafactor false", file);
+    o = accepted(line);
+    assert_int_equal(o.dtype, OPT_DTYPE_FP32);
+    assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
+    options_free(&o);
+    snprintf(line, sizeof line, "--config %s --fp16 false --tf32 false", file);
+    o = accepted(line);
+    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
+    options_free(&o);
+
+    /* transformers 5.23 writes both names */
+    write_config("{\"activation_checkpointing\": true, \"activation_checkpointing_kwargs\": {\"every_n_layers\": 2},"
+                 " \"gradient_checkpointing\": true, \"gradient_checkpointing_kwargs\": {\"every_n_layers\": 2},"
+                 " \"resume_from_checkpoint\": true}");
+    snprintf(line, sizeof line, "--config %s", file);
+    o = accepted(line);
+    assert_true(o.gradient_checkpointing);
+    assert_int_equal(o.gradient_checkpointing_kwargs_every_n_layers, 2);
+    assert_string_equal(o.resume_from_checkpoint, "true");
+    options_free(&o);
+    char twice[256];
+    snprintf(twice, sizeof twice,
+             ": gradient_checkpointing: sets the same option as %s: activation_checkpointing; give one of them", file);
+    config_refused("{\"activation_checkpointing\": true, \"gradient_checkpointing\": false}", 2, twice);
+
     config_refused("{\"lerning_rate\": 1}", 2,
                    ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
     config_refused("{\"learning_rate\": \"1e-4\"}", 2, ": learning_rate: \"1e-4\" is of the wrong kind; give a number");
@@ -498,6 +532,7 @@ static void saved_training_arguments_load(void **state)
     (void)state;
     load_training_arguments("4.57");
     load_training_arguments("5.17");
+    load_training_arguments("5.23");
 }
 
 /* Every word of the Trainer is one of ours, or refused by name. */
@@ -512,7 +547,7 @@ static void every_word_is_known(void **state)
                  {"eval_strategy", OPTION_eval_strategy},
                  {"eval_strategy", OPTION_logging_strategy},
                  {"save_strategy", OPTION_save_strategy}};
-    json_t *recorded = training_arguments("5.17");
+    json_t *recorded = training_arguments("5.23");
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         size_t at;
         json_t *word;

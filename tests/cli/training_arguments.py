@@ -3,7 +3,7 @@ optimizers, schedules and strategies. The sources are read, not imported, so no 
 
     pip download --no-deps transformers==5.17.0 && unzip -q transformers-*.whl
     python training_arguments.py transformers 5.17.0 > training_arguments_5.17.json
-    # and 4.57.1 likewise
+    # and 4.57.1, 5.23.0 likewise
 """
 import ast
 import json
