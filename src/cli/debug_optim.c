@@ -139,9 +139,10 @@ int run_debug_optim(struct options *o, const struct arguments *args, struct snug
             out[n] = *find(&r, "param", i, 0);
             out[n++].name = arena_printf(&r.arena, "param.%d.%d", i, t);
         }
-    unlink(args->items[1]); /* the result of an earlier call */
-    if (!code)
+    if (!code) {
+        unlink(args->items[1]); /* the result of an earlier call */
         code = st_create(&io_posix, args->items[1], out, n, NULL, 0, false, &w, err);
+    }
     if (!code) {
         code = replay(&r, o->learning_rate, &w, out, n, err);
         if (code)

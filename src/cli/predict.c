@@ -3,11 +3,12 @@
 #include "cli/commands.h"
 #include "cli/screen.h"
 
+#include <math.h>
 #include <string.h>
 
 struct printer {
     const snug_session *s;
-    bool json;
+    bool json, begun;
     struct str line;
 };
 
@@ -32,22 +33,34 @@ static void put_text(struct printer *p, const char *text)
     str_append(&p->line, quote ? "\"" : "");
 }
 
-/* What is predicted: the likeliest label, or those of probability over 1/2 with ';' between them. */
-static void put_prediction(struct printer *p, const double *values)
+static void put_likeliest(struct printer *p, const double *values)
+{
+    char buf[32];
+    int64_t best = 0;
+    for (int64_t i = 1; i < snug_num_labels(p->s); i++)
+        best = values[i] > values[best] ? i : best;
+    put_text(p, label(p->s, best, buf));
+}
+
+/* The labels of probability over 1/2: a JSON array, or with ';' between them. */
+static void put_several(struct printer *p, const double *values)
 {
     struct str names = {0};
     char buf[32];
-    int64_t n = snug_num_labels(p->s), best = 0;
-    bool several = snug_problem_type(p->s) == SNUG_MULTI_LABEL;
-    for (int64_t i = 1; i < n; i++)
-        best = values[i] > values[best] ? i : best;
-    for (int64_t i = 0; i < n; i++)
-        if (several ? values[i] > 0.5 : i == best) {
-            str_append(&names, names.n ? ";" : "");
+    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
+        if (values[i] <= 0.5)
+            continue;
+        str_append(&names, names.n ? p->json ? "," : ";" : "");
+        if (p->json)
+            str_json(&names, label(p->s, i, buf));
+        else
             str_append(&names, label(p->s, i, buf));
-        }
+    }
     p->line.failed |= names.failed;
-    put_text(p, str_text(&names));
+    if (p->json)
+        str_printf(&p->line, "[%s]", str_text(&names));
+    else
+        put_text(p, str_text(&names));
     str_free(&names);
 }
 
@@ -62,16 +75,30 @@ static void put_header(struct printer *p)
     puts(str_text(&p->line));
 }
 
+static void put_value(struct printer *p, double x)
+{
+    if (p->json && !isfinite(x))
+        str_append(&p->line, "null");
+    else
+        str_printf(&p->line, "%.6g", x);
+}
+
 static void put_row(void *ctx, int64_t index, const double *values)
 {
     struct printer *p = ctx;
     char buf[32];
     bool number = snug_problem_type(p->s) == SNUG_REGRESSION;
+    if (!p->begun && !p->json)
+        put_header(p);
+    p->begun = true;
     p->line.n = 0;
     str_printf(&p->line, p->json ? "{\"row\":%lld" : "%lld", (long long)index);
     if (!number) {
         str_append(&p->line, p->json ? ",\"label\":" : ",");
-        put_prediction(p, values);
+        if (snug_problem_type(p->s) == SNUG_MULTI_LABEL)
+            put_several(p, values);
+        else
+            put_likeliest(p, values);
     }
     if (p->json)
         str_append(&p->line, number ? ",\"values\":{" : ",\"probabilities\":{");
@@ -81,7 +108,7 @@ static void put_row(void *ctx, int64_t index, const double *values)
             put_text(p, label(p->s, i, buf));
             str_append(&p->line, ":");
         }
-        str_printf(&p->line, "%.6g", values[i]);
+        put_value(p, values[i]);
     }
     str_append(&p->line, p->json ? "}}" : "");
     puts(str_text(&p->line));
@@ -94,8 +121,6 @@ int run_predict(struct options *o, const struct arguments *args, struct snug_err
     (void)args;
     int code = cli_open(&c, o, err);
     p.s = c.session;
-    if (!code && !p.json && snug_num_labels(p.s))
-        put_header(&p);
     if (!code)
         code = snug_predict(c.session, put_row, &p, err);
     if (!code)

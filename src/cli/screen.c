@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,32 +67,38 @@ static void show_progress(void *ctx, const struct snug_progress *p)
 }
 
 /* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3: loss 0.5  … */
-static void put_evaluation(const char *json)
+static void put_evaluation(const json_t *o)
 {
-    json_t *o = json_loads(json, 0, NULL);
     const char *name;
     json_t *value;
     printf("evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
-    json_object_foreach(o, name, value) if (!strncmp(name, "eval_", 5) && json_is_number(value))
-        printf("  %s %.5g", name + 5, json_number_value(value));
+    json_object_foreach((json_t *)(uintptr_t)o, name, value) if (!strncmp(name, "eval_", 5))
+    {
+        if (json_is_number(value))
+            printf("  %s %.5g", name + 5, json_number_value(value));
+        else if (json_is_string(value)) /* "NaN" */
+            printf("  %s %s", name + 5, json_string_value(value));
+    }
     putchar('\n');
-    json_decref(o);
 }
 
-/* A line of the log: evaluations are shown everywhere, steps where there is no progress line. */
+/* A line of the log: evaluations are shown everywhere, steps where there is no progress line, with the log's mean loss. */
 static void show_logged(void *ctx, const char *json)
 {
     struct screen *s = ctx;
+    json_t *o = json_loads(json, 0, NULL), *loss = json_object_get(o, "loss");
     if (s->json) {
         fputs(json, stdout);
-    } else if (strstr(json, "\"eval_loss\"")) {
+    } else if (json_object_get(o, "eval_loss")) {
         clear_line(s);
-        put_evaluation(json);
+        put_evaluation(o);
     } else if (!s->terminal) {
+        s->now.loss = json_is_number(loss) ? json_number_value(loss) : NAN;
         put_numbers(&s->now);
         putchar('\n');
     }
     fflush(stdout);
+    json_decref(o);
 }
 
 static void show_graph(void *ctx, const char *pass, const char *program, const char *text)

@@ -282,6 +282,8 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
     if (bad < 0)
         return SNUG_OK;
     out->finite = false;
+    if (added < w->n_micro)
+        out->grad_norm = NAN; /* there was no update */
     TRY(send(s, micro_program(s, bad), &w->micro[bad], in, err));
     find_where(s, micro_program(s, bad), batch_dims(s, &w->micro[bad]), out);
     return SNUG_OK;

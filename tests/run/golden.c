@@ -299,6 +299,27 @@ static void accuracy_is_of_the_logits_of_transformers(void **state)
     }
 }
 
+/* The likeliest of the classes, or the list of those above 1/2, as far as numbers that are off by `error` tell. */
+static void must_be_labels(const json_t *label, const double *probability, int64_t V, bool several, double error)
+{
+    char name[32];
+    int64_t best = 0;
+    for (int64_t v = 0; v < V; v++) {
+        best = probability[v] > probability[best] ? v : best;
+        bool listed = false;
+        size_t at;
+        json_t *l;
+        snprintf(name, sizeof name, "LABEL_%d", (int)v);
+        json_array_foreach(label, at, l) listed |= !strcmp(json_string_value(l), name);
+        if (several && fabs(probability[v] - 0.5) > error)
+            assert_int_equal(listed, probability[v] > 0.5);
+    }
+    if (!several) {
+        assert_int_equal(strncmp(json_string_value(label), "LABEL_", 6), 0);
+        assert_true(probability[atoi(json_string_value(label) + 6)] >= probability[best] - 2 * error);
+    }
+}
+
 /* Probabilities of the logits that transformers gives; a regression's number is its logit. In the order of the file,
  * whatever the batches are. */
 static void predictions_are_those_of_transformers(void **state)
@@ -326,7 +347,7 @@ static void predictions_are_those_of_transformers(void **state)
                     continue; /* a note */
                 json_t *values = json_object_get(o, m == 2 ? "values" : "probabilities");
                 assert_int_equal(json_integer_value(json_object_get(o, "row")), row);
-                double sum = 0;
+                double sum = 0, wanted[8];
                 for (int64_t v = 0; v < V; v++)
                     sum += exp(logits[row * V + v]);
                 for (int64_t v = 0; v < V; v++) {
@@ -335,7 +356,10 @@ static void predictions_are_those_of_transformers(void **state)
                     double z = logits[row * V + v], want = m == 0 ? exp(z) / sum : m == 1 ? 1 / (1 + exp(-z)) : z;
                     double got = json_number_value(json_object_get(values, name));
                     assert_true(fabs(got - want) <= device(d)->probability_error);
+                    wanted[v] = want;
                 }
+                if (m != 2)
+                    must_be_labels(json_object_get(o, "label"), wanted, V, m == 1, device(d)->probability_error);
                 row++;
                 json_decref(o);
             }

@@ -380,6 +380,22 @@ static void a_run_that_skips_can_be_resumed(void **state)
     }
 }
 
+/* More micro-batches than losses are waited for at once: the bad one is seen before there is an update. */
+static void so_is_a_step_of_many_micro_batches(void **state)
+{
+    (void)state;
+    const char *model = make_poisoned("classifier.bias", NAN);
+    for (int d = 0; d < n_devices(); d++) {
+        const char *out =
+            train("skipped-parts", device(d),
+                  ARGS("--model", model, "--train-data", "synthetic:1026x4", "--batch-size", "1",
+                       "--gradient-accumulation-steps", "513", "--nan-policy", "skip", "--max-steps", "2"),
+                  NULL);
+        assert_true(file_has(said(), "step 2: loss is nan"));
+        assert_true(same_bytes(join(out, "model.safetensors"), join(model, "model.safetensors")));
+    }
+}
+
 /* ---- Memory. */
 
 /* Resident memory of every logged step: what was planned, all of it, and at most 64 MB of program. A GPU's driver takes
@@ -464,6 +480,7 @@ int main(void)
         cmocka_unit_test(saving_and_looking_change_nothing),
         cmocka_unit_test(numbers_that_are_not_finite_are_named),
         cmocka_unit_test(a_run_that_skips_can_be_resumed),
+        cmocka_unit_test(so_is_a_step_of_many_micro_batches),
         cmocka_unit_test(planned_memory_is_what_is_used),
     };
     return cmocka_run_group_tests_name("runs", tests, set_up, close_folder);
