@@ -154,15 +154,14 @@ static bool same_member(const json_t *a, const json_t *b, const char *key)
 static int with_defaults(const struct session *s, const json_t *old, json_t **out, struct snug_err *err)
 {
     struct options defaults;
-    json_t *unset = NULL, *options = json_copy(json_object_get(old, "options"));
+    json_t *unset = NULL, *options = json_object_get(old, "options");
     options_init(&defaults, s->o->command);
     int code = options_to_json(&defaults, true, &unset, err);
     *out = code ? NULL : json_copy((json_t *)old);
-    if (!code && (!*out || (options &&
-                            (json_object_update_missing(options, unset) || json_object_set(*out, "options", options)))))
+    if (!code && (!*out || (options && (json_object_update_recursive(unset, options) || /* keys of KWARGS, too */
+                                        json_object_set(*out, "options", unset)))))
         code = err_no_memory(err, 1 << 16);
     json_decref(unset);
-    json_decref(options);
     options_free(&defaults);
     if (code)
         json_decref(*out);

@@ -3,6 +3,8 @@
  * survives. */
 #include "command.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -396,6 +398,45 @@ static void so_is_a_step_of_many_micro_batches(void **state)
     }
 }
 
+/* ---- Checkpoints of earlier versions. */
+
+/* Makes the checkpoint one of a version that had no `key` of --optim-args yet. */
+static void forget_key(const char *step, const char *key)
+{
+    size_t n;
+    char hash[33], entry[128];
+    json_t *state = json_load_file(join(step, "state.json"), 0, NULL), *options = json_object_get(state, "options");
+    assert_int_equal(json_object_del(json_object_get(options, "optim_args"), key), 0);
+    char *text = json_dumps(state, JSON_INDENT(1)), *manifest = read_text(join(step, "MANIFEST.json"), &n);
+    write_text(step, "state.json", text);
+    hash_hex(hash_bytes(text, strlen(text)), hash);
+    snprintf(entry, sizeof entry, "{\"name\": \"state.json\", \"bytes\": %zu, \"xxh3_128\": \"%s\"}", strlen(text),
+             hash);
+    char *begin = strstr(manifest, "{\"name\": \"state.json\""), *end = strchr(begin, '}') + 1;
+    char *made = malloc(n + sizeof entry);
+    int kept = sprintf(made, "%.*s%s", (int)(begin - manifest), manifest, entry);
+    sprintf(made + kept, "%.*s", (int)(strrchr(end, ',') + 2 - end), end); /* to its own hash */
+    hash_hex(hash_bytes(made, strlen(made)), hash);
+    sprintf(made + strlen(made), "\"xxh3_128\": \"%s\"\n}\n", hash);
+    write_text(step, "MANIFEST.json", made);
+    free(made);
+    free(manifest);
+    free(text);
+    json_decref(state);
+}
+
+static void a_checkpoint_from_before_an_option_is_read(void **state)
+{
+    (void)state;
+    const char *const *run = ARGS("--model", fixture("golden/trainer/init"), "--train-data", rows, "--optim",
+                                  "adamw_8bit", "--max-steps", "4", "--save-steps", "2");
+    const char *whole = train("before", device(0), run, NULL);
+    forget_key(join(whole, "step-00000002"), "embeddings_8bit");
+    const char *out =
+        train("before-again", device(0), run, ARGS("--resume-from-checkpoint", join(whole, "step-00000002")));
+    assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
+}
+
 /* ---- Memory. */
 
 /* Resident memory of every logged step: what was planned, all of it, and at most 64 MB of program. A GPU's driver takes
@@ -481,6 +522,7 @@ int main(void)
         cmocka_unit_test(numbers_that_are_not_finite_are_named),
         cmocka_unit_test(a_run_that_skips_can_be_resumed),
         cmocka_unit_test(so_is_a_step_of_many_micro_batches),
+        cmocka_unit_test(a_checkpoint_from_before_an_option_is_read),
         cmocka_unit_test(planned_memory_is_what_is_used),
     };
     return cmocka_run_group_tests_name("runs", tests, set_up, close_folder);
