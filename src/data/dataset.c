@@ -35,7 +35,7 @@ struct hash128 dataset_fingerprint(const struct dataset *d)
 
 int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
 {
-    d->longest = d->max_id = 0;
+    d->longest = d->max_id = d->max_type = 0;
     if (d->n_rows < 1)
         return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows with tokens; give some data", path);
     for (int64_t row = 0; row < d->n_rows; row++) {
@@ -49,6 +49,8 @@ int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
     }
     for (int64_t i = 0; i < d->n_tokens; i++)
         d->max_id = d->ids[i] > d->max_id ? d->ids[i] : d->max_id;
+    for (int64_t i = 0; i < d->n_tokens && d->types; i++)
+        d->max_type = d->types[i] > d->max_type ? d->types[i] : d->max_type;
     return SNUG_OK;
 }
 

@@ -39,6 +39,7 @@ struct dataset {
     int64_t n_rows, n_tokens;
     int32_t longest;    /* tokens of the longest row; every row has at least one */
     int32_t max_id;     /* greatest id */
+    int32_t max_type;   /* greatest type */
     int64_t *offsets;   /* (n_rows + 1): row r is ids[offsets[r]] up to ids[offsets[r + 1]] */
     int32_t *ids;       /* (n_tokens) */
     uint8_t *types;     /* (n_tokens), or NULL: all 0 */

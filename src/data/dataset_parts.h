@@ -23,7 +23,7 @@ int dataset_read_safetensors(const struct io *io, const struct dataset_options *
 int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, struct dataset_origin *origin,
                            struct snug_err *err);
 
-/* Sets longest and max_id, and checks what every dataset promises: at least one row, and a token in each. */
+/* Sets longest, max_id and max_type, and checks what every dataset promises: at least one row, and a token in each. */
 int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
 
 void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -190,7 +190,7 @@ static int read_part(struct tokenizer *t, json_t *o, json_t *specials, struct te
     const char *id;
     int64_t type_id = 0;
     TRY(json_get_string(body, t->path, "id", true, &id, err));
-    TRY(json_get_int(body, t->path, "type_id", true, 0, INT32_MAX, &type_id, err));
+    TRY(json_get_int(body, t->path, "type_id", true, 0, UINT8_MAX, &type_id, err));
     part->type_id = (int32_t)type_id;
     if (sequence) {
         if (strcmp(id, "A") && strcmp(id, "B"))

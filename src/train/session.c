@@ -218,6 +218,10 @@ static int open_data(struct session *s, const char *path, const struct label_map
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path, d->max_id,
                        (long long)s->model.vocab_size);
+    if (s->model.type_vocab_size && d->max_type >= s->model.type_vocab_size)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: token type %d is not below type_vocab_size %lld; use data and a tokenizer of this model",
+                       path, d->max_type, (long long)s->model.type_vocab_size);
     return SNUG_OK;
 }
 

@@ -19,6 +19,7 @@ static void tokens_from_safetensors(void **state)
     assert_memory_equal(d.classes, ((const int32_t[]){2, 0}), 8);
     assert_int_equal(d.num_labels, 3);
     assert_int_equal(d.max_id, 10);
+    assert_int_equal(d.max_type, 1);
     dataset_close(&d);
     o.max_length = 3;
     o.task = TASK_UNLABELED;
@@ -77,7 +78,7 @@ static void tensors_refused(void **state)
     (void)state;
     const int64_t negative[] = {5, 6, 7, 8, 9, -3, 0, 0}, hole[] = {1, 0, 1, 1, 1, 1, 0, 0},
                   none[] = {1, 1, 1, 1, 0, 0, 0, 0}, bad_targets[] = {-100, 6, -1, 8, 9, -100, -100, -100},
-                  one_class[] = {1, 1}, high[] = {0, 300};
+                  one_class[] = {1, 1}, high[] = {0, 300}, types_of_256[] = {0, 0, 0, 0, 0, 0, 256, 0};
     const float nan_label[] = {1, NAN}, big[] = {0, 2, 1, 0, 1, 0};
     const struct tensor_spec wide_labels = {"labels", DT_I64, 2, {2, 4}, ids_2x4};
     const struct {
@@ -111,6 +112,11 @@ static void tensors_refused(void **state)
          0,
          {ids_spec, {"attention_mask", DT_I64, 2, {2, 4}, none}},
          "row 1: attention_mask is 0 everywhere"},
+        {TASK_UNLABELED,
+         0,
+         0,
+         {ids_spec, {"token_type_ids", DT_I64, 2, {2, 4}, types_of_256}},
+         "row 1: token type 256 at position 2 is outside [0, 256)"},
         {TASK_CLASS, 0, 0, {ids_spec}, "no tensor 'labels'"},
         {TASK_CLASS, 0, 0, {ids_spec, wide_labels}, "labels is I64 (2,4); one integer per row"},
         {TASK_AUTO, 0, 0, {ids_spec, wide_labels}, "labels is I64 (2,4); a number for each label"},

@@ -79,6 +79,7 @@ static void check_same(const struct dataset *a, const struct dataset *b)
     assert_int_equal(a->n_tokens, b->n_tokens);
     assert_int_equal(a->longest, b->longest);
     assert_int_equal(a->max_id, b->max_id);
+    assert_int_equal(a->max_type, b->max_type);
     assert_int_equal(a->truncated, b->truncated);
     assert_int_equal(a->empty, b->empty);
     assert_int_equal(a->num_labels, b->num_labels);

@@ -91,6 +91,7 @@ static const struct {
     {"post_processor.single.1.Sequence.id", "\"B\"", 3, "single must hold sequence A and not B"},
     {"post_processor.pair.1.Sequence.id", "\"A\"", 3, "pair must hold both sequences"},
     {"post_processor.single.1.Sequence.type_id", "-1", 3, "type_id"},
+    {"post_processor.single.1.Sequence.type_id", "256", 3, "type_id is 256; expected an integer from 0 to 255"},
     {"post_processor.single.0.SpecialToken.id", "\"[X]\"", 3, "\"[X]\" is not in its special_tokens"},
     {"post_processor.special_tokens.[CLS].ids.0", "5", 3, "\"[CLS]\" has id 5; the vocabulary has 0 to 4"},
     {"post_processor.special_tokens.[CLS].ids.0", "\"2\"", 3, "\"[CLS]\" has id \"2\""},
