@@ -292,10 +292,13 @@ int dataset_read_safetensors(const struct io *io, const struct dataset_options *
                              struct dataset_origin *origin, struct snug_err *err)
 {
     struct pretokenized p = {.o = o};
-    TRY(source_hash_file(io, o->path, o->stop, &origin->content, err));
-    int code = st_open(io, o->path, &p.file, err);
+    TRY(st_open(io, o->path, &p.file, err));
+    const struct st_file *f = &p.file;
+    int code = source_hash_open(io, f->fd, o->path, f->file_bytes, o->stop, &origin->content, err);
     if (!code)
         code = read_all(&p, d, err);
+    if (!code)
+        code = source_check_unchanged(io, f->fd, o->path, f->file_bytes, f->identity.st_mtim, err);
     st_close(&p.file);
     mem_free(p.row);
     mem_free(p.row_mask);

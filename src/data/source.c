@@ -88,15 +88,16 @@ static int bad_byte(const struct source *s, struct snug_err *err)
                   (long long)s->row, (long long)s->offset, byte);
 }
 
-static int check_unchanged(const struct source *s, struct snug_err *err)
+int source_check_unchanged(const struct io *io, int fd, const char *path, int64_t size, struct timespec mtime,
+                           struct snug_err *err)
 {
     struct stat st;
-    if (s->io->fstat(s->io, s->fd, &st) < 0)
-        return err_errno(err, SNUG_ERR_IO, s->path, "stat", errno);
-    if (st.st_size == s->size && st.st_mtim.tv_sec == s->mtime.tv_sec && st.st_mtim.tv_nsec == s->mtime.tv_nsec)
+    if (io->fstat(io, fd, &st) < 0)
+        return err_errno(err, SNUG_ERR_IO, path, "stat", errno);
+    if (st.st_size == size && st.st_mtim.tv_sec == mtime.tv_sec && st.st_mtim.tv_nsec == mtime.tv_nsec)
         return SNUG_OK;
-    return err_set(err, SNUG_ERR_IO, "%s: changed while it was read (%lld bytes, now %lld); start again", s->path,
-                   (long long)s->size, (long long)st.st_size);
+    return err_set(err, SNUG_ERR_IO, "%s: changed while it was read (%lld bytes, now %lld); start again", path,
+                   (long long)size, (long long)st.st_size);
 }
 
 int source_fill(struct source *s, struct snug_err *err)
@@ -113,7 +114,7 @@ int source_fill(struct source *s, struct snug_err *err)
     s->held -= s->n;
     /* A sequence cut by the end of the chunk is whole after the next call; a bad byte is then the first. */
     if (s->n == 0)
-        return s->held ? bad_byte(s, err) : check_unchanged(s, err);
+        return s->held ? bad_byte(s, err) : source_check_unchanged(s->io, s->fd, s->path, s->size, s->mtime, err);
     return SNUG_OK;
 }
 
@@ -176,12 +177,9 @@ int source_check_stop(const struct stop_flag *stop, const char *path, struct snu
                : SNUG_OK;
 }
 
-int source_hash_file(const struct io *io, const char *path, const struct stop_flag *stop, struct hash128 *hash,
-                     struct snug_err *err)
+int source_hash_open(const struct io *io, int fd, const char *path, int64_t size, const struct stop_flag *stop,
+                     struct hash128 *hash, struct snug_err *err)
 {
-    int fd;
-    int64_t size;
-    TRY(io_open_read(io, path, &fd, &size, err));
     char *buf = mem_alloc(CHUNK);
     struct hash_state *h = hash_new();
     int code = buf && h ? SNUG_OK : err_no_memory(err, CHUNK);
@@ -196,6 +194,16 @@ int source_hash_file(const struct io *io, const char *path, const struct stop_fl
     if (h)
         *hash = hash_end(h);
     mem_free(buf);
+    return code;
+}
+
+int source_hash_file(const struct io *io, const char *path, const struct stop_flag *stop, struct hash128 *hash,
+                     struct snug_err *err)
+{
+    int fd;
+    int64_t size;
+    TRY(io_open_read(io, path, &fd, &size, err));
+    int code = source_hash_open(io, fd, path, size, stop, hash, err);
     io->close(io, fd);
     return code;
 }

@@ -32,7 +32,14 @@ int source_fill(struct source *s, struct snug_err *err);
 struct hash128 source_hash(const struct source *s); /* of the file's bytes read so far */
 void source_close(struct source *s);
 
-/* XXH3-128 of any regular file, read once. SNUG_STOPPED when `stop` asks for it. */
+/* SNUG_ERR_IO when the open file no longer has this size and time of change. */
+int source_check_unchanged(const struct io *io, int fd, const char *path, int64_t size, struct timespec mtime,
+                           struct snug_err *err);
+
+/* XXH3-128 of any regular file, or of the `size` bytes of an open one, read once. SNUG_STOPPED when `stop` asks for it.
+ */
+int source_hash_open(const struct io *io, int fd, const char *path, int64_t size, const struct stop_flag *stop,
+                     struct hash128 *hash, struct snug_err *err);
 int source_hash_file(const struct io *io, const char *path, const struct stop_flag *stop, struct hash128 *hash,
                      struct snug_err *err);
 

@@ -1,6 +1,8 @@
-/* data/dataset: memory runs out at any allocation, and a signal comes at any read. */
+/* data/dataset: memory runs out at any allocation, and a signal or a change comes at any read. */
 #include "../failing_memory.h"
 #include "dataset_help.h"
+
+#include <fcntl.h>
 
 /* Every allocation fails once, in this thread or another: code 4, or nobody notices; and nothing leaks. */
 static void memory_runs_out(void **state)
@@ -90,11 +92,51 @@ static void stops_when_asked(void **state)
     assert_in_range(stops, 10, 400); /* pieces of the file, twice */
 }
 
+/* Another program writes one label between the reads: what was read is of no file that ever was. */
+static int changing_reads;
+
+static ssize_t changing_pread(const struct io *io, int fd, void *buf, size_t bytes, off_t at)
+{
+    if (changing_reads-- == 0) {
+        int to = open(path, O_WRONLY);
+        assert_int_equal(pwrite(to, &(int64_t){1}, 8, lseek(to, -8, SEEK_END)), 8);
+        close(to);
+    }
+    return io_posix.pread(io, fd, buf, bytes, at);
+}
+
+static void changes_are_noticed(void **state)
+{
+    (void)state;
+    struct io io = io_posix;
+    io.pread = changing_pread;
+    struct dataset_options o = options(TASK_CLASS);
+    int changes = 0;
+    for (bool changed = true; changed; changes += changed) {
+        write_tensors("changing.safetensors", (struct tensor_spec[]){ids_spec, {"labels", DT_I64, 1, {2}, classes_2}},
+                      2);
+        const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+        assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+        struct dataset d;
+        struct snug_err e;
+        changing_reads = changes;
+        int code = dataset_open(&io, &o, &d, &e);
+        changed = changing_reads < 0;
+        assert_int_equal(code, changed ? SNUG_ERR_IO : SNUG_OK);
+        if (code)
+            assert_non_null(strstr(e.text, "changing.safetensors: changed while it was read"));
+        else
+            dataset_close(&d);
+    }
+    assert_int_equal(changes, 6); /* the header twice, the hash, two rows, the labels */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stops_when_asked),
         cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(changes_are_noticed),
     };
     return cmocka_run_group_tests_name("dataset_faults", tests, set_up, tear_down);
 }
