@@ -271,8 +271,10 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
     TRY(decide_task(p, &d->task, err));
     TRY(allocate(p, err));
     bool targets = p->labels && task_is_lm(d->task);
-    for (int64_t row = 0; row < p->n; row++)
+    for (int64_t row = 0; row < p->n; row++) {
         TRY(read_row(p, row, targets, err));
+        TRY(source_check_stop(p->o->stop, p->o->path, err));
+    }
     struct token_rows *t = &p->tokens;
     d->n_rows = t->n_rows;
     d->n_tokens = t->n_tokens;

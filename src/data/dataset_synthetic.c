@@ -77,6 +77,7 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
     uint32_t key[2];
     data_key(o->seed, FOR_SYNTHETIC, key);
     for (int64_t row = 0; row < rows; row++) {
+        TRY(source_check_stop(o->stop, o->path, err));
         d->offsets[row + 1] = d->offsets[row] + length;
         for (int64_t i = 0; i < length; i++)
             d->ids[d->offsets[row] + i] = data_below(draw(key, row, (uint32_t)i).w[0], o->vocab_size);

@@ -55,6 +55,32 @@ static ssize_t asking_pread(const struct io *io, int fd, void *buf, size_t bytes
     return io_posix.pread(io, fd, buf, bytes, at);
 }
 
+/* Opens the data with a request to stop at the first read, the second and so on: how many of them are heeded. */
+static int count_stops(struct dataset_options *o)
+{
+    struct io io = io_posix;
+    io.pread = asking_pread;
+    o->stop = &asking.flag;
+    int stops = 0;
+    for (bool stopped = true; stopped; stops += stopped) {
+        struct dataset d;
+        struct snug_err e;
+        asking.flag.signal = 0;
+        asking.reads = 0;
+        asking.stop_at = stops;
+        int code = dataset_open(&io, o, &d, &e);
+        stopped = code == SNUG_STOPPED;
+        if (!stopped && code)
+            fail_msg("%s", e.text);
+        if (!code)
+            dataset_close(&d);
+        assert_true(!stopped || strstr(e.text, ": stopped by a signal"));
+        if (stopped)
+            assert_int_equal(access(o->cache_dir, F_OK) == 0 ? rmdir(o->cache_dir) : 0, 0); /* empty, if it is there */
+    }
+    return stops;
+}
+
 /* At any read of the file, to hash it or for its rows: an end at once, and no cache file, whole or half. */
 static void stops_when_asked(void **state)
 {
@@ -66,30 +92,19 @@ static void stops_when_asked(void **state)
     write_file("asked.csv", content, n);
     char cache[160];
     snprintf(cache, sizeof cache, "%s/cache-asked", dir);
-    struct io io = io_posix;
-    io.pread = asking_pread;
     struct dataset_options o = options(TASK_CLASS);
-    o.stop = &asking.flag;
     o.cache_dir = cache;
     o.threads = 2;
-    int stops = 0;
-    for (bool stopped = true; stopped; stops += stopped) {
-        struct dataset d;
-        struct snug_err e;
-        asking.flag.signal = 0;
-        asking.reads = 0;
-        asking.stop_at = stops;
-        int code = dataset_open(&io, &o, &d, &e);
-        stopped = code == SNUG_STOPPED;
-        if (!stopped && code)
-            fail_msg("%s", e.text);
-        if (!code)
-            dataset_close(&d);
-        assert_true(!stopped || strstr(e.text, "asked.csv: stopped by a signal"));
-        if (stopped)
-            assert_int_equal(access(cache, F_OK) == 0 ? rmdir(cache) : 0, 0); /* empty, if it is there */
-    }
-    assert_in_range(stops, 10, 400); /* pieces of the file, twice */
+    assert_in_range(count_stops(&o), 10, 400); /* pieces of the file, twice */
+    o.cache_dir = "";
+    write_tensors("asked.safetensors", (struct tensor_spec[]){ids_spec, {"labels", DT_I64, 1, {2}, classes_2}}, 2);
+    assert_int_equal(count_stops(&o), 5); /* the header twice, the hash, two rows; the labels are the end */
+    o.path = "synthetic:2x4";
+    o.vocab_size = 9;
+    asking.flag.signal = 2;
+    struct dataset d;
+    struct snug_err e;
+    assert_int_equal(dataset_open(&io_posix, &o, &d, &e), SNUG_STOPPED);
 }
 
 /* Another program writes one label between the reads: what was read is of no file that ever was. */
