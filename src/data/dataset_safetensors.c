@@ -103,6 +103,7 @@ static int decide_task(struct pretokenized *p, enum data_task *task, struct snug
         return err_set(err, SNUG_ERR_INPUT, "%s: no tensor 'labels'; training needs it", p->o->path);
     if (!t)
         return SNUG_OK;
+    bool asked = *task != TASK_AUTO;
     bool per_row = t->ndim == 1 && t->shape[0] == p->n, per_row_many = t->ndim == 2 && t->shape[0] == p->n;
     if (*task == TASK_AUTO)
         *task = per_row && is_integer(t) ? TASK_CLASS : per_row ? TASK_REGRESSION : TASK_MULTI_LABEL;
@@ -113,7 +114,8 @@ static int decide_task(struct pretokenized *p, enum data_task *task, struct snug
                                      : bad_tensor(p, t, "one integer per token is wanted", err);
     }
     bool fits = (per_row && *task != TASK_MULTI_LABEL) || per_row_many;
-    bool number = is_float(t) || (is_integer(t) && t->ndim == 1) || (is_integer(t) && t->shape[1] != p->width);
+    /* As many integers as tokens could be a label of each token: then somebody must have said that they are not. */
+    bool number = is_float(t) || (is_integer(t) && (asked || t->ndim == 1 || t->shape[1] != p->width));
     if (!fits || !number)
         return bad_tensor(p, t,
                           *task == TASK_REGRESSION ? "one or more numbers per row are wanted"

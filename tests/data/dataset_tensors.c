@@ -65,6 +65,13 @@ static void labels_from_safetensors(void **state)
     assert_int_equal(d.num_labels, 3);
     check_values(&d, vectors, 6);
     dataset_close(&d);
+    /* whole numbers, as many as there are tokens: only when asked for (refused below when not) */
+    write_tensors("w.safetensors", (struct tensor_spec[]){ids_spec, {"labels", DT_I64, 2, {2, 4}, mask_2x4}}, 2);
+    o.task = TASK_MULTI_LABEL;
+    d = opened(&o);
+    assert_int_equal(d.num_labels, 4);
+    check_values(&d, ((const float[]){1, 1, 1, 1, 1, 1, 0, 0}), 8);
+    dataset_close(&d);
     write_tensors("t.safetensors", (struct tensor_spec[]){ids_spec, mask_spec, {"labels", DT_I64, 2, {2, 4}, targets}},
                   3);
     o.task = TASK_MASKED_LM;
