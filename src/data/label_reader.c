@@ -5,6 +5,7 @@
 #include "format/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
@@ -145,26 +146,27 @@ int label_id_check(int64_t value, struct place p, const struct label_map *given,
 }
 
 /* A number as the id of a class. Where the training data had names, a number would be a guess. */
-static int add_id(struct label_reader *r, struct place p, const char *item, int64_t value, struct snug_err *err)
+static int add_id(struct label_reader *r, struct place p, const char *item, const int64_t *whole, struct snug_err *err)
 {
+    if (!whole)
+        return err_at(err, SNUG_ERR_INPUT, p,
+                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s", item,
+                      r->given || r->num_labels ? "" : ", or give --problem-type regression");
     if (r->given && r->given->from_data && !r->given->numbers)
         return err_at(err, SNUG_ERR_INPUT, p,
                       "label '%s' is a number, but those of the training data are names ('%s', ...); write a name",
                       item, r->given->n ? r->given->names[0] : "");
-    TRY(label_id_check(value, p, r->given, r->num_labels, err));
-    return push_id(r, (int32_t)value, err);
+    TRY(label_id_check(*whole, p, r->given, r->num_labels, err));
+    return push_id(r, (int32_t)*whole, err);
 }
 
-static int add_number(struct label_reader *r, struct place p, const char *item, double x, bool is_integer,
+/* `whole`: x exactly, or NULL when it is no whole number. */
+static int add_number(struct label_reader *r, struct place p, const char *item, double x, const int64_t *whole,
                       struct snug_err *err)
 {
     TRY(same_form(r, p, item, false, err));
-    if (r->task == TASK_CLASS && !is_integer)
-        return err_at(err, SNUG_ERR_INPUT, p,
-                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s", item,
-                      r->given || r->num_labels ? "" : ", or give --problem-type regression");
     if (r->task == TASK_CLASS)
-        return add_id(r, p, item, (int64_t)x, err);
+        return add_id(r, p, item, whole, err);
     if (!isfinite((float)x))
         return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is out of the range of a float", item);
     return push_number(r, x, err);
@@ -178,7 +180,8 @@ static int add_text(struct label_reader *r, struct place p, const char *item, st
         return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is a number with blanks around it; remove them", item);
     if (kind == NUMBER_NO)
         return add_name(r, p, item, err);
-    return add_number(r, p, item, number_value(item, r->c_locale), kind == NUMBER_INTEGER, err);
+    int64_t whole = kind == NUMBER_INTEGER ? strtoll(item, NULL, 10) : 0; /* at most 18 digits */
+    return add_number(r, p, item, number_value(item, r->c_locale), kind == NUMBER_INTEGER ? &whole : NULL, err);
 }
 
 static int add_json(struct label_reader *r, struct place p, json_t *v, struct snug_err *err)
@@ -187,10 +190,9 @@ static int add_json(struct label_reader *r, struct place p, json_t *v, struct sn
     json_value_text(v, text);
     if (json_is_string(v))
         return add_name(r, p, json_string_value(v), err);
-    if (json_is_integer(v))
-        return add_number(r, p, text, (double)json_integer_value(v), true, err);
-    if (json_is_real(v))
-        return add_number(r, p, text, json_real_value(v), false, err);
+    int64_t whole = json_integer_value(v); /* 0 for what is no integer */
+    if (json_is_number(v))
+        return add_number(r, p, text, json_number_value(v), json_is_integer(v) ? &whole : NULL, err);
     return err_at(err, SNUG_ERR_INPUT, p, "the label is %s; %s", text,
                   r->task == TASK_CLASS && !r->given && !r->num_labels && json_is_array(v)
                       ? "write a name or a whole number, or give --problem-type multi_label_classification"
