@@ -173,6 +173,9 @@ static int finish_multi_numbers(struct label_reader *r, const char *path, struct
 {
     if (are_vectors(r))
         return finish_vectors(r, path, d, r->row_ends[0], err);
+    char first[32];
+    snprintf(first, sizeof first, "%g", r->numbers[0]);
+    TRY(label_numbers_check(first, r->first, r->given, err));
     int32_t greatest = 0;
     r->ids = mem_alloc((size_t)r->n_items * sizeof *r->ids);
     if (!r->ids)

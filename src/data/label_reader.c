@@ -145,17 +145,23 @@ int label_id_check(int64_t value, struct place p, const struct label_map *given,
     return SNUG_OK;
 }
 
-/* A number as the id of a class. Where the training data had names, a number would be a guess. */
+int label_numbers_check(const char *item, struct place p, const struct label_map *given, struct snug_err *err)
+{
+    if (!given || !given->from_data || given->numbers)
+        return SNUG_OK;
+    return err_at(err, SNUG_ERR_INPUT, p,
+                  "label '%s' is a number, but those of the training data are names ('%s', ...); write a name", item,
+                  given->n ? given->names[0] : "");
+}
+
+/* A number as the id of a class. */
 static int add_id(struct label_reader *r, struct place p, const char *item, const int64_t *whole, struct snug_err *err)
 {
     if (!whole)
         return err_at(err, SNUG_ERR_INPUT, p,
                       "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s", item,
                       r->given || r->num_labels ? "" : ", or give --problem-type regression");
-    if (r->given && r->given->from_data && !r->given->numbers)
-        return err_at(err, SNUG_ERR_INPUT, p,
-                      "label '%s' is a number, but those of the training data are names ('%s', ...); write a name",
-                      item, r->given->n ? r->given->names[0] : "");
+    TRY(label_numbers_check(item, p, r->given, err));
     TRY(label_id_check(*whole, p, r->given, r->num_labels, err));
     return push_id(r, (int32_t)*whole, err);
 }

@@ -49,6 +49,8 @@ int labels_of_numbers(struct dataset *d, const char *path, const struct label_ma
                       struct snug_err *err);
 int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
                      int64_t width, struct snug_err *err);
+/* SNUG_ERR_INPUT where the training data had names: the number `item` as an id would be a guess. */
+int label_numbers_check(const char *item, struct place p, const struct label_map *given, struct snug_err *err);
 /* SNUG_ERR_INPUT unless `value` can be a class id with this map or number of labels. */
 int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels,
                    struct snug_err *err);
