@@ -207,7 +207,7 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
     TRY(cache_key(o, content, &key, err));
     TRY(token_cache_file(cache_dir, key, &path, err));
     int code = SNUG_OK;
-    bool hit = token_cache_load(io, str_text(&path), key, d, &why);
+    bool hit = token_cache_load(io, str_text(&path), key, text_task(o), d, &why);
     if (hit && d->empty && o->empty_is_error) {
         dataset_close(d); /* reading finds the row */
         hit = false;

@@ -28,6 +28,11 @@ int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
 
 void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+static inline enum data_task text_task(const struct dataset_options *o) /* a text's labels do not show the task */
+{
+    return o->task == TASK_AUTO ? TASK_CLASS : o->task;
+}
+
 static inline bool task_has_label(enum data_task task) /* per row */
 {
     return task == TASK_CLASS || task == TASK_REGRESSION || task == TASK_MULTI_LABEL;

@@ -104,7 +104,7 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     if (!r)
         return err_no_memory(err, sizeof *r);
     r->o = o;
-    r->task = o->task == TASK_AUTO ? TASK_CLASS : o->task;
+    r->task = text_task(o);
     enum data_format format;
     int code;
     TRY_TO(fail, data_format_of(o->path, &format, err));

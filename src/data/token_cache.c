@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,27 +151,34 @@ static int read_block(const struct io *io, const char *path, char **block, int64
     return code;
 }
 
-/* The header's numbers against each other and the file's size, before any is used. */
-static bool sizes_fit(const struct header *h, int64_t size)
+static bool form_fits(int32_t form, enum data_task task)
+{
+    return !task_has_label(task)     ? form == LABELS_NONE
+           : task == TASK_REGRESSION ? form == LABELS_VECTORS
+           : task == TASK_CLASS      ? form == LABELS_NAMES || form == LABELS_NUMBERS
+                                     : form == LABELS_NAMES || form == LABELS_NUMBERS || form == LABELS_VECTORS;
+}
+
+/* The header's numbers against what is asked for, each other and the file's size, before any is used. */
+static bool sizes_fit(const struct header *h, enum data_task task, int64_t size)
 {
     const int64_t most = (int64_t)1 << 40;
-    if (h->n_rows < 1 || h->n_rows > most || h->n_tokens < 1 || h->n_tokens > most || h->num_labels < 0 ||
+    if (h->task != (int32_t)task || !form_fits(h->label_form, task) || (!task_has_label(task) && h->num_labels) ||
+        h->n_rows < 1 || h->n_rows > most || h->n_tokens < 1 || h->n_tokens > most || h->num_labels < 0 ||
         h->num_labels > LABELS_MAX || h->n_name_bytes < 0 || h->n_name_bytes > most)
         return false;
-    int64_t labels = h->task == TASK_CLASS                                       ? 4 * h->n_rows
-                     : h->task == TASK_REGRESSION || h->task == TASK_MULTI_LABEL ? 4 * h->n_rows * h->num_labels
-                                                                                 : 0;
+    int64_t labels = task == TASK_CLASS ? 4 * h->n_rows : 4 * h->n_rows * h->num_labels;
     return h->n_label_bytes == labels && (h->n_type_bytes == 0 || h->n_type_bytes == h->n_tokens) &&
            size ==
                (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes + h->n_name_bytes;
 }
 
-static bool check(const char *block, int64_t size, struct hash128 key, struct header *h)
+static bool check(const char *block, int64_t size, struct hash128 key, enum data_task task, struct header *h)
 {
     if (size < (int64_t)sizeof *h)
         return false;
     memcpy(h, block, sizeof *h);
-    if (memcmp(h->magic, magic, sizeof magic) != 0 || !same(h->key, key) || !sizes_fit(h, size))
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || !same(h->key, key) || !sizes_fit(h, task, size))
         return false;
     struct hash128 stated = h->checksum;
     h->checksum = (struct hash128){0};
@@ -191,6 +199,9 @@ static bool values_fit(const struct dataset *d)
             return false;
     for (int64_t i = 0; i < d->n_tokens; i++)
         if (d->ids[i] < 0)
+            return false;
+    for (int64_t i = 0; d->values && i < d->n_rows * d->num_labels; i++)
+        if (!isfinite(d->values[i]) || (d->task == TASK_MULTI_LABEL && !(d->values[i] >= 0 && d->values[i] <= 1)))
             return false;
     return true;
 }
@@ -250,7 +261,7 @@ static int bind(struct dataset *d, char *block, const struct header *h, const ch
     return dataset_measure(d, path, err);
 }
 
-bool token_cache_load(const struct io *io, const char *path, struct hash128 key, struct dataset *d,
+bool token_cache_load(const struct io *io, const char *path, struct hash128 key, enum data_task task, struct dataset *d,
                       struct snug_err *why)
 {
     char *block = NULL;
@@ -260,7 +271,7 @@ bool token_cache_load(const struct io *io, const char *path, struct hash128 key,
     if (!io_exists(io, path))
         return false;
     int code = read_block(io, path, &block, &size, why);
-    if (!code && !check(block, size, key, &h))
+    if (!code && !check(block, size, key, task, &h))
         code = err_set(why, SNUG_ERR_INPUT, "%s: damaged, or not a token cache", path);
     if (!code) {
         code = bind(d, block, &h, path, why);

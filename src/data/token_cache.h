@@ -1,8 +1,8 @@
 /* token_cache.h: tokens made from a text file, kept for the next run.
  *
  * A cache file belongs to a key: the hash of the data file's content, of the tokenizer and of every option that matters
- * (dataset.c makes it). It is found by that name, read at once, and used only if its checksum and every number in it
- * are right; otherwise the tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
+ * (dataset.c makes it). It is found by that name, read at once, and used only if its checksum is right and every number
+ * in it can be; otherwise the tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
  *
  *     header (token_cache.c)   n_rows n_tokens … checksum over header and all that follows
  *     offsets  int64  (n_rows + 1)
@@ -21,8 +21,8 @@ enum { TOKEN_CACHE_FORMAT = 1 }; /* goes into the key: a change of format, or of
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
 
-/* True: *d is filled, and dataset_close gives it back. False: there is none (why->code is 0), or why not. */
-bool token_cache_load(const struct io *io, const char *path, struct hash128 key, struct dataset *d,
+/* `task` is that of the data, not TASK_AUTO. True: *d is filled, and dataset_close gives it back. False: there is none (why->code is 0), or why not. */
+bool token_cache_load(const struct io *io, const char *path, struct hash128 key, enum data_task task, struct dataset *d,
                       struct snug_err *why);
 
 /* Makes the folder and replaces the file in one step. Not flushed to disk: after a crash the checksum decides. */

@@ -227,27 +227,26 @@ static void damage_is_found(void **state)
     dataset_close(&good);
 }
 
-/* A file with the right checksum and wrong numbers: made by somebody else, or by another snug. */
-static void forgeries_are_found(void **state)
+/* Two rows of three tokens each; what comes behind their offsets and ids is the labels. */
+enum { CHECKSUM = 24, N_ROWS = 56, TASK = 112, FORM = 116, NUM_LABELS = 120, HEADER = 136 };
+enum { IDS = HEADER + 3 * 8, LABELS = IDS + 6 * 4 };
+
+struct forgery {
+    size_t at;
+    int64_t value;
+    size_t width;
+};
+
+/* Files with the right checksum and a wrong number: made by somebody else, or by another snug. */
+static void check_forgeries(enum data_task task, const char *text, const struct forgery *forged, size_t n_forged)
 {
-    (void)state;
     empty_cache();
-    write_data("text,label\nworld,b\nice,a\n");
-    struct dataset_options o = options(TASK_CLASS);
+    write_data(text);
+    struct dataset_options o = options(task);
     struct dataset good = opened(&io_posix, &o);
     size_t n;
     char *bytes = read_cache(&n);
-    enum { CHECKSUM = 24, N_ROWS = 56, NUM_LABELS = 120, HEADER = 136, IDS = HEADER + 3 * 8, CLASSES = IDS + 6 * 4 };
-    const struct {
-        size_t at;
-        int64_t value;
-        size_t width;
-    } forged[] = {
-        {N_ROWS, INT64_MAX, 8}, {N_ROWS, 3, 8},  {N_ROWS, -1, 8},    {NUM_LABELS, -1, 4},
-        {NUM_LABELS, 1, 4},     {HEADER, 1, 8},  {HEADER + 8, 9, 8}, {HEADER + 16, 7, 8},
-        {IDS, -1, 4},           {CLASSES, 2, 4}, {CLASSES, -1, 4},
-    };
-    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+    for (size_t i = 0; i < n_forged; i++) {
         char *bad = malloc(n);
         memcpy(bad, bytes, n);
         memcpy(bad + forged[i].at, &forged[i].value, forged[i].width);
@@ -257,13 +256,33 @@ static void forgeries_are_found(void **state)
         write_cache(bad, n);
         struct dataset d = opened(&io_posix, &o);
         if (!strstr(notes, "made again"))
-            fail_msg("forgery %zu is believed", i);
+            fail_msg("forgery %zu of task %d is believed", i, (int)task);
         check_same(&good, &d);
         dataset_close(&d);
         free(bad);
     }
     mem_free(bytes);
     dataset_close(&good);
+}
+
+static void forgeries_are_found(void **state)
+{
+    (void)state;
+    enum { INFINITE = 0x7F800000, NAN_BITS = 0x7FC00000, TWO = 0x40000000, BELOW_0 = (int)0xBF800000 };
+#define CHECK(task, text, ...)                                                                                         \
+    check_forgeries(task, text, (const struct forgery[]){__VA_ARGS__},                                                 \
+                    sizeof((const struct forgery[]){__VA_ARGS__}) / sizeof(struct forgery))
+    CHECK(TASK_CLASS, "text,label\nworld,b\nice,a\n", {N_ROWS, INT64_MAX, 8}, {N_ROWS, 3, 8}, {N_ROWS, -1, 8},
+          {NUM_LABELS, -1, 4}, {NUM_LABELS, 1, 4}, {HEADER, 1, 8}, {HEADER + 8, 9, 8}, {HEADER + 16, 7, 8},
+          {IDS, -1, 4}, {LABELS, 2, 4}, {LABELS, -1, 4}, {FORM, LABELS_NONE, 4}, {FORM, LABELS_VECTORS, 4},
+          {FORM, -1, 4}, {TASK, TASK_AUTO, 4});
+    CHECK(TASK_REGRESSION, "text,label\nworld,1\nice,0.5\n", {TASK, TASK_MULTI_LABEL, 4}, {TASK, TASK_CLASS, 4},
+          {FORM, LABELS_NUMBERS, 4}, {LABELS, NAN_BITS, 4}, {LABELS + 4, INFINITE, 4});
+    CHECK(TASK_MULTI_LABEL, "text,label\nworld,0;1\nice,1;0\n", {TASK, TASK_REGRESSION, 4}, {FORM, 4, 4},
+          {LABELS, TWO, 4}, {LABELS + 12, BELOW_0, 4}, {LABELS, NAN_BITS, 4});
+    CHECK(TASK_CAUSAL_LM, "text\nworld\nice\n", {TASK, TASK_MASKED_LM, 4}, {TASK, TASK_UNLABELED, 4},
+          {FORM, LABELS_NAMES, 4}, {NUM_LABELS, 1, 4});
+#undef CHECK
 }
 
 struct failing {
