@@ -58,8 +58,10 @@ int labels_of_values(struct dataset *d, const char *path, const struct label_map
 {
     long long want = given ? given->n : num_labels ? num_labels : width;
     if (width != want)
-        return err_set(err, SNUG_ERR_INPUT, "%s: rows have %lld labels, the model has %lld", path, (long long)width,
-                       want);
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: rows have %lld labels where %lld are expected; use matching data or another model or --num-labels",
+            path, (long long)width, want);
     if (width > LABELS_MAX)
         return err_set(err, SNUG_ERR_INPUT, "%s: %lld labels are over the limit of %d", path, (long long)width,
                        LABELS_MAX);
@@ -82,7 +84,8 @@ static int map_of_names(struct label_reader *r, const char *path, struct label_m
     if (r->num_labels && r->num_labels != r->n_seen)
         return err_set(
             err, SNUG_ERR_INPUT,
-            "%s: the data have %d labels, the model has %d; use matching data, a base model, or another --num-labels",
+            "%s: the data name %d labels, not the %d of the model's head or --num-labels; use matching data, or a base "
+            "model without --num-labels",
             path, (int)r->n_seen, (int)r->num_labels);
     if (r->n_seen == 1 && r->task == TASK_CLASS)
         return too_few_classes(path, r->seen[0].name, r->n_rows, err);

@@ -74,8 +74,8 @@ static const struct refusal refusals[] = {
      0, 0},
     {"D12", "a.csv", "text,label\na,x\nb,x\n", TASK_CLASS, "a.csv: all 2 rows have one label, 'x'", 0, 0, 0, 0},
     {"D12", "a.csv", "text,label\na,3\nb,3\n", TASK_CLASS, "a.csv: all 2 rows have one label, '3'", 0, 0, 0, 0},
-    {"D13", "a.csv", "text,label\na,x\nb,y\n", TASK_CLASS, "a.csv: the data have 2 labels, the model has 3", 0, 3, 0,
-     0},
+    {"D13", "a.csv", "text,label\na,x\nb,y\n", TASK_CLASS,
+     "a.csv: the data name 2 labels, not the 3 of the model's head or --num-labels", 0, 3, 0, 0},
     {"D13", "a.csv", "text,label\na,0\nb,3\n", TASK_CLASS, "a.csv:3: label 3 is out of range: 3 labels", 0, 3, 0, 0},
     {"D15", "a.jsonl", JSON_ROW("1") "{\"text\":\"a\",}\n", TASK_CLASS, "a.jsonl:2:13: ", 0, 0, 0, 0},
     {"D15", "a.jsonl", JSON_ROW("1") "{\"text\":\"a\",\"lab", TASK_CLASS, "a.jsonl:2:", 0, 0, 0, 0},
@@ -122,8 +122,8 @@ static const struct refusal refusals[] = {
      0, 0},
     {"multi", "a.jsonl", JSON_ROW("[true]"), TASK_MULTI_LABEL, "a.jsonl:1: the label is true; write a list of names", 0,
      0, 0, 0},
-    {"multi", "a.csv", "text,label\na,0;1\nb,1;0\n", TASK_MULTI_LABEL, "rows have 2 labels, the model has 4", 0, 4, 0,
-     0},
+    {"multi", "a.csv", "text,label\na,0;1\nb,1;0\n", TASK_MULTI_LABEL, "rows have 2 labels where 4 are expected", 0, 4,
+     0, 0},
 };
 
 static struct label_map training_map(const char *names)

@@ -145,7 +145,7 @@ static void tensors_refused(void **state)
          0,
          5,
          {ids_spec, {"labels", DT_F32, 2, {2, 3}, ids_2x4}},
-         "rows have 3 labels, the model has 5"},
+         "rows have 3 labels where 5 are expected"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t n = 0;
