@@ -17,7 +17,8 @@ bool update_decays(const char *weight_name)
     name[n] = 0;
     if (strstr(name, "bias") || strstr(name, "layernorm") || strstr(name, "rmsnorm"))
         return false;
-    for (char *word = strtok(name, "."); word; word = strtok(NULL, ".")) {
+    char *rest;
+    for (char *word = strtok_r(name, ".", &rest); word; word = strtok_r(NULL, ".", &rest)) {
         size_t len = strlen(word);
         if (!strcmp(word, "norm") || (len > 5 && !strcmp(word + len - 5, "_norm")) || !strncmp(word, "ln_", 3))
             return false;

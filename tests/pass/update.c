@@ -278,6 +278,11 @@ static void decay_goes_by_name(void **state)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (update_decays(kept[i]))
             fail_msg("%s", kept[i]);
+    /* it keeps nothing between calls, which sessions in other threads would see: a strtok under way goes on */
+    char words[] = "a.b";
+    assert_string_equal(strtok(words, "."), "a");
+    update_decays("model.norm.weight");
+    assert_string_equal(strtok(NULL, "."), "b");
 }
 
 /* Sums of squares stand together before the norm, and clipped updates behind it. Where an update need not wait, both
