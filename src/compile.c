@@ -177,7 +177,7 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         x->group = w->group;
         memcpy(x->pad, w->pad, sizeof x->pad);
         memcpy(y->pad, c->pad, sizeof y->pad);
-        y->name = arena_strdup(&g->graph.arena, c->name);
+        y->name = graph_name(&g->graph, "%s", c->name);
         y->role = ROLE_COPY;
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;

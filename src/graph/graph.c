@@ -91,10 +91,23 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
 
 int graph_find(const struct graph *g, const char *name)
 {
-    for (int i = 1; i < g->n_values; i++)
+    for (int i = 1; name && i < g->n_values; i++)
         if (g->values[i].name && !strcmp(g->values[i].name, name))
             return i;
     return 0;
+}
+
+const char *graph_name(struct graph *g, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    char *own = arena_strdup(&g->arena, text);
+    if (!own && !g->err.code)
+        err_no_memory(&g->err, sizeof text);
+    return own ? own : "";
 }
 
 bool dim_equal(struct dim a, struct dim b)

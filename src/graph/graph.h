@@ -99,7 +99,9 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
                     const struct dim *shape);
 /* Elements [at, at + size of shape) of `base`. */
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
-int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none */
+int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none or for NULL */
+/* A name in the graph's arena, printf-like. Never NULL: without memory it is "", and the graph has failed. */
+const char *graph_name(struct graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends a node: `n` is a struct op_NAME with its inputs and attributes; the shape rule fills in the outputs.
  * emit_NAME does the same with types: struct op_linear l = {.x = x, .w = w}; emit_linear(g, &l); … l.y */

@@ -88,13 +88,13 @@ static int query_key_value(struct ctx *x, int layer, int v)
     struct graph *g = x->g;
     int64_t H = x->c->hidden_size;
     static const char *const parts[] = {"query", "key", "value"};
-    const char *prefix = model_name(g, "bert.encoder.layer.%d.attention.self", layer);
-    int w = WEIGHT(g, x->normal, model_name(g, "%s.query_key_value.weight", prefix), DIM(3 * H), DIM(H));
-    int b = WEIGHT(g, x->zero, model_name(g, "%s.query_key_value.bias", prefix), DIM(3 * H));
+    const char *prefix = graph_name(g, "bert.encoder.layer.%d.attention.self", layer);
+    int w = WEIGHT(g, x->normal, graph_name(g, "%s.query_key_value.weight", prefix), DIM(3 * H), DIM(H));
+    int b = WEIGHT(g, x->zero, graph_name(g, "%s.query_key_value.bias", prefix), DIM(3 * H));
     for (int i = 0; i < 3 && b; i++) {
         int sw =
-            graph_add_slice(g, model_name(g, "%s.%s.weight", prefix, parts[i]), w, i * H * H, SHAPE(DIM(H), DIM(H)));
-        int sb = graph_add_slice(g, model_name(g, "%s.%s.bias", prefix, parts[i]), b, i * H, SHAPE(DIM(H)));
+            graph_add_slice(g, graph_name(g, "%s.%s.weight", prefix, parts[i]), w, i * H * H, SHAPE(DIM(H), DIM(H)));
+        int sb = graph_add_slice(g, graph_name(g, "%s.%s.bias", prefix, parts[i]), b, i * H, SHAPE(DIM(H)));
         graph_value(g, sw)->init = x->normal;
         graph_value(g, sb)->init = x->zero;
         graph_value(g, w)->group = graph_value(g, b)->group = true;
@@ -141,12 +141,12 @@ static int layer(struct ctx *x, int i, int v, bool first_only)
     }
     struct layer_options plain = {.weight = x->normal, .bias = x->zero}, act = plain;
     act.act = c->act;
-    int y = model_linear(g, a.o, model_name(g, "bert.encoder.layer.%d.attention.output.dense", i), H, H, plain);
-    struct op_norm n = model_norm(g, &rows, y, v, model_name(g, "bert.encoder.layer.%d.attention.output.LayerNorm", i),
+    int y = model_linear(g, a.o, graph_name(g, "bert.encoder.layer.%d.attention.output.dense", i), H, H, plain);
+    struct op_norm n = model_norm(g, &rows, y, v, graph_name(g, "bert.encoder.layer.%d.attention.output.LayerNorm", i),
                                   H, c->norm_eps, x->p, x->site++);
-    y = model_linear(g, n.y, model_name(g, "bert.encoder.layer.%d.intermediate.dense", i), H, F, act);
-    y = model_linear(g, y, model_name(g, "bert.encoder.layer.%d.output.dense", i), F, H, plain);
-    n = model_norm(g, &rows, y, n.y, model_name(g, "bert.encoder.layer.%d.output.LayerNorm", i), H, c->norm_eps, x->p,
+    y = model_linear(g, n.y, graph_name(g, "bert.encoder.layer.%d.intermediate.dense", i), H, F, act);
+    y = model_linear(g, y, graph_name(g, "bert.encoder.layer.%d.output.dense", i), F, H, plain);
+    n = model_norm(g, &rows, y, n.y, graph_name(g, "bert.encoder.layer.%d.output.LayerNorm", i), H, c->norm_eps, x->p,
                    x->site++);
     return n.y;
 }

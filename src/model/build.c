@@ -1,22 +1,6 @@
 /* Pieces that the architectures share. */
 #include "model/model.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-const char *model_name(struct graph *g, const char *format, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
-    va_end(ap);
-    char *own = arena_strdup(&g->arena, text);
-    if (!own && !g->err.code)
-        err_no_memory(&g->err, sizeof text);
-    return own ? own : "";
-}
-
 static int add_input(struct graph *g, const char *name, enum dtype dtype, int ndim, const struct dim *shape)
 {
     return graph_add_value(g, name, ROLE_INPUT, dtype, ndim, shape);
@@ -54,9 +38,9 @@ int model_weight(struct graph *g, struct init init, const char *name, int ndim, 
 int model_linear(struct graph *g, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o)
 {
     struct op_linear n = {.x = x, .act = o.act, .in_out = o.in_out};
-    n.w = o.in_out ? WEIGHT(g, o.weight, model_name(g, "%s.weight", prefix), DIM(in), DIM(out))
-                   : WEIGHT(g, o.weight, model_name(g, "%s.weight", prefix), DIM(out), DIM(in));
-    n.b = WEIGHT(g, o.bias, model_name(g, "%s.bias", prefix), DIM(out));
+    n.w = o.in_out ? WEIGHT(g, o.weight, graph_name(g, "%s.weight", prefix), DIM(in), DIM(out))
+                   : WEIGHT(g, o.weight, graph_name(g, "%s.weight", prefix), DIM(out), DIM(in));
+    n.b = WEIGHT(g, o.bias, graph_name(g, "%s.bias", prefix), DIM(out));
     emit_linear(g, &n);
     return n.y;
 }
@@ -67,8 +51,8 @@ struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int r
     const struct init one = {.kind = INIT_ONE, .zero_row = -1}, zero = {.kind = INIT_ZERO, .zero_row = -1};
     struct op_norm n = {.x = x,
                         .res = res,
-                        .gamma = WEIGHT(g, one, model_name(g, "%s.weight", prefix), DIM(width)),
-                        .beta = WEIGHT(g, zero, model_name(g, "%s.bias", prefix), DIM(width)),
+                        .gamma = WEIGHT(g, one, graph_name(g, "%s.weight", prefix), DIM(width)),
+                        .beta = WEIGHT(g, zero, graph_name(g, "%s.bias", prefix), DIM(width)),
                         .coords = p > 0 ? in->coords : 0,
                         .rng = p > 0 ? in->rng : 0,
                         .eps = eps,

@@ -60,7 +60,7 @@ static int attend(struct ctx *x, int v, int i)
 {
     int64_t H = x->c->hidden_size;
     struct op_attention a = {
-        .qkv = model_linear(x->g, v, model_name(x->g, "transformer.h.%d.attn.c_attn", i), H, 3 * H, x->project),
+        .qkv = model_linear(x->g, v, graph_name(x->g, "transformer.h.%d.attn.c_attn", i), H, 3 * H, x->project),
         .cu = x->in.cu_seqlens,
         .coords = x->p_attention > 0 ? x->in.coords : 0,
         .rng = x->p_attention > 0 ? x->in.rng : 0,
@@ -72,7 +72,7 @@ static int attend(struct ctx *x, int v, int i)
         .site = x->site++,
         .longest = x->c->max_positions};
     emit_attention(x->g, &a);
-    return model_linear(x->g, a.o, model_name(x->g, "transformer.h.%d.attn.c_proj", i), H, H, x->residual);
+    return model_linear(x->g, a.o, graph_name(x->g, "transformer.h.%d.attn.c_proj", i), H, H, x->residual);
 }
 
 static int feed_forward(struct ctx *x, int v, int i)
@@ -80,8 +80,8 @@ static int feed_forward(struct ctx *x, int v, int i)
     int64_t H = x->c->hidden_size, F = x->c->intermediate_size;
     struct layer_options act = x->project;
     act.act = x->c->act;
-    v = model_linear(x->g, v, model_name(x->g, "transformer.h.%d.mlp.c_fc", i), H, F, act);
-    return model_linear(x->g, v, model_name(x->g, "transformer.h.%d.mlp.c_proj", i), F, H, x->residual);
+    v = model_linear(x->g, v, graph_name(x->g, "transformer.h.%d.mlp.c_fc", i), H, F, act);
+    return model_linear(x->g, v, graph_name(x->g, "transformer.h.%d.mlp.c_proj", i), F, H, x->residual);
 }
 
 /* Gives the norm's output; the stream becomes what the norm read. */
@@ -121,8 +121,8 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     }
     for (int i = 0; i < c->layers; i++) {
         g->layer = i + 1;
-        s.branch = attend(&x, norm(&x, &s, model_name(g, "transformer.h.%d.ln_1", i)), i);
-        s.branch = feed_forward(&x, norm(&x, &s, model_name(g, "transformer.h.%d.ln_2", i)), i);
+        s.branch = attend(&x, norm(&x, &s, graph_name(g, "transformer.h.%d.ln_1", i)), i);
+        s.branch = feed_forward(&x, norm(&x, &s, graph_name(g, "transformer.h.%d.ln_2", i)), i);
     }
     g->layer = (int)c->layers + 1;
     struct op_linear head = {.x = norm(&x, &s, "transformer.ln_f"), .w = e.table};

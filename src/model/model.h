@@ -89,9 +89,6 @@ struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int r
 /* The loss that the configured task and problem type ask for; labels are the input. */
 int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits, double smoothing);
 
-/* PREFIX.NAME in the graph's arena, printf-like. */
-const char *model_name(struct graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out,
                    struct snug_err *err);
 

@@ -4,7 +4,7 @@
 static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
 {
     struct value w = *graph_value(g, weight);
-    char *name = arena_printf(&g->arena, "grad.%s", w.name);
+    const char *name = graph_name(g, "grad.%s", w.name);
     int id = graph_add_value(g, name, ROLE_GRADIENT, w.dtype, w.ndim, w.shape);
     if (!id)
         return 0;
@@ -15,7 +15,7 @@ static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
         struct value part = g->values[i];
         if (part.base != weight)
             continue;
-        name = arena_printf(&g->arena, "grad.%s", part.name);
+        name = graph_name(g, "grad.%s", part.name);
         graph_add_slice(g, name, id, part.at, part.ndim, part.shape);
     }
     return id;

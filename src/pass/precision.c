@@ -82,18 +82,17 @@ static int append_cast(struct graph *g, struct list *l, const struct node *besid
 static int weight_copy(struct graph *g, int id, enum dtype type)
 {
     const struct value w = *graph_value(g, id);
-    int copy = graph_find(g, arena_printf(&g->arena, "copy.%s", w.name)), n = g->n_values;
+    int copy = graph_find(g, graph_name(g, "copy.%s", w.name)), n = g->n_values;
     if (copy)
         return copy;
-    copy = graph_add_value(g, arena_printf(&g->arena, "copy.%s", w.name), ROLE_COPY, type, w.ndim, w.shape);
+    copy = graph_add_value(g, graph_name(g, "copy.%s", w.name), ROLE_COPY, type, w.ndim, w.shape);
     graph_value(g, copy)->layer = w.layer;
     graph_value(g, copy)->live_out = true;
     for (int i = 1; i < n && !g->err.code; i++) {
         const struct value part = *graph_value(g, i);
         if (part.base != id || part.role != ROLE_WEIGHT)
             continue;
-        int slice =
-            graph_add_slice(g, arena_printf(&g->arena, "copy.%s", part.name), copy, part.at, part.ndim, part.shape);
+        int slice = graph_add_slice(g, graph_name(g, "copy.%s", part.name), copy, part.at, part.ndim, part.shape);
         graph_value(g, slice)->live_out = true;
     }
     return copy;

@@ -38,7 +38,7 @@ static int add_part(struct graph *g, const char *kind, int weight, int less, enu
     for (int i = less; less >= 0 && i + 1 < w.ndim; i++)
         w.shape[i] = w.shape[i + 1];
     w.ndim -= less >= 0;
-    int id = graph_add_value(g, arena_printf(&g->arena, "%s.%s", kind, w.name), ROLE_STATE, type, w.ndim, w.shape);
+    int id = graph_add_value(g, graph_name(g, "%s.%s", kind, w.name), ROLE_STATE, type, w.ndim, w.shape);
     graph_value(g, id)->layer = w.layer;
     return id;
 }
@@ -92,7 +92,7 @@ static int add_absmax(struct graph *g, const char *kind, int weight, enum dtype 
 {
     const struct value *w = graph_value(g, weight);
     int layer = w->layer, id;
-    id = graph_add_value(g, arena_printf(&g->arena, "%s.%s", kind, w->name), ROLE_STATE, type, 1,
+    id = graph_add_value(g, graph_name(g, "%s.%s", kind, w->name), ROLE_STATE, type, 1,
                          &DIM((count(w) + MAP_BLOCK - 1) / MAP_BLOCK));
     graph_value(g, id)->layer = layer;
     return id;
@@ -112,7 +112,7 @@ static void emit_update_8bit(struct graph *g, const struct update *u, struct op_
 
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int step, int coef)
 {
-    int copy = graph_find(g, arena_printf(&g->arena, "copy.%s", g->values[weight].name));
+    int copy = graph_find(g, graph_name(g, "copy.%s", g->values[weight].name));
     double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
     if (update_is_8bit(u, graph_value(g, weight))) {
         struct op_adamw8bit n = {
@@ -162,7 +162,7 @@ void pass_update(struct graph *g, const struct update *u)
         const struct value *w = graph_value(g, i);
         if (w->role != ROLE_WEIGHT || w->group)
             continue;
-        gradient[i] = graph_find(g, arena_printf(&g->arena, "grad.%s", w->name));
+        gradient[i] = graph_find(g, graph_name(g, "grad.%s", w->name));
         if (gradient[i])
             chunks += (count(w) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
     }
