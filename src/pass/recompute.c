@@ -116,12 +116,29 @@ static void recompute_segment(struct graph *g, struct segment *s)
     mem_free(out);
 }
 
-/* The last segment stays: its backward pass follows at once, so dropping it would free nothing. */
+/* Whether what follows the layers works on tokens, as the head of a language model does. */
+static bool head_has_tokens(const struct graph *g, int last)
+{
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        for (int i = 0; !n->backward && n->layer > last && i < node_op(n)->n_slots; i++)
+            if (g->values[n->u.slot[i]].shape[0].t > 0)
+                return true;
+    }
+    return false;
+}
+
+/* Logits of all tokens and their gradient are most of the memory of many a language model, and would live beside the
+ * last segment. A classifier's head is small and the last segment's backward pass follows at once: dropping that would
+ * free nothing. */
 void pass_recompute(struct graph *g, int every_n)
 {
     if (every_n <= 0 || g->err.code)
         return;
-    int last = last_layer(g);
-    for (int first = (last - 1) / every_n * every_n + 1 - every_n; first >= 1 && !g->err.code; first -= every_n)
-        recompute_segment(g, &(struct segment){.first = first, .last = first + every_n - 1});
+    int last = last_layer(g), first = (last - 1) / every_n * every_n + 1;
+    if (!head_has_tokens(g, last))
+        first -= every_n;
+    for (; first >= 1 && !g->err.code; first -= every_n)
+        recompute_segment(
+            g, &(struct segment){.first = first, .last = first + every_n - 1 < last ? first + every_n - 1 : last});
 }

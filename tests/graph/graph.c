@@ -282,6 +282,51 @@ static void slices_are_like_their_base(void **state)
     graph_free(&g);
 }
 
+/* Never more memory; and less even with all layers of a language model in one segment, beside whose activations its
+ * logits would live. */
+static void recomputation_saves_memory(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert", "bert_mlm", "gpt2"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        char path[512];
+        struct model_config model;
+        struct snug_err err;
+        snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", getenv("SNUG_SOURCE"), models[m]);
+        json_t *config = json_load_file(path, 0, NULL);
+        if (model_config_read(config, path, &model, &err))
+            fail_with(&err);
+        if (model.problem == PROBLEM_AUTO)
+            model.problem = PROBLEM_SINGLE_LABEL;
+        model.layers = 6;
+        model.vocab_size = 2000;
+        int64_t stored = 0;
+        for (int n = 0; n <= 6; n++) {
+            struct plan plan = {0};
+            struct programs where;
+            struct compile_settings s = {.model = &model,
+                                         .backend = backend_cpu(),
+                                         .threads = 2,
+                                         .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true},
+                                         .train_max = {1000, 8},
+                                         .train = true,
+                                         .dropout = true,
+                                         .accumulation = 1,
+                                         .recompute_every_n = n,
+                                         .update = {.max_grad_norm = 1, .state_type = DT_F32}};
+            if (compile_run(&s, &plan, &where, &err))
+                fail_with(&err);
+            stored = n ? stored : plan.arena_bytes;
+            bool must_save = n && (n < 6 || model.task != MODEL_SEQUENCE_CLASSIFICATION);
+            if (plan.arena_bytes > stored - must_save)
+                fail_msg("%s, segments of %d: %lld bytes instead of %lld", models[m], n, (long long)plan.arena_bytes,
+                         (long long)stored);
+            plan_free(&plan);
+        }
+        json_decref(config);
+    }
+}
+
 /* Refuses one chunk of an arena (64 KiB and a header), the k-th. */
 struct chunks {
     long k, n;
@@ -354,6 +399,7 @@ int main(void)
         cmocka_unit_test(building_stops_at_the_first_failure),
         cmocka_unit_test(slices_are_like_their_base),
         cmocka_unit_test(padding_takes_room),
+        cmocka_unit_test(recomputation_saves_memory),
         cmocka_unit_test(memory_that_runs_out_is_an_error),
     };
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);

@@ -414,10 +414,12 @@ static void order_drops_what_nobody_needs(void **state)
     "linear(x=%12 w=%6 y=%14) act=none in_out=0 layer=3\n"                                                             \
     "%15 activation F32[1] \"loss\" layer=4 exact out\n"                                                               \
     "mse(logits=%14 labels=%1 step=%2 loss=%15) layer=4\n"
-#define L_HEAD                                                                                                         \
+#define L_HEAD L_LOSS_BACK L_C_BACK("%12")
+#define L_LOSS_BACK                                                                                                    \
     "%16 activation F32[T,2] layer=4\n"                                                                                \
-    "mse_bwd(logits=%14 labels=%1 step=%2 dlogits=%16) layer=4 backward\n"                                             \
-    "linear_dw(dy=%16 x=%12 dw=%9) in_out=0 layer=3 backward\n"                                                        \
+    "mse_bwd(logits=%14 labels=%1 step=%2 dlogits=%16) layer=4 backward\n"
+#define L_C_BACK(x)                                                                                                    \
+    "linear_dw(dy=%16 x=" x " dw=%9) in_out=0 layer=3 backward\n"                                                      \
     "%17 activation F32[T,4] layer=3\n"                                                                                \
     "linear_dx(dy=%16 w=%6 dx=%17) in_out=0 layer=3 backward\n"
 #define L_BACK_2(slope, x)                                                                                             \
@@ -454,8 +456,21 @@ static void recompute_repeats_segments(void **state)
             "%24 activation F32[T,4] layer=2\n"
             "linear(x=%21 w=%5 y=%23 slope=%24) act=gelu in_out=0 layer=2 backward\n" L_BACK_2("%24", "%21")
                 L_BACK_1("%22"));
-    /* all in one segment, whose backward pass follows at once */
-    becomes(step, EVERY_3, step);
+    /* all in one segment: what follows works on tokens, so that its memory is wanted before the backward pass is there */
+    becomes(step, EVERY_3,
+            L_INPUTS L_FORWARD L_LOSS_BACK
+            "%21 activation F32[T,4] layer=1\n"
+            "%22 activation F32[T,4] layer=1\n"
+            "linear(x=%3 w=%4 y=%21 slope=%22) act=gelu in_out=0 layer=1 backward\n"
+            "%23 activation F32[T,4] layer=2\n"
+            "%24 activation F32[T,4] layer=2\n"
+            "linear(x=%21 w=%5 y=%23 slope=%24) act=gelu in_out=0 layer=2 backward\n" L_C_BACK("%23")
+                L_BACK_2("%24", "%21") L_BACK_1("%22"));
+    /* the same over sequences: the backward pass follows at once */
+    char sequences[] = L_INPUTS L_FORWARD L_HEAD L_BACK_2("%13", "%10") L_BACK_1("%11");
+    for (char *t = sequences; (t = strstr(t, "[T,"));)
+        t[1] = 'B';
+    becomes(sequences, EVERY_3, sequences);
 }
 
 /* ---- Padding: the head of a language model, 1101 words, and its backward pass. */
