@@ -113,6 +113,7 @@ void snug_stop_free(snug_stop *s)
 struct snug_session {
     struct session s;
     struct snug_events events;
+    bool trained; /* or tried to */
 
     /* own loop */
     struct order order;
@@ -120,7 +121,6 @@ struct snug_session {
     struct schedule schedule;
     const struct window *window;
     int64_t steps, updates;
-    bool loaded;
 };
 
 int snug_open(snug_options *o, enum snug_use use, const struct snug_events *events, snug_session **out,
@@ -333,16 +333,11 @@ int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err)
     struct snug_summary ignored;
     struct train_events e = {
         .started = s->events.started, .progress = s->events.progress, .logged = s->events.logged, .ctx = s->events.ctx};
+    if (s->trained)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "a session trains once; open another, with resume_from_checkpoint to go on from a checkpoint");
+    s->trained = true;
     return train_run(&s->s, e, out ? out : &ignored, err);
-}
-
-static int load_once(snug_session *s, struct snug_err *err)
-{
-    if (s->loaded)
-        return SNUG_OK;
-    TRY(session_load(&s->s, err));
-    s->loaded = true;
-    return SNUG_OK;
 }
 
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
@@ -352,7 +347,7 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     double seconds = 0;
     if (!s->s.has_data)
         return err_set(err, SNUG_ERR_USAGE, "there is no data to evaluate on; set the option data or eval_data");
-    TRY(load_once(s, err));
+    TRY(session_load(&s->s, err));
     TRY(evaluate_metrics(&s->s, &m, err));
     int code = evaluate(&s->s, &m, NULL, &seconds, err);
     if (!code) {
@@ -389,7 +384,7 @@ int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const do
                        model_class(c));
     if (!s->s.has_data)
         return err_set(err, SNUG_ERR_USAGE, "there is no data to predict; set the option data");
-    TRY(load_once(s, err));
+    TRY(session_load(&s->s, err));
     size_t n = (size_t)(s->s.data.n_rows * c->num_labels);
     double *logits = mem_alloc(n * sizeof *logits);
     int code = logits ? evaluate(&s->s, NULL, logits, NULL, err) : err_no_memory(err, n * sizeof *logits);
@@ -426,7 +421,7 @@ int64_t snug_rows(const snug_session *s)
 
 int snug_load(snug_session *s, struct snug_err *err)
 {
-    return load_once(s, err);
+    return session_load(&s->s, err);
 }
 
 static int start_loop(snug_session *s, struct snug_err *err)
@@ -434,7 +429,7 @@ static int start_loop(snug_session *s, struct snug_err *err)
     int64_t per_epoch;
     if (!s->s.has_train || s->s.run.where.first < 0)
         return err_set(err, SNUG_ERR_USAGE, "there is nothing to train; open a session of train with SNUG_OWN_LOOP");
-    if (!s->loaded)
+    if (!s->s.loaded)
         return err_set(err, SNUG_ERR_USAGE, "the weights are not there; call snug_load first");
     train_steps(&s->s, &s->steps, &per_epoch);
     s->schedule = train_schedule(&s->s, s->steps);
@@ -498,7 +493,7 @@ int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct
 
 int snug_save(snug_session *s, const char *dir, struct snug_err *err)
 {
-    if (!s->loaded && !s->s.run.arena)
+    if (!s->s.loaded || !s->s.run.arena)
         return err_set(err, SNUG_ERR_USAGE, "%s: there is nothing to save; load or train first", dir);
     TRY(io_make_dirs(s->s.io, dir, err));
     return train_export(&s->s, dir, err);

@@ -167,10 +167,12 @@ struct snug_summary {
 };
 
 /* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes
- * a Hugging Face folder. SNUG_STOPPED: asked to stop; the state is saved, or nothing was done yet. */
+ * a Hugging Face folder. SNUG_STOPPED: asked to stop; the state is saved, or nothing was done yet.
+ * A session trains once: a second call is SNUG_ERR_USAGE, also when the first failed. Afterwards snug_evaluate,
+ * snug_predict and snug_save are of the trained weights (with load_best_model_at_end, of the best). */
 int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err);
 
-/* Loss and metrics over the evaluation data: `metric` is called with each name ("loss", "accuracy", "macro_f1" …). */
+/* Loss and metrics of the session's weights over the evaluation data: `metric` is called with each name ("loss", "accuracy", "macro_f1" …). */
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
                   struct snug_err *err);
 

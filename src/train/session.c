@@ -519,12 +519,18 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
+    if (s->loaded && s->run.arena)
+        return SNUG_OK;
+    if (s->run.work)
+        return err_set(err, SNUG_ERR_USAGE, "the weights are lost to a load or save that failed; open another session");
     TRY(fit_room(s, err));
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;
     TRY(states_start(&s->run, err));
-    return weights_load(&s->dir, &s->run, &s->model, &w, err);
+    TRY(weights_load(&s->dir, &s->run, &s->model, &w, err));
+    s->loaded = true;
+    return SNUG_OK;
 }
 
 void session_close(struct session *s)

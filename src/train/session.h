@@ -2,7 +2,7 @@
  * plan share.
  *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in
  *                      memory
- *     session_load     the arena and the weights
+ *     session_load     the arena and the weights, once
  *     session_close */
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
@@ -51,10 +51,13 @@ struct session {
     struct ckpt_dir output;   /* of a training run: train/output.h */
     enum ckpt_use output_use;
     bool opened_dir, opened_stepper, opened_output;
+    bool loaded; /* the weights are in the arena, those of the model folder or what training made of them */
 };
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err);
+/* Does nothing when they are there. SNUG_ERR_USAGE when a load failed before, or when a save that was abandoned took the
+ * arena with it: what is in memory is not to be used, and is not read a second time. */
 int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 

@@ -93,8 +93,70 @@ static void errors_are_values(void **state)
     snug_options_free(o);
 }
 
+static void keep_evaluation(void *ctx, const char *line)
+{
+    const char *loss = strstr(line, "\"eval_loss\": ");
+    if (loss)
+        *(double *)ctx = strtod(loss + strlen("\"eval_loss\": "), NULL);
+}
+
+static void keep_loss(void *ctx, const char *name, double value)
+{
+    if (!strcmp(name, "loss"))
+        *(double *)ctx = value;
+}
+
+/* What comes after training is about the trained weights, and what was evaluated before does not change training. */
+static void one_session_trains_and_evaluates(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/snug-api-XXXXXX", model[512], data[512], out[600], command[700];
+    assert_non_null(mkdtemp(dir));
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    double logged[2] = {0}, untrained = 0, trained = 0, saved = 0;
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    for (int before = 0; before < 2; before++) {
+        snprintf(out, sizeof out, "%s/%d", dir, before);
+        const char *settings[][2] = {{"model", model},       {"train_data", data}, {"eval_data", data},
+                                     {"output_dir", out},    {"max_steps", "8"},   {"learning_rate", "0.01"},
+                                     {"save_strategy", "no"}};
+        struct snug_events events = {.logged = keep_evaluation, .ctx = &logged[before]};
+        assert_int_equal(snug_options_new("train", &o, &err), 0);
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+            assert_int_equal(snug_options_set(o, settings[i][0], settings[i][1], &err), 0);
+        assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, &events, &s, &err), 0);
+        if (before)
+            assert_int_equal(snug_evaluate(s, keep_loss, &untrained, &err), 0);
+        assert_int_equal(snug_train(s, NULL, &err), 0);
+        assert_int_equal(snug_evaluate(s, keep_loss, &trained, &err), 0);
+        assert_float_equal(trained, logged[before], 1e-9 * trained); /* the log has ten digits */
+        assert_int_equal(snug_train(s, NULL, &err), SNUG_ERR_USAGE);
+        assert_non_null(strstr(err.text, "a session trains once"));
+        assert_int_equal(snug_evaluate(s, keep_loss, &trained, &err), 0);
+        assert_float_equal(trained, logged[before], 1e-9 * trained);
+        snug_close(s);
+        snug_options_free(o);
+    }
+    assert_true(logged[0] == logged[1] && untrained - trained > 0.01);
+
+    assert_int_equal(snug_options_new("eval", &o, &err), 0); /* of the folder that training wrote */
+    assert_int_equal(snug_options_set(o, "model", out, &err), 0);
+    assert_int_equal(snug_options_set(o, "data", data, &err), 0);
+    assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), 0);
+    assert_int_equal(snug_evaluate(s, keep_loss, &saved, &err), 0);
+    assert_float_equal(saved, trained, 1e-6);
+    snug_close(s);
+    snug_options_free(o);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values),
+                                       cmocka_unit_test(one_session_trains_and_evaluates)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
