@@ -132,7 +132,9 @@ int ckpt_save_wait(struct ckpt_saver *s, struct snug_err *err);
 bool ckpt_save_busy(struct ckpt_saver *s);
 int64_t ckpt_saved_step(struct ckpt_saver *s); /* the newest reported complete by this saver, or -1 */
 
-/* Waits; errors are lost. After SNUG_STOPPED a writer that hangs in the disk is left behind with its memory. */
+/* Waits; errors are lost. After SNUG_STOPPED a writer that hangs in the disk is left behind with the saver, which it
+ * frees in the end: it notes and publishes nothing more, and needs nothing of the caller's but `io` (after
+ * ckpt_save_in_place the tensors too). A folder that it was renaming into place may still appear, complete. */
 void ckpt_saver_free(struct ckpt_saver *s);
 
 /* ---- Resuming. -------------------------------------------------------------------------------------------------- */

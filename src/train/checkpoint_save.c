@@ -1,5 +1,9 @@
 /* Saving beside training: the foreground copies, a thread writes the copy. One thread a save; where none can be had
- * the save is written in the foreground. */
+ * the save is written in the foreground.
+ *
+ * A writer that hangs in the disk can be left behind, and then outlives the run: it uses nothing but the saver's own
+ * memory and `io`. What is the caller's, the listener and the stop flag, only the foreground touches, or it is cut off
+ * under its lock. */
 #include "base/seconds.h"
 #include "train/checkpoint_internal.h"
 
@@ -12,10 +16,12 @@
 enum { ALIGN = 64 };
 
 struct ckpt_saver {
-    struct ckpt_config config; /* notes go through `send_note` */
+    struct ckpt_config config; /* the writer's: notes go through `send_note`, its stop flag is `stop` */
     char *output_dir;
-    struct ckpt_notes notes; /* the caller's */
+    struct ckpt_notes notes; /* the caller's, under note_lock; fn NULL once the writer is left behind */
     pthread_mutex_t note_lock;
+    const struct stop_flag *asked; /* the caller's */
+    struct stop_flag stop;         /* what the writer is told of it */
 
     /* The copy. Written by the foreground while nothing runs, read by the writer. */
     struct ckpt_image image;
@@ -29,6 +35,7 @@ struct ckpt_saver {
     bool busy;     /* a save is being written */
     bool threaded; /* `thread` is to be joined */
     bool left;     /* the foreground has given up waiting for it */
+    bool orphan;   /* and is gone: the writer frees the saver */
     pthread_t thread;
     double began;
     bool said_slow;
@@ -41,7 +48,8 @@ static void send_note(void *ctx, const char *line)
 {
     struct ckpt_saver *s = ctx;
     pthread_mutex_lock(&s->note_lock);
-    s->notes.fn(s->notes.ctx, line);
+    if (s->notes.fn)
+        s->notes.fn(s->notes.ctx, line);
     pthread_mutex_unlock(&s->note_lock);
 }
 
@@ -66,6 +74,8 @@ int ckpt_saver_new(const struct ckpt_config *config, struct ckpt_saver **out, st
     }
     s->config = *config;
     s->config.output_dir = s->output_dir;
+    s->asked = config->stop;
+    s->config.stop = &s->stop;
     s->notes = config->notes;
     if (s->notes.fn)
         s->config.notes = (struct ckpt_notes){send_note, s};
@@ -164,6 +174,19 @@ static int take_image(struct ckpt_saver *s, const struct ckpt_tensor *tensors, s
 
 /* ---- The thread. */
 
+static void release(struct ckpt_saver *s)
+{
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->note_lock);
+    arena_free(&s->names);
+    str_free(&s->image.state);
+    str_free(&s->image.canonical);
+    mem_free(s->buffer);
+    mem_free(s->output_dir);
+    mem_free(s);
+}
+
 static void *write_image(void *arg)
 {
     struct ckpt_saver *s = arg;
@@ -175,9 +198,20 @@ static void *write_image(void *arg)
     if (!code)
         s->saved_step = s->image.step;
     s->busy = false;
+    bool orphan = s->orphan;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
+    if (orphan)
+        release(s);
     return NULL;
+}
+
+/* What the caller was asked, for the writer. True: to abandon the save. */
+static bool tell_writer(struct ckpt_saver *s)
+{
+    if (stop_at_once(s->asked))
+        s->stop.again = s->asked->again;
+    return s->stop.again;
 }
 
 /* Sleeps until something changes or a tenth of a second has gone. The lock is held. */
@@ -206,7 +240,7 @@ static bool wait_for_writer(struct ckpt_saver *s)
                       s->config.patience_s);
             pthread_mutex_lock(&s->lock);
         }
-        if (stop_at_once(s->config.stop)) {
+        if (tell_writer(s)) {
             asked = asked > 0 ? asked : now;
             s->left = s->busy && now - asked > 2;
         }
@@ -216,6 +250,11 @@ static bool wait_for_writer(struct ckpt_saver *s)
     if (join)
         s->threaded = false;
     pthread_mutex_unlock(&s->lock);
+    if (!done) {
+        pthread_mutex_lock(&s->note_lock);
+        s->notes.fn = NULL;
+        pthread_mutex_unlock(&s->note_lock);
+    }
     if (join)
         pthread_join(s->thread, NULL);
     return done;
@@ -243,9 +282,12 @@ static void start_writer(struct ckpt_saver *s, int64_t step, int64_t best_step)
     s->said_slow = false;
     s->busy = true;
     s->threaded = true;
+    tell_writer(s);
     if (pthread_create(&s->thread, NULL, write_image, s) != 0) {
         s->threaded = false;
+        s->config.stop = s->asked; /* here nobody else looks at it meanwhile */
         write_image(s);
+        s->config.stop = &s->stop;
     }
 }
 
@@ -290,17 +332,15 @@ void ckpt_saver_free(struct ckpt_saver *s)
 {
     if (!s)
         return;
-    if (!wait_for_writer(s)) {
-        pthread_detach(s->thread); /* hangs in the disk; what it uses must stay */
+    wait_for_writer(s);
+    pthread_mutex_lock(&s->lock);
+    bool orphan = s->orphan = s->busy;
+    if (orphan)
+        pthread_detach(s->thread);
+    pthread_mutex_unlock(&s->lock);
+    if (orphan)
         return;
-    }
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
-    pthread_mutex_destroy(&s->note_lock);
-    arena_free(&s->names);
-    str_free(&s->image.state);
-    str_free(&s->image.canonical);
-    mem_free(s->buffer);
-    mem_free(s->output_dir);
-    mem_free(s);
+    if (s->threaded)
+        pthread_join(s->thread, NULL);
+    release(s);
 }

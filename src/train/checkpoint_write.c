@@ -194,11 +194,13 @@ static int publish(const struct job *j, const char *tmp, struct snug_err *err)
     const struct io *io = j->io;
     const char *out = j->config->output_dir;
     char *aside;
+    TRY(stopped(j, err));
     if (io->rename_new(io, tmp, j->final) < 0) {
         int errnum = errno;
         if (errnum == EEXIST || errnum == ENOTEMPTY) {
             TRY(ckpt_move_aside(io, out, j->name, j->a, &aside, err));
             ckpt_note(j->config->notes, "%s: was there, damaged or with another state; moved to %s", j->final, aside);
+            TRY(stopped(j, err));
             if (io->rename_new(io, tmp, j->final) < 0)
                 return err_errno(err, SNUG_ERR_IO, tmp, "rename into place", errno);
         } else if (io_exists(io, tmp) || !already_saved(j)) {
@@ -209,8 +211,8 @@ static int publish(const struct job *j, const char *tmp, struct snug_err *err)
     int code = FP("ckpt.after_rename", err);
     if (!code)
         code = io_fsync_dir(io, out, err);
-    if (code)
-        io->rename_new(io, j->final, tmp); /* not known to survive: it must not be there under its name */
+    if (code && !stop_at_once(j->config->stop)) /* else the folder may be another run's by now */
+        io->rename_new(io, j->final, tmp);      /* not known to survive: it must not be there under its name */
     return code;
 }
 
@@ -226,8 +228,6 @@ static int attempt(struct job *j, struct snug_err *err)
     if (!code && j->config->read_back)
         code = drop_and_verify(j, tmp, err);
     if (!code)
-        code = stopped(j, err);
-    if (!code)
         code = publish(j, tmp, err);
     if (code)
         ckpt_remove_folder(j->io, tmp);
@@ -242,7 +242,7 @@ static void point_latest(const struct job *j)
     char *link = arena_printf(j->a, "%s/latest", out), *stem = arena_printf(j->a, "%s/.tmp-latest", out);
     char *tmp = stem ? ckpt_unique_name(j->a, stem) : NULL;
     struct stat st;
-    if (!link || !tmp || (io->lstat(io, link, &st) == 0 && !S_ISLNK(st.st_mode)))
+    if (!link || !tmp || (io->lstat(io, link, &st) == 0 && !S_ISLNK(st.st_mode)) || stop_at_once(j->config->stop))
         return;
     if (io->symlink(io, j->name, tmp) == 0 && io->rename(io, tmp, link) < 0)
         io->unlink(io, tmp);
@@ -309,7 +309,7 @@ void ckpt_retain(const struct ckpt_config *config, const struct ckpt_image *imag
             continue;
         bool whole = ckpt_verify(config->io, path, true, &m, NULL) == SNUG_OK && m.step == steps[i].step;
         ckpt_manifest_free(&m);
-        if (!whole || ++good <= limit || steps[i].step == image->best_step)
+        if (!whole || stop_at_once(config->stop) || ++good <= limit || steps[i].step == image->best_step)
             continue;
         code = ckpt_delete(config->io, config->output_dir, steps[i].name, &err);
         if (!code)
