@@ -83,8 +83,8 @@ int snug_stop_new(snug_stop **out, struct snug_err *err);
 /* Asks: a run ends after its step, with its state saved and SNUG_STOPPED; asked twice for the same signal, it abandons
  * even the save. Safe in a signal handler and from any thread. */
 void snug_stop_ask(snug_stop *s, int signal_number);
-/* Handlers of this process for SIGTERM, SIGINT, SIGUSR1 and SIGHUP that ask; SIGPIPE and SIGXFSZ are ignored. One at a
- * time. */
+/* Handlers of this process for SIGTERM, SIGINT, SIGUSR1 and SIGHUP that ask; SIGPIPE and SIGXFSZ are ignored. A signal
+ * that is repeated within a second of its first asks once: launchers signal a process and its group. One at a time. */
 int snug_stop_on_signals(snug_stop *s, struct snug_err *err);
 int snug_stop_exit_code(const snug_stop *s); /* 0, SNUG_STOPPED, or 128 + the number of the signal that came twice */
 void snug_stop_free(snug_stop *s);           /* puts the handlers back that were there; NULL is fine */

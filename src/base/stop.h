@@ -10,7 +10,7 @@
 /* All zero: nobody asked. Written by the handler, read by any thread. */
 struct stop_flag {
     _Atomic sig_atomic_t signal; /* the first signal that came, 0: none */
-    _Atomic sig_atomic_t again;  /* the first one that came a second time, 0: none */
+    _Atomic sig_atomic_t again;  /* the first one that was repeated, 0: none */
 };
 
 /* Save and stop at the next step boundary. `f` may be NULL: never. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     int signal;
@@ -12,20 +13,26 @@ static const struct {
 
 enum { HANDLED = sizeof handled / sizeof *handled };
 
-/* A handler has no argument of ours, so what belongs to the process stands here: whom to tell, how often each signal
- * came, and what was installed before. */
+/* A handler has no argument of ours, so what belongs to the process stands here: whom to tell, when each signal came
+ * first, and what was installed before. */
 static struct stop_flag *_Atomic flag;
-static _Atomic sig_atomic_t came[NSIG];
+static _Atomic int64_t first[NSIG]; /* nanoseconds on the monotonic clock, 0: not yet */
 static struct sigaction before[HANDLED];
+
+/* Launchers send one signal twice within milliseconds, to the process and to its group: that asks once. */
+static const int64_t apart = 1000000000;
 
 static void on_signal(int signal)
 {
     struct stop_flag *f = flag;
+    struct timespec now;
     if (!f)
         return;
     sig_atomic_t none = 0;
     atomic_compare_exchange_strong(&f->signal, &none, signal);
-    if (atomic_fetch_add(&came[signal], 1) > 0) {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, before_it = 0;
+    if (!atomic_compare_exchange_strong(&first[signal], &before_it, time) && time - before_it >= apart) {
         none = 0;
         atomic_compare_exchange_strong(&f->again, &none, signal);
     }
@@ -46,7 +53,7 @@ static void restore(int n)
 int signals_install(struct stop_flag *f, struct snug_err *err)
 {
     for (int i = 0; i < HANDLED; i++)
-        came[handled[i].signal] = 0;
+        first[handled[i].signal] = 0;
     flag = f;
     for (int i = 0; i < HANDLED; i++) {
         struct sigaction a = {.sa_flags = SA_RESTART};

@@ -2,7 +2,9 @@
  * every loop that can take long.
  *
  *   SIGTERM SIGINT SIGUSR1 SIGHUP   first: finish the step, save, exit SNUG_STOPPED (75)
- *                                   the same one again: abandon the save, exit 128 + its number
+ *                                   the same one again, a second or more after the first: abandon the save, exit
+ *                                   128 + its number; sooner it counts as one, since launchers signal a process and
+ *                                   its group
  *   SIGPIPE SIGXFSZ                 ignored: a closed pipe or a file-size limit becomes an error of write
  *
  * A SIGHUP that is ignored when the program starts (nohup) stays ignored. */

@@ -9,9 +9,23 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* The clock that the handlers look at. */
+static int64_t now_ms = 1;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    *t = (struct timespec){.tv_sec = now_ms / 1000, .tv_nsec = now_ms % 1000 * 1000000};
+    return clock == CLOCK_MONOTONIC ? 0 : -1;
+}
+
+/* Stands between two signals: so many milliseconds go by. */
+#define AFTER(ms) (-(ms))
 
 /* The exit code of a child that installs the handlers, gets `signals` (up to a 0), and ends as the command would. */
 static int run_child(const int *signals, bool nohup)
@@ -24,7 +38,10 @@ static int run_child(const int *signals, bool nohup)
         if (signals_install(&f, NULL))
             _exit(1);
         for (; *signals; signals++)
-            raise(*signals);
+            if (*signals < 0)
+                now_ms -= *signals;
+            else
+                raise(*signals);
         _exit(stop_exit_code(&f));
     }
     int status;
@@ -39,12 +56,23 @@ static void table(void **state)
     assert_int_equal(run_child((int[]){0}, false), 0);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(run_child((int[]){stops[i], 0}, false), 75);
-        assert_int_equal(run_child((int[]){stops[i], stops[i], 0}, false), 128 + stops[i]);
+        assert_int_equal(run_child((int[]){stops[i], AFTER(1000), stops[i], 0}, false), 128 + stops[i]);
     }
-    assert_int_equal(run_child((int[]){SIGTERM, SIGINT, 0}, false), 75); /* not the same again */
-    assert_int_equal(run_child((int[]){SIGUSR1, SIGTERM, SIGTERM, 0}, false), 128 + SIGTERM);
+    assert_int_equal(run_child((int[]){SIGTERM, AFTER(1000), SIGINT, 0}, false), 75); /* not the same again */
+    assert_int_equal(run_child((int[]){SIGUSR1, SIGTERM, AFTER(1000), SIGTERM, 0}, false), 128 + SIGTERM);
     assert_int_equal(run_child((int[]){SIGPIPE, SIGXFSZ, 0}, false), 0);
-    assert_int_equal(run_child((int[]){SIGHUP, SIGHUP, 0}, true), 0);
+    assert_int_equal(run_child((int[]){SIGHUP, AFTER(1000), SIGHUP, 0}, true), 0);
+}
+
+/* As timeout(1) and other launchers send it, to a process and to its group. */
+static void at_once_is_once(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child((int[]){SIGTERM, SIGTERM, 0}, false), 75);
+    assert_int_equal(run_child((int[]){SIGTERM, AFTER(999), SIGTERM, 0}, false), 75);
+    assert_int_equal(run_child((int[]){SIGTERM, SIGTERM, AFTER(1000), SIGTERM, 0}, false), 128 + SIGTERM);
+    assert_int_equal(run_child((int[]){SIGINT, AFTER(600), SIGINT, AFTER(600), SIGINT, 0}, false), 128 + SIGINT);
+    assert_int_equal(run_child((int[]){SIGINT, AFTER(1000), SIGTERM, SIGTERM, 0}, false), 75);
 }
 
 static void limits_become_errors(void **state)
@@ -78,6 +106,7 @@ static void restored(void **state)
     assert_int_equal(signals_install(&f, NULL), 0);
     raise(SIGTERM);
     assert_true(stop_asked(&f) && !stop_at_once(&f));
+    now_ms += 1000;
     raise(SIGTERM);
     assert_true(stop_at_once(&f));
     signals_restore();
@@ -89,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table),
+        cmocka_unit_test(at_once_is_once),
         cmocka_unit_test(limits_become_errors),
         cmocka_unit_test(restored),
     };
