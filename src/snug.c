@@ -217,8 +217,9 @@ static void put_duration(struct str *out, double seconds)
 
 static void put_forecast(struct str *out, const struct snug_forecast *f)
 {
-    str_printf(out, "time: %.4g ms a step, %.4g samples/s, %.4g tokens/s", 1e3 * f->step_seconds, f->samples_per_second,
-               f->tokens_per_second);
+    bool short_step = f->step_seconds < 1;
+    str_printf(out, "time: %.4g %s a step, %.4g samples/s, %.4g tokens/s", (short_step ? 1e3 : 1) * f->step_seconds,
+               short_step ? "ms" : "s", f->samples_per_second, f->tokens_per_second);
     if (f->steps) {
         str_append(out, "; ");
         put_duration(out, f->run_seconds);

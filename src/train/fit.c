@@ -187,6 +187,9 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
     char advice[192] = "use a smaller --per-device-eval-batch-size or --max-length";
     if (s->compile.train)
         TRY(advise(s, limit, advice, err));
+    else if (s->run.plan.persistent_bytes > limit)
+        snprintf(advice, sizeof advice, "weights and inputs alone need %lld: take a smaller model",
+                 (long long)s->run.plan.persistent_bytes);
     return err_set(err, SNUG_ERR_ENV, "the plan needs %lld bytes%s, %lld more than %s; %s", (long long)needed(s),
                    needed(s) > s->run.plan.arena_bytes ? " with a checkpoint's copy" : "",
                    (long long)(needed(s) - limit), where, advice);

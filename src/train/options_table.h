@@ -165,7 +165,7 @@ OPT(STEPS, save_steps, "500", "[1, inf)", TRAINING, 0, "between two checkpoints;
 OPT(INT, save_total_limit, "none", "[1, 1000000]", TRAINING, 0, "checkpoints kept, and never fewer than 2; none: all")
 OPT(BOOL, save_only_model, "false", "", TRAINING, 0, "no optimizer state: smaller, but nothing to resume from")
 OPT(BOOL, load_best_model_at_end, "false", "", TRAINING, 0, "the result is the best evaluation's model, not the last")
-OPT(STR, metric_for_best_model, "none", "NAME", TRAINING, 0, "what is best; none: loss")
+OPT(STR, metric_for_best_model, "none", "NAME", TRAINING, 0, "what is best, such as accuracy or macro_f1; none: loss")
 OPT(BOOL, greater_is_better, "none", "", TRAINING, 0, "none: true unless the metric's name ends in loss")
 OPT(STR, resume_from_checkpoint, "none", "DIR|true|auto", TRAINING, 0,
     "an output folder or one of its checkpoints; true: the output folder; auto: the same, or a fresh start")
