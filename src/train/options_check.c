@@ -131,7 +131,7 @@ static int check_optimizer(const struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* The best model must be one that was saved: every save falls on an evaluation. */
+/* The best model is one of those that were saved, so every save falls on an evaluation; there may be more of these. */
 static int check_best_model(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];

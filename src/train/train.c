@@ -110,6 +110,25 @@ static int check_best_metric(const struct trainer *t, struct snug_err *err)
     return code;
 }
 
+static int step_folder(const struct trainer *t, int64_t step, struct str *path, struct snug_err *err)
+{
+    str_printf(path, "%s/step-%08lld", t->o->output_dir, (long long)step);
+    return str_check(path, err);
+}
+
+/* Whether the output folder has a checkpoint of that step: one that was resumed, or is the best so far, may lie in
+ * another folder, or be gone. */
+static bool is_here(const struct trainer *t, int64_t step)
+{
+    struct str path = {0};
+    struct ckpt_found found = {0};
+    bool here = !step_folder(t, step, &path, NULL) &&
+                !ckpt_find(t->s->io, str_text(&path), CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
+    ckpt_found_free(&found);
+    str_free(&path);
+    return here;
+}
+
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
@@ -128,6 +147,8 @@ static int start(struct trainer *t, struct snug_err *err)
     t->saved_step = t->state.step ? t->state.step : -1;
     if (t->state.step > t->total)
         return SNUG_OK;
+    if (t->state.best_step >= 0 && !is_here(t, t->state.best_step))
+        t->state.best_step = -1;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
@@ -245,16 +266,8 @@ static void add_metric(void *ctx, const char *name, double value)
         e->value = value;
 }
 
-static void keep_best(struct trainer *t, double value)
-{
-    bool better = t->o->greater_is_better ? value > t->state.best : value < t->state.best;
-    if (isfinite(value) && (t->state.best_step < 0 || better)) {
-        t->state.best = value;
-        t->state.best_step = t->state.step;
-    }
-}
-
-static int evaluate_now(struct trainer *t, struct snug_err *err)
+/* `value`: of the metric for the best model. */
+static int evaluate_now(struct trainer *t, double *value, struct snug_err *err)
 {
     struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
     double seconds, rows = (double)t->s->data.n_rows;
@@ -269,7 +282,7 @@ static int evaluate_now(struct trainer *t, struct snug_err *err)
     log_number(&e.line, "eval_samples_per_second", rows / seconds);
     write_log(t, &e.line);
     str_free(&e.line);
-    keep_best(t, e.value);
+    *value = e.value;
     return SNUG_OK;
 }
 
@@ -355,6 +368,17 @@ static bool save_due(const struct trainer *t, bool ends_epoch)
     }
 }
 
+/* An evaluation counts only where its weights can be had again: at a step that is saved. */
+static void keep_best(struct trainer *t, double value, bool ends_epoch)
+{
+    bool saved = t->o->save_strategy == OPT_SAVE_BEST || save_due(t, ends_epoch);
+    bool better = t->o->greater_is_better ? value > t->state.best : value < t->state.best;
+    if (saved && isfinite(value) && (t->state.best_step < 0 || better)) {
+        t->state.best = value;
+        t->state.best_step = t->state.step;
+    }
+}
+
 static void report_progress(struct trainer *t, double loss)
 {
     if (!t->events.progress)
@@ -414,6 +438,18 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     return SNUG_OK;
 }
 
+static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err *err)
+{
+    double value = NAN;
+    int code = evaluation_due(t, ends_epoch) ? evaluate_now(t, &value, err) : SNUG_OK;
+    if (code != SNUG_STOPPED)
+        TRY(code);
+    keep_best(t, value, ends_epoch);
+    if (stop_asked(t->s->stop))
+        return stop_now(t, err);
+    return save_due(t, ends_epoch) && t->saved_step != t->state.step ? save_now(t, false, err) : SNUG_OK;
+}
+
 /* What is due at a step boundary, in the Trainer's order: log, evaluate, save. After the last step everything is, so
  * that its checkpoint lacks nothing but the exported folder. */
 static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
@@ -421,19 +457,14 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
     bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
     if (first || last || due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
         TRY(log_step(t, err));
-    if (evaluation_due(t, ends_epoch)) {
-        int code = evaluate_now(t, err);
-        if (code != SNUG_STOPPED)
-            TRY(code);
-    }
-    if (stop_asked(t->s->stop))
-        return stop_now(t, err);
-    return save_due(t, ends_epoch) ? save_now(t, false, err) : SNUG_OK;
+    return evaluate_and_save(t, ends_epoch, err);
 }
 
-static int evaluate_or_stop(struct trainer *t, struct snug_err *err)
+/* Before the first step there is nothing to save, so this one is never the best. */
+static int evaluate_at_start(struct trainer *t, struct snug_err *err)
 {
-    int code = evaluate_now(t, err);
+    double value;
+    int code = evaluate_now(t, &value, err);
     return code == SNUG_STOPPED ? stop_now(t, err) : code;
 }
 
@@ -442,7 +473,7 @@ static int catch_up(struct trainer *t, struct snug_err *err)
 {
     bool ends_epoch = t->state.step % t->per_epoch == 0;
     bool missed = t->state.step > 0 && t->state.evaluated_step != t->state.step && evaluation_due(t, ends_epoch);
-    return missed ? evaluate_or_stop(t, err) : SNUG_OK;
+    return missed ? evaluate_and_save(t, ends_epoch, err) : SNUG_OK;
 }
 
 /* The device or its memory is gone; what is left is on disk. */
@@ -470,7 +501,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         t->events.started(t->events.ctx);
     t->trained_since = seconds_now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)
-        TRY(evaluate_or_stop(t, err));
+        TRY(evaluate_at_start(t, err));
     TRY(catch_up(t, err));
     while (t->state.step < t->total) {
         double asked = seconds_now();
@@ -545,8 +576,7 @@ static int load_best(struct trainer *t, struct snug_err *err)
     struct train_state ignored;
     if (!t->o->load_best_model_at_end || t->state.best_step < 0 || t->state.best_step == t->state.step)
         return SNUG_OK;
-    str_printf(&path, "%s/step-%08lld", t->o->output_dir, (long long)t->state.best_step);
-    int code = str_check(&path, err);
+    int code = step_folder(t, t->state.best_step, &path, err);
     if (!code)
         code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, session_notes(t->s), &ignored, err);
     str_free(&path);
