@@ -32,12 +32,31 @@ static json_t *run_to_json(const struct train_state *t)
                      (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
 }
 
-/* What logging and evaluation go on from; how often they happen does not change the hash. */
-static json_t *reports_to_json(const struct train_state *t)
+/* What the best is chosen by, without eval_ in front; "" where nothing is chosen. */
+static const char *best_metric(const struct options *o)
 {
-    return json_pack("{s:o,s:I,s:f,s:I,s:I,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
-                     (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step,
-                     "evaluated_step", (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes);
+    const char *name = o->metric_for_best_model ? o->metric_for_best_model : "";
+    return strncmp(name, "eval_", 5) ? name : name + 5;
+}
+
+/* What logging and evaluation go on from; how often they happen does not change the hash. */
+static json_t *reports_to_json(const struct options *o, const struct train_state *t)
+{
+    return json_pack("{s:o,s:I,s:f,s:I,s:s,s:b,s:I,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
+                     (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step, "best_metric",
+                     best_metric(o), "best_is_greatest", o->greater_is_better, "evaluated_step",
+                     (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes);
+}
+
+/* A best by another metric, or in the other direction, compares with nothing. Checkpoints from before these were
+ * recorded are taken for what the default is: the least loss. */
+static bool same_best(const struct options *o, const json_t *doc)
+{
+    const char *metric = "loss";
+    int greatest = false;
+    json_unpack((json_t *)doc, "{s:{s:{s?s,s?b}}}", "about", "reports", "best_metric", &metric, "best_is_greatest",
+                &greatest);
+    return !strcmp(metric, best_metric(o)) && greatest == o->greater_is_better;
 }
 
 /* config.json, for finding what differs. A member of it that is large (the names of 100,000 labels) is recorded as its
@@ -97,7 +116,7 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "about",
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
                                       s->compile.backend->kernels(s->compile.backend), "only_model",
-                                      s->o->save_only_model, "reports", reports_to_json(t)));
+                                      s->o->save_only_model, "reports", reports_to_json(s->o, t)));
         if (choices)
             json_object_set_new(json_object_get(doc, "about"), "choices", choices);
     }
@@ -268,6 +287,8 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     int code = ckpt_load_state(&found, &doc, err);
     if (!code)
         code = state_from_json(doc, t, err);
+    if (!code && !same_best(s->o, doc))
+        t->best_step = -1;
     if (!code && t->step > total)
         goto out;
     if (!code)

@@ -12,7 +12,7 @@ struct train_state {
     int64_t samples, tokens;
     double loss_sum; /* of the steps since the last log line */
     int64_t loss_steps;
-    double best;            /* metric for the best model */
+    double best;            /* of the metric for the best model */
     int64_t best_step;      /* -1: none yet */
     int64_t evaluated_step; /* of the last evaluation that was finished, -1: none yet */
     int64_t log_bytes;
@@ -33,8 +33,9 @@ int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor
 int state_take_choices(struct session *s, struct snug_err *err);
 
 /* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO
- * finds none (a fresh start). One of more than `total` steps is neither compared nor loaded, and only *t tells: that
- * run went further. A checkpoint without optimizer states is refused unless the weights will do. */
+ * finds none (a fresh start), and has no best where that was chosen by another metric. One of more than `total` steps is
+ * neither compared nor loaded, and only *t tells: that run went further. A checkpoint without optimizer states is
+ * refused unless the weights will do. */
 int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, int64_t total,
                  struct ckpt_notes notes, struct train_state *t, struct snug_err *err);
 

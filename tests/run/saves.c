@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include "snug/snug.h"
+#include "train/checkpoint_internal.h"
 
 #include <math.h>
 #include <signal.h>
@@ -94,13 +95,13 @@ static double evaluated(const char *out, int64_t step, const char *metric)
     return value;
 }
 
-/* The one with the smallest loss (the largest of another metric) of those steps in the folder that are after `from`. */
-static int64_t best_saved(const char *out, const char *metric, int64_t from, int64_t last)
+/* The one with the smallest metric, or the greatest, of those steps in the folder from `from` on. */
+static int64_t best_saved(const char *out, const char *metric, bool greatest, int64_t from, int64_t last)
 {
     int64_t best = -1;
     double least = INFINITY;
     for (int64_t step = from; step <= last; step++) {
-        double x = evaluated(out, step, metric) * (strcmp(metric, "eval_loss") ? -1 : 1);
+        double x = evaluated(out, step, metric) * (greatest ? -1 : 1);
         if (has_step(out, step) && x < least) {
             least = x;
             best = step;
@@ -139,7 +140,7 @@ static void the_best_is_one_that_is_saved(void **state)
             assert_true(evaluated(out, 0, "eval_loss") < evaluated(out, 2, "eval_loss"));
         if (i == 1)
             assert_true(evaluated(out, 1, "eval_loss") < evaluated(out, 4, "eval_loss"));
-        assert_result_is(out, best_saved(out, "eval_loss", 1, last), last);
+        assert_result_is(out, best_saved(out, "eval_loss", false, 1, last), last);
         remove_tree(out);
     }
 }
@@ -151,17 +152,71 @@ static void the_best_is_in_the_folder(void **state)
     const char *from = join(folder, "from"), *out = join(folder, "to");
     const char *const *run = ARGS(EVALUATED, BEST, "--eval-steps", "2", "--save-steps", "2");
     train(from, run, ARGS("--max-steps", "4"));
-    assert_int_equal(best_saved(from, "eval_loss", 1, 4), 2);
+    assert_int_equal(best_saved(from, "eval_loss", false, 1, 4), 2);
     train(out, run, ARGS("--max-steps", "8", "--resume-from-checkpoint", from));
-    assert_true(evaluated(from, 2, "eval_loss") < evaluated(out, best_saved(out, "eval_loss", 1, 8), "eval_loss"));
-    assert_result_is(out, best_saved(out, "eval_loss", 1, 8), 8);
+    assert_true(evaluated(from, 2, "eval_loss") <
+                evaluated(out, best_saved(out, "eval_loss", false, 1, 8), "eval_loss"));
+    assert_result_is(out, best_saved(out, "eval_loss", false, 1, 8), 8);
     train(from, run, ARGS("--max-steps", "8", "--resume-from-checkpoint", "true"));
     assert_result_is(from, 2, 8);
     remove_tree(join(from, "step-00000002"));
     train(from, run, ARGS("--max-steps", "10", "--resume-from-checkpoint", "true"));
-    assert_result_is(from, best_saved(from, "eval_loss", 10, 10), 10);
+    assert_result_is(from, best_saved(from, "eval_loss", false, 10, 10), 10);
     remove_tree(from);
     remove_tree(out);
+}
+
+/* The state of a checkpoint as an earlier version wrote it, which recorded no metric. */
+static void forget_metric(const char *step)
+{
+    struct ckpt_manifest m;
+    struct str text = {0};
+    char hash[33];
+    size_t n;
+    const char *path = join(step, "state.json");
+    assert_int_equal(ckpt_verify(&io_posix, step, true, &m, NULL), SNUG_OK);
+    json_t *doc = json_load_file(path, 0, NULL);
+    json_t *reports = json_object_get(json_object_get(doc, "about"), "reports");
+    assert_int_equal(json_object_del(reports, "best_metric"), 0);
+    assert_int_equal(json_object_del(reports, "best_is_greatest"), 0);
+    assert_int_equal(json_dump_file(doc, path, 0), 0);
+    json_decref(doc);
+    char *bytes = read_text(path, &n);
+    for (size_t i = 0; i < m.n_files; i++)
+        if (!strcmp(m.files[i].name, "state.json")) {
+            hash_hex(hash_bytes(bytes, n), hash);
+            m.files[i].hash = hash;
+            m.files[i].bytes = (int64_t)n;
+        }
+    assert_int_equal(ckpt_manifest_write(&m, &text, NULL), SNUG_OK);
+    write_text(step, "MANIFEST.json", str_text(&text));
+    free(bytes);
+    str_free(&text);
+    ckpt_manifest_free(&m);
+}
+
+static void the_best_is_by_one_metric(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "metric");
+    const char *const *run = ARGS(EVALUATED, BEST, "--eval-steps", "2", "--save-steps", "2");
+    const char *const metrics[][2] = {
+        {"loss", "false"}, {"eval_loss", "false"}, {"accuracy", "true"}, {"loss", "true"}};
+    for (int old = 0; old <= 1; old++)
+        for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+            train(out, run, ARGS("--max-steps", "4"));
+            assert_true(evaluated(out, 2, "eval_loss") < evaluated(out, 4, "eval_loss"));
+            if (old)
+                forget_metric(join(out, "step-00000004"));
+            train(out, run,
+                  ARGS("--max-steps", "12", "--resume-from-checkpoint", "true", "--metric-for-best-model",
+                       metrics[i][0], "--greater-is-better", metrics[i][1]));
+            int64_t best = 2; /* by the same metric: the one from before */
+            if (i >= 2)       /* by another: of those since then */
+                best = best_saved(out, i == 2 ? "eval_accuracy" : "eval_loss", true, 6, 12);
+            assert_result_is(out, best, 12);
+            remove_tree(out);
+        }
 }
 
 int main(void)
@@ -169,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_one_that_is_saved),
         cmocka_unit_test(the_best_is_in_the_folder),
+        cmocka_unit_test(the_best_is_by_one_metric),
     };
     return cmocka_run_group_tests_name("saves", tests, open_folder, close_folder);
 }
