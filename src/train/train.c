@@ -356,11 +356,12 @@ int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_ep
 
 static bool save_due(const struct trainer *t, bool ends_epoch)
 {
+    bool last = t->state.step == t->total;
     switch (t->o->save_strategy) {
     case OPT_SAVE_STEPS:
-        return t->state.step == t->total || due(OPT_WHEN_STEPS, t->o->save_steps, t, ends_epoch);
+        return last || due(OPT_WHEN_STEPS, t->o->save_steps, t, ends_epoch);
     case OPT_SAVE_EPOCH:
-        return ends_epoch;
+        return last || ends_epoch;
     case OPT_SAVE_BEST:
         return t->state.best_step == t->state.step;
     default:

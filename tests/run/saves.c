@@ -219,12 +219,33 @@ static void the_best_is_by_one_metric(void **state)
         }
 }
 
+/* ---- What is saved. */
+
+/* As the Trainer does: on_epoch_end comes after the last step too. */
+static void the_last_step_is_saved(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "last");
+    const char *const ends[][2] = {{"--max-steps", "12"}, {"--num-train-epochs", "1.5"}};
+    const char *const strategies[][4] = {{"--save-strategy", "epoch"},
+                                         {"--save-strategy", "steps", "--save-steps", "8"}};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            const char *const *w = strategies[k];
+            train(out, ARGS(ends[i][0], ends[i][1], "--logging-steps", "1"), ARGS(w[0], w[1], w[2], w[3]));
+            for (int64_t step = 1; step <= 12; step++)
+                assert_int_equal(has_step(out, step), step == 8 || step == 12);
+            remove_tree(out);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_one_that_is_saved),
         cmocka_unit_test(the_best_is_in_the_folder),
         cmocka_unit_test(the_best_is_by_one_metric),
+        cmocka_unit_test(the_last_step_is_saved),
     };
     return cmocka_run_group_tests_name("saves", tests, open_folder, close_folder);
 }
