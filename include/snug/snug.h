@@ -164,6 +164,7 @@ struct snug_summary {
     int64_t graphs_bytes;  /* CUDA graphs, */
     int graphs;            /* how many, */
     double graphs_seconds; /* and how long it took to make them */
+    int exported;          /* 1: the output folder is now a Hugging Face folder; 0: discarded, or it had gone further */
 };
 
 /* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes

@@ -26,7 +26,7 @@ static void print_memory(const snug_session *s, const struct snug_summary *t)
     printf(")\n");
 }
 
-static void print_summary(const snug_session *s, const struct snug_summary *t, const struct options *o)
+static void print_summary(const snug_session *s, const struct snug_summary *t, const char *output_dir)
 {
     if (!t->steps) {
         printf("already complete at step %lld\n", (long long)t->first_step);
@@ -40,8 +40,8 @@ static void print_summary(const snug_session *s, const struct snug_summary *t, c
         printf("First step after %.2f s\nWaited for data: %.3f s, %.2f %%\n", t->first_step_seconds,
                t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
     }
-    if (!o->discard_model)
-        printf("The fine-tuned model, a Hugging Face folder: %s\n", o->output_dir);
+    if (t->exported)
+        printf("The fine-tuned model, a Hugging Face folder: %s\n", output_dir);
 }
 
 /* Names as in the Trainer's last line, where it has them. */
@@ -78,7 +78,7 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
     if (!code && o->json)
         print_summary_json(c.session, &summary);
     else if (!code)
-        print_summary(c.session, &summary, o);
+        print_summary(c.session, &summary, o->output_dir);
     snug_free(c.screen.plan);
     return cli_close(&c, code);
 }

@@ -97,7 +97,8 @@ static int choices_to_json(const struct backend *b, json_t **out, struct snug_er
     return *out ? SNUG_OK : err_no_memory(err, 1 << 16);
 }
 
-int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err)
+int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
+                  struct snug_err *err)
 {
     json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *choices = NULL;
     int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
@@ -115,8 +116,8 @@ int state_to_json(const struct session *s, const struct train_state *t, json_t *
         json_object_set_new(doc, "run", run_to_json(t));
         json_object_set_new(doc, "about",
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
-                                      s->compile.backend->kernels(s->compile.backend), "only_model",
-                                      s->o->save_only_model, "reports", reports_to_json(s->o, t)));
+                                      s->compile.backend->kernels(s->compile.backend), "only_model", only_weights,
+                                      "reports", reports_to_json(s->o, t)));
         if (choices)
             json_object_set_new(json_object_get(doc, "about"), "choices", choices);
     }
@@ -191,7 +192,7 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
 {
     static const char *const keys[] = {"model", "options", "backend"};
     json_t *now, *old = NULL;
-    TRY(state_to_json(s, &(struct train_state){0}, &now, err));
+    TRY(state_to_json(s, &(struct train_state){0}, false, &now, err));
     int code = with_defaults(s, saved, &old, err);
     if (code)
         goto out;
@@ -258,7 +259,6 @@ int state_take_choices(struct session *s, struct snug_err *err)
     return code;
 }
 
-/* Saved with --save-only-model. */
 static bool has_only_weights(const json_t *doc)
 {
     return json_is_true(json_object_get(json_object_get(doc, "about"), "only_model"));

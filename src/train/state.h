@@ -19,8 +19,10 @@ struct train_state {
 };
 
 /* The document of a checkpoint. "run" is the state; "model" (config.json), "options", "backend", and the hashes
- * "tokenizer" and "data" are what a resumed run must agree on; "about" is not compared. */
-int state_to_json(const struct session *s, const struct train_state *t, json_t **out, struct snug_err *err);
+ * "tokenizer" and "data" are what a resumed run must agree on; "about" is not compared. only_weights: there are no
+ * optimizer states beside it. */
+int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
+                  struct snug_err *err);
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err);
 
 /* Weights and, unless only_weights, optimizer states of the run, with their memory in the arena; mem_free'd by the

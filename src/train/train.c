@@ -31,7 +31,7 @@ struct trainer {
     double evaluating;             /* seconds spent in evaluations */
     double data_wait; /* seconds from asking for a step's data until they were on their way to the device */
     int64_t first_step, first_samples, first_tokens;
-    int64_t saved_step;
+    int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
     double grad_norm, learning_rate;
     int64_t memory_bytes; /* in use when somebody looked last */
     double looked;        /* when that was */
@@ -144,9 +144,10 @@ static int start(struct trainer *t, struct snug_err *err)
     if (output_resumes(t->o))
         TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false, t->total,
                          session_notes(t->s), &t->state, err));
-    t->saved_step = t->state.step ? t->state.step : -1;
     if (t->state.step > t->total)
         return SNUG_OK;
+    if (is_here(t, t->state.step))
+        t->saved_step = t->state.step;
     if (t->state.best_step >= 0 && !is_here(t, t->state.best_step))
         t->state.best_step = -1;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
@@ -215,7 +216,7 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     struct hash128 hash;
     char hex[33];
     TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
-    int code = state_to_json(t->s, &t->state, &doc, err);
+    int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
     if (!code)
         code = ckpt_state_hash(tensors, n, doc, &hash, err);
     if (!code) {
@@ -288,22 +289,23 @@ static int evaluate_now(struct trainer *t, double *value, struct snug_err *err)
 
 /* ---- saving ---- */
 
-/* `last`: nothing comes after it, so where no memory is planned for a copy, none is made. */
-static int save_now(struct trainer *t, bool last, struct snug_err *err)
+/* When stopping, whatever it takes to go on is saved. Nothing comes after that, so it is written from where it lies:
+ * there may be no memory planned for a copy. */
+static int save_now(struct trainer *t, bool stopping, struct snug_err *err)
 {
     struct ckpt_tensor *tensors;
     size_t n;
     json_t *doc = NULL;
+    bool only_weights = t->o->save_only_model && !stopping;
     t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
-    int code = state_to_json(t->s, &t->state, &doc, err);
-    bool in_place = last && !t->s->run.plan.checkpoint_bytes;
+    TRY(state_tensors(t->s, only_weights, &tensors, &n, err));
+    int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
     if (!code)
-        code = (in_place ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
+        code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
                                                                  n, doc, err);
-    if (code == SNUG_STOPPED && in_place)
+    if (code == SNUG_STOPPED && stopping)
         t->s->run.arena = NULL; /* left to the writer that was given up, until the process ends */
-    if (!code)
+    if (!code && !only_weights)
         t->saved_step = t->state.step;
     json_decref(doc);
     mem_free(tensors);
@@ -484,12 +486,12 @@ static int device_lost(struct trainer *t, int code, struct snug_err *err)
     const char *from = output_resumes(t->o) ? output_resume_source(t->o) : NULL;
     int64_t step = t->first_step;
     ckpt_save_wait(t->saver, NULL); /* one that is being written was copied before */
-    if (ckpt_saved_step(t->saver) > step) {
+    if (!t->o->save_only_model && ckpt_saved_step(t->saver) > step) {
         step = ckpt_saved_step(t->saver);
         from = t->o->output_dir;
     }
     if (!step)
-        return err_set(err, code, "step %lld: %s; no checkpoint was saved before, so start again",
+        return err_set(err, code, "step %lld: %s; there is no checkpoint to go on from, so start again",
                        (long long)t->state.step + 1, why.text);
     return err_set(err, code, "step %lld: %s; go on from step %lld, --resume-from-checkpoint %s",
                    (long long)t->state.step + 1, why.text, (long long)step, from);
@@ -584,11 +586,15 @@ static int load_best(struct trainer *t, struct snug_err *err)
     return code;
 }
 
-static int finish(struct trainer *t, struct snug_err *err)
+static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     TRY(ckpt_save_wait(t->saver, err));
     TRY(load_best(t, err));
-    return t->o->discard_model ? SNUG_OK : train_export(t->s, t->o->output_dir, err);
+    if (t->o->discard_model)
+        return SNUG_OK;
+    TRY(train_export(t->s, t->o->output_dir, err));
+    out->exported = 1;
+    return SNUG_OK;
 }
 
 static void summarize(const struct trainer *t, struct snug_summary *out)
@@ -627,7 +633,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         out->first_step = t.state.step;
     else if (!code) {
         summarize(&t, out);
-        code = finish(&t, err);
+        code = finish(&t, out, err);
     }
     loader_close(t.loader);
     order_close(&t.order);

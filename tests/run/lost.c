@@ -75,7 +75,7 @@ static void the_last_checkpoint_is_named(void **state)
     (void)state;
     const char *a = join(folder, "a"), *b = join(folder, "b");
     expect(train(a, 1, false, NULL),
-           "step 2: gpu: a program: fell off the bus; no checkpoint was saved before, so start again", NULL);
+           "step 2: gpu: a program: fell off the bus; there is no checkpoint to go on from, so start again", NULL);
     expect(train(b, 4, false, NULL),
            "step 5: gpu: a program: fell off the bus; go on from step 4, --resume-from-checkpoint %s", b);
     expect(train(b, 0, false, b), /* once more, before anything new is saved */
@@ -91,14 +91,14 @@ static void the_last_checkpoint_is_named(void **state)
 static void a_node_is_named(void **state)
 {
     (void)state;
-    expect(
-        train(join(folder, "c"), 0, true, NULL),
-        "step 1: embed in layer 0, node 1 of program step: gpu: a program: fell off the bus; no checkpoint was saved "
-        "before, so start again",
-        NULL);
+    expect(train(join(folder, "c"), 0, true, NULL),
+           "step 1: embed in layer 0, node 1 of program step: gpu: a program: fell off the bus; there is no checkpoint "
+           "to go on from, so start again",
+           NULL);
     struct snug_err err = train(join(folder, "d"), 30, true, NULL);
     assert_non_null(strstr(err.text, "step 1: "));
-    assert_non_null(strstr(err.text, " (backward), node 31 of program step: gpu: a program: fell off the bus; no "));
+    assert_non_null(
+        strstr(err.text, " (backward), node 31 of program step: gpu: a program: fell off the bus; there is no "));
 }
 
 static int set_up(void **state)

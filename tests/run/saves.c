@@ -12,6 +12,7 @@
 static char notes[1 << 14];
 static snug_stop *stop;
 static int64_t stop_at;
+enum { AT_START = -1, NEVER = 0 };
 
 static void note(void *ctx, const char *line)
 {
@@ -27,10 +28,17 @@ static void watch(void *ctx, const struct snug_progress *p)
         snug_stop_ask(stop, SIGTERM);
 }
 
+static void begin(void *ctx)
+{
+    (void)ctx;
+    if (stop_at == AT_START)
+        snug_stop_ask(stop, SIGTERM);
+}
+
 /* 8 steps an epoch. With a rate at which the loss soon becomes worse than it was: the best is not the last. */
 #define COMMON                                                                                                         \
-    ARGS("--model", fixture("golden/trainer/init"), "--train-data", "synthetic:64x12", "--learning-rate", "5",         \
-         "--device", "cpu", "--dtype", "fp32", "--threads", "1")
+    "--model", fixture("golden/trainer/init"), "--train-data", "synthetic:64x12", "--learning-rate", "5", "--device",  \
+        "cpu", "--dtype", "fp32", "--threads", "1"
 #define EVALUATED "--eval-data", "synthetic:32x12", "--eval-strategy", "steps"
 
 static void set_options(snug_options *o, const char *const *args)
@@ -41,7 +49,7 @@ static void set_options(snug_options *o, const char *const *args)
             fail_msg("%s", err.text);
 }
 
-/* Asked to stop after step `at`, 0: not at all. */
+/* Asked to stop after step `at`. */
 static int train_until(int64_t at, const char *out, const char *const *first, const char *const *second,
                        struct snug_summary *summary, struct snug_err *err)
 {
@@ -51,11 +59,11 @@ static int train_until(int64_t at, const char *out, const char *const *first, co
     stop_at = at;
     assert_int_equal(snug_options_new("train", &o, err), SNUG_OK);
     assert_int_equal(snug_stop_new(&stop, err), SNUG_OK);
-    set_options(o, COMMON);
+    set_options(o, ARGS(COMMON));
     set_options(o, ARGS("--output-dir", out));
     set_options(o, first);
     set_options(o, second);
-    struct snug_events events = {.note = note, .progress = watch, .stop = stop};
+    struct snug_events events = {.note = note, .started = begin, .progress = watch, .stop = stop};
     int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, err);
     if (!code)
         code = snug_train(s, summary, err);
@@ -69,7 +77,7 @@ static void train(const char *out, const char *const *first, const char *const *
 {
     struct snug_summary summary;
     struct snug_err err;
-    if (train_until(0, out, first, second, &summary, &err))
+    if (train_until(NEVER, out, first, second, &summary, &err))
         fail_msg("%s: %s", out, err.text);
 }
 
@@ -239,13 +247,73 @@ static void the_last_step_is_saved(void **state)
         }
 }
 
+/* ---- What is said. */
+
+/* Stopped, and what the message tells to do is done: it must go on there, and end as the run that was left alone. */
+static void assert_goes_on(int64_t at, int64_t step, const char *oracle, const char *out, const char *const *run,
+                           const char *const *more)
+{
+    char line[256];
+    struct snug_summary summary;
+    struct snug_err err;
+    assert_int_equal(train_until(at, out, run, more, &summary, &err), SNUG_STOPPED);
+    snprintf(line, sizeof line,
+             "stopped by a signal after step %lld, which is saved; go on with --resume-from-checkpoint %s",
+             (long long)step, out);
+    assert_string_equal(err.text, line);
+    assert_true(has_step(out, step));
+    train(out, run, ARGS("--resume-from-checkpoint", out));
+    snprintf(line, sizeof line, "resumed step %lld ", (long long)step);
+    assert_non_null(strstr(notes, line));
+    assert_true(same_bytes(join(oracle, "model.safetensors"), join(out, "model.safetensors")));
+    remove_tree(out);
+}
+
+static void a_stopped_run_goes_on_as_it_says(void **state)
+{
+    (void)state;
+    const char *oracle = join(folder, "alone"), *from = join(folder, "from"), *out = join(folder, "stopped");
+    const char *const *run = ARGS(EVALUATED, "--eval-steps", "4", "--save-steps", "2", "--max-steps", "8");
+    const char *const *weights =
+        ARGS(EVALUATED, "--eval-steps", "4", "--save-steps", "2", "--max-steps", "8", "--save-only-model", "true");
+    struct snug_summary summary;
+    struct snug_err err;
+    train(oracle, run, NULL);
+    assert_goes_on(4, 4, oracle, out, weights, NULL); /* where weights are saved, and where nothing is */
+    assert_goes_on(5, 5, oracle, out, weights, NULL);
+    /* in the evaluation that was cut short in another folder; where there was none, before the first step */
+    for (int64_t step = 4; step <= 5; step++) {
+        assert_int_equal(train_until(step, from, run, NULL, &summary, &err), SNUG_STOPPED);
+        assert_goes_on(AT_START, step, oracle, out, run, ARGS("--resume-from-checkpoint", from));
+        assert_goes_on(AT_START, step, oracle, from, run, ARGS("--resume-from-checkpoint", from));
+    }
+    remove_tree(oracle);
+}
+
+static void a_model_that_is_not_there_is_not_named(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "further"), *named = "The fine-tuned model, a Hugging Face folder: ";
+    struct snug_summary summary;
+    struct snug_err err;
+    assert_int_equal(train_until(6, out, ARGS("--max-steps", "8"), NULL, &summary, &err), SNUG_STOPPED);
+    for (int i = 0; i < 2; i++) {
+        bool whole = i == 1;
+        expect_snug(0, said(), ARGS("train", COMMON),
+                    ARGS("--output-dir", out, "--resume-from-checkpoint", "true", "--max-steps", whole ? "6" : "4"));
+        assert_true(file_has(said(), "already complete at step 6"));
+        assert_int_equal(file_has(said(), named), whole);
+        assert_int_equal(!access(join(out, "model.safetensors"), F_OK), whole);
+    }
+    remove_tree(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_is_one_that_is_saved),
-        cmocka_unit_test(the_best_is_in_the_folder),
-        cmocka_unit_test(the_best_is_by_one_metric),
-        cmocka_unit_test(the_last_step_is_saved),
+        cmocka_unit_test(the_best_is_one_that_is_saved),    cmocka_unit_test(the_best_is_in_the_folder),
+        cmocka_unit_test(the_best_is_by_one_metric),        cmocka_unit_test(the_last_step_is_saved),
+        cmocka_unit_test(a_stopped_run_goes_on_as_it_says), cmocka_unit_test(a_model_that_is_not_there_is_not_named),
     };
     return cmocka_run_group_tests_name("saves", tests, open_folder, close_folder);
 }
