@@ -88,7 +88,7 @@ int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, cons
                   struct snug_err *err);
 
 /* SNUG_ERR_IO with both numbers unless there is room for `kept` checkpoints of `bytes` and the one being written.
- * Complete ones in the folder count as kept. kept: the saver's total_limit, or the number of saves of the whole run. */
+ * Complete ones in the folder count as kept. kept: as many as there are at most when a save begins. */
 int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, struct snug_err *err);
 
 /* CKPT_OVERWRITE, once the new run is sure to start: deletes the old run's checkpoints and moves aside step folders

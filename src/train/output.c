@@ -1,6 +1,7 @@
 #include "train/output.h"
 
 #include "train/state.h"
+#include "train/train.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,28 @@ int output_claim(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-int output_ready(struct session *s, struct snug_err *err)
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Checkpoints in the folder, at most, while one more is being written; `first`: the steps whose saves lie elsewhere.
+ * Without a limit that is every save of the run; but how many evaluations will be better than all before
+ * (--save-strategy best) nobody knows, and two are counted. */
+static int64_t most_kept(const struct session *s, int64_t first)
+{
+    const struct options *o = s->o;
+    int64_t total, per_epoch, limit = o->save_total_limit;
+    train_steps(s, &total, &per_epoch);
+    if (o->save_strategy == OPT_SAVE_BEST) /* the newest is the best */
+        return least(train_evaluations(s, total, per_epoch) - 1, limit > 2 ? limit : 2);
+    int64_t every = o->save_strategy == OPT_SAVE_EPOCH ? per_epoch : opt_steps_of(o->save_steps, total);
+    int64_t saves = (total + every - 1) / every - first / every;
+    bool best_besides = o->metric_for_best_model;
+    return limit ? least(saves - 1, (limit > 2 ? limit : 2) + best_besides) : saves - 1;
+}
+
+int output_ready(struct session *s, int64_t step, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct ckpt_tensor *tensors;
@@ -54,9 +76,8 @@ int output_ready(struct session *s, struct snug_err *err)
     TRY(state_tensors(s, o->save_only_model, &tensors, &n, err));
     int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
     mem_free(tensors);
-    int64_t kept = o->save_total_limit > 0 ? o->save_total_limit : 2;
     if (o->save_strategy != OPT_SAVE_NO)
-        TRY(ckpt_dir_need_bytes(&s->output, bytes, kept, err));
+        TRY(ckpt_dir_need_bytes(&s->output, bytes, most_kept(s, s->output_use == CKPT_RESUME ? 0 : step), err));
     return s->output_use == CKPT_OVERWRITE ? ckpt_dir_clear(&s->output, err) : SNUG_OK;
 }
 

@@ -11,9 +11,9 @@ bool output_resume_auto(const struct options *o);
 /* Takes session->output with its lock, unless that is done: see ckpt_dir_open. Early, before anything that takes long. */
 int output_claim(struct session *s, struct snug_err *err);
 
-/* With the plan: whether the disk has room for the checkpoints; then, with --overwrite-output-dir, those of the run
- * before are deleted. */
-int output_ready(struct session *s, struct snug_err *err);
+/* When it is sure that a run goes on from `step`: whether the disk has room for the checkpoints; then, with
+ * --overwrite-output-dir, those of the run before are deleted. */
+int output_ready(struct session *s, int64_t step, struct snug_err *err);
 
 void output_release(struct session *s); /* also where none was taken */
 

@@ -139,13 +139,13 @@ static int start(struct trainer *t, struct snug_err *err)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
     TRY(check_best_metric(t, err));
     TRY(output_claim(t->s, err));
-    TRY(output_ready(t->s, err));
     TRY(session_load(t->s, err));
     if (output_resumes(t->o))
         TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false, t->total,
                          session_notes(t->s), &t->state, err));
     if (t->state.step > t->total)
         return SNUG_OK;
+    TRY(output_ready(t->s, t->state.step, err));
     if (is_here(t, t->state.step))
         t->saved_step = t->state.step;
     if (t->state.best_step >= 0 && !is_here(t, t->state.best_step))

@@ -4,9 +4,11 @@
 
 #include "snug/snug.h"
 #include "train/checkpoint_internal.h"
+#include "train/train.h"
 
 #include <math.h>
 #include <signal.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static char notes[1 << 14];
@@ -308,12 +310,78 @@ static void a_model_that_is_not_there_is_not_named(void **state)
     remove_tree(out);
 }
 
+/* ---- Room. */
+
+static int no_room(const struct io *io, const char *path, struct statfs *st)
+{
+    (void)io;
+    int r = statfs(path, st);
+    st->f_bavail = 0;
+    return r;
+}
+
+/* How many checkpoints a run asks the disk for before it starts. */
+static int64_t asked_for(const char *out, const char *const *args)
+{
+    struct io full = io_posix;
+    struct options o;
+    struct session s;
+    struct snug_summary summary;
+    struct snug_err err = {0};
+    long long n = 0;
+    full.statfs = no_room;
+    options_init(&o, CMD_TRAIN);
+    const char *const *lists[] = {ARGS(COMMON), ARGS("--output-dir", out), args};
+    for (int i = 0; i < 3; i++)
+        for (const char *const *a = lists[i]; *a; a += 2)
+            assert_int_equal(options_set(&o, a[0] + strlen("--"), a[1], &err), SNUG_OK);
+    assert_int_equal(options_check(&o, &err), SNUG_OK);
+    assert_int_equal(session_open(&s, &full, &o, false, (struct session_events){0}, NULL, &err), SNUG_OK);
+    assert_int_equal(train_run(&s, (struct train_events){0}, &summary, &err), SNUG_ERR_IO);
+    if (strncmp(err.text, out, strlen(out)) || sscanf(err.text + strlen(out), ": %lld checkpoints of", &n) != 1)
+        fail_msg("%s", err.text);
+    session_close(&s);
+    options_free(&o);
+    return n;
+}
+
+#define TWELVE "--max-steps", "12"
+#define SIX TWELVE, "--save-steps", "2"
+
+static void there_is_room_for_what_is_kept(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "room"), *other = join(folder, "roomy");
+    struct snug_summary summary;
+    struct snug_err err;
+    assert_int_equal(asked_for(out, ARGS(SIX)), 6);
+    assert_int_equal(asked_for(out, ARGS(TWELVE, "--save-steps", "5")), 3);
+    assert_int_equal(asked_for(out, ARGS(TWELVE, "--save-steps", "500")), 1);
+    assert_int_equal(asked_for(out, ARGS(TWELVE, "--save-strategy", "epoch")), 2);
+    assert_int_equal(asked_for(out, ARGS(SIX, "--save-total-limit", "1")), 3); /* two are kept */
+    assert_int_equal(asked_for(out, ARGS(SIX, "--save-total-limit", "3")), 4);
+    assert_int_equal(asked_for(out, ARGS(SIX, "--save-total-limit", "100")), 6);
+    const char *const *best = ARGS(SIX, EVALUATED, "--eval-steps", "2", "--save-total-limit", "2");
+    assert_int_equal(asked_for(out, best), 4); /* with the best */
+    assert_int_equal(asked_for(out, ARGS(TWELVE, EVALUATED, "--eval-steps", "2", "--save-strategy", "best")), 3);
+    assert_int_equal(train_until(4, out, ARGS(SIX), NULL, &summary, &err), SNUG_STOPPED);
+    assert_int_equal(asked_for(out, ARGS(SIX, "--resume-from-checkpoint", "true")), 4);
+    assert_int_equal(asked_for(other, ARGS(SIX, "--resume-from-checkpoint", out)), 4);
+    /* that many there are, when the last is written */
+    train(other, best, ARGS("--nan-policy", "skip"));
+    assert_non_null(strstr(notes, "step-00000008: deleted, the newest 2 are kept"));
+    assert_true(has_step(other, 2) && has_step(other, 10) && has_step(other, 12));
+    remove_tree(out);
+    remove_tree(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_one_that_is_saved),    cmocka_unit_test(the_best_is_in_the_folder),
         cmocka_unit_test(the_best_is_by_one_metric),        cmocka_unit_test(the_last_step_is_saved),
         cmocka_unit_test(a_stopped_run_goes_on_as_it_says), cmocka_unit_test(a_model_that_is_not_there_is_not_named),
+        cmocka_unit_test(there_is_room_for_what_is_kept),
     };
     return cmocka_run_group_tests_name("saves", tests, open_folder, close_folder);
 }
