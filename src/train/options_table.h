@@ -88,7 +88,7 @@ OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and 
 
 OPT_SECTION(training, "Training")
 OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
-OPT(BOOL, overwrite_output_dir, "false", "", TRAINING, 0, "another run's checkpoints in the output folder are deleted")
+OPT(BOOL, overwrite_output_dir, "false", "", TRAINING, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
 OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the data")
 OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
 OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")

@@ -22,14 +22,19 @@ bool output_resume_auto(const struct options *o)
     return output_resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
 }
 
-/* Whether the checkpoint to resume lies in the output folder, so that its run goes on there. */
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return !strncmp(path, folder, n) && (path[n] == 0 || path[n] == '/');
+}
+
+/* Whether the checkpoint to resume lies in the output folder, so that its run goes on there. What is not there goes by its name. */
 static bool goes_on_in_place(const struct options *o)
 {
     char from[4096], out[4096];
     if (!realpath(output_resume_source(o), from) || !realpath(o->output_dir, out))
-        return output_resume_auto(o) || !strcmp(output_resume_source(o), o->output_dir);
-    size_t n = strlen(out);
-    return !strncmp(from, out, n) && (from[n] == 0 || from[n] == '/');
+        return output_resume_auto(o) || lies_in(output_resume_source(o), o->output_dir);
+    return lies_in(from, out);
 }
 
 int output_claim(struct session *s, struct snug_err *err)
