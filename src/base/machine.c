@@ -1,6 +1,7 @@
 #include "base/machine.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -31,25 +32,85 @@ int64_t machine_memory_bytes(void)
     return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
+/* Where the two versions of control groups have their files, and what they call them. */
+struct group_files {
+    const char *mount, *limit, *usage, *cold, *warm; /* the last two are of memory.stat */
+};
+static const struct group_files groups_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file ",
+                                             "active_file "};
+static const struct group_files groups_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                             "total_inactive_file ", "total_active_file "};
+
+static int64_t group_number(const char *root, const struct group_files *g, const char *group, const char *file,
+                            const char *key)
+{
+    char path[8192];
+    int n = snprintf(path, sizeof path, "%s%s%s/%s", root, g->mount, group, file);
+    return n < (int)sizeof path ? number_in(path, key) : -1;
+}
+
+/* A group's own limit. File pages give way when memory is wanted, so they are not counted as used. */
+static void look_at_group(const char *root, const struct group_files *g, const char *group, struct machine_groups *m)
+{
+    int64_t limit = group_number(root, g, group, g->limit, "");
+    if (limit < 0)
+        return;
+    int64_t used = group_number(root, g, group, g->usage, ""),
+            cold = group_number(root, g, group, "memory.stat", g->cold),
+            warm = group_number(root, g, group, "memory.stat", g->warm);
+    used -= (cold > 0 ? cold : 0) + (warm > 0 ? warm : 0);
+    int64_t left = used < 0 ? limit : used > limit ? 0 : limit - used;
+    m->limit = m->limit < 0 || limit < m->limit ? limit : m->limit;
+    m->left = m->left < 0 || left < m->left ? left : m->left;
+}
+
+struct machine_groups machine_groups(const char *root)
+{
+    struct machine_groups m = {-1, -1};
+    char path[4096], line[4096];
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) { /* "0::/GROUP" or "4:cpu,memory:/GROUP" */
+        char *rest = line, *number = strsep(&rest, ":"), *controllers = strsep(&rest, ":");
+        char *group = strsep(&rest, "\n"), *name;
+        bool v1 = false, v2 = strcmp(number, "0") == 0;
+        while ((name = strsep(&controllers, ",")))
+            v1 |= strcmp(name, "memory") == 0;
+        if (!group || !(v1 || v2))
+            continue;
+        for (char *slash = group + strlen(group); slash; slash = strrchr(group, '/')) { /* the group and its parents */
+            *slash = 0;
+            look_at_group(root, v1 ? &groups_v1 : &groups_v2, group, &m);
+        }
+    }
+    if (f)
+        fclose(f);
+    return m;
+}
+
+static int64_t lower(int64_t limit, int64_t other) /* where -1 is none */
+{
+    return limit < 0 || (other >= 0 && other < limit) ? other : limit;
+}
+
+static int64_t address_space_limit(void)
+{
+    struct rlimit space;
+    bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+    return limited ? (int64_t)space.rlim_cur : -1;
+}
+
 int64_t machine_memory_limit(void)
 {
-    int64_t total = machine_memory_bytes(), lowest = -1;
-    int64_t limits[] = {number_in("/sys/fs/cgroup/memory.max", ""),
-                        number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", ""), -1};
-    struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-        limits[2] = (int64_t)space.rlim_cur;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (limits[i] > 0 && limits[i] < total && (lowest < 0 || limits[i] < lowest))
-            lowest = limits[i];
-    return lowest;
+    int64_t limit = lower(machine_groups("").limit, address_space_limit());
+    return limit < machine_memory_bytes() ? limit : -1;
 }
 
 int64_t machine_memory_available(void)
 {
-    int64_t kib = number_in("/proc/meminfo", "MemAvailable:"), limit = machine_memory_limit();
+    int64_t kib = number_in("/proc/meminfo", "MemAvailable:");
     int64_t available = kib >= 0 ? kib * 1024 : machine_memory_bytes();
-    return limit >= 0 && limit < available ? limit : available;
+    return lower(available, lower(machine_groups("").left, address_space_limit()));
 }
 
 int64_t machine_memory_resident(void)

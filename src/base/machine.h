@@ -10,4 +10,11 @@ int64_t machine_memory_available(void); /* without swapping, within the limit; a
 int64_t machine_memory_limit(void);     /* the lowest of control group and address space; -1: none */
 int64_t machine_memory_resident(void);  /* of this process now; 0: not known */
 
+/* Of this process' control group and those above it (versions 1 and 2): the lowest limit, and the least that one of
+ * them has left. -1: no limit. `root` is before every path: "", but for tests. */
+struct machine_groups {
+    int64_t limit, left;
+};
+struct machine_groups machine_groups(const char *root);
+
 #endif

@@ -1,4 +1,5 @@
 /* base/: error texts, hashes, Philox. */
+#include "../folder.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -157,12 +158,65 @@ static void folders_are_listed_in_order(void **state)
     arena_free(&a);
 }
 
+static void put(const char *root, const char *path, const char *text)
+{
+    char p[256];
+    struct snug_err e;
+    snprintf(p, sizeof p, "%s/%s", root, path);
+    char *slash = strrchr(p, '/');
+    *slash = 0;
+    assert_int_equal(io_make_dirs(&io_posix, p, &e), 0);
+    *slash = '/';
+    assert_int_equal(io_write_file(&io_posix, p, text, strlen(text), &e), 0);
+}
+
+/* A job's limit is that of its group or of one above; what is left of it is less by what its processes hold. */
+static void limits_of_control_groups(void **state)
+{
+    (void)state;
+    char root[64];
+    make_folder(root);
+    assert_int_equal(machine_groups(root).limit, -1);
+    assert_int_equal(machine_groups(root).left, -1);
+    put(root, "proc/self/cgroup", "0::/jobs/7/step\n");
+    put(root, "sys/fs/cgroup/jobs/7/step/memory.max", "max\n");
+    put(root, "sys/fs/cgroup/jobs/7/step/memory.current", "5000\n");
+    assert_int_equal(machine_groups(root).limit, -1);
+    put(root, "sys/fs/cgroup/jobs/7/memory.max", "9000\n");
+    assert_int_equal(machine_groups(root).limit, 9000);
+    assert_int_equal(machine_groups(root).left, 9000);
+    put(root, "sys/fs/cgroup/jobs/7/memory.current", "6000\n");
+    put(root, "sys/fs/cgroup/jobs/7/memory.stat", "file 3500\ninactive_file 3000\nactive_file 500\n");
+    assert_int_equal(machine_groups(root).left, 6500);
+    put(root, "sys/fs/cgroup/jobs/memory.max", "10000\n");
+    put(root, "sys/fs/cgroup/jobs/memory.current", "8000\n");
+    assert_int_equal(machine_groups(root).limit, 9000);
+    assert_int_equal(machine_groups(root).left, 2000);
+    put(root, "sys/fs/cgroup/jobs/memory.current", "10001\n");
+    assert_int_equal(machine_groups(root).left, 0);
+    put(root, "sys/fs/cgroup/memory.max", "400\n"); /* of a container: its own group is the root it sees */
+    assert_int_equal(machine_groups(root).limit, 400);
+    remove_tree(root);
+    make_folder(root);
+    put(root, "proc/self/cgroup", "9:name=systemd:/x\n4:cpu,memory:/jobs/7\n0::/\n");
+    put(root, "sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1\n");
+    put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put(root, "sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes", "7000\n");
+    put(root, "sys/fs/cgroup/memory/jobs/7/memory.usage_in_bytes", "6000\n");
+    put(root, "sys/fs/cgroup/memory/jobs/7/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 3000\ntotal_active_file 100\n");
+    assert_int_equal(machine_groups(root).limit, 7000);
+    assert_int_equal(machine_groups(root).left, 4100);
+    remove_tree(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),     cmocka_unit_test(large_pieces_come_as_they_are_touched),
         cmocka_unit_test(hash_known_answer),        cmocka_unit_test(error_text_is_one_clean_line),
         cmocka_unit_test(files_are_replaced_whole), cmocka_unit_test(folders_are_listed_in_order),
+        cmocka_unit_test(limits_of_control_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
