@@ -305,10 +305,13 @@ int io_write_file(const struct io *io, const char *path, const void *data, size_
 
 int io_make_dirs(const struct io *io, const char *path, struct snug_err *err)
 {
+    if (!*path)
+        return err_set(err, SNUG_ERR_INPUT, "'': an empty path is no folder; give the folder's path");
     char *p = mem_strdup(path);
     if (!p)
         return err_no_memory(err, strlen(path) + 1);
     int code = SNUG_OK;
+    struct stat st;
     for (char *s = p + 1; !code; s++) {
         if (*s && *s != '/')
             continue;
@@ -316,6 +319,8 @@ int io_make_dirs(const struct io *io, const char *path, struct snug_err *err)
         *s = 0;
         if (io->mkdir(io, p, 0777) < 0 && errno != EEXIST)
             code = err_errno(err, SNUG_ERR_IO, p, "create the folder", errno);
+        else if (!end && (io->stat(io, p, &st) < 0 || !S_ISDIR(st.st_mode)))
+            code = err_errno(err, SNUG_ERR_IO, p, "create the folder", ENOTDIR);
         *s = end;
         if (!end)
             break;

@@ -64,7 +64,7 @@ int io_read_file(const struct io *io, const char *path, int64_t limit, char **te
 int io_write_file(const struct io *io, const char *path, const void *data, size_t bytes, struct snug_err *err);
 
 int io_fsync_dir(const struct io *io, const char *path, struct snug_err *err);
-int io_make_dirs(const struct io *io, const char *path, struct snug_err *err); /* like mkdir -p */
+int io_make_dirs(const struct io *io, const char *path, struct snug_err *err); /* like mkdir -p; not "" */
 
 /* The names in folder `path` without "." and "..", sorted by their bytes, in memory of `a`. */
 int io_list(const struct io *io, const char *path, struct arena *a, const char *const **names, size_t *n,

@@ -158,6 +158,25 @@ static void folders_are_listed_in_order(void **state)
     arena_free(&a);
 }
 
+static void folders_are_made_where_nothing_else_is(void **state)
+{
+    (void)state;
+    char root[64];
+    struct snug_err e;
+    make_folder(root);
+    assert_int_equal(io_make_dirs(&io_posix, in(root, "a/b"), &e), 0);
+    assert_int_equal(io_make_dirs(&io_posix, in(root, "a/b/"), &e), 0);
+    assert_int_equal(io_make_dirs(&io_posix, "/", &e), 0);
+    assert_int_equal(io_make_dirs(&io_posix, "", &e), SNUG_ERR_INPUT);
+    write_text(root, "file", "x");
+    assert_int_equal(io_make_dirs(&io_posix, in(root, "file"), &e), SNUG_ERR_IO);
+    assert_non_null(strstr(e.text, "file: cannot create the folder: Not a directory"));
+    assert_int_equal(io_make_dirs(&io_posix, in(root, "file/c"), &e), SNUG_ERR_IO);
+    assert_int_equal(symlink("nowhere", in(root, "link")), 0);
+    assert_int_equal(io_make_dirs(&io_posix, in(root, "link"), &e), SNUG_ERR_IO);
+    remove_tree(root);
+}
+
 static void put(const char *root, const char *path, const char *text)
 {
     char p[256];
@@ -216,7 +235,7 @@ int main(void)
         cmocka_unit_test(philox_known_answers),     cmocka_unit_test(large_pieces_come_as_they_are_touched),
         cmocka_unit_test(hash_known_answer),        cmocka_unit_test(error_text_is_one_clean_line),
         cmocka_unit_test(files_are_replaced_whole), cmocka_unit_test(folders_are_listed_in_order),
-        cmocka_unit_test(limits_of_control_groups),
+        cmocka_unit_test(limits_of_control_groups), cmocka_unit_test(folders_are_made_where_nothing_else_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
