@@ -199,7 +199,8 @@ int64_t st_elements(const struct st_tensor *t)
 {
     int64_t n = 1;
     for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
+        if (__builtin_mul_overflow(n, t->shape[i], &n))
+            return 0; /* st_open let it pass, so a 0 follows */
     return n;
 }
 

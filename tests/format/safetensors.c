@@ -117,6 +117,8 @@ static const struct {
      "the size of shape [65536, 65536, 65536, 65536] overflows"},
     {"S15 dtype", BYTES(W("\"dtype\":\"F64\",\"shape\":[65536,65536,65536,4096],\"data_offsets\":[0,0]")), 0,
      "overflows"},
+    {"S15 2^63, then a 0", BYTES(W("\"dtype\":\"U8\",\"shape\":[140737488355328,65536,0],\"data_offsets\":[0,0]")), 0,
+     NULL},
     {"S15 then a 0", BYTES(W("\"dtype\":\"U8\",\"shape\":[281474976710655,281474976710655,0],\"data_offsets\":[0,0]")),
      0, "overflows"}, /* as the reference: checked from the left */
     {"S16 absent", BYTES(W("\"dtype\":\"F32\",\"shape\":[2,2]")), 16, "tensor w has no data_offsets"},
@@ -456,6 +458,8 @@ static void finds_and_reads(void **state)
     assert_int_equal(b->ndim, 2);
     assert_int_equal(b->at, (int64_t)data + 3);
     assert_int_equal(st_elements(b), 1);
+    const struct st_tensor none = {.ndim = 3, .shape = {(int64_t)1 << 47, 1 << 16, 0}};
+    assert_int_equal(st_elements(&none), 0); /* a sanitizer sees the overflow on the way */
     unsigned char got[8];
     for (int detached = 0; detached < 2; detached++) {
         assert_int_equal(st_read(&f, b, got, &err), 0);
