@@ -47,8 +47,8 @@ uint16_t bf16_from_float(float x);
 float fp16_to_float(uint16_t bits);
 uint16_t fp16_from_float(float x);
 
-/* Converts n elements between any two of F64 F32 BF16 F16 (through double or float, rounding to nearest even once) or
- * between equal types. */
+/* Converts n elements between any two of F64 F32 BF16 F16, or between equal types, rounding to nearest even: once, but
+ * F64 to 16 bits goes through float and rounds twice. */
 void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype from_type, int64_t n);
 
 #endif

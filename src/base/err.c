@@ -13,7 +13,7 @@ static size_t escape(char *out, size_t room, const char *in)
     size_t n = strlen(in), w = 0;
     for (size_t i = 0; i < n && w + 5 < room;) {
         unsigned char c = (unsigned char)in[i];
-        int len = c < 0x20 || c == 0x7F ? 0 : utf8_sequence(in + i, n - i);
+        int len = utf8_printable(in + i, n - i);
         if (len) {
             memcpy(out + w, in + i, (size_t)len);
             w += (size_t)len, i += (size_t)len;

@@ -27,8 +27,7 @@ int err_set(struct snug_err *err, int code, const char *format, ...) __attribute
 /* SNUG_ERR_ENV: `bytes` of host memory could not be had. */
 int err_no_memory(struct snug_err *err, unsigned long long bytes);
 
-/* As err_set for a failed system call on `path`: code from errno (ENOENT and kin: SNUG_ERR_INPUT when `input`, else
- * SNUG_ERR_IO), text "path: cannot <verb>: <errno text>". */
+/* As err_set for a failed system call on `path`: text "path: cannot <verb>: <text of errnum>". */
 int err_errno(struct snug_err *err, int code, const char *path, const char *verb, int errnum);
 
 #endif

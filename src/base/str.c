@@ -102,3 +102,10 @@ int utf8_sequence(const char *text, size_t n)
         return 0;
     return len;
 }
+
+int utf8_printable(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    int len = s[0] < 0x20 || s[0] == 0x7F ? 0 : utf8_sequence(text, n);
+    return len == 2 && s[0] == 0xC2 && s[1] < 0xA0 ? 0 : len;
+}

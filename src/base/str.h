@@ -38,5 +38,7 @@ void str_free(struct str *s);                             /* and empties it */
 /* Bytes (1 to 4) of the valid UTF-8 sequence at `s`, of which n > 0 bytes are left; 0 if there is none: overlong forms,
  * surrogates and code points from U+110000 on are invalid. */
 int utf8_sequence(const char *s, size_t n);
+/* As utf8_sequence, and 0 for a control character too (to U+001F, U+007F to U+009F), which could change a terminal. */
+int utf8_printable(const char *s, size_t n);
 
 #endif

@@ -147,6 +147,10 @@ static int apply_mask(const struct pretokenized *p, struct place at, int64_t *fr
         ++*from;
     for (*to = *from; *to < p->width && p->row_mask[*to] == 1;)
         ++*to;
+    if (*from == *to && *from < p->width)
+        return err_at(err, SNUG_ERR_INPUT, at,
+                      "attention_mask is %lld at position %lld; write 1 for tokens, 0 for padding",
+                      (long long)p->row_mask[*from], (long long)*from);
     if (*from == *to)
         return err_at(err, SNUG_ERR_INPUT, at, "attention_mask is 0 everywhere; a row needs a token");
     for (int64_t i = *to; i < p->width; i++)

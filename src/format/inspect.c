@@ -50,11 +50,13 @@ static void add_total(struct totals *sum, const struct st_tensor *t)
 /* Names come from files: what could change the terminal is shown as \xNN. */
 static void append_clean(struct str *out, const char *s)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7F)
-            str_printf(out, "\\x%02X", (unsigned char)*s);
+    for (int n; *s; s += n ? n : 1) {
+        n = utf8_printable(s, strlen(s));
+        if (n)
+            str_append_n(out, s, (size_t)n);
         else
-            str_append_n(out, s, 1);
+            str_printf(out, "\\x%02X", (unsigned char)*s);
+    }
 }
 
 static const char *last_part(const char *path)

@@ -99,6 +99,10 @@ static void error_text_is_one_clean_line(void **state)
     struct snug_err e;
     assert_int_equal(err_set(&e, SNUG_ERR_INPUT, "a\nb\xff: %d", 7), 3);
     assert_string_equal(e.text, "a\\x0Ab\\xFF: 7");
+    err_set(&e, SNUG_ERR_INPUT,
+            "\xC2\x9B"
+            "2J \x7F\xC2\xA0\xC3\x9B");
+    assert_string_equal(e.text, "\\xC2\\x9B2J \\x7F\xC2\xA0\xC3\x9B");
     char path[4000];
     memset(path, 'p', sizeof path - 1);
     path[sizeof path - 1] = 0;

@@ -84,8 +84,9 @@ static void tensors_refused(void **state)
 {
     (void)state;
     const int64_t negative[] = {5, 6, 7, 8, 9, -3, 0, 0}, hole[] = {1, 0, 1, 1, 1, 1, 0, 0},
-                  none[] = {1, 1, 1, 1, 0, 0, 0, 0}, bad_targets[] = {-100, 6, -1, 8, 9, -100, -100, -100},
-                  one_class[] = {1, 1}, high[] = {0, 300}, types_of_256[] = {0, 0, 0, 0, 0, 0, 256, 0};
+                  none[] = {1, 1, 1, 1, 0, 0, 0, 0}, two[] = {1, 1, 1, 1, 0, 2, 1, 0},
+                  bad_targets[] = {-100, 6, -1, 8, 9, -100, -100, -100}, one_class[] = {1, 1}, high[] = {0, 300},
+                  types_of_256[] = {0, 0, 0, 0, 0, 0, 256, 0};
     const float nan_label[] = {1, NAN}, big[] = {0, 2, 1, 0, 1, 0};
     const struct tensor_spec wide_labels = {"labels", DT_I64, 2, {2, 4}, ids_2x4};
     const struct {
@@ -119,6 +120,11 @@ static void tensors_refused(void **state)
          0,
          {ids_spec, {"attention_mask", DT_I64, 2, {2, 4}, none}},
          "row 1: attention_mask is 0 everywhere"},
+        {TASK_UNLABELED,
+         0,
+         0,
+         {ids_spec, {"attention_mask", DT_I64, 2, {2, 4}, two}},
+         "row 1: attention_mask is 2 at position 1; write 1 for tokens"},
         {TASK_UNLABELED,
          0,
          0,

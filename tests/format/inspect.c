@@ -22,6 +22,7 @@ static const char config[] = "{\"vocab_size\":99,\"model_type\":\"bert\",\"archi
 
 static const struct memory_file files[] = {
     {"f.safetensors", file, sizeof file},
+    {"\xC2\x9B.safetensors", file, sizeof file},
     {"m/config.json", config, sizeof config - 1},
     {"m/vocab.txt", "x", 1},
     {"m/model.safetensors", file, sizeof file},
@@ -56,6 +57,13 @@ static void files_and_folders(void **state)
     assert_int_equal(sizeof header - 1, 180);
     report("f.safetensors", false, 0,
            "f.safetensors: safetensors, 220 bytes, header 180 bytes\n"
+           "  metadata b\\x1B[2J = x\n"
+           "  metadata format = pt\n"
+           "  encoder.weight        F32   [2, 3]            24\n"
+           "  n\\x0A\xc3\xa9               I64   []                8\n"
+           "2 tensors, 7 elements (I64 1, F32 6), 32 bytes (0.0 MiB)\n");
+    report("\xC2\x9B.safetensors", false, 0,
+           "\\xC2\\x9B.safetensors: safetensors, 220 bytes, header 180 bytes\n"
            "  metadata b\\x1B[2J = x\n"
            "  metadata format = pt\n"
            "  encoder.weight        F32   [2, 3]            24\n"
