@@ -51,7 +51,7 @@ int cublaslt_open(struct cublaslt *lt, struct snug_err *err)
 #undef F
     if (missing) {
         cublaslt_close(lt);
-        return err_set(err, SNUG_ERR_ENV, "cuda: libcublasLt has no %s; install cuBLAS of CUDA 12 or 13", missing);
+        return err_set(err, SNUG_ERR_ENV, "cuda: libcublasLt has no %s; install cuBLAS of CUDA 12.1 or later", missing);
     }
     return SNUG_OK;
 }

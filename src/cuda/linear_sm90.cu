@@ -477,21 +477,32 @@ static int map_matrix(CUtensorMap *map, encode *f, const struct tensor *t, int b
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+/* The driver's function that makes tensor maps; NULL where the driver has none. */
+static int find_encode(encode **f, const struct cuda_call *c)
+{
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult why;
+#if CUDART_VERSION < 12050 /* as of the runtime's own version, which is 12.1 or later */
+    int code = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &why);
+#else
+    int code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &why);
+#endif
+    *f = (encode *)found;
+    return cuda_check(code, "linear", c->err);
+}
+
 /* x (rows,depth), y and slope (rows,columns). */
 static int map_all(struct params *p, const struct tensor *x, const struct tensor *w, bool turned,
                    const struct tensor *y, const struct tensor *slope, const struct cuda_call *c)
 {
-    void *f = NULL;
-    enum cudaDriverEntryPointQueryResult found;
-    TRY(cuda_check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found),
-                   "linear", c->err));
+    encode *f;
+    TRY(find_encode(&f, c));
     p->columns = y->shape[1];
     p->depth_blocks = (int)((x->shape[1] + DEPTH - 1) / DEPTH);
     p->row_tiles = (int)((x->shape[0] + ROWS - 1) / ROWS);
     p->column_tiles = (int)((p->columns + CLUSTER * COLUMNS - 1) / (CLUSTER * COLUMNS));
-    if (!f || map_matrix(&p->x, (encode *)f, x, ROWS / CLUSTER) ||
-        map_matrix(&p->w, (encode *)f, w, turned ? DEPTH : COLUMNS) ||
-        map_matrix(&p->slope, (encode *)f, slope->data ? slope : y, ROWS) || map_matrix(&p->y, (encode *)f, y, ROWS))
+    if (!f || map_matrix(&p->x, f, x, ROWS / CLUSTER) || map_matrix(&p->w, f, w, turned ? DEPTH : COLUMNS) ||
+        map_matrix(&p->slope, f, slope->data ? slope : y, ROWS) || map_matrix(&p->y, f, y, ROWS))
         return err_set(c->err, SNUG_ERR_ENV, "cuda: linear: the driver makes no tensor map; update it");
     return SNUG_OK;
 }
