@@ -349,6 +349,22 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
     return SNUG_OK;
 }
 
+/* How many times one node may be given at once. A device may run them at the same time: where all nodes of an op share one
+ * workspace, no more than that has room for. */
+static int copies(const struct run *r, const struct program *g, const struct node *n, struct dims dims, int most)
+{
+    const struct backend *b = r->backend;
+    if (b->host_memory)
+        return 1;
+    if (!n->workspace || !b->shares_workspace || !b->shares_workspace(n->op))
+        return most;
+    union args_any args;
+    compile_args(g, n, dims, NULL, &args);
+    int64_t one = b->workspace_bytes(b, n->op, &args, r->threads);
+    int64_t room = value_bytes(graph_value(&g->graph, n->workspace), g->max);
+    return one <= 0 || room / one > most ? most : room / one < 1 ? 1 : (int)(room / one);
+}
+
 int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, struct snug_err *err)
 {
     enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
@@ -356,10 +372,11 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
     double start = seconds_now();
     const struct program *g = &r->plan.programs[k];
     struct work work[TOGETHER];
-    int together = r->backend->host_memory ? 1 : TOGETHER, tries = together > 1 ? WARM + 2 : 1;
+    int tries = r->backend->host_memory ? 1 : WARM + 2;
     for (int i = 0; i < tries || (i < MANY_TRIES && seconds_now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
+            int together = copies(r, g, &g->graph.nodes[node], dims, TOGETHER);
             for (int n = 0; n < together; n++)
                 fill_work(r, g, &g->graph.nodes[node], dims, &work[n]);
             TRY(time_node(r, k, FIRST_PART + node, dims, work, together, &once, err));

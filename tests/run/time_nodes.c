@@ -1,0 +1,84 @@
+/* Nodes that are timed: on a device many times at once, each in its own part of the workspace that they share. */
+#include "command.h"
+
+#include "train/session.h"
+
+static struct backend gpu; /* the CPU's plans; nothing is computed */
+static int64_t most_bytes; /* of workspace, by nodes that were given at once */
+static int most_nodes[OP_COUNT];
+
+static int64_t some_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
+{
+    (void)b, (void)threads;
+    return op == OP_adafactor ? 256 + tensor_elements(&args->adafactor.p) : 0;
+}
+
+static bool adafactors_share(enum op op)
+{
+    return op == OP_adafactor;
+}
+
+static int look(const struct backend *b, const struct work *work, int n, struct snug_err *err)
+{
+    int64_t bytes = 0;
+    (void)err;
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(work[i].op, work[0].op);
+        bytes += some_bytes(b, work[i].op, &work[i].args, 1);
+    }
+    most_bytes = bytes > most_bytes ? bytes : most_bytes;
+    most_nodes[work->op] = n > most_nodes[work->op] ? n : most_nodes[work->op];
+    return SNUG_OK;
+}
+
+static void within_the_workspace(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value;
+    } given[] = {{"train_data", "synthetic:8x8"}, {"device", "cpu"}, {"optim", "adafactor"}};
+    struct options o;
+    struct session s;
+    struct run r;
+    struct snug_err err = {0};
+    options_init(&o, CMD_PLAN);
+    assert_int_equal(options_set(&o, "model", fixture("golden/trainer/init"), &err), 0);
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (options_set(&o, given[i].name, given[i].value, &err))
+            fail_msg("%s", err.text);
+    assert_int_equal(options_check(&o, &err), 0);
+    if (session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err))
+        fail_msg("%s", err.text);
+    gpu = *s.compile.backend;
+    gpu.host_memory = false;
+    gpu.workspace_bytes = some_bytes;
+    gpu.shares_workspace = adafactors_share;
+    gpu.run = look;
+    s.compile.backend = &gpu;
+    assert_int_equal(run_open(&r, &s.compile, &err), 0);
+    assert_int_equal(run_alloc(&r, &err), 0);
+    const struct program *g = &r.plan.programs[r.where.step];
+    double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds);
+    int64_t all = 0, largest = 0;
+    for (int i = 1; i < g->graph.n_nodes; i++) {
+        union args_any args;
+        compile_args(g, &g->graph.nodes[i], g->max, NULL, &args);
+        int64_t bytes = some_bytes(&gpu, g->graph.nodes[i].op, &args, 1);
+        all += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    assert_true(largest > 0 && 32 * largest > all); /* too much for as many as of others */
+    assert_int_equal(run_time_nodes(&r, r.where.step, g->max, seconds, &err), 0);
+    assert_true(most_bytes >= largest && most_bytes <= all);
+    assert_true(most_nodes[OP_linear] == 32 && most_nodes[OP_adafactor] > 1); /* a bias's is small */
+    mem_free(seconds);
+    run_close(&r);
+    session_close(&s);
+    options_free(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(within_the_workspace)};
+    return cmocka_run_group_tests_name("time_nodes", tests, open_folder, close_folder);
+}
