@@ -29,6 +29,21 @@ int cuda_choices_take_products(struct cuda *d, const char *where, struct snug_er
     return choices ? cuda_products_import(d->call.products, choices, where, err) : SNUG_OK;
 }
 
+/* A cache in which an entry cannot be read is of no use: as if nothing had been measured. */
+int cuda_choices_take_kept(struct cuda *d, struct snug_err *err)
+{
+    struct snug_err why = {0};
+    int code = cuda_choices_take_products(d, cuda_profile_path(d->profile), &why);
+    if (code != SNUG_ERR_INPUT)
+        return code ? err_set(err, code, "%s", why.text) : SNUG_OK;
+    json_t *none = json_array();
+    code = none ? cuda_profile_set_products(d->profile, none, err) : err_no_memory(err, sizeof(json_t));
+    if (!code)
+        code = cuda_products_import(d->call.products, none, cuda_profile_path(d->profile), err);
+    json_decref(none);
+    return code;
+}
+
 int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
     struct cudaDeviceProp found;
@@ -39,7 +54,7 @@ int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug
                                          .free_bytes = d->base.available(&d->base),
                                          .cublaslt = cuda_products_version(d->call.products)};
     TRY(cuda_profile_open(&io_posix, s->cache_dir, &device, &d->profile, err));
-    return cuda_choices_take_products(d, cuda_profile_path(d->profile), err);
+    return cuda_choices_take_kept(d, err);
 }
 
 static const char RECORDED[] = "choices in the checkpoint"; /* for messages */

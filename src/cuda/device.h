@@ -59,10 +59,11 @@ int cuda_arch_code(int arch);                        /* whose code such a device
 bool cuda_arch_sm90(int arch);                       /* whether kernels of NAME_sm90.cu may be used */
 int cuda_arch_check(int arch, struct snug_err *err); /* that it is not too old, and has code */
 
-/* ---- choices.c: what is measured, and what is chosen by it; as in struct backend, but for the first two ---- */
+/* ---- choices.c: what is measured, and what is chosen by it; as in struct backend, but for the first three ---- */
 
 int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug_err *err); /* from the profile */
 int cuda_choices_take_products(struct cuda *d, const char *where, struct snug_err *err);    /* of the open profile */
+int cuda_choices_take_kept(struct cuda *d, struct snug_err *err); /* as of a cache: none where one cannot be read */
 const char *cuda_choices_kernels(const struct backend *b);
 int cuda_choices_tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
                       bool *changed, struct snug_err *err);

@@ -1,0 +1,115 @@
+/* The choices that a device's profile keeps, taken without a device: all of them, or none where one cannot be read. */
+#include "../folder.h"
+#include "cuda/device.h"
+#include "cuda/products.h"
+#include "cuda/profile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+/* A product of our own: it has no algorithm. */
+#define PRODUCT(op, N)                                                                                                 \
+    "{\"op\":\"" op "\",\"N\":" N                                                                                      \
+    ",\"I\":64,\"O\":64,\"in\":\"BF16\",\"out\":\"BF16\",\"in_out\":false,\"add\":false,"                              \
+    "\"tf32\":false,\"act\":\"none\",\"own\":true,\"used\":true,\"align\":16,\"us\":2.5,\"workspace\":0}"
+
+static const struct cuda_profile_device h200 = {"H200", 90, 132, 1000, 7};
+
+static void open_without_device(struct cuda *d)
+{
+    struct snug_err err = {0};
+    *d = (struct cuda){0};
+    assert_int_equal(cuda_products_open_absent(7, &d->call.products, &err), 0);
+    assert_int_equal(cuda_profile_open(&io_posix, folder, &h200, &d->profile, &err), 0);
+}
+
+static void close_all(struct cuda *d)
+{
+    cuda_profile_close(d->profile);
+    cuda_products_close(d->call.products);
+}
+
+static size_t n_taken(const struct cuda *d)
+{
+    json_t *all;
+    struct snug_err err;
+    assert_int_equal(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &all, &err), 0);
+    size_t n = json_array_size(all);
+    json_decref(all);
+    return n;
+}
+
+static void of_a_profile(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *products;
+        size_t taken;
+        const char *why; /* behind the file: where the profile is the caller's own, and not a cache */
+    } rows[] = {
+        {"", 0, NULL},
+        {PRODUCT("linear", "8") "," PRODUCT("linear", "16"), 2, NULL},
+        {"1", 0, ": products: an entry is no object"},
+        {"{}", 0, ": op is absent"},
+        {PRODUCT("linear", "8") ",{}", 0, ": op is absent"},
+        {PRODUCT("linear", "8") "," PRODUCT("linear", "0"), 0, ": N is 0"},
+        {PRODUCT("linear", "8") "," PRODUCT("norm", "8"), 0, ": products: \"norm\" is no matrix product"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cuda d;
+        struct snug_err err = {0};
+        char path[256], text[2048];
+        open_without_device(&d);
+        strcpy(path, cuda_profile_path(d.profile));
+        close_all(&d);
+        int n =
+            snprintf(text, sizeof text,
+                     "{\"format\":\"snug-device-profile\",\"version\":2,\"device\":\"H200\",\"arch\":90,"
+                     "\"multiprocessors\":132,\"free_bytes\":1,\"cublaslt\":7,\"products\":[%s],\"times\":{\"a\":3}}",
+                     rows[i].products);
+        assert_int_equal(io_write_file(&io_posix, path, text, (size_t)n, &err), 0);
+
+        open_without_device(&d);
+        int code = cuda_choices_take_products(&d, path, &err);
+        assert_int_equal(code, rows[i].why ? SNUG_ERR_INPUT : SNUG_OK);
+        if (rows[i].why && (strncmp(err.text, path, strlen(path)) ||
+                            strncmp(err.text + strlen(path), rows[i].why, strlen(rows[i].why))))
+            fail_msg("%s, not \"%s\"", err.text, rows[i].why);
+        close_all(&d);
+
+        open_without_device(&d);
+        if (cuda_choices_take_kept(&d, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(n_taken(&d), rows[i].taken);
+        assert_int_equal(json_array_size(cuda_profile_products(d.profile)), rows[i].taken); /* what a save will write */
+        assert_true(cuda_profile_time(d.profile, "a") == 3);
+        close_all(&d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
