@@ -47,7 +47,7 @@ int cuda_choices_take_kept(struct cuda *d, struct snug_err *err)
 int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
 {
     struct cudaDeviceProp found;
-    CUDA("opening the device", cudaGetDeviceProperties(&found, s->device));
+    OPENING(s->device, cudaGetDeviceProperties(&found, s->device));
     struct cuda_profile_device device = {.name = found.name,
                                          .arch = d->arch,
                                          .sms = d->call.sms,

@@ -26,6 +26,17 @@ int cuda_check(int code, const char *op, struct snug_err *err)
                    cudaGetErrorName((cudaError_t)code));
 }
 
+int cuda_check_opening(int code, int device, struct snug_err *err)
+{
+    if (code == cudaSuccess || code == cudaErrorMemoryAllocation)
+        return cuda_check(code, "opening the device", err);
+    return err_set(
+        err, SNUG_ERR_ENV,
+        "--device cuda: GPU %d cannot be opened: %s (%s); see with nvidia-smi whether another program has it "
+        "to itself, or use --device cpu",
+        device, cudaGetErrorString((cudaError_t)code), cudaGetErrorName((cudaError_t)code));
+}
+
 /* At most a sixteenth of the rows is padding, and few sizes occur: each is captured once. */
 static int64_t bucket(int64_t T)
 {
@@ -240,6 +251,17 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     cudaFree(p);
 }
 
+static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    int code = (int)cudaHostAlloc(p, (size_t)bytes, cudaHostAllocDefault);
+    (void)b;
+    if (code != cudaErrorMemoryAllocation)
+        return cuda_check(code, "pinned memory", err);
+    return err_set(err, SNUG_ERR_ENV,
+                   "cuda: the machine has no %lld bytes of pinned memory; free memory of the host, not of the device",
+                   (long long)bytes);
+}
+
 static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
 {
     struct cuda *d = own(b);
@@ -250,8 +272,7 @@ static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, v
     d->memory.arena_bytes = bytes;
     code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
     for (int i = 0; i < STAGING && !code; i++)
-        code = cuda_check(cudaHostAlloc((void **)&d->image[i], (size_t)inputs_bytes + 1, cudaHostAllocDefault),
-                          "pinned memory for inputs", err);
+        code = alloc_host(b, inputs_bytes + 1, (void **)&d->image[i], err);
     for (int i = 0; i < STAGING && !code; i++)
         memset(d->image[i], 0, (size_t)inputs_bytes);
     if (code)
@@ -282,12 +303,6 @@ static int send(const struct backend *b, void *arena, struct snug_err *err)
     CUDA("inputs", cudaEventRecord(d->placed[i], d->call.stream));
     d->turn = (i + 1) % STAGING;
     return SNUG_OK;
-}
-
-static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
-{
-    (void)b;
-    return cuda_check(cudaHostAlloc(p, (size_t)bytes, cudaHostAllocDefault), "pinned memory", err);
 }
 
 static void free_host(const struct backend *b, void *p)
@@ -343,9 +358,9 @@ static int find_device(struct cuda *d, const struct cuda_settings *s, struct snu
                        code == cudaSuccess ? "there is none" : cudaGetErrorString(code));
     if (s->device >= n)
         return err_set(err, SNUG_ERR_ENV, "--device cuda: GPU %d is not there, there are %d", s->device, n);
-    CUDA("opening the device", cudaSetDevice(s->device));
-    CUDA("opening the device", cuda_arch_read(s->device, &d->arch));
-    CUDA("opening the device", cuda_call_device(&d->call, s->device));
+    OPENING(s->device, cudaSetDevice(s->device));
+    OPENING(s->device, cuda_arch_read(s->device, &d->arch));
+    OPENING(s->device, cuda_call_device(&d->call, s->device));
     return cuda_arch_check(d->arch, err);
 }
 
@@ -358,14 +373,14 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
     TRY(find_device(d, s, err));
     /* A context keeps room for the stacks of all threads that the device can hold: 0.28 GB by default. Kernels here need next
      * to nothing; one that needs more is given it when it is launched. */
-    CUDA("opening the device", cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES));
-    CUDA("opening the device", cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
-    CUDA("opening the device", cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));
+    OPENING(s->device, cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES));
+    OPENING(s->device, cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
+    OPENING(s->device, cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking));
     for (int i = 0; i < BACKEND_TURNS; i++)
-        CUDA("opening the device", cudaEventCreateWithFlags(&d->fetched[i], cudaEventDisableTiming));
+        OPENING(s->device, cudaEventCreateWithFlags(&d->fetched[i], cudaEventDisableTiming));
     for (int i = 0; i < STAGING; i++) {
-        CUDA("opening the device", cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming));
-        CUDA("opening the device", cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
+        OPENING(s->device, cudaEventCreateWithFlags(&d->copied[i], cudaEventDisableTiming));
+        OPENING(s->device, cudaEventCreateWithFlags(&d->placed[i], cudaEventDisableTiming));
     }
     TRY(cuda_products_open(&d->call.products, err));
     return cuda_choices_open(d, s, err);

@@ -52,6 +52,11 @@ static inline struct cuda *own(const struct backend *b)
 
 #define CUDA(what, call) TRY(cuda_check((int)(call), what, err))
 
+/* While the device is opened nothing is lost yet: SNUG_ERR_ENV whatever fails, such as that another program has the
+ * device to itself. */
+int cuda_check_opening(int code, int device, struct snug_err *err);
+#define OPENING(device, call) TRY(cuda_check_opening((int)(call), device, err))
+
 /* ---- arch.c: for which devices there are kernels; capabilities are times ten ---- */
 
 int cuda_arch_read(int device, int *arch);           /* a cudaError_t */

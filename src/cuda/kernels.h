@@ -19,7 +19,8 @@ struct cuda_call {
     struct snug_err *err;
 };
 
-/* SNUG_OK, or SNUG_ERR_DEVICE with a line that names the op and what the runtime says of `code` (a cudaError_t). */
+/* Of `code`, a cudaError_t: SNUG_OK, or a line that names the op and what the runtime says. SNUG_ERR_ENV: the device has no
+ * memory left; else SNUG_ERR_CHECKPOINT: what was on it is lost, and the run goes on from a checkpoint. */
 int cuda_check(int code, const char *op, struct snug_err *err);
 
 /* Fills in what a call says of a device, sms and sm90. A cudaError_t. */
