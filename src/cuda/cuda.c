@@ -19,6 +19,7 @@ int cuda_check(int code, const char *op, struct snug_err *err)
 {
     if (code == cudaSuccess)
         return SNUG_OK;
+    cudaGetLastError();
     if (code == cudaErrorMemoryAllocation)
         return err_set(err, SNUG_ERR_ENV, "cuda: %s: %s; free memory of the device, or ask for less", op,
                        cudaGetErrorString((cudaError_t)code));
@@ -30,6 +31,7 @@ int cuda_check_opening(int code, int device, struct snug_err *err)
 {
     if (code == cudaSuccess || code == cudaErrorMemoryAllocation)
         return cuda_check(code, "opening the device", err);
+    cudaGetLastError();
     return err_set(
         err, SNUG_ERR_ENV,
         "--device cuda: GPU %d cannot be opened: %s (%s); see with nvidia-smi whether another program has it "
@@ -131,11 +133,16 @@ static int enqueue(const struct cuda *d, const struct work *work, int n, struct 
 
 /* ---- memory in use ---- */
 
+static bool memory_of_device(size_t *room, size_t *total)
+{
+    return !cuda_check(cudaMemGetInfo(room, total), "memory", NULL);
+}
+
 static int64_t available(const struct backend *b)
 {
     size_t room = 0, total;
     (void)b;
-    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)room : 0;
+    return memory_of_device(&room, &total) ? (int64_t)room : 0;
 }
 
 /* As NVML counts; as CUDA does where there is no NVML. */
@@ -145,7 +152,7 @@ static int64_t bytes_in_use(const struct cuda *d)
     size_t room, total;
     if (d->nvml && !nvml_read(d->nvml, d->device, getpid(), &m))
         return m.used_bytes;
-    return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)(total - room) : 0;
+    return memory_of_device(&room, &total) ? (int64_t)(total - room) : 0;
 }
 
 static void memory(const struct backend *b, struct backend_memory *out)
@@ -257,6 +264,7 @@ static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct s
     (void)b;
     if (code != cudaErrorMemoryAllocation)
         return cuda_check(code, "pinned memory", err);
+    cudaGetLastError();
     return err_set(err, SNUG_ERR_ENV,
                    "cuda: the machine has no %lld bytes of pinned memory; free memory of the host, not of the device",
                    (long long)bytes);

@@ -20,7 +20,8 @@ struct cuda_call {
 };
 
 /* Of `code`, a cudaError_t: SNUG_OK, or a line that names the op and what the runtime says. SNUG_ERR_ENV: the device has no
- * memory left; else SNUG_ERR_CHECKPOINT: what was on it is lost, and the run goes on from a checkpoint. */
+ * memory left; else SNUG_ERR_CHECKPOINT: what was on it is lost, and the run goes on from a checkpoint.
+ * The runtime forgets the error, so that the next launch is not blamed for it. */
 int cuda_check(int code, const char *op, struct snug_err *err);
 
 /* Fills in what a call says of a device, sms and sm90. A cudaError_t. */

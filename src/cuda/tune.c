@@ -42,6 +42,7 @@ struct tuner {
     enum dtype pattern_type;
     struct cuda_call device; /* what a call says of it */
     int64_t l2_bytes;
+    bool no_memory; /* the device's ran out */
     struct snug_err *err;
 };
 
@@ -55,8 +56,9 @@ struct sets {
     int64_t workspace_bytes;
 };
 
-static int check(const struct tuner *t, int code)
+static int check(struct tuner *t, int code)
 {
+    t->no_memory |= code == cudaErrorMemoryAllocation;
     return cuda_check(code, "tuning of products", t->err);
 }
 
@@ -232,9 +234,8 @@ static int capture(struct tuner *t, struct sets *s, const struct subject *u, cud
         use_set(t, s, i);
         code = enqueue(t, s, u);
     }
-    int ended = cudaStreamEndCapture(t->stream, &graph);
-    if (!code)
-        code = check(t, ended);
+    int ended = cuda_check(cudaStreamEndCapture(t->stream, &graph), "tuning of products", code ? NULL : t->err);
+    code = code ? code : ended;
     if (!code)
         code = check(t, cudaGraphInstantiate(exec, graph, 0));
     if (graph)
@@ -378,32 +379,36 @@ static int add_relatives(struct tuner *t, const struct choice *c, struct candida
     return SNUG_OK;
 }
 
-/* One replay of each; those that do not run after all are left out. */
+/* One replay of each; those that do not run after all are left out, INFINITY. */
 static int time_once(struct tuner *t, struct sets *s, const struct choice *c, const struct candidates *from, double *us)
 {
     for (int i = 0; i < from->n; i++) {
         struct subject u = {&c->product, &c->problem, &from->all[i]};
         cudaGraphExec_t exec = NULL;
         us[i] = INFINITY;
-        if (capture(t, s, &u, &exec))
+        int code = capture(t, s, &u, &exec);
+        if (code && t->no_memory) /* which says nothing of the algorithm */
+            return code;
+        if (code)
             continue;
-        int code = replay(t, s, exec, 1, 1, &us[i]);
+        code = replay(t, s, exec, 1, 1, &us[i]);
         cudaGraphExecDestroy(exec);
         TRY(code);
     }
     return SNUG_OK;
 }
 
-/* The heuristic's first and the fastest others, in `best`. */
+/* The heuristic's first, if that runs, and the fastest others, in `best`. */
 static int finalists(const double *us, int n, int best[FINALISTS + 1])
 {
-    int found = n > 0;
-    best[0] = 0;
+    int found = 0;
+    if (n > 0 && us[0] < INFINITY)
+        best[found++] = 0;
     while (found <= FINALISTS) {
         int next = -1;
         for (int i = 1; i < n; i++) {
             bool taken = us[i] == INFINITY;
-            for (int k = 1; k < found; k++)
+            for (int k = 0; k < found; k++)
                 taken = taken || best[k] == i;
             if (!taken && (next < 0 || us[i] < us[next]))
                 next = i;
@@ -415,7 +420,7 @@ static int finalists(const double *us, int n, int best[FINALISTS + 1])
     return found;
 }
 
-/* us[0]: of the heuristic's first. */
+/* us[0]: of the heuristic's first, or of the first that runs. */
 static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all, double us[2])
 {
     double once[MAX_CANDIDATES] = {0}, final[FINALISTS + 1] = {0};
@@ -429,6 +434,9 @@ static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct can
         TRY(add_relatives(t, c, all));
     TRY(time_once(t, s, c, all, once));
     int n = finalists(once, all->n, best), winner = 0;
+    c->supported = n > 0;
+    if (!c->supported) /* unless it is the device that fails */
+        return check(t, cudaStreamSynchronize(t->stream));
     struct subject subjects[FINALISTS + 1] = {0};
     for (int i = 0; i < n; i++)
         subjects[i] = (struct subject){&c->product, &c->problem, &all->all[best[i]]};
@@ -459,7 +467,7 @@ static int tune_product(struct tuner *t, struct sets *s, const struct cuda_produ
         code = choice_put(t->p, &c, t->err);
     if (code)
         problem_free(t->p, &c.problem);
-    else if (all.n && tuning->tell)
+    else if (c.supported && tuning->tell)
         tuning->tell(tuning->ctx, product, all.n, us);
     mem_free(all.all);
     return code;

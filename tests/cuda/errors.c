@@ -34,8 +34,25 @@ static void while_opening(void **state)
                         "cuda: opening the device: out of memory; free memory of the device, or ask for less");
 }
 
+/* The next launch is not blamed for what was told. */
+static void forgotten(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    int n, code;
+    if (cudaGetDeviceCount(&n)) /* without a driver every call fails */
+        skip();
+    code = (int)cudaSetDevice(1 << 20);
+    assert_int_not_equal(code, cudaSuccess);
+    assert_int_equal(cuda_check(code, "linear", &err), SNUG_ERR_CHECKPOINT);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+    assert_int_equal(cuda_check_opening((int)cudaSetDevice(1 << 20), 1 << 20, &err), SNUG_ERR_ENV);
+    assert_int_equal(cudaGetLastError(), cudaSuccess);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(in_a_run), cmocka_unit_test(while_opening)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_a_run), cmocka_unit_test(while_opening),
+                                       cmocka_unit_test(forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
