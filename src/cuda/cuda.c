@@ -188,6 +188,8 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
     *known = i < d->n_recordings && d->recordings[i].graph;
     if (*known)
         return cuda_check(cudaGraphLaunch(d->recordings[i].graph, d->call.stream), "launching a graph", err);
+    if (d->no_more)
+        return SNUG_OK;
     if (i < d->n_recordings) {
         d->capturing = (int)i + 1;
         return SNUG_OK;
@@ -202,6 +204,18 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
     return SNUG_OK;
 }
 
+/* Nodes can always be given one by one: where there is no memory for a graph *out is NULL, and no more are made. */
+static int instantiate(struct cuda *d, cudaGraph_t graph, cudaGraphExec_t *out, struct snug_err *err)
+{
+    cudaError_t code = cudaGraphInstantiate(out, graph, 0);
+    if (code != cudaErrorMemoryAllocation)
+        return cuda_check(code, "making a graph", err);
+    cudaGetLastError();
+    *out = NULL;
+    d->no_more = true;
+    return SNUG_OK;
+}
+
 static int make_graph(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
 {
     cudaGraph_t graph = NULL;
@@ -210,7 +224,7 @@ static int make_graph(struct cuda *d, struct recording *r, const struct work *wo
     int ended = cuda_check(cudaStreamEndCapture(d->call.stream, &graph), "capturing", code ? NULL : err);
     code = code ? code : ended;
     if (!code)
-        code = cuda_check(cudaGraphInstantiate(&r->graph, graph, 0), "making a graph", err);
+        code = instantiate(d, graph, &r->graph, err);
     if (graph)
         cudaGraphDestroy(graph);
     return code;
@@ -221,6 +235,8 @@ static int record(struct cuda *d, struct recording *r, const struct work *work, 
     double start = seconds_now();
     int64_t room = available(&d->base);
     TRY(make_graph(d, r, work, n, err));
+    if (!r->graph)
+        return enqueue(d, work, n, err);
     CUDA("launching a graph", cudaGraphLaunch(r->graph, d->call.stream));
     int64_t taken = room - available(&d->base);
     d->memory.recorded++;
@@ -250,6 +266,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     mem_free(d->recordings);
     d->recordings = NULL;
     d->n_recordings = d->cap_recordings = 0;
+    d->no_more = false;
     d->memory = (struct backend_memory){.before_bytes = d->memory.before_bytes};
     for (int i = 0; i < STAGING; i++) {
         cudaFreeHost(d->image[i]);

@@ -42,6 +42,7 @@ struct cuda {
     size_t n_recordings, cap_recordings;
     int forget;    /* where the next place of a sequence that was given once is looked for */
     int capturing; /* index + 1 of the recording that `run` shall make, 0 for none */
+    bool no_more;  /* recordings, since the device had no memory for one */
 };
 
 /* A backend is const to its users; what it keeps for itself is not. */
