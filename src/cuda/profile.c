@@ -12,7 +12,6 @@ enum { FORMAT_VERSION = 2, MAX_FILE_BYTES = 64 << 20 };
 struct cuda_profile {
     json_t *root; /* the file: an object */
     struct str dir, path;
-    struct snug_err note;
 };
 
 static void append_path(struct cuda_profile *p, const struct cuda_profile_device *d)
@@ -67,10 +66,10 @@ static int check(json_t *root, const char *path, struct cuda_profile_device *d, 
 static int read_kept(struct cuda_profile *p, const struct io *io, const struct cuda_profile_device *d)
 {
     struct cuda_profile_device kept;
-    TRY(json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, &p->note));
-    TRY(check(p->root, p->path.s, &kept, &p->note));
+    TRY(json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, NULL));
+    TRY(check(p->root, p->path.s, &kept, NULL));
     if (kept.arch != d->arch || kept.sms != d->sms || kept.cublaslt != d->cublaslt)
-        return err_set(&p->note, SNUG_ERR_INPUT, "%s: is of another device; remove it", p->path.s);
+        return SNUG_ERR_INPUT; /* it is of another device */
     if (kept.free_bytes < d->free_bytes)
         json_object_set_new(p->root, "free_bytes", json_integer(d->free_bytes)); /* without memory: as it was */
     return SNUG_OK;
@@ -128,11 +127,6 @@ void cuda_profile_close(struct cuda_profile *p)
 const char *cuda_profile_path(const struct cuda_profile *p)
 {
     return str_text(&p->path);
-}
-
-const char *cuda_profile_note(const struct cuda_profile *p)
-{
-    return p->note.code ? p->note.text : NULL;
 }
 
 json_t *cuda_profile_products(const struct cuda_profile *p)

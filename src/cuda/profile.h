@@ -32,7 +32,6 @@ int cuda_profile_read(const struct io *io, const char *path, struct cuda_profile
 void cuda_profile_close(struct cuda_profile *p); /* does not save; NULL is fine */
 
 const char *cuda_profile_path(const struct cuda_profile *p); /* "": none is kept */
-const char *cuda_profile_note(const struct cuda_profile *p); /* why the file there was not used, or NULL */
 
 /* The array that cuda_products_export made; NULL: nothing was measured. Belongs to the profile. */
 json_t *cuda_profile_products(const struct cuda_profile *p);
