@@ -509,18 +509,19 @@ int cuda_products_open_absent(int64_t cublaslt, struct cuda_products **out, stru
     return SNUG_OK;
 }
 
-static void forget(struct cuda_products *p)
+void choices_forget(struct cuda_products *p)
 {
     for (size_t i = 0; i < p->n_choices; i++)
         problem_free(p, &p->choices[i].problem);
     p->n_choices = 0;
+    p->n_grants = 0;
 }
 
 void cuda_products_close(struct cuda_products *p)
 {
     if (!p)
         return;
-    forget(p);
+    choices_forget(p);
     mem_free(p->choices);
     mem_free(p->grants);
     if (p->handle)

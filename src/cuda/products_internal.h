@@ -64,6 +64,7 @@ bool choice_is_runs(const struct cuda_products *p, const struct cuda_product *pr
 /* Puts a recorded choice in the place of all others of the layer. */
 int choice_put_recorded(struct cuda_products *p, const struct choice *c, struct snug_err *err);
 bool layer_is_recorded(const struct cuda_products *p, const struct cuda_product *product);
+void choices_forget(struct cuda_products *p); /* all, and what was promised by them */
 struct choice *choice_find(struct cuda_products *p, const struct cuda_product *product); /* NULL: none */
 
 #endif

@@ -166,10 +166,7 @@ int cuda_products_import(struct cuda_products *p, json_t *choices, const char *w
     json_t *o;
     struct choice c;
     TRY(check_array(choices, where, err));
-    for (size_t k = 0; k < p->n_choices; k++)
-        problem_free(p, &p->choices[k].problem);
-    p->n_choices = 0;
-    p->n_grants = 0;
+    choices_forget(p);
     json_array_foreach(choices, i, o)
     {
         TRY(from_json(o, where, &c, err));

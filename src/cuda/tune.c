@@ -330,7 +330,7 @@ static bool timed(const struct tuner *t, const struct cuda_product *product)
 
 struct candidates {
     cublasLtMatmulHeuristicResult_t *all;
-    int n, max;
+    int n;
 };
 
 static bool known(const struct candidates *c, const cublasLtMatmulAlgo_t *algo)
@@ -345,7 +345,7 @@ static void add_candidate(struct tuner *t, const struct problem *problem, const 
                           struct candidates *c)
 {
     int64_t wants;
-    if (c->n < c->max && !known(c, algo) && problem_takes(t->p, problem, algo, PRODUCT_WORKSPACE_CAP, &wants))
+    if (c->n < MAX_CANDIDATES && !known(c, algo) && problem_takes(t->p, problem, algo, PRODUCT_WORKSPACE_CAP, &wants))
         c->all[c->n++] = (cublasLtMatmulHeuristicResult_t){.algo = *algo, .workspaceSize = (size_t)wants};
 }
 
@@ -420,12 +420,12 @@ static int finalists(const double *us, int n, int best[FINALISTS + 1])
     return found;
 }
 
-/* us[0]: of the heuristic's first, or of the first that runs. */
-static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all, double us[2])
+static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all)
 {
     double once[MAX_CANDIDATES] = {0}, final[FINALISTS + 1] = {0};
     int best[FINALISTS + 1];
-    TRY(problem_candidates(t->p, &c->product, &c->problem, PRODUCT_WORKSPACE_CAP, all->max, all->all, &all->n, t->err));
+    TRY(problem_candidates(t->p, &c->product, &c->problem, PRODUCT_WORKSPACE_CAP, MAX_CANDIDATES, all->all, &all->n,
+                           t->err));
     c->supported = all->n > 0;
     c->us = NEVER;
     if (!c->supported)
@@ -444,31 +444,25 @@ static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct can
     for (int i = 1; i < n; i++)
         if (final[i] < final[winner])
             winner = i;
-    us[0] = final[0];
-    us[1] = c->us = final[winner];
+    c->us = final[winner];
     c->algo = all->all[best[winner]].algo;
     c->workspace = (int64_t)all->all[best[winner]].workspaceSize;
     return SNUG_OK;
 }
 
-static int tune_product(struct tuner *t, struct sets *s, const struct cuda_product *product,
-                        const struct cuda_tuning *tuning)
+static int tune_product(struct tuner *t, struct sets *s, const struct cuda_product *product)
 {
     if (timed(t, product))
         return SNUG_OK;
     struct choice c = {.product = *product, .ready = true};
-    struct candidates all = {.max = tuning->candidates > 0 && tuning->candidates < MAX_CANDIDATES ? tuning->candidates
-                                                                                                  : MAX_CANDIDATES};
-    double us[2] = {0};
+    struct candidates all = {0};
     TRY(problem_make(t->p, product, &c.problem, t->err));
-    all.all = mem_alloc((size_t)all.max * sizeof *all.all);
-    int code = all.all ? best_of(t, s, &c, &all, us) : err_no_memory(t->err, (size_t)all.max * sizeof *all.all);
+    all.all = mem_alloc(MAX_CANDIDATES * sizeof *all.all);
+    int code = all.all ? best_of(t, s, &c, &all) : err_no_memory(t->err, MAX_CANDIDATES * sizeof *all.all);
     if (!code)
         code = choice_put(t->p, &c, t->err);
     if (code)
         problem_free(t->p, &c.problem);
-    else if (c.supported && tuning->tell)
-        tuning->tell(tuning->ctx, product, all.n, us);
     mem_free(all.all);
     return code;
 }
@@ -488,8 +482,7 @@ static int race_node(struct tuner *t, struct sets *s, double *us)
 
 /* Whether the node is faster by our own kernel, if there is one for it: timed right behind the plain product, it has to win by
  * more than a warmer chip explains. */
-static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *product,
-                    const struct cuda_tuning *tuning)
+static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *product)
 {
     struct cuda_call c = call_of(t, s);
     struct choice own = {.us = NEVER};
@@ -503,8 +496,6 @@ static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *
     }
     own.us = us[1];
     own.supported = us[1] < 0.99 * us[0];
-    if (tuning->tell)
-        tuning->tell(tuning->ctx, &own.product, 1, us);
     return choice_put(t->p, &own, t->err);
 }
 
@@ -518,14 +509,14 @@ static bool is_new(struct tuner *t, const struct cuda_product_node *node)
            (cuda_product_own(node->op, &node->args, &product, &t->device, &own) && !timed(t, &own));
 }
 
-static int tune_node(struct tuner *t, const struct cuda_product_node *node, const struct cuda_tuning *tuning)
+static int tune_node(struct tuner *t, const struct cuda_product_node *node)
 {
     struct sets s;
     TRY(make_sets(t, node, &s));
     use_set(t, &s, 0);
     struct cuda_product product = cuda_product_of(t->p, node->op, &s.node.args, t->tf32);
-    TRY(tune_product(t, &s, &product, tuning));
-    return tune_own(t, &s, &product, tuning);
+    TRY(tune_product(t, &s, &product));
+    return tune_own(t, &s, &product);
 }
 
 static int64_t rows_of(const struct cuda_product_node *n)
@@ -571,7 +562,7 @@ int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *
         if (!any && tuning->begins)
             tuning->begins(tuning->ctx);
         any = true;
-        code = tune_node(&t, &nodes[i], tuning);
+        code = tune_node(&t, &nodes[i]);
         release_sets(&t);
     }
     close_tuner(&t);
