@@ -71,8 +71,7 @@ has_cuda() {
 }
 
 # run_tests FOLDER [NAME…]: runs the tests of a build folder, all or those named, and closes with 'N passed, N failed[, N skipped]'.
-# Counts test cases: each executable's TAP lines, or the executable as one case if it prints none; one that ends
-# badly before its last case, or without naming a failed one, counts as one failure more. Returns 1 if anything failed or nothing ran.
+# Returns 1 if anything failed or nothing ran.
 run_tests() {
     local dir=$1
     shift
@@ -80,23 +79,5 @@ run_tests() {
     # cmocka prints TAP if asked; people who run meson test themselves get its usual text.
     CMOCKA_MESSAGE_OUTPUT=TAP meson test -C "$dir" --no-rebuild --print-errorlogs "$@" |
         grep -v -E '^(ninja|Expected Fail|Unexpected Pass|Full log)|^$' || true
-    awk '
-        function close_test() {
-            if (!in_test) return
-            in_test = 0
-            bad = result !~ /^exit status (0|77)$/
-            if (!cases) { if (bad) failed++; else if (result ~ /77/) skipped++; else passed++ }
-            else if (bad && (!named || cases < planned)) failed++
-        }
-        /^=+ [0-9]+\/[0-9]+ =+$/ { close_test(); in_test = 1; in_out = cases = named = planned = 0; result = "none" }
-        in_test && !in_out && /^result: / { sub(/^result: */, ""); result = $0 }
-        in_test && /^-+ std(out|err) -+$/ { in_out = 1 }
-        in_test && in_out && /^1\.\.[0-9]+$/ { planned += substr($0, 4) }
-        in_test && in_out && /^ok [0-9]+/ { cases++; if (/# SKIP/) skipped++; else passed++ }
-        in_test && in_out && /^not ok [0-9]+/ { cases++; if (/# SKIP/) skipped++; else { failed++; named++ } }
-        END {
-            close_test()
-            printf "%d passed, %d failed%s\n", passed, failed, skipped ? ", " skipped " skipped" : ""
-            exit failed > 0 || passed == 0
-        }' "$dir/meson-logs/testlog.txt"
+    awk -f scripts/count-tests "$dir/meson-logs/testlog.txt"
 }
