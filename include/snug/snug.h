@@ -3,10 +3,16 @@
  * The life of a run, in the order of this file:
  *
  *     snug_options    what is asked for, by the names of transformers' TrainingArguments
- *     snug_session    the model, the tokenizer, the data; the programs of a step, compiled and planned. Its memory is
- * known to the byte before anything of the model's size is allocated a whole run     snug_train, snug_evaluate,
- * snug_predict an own loop     snug_load, then for each optimizer step snug_next, snug_forward_backward per
- * micro-batch, snug_update snug_save       a Hugging Face folder
+ *
+ *     snug_session    the model, the tokenizer, the data; the programs of a step, compiled and planned: its memory is
+ *                     known to the byte before anything of the model's size is allocated
+ *
+ *     a whole run     snug_train, snug_evaluate, snug_predict
+ *
+ *     an own loop     snug_load, then for each optimizer step snug_next, snug_forward_backward per micro-batch,
+ *                     snug_update
+ *
+ *     snug_save       a Hugging Face folder
  *
  * Rules. A call that can fail returns enum snug_code and takes the caller's struct snug_err last (it may be NULL).
  * Nothing here prints, exits or aborts. A handle belongs to whoever made it, and is used by one thread at a time;

@@ -2,12 +2,11 @@
  *
  *     %3 weight F32[768,768] "bert.pooler.dense.weight" layer=13 in keep
  *     %4 weight F32[768] "b" layer=1 slice=%3+768
- *     %5 activation BF16[T,50257] layer=13 pad=0:47      (rows, elements of a row)
+ *     %5 activation BF16[T,50257] layer=13 pad=0:47
+ *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
- *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep      (kind, std, zero row,
- * head)
- *
+ * pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
  * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table (see struct value: live_in, live_out, persists, group, table). '#' starts a comment. */
 #include "base/str.h"
