@@ -119,7 +119,9 @@ struct snug_session {
     struct order order;
     struct loader *loader;
     struct schedule schedule;
-    const struct window *window;
+    const struct window *window; /* NULL: none, or its update is made */
+    int32_t done;                /* micro-batches of it */
+    double loss;                 /* of those */
     int64_t steps, updates;
 };
 
@@ -443,6 +445,8 @@ int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err)
     if (!s->loader)
         TRY(start_loop(s, err));
     TRY(loader_next(s->loader, &s->window, err));
+    s->done = 0;
+    s->loss = 0;
     if (s->window)
         *w = (struct snug_window){.step = s->window->step,
                                   .steps = s->steps,
@@ -456,37 +460,52 @@ int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err)
 
 static int no_window(struct snug_err *err)
 {
-    return err_set(err, SNUG_ERR_USAGE, "there is no window, or no such micro-batch in it; call snug_next first");
+    return err_set(err, SNUG_ERR_USAGE, "there is no window, or its update is made; call snug_next first");
 }
 
 static struct step_inputs inputs_of(const snug_session *s, double learning_rate)
 {
-    return (struct step_inputs){
-        .step = s->window->step, .update = s->updates + 1, .learning_rate = learning_rate, .n = s->window->n_targets};
+    return (struct step_inputs){.step = s->window->step,
+                                .update = s->updates + 1,
+                                .learning_rate = learning_rate,
+                                .n = s->window->n_targets,
+                                .scaled = s->s.compile.precision.narrow == DT_F16 && isfinite(s->loss)};
 }
 
 int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err *err)
 {
-    if (!s->window || i < 0 || i >= s->window->n_micro)
+    if (!s->window)
         return no_window(err);
+    if (i != s->done || i >= s->window->n_micro)
+        return err_set(err, SNUG_ERR_USAGE, "micro-batch %d: %d of %d are done; take each once, in order, from 0", i,
+                       s->done, s->window->n_micro);
     struct step_inputs in = inputs_of(s, 0);
-    return stepper_micro(&s->s.stepper, s->window, i, &in, loss, err);
+    TRY(stepper_micro(&s->s.stepper, s->window, i, &in, loss, err));
+    s->done++;
+    s->loss += *loss;
+    return SNUG_OK;
 }
 
 int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct snug_err *err)
 {
     if (!s->window)
         return no_window(err);
+    if (s->done < s->window->n_micro)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "only %d of the window's %d micro-batches are done; call snug_forward_backward for the others",
+                       s->done, s->window->n_micro);
     struct step_result r;
     struct step_inputs in = inputs_of(s, learning_rate);
+    long long step = s->window->step + 1;
+    s->window = NULL;
     TRY(stepper_update(&s->s.stepper, &in, &r, err));
     if (grad_norm)
         *grad_norm = r.grad_norm;
-    if (!r.finite)
+    if (!r.finite && !in.scaled)
         return err_set(err, SNUG_ERR_NUMERIC,
-                       "step %lld: the gradient norm is %g, first in %s; lower the learning rate",
-                       (long long)s->window->step + 1, r.grad_norm, r.where);
-    s->updates++;
+                       "step %lld: the gradient norm is %g, first in %s; lower the learning rate", step, r.grad_norm,
+                       r.where);
+    s->updates += r.finite;
     return SNUG_OK;
 }
 

@@ -209,12 +209,14 @@ struct snug_window {
 };
 int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err);
 
-/* Forward and backward pass of micro-batch `i` (from 0, in order) of the window; its gradients are added to those
- * before it. *loss is its share of the window's mean loss: the shares add up. */
+/* Forward and backward pass of micro-batch `i` of the window, each once, in order, from 0 (else SNUG_ERR_USAGE); its
+ * gradients are added to those before it. *loss is its share of the window's mean loss: the shares add up. */
 int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err *err);
 
-/* Clips and updates. *grad_norm (may be NULL): before clipping. SNUG_ERR_NUMERIC, and nothing has changed, when it is
- * not finite. */
+/* Clips and updates, once all micro-batches of the window are done (else SNUG_ERR_USAGE), and uses the window up.
+ * *grad_norm (may be NULL): before clipping. When it is not finite, no weight has changed, and the code is
+ * SNUG_ERR_NUMERIC; but in fp16, where that is how the scale of the loss is found, SNUG_OK as long as the window's loss is
+ * finite: the update was skipped, and the next window has half the scale. */
 int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct snug_err *err);
 
 /* ---- Results. --------------------------------------------------------------------------------------------------- */

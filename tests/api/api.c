@@ -87,6 +87,7 @@ static void errors_are_values(void **state)
     assert_int_equal(w.steps, 9);   /* 24 rows, 3 epochs */
     double loss;
     assert_int_equal(snug_forward_backward(s, 1, &loss, &err), SNUG_ERR_USAGE);
+    assert_int_equal(snug_forward_backward(s, -1, &loss, &err), SNUG_ERR_USAGE);
     snug_close(s);
     assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), SNUG_ERR_IO); /* the folder's parent is not there */
     assert_null(s);
@@ -154,9 +155,54 @@ static void one_session_trains_and_evaluates(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Each micro-batch once, in order, then one update: anything else would train on gradients of another window, or on the
+ * same ones twice. */
+static void the_order_of_an_own_loop_is_kept(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    struct snug_window w;
+    char model[512], data[512];
+    double loss, norm;
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    const char *settings[][2] = {{"model", model},
+                                 {"train_data", data},
+                                 {"output_dir", "/nowhere/at/all"},
+                                 {"batch_size", "4"},
+                                 {"gradient_accumulation_steps", "2"}};
+    assert_int_equal(snug_options_new("train", &o, &err), 0);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        assert_int_equal(snug_options_set(o, settings[i][0], settings[i][1], &err), 0);
+    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
+    assert_int_equal(snug_load(s, &err), 0);
+    for (int step = 0; step < 2; step++) {
+        assert_int_equal(snug_next(s, &w, &err), 0);
+        assert_int_equal(w.n_micro, 2);
+        assert_int_equal(snug_update(s, 1e-3, &norm, &err), SNUG_ERR_USAGE);
+        assert_non_null(strstr(err.text, "only 0 of the window's 2 micro-batches"));
+        assert_int_equal(snug_forward_backward(s, 1, &loss, &err), SNUG_ERR_USAGE);
+        assert_int_equal(snug_forward_backward(s, 0, &loss, &err), 0);
+        assert_int_equal(snug_forward_backward(s, 0, &loss, &err), SNUG_ERR_USAGE);
+        assert_non_null(strstr(err.text, "micro-batch 0: 1 of 2 are done"));
+        assert_int_equal(snug_update(s, 1e-3, &norm, &err), SNUG_ERR_USAGE);
+        assert_int_equal(snug_forward_backward(s, 1, &loss, &err), 0);
+        assert_int_equal(snug_forward_backward(s, 2, &loss, &err), SNUG_ERR_USAGE);
+        assert_int_equal(snug_update(s, 1e-3, &norm, &err), 0);
+        assert_int_equal(snug_update(s, 1e-3, &norm, &err), SNUG_ERR_USAGE);
+        assert_non_null(strstr(err.text, "call snug_next first"));
+        assert_int_equal(snug_forward_backward(s, 0, &loss, &err), SNUG_ERR_USAGE);
+    }
+    snug_close(s);
+    snug_options_free(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values),
-                                       cmocka_unit_test(one_session_trains_and_evaluates)};
+                                       cmocka_unit_test(one_session_trains_and_evaluates),
+                                       cmocka_unit_test(the_order_of_an_own_loop_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
