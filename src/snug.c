@@ -26,7 +26,7 @@ void snug_set_allocator(const struct snug_allocator *a)
 {
     static struct mem_ops ops; /* a copy, so that the caller's may go; part of the one process-wide switch in mem.c */
     if (a)
-        ops = (struct mem_ops){.realloc = a->realloc, .free = a->free, .ctx = a->ctx};
+        ops = (struct mem_ops){.realloc = a->realloc, .free = a->free, .ctx = a->ctx, .not_pieces = true};
     mem_set_ops(a ? &ops : NULL);
 }
 

@@ -32,7 +32,9 @@ static inline void plain_free(void *ctx, void *p)
 /* From here to mem_set_ops(NULL) the allocations of snug are counted in *m, and one of them fails. */
 static inline void failing_memory_set(struct failing_memory *m, long fail_call, bool for_ever)
 {
-    *m = (struct failing_memory){.ops = {failing_realloc, plain_free, m}, .fail_call = fail_call, .for_ever = for_ever};
+    *m = (struct failing_memory){.ops = {.realloc = failing_realloc, .free = plain_free, .ctx = m},
+                                 .fail_call = fail_call,
+                                 .for_ever = for_ever};
     mem_set_ops(&m->ops);
 }
 

@@ -56,7 +56,9 @@ struct snug_err {
 const char *snug_version(void); /* "0.1.0" */
 void snug_free(void *p);        /* strings that the library handed out; NULL is fine */
 
-/* The allocator behind everything in libsnug but the arena; NULL restores the C library's. Before any other call. */
+/* The allocator behind libsnug's own structures, texts, tables and buffers; NULL restores the C library's. Before any
+ * other call. Not from it come the arena, whose pages are the system's or the device's, and what the libraries that are
+ * used (jansson, CUDA's) allocate for themselves. */
 struct snug_allocator {
     void *(*realloc)(void *ctx, void *p, size_t bytes); /* p NULL allocates; a NULL result means: no memory */
     void (*free)(void *ctx, void *p);

@@ -27,7 +27,7 @@ static void libc_free(void *ctx, void *p)
     free(p);
 }
 
-static const struct mem_ops libc_ops = {libc_realloc, libc_free, NULL};
+static const struct mem_ops libc_ops = {libc_realloc, libc_free, NULL, true};
 static const struct mem_ops *mem_hook = &libc_ops; /* the one process-wide switch, see mem_set_ops */
 
 void mem_set_ops(const struct mem_ops *ops)
@@ -81,7 +81,7 @@ void *mem_map(size_t bytes)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = PIECE_ALIGN + sizeof(struct piece);
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    if (mem_hook != &libc_ops) {
+    if (!mem_hook->not_pieces) {
         void *start = mem_alloc(room + bytes);
         return start ? after_header(start, 0, room) : NULL;
     }

@@ -3,6 +3,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@ struct mem_ops {
     void *(*realloc)(void *ctx, void *p, size_t bytes); /* p NULL allocates; NULL result: no memory */
     void (*free)(void *ctx, void *p);
     void *ctx;
+    bool not_pieces; /* mem_map stays with the system's pages */
 };
 void mem_set_ops(const struct mem_ops *ops);
 
@@ -19,7 +21,7 @@ void *mem_realloc(void *p, size_t bytes);
 void mem_free(void *p); /* NULL is fine */
 char *mem_strdup(const char *s);
 
-/* One large piece, such as the memory of a whole run: zeroed, aligned to 64 bytes. From the C library's allocator its
+/* One large piece, such as the memory of a whole run: zeroed, aligned to 64 bytes. Without mem_set_ops its
  * pages are the system's, which come when they are touched: neither time nor memory goes to what is not used. */
 void *mem_map(size_t bytes); /* NULL when memory is out */
 void mem_unmap(void *p);     /* NULL is fine */

@@ -199,10 +199,49 @@ static void the_order_of_an_own_loop_is_kept(void **state)
     snug_options_free(o);
 }
 
+static size_t largest;
+
+static void *watched_realloc(void *ctx, void *p, size_t bytes)
+{
+    (void)ctx;
+    largest = bytes > largest ? bytes : largest;
+    return realloc(p, bytes);
+}
+
+static void watched_free(void *ctx, void *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+/* With an allocator of the caller's, too, the arena's pages are the system's and come when they are touched. */
+static void the_arena_is_not_the_allocators(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    char model[512], data[512];
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    snug_set_allocator(&(struct snug_allocator){watched_realloc, watched_free, NULL});
+    assert_int_equal(snug_options_new("train", &o, &err), 0);
+    assert_int_equal(snug_options_set(o, "model", model, &err), 0);
+    assert_int_equal(snug_options_set(o, "train_data", data, &err), 0);
+    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
+    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
+    assert_int_equal(snug_load(s, &err), 0);
+    assert_true(largest > 0 && (int64_t)largest < snug_peak_bytes(s));
+    snug_close(s);
+    snug_options_free(o);
+    snug_set_allocator(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values),
                                        cmocka_unit_test(one_session_trains_and_evaluates),
-                                       cmocka_unit_test(the_order_of_an_own_loop_is_kept)};
+                                       cmocka_unit_test(the_order_of_an_own_loop_is_kept),
+                                       cmocka_unit_test(the_arena_is_not_the_allocators)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,14 +67,14 @@ static void large_pieces_come_as_they_are_touched(void **state)
     assert_true(machine_memory_resident() - before < 16 * MB);
     mem_unmap(NULL);
     int calls = 0;
-    mem_set_ops(&(struct mem_ops){plain_realloc, plain_free, &calls});
+    mem_set_ops(&(struct mem_ops){.realloc = plain_realloc, .free = plain_free, .ctx = &calls});
     p = mem_map(1000);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % 64, 0);
     memset(p, 1, 1000);
     assert_int_equal(calls, 1);
     mem_unmap(p);
-    mem_set_ops(&(struct mem_ops){no_memory, plain_free, NULL});
+    mem_set_ops(&(struct mem_ops){.realloc = no_memory, .free = plain_free, .ctx = NULL});
     assert_null(mem_map(1000));
     mem_set_ops(NULL);
 }

@@ -40,7 +40,7 @@ static void plain_free(void *ctx, void *p)
 static void remembers_a_failed_allocation(void **state)
 {
     (void)state;
-    mem_set_ops(&(struct mem_ops){no_memory, plain_free, NULL});
+    mem_set_ops(&(struct mem_ops){.realloc = no_memory, .free = plain_free, .ctx = NULL});
     struct str s = {0};
     struct snug_err err;
     for (int i = 0; i < 200; i++)

@@ -353,7 +353,7 @@ static void largest_header(void **state)
          "over 1000000 tensors", 1500000},
         {"{\"__metadata__\":{", "\"%06zx\":\"\",", "\"z\":\"\"}}", "over 1000000 entries", 7000000},
     };
-    const struct mem_ops counting = {counting_realloc, counting_free, NULL};
+    const struct mem_ops counting = {.realloc = counting_realloc, .free = counting_free};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         unsigned char *file = malloc(100000008);
         size_t n = 8;

@@ -374,7 +374,7 @@ static void memory_that_runs_out_is_an_error(void **state)
             struct plan plan = {0};
             struct programs where;
             struct chunks chunks = {.k = k};
-            struct mem_ops ops = {refuse_chunk, plain_free, &chunks};
+            struct mem_ops ops = {.realloc = refuse_chunk, .free = plain_free, .ctx = &chunks};
             mem_set_ops(&ops);
             int code = compile_run(&s, &plan, &where, &err);
             hit = chunks.n >= k;
