@@ -171,7 +171,7 @@ static int check_tied(struct model_dir *d, const struct model_config *c, struct 
         {"cls.predictions.decoder.bias", "cls.predictions.bias"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        const struct model_tensor *a = model_dir_find(d, pairs[i][0]), *b = weights_find(d, c, pairs[i][1]);
+        const struct model_tensor *a = find_spelled(d, pairs[i][0]), *b = weights_find(d, c, pairs[i][1]);
         if (!a || !b || c->task == MODEL_SEQUENCE_CLASSIFICATION)
             continue;
         bool same = a->tensor->bytes == b->tensor->bytes && a->tensor->dtype == b->tensor->dtype;
@@ -187,7 +187,7 @@ static int check_tied(struct model_dir *d, const struct model_config *c, struct 
         TRY(code);
         if (!same)
             return err_set(err, SNUG_ERR_INPUT, "%s: %s differs from %s, to which it is tied; take %s out of the file",
-                           d->path, pairs[i][0], b->tensor->name, pairs[i][0]);
+                           d->path, a->tensor->name, b->tensor->name, a->tensor->name);
     }
     return SNUG_OK;
 }
