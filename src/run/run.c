@@ -219,32 +219,51 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 
-/* Integers are finite. `host` has room for the tensor's bytes. */
-static int all_finite(const struct run *r, const struct tensor *t, void *host, bool *finite, struct snug_err *err)
+/* *bad: the first element that is not finite, padding included, which is 0; -1 if all are. Integers are finite. `host`
+ * has room for the tensor's bytes. */
+static int find_not_finite(const struct run *r, const struct tensor *t, void *host, int64_t *bad, struct snug_err *err)
 {
-    int64_t n = tensor_room(t); /* padding is 0 */
-    *finite = true;
+    int64_t n = tensor_room(t);
+    *bad = -1;
     if (t->dtype != DT_F64 && t->dtype != DT_F32 && t->dtype != DT_BF16 && t->dtype != DT_F16)
         return SNUG_OK;
     TRY(r->backend->download(r->backend, host, t->data, dtype_bytes(t->dtype, n), err));
-    for (int64_t i = 0; i < n && *finite; i++) {
+    for (int64_t i = 0; i < n && *bad < 0; i++) {
         double x = t->dtype == DT_F64    ? ((const double *)host)[i]
                    : t->dtype == DT_F32  ? (double)((const float *)host)[i]
                    : t->dtype == DT_BF16 ? (double)bf16_to_float(((const uint16_t *)host)[i])
                                          : (double)fp16_to_float(((const uint16_t *)host)[i]);
-        *finite = isfinite(x);
+        *bad = isfinite(x) ? -1 : i;
     }
     return SNUG_OK;
 }
 
-static void describe_slot(const struct program *g, const struct node *n, int slot, char *text, size_t room)
+/* The name of value `id`; of a group, that of its part in which element `at` lies. */
+static const char *name_at(const struct graph *g, int id, int64_t at)
 {
-    const struct value *v = graph_value(&g->graph, n->u.slot[slot]);
-    const char *kind = v->role == ROLE_GRADIENT ? "gradient" : v->role == ROLE_WEIGHT ? "weight" : "activation";
-    if (v->name && (v->role == ROLE_GRADIENT || v->role == ROLE_WEIGHT))
-        snprintf(text, room, "%s %s", kind, v->role == ROLE_GRADIENT ? v->name + strlen("grad.") : v->name);
+    for (int i = 1; i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        if (v->base == id && v->name && at >= v->at && at < v->at + value_elements(v, (struct dims){0}))
+            return v->name;
+    }
+    return graph_value(g, id)->name;
+}
+
+/* `at`: the element in question, -1 where it is not known. A weight and its gradient are called what the file calls
+ * them, and so is the 16-bit copy of a weight. */
+static void describe_slot(const struct program *g, const struct node *n, int slot, int64_t at, char *text, size_t room)
+{
+    static const char *const kinds[ROLE_COUNT] = {
+        [ROLE_WEIGHT] = "weight", [ROLE_COPY] = "weight", [ROLE_GRADIENT] = "gradient"};
+    static const char *const prefixes[ROLE_COUNT] = {
+        [ROLE_WEIGHT] = "", [ROLE_COPY] = "copy.", [ROLE_GRADIENT] = "grad."};
+    int id = n->u.slot[slot];
+    enum role role = graph_value(&g->graph, id)->role;
+    const char *name = name_at(&g->graph, id, at);
+    if (name && kinds[role])
+        snprintf(text, room, "%s %s", kinds[role], name + strlen(prefixes[role]));
     else
-        snprintf(text, room, "%s %s of %s in layer %d%s", kind, node_op(n)->slots[slot].name, node_op(n)->name,
+        snprintf(text, room, "activation %s of %s in layer %d%s", node_op(n)->slots[slot].name, node_op(n)->name,
                  n->layer, n->backward ? " (backward)" : "");
 }
 
@@ -261,9 +280,8 @@ static int64_t largest_bytes(const struct program *g)
 
 /* Executes a node and looks first at what it reads, so that a bad weight is named itself, then at what it made. */
 static int look_at_node(struct run *r, const struct program *g, const struct node *n, struct dims dims, void *host,
-                        int *bad_slot, struct snug_err *err)
+                        int *bad_slot, int64_t *bad, struct snug_err *err)
 {
-    bool finite = true;
     fill_work(r, g, n, dims, r->work);
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1)
@@ -271,8 +289,8 @@ static int look_at_node(struct run *r, const struct program *g, const struct nod
         for (int s = 0; s < node_op(n)->n_slots; s++) {
             if (!n->u.slot[s] || (pass == 0 ? !node_reads(n, s) : !node_writes(n, s)))
                 continue;
-            TRY(all_finite(r, &r->work->args.slot[s], host, &finite, err));
-            if (!finite) {
+            TRY(find_not_finite(r, &r->work->args.slot[s], host, bad, err));
+            if (*bad >= 0) {
                 *bad_slot = s;
                 return SNUG_OK;
             }
@@ -285,21 +303,22 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
 {
     const struct program *g = &r->plan.programs[k];
     void *host = mem_alloc((size_t)largest_bytes(g) + 1);
-    int bad = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
-    for (int i = 1, end = first_update(g); i < end && bad < 0 && !code; i++) {
-        code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &bad, NULL);
-        if (bad >= 0)
-            describe_slot(g, &g->graph.nodes[i], bad, text, room);
+    int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
+    int64_t bad = -1;
+    for (int i = 1, end = first_update(g); i < end && slot < 0 && !code; i++) {
+        code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &slot, &bad, NULL);
+        if (slot >= 0)
+            describe_slot(g, &g->graph.nodes[i], slot, bad, text, room);
     }
     mem_free(host);
-    return bad >= 0;
+    return slot >= 0;
 }
 
 bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
 {
     const struct program *g = &r->plan.programs[k];
     struct work w;
-    bool finite = true;
+    int64_t bad = -1;
     for (int i = 1; i < g->graph.n_nodes; i++) {
         const struct node *n = &g->graph.nodes[i];
         if (n->op != OP_sumsq)
@@ -310,12 +329,12 @@ bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
         sums.data = (double *)sums.data + w.args.sumsq.at;
         sums.shape[0] = chunks;
         void *host = mem_alloc((size_t)chunks * sizeof(double) + 1);
-        int code = host ? all_finite(r, &sums, host, &finite, NULL) : SNUG_ERR_ENV;
+        int code = host ? find_not_finite(r, &sums, host, &bad, NULL) : SNUG_ERR_ENV;
         mem_free(host);
         if (code)
             return false;
-        if (!finite) {
-            describe_slot(g, n, 0, text, room);
+        if (bad >= 0) {
+            describe_slot(g, n, 0, -1, text, room);
             return true;
         }
     }
