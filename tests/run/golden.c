@@ -370,6 +370,70 @@ static void predictions_are_those_of_transformers(void **state)
         }
 }
 
+/* As transformers begins: linear layers and embeddings N(0, initializer_range), but for a padding row of zeros and the
+ * products into GPT-2's residual stream, which have 1/sqrt(2 layers) of that; norms 1, biases 0. Means and standard
+ * deviations lie within five of their own standard errors. */
+static void check_new_tensor(const struct st_file *f, const char *name, double std, int64_t pad_row)
+{
+    int64_t n;
+    double *x = read_tensor(f, name, &n), sum = 0, squares = 0;
+    const struct st_tensor *t = st_find(f, name);
+    bool bias = strstr(name, ".bias"), norm_weight = !bias && t->ndim == 1;
+    int64_t first = 0, width = t->ndim > 1 ? t->shape[1] : n;
+    if (strstr(name, "c_proj."))
+        std /= sqrt(2.0 * 3);
+    if (strstr(name, "word_embeddings")) {
+        for (int64_t i = 0; i < width; i++) {
+            assert_true(x[pad_row * width + i] == 0);
+            x[pad_row * width + i] = x[i]; /* out of the sample: the first row takes its place */
+        }
+        first = width;
+    }
+    for (int64_t i = first; i < n; i++) {
+        sum += x[i];
+        squares += x[i] * x[i];
+        if (t->ndim == 1 && x[i] != (norm_weight ? 1 : 0))
+            fail_msg("%s: %g at %lld", name, x[i], (long long)i);
+    }
+    double size = (double)(n - first), mean = sum / size, deviation = sqrt(squares / size);
+    if (t->ndim > 1 && (fabs(mean) > 5 * std / sqrt(size) || fabs(deviation / std - 1) > 5 / sqrt(2 * size)))
+        fail_msg("%s: mean %g, standard deviation %g instead of %g", name, mean, deviation, std);
+    free(x);
+}
+
+static void new_weights_begin_as_in_transformers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *width;
+        int tensors;
+    } models[] = {{"golden/bert", "hidden_size", 5 + 3 * 16 + 4}, {"golden/gpt2", "n_embd", 2 + 3 * 12 + 2}};
+    for (size_t m = 0; m < 2; m++) {
+        const char *rows = make_rows(folder, 12, 12, 4 + (uint32_t)m, m == 0);
+        const char *model = make_deeper(folder, models[m].model, 3), *path = join(model, "config.json");
+        const char *out = join(folder, "new");
+        json_t *config = json_load_file(path, 0, NULL);
+        json_object_set_new(config, models[m].width, json_integer(64));
+        json_object_set_new(config, "initializer_range", json_real(0.05));
+        if (m == 0)
+            json_object_set_new(config, "pad_token_id", json_integer(5));
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        json_decref(config);
+        expect_snug(0, said(),
+                    ARGS("train", "--model", model, "--init-from-config", "--train-data", rows, "--output-dir", out,
+                         "--max-steps", "1", "--learning-rate", "0", "--save-strategy", "no"),
+                    NULL);
+        struct st_file f;
+        open_tensors(join(out, "model.safetensors"), &f);
+        assert_int_equal(f.n_tensors, models[m].tensors);
+        for (size_t i = 0; i < f.n_tensors; i++)
+            check_new_tensor(&f, f.tensors[i].name, 0.05, 5);
+        st_close(&f);
+        remove_tree(out);
+        remove_tree(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +443,7 @@ int main(void)
         cmocka_unit_test(evaluation_gives_the_loss_of_transformers),
         cmocka_unit_test(accuracy_is_of_the_logits_of_transformers),
         cmocka_unit_test(predictions_are_those_of_transformers),
+        cmocka_unit_test(new_weights_begin_as_in_transformers),
     };
     return cmocka_run_group_tests_name("golden", tests, open_folder, close_folder);
 }
