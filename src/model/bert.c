@@ -9,7 +9,6 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
 {
     const char *positions = "absolute";
     bool decoder = false, tied = true;
-    c->vocab_size = 30522, c->hidden_size = 768, c->layers = 12, c->heads = 12, c->intermediate_size = 3072;
     c->max_positions = 512, c->type_vocab_size = 2, c->pad_id = 0;
     c->norm_eps = 1e-12, c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));

@@ -15,12 +15,11 @@ static const struct model_arch *const archs[] = {&arch_bert, &arch_gpt2};
 
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
-static int unsupported_type(json_t *o, const char *path, const char *type, struct snug_err *err)
+static int unsupported_type(const char *path, const char *type, struct snug_err *err)
 {
     char list[128] = "";
     for (size_t i = 0; i < N_ARCHS; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", archs[i]->model_type);
-    (void)o;
     if (!type)
         return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; supported are: %s", path, list);
     return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%s\"; supported are: %s", path, type, list);
@@ -133,7 +132,7 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
         if (!strcmp(archs[i]->model_type, type))
             c->arch = archs[i];
     if (!c->arch)
-        return unsupported_type(o, path, type, err);
+        return unsupported_type(path, type, err);
     TRY(read_architectures(o, path, c, err));
     TRY(refuse_unsupported(o, path, err));
     TRY(read_labels(o, path, c, err));

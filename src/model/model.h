@@ -82,7 +82,7 @@ struct layer_options {
 };
 int model_linear(struct graph *g, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
 
-/* norm with weights PREFIX.weight and PREFIX.bias; `site` < 0 or p 0: no dropout. Gives the node, for y and h. */
+/* norm with weights PREFIX.weight and PREFIX.bias; p 0: no dropout. Gives the node, for y and h. */
 struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int res, const char *prefix, int64_t width,
                           double eps, double p, int64_t site);
 

@@ -23,7 +23,7 @@ int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(voi
 int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
 void run_close(struct run *r);
 
-/* A persistent value of any program, or an output of program `k` (k < 0: persistent only). */
+/* A persistent value of any program (run_find), or a value of program `k` (run_output); false: no value of that name. */
 struct run_value {
     const char *name;
     void *data; /* in the arena */
