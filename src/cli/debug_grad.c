@@ -76,6 +76,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
     TRY(read_width(p, path, err));
     TRY(dataset_open(&io_posix, &d, &p->data, err));
     p->has_data = true;
+    TRY(session_check_ids(&p->model, &p->data, path, err));
     if (p->model.problem == PROBLEM_AUTO)
         p->model.problem = p->data.task == TASK_REGRESSION    ? PROBLEM_REGRESSION
                            : p->data.task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL

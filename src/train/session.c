@@ -191,6 +191,19 @@ static int32_t wanted_number(const struct session *s, const struct label_map *la
     return (int32_t)s->o->num_labels;
 }
 
+int session_check_ids(const struct model_config *m, const struct dataset *d, const char *path, struct snug_err *err)
+{
+    if (d->max_id >= m->vocab_size)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path, d->max_id,
+                       (long long)m->vocab_size);
+    if (m->type_vocab_size && d->max_type >= m->type_vocab_size)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: token type %d is not below type_vocab_size %lld; use data and a tokenizer of this model",
+                       path, d->max_type, (long long)m->type_vocab_size);
+    return SNUG_OK;
+}
+
 static int open_data(struct session *s, const char *path, const struct label_map *labels, struct dataset *d,
                      struct snug_err *err)
 {
@@ -214,15 +227,7 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .note = pass_note,
                                 .note_ctx = s};
     TRY(dataset_open(s->io, &p, d, err));
-    if (d->max_id >= s->model.vocab_size)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: token id %d is not below vocab_size %lld; use the model's own tokenizer", path, d->max_id,
-                       (long long)s->model.vocab_size);
-    if (s->model.type_vocab_size && d->max_type >= s->model.type_vocab_size)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: token type %d is not below type_vocab_size %lld; use data and a tokenizer of this model",
-                       path, d->max_type, (long long)s->model.type_vocab_size);
-    return SNUG_OK;
+    return session_check_ids(&s->model, d, path, err);
 }
 
 /* The head follows the training data where it is new; a trained head must fit them. */

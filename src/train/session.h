@@ -70,6 +70,9 @@ int session_backend(const struct options *o, const struct backend **out, struct 
 /* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
 int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
 
+/* Whether the model's tables have rows for all token ids and types of the data; `path` is named where they have not. */
+int session_check_ids(const struct model_config *m, const struct dataset *d, const char *path, struct snug_err *err);
+
 /* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
  * backend does not know it. */
 int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err);
