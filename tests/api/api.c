@@ -1,6 +1,9 @@
 /* The public interface as a program would use it: its own loop equals the command's, errors come back as values. */
 #include "snug/snug.h"
 
+#include "train/session.h"
+
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -199,6 +202,63 @@ static void the_order_of_an_own_loop_is_kept(void **state)
     snug_options_free(o);
 }
 
+static bool overflows;
+int __real_stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out,
+                          struct snug_err *err);
+int __wrap_stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out,
+                          struct snug_err *err);
+int __wrap_stepper_update(struct stepper *s, const struct step_inputs *in, struct step_result *out,
+                          struct snug_err *err)
+{
+    int code = __real_stepper_update(s, in, out, err);
+    if (overflows) {
+        out->grad_norm = INFINITY;
+        out->finite = false;
+    }
+    return code;
+}
+
+/* Under fp16's loss scaling a norm that is not finite is a step that is skipped, as in whole runs; without it, or where
+ * the loss itself is not finite, it is an error. The CPU has no fp16; the session is told otherwise. */
+static void an_overflow_of_the_loss_scale_goes_on(void **state)
+{
+    (void)state;
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    struct snug_window w;
+    char model[512], data[512];
+    double loss, norm, rate = 0;
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    assert_int_equal(snug_options_new("train", &o, &err), 0);
+    assert_int_equal(snug_options_set(o, "model", model, &err), 0);
+    assert_int_equal(snug_options_set(o, "train_data", data, &err), 0);
+    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
+    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
+    assert_int_equal(snug_load(s, &err), 0);
+    struct session *session = (struct session *)s; /* its first member */
+    for (int step = 0; step < 3; step++) {
+        session->compile.precision.narrow = step ? DT_F16 : DT_F32;
+        assert_int_equal(snug_next(s, &w, &err), 0);
+        if (step) /* no update was made: the schedule is where it was */
+            assert_true(w.learning_rate == rate);
+        rate = w.learning_rate;
+        if (step == 2) {
+            struct run_value v;
+            assert_true(run_find(&session->run, "classifier.bias", &v));
+            assert_int_equal(run_write(&session->run, &v, &(double){NAN}, DT_F64, 1, &err), 0);
+        }
+        assert_int_equal(snug_forward_backward(s, 0, &loss, &err), 0);
+        overflows = true;
+        assert_int_equal(snug_update(s, rate, &norm, &err), step == 1 ? SNUG_OK : SNUG_ERR_NUMERIC);
+        overflows = false;
+        assert_true(!isfinite(norm));
+    }
+    snug_close(s);
+    snug_options_free(o);
+}
+
 static size_t largest;
 
 static void *watched_realloc(void *ctx, void *p, size_t bytes)
@@ -239,9 +299,11 @@ static void the_arena_is_not_the_allocators(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train), cmocka_unit_test(errors_are_values),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(own_loop_equals_train),
+                                       cmocka_unit_test(errors_are_values),
                                        cmocka_unit_test(one_session_trains_and_evaluates),
                                        cmocka_unit_test(the_order_of_an_own_loop_is_kept),
+                                       cmocka_unit_test(an_overflow_of_the_loss_scale_goes_on),
                                        cmocka_unit_test(the_arena_is_not_the_allocators)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
