@@ -42,6 +42,8 @@ int compile_workspaces(const struct backend *b, int threads, struct program *g, 
         struct node *n = &g->graph.nodes[k];
         union args_any args;
         compile_args(g, n, g->max, NULL, &args);
+        if (b->takes)
+            TRY(b->takes(n->op, &args, err));
         int64_t bytes = b->workspace_bytes(b, n->op, &args, threads);
         if (bytes <= 0)
             continue;

@@ -277,8 +277,7 @@ template <class E, int DP> static int backward(const struct attention_params *p,
 
 static int check(const struct tensor *qkv, const struct attention_params *p, const char *op, struct snug_err *err)
 {
-    if (p->D % 8 || p->D > 128)
-        return err_set(err, SNUG_ERR_USAGE, "%s: a head of %d elements; on CUDA it has 8, 16, ... or 128", op, p->D);
+    TRY(cuda_check_head(p->D, op, err));
     if (p->scale < 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: scale %g; on CUDA it is not below 0", op, (double)p->scale);
     if (qkv->dtype != DT_F32 && qkv->dtype != DT_F16 && qkv->dtype != DT_BF16)

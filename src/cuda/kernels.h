@@ -54,6 +54,11 @@ CUDA_WORKSPACES(ROW)
  * kernel for short sequences (attention_short_sm90.cu) at the sizes that there then are. */
 bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D);
 
+/* SNUG_ERR_USAGE, with what to do, for a size that no kernel here takes: of one head, of a row, of a node with these shapes. */
+int cuda_check_head(int64_t D, const char *op, struct snug_err *err);
+int cuda_check_features(int64_t H, const char *op, struct snug_err *err);
+int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
+
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many (those of one program that follow one
  * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a
  * workspace (adafactor), all its nodes of a program share one, of as many bytes as all of them together. */

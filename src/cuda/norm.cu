@@ -119,17 +119,6 @@ static void norm_launch(const struct norm_params *p, const struct cuda_call *c)
     norm_kernel<T, N, PER, W, ROWS><<<(unsigned)((p->N + ROWS - 1) / ROWS), LANE * W * ROWS, 0, c->stream>>>(*p);
 }
 
-/* The widest row that the kernels hold in registers. */
-static const int64_t MAX_H = 8192;
-
-static int check_width(int64_t H, const char *op, const struct cuda_call *c)
-{
-    if (H <= MAX_H)
-        return SNUG_OK;
-    return err_set(c->err, SNUG_ERR_INPUT, "%s: rows of %lld features; the cuda backend takes at most %lld", op,
-                   (long long)H, (long long)MAX_H);
-}
-
 extern "C" int cuda_norm(const struct args_norm *a, const struct cuda_call *c)
 {
     struct norm_params p = {.x = a->x.data,
@@ -146,7 +135,7 @@ extern "C" int cuda_norm(const struct args_norm *a, const struct cuda_call *c)
                             .mask = feature_mask(&a->rng, &a->coords, a->site, a->p)};
     bool packed = packs_fit(&a->x) && packs_fit(&a->res) && packs_fit(&a->gamma) && packs_fit(&a->beta) &&
                   packs_fit(&a->y) && packs_fit(&a->h);
-    TRY(check_width(p.H, "norm", c));
+    TRY(cuda_check_features(p.H, "norm", c->err));
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->x.dtype, T, constexpr int N = pack_width<T>;
                         if (packed && p.H <= 1024) norm_launch<T, N, 32 / N, 1, 4>(&p, c);
@@ -345,7 +334,7 @@ extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_ca
     bool summed = s.to[0] || s.to[1] || s.to[2];
     if (!summed)
         p.partial = NULL;
-    TRY(check_width(p.H, "norm_bwd", c));
+    TRY(cuda_check_features(p.H, "norm_bwd", c->err));
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->dy.dtype, T, constexpr int N = pack_width<T>;
                         if (packed && p.H <= 1024) norm_bwd_launch<T, N, 8 / N, 4, GROUPS>(&p, c);

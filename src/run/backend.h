@@ -55,6 +55,8 @@ struct backend {
     /* Whether all nodes of an op in a program have one workspace, as large as all of theirs together (they may then be
      * run at the same time); NULL: of none. */
     bool (*shares_workspace)(enum op op);
+    /* NULL: everything. SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). */
+    int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
     /* NULL: none. Which nodes read a dropout mask that attention has kept (pass_keep_mask). */
     bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
     /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later

@@ -5,6 +5,8 @@
 #include "base/str.h"
 #include "run/backend.h"
 
+#include <sys/stat.h>
+
 static const char *profile;
 
 /* Of an H200. */
@@ -102,6 +104,43 @@ static void refused(void **state)
     expect_snug(2, said(), ARGS("train", "--device-profile", profile), run);
 }
 
+/* The model of the trainer's fixture in other sizes: a folder with its config.json. */
+static const char *sized(const char *name, int hidden_size, int heads)
+{
+    const char *dir = join(folder, name);
+    json_t *config = json_load_file(fixture("golden/trainer/init/config.json"), 0, NULL);
+    assert_non_null(config);
+    json_object_set_new(config, "hidden_size", json_integer(hidden_size));
+    json_object_set_new(config, "num_attention_heads", json_integer(heads));
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(json_dump_file(config, join(dir, "config.json"), 0), 0);
+    json_decref(config);
+    return dir;
+}
+
+static void what_no_kernel_takes_is_not_planned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int hidden_size, heads;
+        const char *message; /* NULL: it is planned */
+    } models[] = {
+        {"small-heads", 16, 4, "attention: a head of 4 elements; on CUDA it has 8, 16, ... or 128: use --device cpu"},
+        {"large-heads", 1024, 4, "attention: a head of 256 elements"},
+        {"wide", 9216, 96, "norm: rows of 9216 features; on CUDA they have at most 8192: use --device cpu"},
+        {"widest", 8192, 64, NULL}};
+    if (!backend_cuda_arch(0))
+        skip();
+    write_profile("2", 150000000000, "");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        expect_snug(models[i].message ? 2 : 0, said(), ARGS("plan", "--device-profile", profile),
+                    ARGS("--model", sized(models[i].name, models[i].hidden_size, models[i].heads), "--init-from-config",
+                         "--train-data", "synthetic:64x12"));
+        assert_true(!models[i].message || file_has(said(), models[i].message));
+    }
+}
+
 static int set_up(void **state)
 {
     open_folder(state);
@@ -111,7 +150,8 @@ static int set_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_on_the_device),
-                                       cmocka_unit_test(workspaces_are_the_profiles), cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_on_the_device), cmocka_unit_test(workspaces_are_the_profiles),
+        cmocka_unit_test(what_no_kernel_takes_is_not_planned), cmocka_unit_test(refused)};
     return cmocka_run_group_tests_name("device_profile", tests, set_up, close_folder);
 }
