@@ -158,6 +158,27 @@ static void one_session_trains_and_evaluates(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* A session for an own loop on the fixture's model and data, loaded. */
+static snug_session *own_loop(const char *batch_size, const char *accumulation, snug_options **o)
+{
+    struct snug_err err;
+    snug_session *s;
+    char model[512], data[512];
+    golden(model, "trainer/init");
+    golden(data, "trainer/data.safetensors");
+    const char *settings[][2] = {{"model", model},
+                                 {"train_data", data},
+                                 {"output_dir", "/nowhere/at/all"},
+                                 {"batch_size", batch_size},
+                                 {"gradient_accumulation_steps", accumulation}};
+    assert_int_equal(snug_options_new("train", o, &err), 0);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        assert_int_equal(snug_options_set(*o, settings[i][0], settings[i][1], &err), 0);
+    assert_int_equal(snug_open(*o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
+    assert_int_equal(snug_load(s, &err), 0);
+    return s;
+}
+
 /* Each micro-batch once, in order, then one update: anything else would train on gradients of another window, or on the
  * same ones twice. */
 static void the_order_of_an_own_loop_is_kept(void **state)
@@ -165,22 +186,9 @@ static void the_order_of_an_own_loop_is_kept(void **state)
     (void)state;
     struct snug_err err;
     snug_options *o;
-    snug_session *s;
+    snug_session *s = own_loop("4", "2", &o);
     struct snug_window w;
-    char model[512], data[512];
     double loss, norm;
-    golden(model, "trainer/init");
-    golden(data, "trainer/data.safetensors");
-    const char *settings[][2] = {{"model", model},
-                                 {"train_data", data},
-                                 {"output_dir", "/nowhere/at/all"},
-                                 {"batch_size", "4"},
-                                 {"gradient_accumulation_steps", "2"}};
-    assert_int_equal(snug_options_new("train", &o, &err), 0);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        assert_int_equal(snug_options_set(o, settings[i][0], settings[i][1], &err), 0);
-    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
-    assert_int_equal(snug_load(s, &err), 0);
     for (int step = 0; step < 2; step++) {
         assert_int_equal(snug_next(s, &w, &err), 0);
         assert_int_equal(w.n_micro, 2);
@@ -225,18 +233,9 @@ static void an_overflow_of_the_loss_scale_goes_on(void **state)
     (void)state;
     struct snug_err err;
     snug_options *o;
-    snug_session *s;
+    snug_session *s = own_loop("8", "1", &o);
     struct snug_window w;
-    char model[512], data[512];
     double loss, norm, rate = 0;
-    golden(model, "trainer/init");
-    golden(data, "trainer/data.safetensors");
-    assert_int_equal(snug_options_new("train", &o, &err), 0);
-    assert_int_equal(snug_options_set(o, "model", model, &err), 0);
-    assert_int_equal(snug_options_set(o, "train_data", data, &err), 0);
-    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
-    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
-    assert_int_equal(snug_load(s, &err), 0);
     struct session *session = (struct session *)s; /* its first member */
     for (int step = 0; step < 3; step++) {
         session->compile.precision.narrow = step ? DT_F16 : DT_F32;
@@ -278,19 +277,9 @@ static void watched_free(void *ctx, void *p)
 static void the_arena_is_not_the_allocators(void **state)
 {
     (void)state;
-    struct snug_err err;
     snug_options *o;
-    snug_session *s;
-    char model[512], data[512];
-    golden(model, "trainer/init");
-    golden(data, "trainer/data.safetensors");
     snug_set_allocator(&(struct snug_allocator){watched_realloc, watched_free, NULL});
-    assert_int_equal(snug_options_new("train", &o, &err), 0);
-    assert_int_equal(snug_options_set(o, "model", model, &err), 0);
-    assert_int_equal(snug_options_set(o, "train_data", data, &err), 0);
-    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
-    assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
-    assert_int_equal(snug_load(s, &err), 0);
+    snug_session *s = own_loop("8", "1", &o);
     assert_true(largest > 0 && (int64_t)largest < snug_peak_bytes(s));
     snug_close(s);
     snug_options_free(o);

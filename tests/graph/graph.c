@@ -50,23 +50,31 @@ static void reads_back(void *ctx, const char *pass, const char *program, const c
     seen++;
 }
 
+/* A model of tests/golden; gives its config.json, which what it read points into. */
+static json_t *golden_model(const char *name, struct model_config *model)
+{
+    char path[512];
+    struct snug_err err;
+    snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", getenv("SNUG_SOURCE"), name);
+    json_t *config = json_load_file(path, 0, NULL);
+    if (model_config_read(config, path, model, &err))
+        fail_with(&err);
+    if (model->problem == PROBLEM_AUTO)
+        model->problem = PROBLEM_SINGLE_LABEL;
+    return config;
+}
+
 static void programs_of_every_model_read_back(void **state)
 {
     (void)state;
     static const char *const models[] = {"bert", "bert_regression", "bert_multilabel", "bert_mlm", "gpt2"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (int variant = 0; variant < 8; variant++) {
-            char path[512];
             struct model_config model;
             struct plan plan = {0};
             struct programs where;
             struct snug_err err;
-            snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", getenv("SNUG_SOURCE"), models[m]);
-            json_t *config = json_load_file(path, 0, NULL);
-            if (model_config_read(config, path, &model, &err))
-                fail_with(&err);
-            if (model.problem == PROBLEM_AUTO)
-                model.problem = PROBLEM_SINGLE_LABEL;
+            json_t *config = golden_model(models[m], &model);
             model.dropout_hidden = model.dropout_attention = variant & 1 ? 0.1 : 0;
             model.layers = 5;
             enum dtype wide = variant == 0 ? DT_F64 : DT_F32;
@@ -289,15 +297,9 @@ static void recomputation_saves_memory(void **state)
     (void)state;
     static const char *const models[] = {"bert", "bert_mlm", "gpt2"};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        char path[512];
         struct model_config model;
         struct snug_err err;
-        snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", getenv("SNUG_SOURCE"), models[m]);
-        json_t *config = json_load_file(path, 0, NULL);
-        if (model_config_read(config, path, &model, &err))
-            fail_with(&err);
-        if (model.problem == PROBLEM_AUTO)
-            model.problem = PROBLEM_SINGLE_LABEL;
+        json_t *config = golden_model(models[m], &model);
         model.layers = 6;
         model.vocab_size = 2000;
         int64_t stored = 0;
