@@ -87,6 +87,9 @@ struct cuda_product_node {
 
 /* What measuring tells. */
 struct cuda_tuning {
+    /* Called for each product; us[0] by the heuristic's first choice that runs, us[1] by the best; of a product of
+     * our own the whole node without and with it; may be NULL. */
+    void (*tell)(void *ctx, const struct cuda_product *product, int candidates, const double us[2]);
     void (*begins)(void *ctx); /* called before the first one is measured; may be NULL */
     void *ctx;
 };

@@ -420,7 +420,8 @@ static int finalists(const double *us, int n, int best[FINALISTS + 1])
     return found;
 }
 
-static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all)
+/* us: of the heuristic's first that runs, and of the best. */
+static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct candidates *all, double us[2])
 {
     double once[MAX_CANDIDATES] = {0}, final[FINALISTS + 1] = {0};
     int best[FINALISTS + 1];
@@ -444,25 +445,30 @@ static int best_of(struct tuner *t, struct sets *s, struct choice *c, struct can
     for (int i = 1; i < n; i++)
         if (final[i] < final[winner])
             winner = i;
-    c->us = final[winner];
+    us[0] = final[0];
+    us[1] = c->us = final[winner];
     c->algo = all->all[best[winner]].algo;
     c->workspace = (int64_t)all->all[best[winner]].workspaceSize;
     return SNUG_OK;
 }
 
-static int tune_product(struct tuner *t, struct sets *s, const struct cuda_product *product)
+static int tune_product(struct tuner *t, struct sets *s, const struct cuda_product *product,
+                        const struct cuda_tuning *tuning)
 {
     if (timed(t, product))
         return SNUG_OK;
     struct choice c = {.product = *product, .ready = true};
     struct candidates all = {0};
+    double us[2] = {0};
     TRY(problem_make(t->p, product, &c.problem, t->err));
     all.all = mem_alloc(MAX_CANDIDATES * sizeof *all.all);
-    int code = all.all ? best_of(t, s, &c, &all) : err_no_memory(t->err, MAX_CANDIDATES * sizeof *all.all);
+    int code = all.all ? best_of(t, s, &c, &all, us) : err_no_memory(t->err, MAX_CANDIDATES * sizeof *all.all);
     if (!code)
         code = choice_put(t->p, &c, t->err);
     if (code)
         problem_free(t->p, &c.problem);
+    else if (c.supported && tuning->tell)
+        tuning->tell(tuning->ctx, product, all.n, us);
     mem_free(all.all);
     return code;
 }
@@ -482,7 +488,8 @@ static int race_node(struct tuner *t, struct sets *s, double *us)
 
 /* Whether the node is faster by our own kernel, if there is one for it: timed right behind the plain product, it has to win by
  * more than a warmer chip explains. */
-static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *product)
+static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *product,
+                    const struct cuda_tuning *tuning)
 {
     struct cuda_call c = call_of(t, s);
     struct choice own = {.us = NEVER};
@@ -496,6 +503,8 @@ static int tune_own(struct tuner *t, struct sets *s, const struct cuda_product *
     }
     own.us = us[1];
     own.supported = us[1] < 0.99 * us[0];
+    if (tuning->tell)
+        tuning->tell(tuning->ctx, &own.product, 1, us);
     return choice_put(t->p, &own, t->err);
 }
 
@@ -509,14 +518,14 @@ static bool is_new(struct tuner *t, const struct cuda_product_node *node)
            (cuda_product_own(node->op, &node->args, &product, &t->device, &own) && !timed(t, &own));
 }
 
-static int tune_node(struct tuner *t, const struct cuda_product_node *node)
+static int tune_node(struct tuner *t, const struct cuda_product_node *node, const struct cuda_tuning *tuning)
 {
     struct sets s;
     TRY(make_sets(t, node, &s));
     use_set(t, &s, 0);
     struct cuda_product product = cuda_product_of(t->p, node->op, &s.node.args, t->tf32);
-    TRY(tune_product(t, &s, &product));
-    return tune_own(t, &s, &product);
+    TRY(tune_product(t, &s, &product, tuning));
+    return tune_own(t, &s, &product, tuning);
 }
 
 static int64_t rows_of(const struct cuda_product_node *n)
@@ -562,7 +571,7 @@ int cuda_products_tune(struct cuda_products *p, const struct cuda_product_node *
         if (!any && tuning->begins)
             tuning->begins(tuning->ctx);
         any = true;
-        code = tune_node(&t, &nodes[i]);
+        code = tune_node(&t, &nodes[i], tuning);
         release_sets(&t);
     }
     close_tuner(&t);
