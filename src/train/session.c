@@ -227,7 +227,10 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .note = pass_note,
                                 .note_ctx = s};
     TRY(dataset_open(s->io, &p, d, err));
-    return session_check_ids(&s->model, d, path, err);
+    int code = session_check_ids(&s->model, d, path, err);
+    if (code)
+        dataset_close(d);
+    return code;
 }
 
 /* The head follows the training data where it is new; a trained head must fit them. */

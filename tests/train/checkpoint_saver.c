@@ -116,68 +116,68 @@ static void second_signal(void **state)
 
 /* ---- A disk that hangs, until it is let go: */
 
-static const char *hangs_at; /* looking for this folder, or the fsync of this one */
-static atomic_bool let_go;
+/* All that a writer that is left behind may still look at: one for each, and for good. */
+struct hanging {
+    struct io io;
+    char at[300]; /* looking for this folder, or the fsync of this one */
+    atomic_bool let_go;
+    struct lines lines;
+    struct stop_flag flag;
+    struct tiny t;
+};
 
-static void hang(void)
+static void hang(const struct io *io)
 {
-    while (!let_go)
+    while (!((const struct hanging *)io)->let_go)
         usleep(1000);
 }
 
 static int hanging_lstat(const struct io *io, const char *path, struct stat *st)
 {
-    (void)io;
-    if (!strcmp(path, hangs_at))
-        hang();
+    if (!strcmp(path, ((const struct hanging *)io)->at))
+        hang(io);
     return io_posix.lstat(&io_posix, path, st);
 }
 
 static int hanging_fsync(const struct io *io, int fd)
 {
-    (void)io;
     struct stat a, b;
-    if (fstat(fd, &a) == 0 && stat(hangs_at, &b) == 0 && a.st_ino == b.st_ino)
-        hang();
+    if (fstat(fd, &a) == 0 && stat(((const struct hanging *)io)->at, &b) == 0 && a.st_ino == b.st_ino)
+        hang(io);
     return 0;
 }
 
 /* Waiting ends two seconds after the second signal. The writer that is left behind touches neither the flag nor the
  * listener any more (here they still exist, and would show it), and changes nothing in a folder whose lock is gone. */
-static void leave_behind(struct fixture *f, const char *at)
+static void leave_behind(struct fixture *f, struct hanging *h)
 {
-    static struct io io;
-    static struct lines lines;
-    static struct stop_flag flag;
-    static struct tiny t;
     struct ckpt_config config = {
-        .io = &io, .output_dir = f->dir, .notes = notes_of(&lines), .stop = &flag, .total_limit = 2};
+        .io = &h->io, .output_dir = f->dir, .notes = notes_of(&h->lines), .stop = &h->flag, .total_limit = 2};
     struct ckpt_saver *saver;
     struct ckpt_tensor tensors[TINY_TENSORS];
     struct snug_err err = {0};
     char newest[64] = {0};
-    io = io_posix;
-    io.lstat = hanging_lstat;
-    io.fsync = hanging_fsync;
-    hangs_at = at;
-    let_go = false;
-    tiny_run_to(&t, 4);
-    tiny_tensors(&t, tensors);
-    json_t *doc = tiny_state(&t);
+    h->io = io_posix;
+    h->io.lstat = hanging_lstat;
+    h->io.fsync = hanging_fsync;
+    tiny_run_to(&h->t, 4);
+    tiny_tensors(&h->t, tensors);
+    json_t *doc = tiny_state(&h->t);
     double start = seconds_now();
     assert_int_equal(ckpt_saver_new(&config, &saver, &err), 0);
     assert_int_equal(ckpt_save_begin(saver, 4, -1, tensors, TINY_TENSORS, doc, &err), 0);
     json_decref(doc);
     usleep(200000); /* it hangs */
-    flag.signal = flag.again = SIGTERM;
+    h->flag.signal = h->flag.again = SIGTERM;
     assert_int_equal(ckpt_save_wait(saver, &err), SNUG_STOPPED);
     ckpt_saver_free(saver);
     assert_true(seconds_now() - start < 6);
-    flag.signal = flag.again = 0; /* what comes to lie there says nothing of stopping */
-    let_go = true;
+    h->flag.signal = h->flag.again = 0; /* what comes to lie there says nothing of stopping */
+    h->let_go = true;
     usleep(500000);
-    assert_int_equal(lines.n, 0);
-    assert_int_equal(count_names(f->dir, "step-0000000"), at == f->dir ? 4 : 3); /* the oldest is not deleted */
+    assert_int_equal(h->lines.n, 0);
+    assert_int_equal(count_names(f->dir, "step-0000000"),
+                     !strcmp(h->at, f->dir) ? 4 : 3); /* the oldest is not deleted */
     assert_int_equal(count_names(f->dir, ".tmp-"), 0);
     assert_true(readlink(in(f->dir, "latest"), newest, sizeof newest - 1) > 0);
     assert_string_equal(newest, "step-00000003");
@@ -185,17 +185,19 @@ static void leave_behind(struct fixture *f, const char *at)
 
 static void left_behind_before_it_writes(void **state)
 {
+    static struct hanging h;
     struct fixture *f = *state;
-    char path[300];
-    snprintf(path, sizeof path, "%s/step-00000004", f->dir);
-    leave_behind(f, path);
+    snprintf(h.at, sizeof h.at, "%s/step-00000004", f->dir);
+    leave_behind(f, &h);
     expect_step(f, f->dir, 0, 3);
 }
 
 static void left_behind_after_the_rename(void **state)
 {
+    static struct hanging h;
     struct fixture *f = *state;
-    leave_behind(f, f->dir);
+    snprintf(h.at, sizeof h.at, "%s", f->dir);
+    leave_behind(f, &h);
     expect_step(f, f->dir, 0, 4);
 }
 
