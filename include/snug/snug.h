@@ -181,7 +181,8 @@ struct snug_summary {
  * snug_predict and snug_save are of the trained weights (with load_best_model_at_end, of the best). */
 int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err);
 
-/* Loss and metrics of the session's weights over the evaluation data: `metric` is called with each name ("loss", "accuracy", "macro_f1" …). */
+/* Loss and metrics of the session's weights over the evaluation data: `metric` is called with each name ("loss",
+ * "accuracy", "macro_f1" …). */
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
                   struct snug_err *err);
 

@@ -152,17 +152,23 @@ char *arena_strdup(struct arena *a, const char *s)
     return arena_strndup(a, s, strlen(s));
 }
 
+char *arena_vprintf(struct arena *a, const char *format, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    if (p)
+        vsnprintf(p, (size_t)n + 1, format, ap);
+    return p;
+}
+
 char *arena_printf(struct arena *a, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    int n = vsnprintf(NULL, 0, format, ap);
-    va_end(ap);
-    char *p = arena_alloc(a, (size_t)n + 1);
-    if (!p)
-        return NULL;
-    va_start(ap, format);
-    vsnprintf(p, (size_t)n + 1, format, ap);
+    char *p = arena_vprintf(a, format, ap);
     va_end(ap);
     return p;
 }

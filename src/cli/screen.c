@@ -67,12 +67,12 @@ static void show_progress(void *ctx, const struct snug_progress *p)
 }
 
 /* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3: loss 0.5  … */
-static void put_evaluation(const json_t *o)
+static void put_evaluation(json_t *o)
 {
     const char *name;
     json_t *value;
     printf("evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
-    json_object_foreach((json_t *)(uintptr_t)o, name, value) if (!strncmp(name, "eval_", 5))
+    json_object_foreach(o, name, value) if (!strncmp(name, "eval_", 5))
     {
         if (json_is_number(value))
             printf("  %s %.5g", name + 5, json_number_value(value));

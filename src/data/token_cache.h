@@ -21,7 +21,8 @@ enum { TOKEN_CACHE_FORMAT = 1 }; /* goes into the key: a change of format, or of
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
 
-/* `task` is that of the data, not TASK_AUTO. True: *d is filled, and dataset_close gives it back. False: there is none (why->code is 0), or why not. */
+/* `task` is that of the data, not TASK_AUTO. True: *d is filled, and dataset_close gives it back. False: there is none
+ * (why->code is 0), or why not. */
 bool token_cache_load(const struct io *io, const char *path, struct hash128 key, enum data_task task, struct dataset *d,
                       struct snug_err *why);
 

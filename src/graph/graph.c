@@ -99,15 +99,13 @@ int graph_find(const struct graph *g, const char *name)
 
 const char *graph_name(struct graph *g, const char *format, ...)
 {
-    char text[512];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    char *name = arena_vprintf(&g->arena, format, ap);
     va_end(ap);
-    char *own = arena_strdup(&g->arena, text);
-    if (!own && !g->err.code)
-        err_no_memory(&g->err, sizeof text);
-    return own ? own : "";
+    if (!name && !g->err.code)
+        err_no_memory(&g->err, strlen(format));
+    return name ? name : "";
 }
 
 bool dim_equal(struct dim a, struct dim b)
