@@ -2,7 +2,6 @@
  * memory that hostile texts and failing allocations may cost. */
 #include "data/tokenizer.h"
 #include "../failing_memory.h"
-#include "base/seconds.h"
 #include "data/bert_text.h"
 #include "data/unicode.h"
 
@@ -12,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -313,9 +311,7 @@ static void hostile_texts(const char *name, size_t bytes)
         text[0] = 'a';
         for (size_t k = 1; k < unit; k++)
             text[k] = ' ';
-        double start = seconds_now();
         assert_int_equal(tokenizer_encode(t, text, bytes - bytes % unit, NULL, 0, 0, &b, &e), 0);
-        assert_true(seconds_now() - start < 60);
         if (i == 0) { /* one word that is too long */
             assert_int_equal(b.n, 3);
             assert_int_equal(b.ids[1], 1);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -310,13 +309,6 @@ static void header_over_the_limit(void **state)
     free(file);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* others may use the machine too */
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static size_t allocated, most_allocated;
 
 static void *counting_realloc(void *ctx, void *p, size_t bytes)
@@ -340,7 +332,8 @@ static void counting_free(void *ctx, void *p)
     free((size_t *)p - 2);
 }
 
-/* S2 and S26: the largest header, full of the smallest entries, in scrambled order. */
+/* S2 and S26: the largest header, full of the smallest entries, in scrambled order. Each takes about a second; were
+ * one of them quadratic, hours. */
 static void largest_header(void **state)
 {
     (void)state;
@@ -353,7 +346,7 @@ static void largest_header(void **state)
          "over 1000000 tensors", 1500000},
         {"{\"__metadata__\":{", "\"%06zx\":\"\",", "\"z\":\"\"}}", "over 1000000 entries", 7000000},
     };
-    const struct mem_ops counting = {.realloc = counting_realloc, .free = counting_free};
+    static const struct mem_ops counting = {.realloc = counting_realloc, .free = counting_free};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         unsigned char *file = malloc(100000008);
         size_t n = 8;
@@ -368,10 +361,7 @@ static void largest_header(void **state)
         struct snug_err err;
         mem_set_ops(&counting);
         allocated = most_allocated = 0;
-        double begin = seconds();
         int code = open_bytes(file, 100000008, &f, &err);
-        double took = seconds() - begin;
-        assert_true(took < 5);
         assert_true(most_allocated < (size_t)20 * 100000000);
         if (!code) {
             assert_int_equal(f.n_tensors, 1000000);

@@ -1,6 +1,5 @@
-/* Gives every file of the named folders to a fuzz target: the saved inputs as an ordinary test. Each may take a second,
- * or ten under a sanitizer. */
-#include "base/seconds.h"
+/* Gives every file of the named folders to a fuzz target: the saved inputs as an ordinary test. All together end within
+ * the test's time limit, which one input that takes more than linear time would use up. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -18,9 +17,7 @@ static void replay(const char *folder, const char *name)
     MUST(data && fread(data, 1, (size_t)size, f) == (size_t)size);
     fclose(f);
     fprintf(stderr, "%s\n", path);
-    double begin = seconds_now();
     LLVMFuzzerTestOneInput(data, (size_t)size);
-    MUST(seconds_now() - begin < 10);
     free(data);
 }
 

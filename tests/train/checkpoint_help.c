@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <time.h>
 
 static struct faulty *of(const struct io *io)
 {
@@ -33,11 +32,10 @@ static bool is_short(const struct io *io)
     return f->kind == FAULT_SHORT && (f->for_ever || f->calls == f->at);
 }
 
-static void pause_ms(int ms)
+static void hang(const struct io *io)
 {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    if (ms)
-        nanosleep(&t, NULL);
+    while (of(io)->hangs)
+        usleep(1000);
 }
 
 #define CALL(name, type, bad, args, ...)                                                                               \
@@ -111,14 +109,14 @@ static int faulty_fsync(const struct io *io, int fd)
         bad = true;
     }
     int errnum = errno;
-    pause_ms(of(io)->fsync_ms);
+    hang(io);
     errno = errnum;
     return bad ? -1 : 0;
 }
 
 static int faulty_lstat(const struct io *io, const char *path, struct stat *st)
 {
-    pause_ms(of(io)->lstat_ms);
+    hang(io);
     return fails(io, "lstat") ? -1 : lstat(path, st);
 }
 

@@ -27,11 +27,10 @@ struct faulty {
     enum fault kind;
     bool for_ever;
     int errnum;
-    char hit[32];        /* the name of the first call that failed */
-    atomic_int fsync_ms; /* every fsync takes so long */
-    atomic_int lstat_ms;
-    long fs_type;    /* statfs says so, 0: the truth */
-    int64_t fs_free; /* and so many bytes, -1: the truth */
+    char hit[32];      /* the name of the first call that failed */
+    atomic_bool hangs; /* lstat and fsync do not return as long as it is set */
+    long fs_type;      /* statfs says so, 0: the truth */
+    int64_t fs_free;   /* and so many bytes, -1: the truth */
     int flock_errnum;
     int close_errnum;  /* of files that were written */
     off_t close_below; /* only of those smaller than this; 0: of all */
