@@ -35,9 +35,22 @@ static int after_pass(const struct compile_settings *s, struct program *g, const
     return SNUG_OK;
 }
 
-int compile_workspaces(const struct backend *b, int threads, struct program *g, struct snug_err *err)
+static void join_nodes(const struct backend *b, struct graph *g)
 {
-    int shared[OP_COUNT] = {0}; /* the workspace of all nodes of an op */
+    for (int k = 2, first = 1; k < g->n_nodes; k++) {
+        struct node *n = &g->nodes[k];
+        n->joins = n->op == n[-1].op && b->together && b->together(n->op);
+        for (int before = first; n->joins && before < k; before++)
+            n->joins = !node_conflicts(g, n, &g->nodes[before]);
+        if (!n->joins)
+            first = k;
+    }
+}
+
+int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err)
+{
+    int shared = 0; /* the workspace of nodes that run at the same time */
+    join_nodes(b, &g->graph);
     for (int k = 1; k < g->graph.n_nodes; k++) {
         struct node *n = &g->graph.nodes[k];
         union args_any args;
@@ -45,17 +58,17 @@ int compile_workspaces(const struct backend *b, int threads, struct program *g, 
         if (b->takes)
             TRY(b->takes(n->op, &args, err));
         int64_t bytes = b->workspace_bytes(b, n->op, &args, threads);
+        if (!n->joins)
+            shared = 0;
         if (bytes <= 0)
             continue;
-        int id = shared[n->op];
-        if (id)
-            graph_value(&g->graph, id)->shape[0].c += bytes;
+        if (shared)
+            graph_value(&g->graph, shared)->shape[0].c += bytes;
         else {
-            id = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
-            graph_value(&g->graph, id)->layer = n->layer;
-            shared[n->op] = b->shares_workspace && b->shares_workspace(n->op) ? id : 0;
+            shared = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
+            graph_value(&g->graph, shared)->layer = n->layer;
         }
-        n->workspace = id;
+        n->workspace = shared;
     }
     return graph_ok(&g->graph, err);
 }
@@ -119,7 +132,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     TRY(after_pass(s, g, "pad", err));
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));
-    return compile_workspaces(s->backend, s->threads, g, err);
+    return compile_for_backend(s->backend, s->threads, g, err);
 }
 
 /* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
@@ -154,7 +167,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     TRY(after_pass(s, g, "update", err));
     pass_order(&g->graph);
     TRY(after_pass(s, g, "order", err));
-    return compile_workspaces(s->backend, s->threads, g, err);
+    return compile_for_backend(s->backend, s->threads, g, err);
 }
 
 /* The 16-bit copies of weights that other programs keep, made from the weights. */
@@ -184,7 +197,8 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;
     }
-    return after_pass(s, g, "order", err);
+    TRY(after_pass(s, g, "order", err));
+    return compile_for_backend(s->backend, s->threads, g, err);
 }
 
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)

@@ -37,9 +37,9 @@ struct programs {
 
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);
 
-/* Gives each node the workspace that its kernel asks for: the last step before the plan. SNUG_ERR_USAGE where the backend has
- * no kernel for a node. */
-int compile_workspaces(const struct backend *b, int threads, struct program *g, struct snug_err *err);
+/* What depends on the backend, the last step before the plan: which nodes run at the same time, and the workspaces that
+ * kernels ask for. SNUG_ERR_USAGE where the backend has no kernel for a node. */
+int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err);
 
 /* Fills what a kernel gets for a node at sizes n. arena NULL: shapes only; an absent slot has ndim 0. */
 void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out);

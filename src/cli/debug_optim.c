@@ -70,7 +70,7 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
     pass_update(&g->graph, &u);
     pass_order(&g->graph);
     TRY(graph_check(&g->graph, "update", err));
-    TRY(compile_workspaces(b, r->run.threads, g, err));
+    TRY(compile_for_backend(b, r->run.threads, g, err));
     TRY(plan_pack(&r->run.plan, err));
     return run_alloc(&r->run, err);
 }

@@ -78,7 +78,7 @@ static int64_t (*const workspaces[OP_COUNT])(const union args_any *, const struc
 #undef ROW
 };
 
-/* Nodes of one launch: those that follow one another. */
+/* Nodes of one launch: those that run at the same time. */
 enum { MANY = 512 };
 #define ROW(name)                                                                                                      \
     static int many_##name(const struct work *w, int n, const struct cuda_call *c)                                     \
@@ -103,9 +103,9 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     return workspaces[op] ? workspaces[op](args, &own(b)->call) : 0;
 }
 
-static bool shares_workspace(enum op op)
+static bool together(enum op op)
 {
-    return batched[op] && workspaces[op];
+    return batched[op];
 }
 
 static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
@@ -117,16 +117,16 @@ static int enqueue(const struct cuda *d, const struct work *work, int n, struct 
 {
     struct cuda_call call = d->call;
     call.err = err;
-    for (int i = 0, together; i < n; i += together) {
-        together = 1;
+    for (int i = 0, joined; i < n; i += joined) {
+        joined = 1;
         call.workspace = work[i].call.workspace;
         if (!batched[work[i].op]) {
             TRY(launchers[work[i].op](&work[i].args, &call));
             continue;
         }
-        while (i + together < n && together < MANY && work[i + together].op == work[i].op)
-            together++;
-        TRY(batched[work[i].op](&work[i], together, &call));
+        while (i + joined < n && joined < MANY && work[i + joined].joins)
+            joined++;
+        TRY(batched[work[i].op](&work[i], joined, &call));
     }
     return SNUG_OK;
 }
@@ -489,7 +489,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .kernels = cuda_choices_kernels,
                                .bucket = bucket,
                                .workspace_bytes = workspace_bytes,
-                               .shares_workspace = shares_workspace,
+                               .together = together,
                                .takes = cuda_takes,
                                .tune = cuda_choices_tune,
                                .recall = cuda_choices_recall,

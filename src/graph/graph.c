@@ -198,6 +198,28 @@ void graph_emit(struct graph *g, enum op op, void *n)
     }
 }
 
+/* Slices are of weights and gradients, whose sizes are those of the model alone. */
+static bool share_elements(const struct graph *g, int a, int b)
+{
+    if (!a || !b || value_root(g, a) != value_root(g, b))
+        return false;
+    const struct value *x = graph_value(g, a), *y = graph_value(g, b);
+    if (!x->base || !y->base)
+        return true;
+    return x->at < y->at + value_elements(y, (struct dims){0}) && y->at < x->at + value_elements(x, (struct dims){0});
+}
+
+bool node_conflicts(const struct graph *g, const struct node *a, const struct node *b)
+{
+    if (a->op == OP_sumsq && b->op == OP_sumsq) /* each writes a part of its own of the partials */
+        return false;
+    for (int i = 0; i < node_op(a)->n_slots; i++)
+        for (int j = 0; j < node_op(b)->n_slots; j++)
+            if ((node_writes(a, i) || node_writes(b, j)) && share_elements(g, a->u.slot[i], b->u.slot[j]))
+                return true;
+    return false;
+}
+
 void graph_set_nodes(struct graph *g, const struct node *nodes, int n)
 {
     if (g->err.code)

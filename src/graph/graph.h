@@ -68,6 +68,7 @@ struct node {
     bool backward; /* emitted by the gradient pass */
     unsigned add;  /* bit i: ACC slot i is added into */
     int workspace; /* value, 0 if none */
+    bool joins;    /* runs at the same time as the node before it */
     union op_any u;
 };
 
@@ -130,6 +131,8 @@ static inline bool node_writes(const struct node *n, int slot)
 {
     return slot_writes(node_op(n)->slots[slot].kind);
 }
+/* Whether it matters which of two nodes comes first: one writes what the other reads or writes. */
+bool node_conflicts(const struct graph *g, const struct node *a, const struct node *b);
 static inline void *node_attr(const struct node *n, int attr)
 {
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;

@@ -36,16 +36,6 @@ out:
     mem_free(stays);
 }
 
-static bool share_value(const struct graph *g, const struct node *a, const struct node *b)
-{
-    for (int i = 0; i < node_op(a)->n_slots; i++)
-        for (int j = 0; j < node_op(b)->n_slots; j++)
-            if (a->u.slot[i] && b->u.slot[j] && value_root(g, a->u.slot[i]) == value_root(g, b->u.slot[j]) &&
-                (node_writes(a, i) || node_writes(b, j)))
-                return true;
-    return false;
-}
-
 struct place {
     int after, was;
 };
@@ -80,8 +70,7 @@ static void hoist_updates(struct graph *g)
         if (!may_hoist(g, n))
             continue;
         int j = k - 1;
-        /* sums of squares write disjoint parts of one array: they need not wait for each other */
-        while (j > 0 && ((n->op == OP_sumsq && g->nodes[j].op == OP_sumsq) || !share_value(g, n, &g->nodes[j])))
+        while (j > 0 && !node_conflicts(g, n, &g->nodes[j]))
             j--;
         places[k - 1].after = j > 0 ? places[j - 1].after : 0;
     }

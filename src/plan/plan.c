@@ -31,12 +31,26 @@ static int64_t room(const struct plan *p, const struct program *g, int id)
 
 /* ---- lifetimes ---- */
 
-static void touch(struct program *g, int id, int node)
+/* Nodes first … last use it. */
+static void touch(struct program *g, int id, int first, int last)
 {
     int root = value_root(&g->graph, id);
     if (!g->first[root])
-        g->first[root] = node;
-    g->last[root] = node;
+        g->first[root] = first;
+    g->last[root] = last;
+}
+
+/* What one of several nodes that run at the same time uses, lives as long as all of them. */
+static void touch_values(struct program *g, int first, int last)
+{
+    for (int k = first; k <= last; k++) {
+        const struct node *node = &g->graph.nodes[k];
+        for (int i = 0; i < node_op(node)->n_slots; i++)
+            if (node->u.slot[i])
+                touch(g, node->u.slot[i], first, last);
+        if (node->workspace)
+            touch(g, node->workspace, first, last);
+    }
 }
 
 static int find_lifetimes(struct program *g, struct snug_err *err)
@@ -49,13 +63,10 @@ static int find_lifetimes(struct program *g, struct snug_err *err)
         return err_no_memory(err, n * sizeof *g->at);
     for (size_t i = 0; i < n; i++)
         g->at[i] = -1;
-    for (int k = 1; k < g->graph.n_nodes; k++) {
-        const struct node *node = &g->graph.nodes[k];
-        for (int i = 0; i < node_op(node)->n_slots; i++)
-            if (node->u.slot[i])
-                touch(g, node->u.slot[i], k);
-        if (node->workspace)
-            touch(g, node->workspace, k);
+    for (int k = 1, end; k < g->graph.n_nodes; k = end) {
+        for (end = k + 1; end < g->graph.n_nodes && g->graph.nodes[end].joins; end++)
+            ;
+        touch_values(g, k, end - 1);
     }
     for (size_t i = 1; i < n; i++)
         if (g->graph.values[i].live_out && g->first[value_root(&g->graph, (int)i)])

@@ -12,11 +12,12 @@ enum { PLAN_MAX_PROGRAMS = 8 };
 struct program {
     const char *name;
     struct graph graph;
-    struct dims max;    /* the largest micro-batch it gets */
-    int64_t *at;        /* by value id: byte offset in the arena, -1 where it takes no room; slices resolved */
-    int *first, *last;  /* by value id, roots only: the nodes that write it first and read it last; it lives from one to
-                           the other */
-    int64_t peak_bytes; /* the transient part: its size, */
+    struct dims max; /* the largest micro-batch it gets */
+    int64_t *at;     /* by value id: byte offset in the arena, -1 where it takes no room; slices resolved */
+    /* By value id, roots only: the nodes that write it first and read it last, or nodes that run at the same time as
+     * those. It lives from one to the other. */
+    int *first, *last;
+    int64_t peak_bytes;        /* the transient part: its size, */
     int64_t lower_bound_bytes; /* and the largest sum of what lives at once, which no packing can beat */
     int peak_node;             /* where that sum is reached */
 };

@@ -10,6 +10,7 @@
 /* A node with its buffers. */
 struct work {
     enum op op;
+    bool joins; /* may run at the same time as the one before it, which is of the same op */
     union args_any args;
     struct call call;
 };
@@ -52,9 +53,9 @@ struct backend {
     int64_t (*bucket)(int64_t T);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */
     int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
-    /* Whether all nodes of an op in a program have one workspace, as large as all of theirs together (they may then be
-     * run at the same time); NULL: of none. */
-    bool (*shares_workspace)(enum op op);
+    /* Whether nodes of this op that follow one another run at the same time, if none needs another's result; they then
+     * have one workspace, as large as all of theirs. NULL: of none. */
+    bool (*together)(enum op op);
     /* NULL: everything. SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). */
     int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
     /* NULL: none. Which nodes read a dropout mask that attention has kept (pass_keep_mask). */

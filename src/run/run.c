@@ -142,6 +142,7 @@ static void fill_work(const struct run *r, const struct program *g, const struct
                       struct work *w)
 {
     w->op = n->op;
+    w->joins = n->joins;
     compile_args(g, n, dims, r->arena, &w->args);
     w->call = (struct call){.workspace = n->workspace ? r->arena + g->at[n->workspace] : NULL, .threads = r->threads};
 }
@@ -368,14 +369,14 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
     return SNUG_OK;
 }
 
-/* How many times one node may be given at once. A device may run them at the same time: where all nodes of an op share one
- * workspace, no more than that has room for. */
+/* How many times one node may be given at once. Where a device runs them at the same time, no more than the workspace has
+ * room for. */
 static int copies(const struct run *r, const struct program *g, const struct node *n, struct dims dims, int most)
 {
     const struct backend *b = r->backend;
     if (b->host_memory)
         return 1;
-    if (!n->workspace || !b->shares_workspace || !b->shares_workspace(n->op))
+    if (!n->workspace || !b->together || !b->together(n->op))
         return most;
     union args_any args;
     compile_args(g, n, dims, NULL, &args);
@@ -396,8 +397,10 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
             int together = copies(r, g, &g->graph.nodes[node], dims, TOGETHER);
-            for (int n = 0; n < together; n++)
+            for (int n = 0; n < together; n++) {
                 fill_work(r, g, &g->graph.nodes[node], dims, &work[n]);
+                work[n].joins = true;
+            }
             TRY(time_node(r, k, FIRST_PART + node, dims, work, together, &once, err));
             if (i == 0 || once < seconds[node])
                 seconds[node] = once;

@@ -246,17 +246,21 @@ static int64_t some_bytes(const struct backend *b, enum op op, const union args_
     return op == OP_cast ? 100 : op == OP_clip ? 40 : 0;
 }
 
-static bool clips_share(enum op op)
+static bool clips_run_together(enum op op)
 {
     return op == OP_clip;
 }
 
-/* Nodes that a backend may run at the same time have one workspace, with room for all of them, from the first to the
- * last of them. */
+static bool casts_run_together(enum op op)
+{
+    return op == OP_cast;
+}
+
+/* Nodes that run at the same time have one workspace, with room for all of them, from the first to the last of them. */
 static void a_shared_workspace_has_room_for_all(void **state)
 {
     (void)state;
-    struct backend b = {.workspace_bytes = some_bytes, .shares_workspace = clips_share};
+    struct backend b = {.workspace_bytes = some_bytes, .together = clips_run_together};
     struct plan p = {0};
     struct snug_err err;
     struct program *g = add_program(&p, "shared", (struct dims){0});
@@ -267,7 +271,7 @@ static void a_shared_workspace_has_room_for_all(void **state)
         g->graph.nodes[i + 2].op = OP_clip;
     }
     touch(g, 0, x);
-    assert_int_equal(compile_workspaces(&b, 1, g, &err), SNUG_OK);
+    assert_int_equal(compile_for_backend(&b, 1, g, &err), SNUG_OK);
     const struct node *n = g->graph.nodes;
     assert_true(n[1].workspace != n[5].workspace && n[1].workspace && n[5].workspace);
     assert_true(n[2].workspace && n[2].workspace == n[3].workspace && n[2].workspace == n[4].workspace);
@@ -276,6 +280,38 @@ static void a_shared_workspace_has_room_for_all(void **state)
     pack(&p);
     assert_true(g->first[n[2].workspace] == 2 && g->last[n[2].workspace] == 4);
     plan_free(&p);
+}
+
+/* Casts 4 … 6 run at the same time: none's output takes the place of what another one reads. 7 needs the result of 6. */
+static void nodes_that_run_together_share_no_place(void **state)
+{
+    (void)state;
+    struct backend b = {.workspace_bytes = some_bytes, .together = casts_run_together};
+    for (int i = 0; i < 2; i++) {
+        struct plan p = {0};
+        struct snug_err err;
+        struct program *g = add_program(&p, "together", (struct dims){0});
+        int x[3], y[4];
+        for (int k = 0; k < 3; k++)
+            touch(g, x[k] = bytes_value(g, 128), 0);
+        for (int k = 0; k < 3; k++)
+            touch(g, y[k] = bytes_value(g, 128), x[k]);
+        touch(g, y[3] = bytes_value(g, 128), y[2]);
+        for (int k = 1; k < 4; k++)
+            g->graph.nodes[k].op = OP_clip;
+        assert_int_equal(compile_for_backend(&b, 1, g, &err), SNUG_OK);
+        for (int k = 1; k < 8; k++) {
+            assert_int_equal(g->graph.nodes[k].joins, k == 5 || k == 6);
+            g->graph.nodes[k].joins &= i == 0;
+            g->graph.nodes[k].workspace = 0;
+        }
+        pack(&p);
+        int last = i ? 4 : 6; /* without joins one place after another is free */
+        assert_true(g->last[x[0]] == last && g->first[y[2]] == (i ? 6 : 4) && g->last[y[2]] == 7 &&
+                    g->first[y[3]] == 7);
+        assert_int_equal(g->lower_bound_bytes, (i ? 4 : 6) * 128);
+        plan_free(&p);
+    }
 }
 
 /* ---- The proof. */
@@ -412,6 +448,7 @@ int main(void)
         cmocka_unit_test(programs_share_what_persists),
         cmocka_unit_test(workspaces_live_with_their_node),
         cmocka_unit_test(a_shared_workspace_has_room_for_all),
+        cmocka_unit_test(nodes_that_run_together_share_no_place),
         cmocka_unit_test(planted_faults_are_found),
         cmocka_unit_test(the_anatomy_adds_up),
         cmocka_unit_test(what_others_keep_counts),

@@ -13,7 +13,7 @@ static int64_t some_bytes(const struct backend *b, enum op op, const union args_
     return op == OP_adafactor ? 256 + tensor_elements(&args->adafactor.p) : 0;
 }
 
-static bool adafactors_share(enum op op)
+static bool adafactors_run_together(enum op op)
 {
     return op == OP_adafactor;
 }
@@ -52,7 +52,7 @@ static void within_the_workspace(void **state)
     gpu = *s.compile.backend;
     gpu.host_memory = false;
     gpu.workspace_bytes = some_bytes;
-    gpu.shares_workspace = adafactors_share;
+    gpu.together = adafactors_run_together;
     gpu.run = look;
     s.compile.backend = &gpu;
     assert_int_equal(run_open(&r, &s.compile, &err), 0);
