@@ -122,7 +122,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
         TRY(after_pass(s, g, "update", err));
     }
     if (training)
-        pass_recompute(&g->graph, s->recompute_every_n);
+        g->recomputed_layers = pass_recompute(&g->graph, s->recompute_every_n);
     TRY(after_pass(s, g, "recompute", err));
     if (training && !updates)
         graph_value(&g->graph, built.logits)->live_out = s->keep_grads;

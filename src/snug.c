@@ -274,9 +274,12 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
     int k = e->run.where.step >= 0 ? e->run.where.step : e->run.where.first;
     if (k >= 0)
         str_printf(&out,
-                   "micro-batches of %lld sequences, at most %lld tokens together, %lld per step%s; %.4g GFLOP each\n",
+                   "micro-batches of %lld sequences, at most %lld tokens together, %lld per step; %.4g GFLOP each\n",
                    (long long)c->train_max.B, (long long)c->train_max.T, (long long)c->accumulation,
-                   c->recompute_every_n ? ", activations recomputed" : "", run_flops(&e->run, k, c->train_max) / 1e9);
+                   run_flops(&e->run, k, c->train_max) / 1e9);
+    if (k >= 0 && c->recompute_every_n)
+        str_printf(&out, "activations of %d of %lld layers are computed again in the backward pass\n",
+                   p->programs[k].recomputed_layers, (long long)e->model.layers);
     if (c->accumulation > 1 && e->run.where.first >= 0)
         put_accumulated(&out, e);
     str_printf(&out, "arena: %lld bytes, %.3f %% above the lower bound of any packing\n", (long long)p->arena_bytes,

@@ -68,8 +68,9 @@ bool update_decays(const char *weight_name); /* false for biases and norms, as t
 
 /* recompute: drops the activations of segments of `every_n` layers after the forward pass, but for what enters a
  * segment, and computes them again before the segment's backward nodes; the last segment only where what follows it
- * works on tokens (a language model). 0: off. Requires: grad done. Keeps: results, bit for bit. */
-void pass_recompute(struct graph *g, int every_n);
+ * works on tokens (a language model). 0: off. Gives how many layers that is. Requires: grad done. Keeps: results, bit
+ * for bit. */
+int pass_recompute(struct graph *g, int every_n);
 
 /* pad: the outputs of a large linear layer whose number is no multiple of `sizes` (a vocabulary: 50257) get zeros behind
  * them: the rows of its result and of that one's gradient, and rows behind its weight, the weight's gradient and the

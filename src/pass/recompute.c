@@ -131,14 +131,16 @@ static bool head_has_tokens(const struct graph *g, int last)
 /* Logits of all tokens and their gradient are most of the memory of many a language model, and would live beside the
  * last segment. A classifier's head is small and the last segment's backward pass follows at once: dropping that would
  * free nothing. */
-void pass_recompute(struct graph *g, int every_n)
+int pass_recompute(struct graph *g, int every_n)
 {
     if (every_n <= 0 || g->err.code)
-        return;
-    int last = last_layer(g), first = (last - 1) / every_n * every_n + 1;
-    if (!head_has_tokens(g, last))
-        first -= every_n;
-    for (; first >= 1 && !g->err.code; first -= every_n)
-        recompute_segment(
-            g, &(struct segment){.first = first, .last = first + every_n - 1 < last ? first + every_n - 1 : last});
+        return 0;
+    struct segment s = {.last = last_layer(g)};
+    s.first = (s.last - 1) / every_n * every_n + 1;
+    if (!head_has_tokens(g, s.last))
+        s.last = s.first - 1, s.first -= every_n;
+    int dropped = s.last;
+    for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
+        recompute_segment(g, &s);
+    return dropped;
 }

@@ -20,6 +20,7 @@ struct program {
     int64_t peak_bytes;        /* the transient part: its size, */
     int64_t lower_bound_bytes; /* and the largest sum of what lives at once, which no packing can beat */
     int peak_node;             /* where that sum is reached */
+    int recomputed_layers;     /* whose activations are dropped after the forward pass; set by the owner */
 };
 
 struct plan {

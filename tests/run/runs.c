@@ -177,7 +177,8 @@ static void gradients_are_added_up_in_16_bits(void **state)
     }
 }
 
-/* Five layers and six, in segments of one to all of them; the arena shrinks, the numbers stay. */
+/* Five layers and six, in segments of one to all of them; the arena shrinks, the numbers stay. The plan says how many
+ * layers that are: a classifier's last segment is none of them. */
 static void recomputed_activations_give_the_same_bits(void **state)
 {
     (void)state;
@@ -191,12 +192,21 @@ static void recomputed_activations_give_the_same_bits(void **state)
                          "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2", EVERY_STEP,
                          "--max-steps", "4", "--gradient-accumulation-steps", accumulation == 1 ? "1" : "2");
                 const char *kept = train("kept", device(d), run, NULL);
-                static const char *const every[] = {"every_n_layers=1", "every_n_layers=2", "every_n_layers=3",
-                                                    "every_n_layers=9"};
-                for (size_t n = 0; n < sizeof every / sizeof *every; n++)
-                    assert_same_run(
-                        kept, train("recomputed", device(d), run,
-                                    ARGS("--gradient-checkpointing", "--gradient-checkpointing-kwargs", every[n])));
+                static const struct {
+                    const char *every, *layers[2];
+                } cases[] = {{"every_n_layers=1", {"4 of 5", "6 of 6"}},
+                             {"every_n_layers=2", {"4 of 5", "6 of 6"}},
+                             {"every_n_layers=3", {"3 of 5", "6 of 6"}},
+                             {"every_n_layers=9", {"0 of 5", "6 of 6"}}};
+                for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+                    char line[64];
+                    const char *again =
+                        train("recomputed", device(d), run,
+                              ARGS("--gradient-checkpointing", "--gradient-checkpointing-kwargs", cases[n].every));
+                    snprintf(line, sizeof line, "activations of %s layers are computed again", cases[n].layers[m]);
+                    assert_true(file_has(said(), line));
+                    assert_same_run(kept, again);
+                }
                 const char *const *plan = ARGS("plan", "--model", models[m][0], "--train-data", models[m][1],
                                                "--device", device(d)->name, "--dtype", device(d)->dtype, "--json");
                 assert_true(planned_bytes("arena_bytes", plan, ARGS("--gradient-checkpointing")) <
