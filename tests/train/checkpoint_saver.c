@@ -41,9 +41,9 @@ static void training_goes_on(void **state)
     json_decref(doc);
     doc = tiny_state(&t);
     assert_int_equal(ckpt_save_begin(saver, 5, -1, tensors, TINY_TENSORS, doc, &err), 0); /* waits for step 4 */
-    assert_int_equal(ckpt_saved_step(saver), 4);
-    assert_int_equal(count_lines(&f->lines, "checkpoint of step 4 still writing after 0 s"), 1);
+    assert_true(ckpt_saved_step(saver) >= 4);
     assert_int_equal(ckpt_save_wait(saver, &err), 0);
+    assert_int_equal(count_lines(&f->lines, "checkpoint of step 4 still writing after 0 s"), 1);
     assert_false(ckpt_save_busy(saver));
     assert_int_equal(ckpt_save_wait(saver, &err), 0);
     ckpt_saver_free(saver);
