@@ -139,7 +139,7 @@ OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
     "keep the layers' inputs, compute the rest again in the backward pass")
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
-    "layers are computed again in groups of n: only each group's input is kept; a classifier keeps the last group")
+    "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, on a GPU of the device's, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "auto: a GPU if there is one; reference: slow, in double")
