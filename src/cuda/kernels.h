@@ -59,9 +59,9 @@ int cuda_check_head(int64_t D, const char *op, struct snug_err *err);
 int cuda_check_features(int64_t H, const char *op, struct snug_err *err);
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 
-/* Ops of which a step has hundreds, on tensors of all sizes: one launch does many (those of one program that follow one
- * another and have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a
- * workspace (adafactor), all its nodes of a program share one, of as many bytes as all of them together. */
+/* Ops of which a step has hundreds, on tensors of all sizes: one launch does many that run at the same time (`joins`; they
+ * have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a workspace
+ * (adafactor), it is that of all of them, of as many bytes as they want together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
