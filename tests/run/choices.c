@@ -1,13 +1,10 @@
 /* What a backend chose (the algorithms of its matrix products) is in its checkpoints, and a resumed run does the same
  * again whatever is known by then. The backend is the CPU's with a choice that changes nothing; the linker puts
  * __wrap_backend_cpu in the place of backend_cpu. That equal choices give equal bits on a GPU: tests/run/resume.c there. */
-#include "command.h"
+#include "here.h"
 
 #include "base/mem.h"
 #include "run/backend.h"
-#include "snug/snug.h"
-
-#include <signal.h>
 
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);
@@ -74,50 +71,16 @@ const struct backend *__wrap_backend_cpu(void)
 /* ---- runs ---- */
 
 static const char *rows;
-static char notes[4096];
-static snug_stop *stop;
-static int64_t stop_at;
-
-static void note(void *ctx, const char *line)
-{
-    (void)ctx;
-    size_t n = strlen(notes);
-    snprintf(notes + n, sizeof notes - n, "%s\n", line);
-}
-
-static void watch(void *ctx, const struct snug_progress *p)
-{
-    (void)ctx;
-    if (p->step == stop_at)
-        snug_stop_ask(stop, SIGTERM);
-}
 
 /* Twelve steps, or as many as asked for, on a machine that knows of an algorithm. */
 static int train(const char *out, const char *known, int64_t steps, const char *const *more, struct snug_err *err)
 {
-    snug_options *o;
-    snug_session *s = NULL;
     struct snug_summary summary;
-    const char *const *lists[] = {ARGS("model", fixture("golden/trainer/init"), "train_data", rows, "output_dir", out,
-                                       "batch_size", "4", "max_steps", "12", "learning_rate", "1e-3", "log_hash",
-                                       "true", "logging_steps", "1", "device", "cpu", "threads", "1"),
-                                  more};
+    const char *const *common = ARGS("--model", fixture("golden/trainer/init"), "--train-data", rows, "--output-dir",
+                                     out, "--batch-size", "4", "--max-steps", "12", "--learning-rate", "1e-3",
+                                     "--log-hash", "true", "--logging-steps", "1", "--device", "cpu", "--threads", "1");
     fake.known = known;
-    stop_at = steps;
-    notes[0] = 0;
-    assert_int_equal(snug_options_new("train", &o, err), SNUG_OK);
-    assert_int_equal(snug_stop_new(&stop, err), SNUG_OK);
-    for (int i = 0; i < 2; i++)
-        for (const char *const *a = lists[i]; a && *a; a += 2)
-            assert_int_equal(snug_options_set(o, a[0], a[1], err), SNUG_OK);
-    struct snug_events events = {.note = note, .progress = watch, .stop = stop};
-    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, err);
-    if (!code)
-        code = snug_train(s, &summary, err);
-    snug_close(s);
-    snug_options_free(o);
-    snug_stop_free(stop);
-    return code;
+    return train_here(LISTS(common, more), steps, &summary, err);
 }
 
 /* "" where there is none. */
@@ -135,7 +98,7 @@ static const char *recorded(const char *out, const char *step)
     return algorithm;
 }
 
-#define RESUME ARGS("resume_from_checkpoint", "true")
+#define RESUME ARGS("--resume-from-checkpoint", "true")
 
 static void a_resumed_run_chooses_as_before(void **state)
 {
@@ -143,7 +106,7 @@ static void a_resumed_run_chooses_as_before(void **state)
     struct snug_err err;
     const char *alone = join(folder, "alone"), *out = join(folder, "stopped");
     fake.accepts = true;
-    assert_int_equal(train(alone, "one", 0, NULL, &err), SNUG_OK);
+    assert_int_equal(train(alone, "one", NEVER, NULL, &err), SNUG_OK);
     assert_int_equal(train(out, "one", 5, NULL, &err), SNUG_STOPPED);
     assert_int_equal(fake.taken, 0);
     assert_string_equal(recorded(out, "step-00000005"), "one");
@@ -151,13 +114,14 @@ static void a_resumed_run_chooses_as_before(void **state)
     assert_int_equal(fake.taken, 1);
     assert_null(strstr(notes, "not bit-exact"));
     assert_string_equal(recorded(out, "step-00000009"), "one");
-    assert_int_equal(train(out, "three", 0, ARGS("resume_from_checkpoint", "true", "require_bitexact", "true"), &err),
-                     SNUG_OK);
+    assert_int_equal(
+        train(out, "three", NEVER, ARGS("--resume-from-checkpoint", "true", "--require-bitexact", "true"), &err),
+        SNUG_OK);
     assert_string_equal(recorded(out, "step-00000012"), "one");
     assert_true(same_bytes(join(alone, "model.safetensors"), join(out, "model.safetensors")));
     remove_tree(out);
     /* a run that is not resumed takes nothing */
-    assert_int_equal(train(out, "two", 0, ARGS("resume_from_checkpoint", "auto"), &err), SNUG_OK);
+    assert_int_equal(train(out, "two", NEVER, ARGS("--resume-from-checkpoint", "auto"), &err), SNUG_OK);
     assert_int_equal(fake.taken, 0);
     assert_string_equal(recorded(out, "step-00000012"), "two");
     /* how it is computed is not part of what is computed */
@@ -177,11 +141,12 @@ static void what_cannot_be_done_is_said(void **state)
     fake.accepts = true;
     assert_int_equal(train(out, "one", 5, NULL, &err), SNUG_STOPPED);
     fake.accepts = false;
-    assert_int_equal(train(out, "two", 0, ARGS("resume_from_checkpoint", "true", "require_bitexact", "true"), &err),
-                     SNUG_ERR_CHECKPOINT);
+    assert_int_equal(
+        train(out, "two", NEVER, ARGS("--resume-from-checkpoint", "true", "--require-bitexact", "true"), &err),
+        SNUG_ERR_CHECKPOINT);
     assert_string_equal(err.text, "not bit-exact from here: this library has no algorithm one; leave out "
                                   "--require-bitexact");
-    assert_int_equal(train(out, "two", 0, RESUME, &err), SNUG_OK);
+    assert_int_equal(train(out, "two", NEVER, RESUME, &err), SNUG_OK);
     const char *line = strstr(notes, "not bit-exact from here: this library has no algorithm one\n");
     assert_non_null(line);
     assert_null(strstr(line + 1, "not bit-exact")); /* one line, and not the names of kernels besides */
@@ -205,7 +170,7 @@ static void old_checkpoints_are_read(void **state)
     fake.old = true;
     assert_int_equal(train(out, "one", 10, RESUME, &err), SNUG_STOPPED); /* nor does it trouble an older program */
     fake.old = false;
-    assert_int_equal(train(out, "two", 0, RESUME, &err), SNUG_OK);
+    assert_int_equal(train(out, "two", NEVER, RESUME, &err), SNUG_OK);
     assert_non_null(strstr(notes, "not bit-exact from here: kernels was fake one, is fake two\n"));
     remove_tree(out);
 }

@@ -1,10 +1,9 @@
 /* A run measures how long it waited for data: little while batches are laid out in time, nearly all of the time where
  * that is slow. The linker puts __wrap_batch_fill in the place of batch_fill, in which the loader's thread spends
  * its time. */
-#include "command.h"
+#include "here.h"
 
 #include "data/batch.h"
-#include "snug/snug.h"
 
 #include <math.h>
 #include <time.h>
@@ -30,28 +29,11 @@ void __wrap_batch_fill(struct batch_buffer *buffer, const struct dataset *d, con
 /* STEPS steps of micro-batches of two rows; the seconds that they waited. */
 static double waited(const struct device *on, const char *out, const char *accumulation)
 {
-    const char *const *lists[] = {
-        ARGS("model", fixture("golden/trainer/init"), "train_data", data, "output_dir", out),
-        ARGS("batch_size", "2", "gradient_accumulation_steps", accumulation, "max_steps", "8"),
-        ARGS("logging_steps", "4", "save_strategy", "no", "threads", "1"),
-        ARGS("device", on->name, "dtype", on->dtype)};
-    struct snug_err err;
-    struct snug_events events = {0};
-    struct snug_summary summary;
-    snug_options *o;
-    snug_session *s = NULL;
-    assert_int_equal(snug_options_new("train", &o, &err), SNUG_OK);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const char *const *a = lists[i]; *a; a += 2)
-            assert_int_equal(snug_options_set(o, a[0], a[1], &err), SNUG_OK);
-    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, &err);
-    if (!code)
-        code = snug_train(s, &summary, &err);
-    if (code)
-        fail_msg("%s", err.text);
-    snug_close(s);
-    snug_options_free(o);
-
+    struct snug_summary summary = train_to_the_end(
+        LISTS(ARGS("--model", fixture("golden/trainer/init"), "--train-data", data, "--output-dir", out),
+              ARGS("--batch-size", "2", "--gradient-accumulation-steps", accumulation, "--max-steps", "8"),
+              ARGS("--logging-steps", "4", "--save-strategy", "no", "--threads", "1"),
+              ARGS("--device", on->name, "--dtype", on->dtype)));
     json_t *log = read_whole_log(out), *last = json_array_get(log, json_array_size(log) - 1);
     double share = json_number_value(json_object_get(last, "data_wait"));
     double samples = STEPS * 2 * strtod(accumulation, NULL),

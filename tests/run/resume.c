@@ -1,9 +1,8 @@
 /* A run that is stopped at any step, killed at any moment or asked to stop in any phase, and resumed, ends in the same
  * bits as the run that was left alone: weights, states (the log has their hash) and every line of the log. */
-#include "command.h"
+#include "here.h"
 
 #include "base/philox.h"
-#include "snug/snug.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -101,49 +100,16 @@ static int64_t last_step(const char *out)
 
 /* ---- Stopped at a step, through the library. */
 
-struct watcher {
-    snug_stop *stop;
-    int64_t stop_at;
-};
-
-static void watch(void *ctx, const struct snug_progress *p)
-{
-    struct watcher *w = ctx;
-    if (p->step == w->stop_at)
-        snug_stop_ask(w->stop, SIGTERM);
-}
-
-static void set_options(snug_options *o, const char *const *args)
-{
-    struct snug_err err;
-    for (; *args; args += 2)
-        if (snug_options_set(o, args[0] + strlen("--"), args[1], &err))
-            fail_msg("%s", err.text);
-}
-
-/* stop_at 0: to the end. Gives the code. */
+/* Gives the code. */
 static int run_here(const struct workload *w, const struct device *on, const char *out, bool resume, int64_t stop_at)
 {
-    snug_options *o;
-    snug_session *s = NULL;
     struct snug_summary summary;
     struct snug_err err;
-    struct watcher watcher = {.stop_at = stop_at};
-    assert_int_equal(snug_options_new("train", &o, &err), SNUG_OK);
-    assert_int_equal(snug_stop_new(&watcher.stop, &err), SNUG_OK);
-    struct snug_events events = {.progress = watch, .ctx = &watcher, .stop = watcher.stop};
-    set_options(o, w->args);
-    set_options(o, ARGS("--device", on->name, "--dtype", on->dtype, "--output-dir", out, "--threads", "1"));
-    if (resume)
-        set_options(o, ARGS("--resume-from-checkpoint", "auto"));
-    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, &err);
-    if (!code)
-        code = snug_train(s, &summary, &err);
+    const char *const *where = ARGS("--device", on->name, "--dtype", on->dtype, "--output-dir", out, "--threads", "1");
+    int code = train_here(LISTS(w->args, where, resume ? ARGS("--resume-from-checkpoint", "auto") : NULL), stop_at,
+                          &summary, &err);
     if (code && code != SNUG_STOPPED)
         fail_msg("seed %u: %s: %s", seed, out, err.text);
-    snug_close(s);
-    snug_options_free(o);
-    snug_stop_free(watcher.stop);
     return code;
 }
 
@@ -154,7 +120,7 @@ static void stopped_at_any_step(void **state)
     for (int d = 0; d < n_devices(); d++)
         for (int k = 0; k < N_WORKLOADS; k++) {
             const struct workload *w = &workloads[k];
-            assert_int_equal(run_here(w, device(d), oracle, false, 0), SNUG_OK);
+            assert_int_equal(run_here(w, device(d), oracle, false, NEVER), SNUG_OK);
             int64_t steps = last_step(oracle);
             assert_true(steps >= 12);
             for (int i = 0; i < loops(STOPS / N_WORKLOADS); i++) {
@@ -162,7 +128,7 @@ static void stopped_at_any_step(void **state)
                 assert_int_equal(run_here(w, device(d), out, false, first), SNUG_STOPPED);
                 if (second > first)
                     assert_int_equal(run_here(w, device(d), out, true, second), SNUG_STOPPED);
-                assert_int_equal(run_here(w, device(d), out, true, 0), SNUG_OK);
+                assert_int_equal(run_here(w, device(d), out, true, NEVER), SNUG_OK);
                 assert_same_result(oracle, out);
                 remove_tree(out);
             }

@@ -1,8 +1,7 @@
 /* Which steps of a run are saved, which of them is the best, and whether what a run says about it is so. In a process of
  * its own a run would take no longer, but here it can be asked to stop at any step. */
-#include "command.h"
+#include "here.h"
 
-#include "snug/snug.h"
 #include "train/checkpoint_internal.h"
 #include "train/train.h"
 
@@ -11,76 +10,22 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static char notes[1 << 14];
-static snug_stop *stop;
-static int64_t stop_at;
-enum { AT_START = -1, NEVER = 0 };
-
-static void note(void *ctx, const char *line)
-{
-    (void)ctx;
-    size_t n = strlen(notes);
-    snprintf(notes + n, sizeof notes - n, "%s\n", line);
-}
-
-static void watch(void *ctx, const struct snug_progress *p)
-{
-    (void)ctx;
-    if (p->step == stop_at)
-        snug_stop_ask(stop, SIGTERM);
-}
-
-static void begin(void *ctx)
-{
-    (void)ctx;
-    if (stop_at == AT_START)
-        snug_stop_ask(stop, SIGTERM);
-}
-
 /* 8 steps an epoch. With a rate at which the loss soon becomes worse than it was: the best is not the last. */
 #define COMMON                                                                                                         \
     "--model", fixture("golden/trainer/init"), "--train-data", "synthetic:64x12", "--learning-rate", "5", "--device",  \
         "cpu", "--dtype", "fp32", "--threads", "1"
 #define EVALUATED "--eval-data", "synthetic:32x12", "--eval-strategy", "steps"
 
-static void set_options(snug_options *o, const char *const *args)
-{
-    struct snug_err err;
-    for (; args && *args; args += 2)
-        if (snug_options_set(o, args[0] + strlen("--"), args[1], &err))
-            fail_msg("%s", err.text);
-}
-
 /* Asked to stop after step `at`. */
 static int train_until(int64_t at, const char *out, const char *const *first, const char *const *second,
                        struct snug_summary *summary, struct snug_err *err)
 {
-    snug_options *o;
-    snug_session *s = NULL;
-    notes[0] = 0;
-    stop_at = at;
-    assert_int_equal(snug_options_new("train", &o, err), SNUG_OK);
-    assert_int_equal(snug_stop_new(&stop, err), SNUG_OK);
-    set_options(o, ARGS(COMMON));
-    set_options(o, ARGS("--output-dir", out));
-    set_options(o, first);
-    set_options(o, second);
-    struct snug_events events = {.note = note, .started = begin, .progress = watch, .stop = stop};
-    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, err);
-    if (!code)
-        code = snug_train(s, summary, err);
-    snug_close(s);
-    snug_options_free(o);
-    snug_stop_free(stop);
-    return code;
+    return train_here(LISTS(ARGS(COMMON, "--output-dir", out), first, second), at, summary, err);
 }
 
 static void train(const char *out, const char *const *first, const char *const *second)
 {
-    struct snug_summary summary;
-    struct snug_err err;
-    if (train_until(NEVER, out, first, second, &summary, &err))
-        fail_msg("%s: %s", out, err.text);
+    train_to_the_end(LISTS(ARGS(COMMON, "--output-dir", out), first, second));
 }
 
 static bool has_step(const char *out, int64_t step)

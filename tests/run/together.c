@@ -1,10 +1,9 @@
 /* Nodes that a backend runs at the same time do not depend on each other, nor on each other's memory. The backend is the
  * CPU's, which runs each group of them from its last node to its first: every run ends with the same bytes as in order.
  * The linker puts __wrap_backend_cpu in the place of backend_cpu. */
-#include "command.h"
+#include "here.h"
 
 #include "run/backend.h"
-#include "snug/snug.h"
 
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);
@@ -47,28 +46,11 @@ static const char *train(const char *name, bool in_reverse, const char *model, c
                          const char *const *more)
 {
     const char *out = join(folder, name);
-    const char *const *lists[] = {ARGS("model", model, "train_data", data, "output_dir", out, "max_steps", "3"),
-                                  ARGS("batch_size", "4", "learning_rate", "1e-3", "init_from_config", "true"),
-                                  ARGS("device", "cpu", "threads", "1"), more};
-    struct snug_events events = {0};
-    struct snug_summary summary;
-    struct snug_err err;
-    snug_options *o;
-    snug_session *s = NULL;
     reversed = in_reverse;
     remove_tree(out);
-    assert_int_equal(snug_options_new("train", &o, &err), SNUG_OK);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (const char *const *a = lists[i]; *a; a += 2)
-            if (snug_options_set(o, a[0], a[1], &err))
-                fail_msg("%s", err.text);
-    int code = snug_open(o, SNUG_WHOLE_RUNS, &events, &s, &err);
-    if (!code)
-        code = snug_train(s, &summary, &err);
-    if (code)
-        fail_msg("%s", err.text);
-    snug_close(s);
-    snug_options_free(o);
+    train_to_the_end(LISTS(ARGS("--model", model, "--train-data", data, "--output-dir", out, "--max-steps", "3"),
+                           ARGS("--batch-size", "4", "--learning-rate", "1e-3", "--init-from-config", "true"),
+                           ARGS("--device", "cpu", "--threads", "1"), more));
     return out;
 }
 
@@ -79,14 +61,14 @@ static void in_any_order(void **state)
         const char *options[9];
         enum op ops[2]; /* that must have run together */
     } cases[] = {
-        {{"max_grad_norm", "1"}, {OP_adamw, OP_sumsq}},
-        {{"max_grad_norm", "0"}, {OP_adamw, OP_adamw}},
-        {{"dtype", "bf16", "weight_copies", "resident", "gradient_accumulation_steps", "2"}, {OP_adamw, OP_cast}},
-        {{"dtype", "bf16", "weight_copies", "transient", "gradient_checkpointing", "true"}, {OP_adamw, OP_sumsq}},
-        {{"optim", "sgd", "dtype", "bf16", "max_grad_norm", "0"}, {OP_sgd, OP_sgd}},
-        {{"optim", "adafactor", "max_grad_norm", "0"}, {OP_adafactor, OP_adafactor}},
-        {{"optim", "adafactor", "dtype", "bf16", "gradient_accumulation_steps", "2"}, {OP_adafactor, OP_sumsq}},
-        {{"optim", "adamw_bnb_8bit", "optim_args", "min_8bit_size=16"}, {OP_adamw8bit, OP_sumsq}},
+        {{"--max-grad-norm", "1"}, {OP_adamw, OP_sumsq}},
+        {{"--max-grad-norm", "0"}, {OP_adamw, OP_adamw}},
+        {{"--dtype", "bf16", "--weight-copies", "resident", "--gradient-accumulation-steps", "2"}, {OP_adamw, OP_cast}},
+        {{"--dtype", "bf16", "--weight-copies", "transient", "--gradient-checkpointing", "true"}, {OP_adamw, OP_sumsq}},
+        {{"--optim", "sgd", "--dtype", "bf16", "--max-grad-norm", "0"}, {OP_sgd, OP_sgd}},
+        {{"--optim", "adafactor", "--max-grad-norm", "0"}, {OP_adafactor, OP_adafactor}},
+        {{"--optim", "adafactor", "--dtype", "bf16", "--gradient-accumulation-steps", "2"}, {OP_adafactor, OP_sumsq}},
+        {{"--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=16"}, {OP_adamw8bit, OP_sumsq}},
     };
     const char *models[] = {make_deeper(folder, "golden/trainer/init", 3), make_deeper(folder, "golden/gpt2", 2)};
     const char *data[] = {make_rows(folder, 29, 12, 1, true), make_rows(folder, 40, 12, 3, false)};
