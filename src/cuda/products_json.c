@@ -190,7 +190,7 @@ int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const c
     {
         int64_t wants;
         TRY(from_json(o, where, &c, err));
-        if (c.supported && !c.product.own) {
+        if (p->handle && c.supported && !c.product.own) { /* else as recorded: of a device that is not there */
             TRY(problem_make(p, &c.product, &c.problem, err));
             c.ready = problem_takes(p, &c.problem, &c.algo, c.workspace, &wants);
             if (!c.ready) {

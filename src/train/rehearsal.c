@@ -34,8 +34,8 @@ static int fill_weight(struct run *r, struct run_value w, const float *pattern, 
 
 static int fill_weights(struct rehearsal *r, struct snug_err *err)
 {
-    struct run_value *w;
-    size_t n;
+    struct run_value *w = NULL;
+    size_t n = 0;
     float *pattern = mem_alloc(2 * PATTERN * sizeof *pattern), *ones = pattern + PATTERN;
     if (!pattern)
         return err_no_memory(err, 2 * PATTERN * sizeof *pattern);
@@ -46,8 +46,7 @@ static int fill_weights(struct rehearsal *r, struct snug_err *err)
     for (size_t i = 0; !code && i < n; i++)
         if (w[i].init.kind != INIT_ZERO)
             code = fill_weight(&r->run, w[i], w[i].init.kind == INIT_ONE ? ones : pattern, err);
-    if (!code)
-        mem_free(w);
+    mem_free(w);
     mem_free(pattern);
     return code ? code : weights_changed(&r->run, err);
 }
