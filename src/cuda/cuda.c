@@ -179,6 +179,12 @@ static int free_place(struct cuda *d)
     return -1;
 }
 
+/* Where an error of work that was enqueued long ago shows. */
+static const char *whole_program(const struct backend *b)
+{
+    return b->one_by_one ? "a node" : "a program (CUDA_LAUNCH_BLOCKING=1 names the op)";
+}
+
 static int replay(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err)
 {
     struct cuda *d = own(b);
@@ -187,7 +193,7 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
         i++;
     *known = i < d->n_recordings && d->recordings[i].graph;
     if (*known)
-        return cuda_check(cudaGraphLaunch(d->recordings[i].graph, d->call.stream), "launching a graph", err);
+        return cuda_check(cudaGraphLaunch(d->recordings[i].graph, d->call.stream), whole_program(b), err);
     if (d->no_more)
         return SNUG_OK;
     if (i < d->n_recordings) {
@@ -208,9 +214,15 @@ static int replay(const struct backend *b, const struct sequence *s, bool *known
 static int instantiate(struct cuda *d, cudaGraph_t graph, cudaGraphExec_t *out, struct snug_err *err)
 {
     cudaError_t code = cudaGraphInstantiate(out, graph, 0);
+    if (code)
+        *out = NULL;
+    else /* its first launch would do that */
+        code = cudaGraphUpload(*out, d->call.stream);
     if (code != cudaErrorMemoryAllocation)
         return cuda_check(code, "making a graph", err);
     cudaGetLastError();
+    if (*out)
+        cudaGraphExecDestroy(*out);
     *out = NULL;
     d->no_more = true;
     return SNUG_OK;
@@ -309,7 +321,7 @@ static int inputs(const struct backend *b, void *arena, void **image, struct snu
 {
     struct cuda *d = own(b);
     (void)arena;
-    CUDA("inputs", cudaEventSynchronize(d->copied[d->turn]));
+    CUDA(whole_program(b), cudaEventSynchronize(d->copied[d->turn]));
     *image = d->image[d->turn];
     return SNUG_OK;
 }
@@ -341,12 +353,6 @@ static int fetch(const struct backend *b, int turn, void *to, const void *from, 
     struct cuda *d = own(b);
     CUDA("results", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, d->call.stream));
     return cuda_check(cudaEventRecord(d->fetched[turn], d->call.stream), "results", err);
-}
-
-/* Where an error of work that was enqueued long ago shows. */
-static const char *whole_program(const struct backend *b)
-{
-    return b->one_by_one ? "a node" : "a program (CUDA_LAUNCH_BLOCKING=1 names the op)";
 }
 
 static int wait(const struct backend *b, int turn, struct snug_err *err)
