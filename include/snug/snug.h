@@ -40,7 +40,7 @@ enum snug_code {
     SNUG_ERR_CHECKPOINT = 6, /* checkpoint unusable, or device state lost */
     SNUG_ERR_NUMERIC = 7,    /* loss or gradient not finite */
     SNUG_ERR_PEER = 8,       /* another rank failed */
-    SNUG_STOPPED = 75        /* asked to stop, state saved: resume */
+    SNUG_STOPPED = 75        /* asked to stop; training that had begun is saved: resume */
 };
 
 #define SNUG_ERR_TEXT 241

@@ -63,7 +63,7 @@ const struct exit_code exit_codes[] = {
     {"6", "checkpoint unusable, or state of the device lost"},
     {"7", "loss or gradient not finite, and --nan-policy says stop"},
     {"8", "another process of the run failed"},
-    {"75", "stopped by a signal, state saved: run again with --resume-from-checkpoint"},
+    {"75", "stopped by a signal; training that had begun is saved: go on with --resume-from-checkpoint auto"},
     {"128+n", "stopped by a second signal n; the last good checkpoint stands"},
 };
 const size_t n_exit_codes = sizeof exit_codes / sizeof *exit_codes;

@@ -119,7 +119,7 @@ int run_debug_data(struct options *o, const struct arguments *args, struct snug_
     enum data_format format;
     struct tokenizer *t = NULL;
     struct str out = {0};
-    TRY(data_format_of(d.path, &format, err));
+    TRY(data_format_of(&io_posix, d.path, &format, err));
     if (o->model)
         TRY(tokenizer_open(&io_posix, o->model, &t, err));
     bool rows = !t && format != FORMAT_SAFETENSORS && format != FORMAT_SYNTHETIC;

@@ -1,13 +1,14 @@
 /* snug: finds the command, reads its options, runs it, and turns the result into one line and an exit code. */
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A write error on stdout or stderr changes nothing: the exit code is the command's. */
+/* A write error on stderr changes nothing: the exit code is the command's. */
 static void print_line(const char *kind, const char *text)
 {
     char line[512];
@@ -29,6 +30,21 @@ static void open_standard_streams(void)
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
             _exit(SNUG_ERR_ENV);
+}
+
+/* What a command prints is what it was run for, but for those that leave files: they go on, whatever becomes of stdout. */
+static bool leaves_files(const struct command *c)
+{
+    return c->bit & (CMD_TRAIN | CMD_BENCH);
+}
+
+static int check_printed(struct snug_err *err)
+{
+    int errnum = fflush(stdout) ? errno : 0;
+    if (!errnum && !ferror(stdout))
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_IO, "standard output: not all could be written%s%s", errnum ? ": " : "",
+                   errnum ? strerror(errnum) : "");
 }
 
 /* The command that `argv` begins with; its name has one word, or two. *words: how many of argv it took. */
@@ -143,24 +159,28 @@ static void spin_briefly(char **argv)
 int main(int argc, char **argv)
 {
     open_standard_streams();
-    signal(SIGPIPE, SIG_IGN);
     argc -= argc > 0;
     argv++;
-    if (asked_for_help(argc, argv))
-        return SNUG_OK;
 
     struct snug_err err = {0};
     int words = 0, code;
     const struct command *c = find_command(argc, argv, &words);
-    if (c && c->bit & (CMD_TRAIN | CMD_EVAL | CMD_PREDICT))
+    bool asked = asked_for_help(argc, argv);
+    if (c && !asked && c->bit & (CMD_TRAIN | CMD_EVAL | CMD_PREDICT))
         spin_briefly(argv - 1);
-    if (!c) {
+    if (c && leaves_files(c))
+        signal(SIGPIPE, SIG_IGN);
+    if (asked) {
+        code = check_printed(&err);
+    } else if (!c) {
         code = unknown_command(argc, argv, &err);
     } else {
         struct options o;
         options_init(&o, c->bit);
         code = run(c, argc - words, argv + words, &o, &err);
         options_free(&o);
+        if (!code && !leaves_files(c))
+            code = check_printed(&err);
     }
     if (code && err.text[0])
         print_line(code == SNUG_STOPPED || code > 128 ? "" : "error: ", err.text);

@@ -256,7 +256,7 @@ int dataset_open(const struct io *io, const struct dataset_options *o, struct da
 {
     *d = (struct dataset){0};
     enum data_format format;
-    TRY(data_format_of(o->path, &format, err));
+    TRY(data_format_of(io, o->path, &format, err));
     bool other = format == FORMAT_SAFETENSORS || format == FORMAT_SYNTHETIC;
     int code = other ? open_other(io, o, format == FORMAT_SYNTHETIC, d, err) : open_text(io, o, d, err);
     if (code) {

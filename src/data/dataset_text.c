@@ -107,7 +107,7 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     r->task = text_task(o);
     enum data_format format;
     int code;
-    TRY_TO(fail, data_format_of(o->path, &format, err));
+    TRY_TO(fail, data_format_of(io, o->path, &format, err));
     TRY_TO(fail, table_open(io, o, format, task_has_label(r->task), &r->table, err));
     r->table_open = true;
     TRY_TO(fail, label_reader_open(&r->labels, r->task, o, err));

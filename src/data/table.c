@@ -17,7 +17,7 @@ static const struct {
 };
 static const char *const usual_labels[] = {"label", "labels", "category", "target", "intent", "class", "score"};
 
-int data_format_of(const char *path, enum data_format *format, struct snug_err *err)
+int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err)
 {
     static const struct {
         const char *ending;
@@ -37,6 +37,9 @@ int data_format_of(const char *path, enum data_format *format, struct snug_err *
             return SNUG_OK;
         }
     }
+    struct stat st;
+    if (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode))
+        return err_set(err, SNUG_ERR_INPUT, "%s: a folder; give a file of data in it", path);
     return err_set(err, SNUG_ERR_INPUT,
                    "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl and .safetensors; rename or convert it",
                    path, dot ? dot : "");

@@ -9,7 +9,7 @@
 
 /* What a path's ending says about the format; all but the last two are tables. */
 enum data_format { FORMAT_CSV, FORMAT_TSV, FORMAT_JSON, FORMAT_JSONL, FORMAT_SAFETENSORS, FORMAT_SYNTHETIC };
-int data_format_of(const char *path, enum data_format *format, struct snug_err *err);
+int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err);
 
 struct table {
     const char *path;

@@ -87,9 +87,11 @@ int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, cons
                   const char *const *data_paths, size_t n_data, struct ckpt_notes notes, struct ckpt_dir *dir,
                   struct snug_err *err);
 
-/* SNUG_ERR_IO with both numbers unless there is room for `kept` checkpoints of `bytes` and the one being written.
- * Complete ones in the folder count as kept. kept: as many as there are at most when a save begins. */
-int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, struct snug_err *err);
+/* SNUG_ERR_IO with the numbers unless there is room for `kept` checkpoints of `bytes` and the one being written (kept -1:
+ * for none), and for the model in the end. Complete ones in the folder count as kept. kept: as many as there are at most
+ * when a save begins. */
+int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, int64_t model_bytes,
+                        struct snug_err *err);
 
 /* CKPT_OVERWRITE, once the new run is sure to start: deletes the old run's checkpoints and moves aside step folders
  * that are not wholly ours. */

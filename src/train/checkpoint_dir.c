@@ -390,24 +390,28 @@ static int count_complete(const struct ckpt_dir *dir, int64_t *count, struct snu
     return code;
 }
 
-int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, struct snug_err *err)
+int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, int64_t model_bytes,
+                        struct snug_err *err)
 {
     struct statfs fs;
     int64_t have, need, unit;
     TRY(count_complete(dir, &have, err));
     if (dir->io->statfs(dir->io, dir->path, &fs) < 0)
         return err_errno(err, SNUG_ERR_IO, dir->path, "ask for the free space", errno);
-    int64_t more = kept + 1 - (have < kept ? have : kept), room;
+    int64_t more = kept < 0 ? 0 : kept + 1 - (have < kept ? have : kept), room;
     unit = fs.f_frsize ? fs.f_frsize : fs.f_bsize;
     if (__builtin_mul_overflow((int64_t)fs.f_bavail, unit, &room))
         room = INT64_MAX;
-    if (__builtin_mul_overflow(bytes, more, &need))
+    if (__builtin_mul_overflow(bytes, more, &need) || __builtin_add_overflow(need, model_bytes, &need))
         need = INT64_MAX;
     if (need <= room)
         return SNUG_OK;
+    if (!more)
+        return err_set(err, SNUG_ERR_IO, "%s: the model in the end needs %lld bytes, %lld are free; free some",
+                       dir->path, (long long)need, (long long)room);
     return err_set(err, SNUG_ERR_IO,
-                   "%s: %lld checkpoints of %lld bytes need %lld bytes, %lld are free; free some, or keep fewer "
-                   "(--save-total-limit)",
+                   "%s: %lld checkpoints of %lld bytes and the model in the end need %lld bytes, %lld are free; free "
+                   "some, or keep fewer (--save-total-limit)",
                    dir->path, (long long)more, (long long)bytes, (long long)need, (long long)room);
 }
 
@@ -428,6 +432,10 @@ int ckpt_dir_clear(const struct ckpt_dir *dir, struct snug_err *err)
             ckpt_note(dir->notes, "%s: not a whole checkpoint; moved to %s", path, to);
         ckpt_manifest_free(&m);
     }
+    char *latest = arena_printf(&a, "%s/latest", dir->path);
+    struct stat st;
+    if (!code && latest && dir->io->lstat(dir->io, latest, &st) == 0 && S_ISLNK(st.st_mode))
+        dir->io->unlink(dir->io, latest); /* where that fails it points nowhere, which nothing depends on */
     arena_free(&a);
     return code;
 }

@@ -140,7 +140,7 @@ OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
-OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the run may take, on a GPU of the device's, such as 8GiB")
+OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's, such as 8GiB")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
@@ -291,6 +291,8 @@ OPT_NEEDS(require_bitexact, resume_from_checkpoint, "*")
 /* ---- The rest of TrainingArguments (transformers 4.57, 5.17 and 5.23). ---- */
 
 OPT_ACCEPTED("average_tokens_across_devices", "true", "always so")
+OPT_ACCEPTED("local_rank", "-1", "there is one process")
+OPT_ACCEPTED("use_ipex", "false", "nothing corresponds")
 OPT_ACCEPTED("fp16_backend", "\"auto\"", "there is one")
 OPT_ACCEPTED("half_precision_backend", "\"auto\"", "there is one")
 OPT_ACCEPTED("fp16_opt_level", "\"O1\"", "there is one")
@@ -360,7 +362,6 @@ OPT_REFUSED("ignore_data_skip", "false", "a resumed run goes on at the very next
 OPT_REFUSED("label_names", "null", "use --label-column")
 OPT_REFUSED("ddp_timeout", "1800", "training on several devices is not there yet")
 OPT_REFUSED("ddp_*", "null", "training on several devices is not there yet")
-OPT_REFUSED("local_rank", "-1", "training on several devices is not there yet")
 OPT_REFUSED("mp_parameters", "\"\"", "training on several devices is not there yet")
 OPT_REFUSED("parallelism_config", "null", "training on several devices is not there yet")
 OPT_REFUSED("accelerator_config",

@@ -73,16 +73,25 @@ static int64_t most_kept(const struct session *s, int64_t first)
     return limit ? least(saves - 1, (limit > 2 ? limit : 2) + best_besides) : saves - 1;
 }
 
+/* Of a file with the state, or with the weights alone. */
+static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    TRY(state_tensors(s, only_weights, &tensors, &n, err));
+    *bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
+    mem_free(tensors);
+    return SNUG_OK;
+}
+
 int output_ready(struct session *s, int64_t step, struct snug_err *err)
 {
     const struct options *o = s->o;
-    struct ckpt_tensor *tensors;
-    size_t n;
-    TRY(state_tensors(s, o->save_only_model, &tensors, &n, err));
-    int64_t bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
-    mem_free(tensors);
-    if (o->save_strategy != OPT_SAVE_NO)
-        TRY(ckpt_dir_need_bytes(&s->output, bytes, most_kept(s, s->output_use == CKPT_RESUME ? 0 : step), err));
+    int64_t bytes, model = 0, first = s->output_use == CKPT_RESUME ? 0 : step;
+    TRY(disk_bytes(s, o->save_only_model, &bytes, err));
+    if (!o->discard_model)
+        TRY(disk_bytes(s, true, &model, err));
+    TRY(ckpt_dir_need_bytes(&s->output, bytes, o->save_strategy == OPT_SAVE_NO ? -1 : most_kept(s, first), model, err));
     return s->output_use == CKPT_OVERWRITE ? ckpt_dir_clear(&s->output, err) : SNUG_OK;
 }
 

@@ -233,11 +233,23 @@ static int open_data(struct session *s, const char *path, const struct label_map
     return code;
 }
 
+/* As the loaders will find it. */
+static int check_masking(struct session *s, const struct dataset *d, struct snug_err *err)
+{
+    struct masking masking = session_masking(s);
+    struct masker m;
+    TRY(masking_open(&m, d, &masking, 0, err));
+    masking_close(&m);
+    return SNUG_OK;
+}
+
 /* The head follows the training data where it is new; a trained head must fit them. */
 static int fit_head(struct session *s, const struct dataset *d, const char *path, struct snug_err *err)
 {
     if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION)
         return SNUG_OK;
+    if (d->task == TASK_UNLABELED && s->o->command != CMD_PREDICT)
+        return err_set(err, SNUG_ERR_INPUT, "%s: has no labels; training and evaluation need them", path);
     if (d->task != TASK_UNLABELED)
         s->model.problem = d->task == TASK_REGRESSION    ? PROBLEM_REGRESSION
                            : d->task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL
@@ -271,12 +283,14 @@ static int open_all_data(struct session *s, struct snug_err *err)
         TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
                          s->o->dataloader_drop_last, err));
         TRY(fit_head(s, &s->train, s->o->train_data, err));
+        TRY(check_masking(s, &s->train, err));
         TRY(keep_labels(s, &s->train, err));
     }
     if (held_out) {
         TRY(open_data(s, held_out, &s->labels, &s->data, err));
         s->has_data = true;
         TRY(fit_head(s, &s->data, held_out, err));
+        TRY(check_masking(s, &s->data, err));
         TRY(keep_labels(s, &s->data, err));
     }
     if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && s->model.problem == PROBLEM_AUTO)

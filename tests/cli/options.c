@@ -435,7 +435,8 @@ static void config_files(void **state)
                  " \"optim_args\": \"momentum=0.5\", \"lr_scheduler_type\": \"cosine\","
                  " \"lr_scheduler_kwargs\": {\"num_cycles\": 2}, \"warmup_ratio\": 0.1, \"warmup_steps\": 0,"
                  " \"logging_steps\": 5.0, \"data\": \"for another command\", \"eval_steps\": null,"
-                 " \"push_to_hub\": false, \"save_safetensors\": true, \"report_to\": []}");
+                 " \"push_to_hub\": false, \"save_safetensors\": true, \"report_to\": [],"
+                 " \"local_rank\": 0, \"use_ipex\": false}"); /* of one process, as 4.x saves it */
     snprintf(line, sizeof line, "--max-steps 9 --config %s", file);
     struct options o = accepted(line);
     assert_true(o.learning_rate == 1e-4);
@@ -445,7 +446,7 @@ static void config_files(void **state)
     assert_true(o.lr_scheduler_kwargs_num_cycles == 2);
     assert_true(o.warmup_steps.ratio == 0.1);
     assert_int_equal(o.logging_steps.steps, 5);
-    assert_int_equal(o.n_notes, 1); /* warmup_ratio */
+    assert_int_equal(o.n_notes, 2); /* warmup_ratio, local_rank */
     options_free(&o);
 
     /* a flag that is false takes back what the file asks for by it, and nothing else */

@@ -182,18 +182,24 @@ static void o10_no_way_to_write(void **state)
     f->files.kind = FAULT_NONE;
     assert_int_equal(open_dir(f, f->out, CKPT_FRESH, &dir, NULL), 0);
     f->files.fs_free = 3999;
-    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, &err), SNUG_ERR_IO);
-    assert_non_null(strstr(err.text, "4 checkpoints of 1000 bytes need 4000 bytes, 3999 are free"));
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, 0, &err), SNUG_ERR_IO);
+    assert_non_null(
+        strstr(err.text, "4 checkpoints of 1000 bytes and the model in the end need 4000 bytes, 3999 are free"));
     f->files.fs_free = 4000;
-    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, &err), 0);
-    assert_int_equal(ckpt_dir_need_bytes(&dir, INT64_MAX / 2, 5, &err), SNUG_ERR_IO);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, 0, &err), 0);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, INT64_MAX / 2, 5, 0, &err), SNUG_ERR_IO);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 2, 1000, &err), 0);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 2, 1001, &err), SNUG_ERR_IO);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, -1, 4000, &err), 0); /* nothing is saved */
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, -1, 4001, &err), SNUG_ERR_IO);
+    assert_non_null(strstr(err.text, "the model in the end needs 4001 bytes, 4000 are free"));
     for (int step = 1; step <= 2; step++) /* two of the three kept are there already */
         assert_int_equal(save_tiny(&f->files.io, f->out, step, (struct ckpt_notes){0}, NULL), 0);
     f->files.fs_free = 2000;
-    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, &err), 0);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, 0, &err), 0);
     f->files.fs_free = 1999;
-    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, &err), SNUG_ERR_IO);
-    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 1, &err), 0);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 3, 0, &err), SNUG_ERR_IO);
+    assert_int_equal(ckpt_dir_need_bytes(&dir, 1000, 1, 0, &err), 0);
     ckpt_dir_close(&dir);
 }
 
