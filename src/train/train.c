@@ -406,6 +406,8 @@ static int not_finite(struct trainer *t, const struct step_result *r, struct snu
 {
     const char *what = isfinite(r->loss) ? "gradient norm" : "loss";
     double value = isfinite(r->loss) ? r->grad_norm : r->loss;
+    if (isnan(value))
+        value = fabs(value); /* the sign of a NaN says nothing */
     if (t->o->nan_policy == OPT_NAN_SKIP && !isfinite(r->grad_norm)) {
         session_note(t->s, "step %lld: %s is %g (first: %s); its update is skipped", (long long)t->state.step + 1, what,
                      value, r->where);
