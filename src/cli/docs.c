@@ -119,8 +119,10 @@ void docs_options(FILE *f)
     for (int i = 0; options_env(i); i++)
         fprintf(f, "| `%s` | `%s` |\n", options_env(i), options_env_option(i));
     print_other_words(f);
-    fputs("\n## What has no effect alone\n\nGiven without the other, it is refused.\n\n| option | needs |\n|---|---|\n",
-          f);
+    fputs(
+        "\n## What has no effect alone\n\nGiven without the other, it is refused; from a file (`--config`) it is "
+        "ignored, with a note, where it is the other's value\nthat does not use it.\n\n| option | needs |\n|---|---|\n",
+        f);
     for (size_t i = 0; i < n_option_needs; i++) {
         const struct option_row *row = &option_rows[option_needs[i].option];
         fprintf(f, "| `%s%s%s` | `%s` ", row->parent < 0 ? "" : option_rows[row->parent].name,

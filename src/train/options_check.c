@@ -85,29 +85,67 @@ bool option_asks(const struct options *o, int i)
     return asks_something(o, &defaults, i);
 }
 
-static int check_effect(const struct options *o, struct snug_err *err)
+/* Bytes of a value that can be copied as it is; 0 for others. */
+static size_t value_bytes(int i)
+{
+    switch (option_rows[i].type) {
+    case OPTION_BOOL:
+        return sizeof(bool);
+    case OPTION_WORD:
+        return sizeof(int);
+    case OPTION_INT:
+    case OPTION_UINT:
+    case OPTION_BYTES:
+        return sizeof(int64_t);
+    case OPTION_REAL:
+        return sizeof(double);
+    case OPTION_STEPS:
+        return sizeof(struct opt_steps);
+    case OPTION_STR:
+        return sizeof(char *);
+    default:
+        return 0;
+    }
+}
+
+/* Option n->option, which has no effect with `word` for the other. On a command line that is a mistake; a config file of the
+ * Trainer's has many a number that its strategy does not use. */
+static int no_effect(struct options *o, const struct options *defaults, const struct option_needs *n, const char *word,
+                     struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[64];
+    const char *last = strrchr(n->values, '|');
+    size_t bytes = value_bytes(n->option);
+    place(n->other, b);
+    if (o->source[n->option] == FROM_CONFIG && bytes) {
+        TRY(option_note(o, err, "%s is ignored: no effect with %s %s", o->from[n->option], b, word));
+        memcpy(option_member(o, n->option), option_member(defaults, n->option), bytes);
+        o->source[n->option] = FROM_DEFAULT;
+        return SNUG_OK;
+    }
+    snprintf(use, sizeof use, "%s", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
+    return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s; it goes with %s, so leave one out",
+                   label(o, n->option, a), b, word, use);
+}
+
+static int check_effect(struct options *o, struct snug_err *err)
 {
     struct options defaults;
     options_init(&defaults, o->command);
     for (size_t k = 0; k < n_option_needs; k++) {
         const struct option_needs *n = &option_needs[k];
-        char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], word[64], use[64];
+        char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], word[64];
         if (!(option_rows[n->option].commands & o->command) || !(option_rows[n->other].commands & o->command) ||
             !asks_something(o, &defaults, n->option))
             continue;
-        place(n->other, b);
         if (strcmp(n->values, "*") == 0) {
             if (o->source[n->other] == FROM_DEFAULT)
                 return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
-                               label(o, n->option, a), b);
+                               label(o, n->option, a), place(n->other, b));
             continue;
         }
-        value_word(o, n->other, word);
-        const char *last = strrchr(n->values, '|');
-        snprintf(use, sizeof use, "%s", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
-        if (!word_in(word, n->values, NULL))
-            return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s; it goes with %s, so leave one out",
-                           label(o, n->option, a), b, word, use);
+        if (!word_in(value_word(o, n->other, word), n->values, NULL))
+            TRY(no_effect(o, &defaults, n, word, err));
     }
     return SNUG_OK;
 }

@@ -476,6 +476,19 @@ static void config_files(void **state)
              ": gradient_checkpointing: sets the same option as %s: activation_checkpointing; give one of them", file);
     config_refused("{\"activation_checkpointing\": true, \"gradient_checkpointing\": false}", 2, twice);
 
+    /* what a strategy does not use; not so where the other is missing altogether */
+    write_config(
+        "{\"save_strategy\": \"epoch\", \"save_steps\": 100, \"logging_strategy\": \"epoch\", \"logging_steps\": 50,"
+        " \"lr_scheduler_type\": \"constant\", \"warmup_steps\": 500}");
+    snprintf(line, sizeof line, "--config %s", file);
+    o = accepted(line);
+    assert_true(o.save_steps.steps == 500 && o.logging_steps.steps == 500 && o.warmup_steps.steps == 0);
+    assert_int_equal(o.n_notes, 3);
+    assert_non_null(strstr(o.notes[0], "is ignored: no effect with --"));
+    options_free(&o);
+    config_refused("{\"eval_strategy\": \"epoch\"}", 2,
+                   ": eval_strategy: no effect without --eval-data; give that too, or leave this out");
+
     config_refused("{\"lerning_rate\": 1}", 2,
                    ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
     config_refused("{\"learning_rate\": \"1e-4\"}", 2, ": learning_rate: \"1e-4\" is of the wrong kind; give a number");
