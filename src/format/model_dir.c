@@ -64,18 +64,20 @@ static int open_folder(struct model_dir *d, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* Of a folder without config.json; `manifest` is in a checkpoint of a run. */
-static int no_config(const struct model_dir *d, const char *manifest, struct snug_err *err)
+/* Of a folder without config.json; a checkpoint of a run has a manifest. */
+static int no_config(const struct model_dir *d, struct snug_err *err)
 {
     struct stat st;
-    if (!manifest || d->io->lstat(d->io, manifest, &st) < 0)
-        return err_set(err, SNUG_ERR_INPUT, "config.json not found in %s; expected a Hugging Face model folder",
-                       d->path);
-    return err_set(
-        err, SNUG_ERR_INPUT,
-        "%s: a checkpoint, not a model folder; resume the run from it with --max-steps of that very step and "
-        "another --output-dir, which then is one",
-        d->path);
+    char *manifest = model_dir_file(d, "MANIFEST.json");
+    bool is_checkpoint = manifest && d->io->lstat(d->io, manifest, &st) == 0;
+    mem_free(manifest);
+    if (is_checkpoint)
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: a checkpoint, not a model folder; resume the run from it with --max-steps of that very step "
+            "and another --output-dir, which then is one",
+            d->path);
+    return err_set(err, SNUG_ERR_INPUT, "config.json not found in %s; expected a Hugging Face model folder", d->path);
 }
 
 static int read_config(struct model_dir *d, struct snug_err *err)
@@ -84,7 +86,7 @@ static int read_config(struct model_dir *d, struct snug_err *err)
         return err_no_memory(err, strlen(d->path) + 16);
     struct stat st;
     if (d->io->lstat(d->io, d->config_path, &st) < 0 && errno == ENOENT)
-        return no_config(d, model_dir_file(d, "MANIFEST.json"), err);
+        return no_config(d, err);
     return json_read_object(d->io, d->config_path, CONFIG_LIMIT, &d->config, err);
 }
 
