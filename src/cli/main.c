@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     bool asked = asked_for_help(argc, argv);
     if (c && !asked && c->bit & (CMD_TRAIN | CMD_EVAL | CMD_PREDICT))
         spin_briefly(argv - 1);
-    if (c && leaves_files(c))
+    if (c && !asked && leaves_files(c))
         signal(SIGPIPE, SIG_IGN);
     if (asked) {
         code = check_printed(&err);
