@@ -1,5 +1,6 @@
 /* The choices that a device's profile keeps, taken without a device: all of them, or none where one cannot be read. */
 #include "../folder.h"
+#include "cuda/cublaslt.h"
 #include "cuda/device.h"
 #include "cuda/products.h"
 #include "cuda/profile.h"
@@ -50,11 +51,11 @@ static void close_all(struct cuda *d)
     cuda_products_close(d->call.products);
 }
 
-static size_t n_taken(const struct cuda *d)
+static size_t n_taken(const struct cuda *d, enum cuda_choices which)
 {
     json_t *all;
     struct snug_err err;
-    assert_int_equal(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &all, &err), 0);
+    assert_int_equal(cuda_products_export(d->call.products, which, &all, &err), 0);
     size_t n = json_array_size(all);
     json_decref(all);
     return n;
@@ -101,15 +102,41 @@ static void of_a_profile(void **state)
         open_without_device(&d);
         if (cuda_choices_take_kept(&d, &err))
             fail_msg("%s", err.text);
-        assert_int_equal(n_taken(&d), rows[i].taken);
+        assert_int_equal(n_taken(&d, CUDA_CHOICES_MEASURED), rows[i].taken);
         assert_int_equal(json_array_size(cuda_profile_products(d.profile)), rows[i].taken); /* what a save will write */
         assert_true(cuda_profile_time(d.profile, "a") == 3);
         close_all(&d);
     }
 }
 
+/* What a checkpoint recorded, also with an algorithm of cuBLASLt's, which no library is there to ask about. */
+static void of_a_checkpoint(void **state)
+{
+    (void)state;
+    struct cuda d;
+    struct snug_err err = {0};
+    char text[2048], name[128], algo[2 * sizeof(cublasLtMatmulAlgo_t) + 1];
+    int refused;
+    memset(algo, '0', sizeof algo - 1);
+    algo[sizeof algo - 1] = 0;
+    snprintf(text, sizeof text,
+             "[{\"op\":\"linear\",\"N\":8,\"I\":64,\"O\":64,\"in\":\"BF16\",\"out\":\"BF16\",\"in_out\":false,"
+             "\"add\":false,\"tf32\":false,\"act\":\"none\",\"own\":false,\"used\":true,\"align\":16,\"us\":2.5,"
+             "\"workspace\":0,\"algo\":\"%s\"}]",
+             algo);
+    json_t *recorded = json_loads(text, 0, NULL);
+    assert_non_null(recorded);
+    open_without_device(&d);
+    if (cuda_products_add_recorded(d.call.products, recorded, "a checkpoint", &refused, name, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(refused, 0);
+    assert_int_equal(n_taken(&d, CUDA_CHOICES_ALL), 1);
+    close_all(&d);
+    json_decref(recorded);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile), cmocka_unit_test(of_a_checkpoint)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -107,8 +107,10 @@ static void overwriting(void **state)
     write_text(f->out, "other.txt", "mine");
     assert_int_equal(open_dir(f, f->out, CKPT_OVERWRITE, &dir, NULL), 0);
     assert_int_equal(count_names(f->out, "step-"), 3);
+    assert_int_equal(count_names(f->out, "latest"), 1);
     assert_int_equal(ckpt_dir_clear(&dir, NULL), 0);
     assert_int_equal(count_names(f->out, "step-"), 0);
+    assert_int_equal(count_names(f->out, "latest"), 0);
     assert_int_equal(count_names(f->out, ".trash-"), 0);
     assert_int_equal(count_names(f->out, ".bad-step-00000002."), 1);
     assert_non_null(line_with(&f->lines, "moved to"));
