@@ -85,42 +85,21 @@ bool option_asks(const struct options *o, int i)
     return asks_something(o, &defaults, i);
 }
 
-/* Bytes of a value that can be copied as it is; 0 for others. */
-static size_t value_bytes(int i)
-{
-    switch (option_rows[i].type) {
-    case OPTION_BOOL:
-        return sizeof(bool);
-    case OPTION_WORD:
-        return sizeof(int);
-    case OPTION_INT:
-    case OPTION_UINT:
-    case OPTION_BYTES:
-        return sizeof(int64_t);
-    case OPTION_REAL:
-        return sizeof(double);
-    case OPTION_STEPS:
-        return sizeof(struct opt_steps);
-    case OPTION_STR:
-        return sizeof(char *);
-    default:
-        return 0;
-    }
-}
-
 /* Option n->option, which has no effect with `word` for the other. On a command line that is a mistake; a config file of the
  * Trainer's has many a number that its strategy does not use. */
-static int no_effect(struct options *o, const struct options *defaults, const struct option_needs *n, const char *word,
-                     struct snug_err *err)
+static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[64];
     const char *last = strrchr(n->values, '|');
-    size_t bytes = value_bytes(n->option);
+    const struct option_row *row = &option_rows[n->option];
+    bool none = strcmp(row->unset, "none") == 0;
     place(n->other, b);
-    if (o->source[n->option] == FROM_CONFIG && bytes) {
+    if (o->source[n->option] == FROM_CONFIG && (!none || row->type == OPTION_STR)) {
         TRY(option_note(o, err, "%s is ignored: no effect with %s %s", o->from[n->option], b, word));
-        memcpy(option_member(o, n->option), option_member(defaults, n->option), bytes);
         o->source[n->option] = FROM_DEFAULT;
+        if (!none)
+            return option_read_value(o, n->option, "", row->unset, err);
+        *(const char **)option_member(o, n->option) = NULL;
         return SNUG_OK;
     }
     snprintf(use, sizeof use, "%s", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
@@ -145,7 +124,7 @@ static int check_effect(struct options *o, struct snug_err *err)
             continue;
         }
         if (!word_in(value_word(o, n->other, word), n->values, NULL))
-            TRY(no_effect(o, &defaults, n, word, err));
+            TRY(no_effect(o, n, word, err));
     }
     return SNUG_OK;
 }

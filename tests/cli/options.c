@@ -479,11 +479,12 @@ static void config_files(void **state)
     /* what a strategy does not use; not so where the other is missing altogether */
     write_config(
         "{\"save_strategy\": \"epoch\", \"save_steps\": 100, \"logging_strategy\": \"epoch\", \"logging_steps\": 50,"
-        " \"lr_scheduler_type\": \"constant\", \"warmup_steps\": 500}");
+        " \"lr_scheduler_type\": \"constant\", \"warmup_steps\": 500, \"metric_for_best_model\": \"f1\"}");
     snprintf(line, sizeof line, "--config %s", file);
     o = accepted(line);
     assert_true(o.save_steps.steps == 500 && o.logging_steps.steps == 500 && o.warmup_steps.steps == 0);
-    assert_int_equal(o.n_notes, 3);
+    assert_null(o.metric_for_best_model);
+    assert_int_equal(o.n_notes, 4);
     assert_non_null(strstr(o.notes[0], "is ignored: no effect with --"));
     options_free(&o);
     config_refused("{\"eval_strategy\": \"epoch\"}", 2,
