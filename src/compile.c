@@ -162,7 +162,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     }
     struct update u = s->update;
     u.scaled = s->precision.narrow == DT_F16;
-    u.early = false; /* all gradients are there, and stay */
+    u.at_end = true; /* all gradients are there, and stay */
     pass_update(&g->graph, &u);
     TRY(after_pass(s, g, "update", err));
     pass_order(&g->graph);

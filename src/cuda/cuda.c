@@ -138,11 +138,21 @@ static bool memory_of_device(size_t *room, size_t *total)
     return !cuda_check(cudaMemGetInfo(room, total), "memory", NULL);
 }
 
-static int64_t available(const struct backend *b)
+static int64_t free_memory(void)
 {
     size_t room = 0, total;
-    (void)b;
     return memory_of_device(&room, &total) ? (int64_t)room : 0;
+}
+
+/* Left free for what comes behind the arena: kernels, which CUDA loads when they first run, and graphs. A step of a large
+ * model takes some 20 MB; without them it fails, and not with cudaErrorMemoryAllocation. */
+#define BEHIND_ARENA (INT64_C(64) << 20)
+
+static int64_t available(const struct backend *b)
+{
+    int64_t room = free_memory() - BEHIND_ARENA;
+    (void)b;
+    return room > 0 ? room : 0;
 }
 
 /* As NVML counts; as CUDA does where there is no NVML. */
@@ -245,12 +255,12 @@ static int make_graph(struct cuda *d, struct recording *r, const struct work *wo
 static int record(struct cuda *d, struct recording *r, const struct work *work, int n, struct snug_err *err)
 {
     double start = seconds_now();
-    int64_t room = available(&d->base);
+    int64_t room = free_memory();
     TRY(make_graph(d, r, work, n, err));
     if (!r->graph)
         return enqueue(d, work, n, err);
     CUDA("launching a graph", cudaGraphLaunch(r->graph, d->call.stream));
-    int64_t taken = room - available(&d->base);
+    int64_t taken = room - free_memory();
     d->memory.recorded++;
     d->memory.recorded_bytes += taken > 0 ? taken : 0;
     d->memory.recorded_seconds += seconds_now() - start;

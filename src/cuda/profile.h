@@ -17,7 +17,7 @@ struct cuda_profile_device {
     const char *name;
     int arch;           /* compute capability, times ten */
     int sms;            /* multiprocessors */
-    int64_t free_bytes; /* of its memory, when no other program used it */
+    int64_t free_bytes; /* that an arena may have, when no other program uses the device */
     int64_t cublaslt;   /* the library's version */
 };
 

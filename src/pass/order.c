@@ -53,8 +53,13 @@ static bool may_hoist(const struct graph *g, const struct node *n)
     return n->op == OP_sumsq ? graph_value(g, n->u.sumsq.partials)->live_out : op_is_update(n->op);
 }
 
-/* Moves each update, and sums of squares that let a gradient die, up to right behind the last node that it must follow;
- * stable. */
+static bool is_backward_of(const struct node *n, int layer)
+{
+    return n->backward && n->layer == layer;
+}
+
+/* Moves each update, and sums of squares that let a gradient die, up to right behind the last node that it must follow
+ * and its layer's backward nodes: a GPU does those of a layer in one launch. Stable. */
 static void hoist_updates(struct graph *g)
 {
     int n_nodes = g->n_nodes;
@@ -70,7 +75,7 @@ static void hoist_updates(struct graph *g)
         if (!may_hoist(g, n))
             continue;
         int j = k - 1;
-        while (j > 0 && !node_conflicts(g, n, &g->nodes[j]))
+        while (j > 0 && !node_conflicts(g, n, &g->nodes[j]) && !is_backward_of(&g->nodes[j], n->layer))
             j--;
         places[k - 1].after = j > 0 ? places[j - 1].after : 0;
     }

@@ -56,9 +56,10 @@ struct update {
     bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
-    bool early;  /* where nothing is clipped, an update need not wait for the norm of all gradients: each gradient dies
-                    early, but weights have changed when the norm turns out not to be finite */
-    bool scaled; /* gradients are those of the loss times the state "loss_scaler"; no update is early */
+    bool at_end; /* updates wait for the norm of all gradients, as they do where it clips them and where those are scaled;
+                    else they stand behind their layer's backward nodes: gradients die there, but a GPU takes longer with
+                    fewer updates at a time, and weights have changed when the norm turns out not to be finite */
+    bool scaled; /* gradients are those of the loss times the state "loss_scaler" */
     enum dtype state_type;
 };
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
@@ -78,8 +79,8 @@ int pass_recompute(struct graph *g, int every_n);
  * everything but the room that those values take. */
 void pass_pad(struct graph *g, int64_t sizes);
 
-/* order: removes what nobody needs (nodes, optional outputs) and moves each update to where its inputs are ready.
- * Keeps: results. */
+/* order: removes what nobody needs (nodes, optional outputs) and moves updates that need not wait for the norm to the
+ * end of their layer's backward nodes. Keeps: results. */
 void pass_order(struct graph *g);
 
 #endif

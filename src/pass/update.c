@@ -179,7 +179,7 @@ void pass_update(struct graph *g, const struct update *u)
     struct op_clip c = {
         .partials = partials, .scaler = u->scaled ? pass_loss_scaler(g) : 0, .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
-    bool waits = u->max_grad_norm > 0 || !u->early || u->scaled;
+    bool waits = u->max_grad_norm > 0 || u->at_end || u->scaled;
     if (!g->err.code) {
         graph_value(g, partials)->live_in = true;    /* each chunk is written before clip reads all of them */
         graph_value(g, partials)->live_out = !waits; /* to tell which gradient was not finite */

@@ -50,18 +50,18 @@ struct run_fetch {
 };
 
 /* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the
- * first update when the gradient's norm is known there (struct update: not early), else at the end; on a device they
+ * first update when the gradient's norm is known there (struct update: at_end), else at the end; on a device they
  * are there after backend->wait. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
-bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm: program k is not early */
+bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */
 
 /* Executes the forward and backward nodes of program k again, and describes the first value that is not finite
  * ("activation y of attention in layer 3", "gradient NAME"): false when all are finite. The inputs and weights must
  * still be those of the step. */
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room);
 
-/* For a program with early updates that has run to its end: the first gradient whose norm was not finite. */
+/* For a program whose updates do not wait, which has run to its end: the first gradient whose norm was not finite. */
 bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room);
 
 /* Floating-point operations of program k at these sizes (attention as if the sequences were equally long). */

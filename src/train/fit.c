@@ -211,18 +211,18 @@ static int plan_anew(struct session *s, struct snug_err *err)
     return plan_checkpoint(s, err);
 }
 
-/* What takes room to save time, where it may be resident or transient as there is room; `option` is what the user says. */
-static int choose(struct session *s, int64_t option, bool *resident, const char *what, struct snug_err *err)
+/* What takes room to save time: given up where there is no room, if it may be. */
+static int choose(struct session *s, bool may, bool *kept, const char *without, struct snug_err *err)
 {
-    if (option != OPT_COPIES_AUTO || !*resident)
+    if (!may || !*kept)
         return SNUG_OK;
     int64_t with = needed(s), over = with - (s->o->memory_budget ? s->o->memory_budget : available(s));
     if (over <= 0)
         return SNUG_OK;
-    *resident = false;
+    *kept = false;
     TRY(plan_anew(s, err));
     if (needed(s) < with)
-        session_note(s, "%s: kept, they take %lld bytes more than there are in %s", what, (long long)over,
+        session_note(s, "%s: kept, they take %lld bytes more than there are in %s", without, (long long)over,
                      s->o->memory_budget ? "--memory-budget" : "the device's free memory");
     return SNUG_OK;
 }
@@ -238,9 +238,12 @@ int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, err));
     TRY(plan_checkpoint(s, err));
-    TRY(choose(s, s->o->dropout_masks, &s->compile.keep_masks, "dropout masks of attention are made again", err));
-    TRY(choose(s, s->o->weight_copies, &s->compile.precision.copies, "16-bit copies of weights are made at each use",
-               err));
+    TRY(choose(s, s->o->dropout_masks == OPT_COPIES_AUTO, &s->compile.keep_masks,
+               "dropout masks of attention are made again", err));
+    TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->compile.update.at_end,
+               "the gradients of a layer are gone when its backward pass is over", err));
+    TRY(choose(s, s->o->weight_copies == OPT_COPIES_AUTO, &s->compile.precision.copies,
+               "16-bit copies of weights are made at each use", err));
     return check_budget(s, err);
 }
 
@@ -249,7 +252,7 @@ int fit_room(struct session *s, struct snug_err *err)
     int64_t there = available(s), host = machine_memory_available(), copy = s->run.plan.checkpoint_bytes;
     char where[64];
     snprintf(where, sizeof where, "the %lld that are free%s", (long long)there,
-             s->compile.backend->host_memory ? "" : " on the device");
+             s->compile.backend->host_memory ? "" : " for it on the device");
     if (needed(s) > there)
         return refuse(s, there, where, err);
     if (!s->compile.backend->host_memory && copy > host)
@@ -275,7 +278,7 @@ static void note_plan(const struct session *s)
     int n = b->unmeasured ? b->unmeasured(b) : 0;
     if (over > 0)
         session_note(s, "the plan needs %lld bytes more than the %lld that are free%s", over, there,
-                     b->host_memory ? "" : " on the device");
+                     b->host_memory ? "" : " for it on the device");
     if (n)
         session_note(s,
                      "%d matrix products were never measured on that device: with them the plan is an upper bound, "

@@ -97,7 +97,6 @@ static void programs_of_every_model_read_back(void **state)
                            .momentum = 0.9,
                            .weight_decay = 0.01,
                            .max_grad_norm = variant & 2,
-                           .early = true,
                            .state_type = wide},
                 .dump = reads_back};
             int before = seen;

@@ -176,7 +176,7 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
              MANY, MANY);
     if (graph_parse(&g->graph, text, &err))
         fail_msg("%s", err.text);
-    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .early = true, .state_type = DT_F64});
+    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .state_type = DT_F64});
     pass_order(&g->graph);
     if (graph_check(&g->graph, "the test", &err) || plan_pack(&r.plan, &err) || run_alloc(&r, &err))
         fail_msg("%s", err.text);

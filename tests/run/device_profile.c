@@ -85,7 +85,7 @@ static void workspaces_are_the_profiles(void **state)
     write_profile("2", 1000, "");
     long long arena = bytes(NULL, run);
     char line[128];
-    snprintf(line, sizeof line, "the plan needs %lld bytes more than the 1000 that are free on the device",
+    snprintf(line, sizeof line, "the plan needs %lld bytes more than the 1000 that are free for it on the device",
              arena - 1000);
     assert_true(file_has(said(), line));
     str_free(&products);

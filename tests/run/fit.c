@@ -214,15 +214,14 @@ static void open_on_device(struct options *o, struct session *s, struct backend 
     s->compile.backend = s->run.backend = device;
 }
 
-/* The bytes of a new plan with so much memory; the masks are kept in it or not. */
-static int64_t plan_with(struct session *s, int64_t memory, bool kept)
+/* The bytes of a new plan with so much memory. */
+static int64_t plan_with(struct session *s, int64_t memory)
 {
     struct snug_err err = {0};
     run_close(&s->run);
-    s->compile.keep_masks = true;
+    s->compile.keep_masks = s->compile.update.at_end = true;
     memory_free = memory;
     assert_int_equal(fit_plan(s, &err), SNUG_OK);
-    assert_int_equal(s->compile.keep_masks, kept);
     return s->run.plan.arena_bytes;
 }
 
@@ -233,12 +232,36 @@ static void masks_are_kept_where_there_is_room(void **state)
     struct session s;
     struct backend device;
     open_on_device(&o, &s, &device, CMD_TRAIN);
-    int64_t with = plan_with(&s, INT64_MAX, true);
-    assert_int_equal(plan_with(&s, with, true), with);
-    int64_t without = plan_with(&s, with - 1, false);
-    assert_true(without < with);
+    int64_t with = plan_with(&s, INT64_MAX);
+    assert_int_equal(plan_with(&s, with), with);
+    assert_true(s.compile.keep_masks);
+    assert_true(plan_with(&s, with - 1) < with);
+    assert_false(s.compile.keep_masks);
     o.dropout_masks = OPT_COPIES_RESIDENT;
-    assert_int_equal(plan_with(&s, with - 1, true), with);
+    assert_int_equal(plan_with(&s, with - 1), with);
+    assert_true(s.compile.keep_masks);
+    session_close(&s);
+    options_free(&o);
+}
+
+/* Those of all layers stay where updates must wait for the norm, and where there is room. */
+static void gradients_stay_where_there_is_room(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
+    open_on_device(&o, &s, &device, CMD_TRAIN);
+    o.dropout_masks = OPT_COPIES_RESIDENT;
+    int64_t all = plan_with(&s, INT64_MAX);
+    for (int waits = 0; waits < 3; waits++) {
+        o.max_grad_norm = s.compile.update.max_grad_norm = waits == 1;
+        o.nan_policy = waits == 2 ? OPT_NAN_SKIP : OPT_NAN_STOP;
+        assert_int_equal(plan_with(&s, all), all);
+        assert_true(s.compile.update.at_end);
+        assert_int_equal(plan_with(&s, all - 1) < all, !waits);
+        assert_int_equal(s.compile.update.at_end, waits > 0);
+    }
     session_close(&s);
     options_free(&o);
 }
@@ -279,6 +302,7 @@ int main(void)
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(copies_are_kept_where_there_is_room),
         cmocka_unit_test(masks_are_kept_where_there_is_room),
+        cmocka_unit_test(gradients_stay_where_there_is_room),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };
     return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);
