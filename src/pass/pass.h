@@ -56,9 +56,10 @@ struct update {
     bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
-    bool at_end; /* updates wait for the norm of all gradients, as they do where it clips them and where those are scaled;
-                    else they stand behind their layer's backward nodes: gradients die there, but a GPU takes longer with
-                    fewer updates at a time, and weights have changed when the norm turns out not to be finite */
+    /* Updates wait for the norm of all gradients, as they do where it clips them and where those are scaled. Else they stand
+     * behind their layer's backward nodes: gradients die there, but a GPU takes longer with fewer updates at a time, and
+     * weights have changed when the norm turns out not to be finite. */
+    bool at_end;
     bool scaled; /* gradients are those of the loss times the state "loss_scaler" */
     enum dtype state_type;
 };
