@@ -1,6 +1,7 @@
 #include "cuda/products_internal.h"
 
 #include "base/mem.h"
+#include "cuda/device.h"
 #include "cuda/linear_sm90.h"
 #include "op/dx_act.h"
 
@@ -43,6 +44,8 @@ int product_status(struct cuda_products *p, const struct cuda_product *product, 
         return SNUG_OK;
     char name[128];
     cuda_product_name(product, name);
+    if (status == CUBLAS_STATUS_EXECUTION_FAILED) /* of a launch, perhaps because the device had failed before */
+        TRY(cuda_check(cudaPeekAtLastError(), name, err));
     return err_set(err, SNUG_ERR_ENV, "cuda: %s: cuBLASLt %" PRId64 ": %s; update the driver, or report this", name,
                    p->version, p->lt.GetStatusString(status));
 }

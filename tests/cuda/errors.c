@@ -1,9 +1,11 @@
 /* What an error of CUDA's runtime becomes: a code and a line. */
 #include "cuda/device.h"
+#include "cuda/products_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -50,9 +52,33 @@ static void forgotten(void **state)
     assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
 
+static const char *says(cublasStatus_t status)
+{
+    (void)status;
+    return "the status";
+}
+
+/* A launch that fails because the device has failed is no fault of cuBLASLt's. */
+static void of_a_product(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    struct cuda_products p = {.version = 7, .lt = {.GetStatusString = says}};
+    const struct cuda_product product = {OP_linear_dw, 8, 4, 2, .in = DT_BF16, .out = DT_F32, .bias = DT_U8};
+    cudaGetLastError();
+    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_SUCCESS, &err), 0);
+    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_NOT_SUPPORTED, &err), SNUG_ERR_ENV);
+    assert_string_equal(err.text,
+                        "cuda: linear_dw 8x4x2 BF16>F32: cuBLASLt 7: the status; update the driver, or report this");
+    assert_int_not_equal(cudaSetDevice(1 << 20), cudaSuccess);
+    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_EXECUTION_FAILED, &err), SNUG_ERR_CHECKPOINT);
+    assert_non_null(strstr(err.text, "cuda: linear_dw 8x4x2 BF16>F32: "));
+    assert_non_null(strstr(err.text, "(cudaError"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_a_run), cmocka_unit_test(while_opening),
-                                       cmocka_unit_test(forgotten)};
+                                       cmocka_unit_test(forgotten), cmocka_unit_test(of_a_product)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
