@@ -72,7 +72,14 @@ static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_er
     return SNUG_OK;
 }
 
-/* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. */
+/* A cache that cannot be written is not worth a run. */
+static void save(struct cuda *d)
+{
+    cuda_profile_save(&io_posix, d->profile, cuda_products_merge, NULL);
+}
+
+/* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. So
+ * have processes that measured the same products at the same time: what is in the file first stands. */
 static int keep_choices(struct cuda *d, struct snug_err *err)
 {
     json_t *choices;
@@ -80,7 +87,7 @@ static int keep_choices(struct cuda *d, struct snug_err *err)
     TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
     int code = cuda_profile_set_products(d->profile, choices, err);
     if (!code)
-        cuda_profile_save(&io_posix, d->profile, NULL); /* a cache that cannot be written is not worth a run */
+        save(d); /* which may change the choices */
     if (!code)
         code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
     json_decref(choices);
@@ -183,6 +190,6 @@ double cuda_choices_recall(const struct backend *b, const char *key)
 int cuda_choices_keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
 {
     TRY(cuda_profile_set_time(own(b)->profile, key, 1e6 * seconds, err));
-    cuda_profile_save(&io_posix, own(b)->profile, NULL); /* as for algorithms */
+    save(own(b));
     return SNUG_OK;
 }

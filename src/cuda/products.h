@@ -119,6 +119,9 @@ int cuda_products_export(const struct cuda_products *p, enum cuda_choices which,
 /* And back: replaces the table. `where` is the file, for messages. */
 int cuda_products_import(struct cuda_products *p, json_t *choices, const char *where, struct snug_err *err);
 
+/* Adds to such an array what is news, which stands in the place of the same product's. */
+int cuda_products_merge(json_t *choices, json_t *news, struct snug_err *err);
+
 /* Adds what a checkpoint recorded: it stands in the place of what the table has of the same layers, which are not
  * measured again. *refused: how many of them cuBLASLt does not take; these are left out, and `name` is one of them. */
 int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const char *where, int *refused,

@@ -175,6 +175,29 @@ int cuda_products_import(struct cuda_products *p, json_t *choices, const char *w
     return SNUG_OK;
 }
 
+int cuda_products_merge(json_t *choices, json_t *news, struct snug_err *err)
+{
+    static const char where[] = "products of other processes"; /* for messages */
+    size_t i, at;
+    json_t *o, *old;
+    struct choice c, before;
+    json_array_foreach(news, i, o) /* all or, where one cannot be read, none */
+        TRY(from_json(o, where, &c, err));
+    json_array_foreach(news, i, o)
+    {
+        TRY(from_json(o, where, &c, err));
+        json_array_foreach(choices, at, old)
+        {
+            TRY(from_json(old, where, &before, err));
+            if (product_equal(&before.product, &c.product))
+                break;
+        }
+        if (at < json_array_size(choices) ? json_array_set(choices, at, o) : json_array_append(choices, o))
+            return err_no_memory(err, 512);
+    }
+    return SNUG_OK;
+}
+
 int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const char *where, int *refused,
                                char name[128], struct snug_err *err)
 {

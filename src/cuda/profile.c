@@ -11,6 +11,7 @@ enum { FORMAT_VERSION = 2, MAX_FILE_BYTES = 64 << 20 };
 
 struct cuda_profile {
     json_t *root; /* the file: an object */
+    json_t *kept; /* its products, as they were read or written last */
     struct str dir, path;
 };
 
@@ -26,7 +27,6 @@ static void append_path(struct cuda_profile *p, const struct cuda_profile_device
 
 static int empty(struct cuda_profile *p, const struct cuda_profile_device *d, struct snug_err *err)
 {
-    json_decref(p->root);
     p->root = json_pack("{s:s,s:i,s:s,s:i,s:i,s:I,s:I,s:[],s:{}}", "format", "snug-device-profile", "version",
                         FORMAT_VERSION, "device", d->name, "arch", d->arch, "multiprocessors", d->sms, "free_bytes",
                         (json_int_t)d->free_bytes, "cublaslt", (json_int_t)d->cublaslt, "products", "times");
@@ -62,17 +62,27 @@ static int check(json_t *root, const char *path, struct cuda_profile_device *d, 
     return SNUG_OK;
 }
 
-/* Of the file at p->path, which is of the device `d` in name and library. */
-static int read_kept(struct cuda_profile *p, const struct io *io, const struct cuda_profile_device *d)
+static void keeps(struct cuda_profile *p, json_t *file)
+{
+    json_decref(p->kept);
+    p->kept = json_incref(json_object_get(file, "products"));
+}
+
+/* The file at p->path as a new reference, if it is of the device `d`; NULL: it is of no use. */
+static json_t *read_file(const struct cuda_profile *p, const struct io *io, const struct cuda_profile_device *d)
 {
     struct cuda_profile_device kept;
-    TRY(json_read_object(io, p->path.s, MAX_FILE_BYTES, &p->root, NULL));
-    TRY(check(p->root, p->path.s, &kept, NULL));
-    if (kept.arch != d->arch || kept.sms != d->sms || kept.cublaslt != d->cublaslt)
-        return SNUG_ERR_INPUT; /* it is of another device */
+    json_t *root = NULL;
+    if (!p->path.n || !io_exists(io, p->path.s) || json_read_object(io, p->path.s, MAX_FILE_BYTES, &root, NULL))
+        return NULL;
+    if (check(root, p->path.s, &kept, NULL) || kept.arch != d->arch || kept.sms != d->sms ||
+        kept.cublaslt != d->cublaslt) {
+        json_decref(root);
+        return NULL;
+    }
     if (kept.free_bytes < d->free_bytes)
-        json_object_set_new(p->root, "free_bytes", json_integer(d->free_bytes)); /* without memory: as it was */
-    return SNUG_OK;
+        json_object_set_new(root, "free_bytes", json_integer(d->free_bytes)); /* without memory: as it was */
+    return root;
 }
 
 int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_profile_device *device,
@@ -86,10 +96,10 @@ int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_pr
     TRY_TO(failed, cache_dir(dir, &p->dir, err));
     append_path(p, device);
     TRY_TO(failed, str_check(&p->path, err));
-    if (p->path.n && io_exists(io, p->path.s))
-        code = read_kept(p, io, device);
-    if (!p->root || code)
+    p->root = read_file(p, io, device);
+    if (!p->root)
         TRY_TO(failed, empty(p, device, err));
+    keeps(p, p->root);
     *out = p;
     return SNUG_OK;
 failed:
@@ -119,6 +129,7 @@ void cuda_profile_close(struct cuda_profile *p)
     if (!p)
         return;
     json_decref(p->root);
+    json_decref(p->kept);
     str_free(&p->dir);
     str_free(&p->path);
     mem_free(p);
@@ -152,10 +163,40 @@ int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, st
                                                                                       : SNUG_OK;
 }
 
-int cuda_profile_save(const struct io *io, const struct cuda_profile *p, struct snug_err *err)
+static bool has(json_t *array, json_t *item)
+{
+    size_t i = 0;
+    while (i < json_array_size(array) && !json_equal(json_array_get(array, i), item))
+        i++;
+    return i < json_array_size(array);
+}
+
+/* What other processes have kept since this one read or wrote the file. */
+static int take_news(struct cuda_profile *p, const struct io *io, cuda_profile_merge *merge, struct snug_err *err)
+{
+    struct cuda_profile_device device;
+    TRY(check(p->root, p->path.s, &device, err));
+    json_t *there = read_file(p, io, &device), *news = json_array(), *o;
+    size_t i;
+    int failed = !news;
+    json_array_foreach(json_object_get(there, "products"), i, o)
+    {
+        if (!has(p->kept, o))
+            failed |= json_array_append(news, o);
+    }
+    if (there)
+        failed |= json_object_update_missing(json_object_get(p->root, "times"), json_object_get(there, "times"));
+    int code = failed ? err_no_memory(err, 1 << 20) : merge(json_object_get(p->root, "products"), news, err);
+    json_decref(there);
+    json_decref(news);
+    return code == SNUG_ERR_INPUT ? SNUG_OK : code; /* such a file is of no use either */
+}
+
+int cuda_profile_save(const struct io *io, struct cuda_profile *p, cuda_profile_merge *merge, struct snug_err *err)
 {
     if (!p->path.n)
         return SNUG_OK;
+    TRY(take_news(p, io, merge, err));
     char *text = json_dumps(p->root, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6));
     if (!text)
         return err_no_memory(err, 1 << 20);
@@ -168,6 +209,11 @@ int cuda_profile_save(const struct io *io, const struct cuda_profile *p, struct 
         code = io_make_dirs(io, p->dir.s, err);
     if (!code)
         code = io_write_file(io, p->path.s, file.s, file.n, err);
+    if (!code) {
+        json_t *written = json_loadb(file.s, file.n, 0, NULL); /* its numbers have fewer digits */
+        keeps(p, written);
+        json_decref(written);
+    }
     str_free(&file);
     return code;
 }

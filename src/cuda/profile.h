@@ -41,7 +41,10 @@ int cuda_profile_set_products(struct cuda_profile *p, json_t *choices, struct sn
 double cuda_profile_time(const struct cuda_profile *p, const char *key);
 int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err);
 
-/* Writes the file, and its folder where that is missing. Nothing where none is kept. */
-int cuda_profile_save(const struct io *io, const struct cuda_profile *p, struct snug_err *err);
+/* Writes the file, and its folder where that is missing. Nothing where none is kept. What other processes have written
+ * since it was read stays: their times, and their products by `merge`, which adds `news` to the profile's. (Two that
+ * write in the same moment lose the news of one.) */
+typedef int cuda_profile_merge(json_t *products, json_t *news, struct snug_err *err);
+int cuda_profile_save(const struct io *io, struct cuda_profile *p, cuda_profile_merge *merge, struct snug_err *err);
 
 #endif

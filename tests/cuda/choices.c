@@ -109,6 +109,30 @@ static void of_a_profile(void **state)
     }
 }
 
+/* What another process has measured meanwhile stands; all of it, or none where one cannot be read. */
+static void of_another_process(void **state)
+{
+    (void)state;
+    static const char one[] = "[" PRODUCT("linear", "8") "," PRODUCT("linear", "16") "]";
+    struct snug_err err = {0};
+    json_t *mine = json_loads(one, 0, NULL), *news = json_loads("[" PRODUCT("linear", "16") "]", 0, NULL);
+    assert_int_equal(json_object_set_new(json_array_get(news, 0), "us", json_real(7)), 0);
+    assert_int_equal(json_array_append_new(news, json_loads(PRODUCT("linear_dx", "8"), 0, NULL)), 0);
+    assert_int_equal(json_array_append_new(news, json_loads(PRODUCT("norm", "8"), 0, NULL)), 0);
+    assert_int_equal(cuda_products_merge(mine, news, &err), SNUG_ERR_INPUT);
+    json_t *before = json_loads(one, 0, NULL);
+    assert_true(json_equal(mine, before));
+    assert_int_equal(json_array_remove(news, 2), 0);
+    assert_int_equal(cuda_products_merge(mine, news, &err), SNUG_OK);
+    assert_int_equal(json_array_size(mine), 3);
+    assert_true(json_equal(json_array_get(mine, 0), json_array_get(before, 0)));
+    assert_true(json_equal(json_array_get(mine, 1), json_array_get(news, 0)));
+    assert_true(json_equal(json_array_get(mine, 2), json_array_get(news, 1)));
+    json_decref(mine);
+    json_decref(news);
+    json_decref(before);
+}
+
 /* What a checkpoint recorded, also with an algorithm of cuBLASLt's, which no library is there to ask about. */
 static void of_a_checkpoint(void **state)
 {
@@ -137,6 +161,7 @@ static void of_a_checkpoint(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile), cmocka_unit_test(of_a_checkpoint)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile), cmocka_unit_test(of_another_process),
+                                       cmocka_unit_test(of_a_checkpoint)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

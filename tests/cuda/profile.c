@@ -39,6 +39,12 @@ static struct cuda_profile *opened(const char *dir, int64_t cublaslt)
     return p;
 }
 
+static int append(json_t *products, json_t *news, struct snug_err *err)
+{
+    (void)err;
+    return json_array_extend(products, news);
+}
+
 static void comes_back(void **state)
 {
     (void)state;
@@ -53,7 +59,7 @@ static void comes_back(void **state)
     assert_int_equal(cuda_profile_set_time(p, "norm 512x1024 BF16", 3.25, &err), 0);
     json_t *choices = json_pack("[{s:s}]", "op", "linear");
     assert_int_equal(cuda_profile_set_products(p, choices, &err), 0);
-    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
     cuda_profile_close(p);
 
     p = opened(dir, 130100);
@@ -85,7 +91,7 @@ static void folders(void **state)
     p = opened("", 1);
     assert_string_equal(cuda_profile_path(p), "");
     assert_int_equal(cuda_profile_set_time(p, "a", 1, &err), 0);
-    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
     assert_true(cuda_profile_time(p, "a") == 1);
     cuda_profile_close(p);
 }
@@ -121,7 +127,7 @@ static void of_no_use(void **state)
         assert_true(cuda_profile_time(p, "b") == files[i].time);
         assert_null(cuda_profile_products(p));
         cuda_profile_set_time(p, "c", 4, &err);
-        assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0); /* and is replaced */
+        assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0); /* and is replaced */
         cuda_profile_close(p);
         p = opened(folder, 7);
         assert_true(cuda_profile_time(p, "b") == files[i].time && cuda_profile_time(p, "c") == 4);
@@ -145,12 +151,58 @@ static void full_disk(void **state)
     full.pwrite = no_space;
     struct cuda_profile *p = opened(folder, 8);
     cuda_profile_set_time(p, "a", 1, &err);
-    assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
     cuda_profile_set_time(p, "a", 2, &err);
-    assert_int_equal(cuda_profile_save(&full, p, &err), SNUG_ERR_IO);
+    assert_int_equal(cuda_profile_save(&full, p, append, &err), SNUG_ERR_IO);
     cuda_profile_close(p);
     p = opened(folder, 8);
     assert_true(cuda_profile_time(p, "a") == 1);
+    cuda_profile_close(p);
+}
+
+static void set(struct cuda_profile *p, const char *products, const char *time, double us)
+{
+    struct snug_err err = {0};
+    json_t *all = json_loads(products, 0, NULL);
+    assert_non_null(all);
+    assert_int_equal(cuda_profile_set_products(p, all, &err), 0);
+    assert_int_equal(cuda_profile_set_time(p, time, us, &err), 0);
+    json_decref(all);
+}
+
+static void expect(const struct cuda_profile *p, const char *products, double a, double b)
+{
+    json_t *all = json_loads(products, 0, NULL);
+    assert_true(json_equal(cuda_profile_products(p), all));
+    assert_true(cuda_profile_time(p, "a") == a && cuda_profile_time(p, "b") == b);
+    json_decref(all);
+}
+
+/* Of two processes that measure at the same time neither loses what the other has kept; what a process has read or written
+ * itself is no news to it, and a file that was broken meanwhile has none. */
+static void of_two_processes(void **state)
+{
+    (void)state;
+    struct snug_err err = {0};
+    struct cuda_profile *p = opened(folder, 10), *q;
+    set(p, "[{\"is\":1}]", "a", 1);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
+    q = opened(folder, 10);
+    set(p, "[{\"is\":1},{\"is\":2.12345678}]", "a", 2);
+    set(q, "[{\"is\":1},{\"is\":3}]", "b", 3);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, q, append, &err), 0);
+    expect(q, "[{\"is\":1},{\"is\":3},{\"is\":2.12346}]", 1, 3);
+    assert_int_equal(cuda_profile_save(&io_posix, q, append, &err), 0);
+    expect(q, "[{\"is\":1},{\"is\":3},{\"is\":2.12346}]", 1, 3);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
+    expect(p, "[{\"is\":1},{\"is\":2.12345678},{\"is\":3}]", 2, 3);
+    assert_int_equal(io_write_file(&io_posix, cuda_profile_path(p), "{", 1, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
+    cuda_profile_close(p);
+    cuda_profile_close(q);
+    p = opened(folder, 10);
+    expect(p, "[{\"is\":1},{\"is\":2.12346},{\"is\":3}]", 2, 3);
     cuda_profile_close(p);
 }
 
@@ -166,7 +218,7 @@ static void of_a_device_elsewhere(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(cuda_profile_open(&io_posix, folder, i == 1 ? &more : &less, &p, &err), 0);
         strcpy(path, cuda_profile_path(p));
-        assert_int_equal(cuda_profile_save(&io_posix, p, &err), 0);
+        assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
         cuda_profile_close(p);
     }
     assert_int_equal(cuda_profile_read(&io_posix, path, &read, &p, &err), 0);
@@ -179,8 +231,11 @@ static void of_a_device_elsewhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(comes_back), cmocka_unit_test(folders),
-                                       cmocka_unit_test(of_no_use), cmocka_unit_test(full_disk),
-                                       cmocka_unit_test(of_a_device_elsewhere)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(comes_back),
+                                       cmocka_unit_test(folders),
+                                       cmocka_unit_test(of_no_use),
+                                       cmocka_unit_test(full_disk),
+                                       cmocka_unit_test(of_a_device_elsewhere),
+                                       cmocka_unit_test(of_two_processes)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
