@@ -144,8 +144,8 @@ static int64_t free_memory(void)
     return memory_of_device(&room, &total) ? (int64_t)room : 0;
 }
 
-/* Left free for what comes behind the arena: kernels, which CUDA loads when they first run, and graphs. A step of a large
- * model takes some 20 MB; without them it fails, and not with cudaErrorMemoryAllocation. */
+/* Left free for what comes behind the arena: kernels, which CUDA loads when they first run, and graphs. A step took up
+ * to some 20 MB; without them it fails, and not with cudaErrorMemoryAllocation. */
 #define BEHIND_ARENA (INT64_C(64) << 20)
 
 static int64_t available(const struct backend *b)
