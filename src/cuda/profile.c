@@ -10,8 +10,9 @@
 enum { FORMAT_VERSION = 2, MAX_FILE_BYTES = 64 << 20 };
 
 struct cuda_profile {
-    json_t *root; /* the file: an object */
-    json_t *kept; /* its products, as they were read or written last */
+    json_t *root;                      /* the file: an object */
+    json_t *kept;                      /* its products, as they were read or written last */
+    struct cuda_profile_device device; /* but for its name */
     struct str dir, path;
 };
 
@@ -68,9 +69,10 @@ static void keeps(struct cuda_profile *p, json_t *file)
     p->kept = json_incref(json_object_get(file, "products"));
 }
 
-/* The file at p->path as a new reference, if it is of the device `d`; NULL: it is of no use. */
-static json_t *read_file(const struct cuda_profile *p, const struct io *io, const struct cuda_profile_device *d)
+/* The file at p->path as a new reference, if it is of p->device; NULL: it is of no use. */
+static json_t *read_file(const struct cuda_profile *p, const struct io *io)
 {
+    const struct cuda_profile_device *d = &p->device;
     struct cuda_profile_device kept;
     json_t *root = NULL;
     if (!p->path.n || !io_exists(io, p->path.s) || json_read_object(io, p->path.s, MAX_FILE_BYTES, &root, NULL))
@@ -96,7 +98,9 @@ int cuda_profile_open(const struct io *io, const char *dir, const struct cuda_pr
     TRY_TO(failed, cache_dir(dir, &p->dir, err));
     append_path(p, device);
     TRY_TO(failed, str_check(&p->path, err));
-    p->root = read_file(p, io, device);
+    p->device = *device;
+    p->device.name = NULL;
+    p->root = read_file(p, io);
     if (!p->root)
         TRY_TO(failed, empty(p, device, err));
     keeps(p, p->root);
@@ -174,18 +178,17 @@ static bool has(json_t *array, json_t *item)
 /* What other processes have kept since this one read or wrote the file. */
 static int take_news(struct cuda_profile *p, const struct io *io, cuda_profile_merge *merge, struct snug_err *err)
 {
-    struct cuda_profile_device device;
-    TRY(check(p->root, p->path.s, &device, err));
-    json_t *there = read_file(p, io, &device), *news = json_array(), *o;
-    size_t i;
+    json_t *there = read_file(p, io), *products = json_object_get(there, "products");
+    if (!there)
+        return SNUG_OK;
+    json_t *news = json_array();
+    size_t n = json_equal(products, p->kept) ? 0 : json_array_size(products);
     int failed = !news;
-    json_array_foreach(json_object_get(there, "products"), i, o)
-    {
-        if (!has(p->kept, o))
-            failed |= json_array_append(news, o);
-    }
-    if (there)
-        failed |= json_object_update_missing(json_object_get(p->root, "times"), json_object_get(there, "times"));
+    for (size_t i = 0; i < n; i++)
+        if (!has(p->kept, json_array_get(products, i)))
+            failed |= json_array_append(news, json_array_get(products, i));
+    failed |= json_object_update_missing(json_object_get(p->root, "times"), json_object_get(there, "times"));
+    failed |= json_object_set(p->root, "free_bytes", json_object_get(there, "free_bytes"));
     int code = failed ? err_no_memory(err, 1 << 20) : merge(json_object_get(p->root, "products"), news, err);
     json_decref(there);
     json_decref(news);

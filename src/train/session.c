@@ -440,7 +440,7 @@ static int choose_settings(struct session *s, struct snug_err *err)
     c->keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && c->backend->reads_mask;
     c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = session_update(o, c->backend);
-    c->update.at_end = o->nan_policy != OPT_NAN_STOP || c->backend->together;
+    c->update.at_end = o->nan_policy != OPT_NAN_STOP || c->backend->together; /* a GPU: until fit_plan needs the room */
     return SNUG_OK;
 }
 

@@ -206,7 +206,7 @@ static void of_two_processes(void **state)
     cuda_profile_close(p);
 }
 
-/* A copy of a profile says what device it is of; the most that was free on that is kept. */
+/* A copy of a profile says what device it is of; the most that was free on that is kept, whichever process saw it. */
 static void of_a_device_elsewhere(void **state)
 {
     (void)state;
@@ -221,9 +221,17 @@ static void of_a_device_elsewhere(void **state)
         assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
         cuda_profile_close(p);
     }
+    struct cuda_profile *q;
+    assert_int_equal(cuda_profile_open(&io_posix, folder, &less, &q, &err), 0);
+    more.free_bytes = 4000;
+    assert_int_equal(cuda_profile_open(&io_posix, folder, &more, &p, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, p, append, &err), 0);
+    assert_int_equal(cuda_profile_save(&io_posix, q, append, &err), 0);
+    cuda_profile_close(p);
+    cuda_profile_close(q);
     assert_int_equal(cuda_profile_read(&io_posix, path, &read, &p, &err), 0);
     assert_string_equal(read.name, "NVIDIA H200 (x/1)");
-    assert_true(read.arch == 90 && read.sms == 132 && read.free_bytes == 3000 && read.cublaslt == 9);
+    assert_true(read.arch == 90 && read.sms == 132 && read.free_bytes == 4000 && read.cublaslt == 9);
     cuda_profile_close(p);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(cuda_profile_read(&io_posix, path, &read, &p, &err), SNUG_ERR_INPUT);
