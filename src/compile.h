@@ -2,10 +2,10 @@
 #ifndef COMPILE_H
 #define COMPILE_H
 
+#include "backend/backend.h"
 #include "model/model.h"
 #include "pass/pass.h"
 #include "plan/plan.h"
-#include "run/backend.h"
 
 struct compile_settings {
     const struct model_config *model;

@@ -2,9 +2,9 @@
  * usage: bench-attention [REPETITIONS [THREADS]]     the best of so many runs; all processors
  * Floating-point operations are counted as 4 s^2 D a head and sequence going forward, 10 s^2 D going back (half when
  * causal): the products alone, with the scores that the backward pass makes again. */
+#include "backend/backend.h"
 #include "base/mem.h"
 #include "base/seconds.h"
-#include "run/backend.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,7 +1,7 @@
 /* Speed of linear layers on the CPU: ours, and oneDNN's matmul where the build found it, at BERT-large's (2048 tokens)
  * and MiniLM's (512 tokens) sizes. The best of several runs: other processes only ever make one slower. usage:
  * bench-linear [THREADS] */
-#include "run/backend.h"
+#include "backend/backend.h"
 
 #include "base/seconds.h"
 

@@ -1,10 +1,10 @@
 /* bench-optimizer: times the updates on the cpu backend, over one matrix of 4096 x 4096 weights with fp32 and bf16
  * gradients. usage: bench-optimizer [REPETITIONS [THREADS]]     the best of so many runs; all processors
  * Bytes are those that an update must move at least: p twice, g once, its states twice (adafactor: g three times). */
+#include "backend/backend.h"
 #include "base/machine.h"
 #include "base/mem.h"
 #include "base/seconds.h"
-#include "run/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * on standard error, a line per op, then one per op and shapes that took half a per cent: runs, seconds, share of the
  * time from the first kernel to the last, speed. The first step finds memory untouched: give a few. The linker puts
  * __wrap_backend_cpu in the place of backend_cpu (bench/kernels/meson.build). */
-#include "run/backend.h"
+#include "backend/backend.h"
 
 #include "base/seconds.h"
 

@@ -1,5 +1,5 @@
 /* stop.h: being asked to stop, as whoever may take long sees it: a flag to look at between pieces of work. Who sets it
- * (a signal handler, another thread) is elsewhere: train/signals.h. */
+ * (a signal handler, another thread) is elsewhere: base/signals.h. */
 #ifndef BASE_STOP_H
 #define BASE_STOP_H
 

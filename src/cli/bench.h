@@ -13,7 +13,7 @@
 
 #include "base/str.h"
 #include "cuda/nvml.h"
-#include "train/options.h"
+#include "options/options.h"
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* commands.h: the sub-commands of snug. A command is a row in commands.c and a file that runs it; its options are those
- * of train/options_table.h that name it. */
+ * of options/table.h that name it. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-#include "train/options.h"
+#include "options/options.h"
 
 #include <stdio.h>
 

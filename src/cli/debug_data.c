@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "data/table.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* snug info: what this build and this machine have. */
+#include "backend/backend.h"
 #include "base/machine.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cuda/nvml.h"
-#include "run/backend.h"
 
 #include <gnu/libc-version.h>
 #include <sched.h>

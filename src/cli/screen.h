@@ -3,8 +3,8 @@
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
+#include "options/options.h"
 #include "snug/snug.h"
-#include "train/options.h"
 
 struct screen {
     bool terminal;

@@ -1,7 +1,7 @@
 /* snug tokenize: the ids of each line. */
 #include "base/str.h"
 #include "cli/commands.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* The cpu backend: kernels for the best instruction set that the processor has. */
 #include "cpu/cpu.h"
 
+#include "backend/backend.h"
 #include "base/mem.h"
 #include "cpu/kernels_table.h"
-#include "run/backend.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* cpu.h: what the rest may know of the cpu backend (run/backend.h) besides the backend itself. */
+/* cpu.h: what the rest may know of the cpu backend (backend/backend.h) besides the backend itself. */
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 

@@ -1,5 +1,5 @@
 /* In the place of cuda.c where the build found no CUDA compiler. */
-#include "run/backend.h"
+#include "backend/backend.h"
 
 bool backend_cuda_present(void)
 {

@@ -2,8 +2,8 @@
 #ifndef CUDA_DEVICE_H
 #define CUDA_DEVICE_H
 
+#include "backend/backend.h"
 #include "cuda/kernels.h"
-#include "run/backend.h"
 
 #include <cuda_runtime.h>
 #include <jansson.h>

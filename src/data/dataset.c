@@ -5,7 +5,7 @@
 #include "data/source.h"
 #include "data/table.h"
 #include "data/token_cache.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <limits.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #define DATA_TOKEN_ROWS_H
 
 #include "data/source.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* Rows of ids one after another, as in struct dataset. */
 struct token_rows {

@@ -3,7 +3,7 @@
 #include "train/export.h"
 
 #include "base/failpoint.h"
-#include "train/checkpoint_internal.h"
+#include "checkpoint/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,14 +7,14 @@
 #ifndef TRAIN_SESSION_H
 #define TRAIN_SESSION_H
 
+#include "base/signals.h"
+#include "checkpoint/checkpoint.h"
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "data/tokenizer.h"
+#include "options/options.h"
 #include "run/weights.h"
-#include "train/checkpoint.h"
+#include "tokenizer/tokenizer.h"
 #include "train/forecast.h"
-#include "train/options.h"
-#include "train/signals.h"
 #include "train/step.h"
 
 /* What the session tells its caller; each may be NULL. Lines have no newline. */

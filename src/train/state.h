@@ -2,7 +2,7 @@
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "train/session.h"
 
 /* Everything that changes from step to step, but for weights and optimizer states. */

@@ -1,7 +1,7 @@
 /* Options: what each form of the command line, of a --config file and of the environment gives, and the message of each
  * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by
  * training_arguments.py. */
-#include "train/options.h"
+#include "options/options.h"
 #include "../failing_memory.h"
 #include "format/json.h"
 

@@ -10,7 +10,7 @@ int set_up(void **state)
     char folder[4096];
     struct snug_err e;
     make_folder(dir);
-    snprintf(folder, sizeof folder, "%s/tests/data/tokenizer/uncased", getenv("SNUG_SOURCE"));
+    snprintf(folder, sizeof folder, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
     return tokenizer_open(&io_posix, folder, &tokenizer, &e);
 }
 

@@ -4,8 +4,8 @@
 #define TESTS_DATA_DATASET_HELP_H
 
 #include "data/dataset.h"
-#include "data/tokenizer.h"
 #include "format/safetensors.h"
+#include "tokenizer/tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

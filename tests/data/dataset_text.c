@@ -152,7 +152,7 @@ static void rows_without_tokens(void **state)
     struct snug_err e;
     struct dataset d;
     char folder[4096];
-    snprintf(folder, sizeof folder, "%s/tests/data/tokenizer/bare", getenv("SNUG_SOURCE"));
+    snprintf(folder, sizeof folder, "%s/tests/tokenizer/recorded/bare", getenv("SNUG_SOURCE"));
     assert_int_equal(tokenizer_open(&io_posix, folder, &bare, &e), 0);
     write_data("e.csv", "text\n\"\"\nworld\n\"\"\nworld world\n");
     struct dataset_options o = options(TASK_CAUSAL_LM);

@@ -4,7 +4,7 @@
 #include "../folder.h"
 #include "base/cache_dir.h"
 #include "data/dataset.h"
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -414,7 +414,7 @@ static int set_up(void **state)
     make_folder(dir);
     snprintf(data, sizeof data, "%s/data.csv", dir);
     snprintf(cache, sizeof cache, "%s/cache", dir);
-    snprintf(folder, sizeof folder, "%s/tests/data/tokenizer/uncased", getenv("SNUG_SOURCE"));
+    snprintf(folder, sizeof folder, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
     return tokenizer_open(&io_posix, folder, &tokenizer, &e);
 }
 

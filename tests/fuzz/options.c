@@ -1,7 +1,7 @@
 /* Any command line, with any --config file: the first line chooses the command, the lines after it are arguments, and
  * what stands behind an empty line is the file "f". What is accepted must come back from the JSON that a checkpoint
  * records. */
-#include "train/options.h"
+#include "options/options.h"
 #include "../memory_io.h"
 #include "fuzz.h"
 

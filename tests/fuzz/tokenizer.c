@@ -1,6 +1,6 @@
 /* A letter, a file, a NUL, a text: the file is tokenizer.json ('j'), vocab.txt ('v'), or tokenizer_config.json beside a
  * vocab.txt ('c') or a tokenizer.json ('d'). */
-#include "data/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "../memory_io.h"
 #include "fuzz.h"
 

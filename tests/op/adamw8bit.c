@@ -3,11 +3,11 @@
  * full, after each of which the other takes over parameters and states, so that every step's own error is seen. It says
  * what it did not run. With SNUG_TEST_DEVICE=reference, cpu or cuda it tests that backend alone. */
 #include "../sanitized.h"
+#include "backend/backend.h"
 #include "base/philox.h"
 #include "cpu/kernels_table.h"
 #include "maps.h"
 #include "op/dynamic_map.h"
-#include "run/backend.h"
 
 #include <math.h>
 #include <setjmp.h>

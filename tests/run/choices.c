@@ -3,8 +3,8 @@
  * __wrap_backend_cpu in the place of backend_cpu. That equal choices give equal bits on a GPU: tests/run/resume.c there. */
 #include "here.h"
 
+#include "backend/backend.h"
 #include "base/mem.h"
-#include "run/backend.h"
 
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);

@@ -1,9 +1,9 @@
 /* snug plan for a GPU that is not there, from its profile (--device-profile). */
 #include "command.h"
 
+#include "backend/backend.h"
 #include "base/io.h"
 #include "base/str.h"
-#include "run/backend.h"
 
 #include <sys/stat.h>
 

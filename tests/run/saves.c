@@ -2,7 +2,7 @@
  * its own a run would take no longer, but here it can be asked to stop at any step. */
 #include "here.h"
 
-#include "train/checkpoint_internal.h"
+#include "checkpoint/internal.h"
 #include "train/train.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * The linker puts __wrap_backend_cpu in the place of backend_cpu. */
 #include "here.h"
 
-#include "run/backend.h"
+#include "backend/backend.h"
 
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);

@@ -1,6 +1,6 @@
 /* train/export: the bytes of the reference library, files copied as they are, and a folder that is never half. */
 #include "train/export.h"
-#include "checkpoint_help.h"
+#include "checkpoint/help.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,0 +1,165 @@
+/* backend.h: what executes a program. A backend is a few functions and a kernel for every op; kernels get every buffer
+ * from the plan and allocate nothing. Work is done in the order in which it is given; a backend may return before it is
+ * done (a GPU), and then `download`, `wait` and `sync` are what waits. */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "base/err.h"
+#include "graph/op.h"
+
+/* A node with its buffers. */
+struct work {
+    enum op op;
+    bool joins; /* may run at the same time as the one before it, which is of the same op */
+    union args_any args;
+    struct call call;
+};
+
+/* A sequence of nodes that is run again and again: a part of a program at certain sizes. */
+struct sequence {
+    int program, part;
+    int64_t T, B;
+};
+
+/* Memory of a device. What is not named here is the runtime's: context, kernels, libraries. */
+struct backend_memory {
+    int64_t used_bytes;   /* in use on the whole device now, as nvidia-smi shows it */
+    int64_t before_bytes; /* of them, before this process began: the driver's own, and other processes' */
+    int64_t arena_bytes;
+    int64_t recorded_bytes;  /* sequences that were recorded, */
+    int recorded;            /* how many, */
+    double recorded_seconds; /* and how long that took */
+};
+
+enum { BACKEND_TURNS = 2 }; /* sets of results that can be on their way at once: 0 and 1 */
+
+struct backend {
+    const char *name;
+    enum dtype
+        float_type; /* F32, or F64 on the reference: what the precision pass makes of a float it does not narrow */
+    unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
+    bool tf32;             /* knows products in tf32 */
+    int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
+    int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
+    bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
+    bool host_memory;      /* the arena is the host's own memory */
+    bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
+    int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
+    int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */
+
+    /* Which kernels run here, such as "avx512": the same name gives the same bits. */
+    const char *(*kernels)(const struct backend *b);
+    /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */
+    int64_t (*bucket)(int64_t T);
+    /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */
+    int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
+    /* Whether nodes of this op that follow one another run at the same time, if none needs another's result; they then
+     * have one workspace, as large as all of theirs. NULL: of none. */
+    bool (*together)(enum op op);
+    /* NULL: everything. SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). */
+    int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
+    /* NULL: none. Which nodes read a dropout mask that attention has kept (pass_keep_mask). */
+    bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
+    /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
+     * runs; begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be
+     * called before anything is allocated. */
+    int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                bool *changed, struct snug_err *err);
+    /* NULL, or: of a device that is not there, how many products have the most workspace that may be wanted, as no algorithm is
+     * known for them. */
+    int (*unmeasured)(const struct backend *b);
+    /* NULL, or: seconds that were measured on this kind of device in an earlier run, by a key of the caller's; -1: not yet.
+     * `keep` keeps them for later runs. */
+    double (*recall)(const struct backend *b, const char *key);
+    int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
+    /* NULL, or: what else results depend on and another run may choose otherwise, such as the algorithms of matrix
+     * products, as a JSON object for a checkpoint; *text is mem_free'd by the caller. */
+    int (*choices)(const struct backend *b, char **text, struct snug_err *err);
+    /* Not NULL where `choices` is not: does as a checkpoint recorded, from now on and whatever is known of the device.
+     * To be called before anything is compiled. refused->text: what of it cannot be done here, if its code is not 0. */
+    int (*take_choices)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
+    /* Executes n nodes. */
+    int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
+    /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;
+     * otherwise `run` follows once, with all of its nodes. Recordings end with the arena's `free`. */
+    int (*replay)(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err);
+
+    /* The arena, aligned to `align` and zeroed. Its first inputs_bytes are the program's inputs, and behind them
+     * staging copies of them. */
+    int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err);
+    void (*free)(const struct backend *b, void *p, int64_t bytes);
+    int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
+    /* NULL for those in the host's memory. Takes less than 0.1 ms. */
+    void (*memory)(const struct backend *b, struct backend_memory *out);
+
+    /* Where the host writes the next inputs, laid out as in the arena, and their way into it. */
+    int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
+    int (*send)(const struct backend *b, void *arena, struct snug_err *err);
+
+    /* Results on their way to memory from alloc_host, behind all work so far. `wait`: until those of this turn have
+     * arrived, but not until what was given later is done. */
+    int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
+    void (*free_host)(const struct backend *b, void *p);
+    int (*fetch)(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*wait)(const struct backend *b, int turn, struct snug_err *err);
+
+    /* Copies that are over on return, of the size of a tensor. */
+    int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
+
+    void (*close)(const struct backend *b); /* NULL for those that are always there */
+};
+
+/* Contracts of every kernel:
+ * - outputs are written whole (an ACC slot with `add` is added to), nothing outside them is;
+ * - an absent slot has data NULL;
+ * - the same inputs give the same bits, for any number of threads: sums are cut by shape, not by thread;
+ * - T may be 0; rows from cu[B] on are padding: finite on input, and their gradients are 0 because attention_bwd,
+ * gather_bwd and the losses write 0 there. */
+
+const struct backend *backend_reference(void);
+const struct backend *backend_cpu(void);
+int backend_cpu_check(struct snug_err *err); /* SNUG_ERR_USAGE: SNUG_CPU_ISA names kernels that cannot run here */
+
+/* A GPU. SNUG_ERR_ENV: this build, or the machine, has none. */
+struct cuda_settings {
+    int device;            /* ordinal */
+    const char *profile;   /* NULL, or the file of a device's profile: for planning, the device need not be there */
+    bool tf32;             /* products of F32 tensors may round their factors to tf32 */
+    const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
+};
+bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU of compute capability 8.0 or later */
+int backend_cuda_arch(int i); /* the i-th compute capability, times ten, that this build has kernels for; 0: no more */
+int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
+
+/* What backends in host memory share (backend/host.c): the arena is the image of the inputs, everything is done at once. */
+int host_inputs(const struct backend *b, void *arena, void **image, struct snug_err *err);
+int host_send(const struct backend *b, void *arena, struct snug_err *err);
+int host_alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
+void host_free(const struct backend *b, void *p);
+int host_copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
+int host_fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
+int host_wait(const struct backend *b, int turn, struct snug_err *err);
+int host_sync(const struct backend *b, struct snug_err *err);
+int64_t host_available(const struct backend *b);
+#define BACKEND_IN_HOST_MEMORY                                                                                         \
+    .host_memory = true, .busy_tokens = 4096, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc,      \
+    .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
+    .sync = host_sync, .available = host_available
+
+/* The device that "auto" means: a GPU if there is one. */
+enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };
+int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const struct backend **out,
+                 struct snug_err *err);
+
+/* What can be said against it at once: starting a GPU takes half a second, better spent when all else is in order. */
+int backend_check(enum backend_kind k, struct snug_err *err);
+
+static inline void backend_close(const struct backend *b)
+{
+    if (b && b->close)
+        b->close(b);
+}
+
+#endif

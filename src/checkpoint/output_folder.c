@@ -1,0 +1,459 @@
+/* The output folder as a whole, before training starts: whose it is, the lock, the disk, and tidying up. */
+#include "checkpoint/internal.h"
+#include "format/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- What the folder may be. */
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* The folder that `path` is in. */
+static char *parent_of(struct arena *a, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    return n ? arena_strndup(a, path, n) : arena_strdup(a, ".");
+}
+
+/* SNUG_ERR_USAGE when the existing folder `path`, or one that it is in, is one of the data folders. */
+static int check_not_in_data(const struct io *io, const char *path, const char *shown, const char *const *data,
+                             size_t n_data, struct snug_err *err)
+{
+    struct arena a = {0};
+    struct stat here, up, d;
+    char *p = arena_strdup(&a, path);
+    int code = SNUG_OK;
+    for (bool top = false; p && !code && !top && io->stat(io, p, &here) == 0;) {
+        for (size_t i = 0; !code && i < n_data; i++)
+            if (io->stat(io, data[i], &d) == 0 && S_ISDIR(d.st_mode) && same_file(&here, &d))
+                code = err_set(err, SNUG_ERR_USAGE,
+                               "%s: the output folder lies in the data folder %s; give another --output-dir", shown,
+                               data[i]);
+        p = arena_printf(&a, "%s/..", p);
+        top = p && (io->stat(io, p, &up) < 0 || same_file(&here, &up));
+    }
+    arena_free(&a);
+    return code;
+}
+
+static int check_place(const struct io *io, const char *path, const char *model_dir, const char *const *data,
+                       size_t n_data, bool *exists, struct snug_err *err)
+{
+    struct arena a = {0};
+    struct stat st, other;
+    int code = SNUG_OK;
+    char *parent = parent_of(&a, path);
+    *exists = io->stat(io, path, &st) == 0;
+    if (!parent)
+        code = err_no_memory(err, strlen(path));
+    else if (!*path)
+        code = err_set(err, SNUG_ERR_USAGE, "--output-dir: is empty; give a folder");
+    else if (*exists && !S_ISDIR(st.st_mode))
+        code = err_set(err, SNUG_ERR_USAGE, "%s: is a file; give a folder as --output-dir", path);
+    else if (*exists && io->stat(io, "/", &other) == 0 && same_file(&st, &other))
+        code = err_set(err, SNUG_ERR_USAGE, "%s: is the root folder; give another --output-dir", path);
+    else if (*exists && model_dir && io->stat(io, model_dir, &other) == 0 && same_file(&st, &other))
+        code = err_set(err, SNUG_ERR_USAGE, "%s: is the model folder; give another --output-dir", path);
+    else if (!*exists && errno != ENOENT)
+        code = err_errno(err, SNUG_ERR_IO, path, "use the output folder", errno);
+    else if (!*exists && io->stat(io, parent, &other) < 0)
+        code = err_set(err, SNUG_ERR_IO, "%s: cannot be made: %s: %s; make that folder first", path, parent,
+                       strerror(errno));
+    else
+        code = check_not_in_data(io, *exists ? path : parent, path, data, n_data, err);
+    arena_free(&a);
+    return code;
+}
+
+/* Another run has left a checkpoint or an exported model here. */
+static int check_unused(const struct io *io, const char *path, struct snug_err *err)
+{
+    struct arena a = {0};
+    const char *const *names;
+    size_t n;
+    int64_t step;
+    int code = io_list(io, path, &a, &names, &n, err);
+    for (size_t i = 0; !code && i < n; i++)
+        if (ckpt_parse_step(names[i], &step) || !strcmp(names[i], "config.json") ||
+            !strcmp(names[i], "model.safetensors"))
+            code = err_set(err, SNUG_ERR_USAGE,
+                           "%s: holds another run (%s); use --resume-from-checkpoint, another --output-dir, or "
+                           "--overwrite-output-dir",
+                           path, names[i]);
+    arena_free(&a);
+    return code;
+}
+
+/* ---- The file system. */
+
+static const struct {
+    unsigned type;
+    const char *name;
+    bool one_host; /* only this kernel can have it mounted, so a free flock proves that nobody holds the lock */
+    bool careful;
+} file_systems[] = {
+    {EXT4_SUPER_MAGIC, "ext4", true, false},
+    {XFS_SUPER_MAGIC, "XFS", true, false},
+    {BTRFS_SUPER_MAGIC, "btrfs", true, false},
+    {F2FS_SUPER_MAGIC, "F2FS", true, false},
+    {0x2FC12FC1, "ZFS", true, false},
+    {0xCA451A4E, "bcachefs", true, false},
+    {TMPFS_MAGIC, "tmpfs (host memory: gone at the next boot)", true, true},
+    {RAMFS_MAGIC, "ramfs (host memory: gone at the next boot)", true, true},
+    {OVERLAYFS_SUPER_MAGIC, "overlay (gone with the container)", true, true},
+    {NFS_SUPER_MAGIC, "NFS", false, true},
+    {FUSE_SUPER_MAGIC, "FUSE", false, true},
+    {SMB_SUPER_MAGIC, "SMB", false, true},
+    {0xFE534D42, "SMB", false, true},
+    {0xFF534D42, "SMB", false, true},
+    {V9FS_MAGIC, "9p", false, true},
+    {CEPH_SUPER_MAGIC, "Ceph", false, true},
+    {0x0BD00BD0, "Lustre", false, true},
+    {0x47504653, "GPFS", false, true},
+    {0x19830326, "BeeGFS", false, true},
+};
+
+/* Is it proved that no other host uses the file system? Names it when it needs care. */
+static bool is_one_host(const struct io *io, const char *path, struct ckpt_notes notes, bool say)
+{
+    struct statfs fs;
+    if (io->statfs(io, path, &fs) < 0)
+        return false;
+    for (size_t i = 0; i < sizeof file_systems / sizeof *file_systems; i++)
+        if (file_systems[i].type == (unsigned)fs.f_type) {
+            if (say && file_systems[i].careful)
+                ckpt_note(notes, "%s: is on %s; checkpoints are as durable as that is", path, file_systems[i].name);
+            return file_systems[i].one_host;
+        }
+    return false;
+}
+
+/* ---- The lock. */
+
+enum { LOCK_LIMIT = 4096 };
+
+struct owner {
+    long long pid;
+    char host[256], start[64];
+};
+
+/* Who wrote the lock file; pid 0 when it is empty or not ours. */
+static void read_owner(const struct io *io, int fd, struct owner *o)
+{
+    char text[LOCK_LIMIT];
+    ssize_t n = io->pread(io, fd, text, sizeof text, 0);
+    json_t *j = NULL;
+    int64_t pid = 0;
+    const char *host = "", *start = "";
+    *o = (struct owner){0};
+    if (n <= 0 || json_parse(text, (size_t)n, ".lock", &j, NULL))
+        return;
+    if (!json_get_int(j, ".lock", "pid", true, 1, INT64_MAX, &pid, NULL) &&
+        !json_get_string(j, ".lock", "host", true, &host, NULL) &&
+        !json_get_string(j, ".lock", "start", true, &start, NULL)) {
+        o->pid = pid;
+        snprintf(o->host, sizeof o->host, "%s", host);
+        snprintf(o->start, sizeof o->start, "%s", start);
+    }
+    json_decref(j);
+}
+
+static int write_owner(const struct io *io, int fd, const char *path, const char *host, struct snug_err *err)
+{
+    struct timespec now;
+    struct tm utc;
+    char start[32];
+    struct str s = {0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(start, sizeof start, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    str_printf(&s, "{\"pid\": %lld, \"host\": ", (long long)getpid());
+    str_json(&s, host);
+    str_printf(&s, ", \"start\": \"%s\"}\n", start);
+    int code = str_check(&s, err);
+    if (!code && io->ftruncate(io, fd, 0) < 0)
+        code = err_errno(err, SNUG_ERR_IO, path, "truncate", errno);
+    if (!code)
+        code = io_write_at(io, fd, path, s.s, s.n, 0, err);
+    str_free(&s);
+    return code;
+}
+
+static int locked_by(const char *dir, const char *path, const struct owner *o, const char *advice, struct snug_err *err)
+{
+    if (!o->pid)
+        return err_set(err, SNUG_ERR_IO, "%s: locked by another process; %s", dir, advice);
+    return err_set(err, SNUG_ERR_IO, "%s: locked by pid %lld on host %s since %s; %s %s", dir, o->pid, o->host,
+                   o->start, advice, path);
+}
+
+/* The lock is ours, as far as this host is concerned: is the one who wrote the file gone? */
+static int judge_owner(const struct ckpt_dir *dir, const char *path, const char *host, const struct owner *o,
+                       bool flock_works, struct snug_err *err)
+{
+    if (!o->pid)
+        return SNUG_OK;
+    bool here = !strcmp(o->host, host);
+    if (flock_works && (here || is_one_host(dir->io, dir->path, dir->notes, false))) {
+        ckpt_note(dir->notes, "%s: took over the lock of pid %lld on host %s, which has ended", dir->path, o->pid,
+                  o->host);
+        return SNUG_OK;
+    }
+    return locked_by(dir->path, path, o, "if that process is gone, delete", err);
+}
+
+/* flock on `fd`; *retry when the file was removed by its owner in between. */
+static int try_lock(struct ckpt_dir *dir, int fd, const char *path, bool *retry, struct snug_err *err)
+{
+    const struct io *io = dir->io;
+    struct owner o;
+    struct stat mine, there;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    bool flock_works = true;
+    *retry = false;
+    if (io->fstat(io, fd, &mine) < 0)
+        return err_errno(err, SNUG_ERR_IO, path, "stat", errno);
+    if (!S_ISREG(mine.st_mode))
+        return err_set(err, SNUG_ERR_IO, "%s: is not a regular file; remove it", path);
+    if (io->flock(io, fd, LOCK_EX | LOCK_NB) < 0) {
+        int errnum = errno;
+        if (errnum == EWOULDBLOCK) {
+            read_owner(io, fd, &o);
+            return locked_by(dir->path, path, &o, "wait for it, or give another --output-dir; the lock is", err);
+        }
+        if (errnum != ENOLCK && errnum != ENOSYS && errnum != EOPNOTSUPP && errnum != EINVAL)
+            return err_errno(err, SNUG_ERR_IO, path, "lock", errnum);
+        flock_works = false;
+        ckpt_note(dir->notes, "%s: the file system has no locks (%s); let only one process use it", dir->path,
+                  strerror(errnum));
+    }
+    if (io->stat(io, path, &there) < 0 || !same_file(&mine, &there)) {
+        *retry = true;
+        return SNUG_OK;
+    }
+    read_owner(io, fd, &o);
+    TRY(judge_owner(dir, path, host, &o, flock_works, err));
+    dir->locked = true; /* from here on the file is ours to remove */
+    dir->lock_fd = fd;
+    return write_owner(io, fd, path, host, err);
+}
+
+static int take_lock(struct ckpt_dir *dir, struct snug_err *err)
+{
+    struct arena a = {0};
+    char *path = arena_printf(&a, "%s/.lock", dir->path);
+    int code = path ? SNUG_OK : err_no_memory(err, strlen(dir->path) + 8);
+    for (int tries = 0; !code && !dir->locked; tries++) {
+        int fd = dir->io->open(dir->io, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
+        bool retry = false;
+        if (fd < 0)
+            code = err_errno(err, SNUG_ERR_IO, path, "create", errno);
+        else
+            code = try_lock(dir, fd, path, &retry, err);
+        if (!code && retry && tries == 100)
+            code = err_set(err, SNUG_ERR_IO, "%s: changes all the time; is another snug using the folder?", path);
+        if (!dir->locked && fd >= 0)
+            dir->io->close(dir->io, fd);
+    }
+    arena_free(&a);
+    return code;
+}
+
+/* ---- The disk, and what dead runs left. */
+
+static int probe(const struct ckpt_dir *dir, struct snug_err *err)
+{
+    const struct io *io = dir->io;
+    struct arena a = {0};
+    char *stem = arena_printf(&a, "%s/.tmp-probe", dir->path);
+    char *first = stem ? ckpt_unique_name(&a, stem) : NULL, *second = stem ? ckpt_unique_name(&a, stem) : NULL;
+    if (!first || !second) {
+        arena_free(&a);
+        return err_no_memory(err, strlen(dir->path));
+    }
+    int code = SNUG_OK, fd = io->open(io, first, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const char *name = first;
+    if (fd < 0) {
+        code = err_errno(err, SNUG_ERR_IO, dir->path, "write in the output folder", errno);
+    } else {
+        code = io_write_at(io, fd, first, "probe", 5, 0, err);
+        if (!code && io->fsync(io, fd) < 0)
+            code = err_errno(err, SNUG_ERR_IO, first, "fsync", errno);
+        if (io->close(io, fd) < 0 && !code)
+            code = err_errno(err, SNUG_ERR_IO, first, "close", errno);
+        if (!code && io->rename_new(io, first, second) < 0)
+            code = err_errno(err, SNUG_ERR_IO, first, "rename", errno);
+        else if (!code)
+            name = second;
+        if (io->unlink(io, name) < 0 && !code)
+            code = err_errno(err, SNUG_ERR_IO, name, "delete", errno);
+        if (!code)
+            code = io_fsync_dir(io, dir->path, err);
+    }
+    arena_free(&a);
+    return code;
+}
+
+static int clean(const struct ckpt_dir *dir, struct snug_err *err)
+{
+    const struct io *io = dir->io;
+    struct arena a = {0};
+    const char *const *names;
+    const char *first = NULL, *kept = NULL;
+    size_t n, removed = 0;
+    int code = io_list(io, dir->path, &a, &names, &n, err);
+    for (size_t i = 0; !code && i < n; i++) {
+        if (!ckpt_is_leftover(names[i]))
+            continue;
+        char *path = arena_printf(&a, "%s/%s", dir->path, names[i]);
+        struct stat st;
+        if (!path)
+            code = err_no_memory(err, strlen(dir->path));
+        else if (io->lstat(io, path, &st) == 0 &&
+                 (S_ISDIR(st.st_mode) ? ckpt_remove_folder(io, path) : io->unlink(io, path) == 0))
+            first = removed++ ? first : names[i];
+        else
+            kept = names[i];
+    }
+    if (removed)
+        ckpt_note(dir->notes, "%s: removed %zu unfinished %s of an earlier run: %s%s", dir->path, removed,
+                  removed == 1 ? "item" : "items", first, removed == 1 ? "" : ", ...");
+    if (kept)
+        ckpt_note(dir->notes, "%s: %s of an earlier run cannot be removed or holds other files; it is not used",
+                  dir->path, kept);
+    arena_free(&a);
+    return code;
+}
+
+/* ---- The calls. */
+
+int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, const char *model_dir,
+                  const char *const *data_paths, size_t n_data, struct ckpt_notes notes, struct ckpt_dir *dir,
+                  struct snug_err *err)
+{
+    *dir = (struct ckpt_dir){.io = io, .notes = notes, .lock_fd = -1, .path = mem_strdup(path)};
+    bool exists;
+    int code = dir->path ? SNUG_OK : err_no_memory(err, strlen(path));
+    if (!code)
+        code = check_place(io, path, model_dir, data_paths, n_data, &exists, err);
+    if (!code && !exists) {
+        if (io->mkdir(io, path, 0777) == 0)
+            dir->created = true;
+        else if (errno != EEXIST)
+            code = err_errno(err, SNUG_ERR_IO, path, "create the output folder", errno);
+    }
+    if (!code)
+        code = take_lock(dir, err);
+    if (!code && use == CKPT_FRESH)
+        code = check_unused(io, path, err);
+    if (!code) {
+        is_one_host(io, path, notes, true);
+        code = probe(dir, err);
+    }
+    if (!code)
+        code = clean(dir, err);
+    if (code)
+        ckpt_dir_close(dir);
+    return code;
+}
+
+/* Steps in the folder that look complete. */
+static int count_complete(const struct ckpt_dir *dir, int64_t *count, struct snug_err *err)
+{
+    struct arena a = {0};
+    struct ckpt_step *steps;
+    size_t n;
+    *count = 0;
+    int code = ckpt_list(dir->io, dir->path, &a, &steps, &n, err);
+    for (size_t i = 0; !code && i < n; i++) {
+        struct ckpt_manifest m = {0};
+        char *path = arena_printf(&a, "%s/%s", dir->path, steps[i].name);
+        if (path && !steps[i].symlink && !ckpt_verify(dir->io, path, true, &m, NULL))
+            ++*count;
+        ckpt_manifest_free(&m);
+    }
+    arena_free(&a);
+    return code;
+}
+
+int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, int64_t model_bytes,
+                        struct snug_err *err)
+{
+    struct statfs fs;
+    int64_t have, need, unit;
+    TRY(count_complete(dir, &have, err));
+    if (dir->io->statfs(dir->io, dir->path, &fs) < 0)
+        return err_errno(err, SNUG_ERR_IO, dir->path, "ask for the free space", errno);
+    int64_t more = kept < 0 ? 0 : kept + 1 - (have < kept ? have : kept), room;
+    unit = fs.f_frsize ? fs.f_frsize : fs.f_bsize;
+    if (__builtin_mul_overflow((int64_t)fs.f_bavail, unit, &room))
+        room = INT64_MAX;
+    if (__builtin_mul_overflow(bytes, more, &need) || __builtin_add_overflow(need, model_bytes, &need))
+        need = INT64_MAX;
+    if (need <= room)
+        return SNUG_OK;
+    if (!more)
+        return err_set(err, SNUG_ERR_IO, "%s: the model in the end needs %lld bytes, %lld are free; free some",
+                       dir->path, (long long)need, (long long)room);
+    return err_set(err, SNUG_ERR_IO,
+                   "%s: %lld checkpoints of %lld bytes and the model in the end need %lld bytes, %lld are free; free "
+                   "some, or keep fewer (--save-total-limit)",
+                   dir->path, (long long)more, (long long)bytes, (long long)need, (long long)room);
+}
+
+int ckpt_dir_clear(const struct ckpt_dir *dir, struct snug_err *err)
+{
+    struct arena a = {0};
+    struct ckpt_step *steps;
+    size_t n;
+    int code = ckpt_list(dir->io, dir->path, &a, &steps, &n, err);
+    for (size_t i = 0; !code && i < n; i++) {
+        struct ckpt_manifest m = {0};
+        char *path = arena_printf(&a, "%s/%s", dir->path, steps[i].name), *to;
+        if (!path)
+            code = err_no_memory(err, strlen(dir->path));
+        else if (!steps[i].symlink && !ckpt_verify(dir->io, path, true, &m, NULL))
+            code = ckpt_delete(dir->io, dir->path, steps[i].name, err);
+        else if (!(code = ckpt_move_aside(dir->io, dir->path, steps[i].name, &a, &to, err)))
+            ckpt_note(dir->notes, "%s: not a whole checkpoint; moved to %s", path, to);
+        ckpt_manifest_free(&m);
+    }
+    char *latest = arena_printf(&a, "%s/latest", dir->path);
+    struct stat st;
+    if (!code && latest && dir->io->lstat(dir->io, latest, &st) == 0 && S_ISLNK(st.st_mode))
+        dir->io->unlink(dir->io, latest); /* where that fails it points nowhere, which nothing depends on */
+    arena_free(&a);
+    return code;
+}
+
+void ckpt_dir_close(struct ckpt_dir *dir)
+{
+    const struct io *io = dir->io;
+    struct arena a = {0};
+    char *lock = dir->path ? arena_printf(&a, "%s/.lock", dir->path) : NULL;
+    if (dir->locked) {
+        /* Removed while it is held: who has it open already finds another file there, or none, and tries again. */
+        if (lock)
+            io->unlink(io, lock);
+        io->close(io, dir->lock_fd);
+    }
+    if (dir->created)
+        io->rmdir(io, dir->path); /* fails when something came into it, as it should */
+    mem_free(dir->path);
+    arena_free(&a);
+    *dir = (struct ckpt_dir){.lock_fd = -1};
+}

@@ -1,0 +1,214 @@
+/* What options ask of each other. */
+#include "options/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An option's flag, or the place of a key. */
+static const char *place(int i, char buf[2 * OPTION_NAME_MAX])
+{
+    char flag[OPTION_NAME_MAX];
+    const struct option_row *row = &option_rows[i];
+    if (row->parent < 0)
+        return option_flag(row->name, buf);
+    snprintf(buf, (size_t)2 * OPTION_NAME_MAX, "%s %s", option_flag(option_rows[row->parent].name, flag), row->name);
+    return buf;
+}
+
+/* How the option was given, else its place. */
+static const char *label(const struct options *o, int i, char buf[2 * OPTION_NAME_MAX])
+{
+    return o->source[i] > FROM_CHECK ? o->from[i] : place(i, buf);
+}
+
+static int check_needed(const struct options *o, struct snug_err *err)
+{
+    char flag[OPTION_NAME_MAX];
+    const char *command = command_name(o->command);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (option_rows[i].needed & o->command && o->source[i] == FROM_DEFAULT) {
+            option_flag(option_rows[i].name, flag);
+            return err_set(err, SNUG_ERR_USAGE, "%s: 'snug %s' needs it; give %s %s, see 'snug %s --help'", flag,
+                           command, flag, option_rows[i].domain, command);
+        }
+    return SNUG_OK;
+}
+
+/* The value of a BOOL or WORD row as text. */
+static const char *value_word(const struct options *o, int i, char buf[64])
+{
+    const char *words = option_rows[i].domain;
+    int index = 0;
+    if (option_rows[i].type == OPTION_WORD)
+        index = *(const int *)option_member(o, i);
+    else
+        index = !*(const bool *)option_member(o, i); /* "true|false" */
+    for (; index > 0; index--)
+        words = strchr(words, '|') + 1;
+    snprintf(buf, 64, "%.*s", (int)strcspn(words, "|"), words);
+    return buf;
+}
+
+/* Whether row `i` asks for something: it was given, and differs from its default, or it is a number or name that a
+ * person typed. A config file that spells out defaults asks for nothing. */
+static bool asks_something(const struct options *o, const struct options *defaults, int i)
+{
+    const void *now = option_member(o, i), *unset = option_member(defaults, i);
+    if (o->source[i] <= FROM_CHECK)
+        return false;
+    bool typed = o->source[i] != FROM_CONFIG || strcmp(option_rows[i].unset, "none") == 0;
+    switch (option_rows[i].type) {
+    case OPTION_BOOL:
+        return *(const bool *)now != *(const bool *)unset;
+    case OPTION_WORD:
+        return *(const int *)now != *(const int *)unset;
+    case OPTION_INT:
+    case OPTION_BYTES:
+        return typed || *(const int64_t *)now != *(const int64_t *)unset;
+    case OPTION_UINT:
+        return typed || *(const uint64_t *)now != *(const uint64_t *)unset;
+    case OPTION_REAL:
+        return typed || *(const double *)now != *(const double *)unset;
+    case OPTION_STEPS: {
+        const struct opt_steps *a = now, *b = unset;
+        return typed || a->steps != b->steps || a->ratio != b->ratio;
+    }
+    default:
+        return true;
+    }
+}
+
+bool option_asks(const struct options *o, int i)
+{
+    struct options defaults;
+    options_init(&defaults, o->command);
+    return asks_something(o, &defaults, i);
+}
+
+/* Option n->option, which has no effect with `word` for the other. On a command line that is a mistake; a config file of the
+ * Trainer's has many a number that its strategy does not use. */
+static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[64];
+    const char *last = strrchr(n->values, '|');
+    const struct option_row *row = &option_rows[n->option];
+    bool none = strcmp(row->unset, "none") == 0;
+    place(n->other, b);
+    if (o->source[n->option] == FROM_CONFIG && (!none || row->type == OPTION_STR)) {
+        TRY(option_note(o, err, "%s is ignored: no effect with %s %s", o->from[n->option], b, word));
+        o->source[n->option] = FROM_DEFAULT;
+        if (!none)
+            return option_read_value(o, n->option, "", row->unset, err);
+        *(const char **)option_member(o, n->option) = NULL;
+        return SNUG_OK;
+    }
+    snprintf(use, sizeof use, "%s", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
+    return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s; it goes with %s, so leave one out",
+                   label(o, n->option, a), b, word, use);
+}
+
+static int check_effect(struct options *o, struct snug_err *err)
+{
+    struct options defaults;
+    options_init(&defaults, o->command);
+    for (size_t k = 0; k < n_option_needs; k++) {
+        const struct option_needs *n = &option_needs[k];
+        char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], word[64];
+        if (!(option_rows[n->option].commands & o->command) || !(option_rows[n->other].commands & o->command) ||
+            !asks_something(o, &defaults, n->option))
+            continue;
+        if (strcmp(n->values, "*") == 0) {
+            if (o->source[n->other] == FROM_DEFAULT)
+                return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
+                               label(o, n->option, a), place(n->other, b));
+            continue;
+        }
+        if (!word_in(value_word(o, n->other, word), n->values, NULL))
+            TRY(no_effect(o, n, word, err));
+    }
+    return SNUG_OK;
+}
+
+static int check_optimizer(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX];
+    if (o->gradient_accumulation_dtype != OPT_GRADIENTS_FP32 && o->gradient_accumulation_steps < 2)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: no effect without accumulation; give --gradient-accumulation-steps, or leave this out",
+                       label(o, OPTION_gradient_accumulation_dtype, a));
+    if (o->optim_args_nesterov && !(o->optim_args_momentum > 0))
+        return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov needs momentum; add momentum=0.9 to --optim-args",
+                       label(o, OPTION_optim_args_nesterov, a));
+    if (o->optim_args_nesterov && o->optim_args_dampening > 0)
+        return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov excludes dampening; leave one out",
+                       label(o, OPTION_optim_args_nesterov, a));
+    if (o->max_steps == 0)
+        return err_set(err, SNUG_ERR_USAGE, "%s: 0 steps train nothing; give 1 or more, or -1 for --num-train-epochs",
+                       label(o, OPTION_max_steps, a));
+    return SNUG_OK;
+}
+
+/* The best model is one of those that were saved, so every save falls on an evaluation; there may be more of these. */
+static int check_best_model(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX];
+    if (o->save_strategy == OPT_SAVE_BEST && o->eval_strategy == OPT_WHEN_NO)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--save-strategy: 'best' needs evaluations to choose by; give --eval-strategy steps or epoch");
+    if (!o->load_best_model_at_end || o->save_strategy == OPT_SAVE_BEST)
+        return SNUG_OK;
+    label(o, OPTION_load_best_model_at_end, a);
+    char save[64], eval[64];
+    value_word(o, OPTION_save_strategy, save);
+    value_word(o, OPTION_eval_strategy, eval);
+    if (strcmp(save, eval) != 0)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--load-best-model-at-end: --save-strategy is %s and --eval-strategy %s; make them the same, or "
+                       "save best",
+                       save, eval);
+    if (o->eval_strategy != OPT_WHEN_STEPS)
+        return SNUG_OK;
+    struct opt_steps s = o->save_steps, e = o->eval_steps;
+    bool fits = s.ratio > 0 || e.ratio > 0 ? s.ratio == e.ratio : s.steps % e.steps == 0;
+    if (fits)
+        return SNUG_OK;
+    if (s.ratio > 0 || e.ratio > 0)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--load-best-model-at-end: --save-steps and --eval-steps must be the same "
+                       "share of all steps, or both numbers; change one");
+    return err_set(err, SNUG_ERR_USAGE,
+                   "--load-best-model-at-end: --save-steps %lld is not a multiple of --eval-steps %lld; change one",
+                   (long long)s.steps, (long long)e.steps);
+}
+
+#define DERIVE(o, name, value)                                                                                         \
+    do {                                                                                                               \
+        if ((o)->source[OPTION_##name] == FROM_DEFAULT) {                                                              \
+            (o)->name = (value);                                                                                       \
+            (o)->source[OPTION_##name] = FROM_CHECK;                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void derive(struct options *o)
+{
+    DERIVE(o, data_seed, o->seed);
+    if (o->eval_strategy == OPT_WHEN_STEPS)
+        DERIVE(o, eval_steps, o->logging_steps);
+    if (o->eval_strategy == OPT_WHEN_NO)
+        return;
+    DERIVE(o, metric_for_best_model, "loss");
+    size_t n = strlen(o->metric_for_best_model);
+    DERIVE(o, greater_is_better, n < 4 || strcmp(o->metric_for_best_model + n - 4, "loss") != 0);
+}
+
+int options_check(struct options *o, struct snug_err *err)
+{
+    TRY(check_needed(o, err));
+    TRY(check_effect(o, err));
+    TRY(check_optimizer(o, err));
+    if (o->command & (CMD_TRAIN | CMD_PLAN)) {
+        derive(o);
+        TRY(check_best_model(o, err));
+    }
+    return SNUG_OK;
+}

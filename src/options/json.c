@@ -1,0 +1,261 @@
+/* Options as JSON: --config files, which may be saved TrainingArguments, and what a checkpoint records. */
+#include "format/json.h"
+#include "base/str.h"
+#include "options/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CONFIG_LIMIT = 16 << 20 };
+
+static const char *const wanted[] = {
+    [OPTION_BOOL] = "true or false", [OPTION_INT] = "a whole number", [OPTION_UINT] = "a whole number",
+    [OPTION_REAL] = "a number",      [OPTION_STEPS] = "a number",     [OPTION_BYTES] = "a string such as \"8GiB\"",
+    [OPTION_CHAR] = "a string",      [OPTION_STR] = "a string",       [OPTION_WORD] = "a string",
+    [OPTION_KWARGS] = "an object",
+};
+
+/* A JSON value as it would be typed, if it is of a kind that `type` takes. In an object of keys a string may stand for
+ * any value, as in the Trainer. */
+static int value_text(struct options *o, enum option_type type, bool is_key, const json_t *v, const char *from,
+                      const char **text, struct snug_err *err)
+{
+    char number[NUMBER_TEXT_MAX];
+    bool fractions = type == OPTION_REAL || type == OPTION_STEPS;
+    bool numbers = fractions || type == OPTION_INT || type == OPTION_UINT || type == OPTION_BYTES;
+    bool strings = is_key || type == OPTION_CHAR || type == OPTION_STR || type == OPTION_WORD || type == OPTION_BYTES ||
+                   type == OPTION_KWARGS || type == OPTION_UINT; /* 2^63 and on */
+    char *copy = NULL;
+    if (json_is_boolean(v) && type == OPTION_BOOL)
+        copy = arena_strdup(&o->arena, json_is_true(v) ? "true" : "false");
+    else if (json_is_integer(v) && numbers)
+        copy = arena_printf(&o->arena, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v) && fractions)
+        copy = arena_strdup(&o->arena, number_text(json_real_value(v), number));
+    else if (json_is_string(v) && strings)
+        copy = arena_strdup(&o->arena, json_string_value(v));
+    else if (json_is_object(v) && type == OPTION_KWARGS) {
+        char *dump = json_dumps(v, JSON_COMPACT);
+        copy = dump ? arena_strdup(&o->arena, dump) : NULL;
+        free(dump);
+    } else {
+        char *dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+        int code = err_set(err, SNUG_ERR_USAGE, "%s: %s is of the wrong kind; give %s", from, dump ? dump : "the value",
+                           wanted[type]);
+        free(dump);
+        return code;
+    }
+    *text = copy;
+    return copy ? SNUG_OK : err_no_memory(err, sizeof number);
+}
+
+/* Whether a value of an ignored or refused member asks for nothing: null, empty, its off value, or false where that is
+ * not the opposite of off. An object asks for nothing when each of its members does. */
+static bool asks_nothing_but(const json_t *v, const json_t *off)
+{
+    if (json_is_null(v) || json_equal(v, off) || (json_is_string(v) && !*json_string_value(v)) ||
+        (json_is_array(v) && json_array_size(v) == 0) || (json_is_object(v) && json_object_size(v) == 0))
+        return true;
+    if (json_is_false(v))
+        return !json_is_true(off);
+    if (!json_is_object(v) || !json_is_object(off))
+        return false;
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)v, key, member)
+    {
+        const json_t *off_member = json_object_get(off, key);
+        if (!json_is_null(member) && !(off_member && json_equal(member, off_member)))
+            return false;
+    }
+    return true;
+}
+
+static bool asks_nothing(const struct option_meaning *m, const json_t *v)
+{
+    if (m->kind != MEANS_ACCEPTED && m->kind != MEANS_REFUSED)
+        return json_is_null(v);
+    json_t *off = json_loads(m->foreign->off, JSON_DECODE_ANY, NULL);
+    bool nothing = asks_nothing_but(v, off);
+    json_decref(off);
+    return nothing;
+}
+
+bool option_asks_nothing(const struct option_meaning *m, const char *text)
+{
+    bool on = true;
+    json_t *v = !text || flag_read(text, &on) ? json_boolean(on) : json_loads(text, JSON_DECODE_ANY, NULL);
+    if (!v)
+        v = json_string(text);
+    bool nothing = v && asks_nothing(m, v);
+    json_decref(v);
+    return nothing;
+}
+
+int option_assign_json_keys(struct options *o, int parent, enum option_source source, const char *from,
+                            const char *text, struct snug_err *err)
+{
+    json_error_t where;
+    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is not a JSON object; give KEY=VALUE,... or {\"KEY\": VALUE}",
+                       from, text);
+    }
+    const char *key, *value;
+    json_t *v;
+    int code = SNUG_OK;
+    json_object_foreach(object, key, v)
+    {
+        struct option_meaning m = option_lookup_key(o, parent, key);
+        if (asks_nothing(&m, v))
+            continue;
+        char *where_key = arena_printf(&o->arena, "%s %s", from, key);
+        enum option_type type = m.kind == MEANS_OPTION ? option_rows[m.option].type : OPTION_SECTION;
+        if (!where_key)
+            TRY_TO(out, err_no_memory(err, strlen(from) + strlen(key)));
+        if (m.kind == MEANS_OPTION)
+            TRY_TO(out, value_text(o, type, true, v, where_key, &value, err));
+        else
+            value = "";
+        TRY_TO(out, option_assign_key(o, parent, source, from, key, value, err));
+    }
+out:
+    json_decref(object);
+    return code;
+}
+
+/* ---- --config. ---- */
+
+/* Whether the object says the same by the option's own name: saved TrainingArguments have two for some. */
+static bool says_it_twice(const json_t *object, const struct option_meaning *m, const json_t *v)
+{
+    const json_t *own = m->spelling ? json_object_get(object, option_rows[m->option].name) : NULL;
+    return own && json_equal(own, v);
+}
+
+static int read_member(struct options *o, const char *path, const json_t *object, const char *name, const json_t *v,
+                       bool ratios, struct snug_err *err)
+{
+    struct option_meaning m = option_lookup(o, name);
+    bool ratio = m.spelling && m.spelling->kind == SPELLING_RATIO;
+    if (asks_nothing(&m, v) || m.kind == MEANS_OTHER_COMMAND || ratio != ratios || says_it_twice(object, &m, v))
+        return SNUG_OK;
+    char *from = arena_printf(&o->arena, "%s: %s", path, name);
+    if (!from)
+        return err_no_memory(err, strlen(path) + strlen(name) + 3);
+    TRY(option_refuse(o, &m, from, name, err));
+    if (m.kind == MEANS_ACCEPTED)
+        return SNUG_OK;
+    if (m.option == OPTION_config)
+        return err_set(err, SNUG_ERR_USAGE, "%s: a config file cannot name another; leave it out", from);
+    bool word = m.option == OPTION_resume_from_checkpoint && json_is_boolean(v); /* true is one of its values */
+    if (word && json_is_false(v))
+        return SNUG_OK;
+    bool flag = word || (m.spelling && m.spelling->value);
+    enum option_type type = flag ? OPTION_BOOL : option_rows[m.option].type;
+    const char *text;
+    TRY(value_text(o, type, false, v, from, &text, err));
+    return option_assign(o, &m, FROM_CONFIG, from, text, err);
+}
+
+int options_read_config(struct options *o, const struct io *io, const char *path, struct snug_err *err)
+{
+    json_t *object = NULL, *v;
+    TRY(json_read_file(io, path, CONFIG_LIMIT, &object, err));
+    int code = SNUG_OK;
+    const char *name;
+    if (!json_is_object(object))
+        TRY_TO(out, err_set(err, SNUG_ERR_INPUT, "%s: not a JSON object; give {\"option\": value, ...}", path));
+    for (int ratios = 0; ratios < 2; ratios++)
+        json_object_foreach(object, name, v)
+        {
+            TRY_TO(out, read_member(o, path, object, name, v, ratios, err));
+        }
+out:
+    json_decref(object);
+    return code;
+}
+
+/* ---- What a checkpoint records. ---- */
+
+static json_t *word_json(const char *words, int index)
+{
+    for (; index > 0; index--)
+        words = strchr(words, '|') + 1;
+    return json_stringn(words, strcspn(words, "|"));
+}
+
+/* Paths may be any bytes; JSON is UTF-8. */
+static json_t *string_json(const char *s)
+{
+    json_t *j = json_string(s);
+    if (j)
+        return j;
+    struct str clean = {0};
+    str_json(&clean, s);
+    j = clean.failed ? NULL : json_loads(str_text(&clean), JSON_DECODE_ANY, NULL);
+    str_free(&clean);
+    return j;
+}
+
+static json_t *value_json(const struct options *o, int i)
+{
+    const struct option_row *row = &option_rows[i];
+    const void *member = option_member(o, i);
+    if (row->type != OPTION_KWARGS && o->source[i] == FROM_DEFAULT && strcmp(row->unset, "none") == 0)
+        return json_null();
+    switch (row->type) {
+    case OPTION_BOOL:
+        return json_boolean(*(const bool *)member);
+    case OPTION_INT:
+    case OPTION_BYTES:
+        return json_integer(*(const int64_t *)member);
+    case OPTION_UINT: {
+        uint64_t x = *(const uint64_t *)member;
+        char digits[24];
+        snprintf(digits, sizeof digits, "%llu", (unsigned long long)x);
+        return x <= INT64_MAX ? json_integer((json_int_t)x) : json_string(digits);
+    }
+    case OPTION_REAL:
+        return json_real(*(const double *)member);
+    case OPTION_STEPS: {
+        const struct opt_steps *s = member;
+        return s->ratio > 0 ? json_real(s->ratio) : json_integer(s->steps);
+    }
+    case OPTION_CHAR:
+        return json_stringn(member, 1);
+    case OPTION_STR:
+        return string_json(*(const char *const *)member);
+    case OPTION_WORD:
+        return word_json(row->domain, *(const int *)member);
+    case OPTION_KWARGS:
+        return json_object();
+    case OPTION_SECTION:
+        break;
+    }
+    return NULL;
+}
+
+int options_to_json(const struct options *o, bool results_only, json_t **out, struct snug_err *err)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < N_OPTIONS && object; i++) {
+        const struct option_row *row = &option_rows[i];
+        bool keys = row->type == OPTION_KWARGS;
+        if (!(row->commands & o->command) || row->type == OPTION_SECTION || i == OPTION_config ||
+            (results_only && !row->result && !keys))
+            continue;
+        json_t *into = row->parent < 0 ? object : json_object_get(object, option_rows[row->parent].name);
+        if (json_object_set_new(into, row->name, value_json(o, i)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    for (int i = 0; i < N_OPTIONS && object; i++)
+        if (results_only && option_rows[i].type == OPTION_KWARGS &&
+            json_object_size(json_object_get(object, option_rows[i].name)) == 0)
+            json_object_del(object, option_rows[i].name);
+    *out = object;
+    return object ? SNUG_OK : err_no_memory(err, 4096);
+}

@@ -1,0 +1,497 @@
+/* The table as data, what a name stands for, and giving an option a value. */
+#include "options/options.h"
+
+#include "options/value.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The sets of commands of table.h. */
+#define TRAINING (CMD_TRAIN | CMD_PLAN)
+#define TRAIN CMD_TRAIN
+#define EVAL CMD_EVAL
+#define PREDICT CMD_PREDICT
+#define PLAN CMD_PLAN
+#define BENCH CMD_BENCH
+#define MODEL (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT)
+#define DATA (MODEL | CMD_DEBUG_DATA)
+#define INFO CMD_INFO
+#define INSPECT CMD_INSPECT
+#define TOKENIZE CMD_TOKENIZE
+#define DEBUG_DATA CMD_DEBUG_DATA
+#define DEBUG_GRAD CMD_DEBUG_GRAD
+#define DEBUG_OPTIM CMD_DEBUG_OPTIM
+#define ALL_COMMANDS ((1u << N_COMMANDS) - 1)
+#define NEED(commands) ((unsigned)(commands) << N_COMMANDS)
+#define RESULT true
+
+#define WORD_TEXT(id, text) "|" text
+#define DOMAIN_BOOL(domain) "true|false"
+#define DOMAIN_INT(domain) domain
+#define DOMAIN_UINT(domain) "[0, 18446744073709551615]"
+#define DOMAIN_REAL(domain) domain
+#define DOMAIN_STEPS(domain) domain
+#define DOMAIN_BYTES(domain) domain
+#define DOMAIN_CHAR(domain) domain
+#define DOMAIN_STR(domain) domain
+#define DOMAIN_WORD(domain) &WORDS_##domain(WORD_TEXT)[1]
+#define DOMAIN_KWARGS(domain) domain
+/* A KWARGS option has no member; its row points at the start of the struct and is never followed. */
+#define OFFSET_BOOL(member) offsetof(struct options, member)
+#define OFFSET_INT(member) offsetof(struct options, member)
+#define OFFSET_UINT(member) offsetof(struct options, member)
+#define OFFSET_REAL(member) offsetof(struct options, member)
+#define OFFSET_STEPS(member) offsetof(struct options, member)
+#define OFFSET_BYTES(member) offsetof(struct options, member)
+#define OFFSET_CHAR(member) offsetof(struct options, member)
+#define OFFSET_STR(member) offsetof(struct options, member)
+#define OFFSET_WORD(member) offsetof(struct options, member)
+#define OFFSET_KWARGS(member) 0
+#define ROW(type, name, member, parent, unset, domain, commands, flags, help)                                          \
+    {OPTION_##type,                                                                                                    \
+     name,                                                                                                             \
+     parent,                                                                                                           \
+     unset,                                                                                                            \
+     DOMAIN_##type(domain),                                                                                            \
+     (commands)&ALL_COMMANDS,                                                                                          \
+     (commands) >> N_COMMANDS,                                                                                         \
+     flags,                                                                                                            \
+     OFFSET_##type(member),                                                                                            \
+     help},
+
+const struct option_row option_rows[N_OPTIONS] = {
+#define OPT(type, name, unset, domain, commands, flags, help)                                                          \
+    ROW(type, #name, name, -1, unset, domain, commands, flags, help)
+#define OPT_SUB(parent, type, name, unset, domain, commands, flags, help)                                              \
+    ROW(type, #name, parent##_##name, OPTION_##parent, unset, domain, commands, flags, help)
+#define OPT_SECTION(id, title) {OPTION_SECTION, title, -1, "none", "", 0, 0, false, 0, ""},
+#include "options/table.h"
+};
+
+const struct option_spelling option_spellings[] = {
+#define OPT_SPELLING(kind, spelling, option, value) {SPELLING_##kind, #spelling, OPTION_##option, value},
+#include "options/table.h"
+};
+const struct option_value option_values[] = {
+#define OPT_VALUE(option, spelling, value, note) {OPTION_##option, spelling, value, note},
+#include "options/table.h"
+};
+const struct option_lacking option_lackings[] = {
+#define OPT_LACKING(option, words, why) {OPTION_##option, words, why},
+#include "options/table.h"
+};
+const struct option_needs option_needs[] = {
+#define OPT_NEEDS(option, other, values) {OPTION_##option, OPTION_##other, values},
+#include "options/table.h"
+};
+const struct option_foreign options_accepted[] = {
+#define OPT_ACCEPTED(name, off, why) {name, off, why},
+#include "options/table.h"
+};
+const struct option_foreign options_refused[] = {
+#define OPT_REFUSED(name, off, why) {name, off, why},
+#include "options/table.h"
+};
+static const struct {
+    const char *variable;
+    int option;
+} variables[] = {
+#define OPT_ENV(variable, option) {variable, OPTION_##option},
+#include "options/table.h"
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COUNT(option_values),
+             n_option_lackings = COUNT(option_lackings), n_option_needs = COUNT(option_needs),
+             n_options_accepted = COUNT(options_accepted), n_options_refused = COUNT(options_refused);
+
+const char *command_name(unsigned bit)
+{
+    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",   "plan",       "bench",
+                                                  "info",       "inspect",     "tokenize",  "debug json", "debug data",
+                                                  "debug grad", "debug optim", "debug docs"};
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (bit == 1u << i)
+            return names[i];
+    return "";
+}
+
+int64_t opt_steps_of(struct opt_steps s, int64_t all_steps)
+{
+    return s.ratio > 0 ? (int64_t)ceil((double)all_steps * s.ratio) : s.steps;
+}
+
+void options_init(struct options *o, unsigned command)
+{
+    *o = (struct options){.command = command};
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strcmp(option_rows[i].unset, "none") != 0)
+            (void)option_read_value(o, i, "", option_rows[i].unset, NULL); /* tests read every default */
+}
+
+void options_free(struct options *o)
+{
+    arena_free(&o->arena);
+    mem_free(o->notes);
+    *o = (struct options){0};
+}
+
+int option_note(struct options *o, struct snug_err *err, const char *format, ...)
+{
+    char raw[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(raw, sizeof raw, format, ap);
+    va_end(ap);
+    struct snug_err clean; /* one line, of valid UTF-8 */
+    err_set(&clean, SNUG_OK, "%s", raw);
+    char *line = arena_strdup(&o->arena, clean.text);
+    if (!line || !MEM_GROW(o->notes, o->notes_cap, o->n_notes + 1))
+        return err_no_memory(err, sizeof raw);
+    o->notes[o->n_notes++] = line;
+    return SNUG_OK;
+}
+
+const char *option_flag(const char *name, char buf[OPTION_NAME_MAX])
+{
+    snprintf(buf, OPTION_NAME_MAX, "--%s", name);
+    for (char *s = buf + 2; *s; s++)
+        if (*s == '_')
+            *s = '-';
+    return buf;
+}
+
+/* ---- What a name stands for. ---- */
+
+static bool name_is(const char *typed, const char *name)
+{
+    for (; *typed && *name; typed++, name++)
+        if ((*typed == '-' ? '_' : *typed) != *name)
+            return false;
+    return *typed == *name;
+}
+
+static bool pattern_is(const char *typed, const char *pattern)
+{
+    for (; *pattern != '*'; typed++, pattern++)
+        if ((*typed == '-' ? '_' : *typed) != *pattern)
+            return false;
+        else if (!*pattern)
+            return true;
+    return true;
+}
+
+static const struct option_foreign *find_foreign(const struct option_foreign *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pattern_is(name, list[i].name))
+            return &list[i];
+    return NULL;
+}
+
+static struct option_meaning lookup_foreign(const char *name)
+{
+    const struct option_foreign *f = find_foreign(options_accepted, n_options_accepted, name);
+    if (f)
+        return (struct option_meaning){MEANS_ACCEPTED, -1, NULL, f};
+    f = find_foreign(options_refused, n_options_refused, name);
+    return (struct option_meaning){f ? MEANS_REFUSED : MEANS_NOTHING, -1, NULL, f};
+}
+
+static struct option_meaning means_row(const struct options *o, int i, const struct option_spelling *spelling)
+{
+    bool taken = option_rows[i].commands & o->command;
+    return (struct option_meaning){taken ? MEANS_OPTION : MEANS_OTHER_COMMAND, i, spelling, NULL};
+}
+
+struct option_meaning option_lookup(const struct options *o, const char *name)
+{
+    struct option_meaning m = {MEANS_NOTHING, -1, NULL, NULL};
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (option_rows[i].type != OPTION_SECTION && option_rows[i].parent < 0 && name_is(name, option_rows[i].name))
+            return means_row(o, i, NULL);
+    for (size_t i = 0; i < n_option_spellings && m.kind != MEANS_OPTION; i++)
+        if (name_is(name, option_spellings[i].spelling))
+            m = means_row(o, option_spellings[i].option, &option_spellings[i]);
+    if (m.kind == MEANS_NOTHING && o->command & MODEL)
+        m = lookup_foreign(name);
+    return m;
+}
+
+struct option_meaning option_lookup_key(const struct options *o, int parent, const char *key)
+{
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (option_rows[i].parent == parent && name_is(key, option_rows[i].name))
+            return means_row(o, i, NULL);
+    char name[2 * OPTION_NAME_MAX];
+    snprintf(name, sizeof name, "%s.%s", option_rows[parent].name, key);
+    return lookup_foreign(name);
+}
+
+bool option_is_flag(const struct option_meaning *m)
+{
+    if (m->foreign)
+        return strcmp(m->foreign->off, "true") == 0 || strcmp(m->foreign->off, "false") == 0;
+    return m->kind == MEANS_OPTION &&
+           (m->spelling && m->spelling->value ? true : option_rows[m->option].type == OPTION_BOOL);
+}
+
+/* Optimal string alignment distance (insert, delete, replace, swap neighbours) of two short words. */
+static int edit_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 64 };
+    size_t n = strlen(a), k = strlen(b);
+    if (n >= LONGEST || k >= LONGEST)
+        return LONGEST;
+    int d[3][LONGEST + 1]; /* the last three rows of the table */
+    for (size_t j = 0; j <= k; j++)
+        d[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *now = d[i % 3], *last = d[(i + 2) % 3], *before = d[(i + 1) % 3];
+        now[0] = (int)i;
+        for (size_t j = 1; j <= k; j++) {
+            char x = a[i - 1] == '-' ? '_' : a[i - 1];
+            int best = last[j - 1] + (x != b[j - 1]);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return d[n % 3][k];
+}
+
+const char *nearest_name(const char *typed, const char *const *names, size_t n)
+{
+    int best = (int)strlen(typed) / 3 + 1;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < n; i++) {
+        int d = edit_distance(typed, names[i]);
+        if (d < best || (d == best && !nearest)) {
+            best = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+const char *option_nearest(const struct options *o, int parent, const char *name)
+{
+    const char *names[N_OPTIONS + COUNT(option_spellings)];
+    size_t n = 0;
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (option_rows[i].commands & o->command && option_rows[i].parent == parent)
+            names[n++] = option_rows[i].name;
+    for (size_t i = 0; i < n_option_spellings; i++)
+        if (parent < 0 && option_rows[option_spellings[i].option].commands & o->command)
+            names[n++] = option_spellings[i].spelling;
+    return nearest_name(name, names, n);
+}
+
+/* ---- Giving a value. ---- */
+
+/* Whether row `i` may be set: given once in its source, and not by a stronger one. */
+static int claim_row(struct options *o, int i, enum option_source source, const char *from, bool *claimed,
+                     struct snug_err *err)
+{
+    *claimed = false;
+    if (o->source[i] == source && source != FROM_SET) {
+        if (strcmp(from, o->from[i]) == 0)
+            return err_set(err, SNUG_ERR_USAGE, "%s: given twice; give it once", from);
+        return err_set(err, SNUG_ERR_USAGE, "%s: sets the same option as %s; give one of them", from, o->from[i]);
+    }
+    if (o->source[i] > source)
+        return SNUG_OK;
+    o->source[i] = (unsigned char)source;
+    o->from[i] = from;
+    *claimed = true;
+    return SNUG_OK;
+}
+
+int option_assign_key(struct options *o, int parent, enum option_source source, const char *from, const char *key,
+                      const char *text, struct snug_err *err)
+{
+    const struct option_row *row = &option_rows[parent];
+    struct option_meaning m = option_lookup_key(o, parent, key);
+    if (m.kind == MEANS_ACCEPTED)
+        return option_note(o, err, "%s: %s is ignored: %s", from, key, m.foreign->why);
+    if (m.kind == MEANS_REFUSED)
+        return err_set(err, SNUG_ERR_USAGE, "%s: %s is refused: %s", from, key, m.foreign->why);
+    if (m.kind == MEANS_NOTHING) {
+        char keys[256] = "";
+        for (int i = 0; i < N_OPTIONS; i++)
+            if (option_rows[i].parent == parent)
+                snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", *keys ? ", " : "",
+                         option_rows[i].name);
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is no key of %s; there are %s", from, key, row->name, keys);
+    }
+    char *where = arena_printf(&o->arena, "%s %s", from, key);
+    if (!where)
+        return err_no_memory(err, strlen(from) + strlen(key) + 2);
+    bool claimed;
+    TRY(claim_row(o, m.option, source, where, &claimed, err));
+    return claimed ? option_read_value(o, m.option, where, text, err) : SNUG_OK;
+}
+
+/* "momentum=0.9,nesterov=true", as the Trainer's --optim-args. */
+static int assign_pairs(struct options *o, int parent, enum option_source source, const char *from, const char *text,
+                        struct snug_err *err)
+{
+    char *copy = arena_alloc(&o->arena, strlen(text) + 1), *w = copy;
+    if (!copy)
+        return err_no_memory(err, strlen(text) + 1);
+    for (const char *s = text; *s; s++)
+        if (*s != ' ')
+            *w++ = *s;
+    for (char *pair = copy, *next; pair && *pair; pair = next) {
+        if ((next = strchr(pair, ',')))
+            *next++ = 0;
+        char *value = strchr(pair, '=');
+        if (!value)
+            return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is not KEY=VALUE; give KEY=VALUE,… or a JSON object", from,
+                           pair);
+        *value++ = 0;
+        TRY(option_assign_key(o, parent, source, from, pair, value, err));
+    }
+    return SNUG_OK;
+}
+
+/* The Trainer lets warmup_steps win over warmup_ratio; so the readers of the command line and of JSON come with ratios
+ * last. */
+static int assign_ratio(struct options *o, int i, enum option_source source, const char *from, const char *text,
+                        struct snug_err *err)
+{
+    double ratio;
+    char flag[OPTION_NAME_MAX];
+    if (!number_read(text, &ratio) || !(ratio >= 0 && ratio < 1))
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is no share of all steps; give a number from 0 to below 1", from,
+                       text);
+    if (ratio == 0)
+        return SNUG_OK;
+    const struct opt_steps *now = option_member(o, i);
+    option_flag(option_rows[i].name, flag);
+    if (o->source[i] == source && (now->steps || now->ratio > 0))
+        return option_note(o, err, "%s is ignored: %s wins", from, o->from[i]);
+    if (o->source[i] > source)
+        return SNUG_OK;
+    TRY(option_read_value(o, i, from, text, err));
+    o->source[i] = (unsigned char)source;
+    o->from[i] = from;
+    return option_note(o, err, "%s is an older spelling: it is now %s, which takes a share of all steps too", from,
+                       flag);
+}
+
+/* A flag for a value, such as bf16, that is false: a weaker source that asked for that value by it is overruled. */
+static int take_back(struct options *o, const struct option_meaning *m, enum option_source source, const char *from,
+                     struct snug_err *err)
+{
+    struct options asked;
+    int i = m->option;
+    options_init(&asked, o->command);
+    TRY(option_read_value(&asked, i, from, m->spelling->value, err));
+    if (o->source[i] >= source || *(const int *)option_member(o, i) != *(const int *)option_member(&asked, i))
+        return SNUG_OK;
+    o->source[i] = FROM_DEFAULT;
+    o->from[i] = NULL;
+    return option_read_value(o, i, from, option_rows[i].unset, err);
+}
+
+int option_assign(struct options *o, const struct option_meaning *m, enum option_source source, const char *from,
+                  const char *text, struct snug_err *err)
+{
+    int i = m->option;
+    char flag[OPTION_NAME_MAX];
+    option_flag(option_rows[i].name, flag);
+    if (!text)
+        text = "true";
+    if (m->spelling && m->spelling->kind == SPELLING_RATIO)
+        return assign_ratio(o, i, source, from, text, err);
+    if (m->spelling && m->spelling->value) {
+        bool on;
+        if (!flag_read(text, &on))
+            return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is neither true nor false; give one of them", from, text);
+        if (!on)
+            return take_back(o, m, source, from, err);
+        text = m->spelling->value;
+    }
+    bool claimed;
+    TRY(claim_row(o, i, source, from, &claimed, err));
+    if (!claimed)
+        return SNUG_OK;
+    if (option_rows[i].type != OPTION_KWARGS)
+        TRY(option_read_value(o, i, from, text, err));
+    else if (text[strspn(text, " \t\r\n")] == '{')
+        TRY(option_assign_json_keys(o, i, source, from, text, err));
+    else
+        TRY(assign_pairs(o, i, source, from, text, err));
+    if (m->spelling && m->spelling->kind == SPELLING_OLDER)
+        return option_note(o, err, "%s is an older spelling: it is now %s%s%s", from, flag,
+                           m->spelling->value ? " " : "", m->spelling->value ? m->spelling->value : "");
+    return SNUG_OK;
+}
+
+/* ---- One by one. ---- */
+
+/* What to say of a name that this command does not take; SNUG_OK for one that it takes or ignores with a note. */
+int option_refuse(struct options *o, const struct option_meaning *m, const char *from, const char *name,
+                  struct snug_err *err)
+{
+    const char *command = command_name(o->command);
+    switch (m->kind) {
+    case MEANS_OPTION:
+        return SNUG_OK;
+    case MEANS_ACCEPTED:
+        return option_note(o, err, "%s is ignored: %s", from, m->foreign->why);
+    case MEANS_REFUSED:
+        return err_set(err, SNUG_ERR_USAGE, "%s: refused; %s", from, m->foreign->why);
+    case MEANS_OTHER_COMMAND:
+        return err_set(err, SNUG_ERR_USAGE, "%s: not an option of 'snug %s'; see 'snug %s --help'", from, command,
+                       command);
+    case MEANS_NOTHING:
+        break;
+    }
+    const char *nearest = option_nearest(o, -1, name);
+    char flag[OPTION_NAME_MAX];
+    if (nearest)
+        return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; did you mean %s? see 'snug %s --help'", from,
+                       option_flag(nearest, flag), command);
+    return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; see 'snug %s --help'", from, command);
+}
+
+int options_set(struct options *o, const char *name, const char *text, struct snug_err *err)
+{
+    char *from = arena_printf(&o->arena, "--%s", name);
+    char *copy = arena_strdup(&o->arena, text);
+    if (!from || !copy)
+        return err_no_memory(err, strlen(name) + strlen(text) + 4);
+    struct option_meaning m = option_lookup(o, name);
+    TRY(option_refuse(o, &m, from, name, err));
+    return m.kind == MEANS_OPTION ? option_assign(o, &m, FROM_SET, from, copy, err) : SNUG_OK;
+}
+
+const char *options_env(int i)
+{
+    return i >= 0 && i < (int)COUNT(variables) ? variables[i].variable : NULL;
+}
+
+const char *options_env_option(int i)
+{
+    return option_rows[variables[i].option].name;
+}
+
+int options_set_env(struct options *o, const char *variable, const char *text, struct snug_err *err)
+{
+    for (size_t i = 0; i < COUNT(variables); i++) {
+        struct option_meaning m = means_row(o, variables[i].option, NULL);
+        if (strcmp(variable, variables[i].variable) != 0 || m.kind != MEANS_OPTION)
+            continue;
+        char *copy = arena_strdup(&o->arena, text);
+        return copy ? option_assign(o, &m, FROM_ENV, variables[i].variable, copy, err)
+                    : err_no_memory(err, strlen(text) + 1);
+    }
+    return SNUG_OK;
+}

@@ -1,0 +1,268 @@
+/* options.h: what the user asks for. table.h has one row for every option; from it come struct options below,
+ * the command line, --help, the keys of --config files, docs/options.md and what a checkpoint records.
+ *
+ *     struct options o;
+ *     options_init(&o, CMD_TRAIN);
+ *     code = options_parse(&o, &io_posix, argc, argv, &args, err);     the command line, and the --config file it names
+ *     code = options_set(&o, "learning_rate", "1e-4", err);            or one by one, as a library
+ *     code = options_check(&o, err);                                   what must be given, what excludes what
+ *     ... o.learning_rate ...
+ *     options_free(&o);
+ *
+ * Every refusal is SNUG_ERR_USAGE with one line naming the option, the value and what is possible. Numbers are read
+ * whole, in the C locale, and checked against their range. */
+#ifndef OPTIONS_OPTIONS_H
+#define OPTIONS_OPTIONS_H
+
+#include "base/io.h"
+
+#include <jansson.h>
+
+/* The commands that take options. */
+enum command_bit {
+    CMD_TRAIN = 1 << 0,
+    CMD_EVAL = 1 << 1,
+    CMD_PREDICT = 1 << 2,
+    CMD_PLAN = 1 << 3,
+    CMD_BENCH = 1 << 4,
+    CMD_INFO = 1 << 5,
+    CMD_INSPECT = 1 << 6,
+    CMD_TOKENIZE = 1 << 7,
+    CMD_DEBUG_JSON = 1 << 8,
+    CMD_DEBUG_DATA = 1 << 9,
+    CMD_DEBUG_GRAD = 1 << 10,
+    CMD_DEBUG_OPTIM = 1 << 11,
+    CMD_DEBUG_DOCS = 1 << 12,
+};
+enum { N_COMMANDS = 13 };
+const char *command_name(unsigned bit); /* "train", "debug grad", … */
+
+/* The words of WORD options: the enumerator is the member's value, the text is what is typed. */
+#define WORDS_TASK(W)                                                                                                  \
+    W(TASK_AUTO, "auto")                                                                                               \
+    W(TASK_SEQUENCE_CLASSIFICATION, "sequence-classification")                                                         \
+    W(TASK_MASKED_LM, "masked-lm")                                                                                     \
+    W(TASK_CAUSAL_LM, "causal-lm")
+#define WORDS_PROBLEM(W)                                                                                               \
+    W(PROBLEM_AUTO, "auto")                                                                                            \
+    W(PROBLEM_REGRESSION, "regression")                                                                                \
+    W(PROBLEM_SINGLE_LABEL, "single_label_classification")                                                             \
+    W(PROBLEM_MULTI_LABEL, "multi_label_classification")
+#define WORDS_UTF8(W) W(UTF8_ERROR, "error") W(UTF8_REPLACE, "replace")
+#define WORDS_EMPTY(W) W(EMPTY_KEEP, "keep") W(EMPTY_ERROR, "error")
+#define WORDS_SAMPLING(W)                                                                                              \
+    W(SAMPLING_RANDOM, "random")                                                                                       \
+    W(SAMPLING_SEQUENTIAL, "sequential")                                                                               \
+    W(SAMPLING_GROUP_BY_LENGTH, "group_by_length")
+#define WORDS_NAN_POLICY(W) W(NAN_STOP, "stop") W(NAN_SKIP, "skip")
+#define WORDS_OPTIM(W)                                                                                                 \
+    W(OPTIM_ADAMW, "adamw_torch")                                                                                      \
+    W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
+#define WORDS_SCHEDULE(W)                                                                                              \
+    W(SCHEDULE_LINEAR, "linear")                                                                                       \
+    W(SCHEDULE_COSINE, "cosine")                                                                                       \
+    W(SCHEDULE_CONSTANT, "constant")                                                                                   \
+    W(SCHEDULE_CONSTANT_WITH_WARMUP, "constant_with_warmup")
+#define WORDS_COPIES(W) W(COPIES_AUTO, "auto") W(COPIES_RESIDENT, "resident") W(COPIES_TRANSIENT, "transient")
+#define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
+#define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
+#define WORDS_DEVICE(W)                                                                                                \
+    W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_CUDA, "cuda") W(DEVICE_REFERENCE, "reference")
+#define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
+#define WORDS_DUMP(W)                                                                                                  \
+    W(DUMP_NONE, "none")                                                                                               \
+    W(DUMP_BUILD, "build")                                                                                             \
+    W(DUMP_GRAD, "grad")                                                                                               \
+    W(DUMP_FOLD_BIAS, "fold_bias")                                                                                     \
+    W(DUMP_FOLD_ACT, "fold_act")                                                                                       \
+    W(DUMP_PRECISION, "precision")                                                                                     \
+    W(DUMP_KEEP_MASK, "keep_mask")                                                                                     \
+    W(DUMP_UPDATE, "update")                                                                                           \
+    W(DUMP_RECOMPUTE, "recompute")                                                                                     \
+    W(DUMP_PAD, "pad")                                                                                                 \
+    W(DUMP_ORDER, "order")
+#define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
+
+/* The enumerators get OPT_ in front: OPT_TASK_AUTO, OPT_DEVICE_CPU, … */
+#define OPT_WORD_ID(id, text) OPT_##id,
+enum { WORDS_TASK(OPT_WORD_ID) };
+enum { WORDS_PROBLEM(OPT_WORD_ID) };
+enum { WORDS_UTF8(OPT_WORD_ID) };
+enum { WORDS_EMPTY(OPT_WORD_ID) };
+enum { WORDS_SAMPLING(OPT_WORD_ID) };
+enum { WORDS_NAN_POLICY(OPT_WORD_ID) };
+enum { WORDS_OPTIM(OPT_WORD_ID) };
+enum { WORDS_SCHEDULE(OPT_WORD_ID) };
+enum { WORDS_COPIES(OPT_WORD_ID) };
+enum { WORDS_DTYPE(OPT_WORD_ID) };
+enum { WORDS_GRADIENTS(OPT_WORD_ID) };
+enum { WORDS_DEVICE(OPT_WORD_ID) };
+enum { WORDS_WHEN(OPT_WORD_ID) };
+enum { WORDS_SAVE(OPT_WORD_ID) };
+enum { WORDS_DUMP(OPT_WORD_ID) };
+#undef OPT_WORD_ID
+
+/* A number of steps, or a share of all steps of the run. One of the two is 0. */
+struct opt_steps {
+    int64_t steps;
+    double ratio; /* above 0, below 1 */
+};
+int64_t opt_steps_of(struct opt_steps s, int64_t all_steps); /* ceil(ratio * all_steps), as transformers does */
+
+/* Row numbers: OPTION_learning_rate, … A key of a KWARGS option has its parent in front: OPTION_optim_args_momentum. */
+enum option_id {
+#define OPT(type, name, ...) OPTION_##name,
+#define OPT_SUB(parent, type, name, ...) OPTION_##parent##_##name,
+#define OPT_SECTION(id, title) OPTION_SECTION_##id,
+#include "options/table.h"
+    N_OPTIONS,
+};
+
+/* Where a value came from; a later one replaces an earlier one. */
+enum option_source { FROM_DEFAULT, FROM_CHECK, FROM_ENV, FROM_CONFIG, FROM_SET, FROM_LINE };
+
+/* One member per row, with the row's name. Strings belong to the struct and are NULL while unset. A number whose
+ * default is "none" is 0 while unset: option_given tells 0 from unset. */
+struct options {
+#define OPT_MEMBER_BOOL(name) bool name;
+#define OPT_MEMBER_INT(name) int64_t name;
+#define OPT_MEMBER_UINT(name) uint64_t name;
+#define OPT_MEMBER_REAL(name) double name;
+#define OPT_MEMBER_STEPS(name) struct opt_steps name;
+#define OPT_MEMBER_BYTES(name) int64_t name;
+#define OPT_MEMBER_CHAR(name) char name;
+#define OPT_MEMBER_STR(name) const char *name;
+#define OPT_MEMBER_WORD(name) int name; /* an enumerator of above */
+#define OPT_MEMBER_KWARGS(name)         /* has no value of its own, only its keys have */
+#define OPT(type, name, ...) OPT_MEMBER_##type(name)
+#define OPT_SUB(parent, type, name, ...) OPT_MEMBER_##type(parent##_##name)
+#include "options/table.h"
+
+    unsigned command;                /* the enum command_bit it is for */
+    unsigned char source[N_OPTIONS]; /* enum option_source */
+    const char *from[N_OPTIONS];     /* how it was given: "--bf16", "args.json: bf16"; NULL if it was not */
+    char **notes;                    /* lines for the user, without a newline: older spellings, what was ignored */
+    size_t n_notes, notes_cap;
+    struct arena arena;
+};
+
+/* The public handle (snug.h) is this struct and nothing more. */
+struct snug_options {
+    struct options o;
+};
+
+/* Whether a value was given, or filled in by options_check. */
+#define option_given(o, name) ((o)->source[OPTION_##name] != FROM_DEFAULT)
+
+/* Whether the user asks for something with row OPTION_i: a config file that spells out a default does not. */
+bool option_asks(const struct options *o, int i);
+
+/* The defaults. Nothing is allocated. */
+void options_init(struct options *o, unsigned command);
+void options_free(struct options *o);
+
+/* Arguments that are not options, in their order; the array is the struct's. */
+struct arguments {
+    const char **items;
+    size_t n;
+};
+
+/* `argv` after the command's name: --name value, --name=value, flags also bare; hyphens or underscores; "--" ends the
+ * options. A --config file among them is read first. `args` may be NULL where the command takes none. */
+int options_parse(struct options *o, const struct io *io, int argc, char *const *argv, struct arguments *args,
+                  struct snug_err *err);
+
+/* One option by its name or another spelling; the text is as on the command line. */
+int options_set(struct options *o, const char *name, const char *text, struct snug_err *err);
+
+/* The same from the environment: `variable` is one of options_env(0), options_env(1), … until NULL. */
+const char *options_env(int i);
+const char *options_env_option(int i); /* the option's name */
+int options_set_env(struct options *o, const char *variable, const char *text, struct snug_err *err);
+
+/* A JSON object with members named as the options, such as a saved TrainingArguments. Members that another command
+ * takes are skipped, null is unset. Not readable: SNUG_ERR_IO; not JSON: SNUG_ERR_INPUT. */
+int options_read_config(struct options *o, const struct io *io, const char *path, struct snug_err *err);
+
+/* After everything was given: what is needed, what excludes what, what has no effect. Fills in what follows from other
+ * options: data_seed; with evaluations eval_steps, metric_for_best_model, greater_is_better. */
+int options_check(struct options *o, struct snug_err *err);
+
+/* A new object of all options of the command; results_only: only of those that results depend on. It is what a
+ * checkpoint records and compares; options_read_config takes it back. Unset is null. */
+int options_to_json(const struct options *o, bool results_only, json_t **out, struct snug_err *err);
+
+/* ---- The table as data, for --help, documentation and completion. ----------------------------------------------- */
+
+enum option_type {
+    OPTION_BOOL,  /* flag: bare, or true, or false */
+    OPTION_INT,   /* whole number */
+    OPTION_UINT,  /* whole number from 0 to 2^64-1 */
+    OPTION_REAL,  /* decimal number */
+    OPTION_STEPS, /* whole number of steps, or below 1 a share of all */
+    OPTION_BYTES, /* whole number, with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB behind it if wanted */
+    OPTION_CHAR,  /* one ASCII character, or tab */
+    OPTION_STR,
+    OPTION_WORD,
+    OPTION_KWARGS, /* {"key": value, …} or key=value,… */
+    OPTION_SECTION /* no option: starts a section of --help; `name` is its title, all else is 0 */
+};
+
+struct option_row {
+    enum option_type type;
+    const char *name;   /* with underscores; of a key: without its parent */
+    int parent;         /* row of the KWARGS option, or -1 */
+    const char *unset;  /* the default as it would be typed, or "none" */
+    const char *domain; /* interval "[0, 1)", words "a|b", or what --help calls the value */
+    unsigned commands;  /* enum command_bit */
+    unsigned needed;    /* of those, where it must be given */
+    bool result;        /* results depend on it */
+    size_t offset;      /* of the member */
+    const char *help;
+};
+extern const struct option_row option_rows[N_OPTIONS];
+
+enum spelling_kind { SPELLING_SHORT, SPELLING_OLDER, SPELLING_RATIO };
+struct option_spelling {
+    enum spelling_kind kind;
+    const char *spelling;
+    int option;
+    const char *value; /* what `true` gives; NULL: the value is passed on */
+};
+extern const struct option_spelling option_spellings[];
+extern const size_t n_option_spellings;
+
+/* Other words for a value, words that are lacking, what an option needs, the environment, and the names of
+ * TrainingArguments that are ignored or refused (`*` at the end of a name stands for anything). */
+struct option_value {
+    int option;
+    const char *spelling, *value, *note;
+};
+struct option_lacking {
+    int option;
+    const char *words, *why; /* "a|b|c" */
+};
+struct option_needs {
+    int option, other;
+    const char *values; /* "a|b|c", or "*" for any */
+};
+struct option_foreign {
+    const char *name, *off, *why;
+};
+extern const struct option_value option_values[];
+extern const struct option_lacking option_lackings[];
+extern const struct option_needs option_needs[];
+extern const struct option_foreign options_accepted[], options_refused[];
+extern const size_t n_option_values, n_option_lackings, n_option_needs, n_options_accepted, n_options_refused;
+
+/* "--learning-rate"; `buf` is returned. */
+enum { OPTION_NAME_MAX = 80 };
+const char *option_flag(const char *name, char buf[OPTION_NAME_MAX]);
+
+/* Whether `word` is one of "a|b|c"; its place in *index, which may be NULL. */
+bool word_in(const char *word, const char *words, int *index);
+
+/* The one of n names that `typed` most likely meant, or NULL when none is near. */
+const char *nearest_name(const char *typed, const char *const *names, size_t n);
+
+#endif

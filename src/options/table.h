@@ -1,0 +1,397 @@
+/* table.h: every option, once. A row makes the member of struct options, the command line, the line of --help,
+ * the key of --config files, the entry of docs/options.md and the key of the JSON that a checkpoint records.
+ *
+ * This file is included several times, each time with other meanings of its macros; what an includer does not define
+ * is left out. No include guard, therefore.
+ *
+ *   OPT(type, name, default, domain, commands, flags, help)
+ *       type      BOOL INT UINT REAL STEPS BYTES CHAR STR WORD KWARGS, see options.h
+ *       default   as it would be typed; "none" is unset
+ *       domain    numbers: an interval; STR and CHAR: what --help calls the value; WORD: a list of options.h
+ *       commands  that take it; NEED(command) as well: it must be given there
+ *       flags     RESULT: results depend on it, so a checkpoint compares it. What is decided by model, tokenizer or
+ *                 data is compared there, through their hashes
+ *   OPT_SUB(parent, type, name, ...)   a key of a KWARGS option; the member is parent_name
+ *   OPT_SECTION(id, title)             starts a section of --help
+ *   OPT_SPELLING(kind, spelling, option, value)
+ *       another way to give an option. kind: SHORT is as good, OLDER gets a note, RATIO gets a note and yields to an
+ *       option that is not 0. A value other than NULL: the spelling is a flag, and true gives the option this value
+ *   OPT_VALUE(option, spelling, value, note)   another word for a value; note may be NULL
+ *   OPT_LACKING(option, words, why)            words that are known and refused by name
+ *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
+ *   OPT_ENV(variable, option)                  the environment's way to give it
+ *   OPT_ACCEPTED(name, off, why)    of TrainingArguments; read and ignored. off: the JSON value that means nothing
+ *   OPT_REFUSED(name, off, why)     of TrainingArguments; refused, saying why, unless a --config file has the off value
+ */
+#ifndef OPT
+#define OPT(...)
+#endif
+#ifndef OPT_SUB
+#define OPT_SUB(...)
+#endif
+#ifndef OPT_SECTION
+#define OPT_SECTION(...)
+#endif
+#ifndef OPT_SPELLING
+#define OPT_SPELLING(...)
+#endif
+#ifndef OPT_VALUE
+#define OPT_VALUE(...)
+#endif
+#ifndef OPT_LACKING
+#define OPT_LACKING(...)
+#endif
+#ifndef OPT_NEEDS
+#define OPT_NEEDS(...)
+#endif
+#ifndef OPT_ENV
+#define OPT_ENV(...)
+#endif
+#ifndef OPT_ACCEPTED
+#define OPT_ACCEPTED(...)
+#endif
+#ifndef OPT_REFUSED
+#define OPT_REFUSED(...)
+#endif
+
+/* clang-format off */
+
+OPT_SECTION(model, "Model")
+OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
+    "Hugging Face model folder: config.json, weights, tokenizer")
+OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
+OPT(WORD, task, "auto", TASK, DATA, 0, "what the model is trained for; auto: what config.json's architectures says")
+OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
+    "loss of sequence classification; auto: config.json's, else from the labels")
+OPT(INT, num_labels, "none", "[1, 100000]", TRAINING | DEBUG_DATA, RESULT, "outputs of a new head; none: from the data")
+OPT(REAL, hidden_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
+OPT(REAL, attention_probs_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
+OPT(REAL, classifier_dropout, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
+OPT(BOOL, strict, "false", "", MODEL, 0, "a tensor that the model does not know is an error")
+OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights is an error")
+
+OPT_SECTION(data, "Data")
+OPT(STR, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
+    "rows to train on: .csv, .tsv, .jsonl, .safetensors, or synthetic:ROWSxLENGTH")
+OPT(STR, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
+OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
+OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
+OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
+OPT(STR, label_column, "none", "NAME", DATA, 0, "column of the label; none: label, category, or another usual name")
+OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
+OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
+    "tokens of a row, longer ones are cut; none: what the model can take")
+OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
+OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
+OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of the tokens to be predicted, masked-lm")
+OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
+
+OPT_SECTION(training, "Training")
+OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
+OPT(BOOL, overwrite_output_dir, "false", "", TRAINING, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
+OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the data")
+OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
+OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")
+OPT(INT, gradient_accumulation_steps, "1", "[1, 1000000]", TRAINING, RESULT, "micro-batches of an optimizer step")
+OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last, smaller batch of an epoch")
+OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
+OPT(REAL, label_smoothing_factor, "0.0", "[0, 1)", TRAINING, RESULT, "share of a target spread over all classes")
+OPT(WORD, nan_policy, "stop", NAN_POLICY, TRAINING, RESULT, "loss or gradient not finite: stop, or skip the update")
+OPT(UINT, seed, "42", "", DATA, RESULT, "of everything random")
+OPT(UINT, data_seed, "none", "", TRAINING, RESULT, "of the order of the rows; none: --seed")
+
+OPT_SECTION(optimizer, "Optimizer")
+OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "AdamW, SGD, Adafactor, or AdamW with states of 8 bits")
+OPT(KWARGS, optim_args, "none", "KEY=VALUE,...", TRAINING | DEBUG_OPTIM, 0, "what the optimizer takes besides, as KEY=VALUE,... or JSON")
+OPT_SUB(optim_args, REAL, momentum, "0", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of sgd")
+OPT_SUB(optim_args, REAL, dampening, "0", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of sgd")
+OPT_SUB(optim_args, BOOL, nesterov, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of sgd: with momentum and without dampening")
+OPT_SUB(optim_args, REAL, eps1, "1e-30", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: added to squares of gradients")
+OPT_SUB(optim_args, REAL, eps2, "1e-3", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: the least size of a weight, for scale_parameter")
+OPT_SUB(optim_args, REAL, clip_threshold, "1", "(0, 1000000]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: root mean square of a tensor's update that is cut")
+OPT_SUB(optim_args, REAL, decay_rate, "-0.8", "[-10, 0)", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: beta2 is 1 - t^decay_rate")
+OPT_SUB(optim_args, REAL, beta1, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: decay of a first moment; none: there is none")
+OPT_SUB(optim_args, BOOL, scale_parameter, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: the rate times the size of the tensor")
+OPT_SUB(optim_args, BOOL, relative_step, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: its own schedule, min(1e-2, 1/sqrt(t))")
+OPT_SUB(optim_args, BOOL, warmup_init, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: relative_step from 1e-6 t on")
+OPT_SUB(optim_args, INT, min_8bit_size, "4096", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of adamw_bnb_8bit: smaller tensors have 32-bit states")
+OPT_SUB(optim_args, BOOL, embeddings_8bit, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adamw_bnb_8bit: embeddings have 8-bit states too")
+OPT(REAL, learning_rate, "5e-5", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "the highest of the schedule")
+OPT(WORD, lr_scheduler_type, "linear", SCHEDULE, TRAINING, RESULT, "how the learning rate falls after the warm-up")
+OPT(KWARGS, lr_scheduler_kwargs, "none", "JSON", TRAINING, 0, "what the schedule takes besides, as JSON or KEY=VALUE,...")
+OPT_SUB(lr_scheduler_kwargs, REAL, num_cycles, "0.5", "(0, 1000]", TRAINING, RESULT, "cosine: waves, 0.5 falls once")
+OPT(STEPS, warmup_steps, "0", "[0, inf)", TRAINING, RESULT, "steps of growing learning rate; below 1: share of all steps")
+OPT(REAL, weight_decay, "0.0", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "not of biases and norms")
+OPT(REAL, adam_beta1, "0.9", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "decay of the first moment")
+OPT(REAL, adam_beta2, "0.999", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "decay of the second moment")
+OPT(REAL, adam_epsilon, "1e-8", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "added to the root of the second moment")
+OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients are scaled to this norm; 0: off")
+
+OPT_SECTION(device, "Memory and device")
+OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
+OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
+    "of sums over micro-batches; model: 16 bits in bf16 and fp16")
+OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
+    "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
+OPT(WORD, dropout_masks, "auto", COPIES, TRAINING, 0,
+    "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
+OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
+    "keep the layers' inputs, compute the rest again in the backward pass")
+OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
+OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
+    "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
+OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's, such as 8GiB")
+OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
+    "auto: a GPU if there is one; reference: slow, in double")
+OPT(STR, device_profile, "none", "FILE", PLAN, 0,
+    "plan for the GPU that this file is of, which need not be there; see docs/building.md")
+OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
+
+OPT_SECTION(logging, "Logging and evaluation")
+OPT(WORD, logging_strategy, "steps", WHEN, TRAINING, 0, "when to log")
+OPT(STEPS, logging_steps, "500", "[1, inf)", TRAINING, 0, "between two lines of the log; below 1: share of all steps")
+OPT(BOOL, logging_first_step, "false", "", TRAINING, 0, "log the first step too")
+OPT(BOOL, log_hash, "false", "", TRAINING, 0, "log a hash of the whole training state, to compare two runs")
+OPT(WORD, eval_strategy, "no", WHEN, TRAINING, 0, "when to evaluate")
+OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations; none: --logging-steps")
+OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
+OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
+OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL, 0,
+    "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
+
+OPT_SECTION(checkpoints, "Checkpoints")
+OPT(WORD, save_strategy, "steps", SAVE, TRAINING, 0, "when to save; best: after each evaluation better than all before")
+OPT(STEPS, save_steps, "500", "[1, inf)", TRAINING, 0, "between two checkpoints; below 1: share of all steps")
+OPT(INT, save_total_limit, "none", "[1, 1000000]", TRAINING, 0, "checkpoints kept, and never fewer than 2; none: all")
+OPT(BOOL, save_only_model, "false", "", TRAINING, 0, "no optimizer state: smaller, but nothing to resume from")
+OPT(BOOL, load_best_model_at_end, "false", "", TRAINING, 0, "the result is the best evaluation's model, not the last")
+OPT(STR, metric_for_best_model, "none", "NAME", TRAINING, 0, "what is best, such as accuracy or macro_f1; none: loss")
+OPT(BOOL, greater_is_better, "none", "", TRAINING, 0, "none: true unless the metric's name ends in loss")
+OPT(STR, resume_from_checkpoint, "none", "DIR|true|auto", TRAINING, 0,
+    "an output folder or one of its checkpoints; true: the output folder; auto: the same, or a fresh start")
+OPT(BOOL, allow_data_change, "false", "", TRAINING, 0, "resume although the data are not those of the checkpoint")
+OPT(BOOL, require_bitexact, "false", "", TRAINING, 0, "an error instead of a note when resuming may change bits")
+
+OPT_SECTION(bench, "Measuring")
+OPT(STR, rows, "none", "NAME,...", BENCH, 0, "which rows of the table; none: all")
+OPT(INT, samples_per_step, "4", "[1, 1000000]", BENCH, 0,
+    "of an optimizer step; with accumulation in micro-batches of one sample")
+OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; none: 128 on a GPU, 6 on a CPU")
+OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
+
+OPT_SECTION(output, "Output")
+OPT(BOOL, json, "false", "", TRAIN | EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
+OPT(WORD, dump, "none", DUMP, PLAN, 0, "print the programs after this pass instead of the plan")
+OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
+    "JSON file of options, such as a saved TrainingArguments; the command line wins")
+
+/* ---- Other spellings. ---- */
+
+OPT_SPELLING(SHORT, batch_size, per_device_train_batch_size, NULL)
+OPT_SPELLING(SHORT, batch_size, per_device_eval_batch_size, NULL) /* where there is no training */
+OPT_SPELLING(SHORT, batch_size, samples_per_step, NULL)           /* in bench */
+OPT_SPELLING(SHORT, bf16, dtype, "bf16")
+OPT_SPELLING(SHORT, fp16, dtype, "fp16")
+OPT_SPELLING(SHORT, tf32, dtype, "tf32")
+OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* DeepSpeed's */
+OPT_SPELLING(SHORT, backend, device, NULL)
+OPT_SPELLING(SHORT, activation_checkpointing, gradient_checkpointing, NULL) /* since transformers 5.23 */
+OPT_SPELLING(SHORT, activation_checkpointing_kwargs, gradient_checkpointing_kwargs, NULL)
+OPT_SPELLING(SHORT, use_cpu, device, "cpu")
+OPT_SPELLING(OLDER, no_cuda, device, "cpu")
+OPT_SPELLING(OLDER, per_gpu_train_batch_size, per_device_train_batch_size, NULL)
+OPT_SPELLING(OLDER, per_gpu_eval_batch_size, per_device_eval_batch_size, NULL)
+OPT_SPELLING(OLDER, evaluation_strategy, eval_strategy, NULL)
+OPT_SPELLING(OLDER, adafactor, optim, "adafactor")
+OPT_SPELLING(OLDER, group_by_length, train_sampling_strategy, "group_by_length")
+OPT_SPELLING(RATIO, warmup_ratio, warmup_steps, NULL)
+
+OPT_ENV("SNUG_THREADS", threads)
+OPT_ENV("SNUG_CACHE_DIR", cache_dir)
+
+/* ---- Values. ---- */
+
+OPT_VALUE(dtype, "float32", "fp32", NULL)
+OPT_VALUE(dtype, "bfloat16", "bf16", NULL)
+OPT_VALUE(dtype, "float16", "fp16", NULL)
+OPT_VALUE(gradient_accumulation_dtype, "float32", "fp32", NULL)
+OPT_VALUE(device, "gpu", "cuda", NULL)
+OPT_VALUE(optim, "adamw_torch_fused", "adamw_torch", NULL)
+OPT_VALUE(optim, "adamw_torch_xla", "adamw_torch", NULL)
+OPT_VALUE(optim, "adamw_torch_npu_fused", "adamw_torch", NULL)
+OPT_VALUE(optim, "adamw_apex_fused", "adamw_torch", NULL)
+OPT_VALUE(optim, "adamw_hf", "adamw_torch", "which adds epsilon after the bias correction, not before")
+OPT_VALUE(optim, "adamw_8bit", "adamw_bnb_8bit", NULL)
+OPT_LACKING(optim, "paged_adamw_32bit|paged_adamw_8bit", "keeps its states in host memory, which is not there yet")
+OPT_LACKING(optim,
+    "adamw_anyprecision|adamw_torch_4bit|adamw_torch_8bit|ademamix|adagrad|"
+    "ademamix_8bit|lion_8bit|lion_32bit|paged_ademamix_32bit|paged_ademamix_8bit|"
+    "paged_lion_32bit|paged_lion_8bit|rmsprop|rmsprop_bnb|rmsprop_bnb_8bit|rmsprop_bnb_32bit|galore_adamw|"
+    "galore_adamw_8bit|galore_adafactor|galore_adamw_layerwise|galore_adamw_8bit_layerwise|"
+    "galore_adafactor_layerwise|lomo|adalomo|grokadamw|schedule_free_radam|schedule_free_adamw|schedule_free_sgd|"
+    "apollo_adamw|apollo_adamw_layerwise|stable_adamw",
+    "is not there yet")
+OPT_LACKING(lr_scheduler_type,
+    "cosine_with_restarts|polynomial|inverse_sqrt|reduce_lr_on_plateau|cosine_with_min_lr|"
+    "cosine_warmup_with_min_lr|warmup_stable_decay|greedy",
+    "is not there yet")
+OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
+
+/* ---- What has no effect alone. ---- */
+
+OPT_NEEDS(device_profile, device, "auto|cuda")
+OPT_NEEDS(problem_type, task, "auto|sequence-classification")
+OPT_NEEDS(num_labels, task, "auto|sequence-classification")
+OPT_NEEDS(classifier_dropout, task, "auto|sequence-classification")
+OPT_NEEDS(text_pair_column, task, "auto|sequence-classification")
+OPT_NEEDS(label_column, task, "auto|sequence-classification")
+OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
+OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
+OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|fp16")
+OPT_NEEDS(optim_args_momentum, optim, "sgd")
+OPT_NEEDS(optim_args_dampening, optim, "sgd")
+OPT_NEEDS(optim_args_nesterov, optim, "sgd")
+OPT_NEEDS(optim_args_eps1, optim, "adafactor")
+OPT_NEEDS(optim_args_eps2, optim, "adafactor")
+OPT_NEEDS(optim_args_eps2, optim_args_scale_parameter, "true")
+OPT_NEEDS(optim_args_clip_threshold, optim, "adafactor")
+OPT_NEEDS(optim_args_decay_rate, optim, "adafactor")
+OPT_NEEDS(optim_args_beta1, optim, "adafactor")
+OPT_NEEDS(optim_args_scale_parameter, optim, "adafactor")
+OPT_NEEDS(optim_args_relative_step, optim, "adafactor")
+OPT_NEEDS(optim_args_warmup_init, optim, "adafactor")
+OPT_NEEDS(optim_args_warmup_init, optim_args_relative_step, "true")
+OPT_NEEDS(learning_rate, optim_args_relative_step, "false")
+OPT_NEEDS(lr_scheduler_type, optim_args_relative_step, "false")
+OPT_NEEDS(warmup_steps, optim_args_relative_step, "false")
+OPT_NEEDS(optim_args_min_8bit_size, optim, "adamw_bnb_8bit")
+OPT_NEEDS(optim_args_embeddings_8bit, optim, "adamw_bnb_8bit")
+OPT_NEEDS(adam_beta1, optim, "adamw_torch|adamw_bnb_8bit")
+OPT_NEEDS(adam_beta2, optim, "adamw_torch|adamw_bnb_8bit")
+OPT_NEEDS(adam_epsilon, optim, "adamw_torch|adamw_bnb_8bit")
+OPT_NEEDS(lr_scheduler_kwargs_num_cycles, lr_scheduler_type, "cosine")
+OPT_NEEDS(warmup_steps, lr_scheduler_type, "linear|cosine|constant_with_warmup")
+OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
+OPT_NEEDS(logging_steps, logging_strategy, "steps")
+OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
+OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
+OPT_NEEDS(eval_strategy, eval_data, "*")
+OPT_NEEDS(eval_on_start, eval_data, "*")
+OPT_NEEDS(eval_steps, eval_strategy, "steps")
+OPT_NEEDS(eval_delay, eval_strategy, "steps|epoch")
+OPT_NEEDS(save_steps, save_strategy, "steps")
+OPT_NEEDS(save_total_limit, save_strategy, "steps|epoch|best")
+OPT_NEEDS(save_only_model, save_strategy, "steps|epoch|best")
+OPT_NEEDS(load_best_model_at_end, eval_strategy, "steps|epoch")
+OPT_NEEDS(metric_for_best_model, eval_strategy, "steps|epoch")
+OPT_NEEDS(greater_is_better, eval_strategy, "steps|epoch")
+OPT_NEEDS(allow_data_change, resume_from_checkpoint, "*")
+OPT_NEEDS(require_bitexact, resume_from_checkpoint, "*")
+
+/* ---- The rest of TrainingArguments (transformers 4.57, 5.17 and 5.23). ---- */
+
+OPT_ACCEPTED("average_tokens_across_devices", "true", "always so")
+OPT_ACCEPTED("local_rank", "-1", "there is one process")
+OPT_ACCEPTED("use_ipex", "false", "nothing corresponds")
+OPT_ACCEPTED("fp16_backend", "\"auto\"", "there is one")
+OPT_ACCEPTED("half_precision_backend", "\"auto\"", "there is one")
+OPT_ACCEPTED("fp16_opt_level", "\"O1\"", "there is one")
+OPT_ACCEPTED("gradient_checkpointing_kwargs.use_reentrant", "false", "nothing corresponds")
+OPT_ACCEPTED("full_determinism", "false", "always so, and not slower")
+OPT_ACCEPTED("logging_nan_inf_filter", "true", "a loss that is not finite is logged as it is")
+OPT_ACCEPTED("logging_dir", "null", "the log lies in the output folder")
+OPT_ACCEPTED("log_level", "\"passive\"", "nothing corresponds")
+OPT_ACCEPTED("log_level_replica", "\"warning\"", "nothing corresponds")
+OPT_ACCEPTED("log_on_each_node", "true", "nothing corresponds")
+OPT_ACCEPTED("include_num_input_tokens_seen", "\"no\"", "tokens are always counted")
+OPT_ACCEPTED("include_tokens_per_second", "false", "tokens are always counted")
+OPT_ACCEPTED("disable_tqdm", "null", "there is a progress line on a terminal, and plain lines elsewhere")
+OPT_ACCEPTED("report_to", "\"none\"", "the log is a file of JSON lines")
+OPT_ACCEPTED("run_name", "null", "nothing corresponds")
+OPT_ACCEPTED("project", "\"huggingface\"", "nothing corresponds")
+OPT_ACCEPTED("trackio_space_id", "\"trackio\"", "nothing corresponds")
+OPT_ACCEPTED("trackio_bucket_id", "null", "nothing corresponds")
+OPT_ACCEPTED("trackio_static_space_id", "null", "nothing corresponds")
+OPT_ACCEPTED("eval_accumulation_steps", "null", "metrics are summed up batch by batch")
+OPT_ACCEPTED("batch_eval_metrics", "false", "metrics are summed up batch by batch")
+OPT_ACCEPTED("include_for_metrics", "[]", "metrics are summed up batch by batch")
+OPT_ACCEPTED("include_inputs_for_metrics", "false", "metrics are summed up batch by batch")
+OPT_ACCEPTED("eval_do_concat_batches", "true", "metrics are summed up batch by batch")
+OPT_ACCEPTED("eval_use_gather_object", "false", "metrics are summed up batch by batch")
+OPT_ACCEPTED("prediction_loss_only", "false", "metrics cost next to nothing")
+OPT_ACCEPTED("use_legacy_prediction_loop", "false", "nothing corresponds")
+OPT_ACCEPTED("past_index", "-1", "nothing corresponds")
+OPT_ACCEPTED("save_on_each_node", "false", "nothing corresponds")
+OPT_ACCEPTED("enable_jit_checkpoint", "false", "SIGTERM always saves")
+OPT_ACCEPTED("restore_callback_states_from_checkpoint", "false", "the whole state is always restored")
+OPT_ACCEPTED("dataloader_num_workers", "0", "batches are prepared ahead by threads")
+OPT_ACCEPTED("dataloader_pin_memory", "true", "batches are prepared ahead by threads")
+OPT_ACCEPTED("dataloader_prefetch_factor", "null", "batches are prepared ahead by threads")
+OPT_ACCEPTED("dataloader_persistent_workers", "false", "batches are prepared ahead by threads")
+OPT_ACCEPTED("dataloader_multiprocessing_context", "null", "batches are prepared ahead by threads")
+OPT_ACCEPTED("dataloader_in_order", "true", "the order is always the same")
+OPT_ACCEPTED("length_column_name", "\"length\"", "lengths are counted")
+OPT_ACCEPTED("remove_unused_columns", "true", "only the columns that are named are read")
+OPT_ACCEPTED("torch_empty_cache_steps", "null", "nothing corresponds")
+OPT_ACCEPTED("torch_compile", "false", "the step is always compiled")
+OPT_ACCEPTED("torch_compile_backend", "null", "the step is always compiled")
+OPT_ACCEPTED("torch_compile_mode", "null", "the step is always compiled")
+OPT_ACCEPTED("torchdynamo", "null", "the step is always compiled")
+OPT_ACCEPTED("jit_mode_eval", "false", "the step is always compiled")
+OPT_ACCEPTED("use_liger_kernel", "false", "nothing corresponds")
+OPT_ACCEPTED("liger_kernel_config", "null", "nothing corresponds")
+OPT_ACCEPTED("use_cache", "false", "nothing corresponds")
+OPT_ACCEPTED("debug", "\"\"", "see 'snug debug'")
+OPT_ACCEPTED("skip_memory_metrics", "true", "see 'snug plan'")
+OPT_ACCEPTED("do_train", "false", "the command says what is done")
+OPT_ACCEPTED("do_eval", "false", "the command says what is done")
+OPT_ACCEPTED("do_predict", "false", "the command says what is done")
+OPT_ACCEPTED("ray_scope", "\"last\"", "nothing corresponds")
+OPT_ACCEPTED("_n_gpu", "-1", "nothing corresponds")
+
+OPT_REFUSED("save_safetensors", "true", "weights are always safetensors")
+OPT_REFUSED("bf16_full_eval", "false", "not there yet; evaluation has the precision of --dtype")
+OPT_REFUSED("fp16_full_eval", "false", "not there yet; evaluation has the precision of --dtype")
+OPT_REFUSED("gradient_checkpointing_kwargs.offload", "false", "not there yet")
+OPT_REFUSED("gradient_checkpointing_kwargs.*", "null", "an argument of torch.utils.checkpoint; only every_n_layers is known")
+OPT_REFUSED("optim_args.weight_decay", "null", "use --weight-decay")
+OPT_REFUSED("optim_target_modules", "null", "GaLore and APOLLO are not there yet")
+OPT_REFUSED("neftune_noise_alpha", "null", "not there yet")
+OPT_REFUSED("auto_find_batch_size", "false", "not there yet; --memory-budget and 'snug plan' tell what fits")
+OPT_REFUSED("ignore_data_skip", "false", "a resumed run goes on at the very next row, which costs no time")
+OPT_REFUSED("label_names", "null", "use --label-column")
+OPT_REFUSED("ddp_timeout", "1800", "training on several devices is not there yet")
+OPT_REFUSED("ddp_*", "null", "training on several devices is not there yet")
+OPT_REFUSED("mp_parameters", "\"\"", "training on several devices is not there yet")
+OPT_REFUSED("parallelism_config", "null", "training on several devices is not there yet")
+OPT_REFUSED("accelerator_config",
+    "{\"split_batches\":false,\"dispatch_batches\":null,\"even_batches\":true,\"use_seedable_sampler\":true,"
+    "\"non_blocking\":false,\"gradient_accumulation_kwargs\":null,\"use_configured_state\":false}",
+    "there is no Accelerate here; use --gradient-accumulation-steps and --data-seed")
+OPT_REFUSED("fsdp_config",
+    "{\"min_num_params\":0,\"xla\":false,\"xla_fsdp_v2\":false,\"xla_fsdp_grad_ckpt\":false}",
+    "sharding is not there yet; --gradient-checkpointing saves memory")
+OPT_REFUSED("fsdp_min_num_params", "0", "sharding is not there yet; --gradient-checkpointing saves memory")
+OPT_REFUSED("fsdp*", "null", "sharding is not there yet; --gradient-checkpointing saves memory")
+OPT_REFUSED("deepspeed", "null", "there is no DeepSpeed here; --gradient-checkpointing saves memory")
+OPT_REFUSED("hub_strategy", "\"every_save\"", "nothing is uploaded; --output-dir holds a folder that can be")
+OPT_REFUSED("hub_token", "\"<HUB_TOKEN>\"", "nothing is uploaded; --output-dir holds a folder that can be")
+OPT_REFUSED("hub_*", "null", "nothing is uploaded; --output-dir holds a folder that can be")
+OPT_REFUSED("push_to_hub_token", "\"<PUSH_TO_HUB_TOKEN>\"",
+    "nothing is uploaded; --output-dir holds a folder that can be")
+OPT_REFUSED("push_to_hub*", "null", "nothing is uploaded; --output-dir holds a folder that can be")
+OPT_REFUSED("tpu_*", "null", "there is no TPU backend; --device says what there is")
+OPT_REFUSED("use_mps_device", "false", "there is no MPS backend; --device says what there is")
+
+/* clang-format on */
+
+#undef OPT
+#undef OPT_SUB
+#undef OPT_SECTION
+#undef OPT_SPELLING
+#undef OPT_VALUE
+#undef OPT_LACKING
+#undef OPT_NEEDS
+#undef OPT_ENV
+#undef OPT_ACCEPTED
+#undef OPT_REFUSED

@@ -1,0 +1,230 @@
+/* From an empty tokenizer to one that can encode: the vocabulary, the added tokens, the hash. */
+#include "tokenizer/parts.h"
+#include "tokenizer/unicode.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tokenizer_start_vocab(struct tokenizer *t, size_t n, struct snug_err *err)
+{
+    if (n == 0)
+        return err_set(err, SNUG_ERR_INPUT, "%s: the vocabulary is empty; use a tokenizer with tokens", t->path);
+    if (!MEM_GROW(t->tokens, t->tokens_cap, n))
+        return err_no_memory(err, n * sizeof *t->tokens);
+    memset(t->tokens, 0, n * sizeof *t->tokens);
+    t->n_tokens = t->n_vocab = n;
+    return 0;
+}
+
+int tokenizer_set_token(struct tokenizer *t, size_t id, const char *content, struct snug_err *err)
+{
+    t->tokens[id] = arena_strdup(&t->arena, content);
+    if (!t->tokens[id])
+        return err_no_memory(err, strlen(content) + 1);
+    /* No text holds the empty token. */
+    return *content ? trie_add(&t->vocab, content, strlen(content), (int32_t)id, err) : 0;
+}
+
+int tokenizer_add_token(struct tokenizer *t, struct added_token token, int64_t want_id, const char *path,
+                        struct snug_err *err)
+{
+    if (!*token.content)
+        return err_set(err, SNUG_ERR_INPUT, "%s: an added token is empty; remove it", path);
+    int32_t known = tokenizer_id(t, token.content);
+    token.id = known >= 0 ? known : (int32_t)t->n_tokens;
+    if (want_id >= 0 && want_id != token.id)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: added token \"%s\" has id %lld, but %s %d; save the tokenizer again with transformers",
+                       path, token.content, (long long)want_id,
+                       known >= 0 ? "in the vocabulary it is" : "the next free id is", token.id);
+    token.content = arena_strdup(&t->arena, token.content);
+    if (!token.content)
+        return err_no_memory(err, 1);
+    int32_t index = trie_find(&t->added_ids, token.content, strlen(token.content));
+    if (index >= 0) {
+        t->added[index] = token;
+        return 0;
+    }
+    if (!MEM_GROW(t->added, t->added_cap, t->n_added + 1) || !MEM_GROW(t->tokens, t->tokens_cap, t->n_tokens + 1))
+        return err_no_memory(err, (t->n_tokens + 1) * sizeof *t->tokens);
+    TRY(trie_add(&t->added_ids, token.content, strlen(token.content), (int32_t)t->n_added, err));
+    t->added[t->n_added++] = token;
+    if (known < 0)
+        t->tokens[t->n_tokens++] = token.content;
+    return 0;
+}
+
+int tokenizer_add_note(struct tokenizer *t, struct snug_err *err, const char *format, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    char *kept = arena_strdup(&t->arena, text);
+    if (!kept || !MEM_GROW(t->notes, t->notes_cap, t->n_notes + 1))
+        return err_no_memory(err, sizeof text);
+    t->notes[t->n_notes++] = kept;
+    return 0;
+}
+
+/* The sets that encoding looks for. Two tokens that look the same in normalised text would be told apart by the order
+ * of a hash table in the tokenizers library, so they are refused. */
+static int build_added_sets(struct tokenizer *t, struct snug_err *err)
+{
+    struct token_buf buf = {0};
+    int code = 0;
+    t->raw.tokens = t->normal.tokens = t->added;
+    for (size_t i = 0; i < t->n_added; i++) {
+        const struct added_token *token = &t->added[i];
+        struct added_set *set = token->normalized ? &t->normal : &t->raw;
+        const char *pattern = token->content;
+        size_t bytes = strlen(pattern);
+        if (token->normalized && t->has_normalizer) {
+            TRY_TO(out, bert_normalize(&t->normalizer, t->flags, pattern, bytes, &buf, err));
+            pattern = buf.normal;
+            bytes = buf.n_normal;
+        }
+        int32_t other = trie_find(&set->trie, pattern, bytes);
+        if (bytes == 0)
+            code = err_set(err, SNUG_ERR_INPUT,
+                           "%s: added token \"%s\" is empty once normalised; remove it or set normalized false",
+                           t->path, token->content);
+        else if (other >= 0)
+            code =
+                err_set(err, SNUG_ERR_INPUT, "%s: added tokens \"%s\" and \"%s\" are equal once normalised; remove one",
+                        t->path, t->added[other].content, token->content);
+        else
+            code = added_set_add(set, pattern, bytes, i, err);
+        if (code)
+            goto out;
+    }
+out:
+    token_buf_free(&buf);
+    return code;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct added_token *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void hash_template(const struct template *form, struct hash_state *h)
+{
+    hash_add(h, &form->n_parts, sizeof form->n_parts);
+    for (size_t i = 0; i < form->n_parts; i++) {
+        const struct template_part *p = &form->parts[i];
+        int32_t head[3] = {(int32_t)p->kind, p->type_id, (int32_t)p->n_ids};
+        hash_add(h, head, sizeof head);
+        hash_add(h, p->ids, p->n_ids * sizeof *p->ids);
+    }
+}
+
+static int hash_all(struct tokenizer *t, struct snug_err *err)
+{
+    struct added_token *sorted = mem_alloc((t->n_added + 1) * sizeof *sorted);
+    struct hash_state *h = sorted ? hash_new() : NULL;
+    if (!h) {
+        mem_free(sorted);
+        return err_no_memory(err, (t->n_added + 1) * sizeof *sorted);
+    }
+    struct hash128 tables = char_tables_hash();
+    hash_add(h, &tables, sizeof tables);
+    uint64_t counts[2] = {t->n_vocab, t->n_added};
+    hash_add(h, counts, sizeof counts);
+    for (size_t id = 0; id < t->n_vocab; id++)
+        hash_add(h, t->tokens[id], strlen(t->tokens[id]) + 1);
+    if (t->n_added)
+        memcpy(sorted, t->added, t->n_added * sizeof *sorted);
+    qsort(sorted, t->n_added, sizeof *sorted, by_id); /* files list them in any order */
+    for (size_t i = 0; i < t->n_added; i++) {
+        const struct added_token *a = &sorted[i];
+        int32_t head[5] = {a->id, a->single_word, a->lstrip, a->rstrip, a->normalized};
+        hash_add(h, head, sizeof head);
+        hash_add(h, a->content, strlen(a->content) + 1);
+    }
+    const struct bert_normalizer *n = &t->normalizer;
+    unsigned char switches[7] = {t->has_normalizer, n->clean_text, n->handle_chinese_chars, n->strip_accents,
+                                 n->lowercase,      t->has_split,  t->truncate_left};
+    hash_add(h, switches, sizeof switches);
+    hash_add(h, t->model->type, strlen(t->model->type) + 1);
+    t->model->hash(t, h);
+    hash_template(&t->single, h);
+    hash_template(&t->pair, h);
+    t->hash = hash_end(h);
+    mem_free(sorted);
+    return 0;
+}
+
+int tokenizer_finish(struct tokenizer *t, struct snug_err *err)
+{
+    t->normalizer.strip_accents = t->strip_accents == FLAG_NULL ? t->normalizer.lowercase : t->strip_accents;
+    bert_normalizer_init(&t->normalizer, t->flags);
+    TRY(build_added_sets(t, err));
+    return hash_all(t, err);
+}
+
+int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err)
+{
+    struct stat st;
+    *has = io->stat(io, path, &st) == 0;
+    return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
+}
+
+static int open_files(struct tokenizer *t, const struct io *io, const char *dir, struct tokenizer_config *c,
+                      struct snug_err *err)
+{
+    const char *json = arena_printf(&t->arena, "%s/tokenizer.json", dir);
+    const char *vocab = arena_printf(&t->arena, "%s/vocab.txt", dir);
+    t->flags = char_flags_new();
+    if (!json || !vocab || !t->flags)
+        return err_no_memory(err, 0x10000);
+    bool from_json, from_vocab;
+    TRY(tokenizer_has_file(io, json, &from_json, err));
+    TRY(tokenizer_has_file(io, vocab, &from_vocab, err));
+    if (!from_json && !from_vocab)
+        return err_set(
+            err, SNUG_ERR_INPUT,
+            "%s: no tokenizer: neither tokenizer.json nor vocab.txt is there; save the tokenizer with the model", dir);
+    TRY(tokenizer_config_read(c, io, t, err));
+    t->path = from_json ? json : vocab;
+    TRY(from_json ? tokenizer_read_json(t, io, err) : tokenizer_read_vocab(t, io, c, err));
+    TRY(tokenizer_config_apply(c, io, t, from_json, err));
+    return tokenizer_finish(t, err);
+}
+
+int tokenizer_open(const struct io *io, const char *model_dir, struct tokenizer **out, struct snug_err *err)
+{
+    struct tokenizer *t = mem_alloc(sizeof *t);
+    if (!t)
+        return err_no_memory(err, sizeof *t);
+    struct tokenizer_config c = {.dir = model_dir};
+    int code = open_files(t, io, model_dir, &c, err);
+    tokenizer_config_free(&c);
+    if (code) {
+        tokenizer_close(t);
+        t = NULL;
+    }
+    *out = t;
+    return code;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    trie_free(&t->vocab);
+    trie_free(&t->added_ids);
+    trie_free(&t->raw.trie);
+    trie_free(&t->normal.trie);
+    mem_free(t->tokens);
+    mem_free(t->added);
+    mem_free(t->notes);
+    mem_free(t->flags);
+    arena_free(&t->arena);
+    mem_free(t);
+}

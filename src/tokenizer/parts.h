@@ -1,0 +1,165 @@
+/* parts.h: what a tokenizer is made of; for the files of the tokenizer only. Loading fills it, encoding reads
+ * it. Strings and small arrays live in the tokenizer's arena. */
+#ifndef TOKENIZER_PARTS_H
+#define TOKENIZER_PARTS_H
+
+#include "format/json.h"
+#include "tokenizer/bert_text.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/trie.h"
+
+/* A token that is looked for in the text itself, before the model sees it. */
+struct added_token {
+    const char *content;
+    int32_t id;
+    bool single_word;    /* only where no \w stands beside it */
+    bool lstrip, rstrip; /* takes white space on this side with it */
+    bool normalized;     /* is normalised itself, and looked for in normalised text */
+    bool special;        /* does not change ids */
+};
+
+/* One set for the text as it is, one for normalised text. */
+struct added_set {
+    struct trie trie; /* value: index into `tokens` */
+    bool starts[256]; /* bytes that some token begins with */
+    const struct added_token *tokens;
+};
+
+/* Walks over the added tokens of a text from left to right; of those that start at one place the longest counts. */
+struct added_scan {
+    const struct added_set *set;
+    const uint8_t *flags;
+    const char *text;
+    size_t bytes, at; /* matches end before `at` */
+    size_t taken;     /* the last one with its white space ends here */
+    size_t space_end; /* white space goes on up to here: known from the last rstrip */
+};
+/* A token that consists of white space can lie within what the one before it took: then start is behind that, and the
+ * match is nothing when start >= end. */
+struct added_match {
+    size_t start, end;
+    int32_t id;
+};
+int added_set_add(struct added_set *set, const char *pattern, size_t bytes, size_t index, struct snug_err *err);
+bool added_next(struct added_scan *s, struct added_match *m);
+
+/* One part of "[CLS] A [SEP] B [SEP]". */
+struct template_part {
+    enum { PART_A, PART_B, PART_SPECIAL } kind;
+    int32_t type_id;
+    const int32_t *ids; /* (n_ids) of PART_SPECIAL */
+    size_t n_ids;
+};
+struct template
+{
+    struct template_part *parts;
+    size_t n_parts;
+    int added; /* sum of n_ids */
+};
+
+/* A kind of model: WordPiece. */
+struct token_model {
+    const char *type; /* as in tokenizer.json */
+    /* Appends the ids of one word to out->pieces. */
+    int (*encode)(const struct tokenizer *t, const char *word, size_t bytes, struct token_buf *out,
+                  struct snug_err *err);
+    void (*hash)(const struct tokenizer *t, struct hash_state *h); /* adds its settings */
+};
+extern const struct token_model wordpiece_model;
+
+struct wordpiece {
+    int32_t unk;
+    const char *prefix;   /* "##" of every piece but a word's first */
+    uint32_t prefix_node; /* where it ends in t->vocab; 0 with has_continuations unset: nothing begins with it */
+    bool has_continuations;
+    int64_t max_chars; /* a longer word is unk */
+};
+
+struct tokenizer_config;
+
+struct tokenizer {
+    struct arena arena;
+    const char *path; /* of tokenizer.json or vocab.txt, for messages */
+
+    const char **tokens; /* (n_tokens) by id: the model's n_vocab, then added ones that are not among them */
+    size_t n_tokens, tokens_cap, n_vocab;
+    struct trie vocab;     /* the model's tokens */
+    struct trie added_ids; /* added tokens, value: index into `added` */
+    struct added_token *added;
+    size_t n_added, added_cap;
+    struct added_set raw, normal;
+
+    bool has_normalizer, has_split; /* BertNormalizer, BertPreTokenizer; otherwise the text stays as it is, or whole */
+    struct bert_normalizer normalizer;
+    int strip_accents; /* as stated: 0, 1, or FLAG_NULL for what lowercase is; decides normalizer.strip_accents */
+    const struct token_model *model;
+    void *model_state;
+
+    struct template single, pair;
+    bool truncate_left;
+    int64_t max_length;
+    int32_t special[TOKEN_SPECIALS];
+    uint8_t *flags; /* of char_flags_new */
+    struct hash128 hash;
+    const char **notes;
+    size_t n_notes, notes_cap;
+};
+
+/* Appends an id to out->pieces. */
+static inline int push_piece(struct token_buf *out, int32_t id, struct snug_err *err)
+{
+    if (out->n_pieces == out->pieces_cap && !MEM_GROW(out->pieces, out->pieces_cap, out->n_pieces + 1))
+        return err_no_memory(err, (out->n_pieces + 1) * sizeof *out->pieces);
+    out->pieces[out->n_pieces++] = id;
+    return 0;
+}
+
+/* build.c */
+
+/* An empty vocabulary for ids 0 to n-1; then each token once. The text is copied. */
+int tokenizer_start_vocab(struct tokenizer *t, size_t n, struct snug_err *err);
+int tokenizer_set_token(struct tokenizer *t, size_t id, const char *content, struct snug_err *err);
+/* Adds an added token, or changes the flags of one. want_id -1: the next free one, or that of the vocabulary. `path` is
+ * the file that says so. The content is copied. */
+int tokenizer_add_token(struct tokenizer *t, struct added_token token, int64_t want_id, const char *path,
+                        struct snug_err *err);
+int tokenizer_add_note(struct tokenizer *t, struct snug_err *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Whether there is one; SNUG_ERR_IO when that cannot be known, so that no other file is read in its place. */
+int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err);
+/* Makes what encoding needs from what was loaded. */
+int tokenizer_finish(struct tokenizer *t, struct snug_err *err);
+int wordpiece_init(struct tokenizer *t, const char *unk, const char *prefix, int64_t max_chars, struct snug_err *err);
+
+/* json.c: tokenizer.json at t->path. */
+int tokenizer_bert_template(struct tokenizer *t, struct template_part cls, struct template_part sep,
+                            struct snug_err *err); /* "[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]" with types 0 and 1 */
+int tokenizer_read_json(struct tokenizer *t, const struct io *io, struct snug_err *err);
+
+/* vocab_txt.c: vocab.txt at t->path, for BERT; the rest of such a tokenizer is the class's, from the options in
+ * tokenizer_config.json. */
+int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
+                         struct snug_err *err);
+
+/* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out. Both may be absent. */
+struct tokenizer_config {
+    const char *dir;
+    json_t *config, *map; /* NULL: no such file */
+    const char *path, *map_path;
+    const char *class; /* "tokenizer_class", NULL when not stated */
+};
+enum { FLAG_ABSENT = -2, FLAG_NULL = -1 }; /* or 0 or 1 */
+int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err);
+int tokenizer_config_flag(const struct tokenizer_config *c, const char *key, int *flag, struct snug_err *err);
+/* *name: of a special token as stated, or BERT's; NULL when stated to be null. */
+int tokenizer_config_special(const struct tokenizer_config *c, enum special_token which, const char **name,
+                             struct snug_err *err);
+/* What it says about any tokenizer: added and special tokens, the side to truncate, contradictions. `from_json`: t was
+ * read from tokenizer.json. */
+int tokenizer_config_apply(const struct tokenizer_config *c, const struct io *io, struct tokenizer *t, bool from_json,
+                           struct snug_err *err);
+void tokenizer_config_free(struct tokenizer_config *c);
+
+extern const char *const special_token_keys[TOKEN_SPECIALS]; /* "unk_token" … */
+
+#endif

@@ -1,0 +1,186 @@
+/* Encoding: the steps listed in tokenizer.h, for one text or a pair. */
+#include "tokenizer/tokenizer.h"
+
+#include "base/str.h"
+#include "tokenizer/parts.h"
+
+#include <string.h>
+
+void token_buf_free(struct token_buf *b)
+{
+    mem_free(b->ids);
+    mem_free(b->type_ids);
+    mem_free(b->pieces);
+    mem_free(b->normal);
+    mem_free(b->run);
+    *b = (struct token_buf){0};
+}
+
+static int encode_words(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
+                        struct snug_err *err)
+{
+    if (!t->has_split)
+        return t->model->encode(t, text, bytes, out, err);
+    size_t at = 0, n;
+    while ((n = bert_next_word(t->flags, text, bytes, &at))) {
+        TRY(t->model->encode(t, text + at, n, out, err));
+        at += n;
+    }
+    return 0;
+}
+
+typedef int encode_between(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
+                           struct snug_err *err);
+
+/* The ids of the added tokens of `set` in the text, and what `between` makes of the text between them. */
+static int encode_around(const struct tokenizer *t, const struct added_set *set, const char *text, size_t bytes,
+                         encode_between *between, struct token_buf *out, struct snug_err *err)
+{
+    if (!set->trie.n_nodes)
+        return between(t, text, bytes, out, err);
+    struct added_scan scan = {.set = set, .flags = t->flags, .text = text, .bytes = bytes};
+    struct added_match m;
+    size_t from = 0;
+    while (added_next(&scan, &m)) {
+        if (from < m.start)
+            TRY(between(t, text + from, m.start - from, out, err));
+        if (m.start < m.end)
+            TRY(push_piece(out, m.id, err));
+        from = m.end;
+    }
+    return from < bytes ? between(t, text + from, bytes - from, out, err) : 0;
+}
+
+static int encode_normal(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
+                         struct snug_err *err)
+{
+    if (!t->has_normalizer)
+        return encode_around(t, &t->normal, text, bytes, encode_words, out, err);
+    TRY(bert_normalize(&t->normalizer, t->flags, text, bytes, out, err));
+    return encode_around(t, &t->normal, out->normal, out->n_normal, encode_words, out, err);
+}
+
+static int check_utf8(const char *text, size_t bytes, struct snug_err *err)
+{
+    for (size_t i = 0; i < bytes;) {
+        uint64_t eight;
+        if (i + sizeof eight <= bytes && (memcpy(&eight, text + i, sizeof eight), !(eight & 0x8080808080808080u))) {
+            i += sizeof eight;
+            continue;
+        }
+        int n = utf8_sequence(text + i, bytes - i);
+        if (!n)
+            return err_set(err, SNUG_ERR_INPUT, "the text is not UTF-8: byte %zu is 0x%02X; convert it to UTF-8", i,
+                           (unsigned char)text[i]);
+        i += (size_t)n;
+    }
+    return 0;
+}
+
+/* Lengths after cutting to `room` in all. The longer text is cut until both are equal; then both are, and the one that
+ * was longer keeps the odd token, the second if they were equal. As truncate_encodings of the tokenizers library. */
+static void cut_longest_first(size_t length[2], size_t room)
+{
+    int longer = length[0] > length[1] ? 0 : 1, shorter = 1 - longer;
+    if (length[shorter] <= room / 2) {
+        length[longer] = room - length[shorter];
+    } else {
+        length[shorter] = room / 2;
+        length[longer] = room - room / 2;
+    }
+}
+
+static int fill_template(const struct tokenizer *t, const struct template *form, const size_t whole[2],
+                         const size_t kept[2], struct token_buf *out, struct snug_err *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < form->n_parts; i++) {
+        const struct template_part *p = &form->parts[i];
+        size_t more = p->kind == PART_SPECIAL ? p->n_ids : kept[p->kind];
+        if (!MEM_GROW(out->ids, out->ids_cap, n + more) || !MEM_GROW(out->type_ids, out->type_ids_cap, n + more))
+            return err_no_memory(err, (n + more) * sizeof *out->ids);
+        const int32_t *from = p->ids;
+        if (p->kind != PART_SPECIAL) {
+            from = out->pieces + (p->kind == PART_B ? whole[0] : 0);
+            from += t->truncate_left ? whole[p->kind] - kept[p->kind] : 0;
+        }
+        for (size_t k = 0; k < more; k++) {
+            out->ids[n + k] = from[k];
+            out->type_ids[n + k] = p->type_id;
+        }
+        n += more;
+    }
+    out->n = n;
+    return 0;
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                     int64_t max_length, struct token_buf *out, struct snug_err *err)
+{
+    const struct template *form = pair ? &t->pair : &t->single;
+    if (max_length < 0 || (max_length && max_length <= form->added))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--max-length %lld: leaves no room beside the %d special tokens of a %s; use at least %d",
+                       (long long)max_length, form->added, pair ? "pair" : "text", form->added + 1);
+    out->n = out->n_pieces = 0;
+    out->truncated = false;
+    TRY(check_utf8(text, bytes, err));
+    if (pair)
+        TRY(check_utf8(pair, pair_bytes, err));
+    TRY(encode_around(t, &t->raw, text, bytes, encode_normal, out, err));
+    size_t whole[2] = {out->n_pieces, 0};
+    if (pair)
+        TRY(encode_around(t, &t->raw, pair, pair_bytes, encode_normal, out, err));
+    whole[1] = out->n_pieces - whole[0];
+
+    size_t kept[2] = {whole[0], whole[1]}, room = (size_t)(max_length - form->added);
+    if (max_length && out->n_pieces > room) {
+        out->truncated = true;
+        if (pair)
+            cut_longest_first(kept, room);
+        else
+            kept[0] = room;
+    }
+    return fill_template(t, form, whole, kept, out, err);
+}
+
+int32_t tokenizer_vocab_size(const struct tokenizer *t)
+{
+    return (int32_t)t->n_tokens;
+}
+
+int32_t tokenizer_id(const struct tokenizer *t, const char *token)
+{
+    int32_t added = trie_find(&t->added_ids, token, strlen(token));
+    return added >= 0 ? t->added[added].id : trie_find(&t->vocab, token, strlen(token));
+}
+
+const char *tokenizer_token(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->n_tokens ? t->tokens[id] : NULL;
+}
+
+int32_t tokenizer_special(const struct tokenizer *t, enum special_token which)
+{
+    return t->special[which];
+}
+
+int tokenizer_template_tokens(const struct tokenizer *t, bool pair)
+{
+    return pair ? t->pair.added : t->single.added;
+}
+
+int64_t tokenizer_max_length(const struct tokenizer *t)
+{
+    return t->max_length;
+}
+
+struct hash128 tokenizer_hash(const struct tokenizer *t)
+{
+    return t->hash;
+}
+
+const char *tokenizer_note(const struct tokenizer *t, size_t i)
+{
+    return i < t->n_notes ? t->notes[i] : NULL;
+}

@@ -1,0 +1,504 @@
+/* train/checkpoint when the power fails (after ALICE, Pillai et al., OSDI 2014). A session is recorded: every write,
+ * rename, fsync and so on, and when a checkpoint was reported complete. Then the disk as it may look after a crash is
+ * made, many times: what was fsynced is there; of what was not, any part may be: any subset of the pending changes of a
+ * folder, any subset of the pending writes of a file, each whole or torn, with zeros where a file grew. In every state
+ * the newest checkpoint that had been reported complete, or a later one, must be found and must load. */
+#include "help.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+
+enum { MAX_OPS = 2000, MAX_INODES = 400, MAX_ENTRIES = 64, MAX_BYTES = 8192, MAX_FDS = 1024, STATES_A_POINT = 40 };
+
+enum kind { OP_ADD, OP_REMOVE, OP_RENAME, OP_WRITE, OP_SIZE, OP_SYNC, OP_COMPLETE };
+
+/* Inode 0 is the output folder itself. */
+struct op {
+    enum kind kind;
+    int dir, ino;            /* ADD, REMOVE, RENAME: in folder `dir`; else of `ino` */
+    char name[120], to[120]; /* of the entry; RENAME: and the new one */
+    size_t at, bytes;        /* WRITE, SIZE (at) */
+    const unsigned char *data;
+    long step; /* COMPLETE */
+};
+
+struct entry {
+    char name[120];
+    int ino;
+};
+
+struct inode {
+    bool folder;
+    char target[64]; /* of a symlink */
+    unsigned char data[MAX_BYTES];
+    size_t bytes;
+    struct entry entries[MAX_ENTRIES];
+    int n_entries;
+};
+
+/* ---- Recording: the real call is made too, and the tree is kept as it looks to the running process. */
+
+struct recorder {
+    struct io io;
+    char out[64];
+    struct op ops[MAX_OPS];
+    int n_ops, n_inodes;
+    struct inode live[MAX_INODES];
+    int fd_inode[MAX_FDS];
+    pthread_mutex_t lock;
+};
+
+static struct recorder rec;
+
+static struct op *add_op(enum kind kind)
+{
+    assert_true(rec.n_ops < MAX_OPS);
+    rec.ops[rec.n_ops].kind = kind;
+    return &rec.ops[rec.n_ops++];
+}
+
+static int find_entry(const struct inode *dir, const char *name)
+{
+    for (int i = 0; i < dir->n_entries; i++)
+        if (!strcmp(dir->entries[i].name, name))
+            return i;
+    return -1;
+}
+
+static void set_entry(struct inode *dir, const char *name, int ino)
+{
+    int i = find_entry(dir, name);
+    if (i < 0) {
+        assert_true(dir->n_entries < MAX_ENTRIES);
+        i = dir->n_entries++;
+    }
+    snprintf(dir->entries[i].name, sizeof dir->entries[i].name, "%s", name);
+    dir->entries[i].ino = ino;
+}
+
+static void drop_entry(struct inode *dir, const char *name)
+{
+    int i = find_entry(dir, name);
+    if (i >= 0)
+        dir->entries[i] = dir->entries[--dir->n_entries];
+}
+
+/* OUT/a or OUT/a/b: the folder's inode and the last name. -1: not in the output folder. */
+static int folder_of(const char *path, const char **name)
+{
+    size_t n = strlen(rec.out);
+    if (strncmp(path, rec.out, n) != 0)
+        return -1;
+    *name = path[n] ? path + n + 1 : "";
+    const char *slash = strchr(*name, '/');
+    if (!slash)
+        return 0;
+    char first[120];
+    snprintf(first, sizeof first, "%.*s", (int)(slash - *name), *name);
+    int i = find_entry(&rec.live[0], first);
+    *name = slash + 1;
+    return i < 0 ? -1 : rec.live[0].entries[i].ino;
+}
+
+static int inode_of(const char *path)
+{
+    const char *name;
+    int dir = folder_of(path, &name);
+    if (dir < 0 || !*name)
+        return dir;
+    int i = find_entry(&rec.live[dir], name);
+    return i < 0 ? -1 : rec.live[dir].entries[i].ino;
+}
+
+static void record_new(const char *path, bool folder, const char *target)
+{
+    const char *name;
+    int dir = folder_of(path, &name), ino = rec.n_inodes++;
+    assert_true(dir >= 0 && ino < MAX_INODES);
+    rec.live[ino].folder = folder;
+    snprintf(rec.live[ino].target, sizeof rec.live[ino].target, "%s", target);
+    struct op *op = add_op(OP_ADD);
+    op->dir = dir, op->ino = ino;
+    snprintf(op->name, sizeof op->name, "%s", name);
+    set_entry(&rec.live[dir], name, ino);
+}
+
+static void record_remove(const char *path)
+{
+    const char *name;
+    struct op *op = add_op(OP_REMOVE);
+    op->dir = folder_of(path, &name);
+    assert_true(op->dir >= 0);
+    snprintf(op->name, sizeof op->name, "%s", name);
+    drop_entry(&rec.live[op->dir], name);
+}
+
+static void record_rename(const char *from, const char *to)
+{
+    const char *name, *new_name;
+    struct op *op = add_op(OP_RENAME);
+    op->dir = folder_of(from, &name);
+    op->ino = inode_of(from);
+    assert_true(op->dir >= 0 && op->ino > 0 && folder_of(to, &new_name) == op->dir);
+    snprintf(op->name, sizeof op->name, "%s", name);
+    snprintf(op->to, sizeof op->to, "%s", new_name);
+    drop_entry(&rec.live[op->dir], name);
+    set_entry(&rec.live[op->dir], new_name, op->ino);
+}
+
+#define LOCKED(statement)                                                                                              \
+    do {                                                                                                               \
+        int errnum_ = errno;                                                                                           \
+        pthread_mutex_lock(&rec.lock);                                                                                 \
+        statement;                                                                                                     \
+        pthread_mutex_unlock(&rec.lock);                                                                               \
+        errno = errnum_;                                                                                               \
+    } while (0)
+
+static int rec_open(const struct io *io, const char *path, int flags, mode_t mode)
+{
+    (void)io;
+    struct stat st;
+    bool is_new = flags & O_CREAT && lstat(path, &st) < 0;
+    int fd = open(path, flags, mode);
+    if (fd < 0)
+        return fd;
+    assert_true(fd < MAX_FDS);
+    LOCKED(if (is_new) record_new(path, false, ""); rec.fd_inode[fd] = inode_of(path));
+    return fd;
+}
+
+static ssize_t rec_pwrite(const struct io *io, int fd, const void *buf, size_t bytes, off_t at)
+{
+    (void)io;
+    ssize_t n = pwrite(fd, buf, bytes, at);
+    if (n > 0) {
+        unsigned char *copy = malloc((size_t)n); /* held until the process ends */
+        memcpy(copy, buf, (size_t)n);
+        LOCKED(struct op *op = add_op(OP_WRITE); op->ino = rec.fd_inode[fd]; op->at = (size_t)at; op->bytes = (size_t)n;
+               op->data = copy);
+    }
+    return n;
+}
+
+static int record_size(int fd, off_t bytes, int result)
+{
+    if (result == 0)
+        LOCKED(struct op *op = add_op(OP_SIZE); op->ino = rec.fd_inode[fd]; op->at = (size_t)bytes);
+    return result;
+}
+
+static int rec_fallocate(const struct io *io, int fd, off_t bytes)
+{
+    (void)io;
+    return record_size(fd, bytes, ftruncate(fd, bytes));
+}
+
+static int rec_ftruncate(const struct io *io, int fd, off_t bytes)
+{
+    (void)io;
+    return record_size(fd, bytes, ftruncate(fd, bytes));
+}
+
+static int rec_fsync(const struct io *io, int fd)
+{
+    (void)io;
+    LOCKED(add_op(OP_SYNC)->ino = rec.fd_inode[fd]);
+    return 0;
+}
+
+static int rec_rename(const struct io *io, const char *from, const char *to)
+{
+    (void)io;
+    int r = rename(from, to);
+    if (r == 0)
+        LOCKED(record_rename(from, to));
+    return r;
+}
+
+static int rec_rename_new(const struct io *io, const char *from, const char *to)
+{
+    (void)io;
+    int r = io_posix.rename_new(&io_posix, from, to);
+    if (r == 0)
+        LOCKED(record_rename(from, to));
+    return r;
+}
+
+static int rec_mkdir(const struct io *io, const char *path, mode_t mode)
+{
+    (void)io;
+    int r = mkdir(path, mode);
+    if (r == 0)
+        LOCKED(record_new(path, true, ""));
+    return r;
+}
+
+static int rec_rmdir(const struct io *io, const char *path)
+{
+    (void)io;
+    int r = rmdir(path);
+    if (r == 0)
+        LOCKED(record_remove(path));
+    return r;
+}
+
+static int rec_unlink(const struct io *io, const char *path)
+{
+    (void)io;
+    int r = unlink(path);
+    if (r == 0)
+        LOCKED(record_remove(path));
+    return r;
+}
+
+static int rec_symlink(const struct io *io, const char *target, const char *path)
+{
+    (void)io;
+    int r = symlink(target, path);
+    if (r == 0)
+        LOCKED(record_new(path, false, target));
+    return r;
+}
+
+static void on_note(void *ctx, const char *line)
+{
+    (void)ctx;
+    long step;
+    if (sscanf(line, "checkpoint of step %ld complete", &step) == 1)
+        LOCKED(add_op(OP_COMPLETE)->step = step);
+}
+
+/* ---- The disk after a crash. */
+
+static uint64_t seed;
+
+static uint32_t random_below(uint32_t n)
+{
+    seed += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    uint64_t z = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ z >> 31) % n);
+}
+
+static void write_to(struct inode *f, const struct op *op, size_t bytes)
+{
+    assert_true(op->at + bytes <= MAX_BYTES);
+    memcpy(f->data + op->at, op->data, bytes);
+    if (op->at + bytes > f->bytes)
+        f->bytes = op->at + bytes;
+}
+
+static void resize(struct inode *f, size_t bytes)
+{
+    assert_true(bytes <= MAX_BYTES);
+    if (bytes > f->bytes)
+        memset(f->data + f->bytes, 0, bytes - f->bytes);
+    f->bytes = bytes;
+}
+
+static void apply(struct inode *disk, const struct op *op, bool torn)
+{
+    switch (op->kind) {
+    case OP_ADD:
+        set_entry(&disk[op->dir], op->name, op->ino);
+        break;
+    case OP_REMOVE:
+        drop_entry(&disk[op->dir], op->name);
+        break;
+    case OP_RENAME:
+        drop_entry(&disk[op->dir], op->name);
+        set_entry(&disk[op->dir], op->to, op->ino);
+        break;
+    case OP_WRITE:
+        if (torn) { /* the size is known already, of the bytes only a part */
+            if (op->at + op->bytes > disk[op->ino].bytes)
+                resize(&disk[op->ino], op->at + op->bytes);
+            write_to(&disk[op->ino], op, random_below((uint32_t)op->bytes));
+        } else {
+            write_to(&disk[op->ino], op, op->bytes);
+        }
+        break;
+    case OP_SIZE:
+        resize(&disk[op->ino], op->at);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool changes_folder(const struct op *op)
+{
+    return op->kind <= OP_RENAME;
+}
+
+/* Is op i on the disk for certain when the power fails before op `crash`? */
+static bool is_durable(int i, int crash)
+{
+    int ino = changes_folder(&rec.ops[i]) ? rec.ops[i].dir : rec.ops[i].ino;
+    for (int s = i + 1; s < crash; s++)
+        if (rec.ops[s].kind == OP_SYNC && rec.ops[s].ino == ino)
+            return true;
+    return false;
+}
+
+/* keep: of 100 pending changes so many survive; over 100 all do, whole. */
+static void crash_disk(struct inode *disk, int crash, uint32_t keep)
+{
+    for (int i = 0; i < rec.n_inodes; i++) {
+        disk[i] = (struct inode){.folder = rec.live[i].folder};
+        memcpy(disk[i].target, rec.live[i].target, sizeof disk[i].target);
+    }
+    for (int i = 0; i < crash; i++) {
+        const struct op *op = &rec.ops[i];
+        if (op->kind == OP_SYNC || op->kind == OP_COMPLETE)
+            continue;
+        if (is_durable(i, crash) || keep > 100)
+            apply(disk, op, false);
+        else if (random_below(100) < keep)
+            apply(disk, op, random_below(3) == 0);
+    }
+}
+
+static void make_real(const struct inode *disk, int ino, const char *path)
+{
+    for (int i = 0; i < disk[ino].n_entries; i++) {
+        const struct entry *e = &disk[ino].entries[i];
+        const struct inode *n = &disk[e->ino];
+        char to[300];
+        snprintf(to, sizeof to, "%s/%s", path, e->name);
+        if (n->folder) {
+            assert_int_equal(mkdir(to, 0777), 0);
+            make_real(disk, e->ino, to);
+        } else if (n->target[0]) {
+            assert_int_equal(symlink(n->target, to), 0);
+        } else {
+            int fd = open(to, O_WRONLY | O_CREAT | O_EXCL, 0666);
+            assert_true(fd >= 0);
+            assert_int_equal(write(fd, n->data, n->bytes), n->bytes);
+            close(fd);
+        }
+    }
+}
+
+/* The newest step reported before op `crash`, 0: none. */
+static long reported_before(int crash)
+{
+    long step = 0;
+    for (int i = 0; i < crash; i++)
+        if (rec.ops[i].kind == OP_COMPLETE)
+            step = rec.ops[i].step;
+    return step;
+}
+
+/* A folder that is being deleted has lost its name before it loses its files. */
+static void assert_no_half_folder(const char *dir, const struct inode *disk, int crash)
+{
+    for (int i = 0; i < disk[0].n_entries; i++) {
+        const struct entry *e = &disk[0].entries[i];
+        struct ckpt_found found;
+        struct snug_err err = {0};
+        if (strncmp(e->name, "step-", 5) || !disk[e->ino].n_entries)
+            continue;
+        if (ckpt_find(&io_posix, in(dir, e->name), 0, (struct ckpt_notes){0}, &found, &err))
+            fail_msg("power lost before call %d: %s", crash, err.text);
+        ckpt_found_free(&found);
+    }
+}
+
+static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t at_seed)
+{
+    char dir[64];
+    struct ckpt_found found;
+    struct ckpt_dir lock;
+    struct snug_err err = {0};
+    long reported = reported_before(crash);
+    make_folder(dir);
+    make_real(disk, 0, dir);
+    int code = ckpt_find(&io_posix, dir, reported ? 0 : CKPT_AUTO, (struct ckpt_notes){0}, &found, &err);
+    if (code || found.step < reported)
+        fail_msg("power lost before call %d of %d, %u %% kept, seed %llu: step %ld was reported, found %lld: %s", crash,
+                 rec.n_ops, keep, (unsigned long long)at_seed, reported, (long long)found.step, err.text);
+    if (found.path)
+        assert_loads(&found);
+    ckpt_found_free(&found);
+    assert_no_half_folder(dir, disk, crash);
+    /* And the next run can start: nothing left behind stands in its way. */
+    struct faulty plain;
+    faulty_init(&plain);
+    if (ckpt_dir_open(&plain.io, dir, CKPT_RESUME, NULL, NULL, 0, (struct ckpt_notes){0}, &lock, &err))
+        fail_msg("power lost before call %d: the next start: %s", crash, err.text);
+    assert_int_equal(count_names(dir, ".tmp-") + count_names(dir, ".trash-"), 0);
+    ckpt_dir_close(&lock);
+    remove_tree(dir);
+}
+
+/* Steps 1 to 5, two kept, one of them saved a second time over a damaged folder. */
+static void record_session(void)
+{
+    struct ckpt_dir dir;
+    struct ckpt_notes notes = {on_note, NULL};
+    struct ckpt_config config = {.io = &rec.io, .output_dir = rec.out, .total_limit = 2, .notes = notes};
+    struct ckpt_saver *saver;
+    struct ckpt_tensor tensors[TINY_TENSORS];
+    struct tiny t;
+    assert_int_equal(ckpt_dir_open(&rec.io, rec.out, CKPT_FRESH, NULL, NULL, 0, notes, &dir, NULL), 0);
+    assert_int_equal(ckpt_saver_new(&config, &saver, NULL), 0);
+    tiny_start(&t);
+    tiny_tensors(&t, tensors);
+    while (t.step < 5) {
+        tiny_step(&t);
+        if (t.step == 4)
+            assert_int_equal(rec.io.mkdir(&rec.io, in(rec.out, "step-00000004"), 0777), 0);
+        json_t *doc = tiny_state(&t);
+        assert_int_equal(ckpt_save_begin(saver, t.step, -1, tensors, TINY_TENSORS, doc, NULL), 0);
+        json_decref(doc);
+        assert_int_equal(ckpt_save_wait(saver, NULL), 0);
+    }
+    ckpt_saver_free(saver);
+    ckpt_dir_close(&dir);
+    assert_int_equal(reported_before(rec.n_ops), 5);
+}
+
+static void every_crash_state_is_good(void **state)
+{
+    (void)state;
+    static struct inode disk[MAX_INODES];
+    make_folder(rec.out);
+    rec.io = io_posix;
+    rec.io.open = rec_open;
+    rec.io.pwrite = rec_pwrite;
+    rec.io.fallocate = rec_fallocate;
+    rec.io.ftruncate = rec_ftruncate;
+    rec.io.fsync = rec_fsync;
+    rec.io.rename = rec_rename;
+    rec.io.rename_new = rec_rename_new;
+    rec.io.mkdir = rec_mkdir;
+    rec.io.rmdir = rec_rmdir;
+    rec.io.unlink = rec_unlink;
+    rec.io.symlink = rec_symlink;
+    rec.live[0].folder = true;
+    rec.n_inodes = 1;
+    pthread_mutex_init(&rec.lock, NULL);
+    record_session();
+    const char *wanted = getenv("SNUG_TEST_SEED");
+    seed = wanted ? strtoull(wanted, NULL, 10) : 1;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    long states = 0;
+    for (int crash = 0; crash <= rec.n_ops; crash++)
+        for (int i = 0; i < STATES_A_POINT; i++, states++) {
+            static const uint32_t keeps[8] = {0, 101, 10, 30, 50, 70, 90, 95};
+            uint64_t at_seed = seed;
+            crash_disk(disk, crash, keeps[i % 8]);
+            check_state(disk, crash, keeps[i % 8], at_seed);
+        }
+    print_message("%ld crash states of %d calls\n", states, rec.n_ops);
+    remove_tree(rec.out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_crash_state_is_good)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,532 @@
+/* the files of a tokenizer, good and bad: rows T1-T8 and T13 of the bad inputs, and folders with what
+ * transformers makes of them (recorded/record.py). */
+#include "../memory_io.h"
+#include "tokenizer/tokenizer.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_FILES = 4 };
+
+struct file {
+    const char *name, *content;
+};
+
+/* Opens the files of a folder "m"; a NULL name ends them. */
+static int open_folder(const struct file *files, struct tokenizer **t, struct snug_err *err)
+{
+    char paths[MOST_FILES][64];
+    struct memory_file f[MOST_FILES];
+    struct memory_io m;
+    size_t n = 0;
+    for (; n < MOST_FILES && files[n].name; n++) {
+        snprintf(paths[n], sizeof paths[n], "m/%s", files[n].name);
+        f[n] = (struct memory_file){paths[n], files[n].content, strlen(files[n].content)};
+    }
+    memory_io_init(&m, f, n);
+    int code = tokenizer_open(&m.io, "m", t, err);
+    assert_int_equal(m.open_files, 0);
+    return code;
+}
+
+static const char good_json[] =
+    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,"
+    "\"added_tokens\":[{\"id\":1,\"content\":\"[UNK]\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
+    "\"normalized\":false,\"special\":true}],"
+    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+    "\"strip_accents\":null,\"lowercase\":true},"
+    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}"
+    "},"
+    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
+    "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],"
+    "\"special_tokens\":{\"[CLS]\":{\"id\":\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]}}},"
+    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
+    "\"max_input_chars_per_word\":100,\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"a\":3,\"##a\":4}}}";
+
+/* Each changes one value of good_json: `at` is its path ("model.vocab.a", "added_tokens.0"; a number one past the end
+ * appends), `value` its JSON, NULL to remove it. */
+static const struct {
+    const char *at, *value;
+    int code;
+    const char *text; /* a part of the message */
+} json_rows[] = {
+    /* T2 */
+    {"version", "\"2.0\"", 3, "version \"2.0\" is not supported; supported: \"1.0\""},
+    {"version", "1.0", 3, "version"},
+    {"version", NULL, 0, ""},
+    {"model.type", "\"Foo\"", 3, "model.type \"Foo\" is not supported; supported: WordPiece"},
+    {"model.type", "\"Unigram\"", 3, "model.type \"Unigram\" is not supported"},
+    {"model.type", NULL, 0, ""},
+    {"model", NULL, 3, "has no \"model\""},
+    {"model", "[]", 3, "\"model\" is an array; an object"},
+    {"model.extra", "1", 3, "\"extra\" in model is not supported"},
+    {"normalizer.type", "\"Precompiled\"", 3, "normalizer.type \"Precompiled\" is not supported"},
+    {"normalizer", "{}", 3, "normalizer.type absent is not supported"},
+    {"normalizer", "\"x\"", 3, "\"normalizer\" is \"x\"; an object"},
+    {"normalizer.lowercase", NULL, 3, "lowercase"},
+    {"normalizer.lowercase", "1", 3, "lowercase"},
+    {"normalizer.strip_accents", "\"yes\"", 3, "strip_accents"},
+    {"normalizer.form", "1", 3, "\"form\" in normalizer is not supported"},
+    {"normalizer", "null", 0, ""},
+    {"pre_tokenizer.type", "\"Split\"", 3, "pre_tokenizer.type \"Split\" is not supported"},
+    {"pre_tokenizer.pattern", "1", 3, "\"pattern\" in pre_tokenizer is not supported"},
+    {"pre_tokenizer", "null", 0, ""},
+    {"decoder.type", "\"ByteLevel\"", 3, "decoder.type \"ByteLevel\" is not supported"},
+    {"decoder", "null", 0, ""},
+    {"comment", "1", 3, "\"comment\" in the file is not supported"},
+    {"post_processor.type", "\"RobertaProcessing\"", 3, "post_processor.type \"RobertaProcessing\" is not supported"},
+    {"post_processor", "null", 0, ""},
+    {"post_processor.single", NULL, 3, "post_processor.single is not an array"},
+    {"post_processor.single.1", "{\"Foo\":{}}", 3, "a part is neither Sequence nor SpecialToken"},
+    {"post_processor.single.1", "7", 3, "a part is neither Sequence nor SpecialToken"},
+    {"post_processor.single.1.Sequence.id", "\"C\"", 3, "\"C\" is neither \"A\" nor \"B\""},
+    {"post_processor.single.1.Sequence.id", "\"B\"", 3, "single must hold sequence A and not B"},
+    {"post_processor.pair.1.Sequence.id", "\"A\"", 3, "pair must hold both sequences"},
+    {"post_processor.single.1.Sequence.type_id", "-1", 3, "type_id"},
+    {"post_processor.single.1.Sequence.type_id", "256", 3, "type_id is 256; expected an integer from 0 to 255"},
+    {"post_processor.single.0.SpecialToken.id", "\"[X]\"", 3, "\"[X]\" is not in its special_tokens"},
+    {"post_processor.special_tokens.[CLS].ids.0", "5", 3, "\"[CLS]\" has id 5; the vocabulary has 0 to 4"},
+    {"post_processor.special_tokens.[CLS].ids.0", "\"2\"", 3, "\"[CLS]\" has id \"2\""},
+    {"post_processor", "{\"type\":\"BertProcessing\",\"sep\":[\"[UNK]\",1],\"cls\":[\"[CLS]\",2]}", 0, ""},
+    {"post_processor", "{\"type\":\"BertProcessing\",\"sep\":[\"[UNK]\",1]}", 3, "post_processor.cls is not"},
+    {"post_processor", "{\"type\":\"BertProcessing\",\"sep\":[\"x\",9],\"cls\":[\"[CLS]\",2]}", 3, "\"x\" has id 9"},
+    /* T3 */
+    {"model.unk_token", "\"[FOO]\"", 3, "lacks the unknown token \"[FOO]\""},
+    {"model.unk_token", NULL, 3, "unk_token"},
+    /* T4 */
+    {"model.vocab.a", "7", 3, "token \"a\" has id 7; the ids of 5 tokens must be 0 to 4"},
+    {"model.vocab.a", "5", 3, "token \"a\" has id 5"},
+    {"model.vocab.a", "-3", 3, "token \"a\" has id -3"},
+    {"model.vocab.a", "\"3\"", 3, "token \"a\" has id \"3\""},
+    {"model.vocab.a", "3.0", 3, "token \"a\" has id 3.0"},
+    {"model.vocab.a", "1e20", 3, "token \"a\" has id"},
+    {"model.vocab.a", "4", 3, "tokens \"a\" and \"##a\" both have id 4"},
+    {"model.vocab.a", NULL, 3, "token \"##a\" has id 4; the ids of 4 tokens must be 0 to 3"},
+    {"model.vocab", "{}", 3, "the vocabulary is empty"},
+    {"model.vocab", "[]", 3, "model.vocab is not an object"},
+    {"model.max_input_chars_per_word", "-1", 3, "max_input_chars_per_word"},
+    {"model.continuing_subword_prefix", "null", 3, "continuing_subword_prefix"},
+    /* T6 */
+    {"added_tokens", "{}", 3, "\"added_tokens\" is not an array"},
+    {"added_tokens", "null", 0, ""},
+    {"added_tokens.0", "3", 3, "added_tokens[0] is not an object"},
+    {"added_tokens.0.id", "3", 3, "added token \"[UNK]\" has id 3, but in the vocabulary it is 1"},
+    {"added_tokens.0.content", "\"new\"", 3, "added token \"new\" has id 1, but the next free id is 5"},
+    {"added_tokens.0.content", "\"\"", 3, "an added token is empty"},
+    {"added_tokens.0.special", NULL, 3, "special"},
+    {"added_tokens.0.lstrip", "0", 3, "lstrip"},
+    {"added_tokens.0.score", "0", 3, "\"score\" in added_tokens is not supported"},
+    {"added_tokens.1",
+     "{\"id\":1,\"content\":\"[UNK]\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":false,"
+     "\"special\":true}",
+     3, "added token \"[UNK]\" is given twice"},
+    {"added_tokens.1",
+     "{\"id\":5,\"content\":\"\u0301\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":true,"
+     "\"special\":true}",
+     3, "is empty once normalised"},
+    {"added_tokens.1",
+     "{\"id\":5,\"content\":\"\u0301\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":false,"
+     "\"special\":true}",
+     0, ""},
+    {"added_tokens",
+     "[{\"id\":3,\"content\":\"a\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,\"normalized\":true,"
+     "\"special\":true},{\"id\":5,\"content\":\"A\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,"
+     "\"normalized\":true,\"special\":true}]",
+     3, "added tokens \"a\" and \"A\" are equal once normalised"},
+    /* T13 */
+    {"truncation", "{\"max_length\":8,\"strategy\":\"LongestFirst\",\"stride\":0}", 0, "truncation is not used"},
+    {"truncation", "{\"direction\":\"Up\",\"max_length\":8}", 3, "truncation.direction \"Up\" is not supported"},
+    {"padding", "{\"strategy\":{\"Fixed\":128}}", 0, "padding is not used; --max-length decides"},
+    {"padding", "128", 3, "\"padding\" is 128; an object"},
+};
+
+static json_t *step(json_t *o, const char *name)
+{
+    return json_is_array(o) ? json_array_get(o, (size_t)atoi(name)) : json_object_get(o, name);
+}
+
+static char *changed(const char *at, const char *value)
+{
+    char path[128], *rest = path, *name;
+    json_t *root = json_loads(good_json, 0, NULL), *o = root;
+    assert_non_null(root);
+    snprintf(path, sizeof path, "%s", at);
+    while ((name = strsep(&rest, ".")) && rest)
+        o = step(o, name);
+    json_t *new = value ? json_loads(value, JSON_DECODE_ANY, NULL) : NULL;
+    assert_true(!value || new);
+    if (!new)
+        json_object_del(o, name);
+    else if (json_is_object(o))
+        json_object_set_new(o, name, new);
+    else if ((size_t)atoi(name) == json_array_size(o))
+        json_array_append_new(o, new);
+    else
+        json_array_set_new(o, (size_t)atoi(name), new);
+    char *text = json_dumps(root, 0);
+    json_decref(root);
+    return text;
+}
+
+static bool has_note(const struct tokenizer *t, const char *part)
+{
+    for (size_t i = 0; tokenizer_note(t, i); i++)
+        if (strstr(tokenizer_note(t, i), part))
+            return true;
+    return false;
+}
+
+/* What was wrong with a result, or NULL. */
+static const char *judge(int code, struct tokenizer *t, const struct snug_err *e, const char *file, int want,
+                         const char *part)
+{
+    static char what[512];
+    const char *wrong = NULL;
+    if (code != want)
+        wrong = code ? e->text : "accepted";
+    else if (code && (!strstr(e->text, part) || !strstr(e->text, file) || strlen(e->text) > 225))
+        wrong = e->text;
+    else if (!code && *part && !has_note(t, part))
+        wrong = "no such note";
+    if (wrong)
+        snprintf(what, sizeof what, "wanted %d \"%s\", got: %s", want, part, wrong);
+    tokenizer_close(t);
+    return wrong ? what : NULL;
+}
+
+static void bad_tokenizer_json(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof json_rows / sizeof *json_rows; i++) {
+        struct tokenizer *t;
+        struct snug_err e;
+        char *json = changed(json_rows[i].at, json_rows[i].value);
+        int code = open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e);
+        const char *problem = judge(code, t, &e, "m/tokenizer.json: ", json_rows[i].code, json_rows[i].text);
+        if (problem)
+            printf("%s = %s: %s\n", json_rows[i].at, json_rows[i].value ? json_rows[i].value : "absent", problem);
+        wrong += problem != NULL;
+        free(json);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+#define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+
+static const struct {
+    const char *name, *content, *name2, *content2;
+    int code;
+    const char *text;
+} folder_rows[] = {
+    /* T1 */
+    {"other.txt", "", NULL, NULL, 3, "m: no tokenizer: neither tokenizer.json nor vocab.txt is there"},
+    {"vocab.json", "{}", "merges.txt", "", 3, "m: no tokenizer"},
+    /* T2 */
+    {"tokenizer.json", "", NULL, NULL, 3, "m/tokenizer.json"},
+    {"tokenizer.json", "{\"version\":\"1.0\",}", NULL, NULL, 3, "m/tokenizer.json:1:"},
+    {"tokenizer.json", "[]", NULL, NULL, 3, "m/tokenizer.json"},
+    {"tokenizer.json", "version https://git-lfs.github.com/spec/v1\n", NULL, NULL, 3, "m/tokenizer.json"},
+    /* T3 */
+    {"vocab.txt", "", NULL, NULL, 3, "m/vocab.txt: the vocabulary is empty"},
+    {"vocab.txt", "\n\n\n", NULL, NULL, 3, "m/vocab.txt: [UNK] is missing"},
+    {"vocab.txt", "[PAD]\n[CLS]\n[SEP]\n", NULL, NULL, 3, "m/vocab.txt: [UNK] is missing"},
+    {"vocab.txt", "[PAD]\n[UNK]\n[SEP]\n", NULL, NULL, 3, "m/vocab.txt: [CLS] is missing"},
+    {"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n", NULL, NULL, 3, "m/vocab.txt: [SEP] is missing"},
+    {"vocab.txt", "[UNK]\n[CLS]\n[SEP]\n", NULL, NULL, 3, "m/vocab.txt: [PAD] is missing"},
+    {"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", NULL, NULL, 0, "has no mask_token \"[MASK]\""},
+    {"vocab.txt", SPECIALS "a\nb\na\n", NULL, NULL, 3, "m/vocab.txt:8: token \"a\" is also on line 6; remove one"},
+    {"vocab.txt", SPECIALS "a\nb\na \n", NULL, NULL, 3, "m/vocab.txt:8: token \"a\" is also on line 6"},
+    {"vocab.txt", "\xEF\xBB\xBF" SPECIALS, NULL, NULL, 3, "m/vocab.txt:1: begins with a byte order mark"},
+    {"vocab.txt", SPECIALS "a\n\xff\n", NULL, NULL, 3, "m/vocab.txt:7: the line holds byte 0xFF"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"cls_token\":\"<s>\"}", 3, "<s> is missing; add it, or name"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"pad_token\":null}", 3, "pad_token in tokenizer_config.json"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"cls_token\":7}", 3, "cls_token is 7; a token was expected"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"tokenizer_class\":\"EsmTokenizer\"}", 3,
+     "tokenizer_class EsmTokenizer is not read from a vocab.txt"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"tokenizer_class\":\"DistilBertTokenizerFast\"}", 0, ""},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"do_lower_case\":\"yes\"}", 3,
+     "m/tokenizer_config.json: do_lower_case"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{", 3, "m/tokenizer_config.json:1:"},
+    {"vocab.txt", SPECIALS, "special_tokens_map.json", "[]", 3, "m/special_tokens_map.json"},
+    /* T6 */
+    {"vocab.txt", SPECIALS, "added_tokens.json", "{\"new\":5}", 3, "m/added_tokens.json: token \"new\" is not in"},
+    {"vocab.txt", SPECIALS, "added_tokens.json", "{\"[MASK]\":4}", 0, ""},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"7\":{\"content\":\"new\"}}}", 3,
+     "added token \"new\" has id 7, but the next free id is 5"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{\"content\":\"new\"}}}", 3,
+     "added_tokens_decoder has the key \"x\""},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"added_tokens_decoder\":{\"5\":7}}", 3, "a token was expected"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"added_tokens_decoder\":[]}", 3,
+     "added_tokens_decoder is not an object"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"additional_special_tokens\":[7]}", 3, "a token was expected"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"split_special_tokens\":true}", 3, "split_special_tokens"},
+    {"vocab.txt", SPECIALS, "tokenizer_config.json", "{\"truncation_side\":\"top\"}", 3, "truncation_side is \"top\""},
+    {"tokenizer.json", good_json, "tokenizer_config.json", "{\"sep_token\":\"[SEP]\"}", 3,
+     "m/tokenizer_config.json: sep_token \"[SEP]\" is missing in the vocabulary of m/tokenizer.json"},
+    {"tokenizer.json", good_json, "special_tokens_map.json", "{\"mask_token\":\"[MASK]\"}", 0,
+     "has no mask_token \"[MASK]\""},
+    /* T8 */
+    {"tokenizer.json", good_json, "tokenizer_config.json", "{\"do_lower_case\":false}", 0,
+     "do_lower_case false wins over lowercase true in tokenizer.json"},
+    {"tokenizer.json", good_json, "tokenizer_config.json", "{\"do_lower_case\":true,\"strip_accents\":true}", 0,
+     "strip_accents true wins over strip_accents null"},
+    {"tokenizer.json", good_json, "tokenizer_config.json", "{\"tokenize_chinese_chars\":false}", 0,
+     "tokenize_chinese_chars false wins over handle_chinese_chars true"},
+};
+
+static void bad_folders(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof folder_rows / sizeof *folder_rows; i++) {
+        struct tokenizer *t;
+        struct snug_err e;
+        const struct file files[] = {{folder_rows[i].name, folder_rows[i].content},
+                                     {folder_rows[i].name2, folder_rows[i].content2},
+                                     {NULL, NULL}};
+        int code = open_folder(files, &t, &e);
+        const char *problem = judge(code, t, &e, "m", folder_rows[i].code, folder_rows[i].text);
+        if (problem)
+            printf("%s, %s: %s\n", folder_rows[i].content, folder_rows[i].content2, problem);
+        wrong += problem != NULL;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void a_nul_in_vocab_txt_is_refused(void **state)
+{
+    (void)state;
+    static const char vocab[] = SPECIALS "a\0b\n";
+    const struct memory_file file = {"m/vocab.txt", vocab, sizeof vocab - 1};
+    struct memory_io m;
+    struct tokenizer *t;
+    struct snug_err e;
+    memory_io_init(&m, &file, 1);
+    assert_int_equal(tokenizer_open(&m.io, "m", &t, &e), SNUG_ERR_INPUT);
+    assert_non_null(strstr(e.text, "m/vocab.txt:6: the line holds byte 0x00"));
+}
+
+/* A tokenizer.json that keeps upper case, and nothing beside it. */
+static void upper_case_without_configuration_is_noted(void **state)
+{
+    (void)state;
+    struct tokenizer *t;
+    struct snug_err e;
+    char *json = changed("normalizer.lowercase", "false");
+    assert_int_equal(open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e), 0);
+    assert_true(has_note(t, "keeps upper case; transformers would not"));
+    tokenizer_close(t);
+    const struct file stated[] = {
+        {"tokenizer.json", json}, {"tokenizer_config.json", "{\"do_lower_case\":false}"}, {NULL, NULL}};
+    assert_int_equal(open_folder(stated, &t, &e), 0);
+    assert_null(tokenizer_note(t, 0));
+    tokenizer_close(t);
+    free(json);
+}
+
+static void the_unknown_token_is_the_one_of_the_model(void **state)
+{
+    (void)state;
+    struct tokenizer *t;
+    struct snug_err e;
+    char *json = changed("model.unk_token", "\"a\"");
+    assert_int_equal(open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e), 0);
+    assert_int_equal(tokenizer_special(t, TOKEN_UNK), 3);
+    assert_int_equal(tokenizer_special(t, TOKEN_PAD), 0);
+    assert_int_equal(tokenizer_special(t, TOKEN_SEP), -1);
+    tokenizer_close(t);
+    free(json);
+}
+
+static void folders_are_read_as_transformers_reads_them(void **state)
+{
+    (void)state;
+    char path[4096], *line = NULL;
+    size_t cap = 0;
+    snprintf(path, sizeof path, "%s/tests/tokenizer/recorded/folders.jsonl", getenv("SNUG_SOURCE"));
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    struct token_buf b = {0};
+    int rows = 0, differ = 0;
+    for (; getline(&line, &cap, f) > 0; rows++) {
+        json_t *row = json_loads(line, 0, NULL), *ids = json_object_get(row, "ids"), *content;
+        const char *name, *text = json_string_value(json_object_get(row, "text"));
+        struct file files[MOST_FILES] = {{NULL, NULL}};
+        size_t n = 0;
+        json_object_foreach(json_object_get(row, "files"), name, content) files[n++] =
+            (struct file){name, json_string_value(content)};
+        struct tokenizer *t;
+        struct snug_err e = {0};
+        int code = open_folder(files, &t, &e);
+        if (!code)
+            code = tokenizer_encode(t, text, strlen(text), NULL, 0,
+                                    json_integer_value(json_object_get(row, "max_length")), &b, &e);
+        bool same = !code && json_array_size(ids) == b.n;
+        for (size_t i = 0; same && i < b.n; i++)
+            same = json_integer_value(json_array_get(ids, i)) == b.ids[i];
+        if (!same)
+            printf("row %d, %s differs: %s", rows, e.text, line);
+        differ += !same;
+        tokenizer_close(t);
+        json_decref(row);
+    }
+    assert_int_equal(rows, 45);
+    assert_int_equal(differ, 0);
+    token_buf_free(&b);
+    free(line);
+    fclose(f);
+}
+
+/* The same vocabulary from either file is the same tokenizer. */
+static void vocab_txt_and_tokenizer_json_have_one_hash(void **state)
+{
+    (void)state;
+    const char *const names[] = {"uncased", "cased"};
+    for (int i = 0; i < 2; i++) {
+        char path[4096], *text[3];
+        size_t bytes;
+        struct snug_err e;
+        struct tokenizer *a, *b;
+        const char *const files[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json"};
+        for (int k = 0; k < 3; k++) {
+            snprintf(path, sizeof path, "%s/tests/tokenizer/recorded/%s/%s", getenv("SNUG_SOURCE"), names[i], files[k]);
+            assert_int_equal(io_read_file(&io_posix, path, 1 << 20, &text[k], &bytes, &e), 0);
+        }
+        const struct file json[] = {{files[0], text[0]}, {files[2], text[2]}, {NULL, NULL}};
+        const struct file vocab[] = {{files[1], text[1]}, {files[2], text[2]}, {NULL, NULL}};
+        assert_int_equal(open_folder(json, &a, &e), 0);
+        assert_int_equal(open_folder(vocab, &b, &e), 0);
+        struct hash128 x = tokenizer_hash(a), y = tokenizer_hash(b);
+        assert_true(x.high == y.high && x.low == y.low);
+        tokenizer_close(a);
+        tokenizer_close(b);
+        for (int k = 0; k < 3; k++)
+            mem_free(text[k]);
+    }
+}
+
+static struct hash128 hash_of(const char *at, const char *value)
+{
+    char *json = changed(at, value);
+    struct tokenizer *t;
+    struct snug_err e;
+    if (open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e))
+        fail_msg("%s", e.text);
+    struct hash128 h = tokenizer_hash(t);
+    tokenizer_close(t);
+    free(json);
+    return h;
+}
+
+static void whatever_changes_ids_changes_the_hash(void **state)
+{
+    (void)state;
+    static const char *const changes[][2] = {
+        {"version", "\"1.0\""}, /* no change, to compare with */
+        {"normalizer", "null"},
+        {"normalizer.clean_text", "false"},
+        {"normalizer.handle_chinese_chars", "false"},
+        {"normalizer.lowercase", "false"},
+        {"normalizer.strip_accents", "false"},
+        {"pre_tokenizer", "null"},
+        {"truncation", "{\"direction\":\"Left\"}"},
+        {"model.max_input_chars_per_word", "99"},
+        {"model.continuing_subword_prefix", "\"#\""},
+        {"model.unk_token", "\"a\""},
+        {"model.vocab.b", "5"},
+        {"added_tokens", "[]"},
+        {"added_tokens.0.single_word", "true"},
+        {"added_tokens.0.lstrip", "true"},
+        {"added_tokens.0.rstrip", "true"},
+        {"added_tokens.0.normalized", "true"},
+        {"post_processor", "null"},
+        {"post_processor.single.0.SpecialToken.type_id", "1"},
+        {"post_processor.single.1.Sequence.type_id", "1"},
+        {"post_processor.special_tokens.[CLS].ids.0", "1"},
+        {"post_processor.special_tokens.[CLS].ids.1", "2"},
+        {"post_processor.pair",
+         "[{\"Sequence\":{\"id\":\"B\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}]"},
+        {"post_processor.pair.2", "{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}"},
+    };
+    enum { CHANGES = sizeof changes / sizeof *changes };
+    struct hash128 h[CHANGES];
+    for (int i = 0; i < CHANGES; i++) {
+        h[i] = hash_of(changes[i][0], changes[i][1]);
+        for (int k = 0; k < i; k++)
+            if (h[i].high == h[k].high && h[i].low == h[k].low)
+                fail_msg("%s and %s", changes[i][0], changes[k][0]);
+    }
+    struct hash128 same = hash_of("decoder", "null");
+    assert_true(same.high == h[0].high && same.low == h[0].low);
+}
+
+/* Whichever call fails, no file is passed over in silence. */
+static void every_file_call_may_fail(void **state)
+{
+    (void)state;
+    const struct memory_file files[] = {{"m/tokenizer.json", good_json, sizeof good_json - 1},
+                                        {"m/vocab.txt", SPECIALS, sizeof SPECIALS - 1},
+                                        {"m/tokenizer_config.json", "{}", 2}};
+    int code = -1, k = 0;
+    while (code) {
+        struct memory_io m;
+        struct tokenizer *t;
+        struct snug_err e;
+        memory_io_init(&m, files, 3);
+        m.fail_call = ++k;
+        code = tokenizer_open(&m.io, "m", &t, &e);
+        assert_int_equal(m.open_files, 0);
+        tokenizer_close(t);
+        if (code)
+            assert_int_equal(code, SNUG_ERR_IO);
+        if (!code)
+            assert_true(k > m.calls);
+    }
+    assert_true(k > 6); /* two files, each opened, measured and read */
+}
+
+static int forbidden_stat(const struct io *io, const char *path, struct stat *st)
+{
+    (void)io, (void)path, (void)st;
+    errno = EACCES;
+    return -1;
+}
+
+static void a_file_that_cannot_be_looked_for_is_not_absent(void **state)
+{
+    (void)state;
+    const struct memory_file file = {"m/vocab.txt", SPECIALS, sizeof SPECIALS - 1};
+    struct memory_io m;
+    struct tokenizer *t;
+    struct snug_err e;
+    memory_io_init(&m, &file, 1);
+    m.io.stat = forbidden_stat;
+    assert_int_equal(tokenizer_open(&m.io, "m", &t, &e), SNUG_ERR_IO);
+    assert_non_null(strstr(e.text, "m/tokenizer.json: cannot look for it: Permission denied"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_tokenizer_json),
+        cmocka_unit_test(bad_folders),
+        cmocka_unit_test(a_nul_in_vocab_txt_is_refused),
+        cmocka_unit_test(upper_case_without_configuration_is_noted),
+        cmocka_unit_test(the_unknown_token_is_the_one_of_the_model),
+        cmocka_unit_test(folders_are_read_as_transformers_reads_them),
+        cmocka_unit_test(vocab_txt_and_tokenizer_json_have_one_hash),
+        cmocka_unit_test(whatever_changes_ids_changes_the_hash),
+        cmocka_unit_test(every_file_call_may_fail),
+        cmocka_unit_test(a_file_that_cannot_be_looked_for_is_not_absent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
