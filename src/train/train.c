@@ -1,41 +1,13 @@
-#include "train/train.h"
+#include "train/trainer.h"
 
-#include "base/machine.h"
 #include "base/seconds.h"
 #include "train/evaluate.h"
-#include "train/export.h"
-#include "train/log.h"
 #include "train/output.h"
-#include "train/schedule.h"
-#include "train/state.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One run. */
-struct trainer {
-    struct session *s;
-    const struct options *o;
-    struct train_events events;
-    struct train_state state;
-    struct schedule schedule;
-    int64_t total, per_epoch;
-    struct order order;
-    struct loader *loader;
-    struct ckpt_saver *saver;
-    struct run_log log;
-    struct metrics metrics;
-    double started, trained_since; /* seconds on the monotonic clock; the second without loading */
-    double evaluating;             /* seconds spent in evaluations */
-    double data_wait; /* seconds from asking for a step's data until they were on their way to the device */
-    int64_t first_step, first_samples, first_tokens;
-    int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
-    double grad_norm, learning_rate;
-    int64_t memory_bytes; /* in use when somebody looked last */
-    double looked;        /* when that was */
-};
 
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
 {
@@ -110,25 +82,6 @@ static int check_best_metric(const struct trainer *t, struct snug_err *err)
     return code;
 }
 
-static int step_folder(const struct trainer *t, int64_t step, struct str *path, struct snug_err *err)
-{
-    str_printf(path, "%s/step-%08lld", t->o->output_dir, (long long)step);
-    return str_check(path, err);
-}
-
-/* Whether the output folder has a checkpoint of that step: one that was resumed, or is the best so far, may lie in
- * another folder, or be gone. */
-static bool is_here(const struct trainer *t, int64_t step)
-{
-    struct str path = {0};
-    struct ckpt_found found = {0};
-    bool here = !step_folder(t, step, &path, NULL) &&
-                !ckpt_find(t->s->io, str_text(&path), CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
-    ckpt_found_free(&found);
-    str_free(&path);
-    return here;
-}
-
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
@@ -146,9 +99,9 @@ static int start(struct trainer *t, struct snug_err *err)
     if (t->state.step > t->total)
         return SNUG_OK;
     TRY(output_ready(t->s, t->state.step, err));
-    if (is_here(t, t->state.step))
+    if (trainer_has_step(t, t->state.step))
         t->saved_step = t->state.step;
-    if (t->state.best_step >= 0 && !is_here(t, t->state.best_step))
+    if (t->state.best_step >= 0 && !trainer_has_step(t, t->state.best_step))
         t->state.best_step = -1;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
@@ -162,186 +115,13 @@ static int start(struct trainer *t, struct snug_err *err)
     return ckpt_saver_new(&c, &t->saver, err);
 }
 
-/* ---- logging ---- */
-
-/* Of the device if there is one, else of this process. */
-static int64_t memory_in_use(const struct trainer *t)
-{
-    const struct backend *b = t->s->compile.backend;
-    struct backend_memory m;
-    if (!b->memory)
-        return machine_memory_resident();
-    b->memory(b, &m);
-    return m.used_bytes;
-}
-
-/* For whoever asks at every step: looked at ten times a second. */
-static int64_t recent_memory(struct trainer *t)
-{
-    double time = seconds_now();
-    if (time - t->looked < 0.1)
-        return t->memory_bytes;
-    t->looked = time;
-    return t->memory_bytes = memory_in_use(t);
-}
-
-static void write_log(struct trainer *t, struct str *line)
-{
-    str_append(line, "}\n");
-    if (line->failed)
-        return;
-    log_line(&t->log, str_text(line), session_notes(t->s).fn, t->s);
-    if (t->events.logged)
-        t->events.logged(t->events.ctx, str_text(line));
-}
-
-static void begin_line(struct trainer *t, struct str *line)
-{
-    str_append(line, "{");
-    str_printf(line, "\"step\": %lld", (long long)t->state.step);
-    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
-}
-
-static double training_seconds(const struct trainer *t)
-{
-    double seconds = seconds_now() - t->trained_since - t->evaluating;
-    return seconds > 1e-9 ? seconds : 1e-9;
-}
-
-static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *err)
-{
-    struct ckpt_tensor *tensors;
-    size_t n;
-    json_t *doc = NULL;
-    struct hash128 hash;
-    char hex[33];
-    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
-    int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
-    if (!code)
-        code = ckpt_state_hash(tensors, n, doc, &hash, err);
-    if (!code) {
-        hash_hex(hash, hex);
-        str_printf(line, ", \"state_hash\": \"%s\"", hex);
-    }
-    json_decref(doc);
-    mem_free(tensors);
-    return code;
-}
-
-/* The mean loss since the line before, the norm and rate of the last step. */
-static int log_step(struct trainer *t, struct snug_err *err)
-{
-    struct str line = {0};
-    double seconds = training_seconds(t);
-    begin_line(t, &line);
-    log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
-    log_number(&line, "grad_norm", t->grad_norm);
-    log_number(&line, "learning_rate", t->learning_rate);
-    log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
-    log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
-    log_number(&line, "data_wait", t->data_wait / seconds);
-    log_number(&line, "memory", (double)memory_in_use(t));
-    t->state.loss_sum = 0;
-    t->state.loss_steps = 0;
-    int code = t->o->log_hash ? add_state_hash(t, &line, err) : SNUG_OK;
-    write_log(t, &line);
-    str_free(&line);
-    return code;
-}
-
-/* ---- evaluating ---- */
-
-struct eval_line {
-    struct str line;
-    const char *wanted; /* the metric for the best model, with or without eval_ in front */
-    double value;
-};
-
-static void add_metric(void *ctx, const char *name, double value)
-{
-    struct eval_line *e = ctx;
-    char member[64];
-    snprintf(member, sizeof member, "eval_%s", name);
-    log_number(&e->line, member, value);
-    if (e->wanted && (!strcmp(e->wanted, name) || !strcmp(e->wanted, member)))
-        e->value = value;
-}
-
-/* `value`: of the metric for the best model. */
-static int evaluate_now(struct trainer *t, double *value, struct snug_err *err)
-{
-    struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
-    double seconds, rows = (double)t->s->data.n_rows;
-    metrics_close(&t->metrics);
-    TRY(evaluate_metrics(t->s, &t->metrics, err));
-    TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
-    t->evaluating += seconds;
-    t->state.evaluated_step = t->state.step;
-    begin_line(t, &e.line);
-    metrics_report(&t->metrics, add_metric, &e);
-    log_number(&e.line, "eval_runtime", seconds);
-    log_number(&e.line, "eval_samples_per_second", rows / seconds);
-    write_log(t, &e.line);
-    str_free(&e.line);
-    *value = e.value;
-    return SNUG_OK;
-}
-
-/* ---- saving ---- */
-
-/* When stopping, whatever it takes to go on is saved. Nothing comes after that, so it is written from where it lies:
- * there may be no memory planned for a copy. */
-static int save_now(struct trainer *t, bool stopping, struct snug_err *err)
-{
-    struct ckpt_tensor *tensors;
-    size_t n;
-    json_t *doc = NULL;
-    bool only_weights = t->o->save_only_model && !stopping;
-    t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(t->s, only_weights, &tensors, &n, err));
-    int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
-    if (!code)
-        code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
-                                                                 n, doc, err);
-    if (code == SNUG_STOPPED && stopping)
-        t->s->run.arena = NULL; /* left to the writer that was given up, until the process ends */
-    if (!code && !only_weights)
-        t->saved_step = t->state.step;
-    json_decref(doc);
-    mem_free(tensors);
-    return code;
-}
-
-/* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
-static int stop_now(struct trainer *t, struct snug_err *err)
-{
-    if (t->state.step == 0 && t->s->output.created)
-        log_remove(&t->log);
-    if (t->state.step == 0)
-        return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
-    if (t->saved_step != t->state.step)
-        TRY(save_now(t, true, err));
-    TRY(ckpt_save_wait(t->saver, err));
-    return err_set(err, SNUG_STOPPED,
-                   "stopped by a signal after step %lld, which is saved; go on with --resume-from-checkpoint %s",
-                   (long long)t->state.step, t->o->output_dir);
-}
-
 /* ---- the loop ---- */
-
-static bool due(int when, struct opt_steps every, const struct trainer *t, bool ends_epoch)
-{
-    int64_t steps = opt_steps_of(every, t->total);
-    if (when == OPT_WHEN_EPOCH)
-        return ends_epoch;
-    return when == OPT_WHEN_STEPS && steps > 0 && t->state.step % steps == 0;
-}
 
 static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 {
     double at =
         t->o->eval_strategy == OPT_WHEN_EPOCH ? (double)t->state.step / (double)t->per_epoch : (double)t->state.step;
-    bool asked = at >= t->o->eval_delay && due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
+    bool asked = at >= t->o->eval_delay && trainer_due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
     return t->s->has_data && (asked || t->state.step == t->total);
 }
 
@@ -354,52 +134,6 @@ int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_ep
         n += evaluation_due(&t, t.state.step % per_epoch == 0);
     t.state.step = total;
     return n + evaluation_due(&t, true);
-}
-
-static bool save_due(const struct trainer *t, bool ends_epoch)
-{
-    bool last = t->state.step == t->total;
-    switch (t->o->save_strategy) {
-    case OPT_SAVE_STEPS:
-        return last || due(OPT_WHEN_STEPS, t->o->save_steps, t, ends_epoch);
-    case OPT_SAVE_EPOCH:
-        return last || ends_epoch;
-    case OPT_SAVE_BEST:
-        return t->state.best_step == t->state.step;
-    default:
-        return false;
-    }
-}
-
-/* An evaluation counts only where its weights can be had again: at a step that is saved. */
-static void keep_best(struct trainer *t, double value, bool ends_epoch)
-{
-    bool saved = t->o->save_strategy == OPT_SAVE_BEST || save_due(t, ends_epoch);
-    bool better = t->o->greater_is_better ? value > t->state.best : value < t->state.best;
-    if (saved && isfinite(value) && (t->state.best_step < 0 || better)) {
-        t->state.best = value;
-        t->state.best_step = t->state.step;
-    }
-}
-
-static void report_progress(struct trainer *t, double loss)
-{
-    if (!t->events.progress)
-        return;
-    double seconds = training_seconds(t), done = (double)(t->state.step - t->first_step);
-    struct snug_progress p = {.step = t->state.step,
-                              .steps = t->total,
-                              .epoch = (double)t->state.step / (double)t->per_epoch,
-                              .epochs = (double)t->total / (double)t->per_epoch,
-                              .loss = loss,
-                              .grad_norm = t->grad_norm,
-                              .learning_rate = t->learning_rate,
-                              .seconds = seconds,
-                              .seconds_left = seconds / done * (double)(t->total - t->state.step),
-                              .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
-                              .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
-                              .memory_bytes = recent_memory(t)};
-    t->events.progress(t->events.ctx, &p);
 }
 
 static int not_finite(struct trainer *t, const struct step_result *r, struct snug_err *err)
@@ -439,20 +173,20 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     t->state.tokens += w->n_tokens;
     t->state.loss_sum += r.loss;
     t->state.loss_steps++;
-    report_progress(t, r.loss);
+    trainer_progress(t, r.loss);
     return SNUG_OK;
 }
 
 static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err *err)
 {
     double value = NAN;
-    int code = evaluation_due(t, ends_epoch) ? evaluate_now(t, &value, err) : SNUG_OK;
+    int code = evaluation_due(t, ends_epoch) ? trainer_evaluate(t, &value, err) : SNUG_OK;
     if (code != SNUG_STOPPED)
         TRY(code);
-    keep_best(t, value, ends_epoch);
+    trainer_keep_best(t, value, ends_epoch);
     if (stop_asked(t->s->stop))
-        return stop_now(t, err);
-    return save_due(t, ends_epoch) && t->saved_step != t->state.step ? save_now(t, false, err) : SNUG_OK;
+        return trainer_stop(t, err);
+    return trainer_save_due(t, ends_epoch) && t->saved_step != t->state.step ? trainer_save(t, false, err) : SNUG_OK;
 }
 
 /* What is due at a step boundary, in the Trainer's order: log, evaluate, save. After the last step everything is, so
@@ -460,8 +194,8 @@ static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err
 static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
 {
     bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
-    if (first || last || due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
-        TRY(log_step(t, err));
+    if (first || last || trainer_due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
+        TRY(trainer_log_step(t, err));
     return evaluate_and_save(t, ends_epoch, err);
 }
 
@@ -469,8 +203,8 @@ static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
 static int evaluate_at_start(struct trainer *t, struct snug_err *err)
 {
     double value;
-    int code = evaluate_now(t, &value, err);
-    return code == SNUG_STOPPED ? stop_now(t, err) : code;
+    int code = trainer_evaluate(t, &value, err);
+    return code == SNUG_STOPPED ? trainer_stop(t, err) : code;
 }
 
 /* An evaluation that was due at the step of the checkpoint, and that a signal cut short. */
@@ -479,24 +213,6 @@ static int catch_up(struct trainer *t, struct snug_err *err)
     bool ends_epoch = t->state.step % t->per_epoch == 0;
     bool missed = t->state.step > 0 && t->state.evaluated_step != t->state.step && evaluation_due(t, ends_epoch);
     return missed ? evaluate_and_save(t, ends_epoch, err) : SNUG_OK;
-}
-
-/* The device or its memory is gone; what is left is on disk. */
-static int device_lost(struct trainer *t, int code, struct snug_err *err)
-{
-    struct snug_err why = err ? *err : (struct snug_err){0};
-    const char *from = output_resumes(t->o) ? output_resume_source(t->o) : NULL;
-    int64_t step = t->first_step;
-    ckpt_save_wait(t->saver, NULL); /* one that is being written was copied before */
-    if (!t->o->save_only_model && ckpt_saved_step(t->saver) > step) {
-        step = ckpt_saved_step(t->saver);
-        from = t->o->output_dir;
-    }
-    if (!step)
-        return err_set(err, code, "step %lld: %s; there is no checkpoint to go on from, so start again",
-                       (long long)t->state.step + 1, why.text);
-    return err_set(err, code, "step %lld: %s; go on from step %lld, --resume-from-checkpoint %s",
-                   (long long)t->state.step + 1, why.text, (long long)step, from);
 }
 
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
@@ -514,7 +230,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         if (!w)
             break;
         if (stop_asked(t->s->stop))
-            return stop_now(t, err);
+            return trainer_stop(t, err);
         bool ends_epoch = w->ends_epoch;
         TRY(one_step(t, w, asked, err));
         if (!out->first_step_seconds)
@@ -526,72 +242,10 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
 
 /* ---- finishing ---- */
 
-struct export_source {
-    const struct run *run;
-    struct run_value *values;
-    size_t n;
-};
-
-static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
-                       struct snug_err *err)
-{
-    struct export_source *e = ctx;
-    for (size_t i = 0; i < e->n; i++) {
-        struct run_value part = e->values[i];
-        if (strcmp(part.name, t->name))
-            continue;
-        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
-        part.elements = (int64_t)bytes / 4;
-        return run_read(e->run, &part, to, DT_F32, err);
-    }
-    return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
-}
-
-/* The output folder becomes a Hugging Face folder. */
-int train_export(struct session *s, const char *dir, struct snug_err *err)
-{
-    struct export_source source = {.run = &s->run};
-    char *config = NULL;
-    TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
-    struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
-    int code = tensors ? session_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
-    for (size_t i = 0; !code && i < source.n; i++) {
-        tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
-        memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);
-    }
-    struct export_model m = {.tensors = tensors,
-                             .n_tensors = source.n,
-                             .read = read_weight,
-                             .ctx = &source,
-                             .config = config,
-                             .source_dir = s->dir.path,
-                             .files = s->dir.copies,
-                             .n_files = s->dir.n_copies};
-    if (!code)
-        code = export_folder(s->io, dir, &m, err);
-    mem_free(config);
-    mem_free(tensors);
-    mem_free(source.values);
-    return code;
-}
-
-static int load_best(struct trainer *t, struct snug_err *err)
-{
-    struct str path = {0};
-    struct train_state ignored;
-    if (!t->o->load_best_model_at_end || t->state.best_step < 0 || t->state.best_step == t->state.step)
-        return SNUG_OK;
-    int code = step_folder(t, t->state.best_step, &path, err);
-    if (!code)
-        code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, session_notes(t->s), &ignored, err);
-    str_free(&path);
-    return code;
-}
-
 static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     TRY(ckpt_save_wait(t->saver, err));
-    TRY(load_best(t, err));
+    TRY(trainer_load_best(t, err));
     if (t->o->discard_model)
         return SNUG_OK;
     TRY(train_export(t->s, t->o->output_dir, err));
@@ -603,11 +257,11 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
 {
     out->steps = t->state.step - t->first_step;
     out->first_step = t->first_step;
-    out->seconds = training_seconds(t);
+    out->seconds = trainer_seconds(t);
     out->data_wait_seconds = t->data_wait;
     out->samples_per_second = (double)(t->state.samples - t->first_samples) / out->seconds;
     out->tokens_per_second = (double)(t->state.tokens - t->first_tokens) / out->seconds;
-    out->memory_bytes = memory_in_use(t);
+    out->memory_bytes = trainer_memory(t);
     out->checkpoint_bytes = t->s->run.plan.checkpoint_bytes;
     const struct backend *b = t->s->compile.backend;
     struct backend_memory m;
@@ -630,7 +284,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     if (!code && !went_further)
         code = loop(&t, out, err);
     if ((code == SNUG_ERR_CHECKPOINT || code == SNUG_ERR_ENV) && t.saver)
-        code = device_lost(&t, code, err);
+        code = trainer_device_lost(&t, code, err);
     if (went_further)
         out->first_step = t.state.step;
     else if (!code) {

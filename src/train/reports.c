@@ -1,0 +1,151 @@
+/* What a run reports: lines of the log, evaluations, progress. */
+#include "train/trainer.h"
+
+#include "base/machine.h"
+#include "base/seconds.h"
+#include "train/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of the device if there is one, else of this process. */
+int64_t trainer_memory(const struct trainer *t)
+{
+    const struct backend *b = t->s->compile.backend;
+    struct backend_memory m;
+    if (!b->memory)
+        return machine_memory_resident();
+    b->memory(b, &m);
+    return m.used_bytes;
+}
+
+/* For whoever asks at every step: looked at ten times a second. */
+static int64_t recent_memory(struct trainer *t)
+{
+    double time = seconds_now();
+    if (time - t->looked < 0.1)
+        return t->memory_bytes;
+    t->looked = time;
+    return t->memory_bytes = trainer_memory(t);
+}
+
+static void write_log(struct trainer *t, struct str *line)
+{
+    str_append(line, "}\n");
+    if (line->failed)
+        return;
+    log_line(&t->log, str_text(line), session_notes(t->s).fn, t->s);
+    if (t->events.logged)
+        t->events.logged(t->events.ctx, str_text(line));
+}
+
+static void begin_line(struct trainer *t, struct str *line)
+{
+    str_append(line, "{");
+    str_printf(line, "\"step\": %lld", (long long)t->state.step);
+    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
+}
+
+double trainer_seconds(const struct trainer *t)
+{
+    double seconds = seconds_now() - t->trained_since - t->evaluating;
+    return seconds > 1e-9 ? seconds : 1e-9;
+}
+
+static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    json_t *doc = NULL;
+    struct hash128 hash;
+    char hex[33];
+    TRY(state_tensors(t->s, t->o->save_only_model, &tensors, &n, err));
+    int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
+    if (!code)
+        code = ckpt_state_hash(tensors, n, doc, &hash, err);
+    if (!code) {
+        hash_hex(hash, hex);
+        str_printf(line, ", \"state_hash\": \"%s\"", hex);
+    }
+    json_decref(doc);
+    mem_free(tensors);
+    return code;
+}
+
+/* The mean loss since the line before, the norm and rate of the last step. */
+int trainer_log_step(struct trainer *t, struct snug_err *err)
+{
+    struct str line = {0};
+    double seconds = trainer_seconds(t);
+    begin_line(t, &line);
+    log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
+    log_number(&line, "grad_norm", t->grad_norm);
+    log_number(&line, "learning_rate", t->learning_rate);
+    log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
+    log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
+    log_number(&line, "data_wait", t->data_wait / seconds);
+    log_number(&line, "memory", (double)trainer_memory(t));
+    t->state.loss_sum = 0;
+    t->state.loss_steps = 0;
+    int code = t->o->log_hash ? add_state_hash(t, &line, err) : SNUG_OK;
+    write_log(t, &line);
+    str_free(&line);
+    return code;
+}
+
+struct eval_line {
+    struct str line;
+    const char *wanted; /* the metric for the best model, with or without eval_ in front */
+    double value;
+};
+
+static void add_metric(void *ctx, const char *name, double value)
+{
+    struct eval_line *e = ctx;
+    char member[64];
+    snprintf(member, sizeof member, "eval_%s", name);
+    log_number(&e->line, member, value);
+    if (e->wanted && (!strcmp(e->wanted, name) || !strcmp(e->wanted, member)))
+        e->value = value;
+}
+
+/* `value`: of the metric for the best model. */
+int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
+{
+    struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
+    double seconds, rows = (double)t->s->data.n_rows;
+    metrics_close(&t->metrics);
+    TRY(evaluate_metrics(t->s, &t->metrics, err));
+    TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
+    t->evaluating += seconds;
+    t->state.evaluated_step = t->state.step;
+    begin_line(t, &e.line);
+    metrics_report(&t->metrics, add_metric, &e);
+    log_number(&e.line, "eval_runtime", seconds);
+    log_number(&e.line, "eval_samples_per_second", rows / seconds);
+    write_log(t, &e.line);
+    str_free(&e.line);
+    *value = e.value;
+    return SNUG_OK;
+}
+
+void trainer_progress(struct trainer *t, double loss)
+{
+    if (!t->events.progress)
+        return;
+    double seconds = trainer_seconds(t), done = (double)(t->state.step - t->first_step);
+    struct snug_progress p = {.step = t->state.step,
+                              .steps = t->total,
+                              .epoch = (double)t->state.step / (double)t->per_epoch,
+                              .epochs = (double)t->total / (double)t->per_epoch,
+                              .loss = loss,
+                              .grad_norm = t->grad_norm,
+                              .learning_rate = t->learning_rate,
+                              .seconds = seconds,
+                              .seconds_left = seconds / done * (double)(t->total - t->state.step),
+                              .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
+                              .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
+                              .memory_bytes = recent_memory(t)};
+    t->events.progress(t->events.ctx, &p);
+}

@@ -1,0 +1,54 @@
+/* The output folder becomes a Hugging Face folder. */
+#include "train/train.h"
+
+#include "train/export.h"
+
+#include <string.h>
+
+struct export_source {
+    const struct run *run;
+    struct run_value *values;
+    size_t n;
+};
+
+static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
+                       struct snug_err *err)
+{
+    struct export_source *e = ctx;
+    for (size_t i = 0; i < e->n; i++) {
+        struct run_value part = e->values[i];
+        if (strcmp(part.name, t->name))
+            continue;
+        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
+        part.elements = (int64_t)bytes / 4;
+        return run_read(e->run, &part, to, DT_F32, err);
+    }
+    return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
+}
+
+int train_export(struct session *s, const char *dir, struct snug_err *err)
+{
+    struct export_source source = {.run = &s->run};
+    char *config = NULL;
+    TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
+    struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
+    int code = tensors ? session_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
+    for (size_t i = 0; !code && i < source.n; i++) {
+        tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
+        memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);
+    }
+    struct export_model m = {.tensors = tensors,
+                             .n_tensors = source.n,
+                             .read = read_weight,
+                             .ctx = &source,
+                             .config = config,
+                             .source_dir = s->dir.path,
+                             .files = s->dir.copies,
+                             .n_files = s->dir.n_copies};
+    if (!code)
+        code = export_folder(s->io, dir, &m, err);
+    mem_free(config);
+    mem_free(tensors);
+    mem_free(source.values);
+    return code;
+}

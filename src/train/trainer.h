@@ -1,0 +1,53 @@
+/* trainer.h: one run, for the files that make it: train.c (the loop), reports.c (what is logged and evaluated), saving.c. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "train/log.h"
+#include "train/metrics.h"
+#include "train/state.h"
+#include "train/train.h"
+
+struct trainer {
+    struct session *s;
+    const struct options *o;
+    struct train_events events;
+    struct train_state state;
+    struct schedule schedule;
+    int64_t total, per_epoch;
+    struct order order;
+    struct loader *loader;
+    struct ckpt_saver *saver;
+    struct run_log log;
+    struct metrics metrics;
+    double started, trained_since; /* seconds on the monotonic clock; the second without loading */
+    double evaluating;             /* seconds spent in evaluations */
+    double data_wait; /* seconds from asking for a step's data until they were on their way to the device */
+    int64_t first_step, first_samples, first_tokens;
+    int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
+    double grad_norm, learning_rate;
+    int64_t memory_bytes; /* in use when somebody looked last */
+    double looked;        /* when that was */
+};
+
+/* ---- reports.c ---- */
+
+int64_t trainer_memory(const struct trainer *t);
+double trainer_seconds(const struct trainer *t); /* since the first step, without evaluations; above 0 */
+int trainer_log_step(struct trainer *t, struct snug_err *err);
+/* `value`: of the metric for the best model. */
+int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err);
+void trainer_progress(struct trainer *t, double loss);
+
+/* ---- saving.c ---- */
+
+bool trainer_save_due(const struct trainer *t, bool ends_epoch);
+/* Whether something that happens each so many steps, or at the end of an epoch, happens now. */
+bool trainer_due(int when, struct opt_steps every, const struct trainer *t, bool ends_epoch);
+bool trainer_has_step(const struct trainer *t, int64_t step);
+int trainer_save(struct trainer *t, bool stopping, struct snug_err *err);
+int trainer_stop(struct trainer *t, struct snug_err *err);
+void trainer_keep_best(struct trainer *t, double value, bool ends_epoch);
+int trainer_load_best(struct trainer *t, struct snug_err *err);
+int trainer_device_lost(struct trainer *t, int code, struct snug_err *err);
+
+#endif
