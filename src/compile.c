@@ -94,6 +94,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     TRY(model_build(s->model, training && s->dropout, training ? s->smoothing : 0, &g->graph, &built, err));
     if (!training && s->model->task != MODEL_SEQUENCE_CLASSIFICATION)
         TRY(model_predict(&g->graph, &built, err));
+    pass_freeze(&g->graph, s->freeze);
     TRY(after_pass(s, g, "build", err));
     if (training) {
         pass_grad(&g->graph, built.loss, kind == KIND_NEXT);

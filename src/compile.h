@@ -18,6 +18,7 @@ struct compile_settings {
     bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
+    const char *freeze;   /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
     int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added up in `wide`, unless
                              precision.narrow_sums */
     int recompute_every_n;

@@ -147,5 +147,5 @@ int64_t ISA(cpu_linear_dx_act_workspace)(const struct args_linear_dx_act *a, int
 int64_t ISA(cpu_linear_dw_workspace)(const struct args_linear_dw *a, int threads)
 {
     struct product p = weight_gradient(a);
-    return ISA(product_workspace)(&p, threads);
+    return a->dw.ndim ? ISA(product_workspace)(&p, threads) : 0;
 }

@@ -59,6 +59,7 @@ struct value {
     bool group;       /* a weight made of named slices, and no tensor of the file itself */
     struct init init; /* weights and states */
     bool table;       /* a weight whose rows embed looks up */
+    bool frozen;      /* a weight that is not trained */
     bool written;     /* some node so far writes it (while building) */
 };
 

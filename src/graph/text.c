@@ -8,7 +8,7 @@
  *
  * pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
  * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
- * value: exact, in, out, keep, group, table (see struct value: live_in, live_out, persists, group, table). '#' starts a comment. */
+ * value: exact, in, out, keep, group, table, frozen (see struct value; in, out, keep: live_in, live_out, persists). '#' starts a comment. */
 #include "base/str.h"
 #include "graph/graph.h"
 
@@ -63,8 +63,9 @@ static void put_value(struct str *p, const struct graph *g, int id)
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
-    str_printf(p, "%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
-               v->persists ? " keep" : "", v->group ? " group" : "", v->table ? " table" : "");
+    str_printf(p, "%s%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
+               v->persists ? " keep" : "", v->group ? " group" : "", v->table ? " table" : "",
+               v->frozen ? " frozen" : "");
 }
 
 static void put_attr(struct str *p, const struct node *n, int i)
@@ -292,6 +293,8 @@ static int read_value(struct reader *r)
             v.group = true;
         else if (take(r, "table"))
             v.table = true;
+        else if (take(r, "frozen"))
+            v.frozen = true;
         else if (take(r, "in"))
             v.live_in = true;
         else if (take(r, "out"))

@@ -95,6 +95,8 @@ OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "ro
 OPT(INT, gradient_accumulation_steps, "1", "[1, 1000000]", TRAINING, RESULT, "micro-batches of an optimizer step")
 OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last, smaller batch of an epoch")
 OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
+OPT(STR, freeze, "none", "PATTERN,...", TRAINING, RESULT,
+    "weights that are not trained, by name, such as bert.embeddings.*,bert.encoder.layer.[0-5].*")
 OPT(REAL, label_smoothing_factor, "0.0", "[0, 1)", TRAINING, RESULT, "share of a target spread over all classes")
 OPT(WORD, nan_policy, "stop", NAN_POLICY, TRAINING, RESULT, "loss or gradient not finite: stop, or skip the update")
 OPT(UINT, seed, "42", "", DATA, RESULT, "of everything random")

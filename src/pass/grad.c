@@ -13,7 +13,7 @@ static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
     graph_value(g, id)->live_in = graph_value(g, id)->persists = graph_value(g, id)->live_out = accumulate;
     for (int i = 1, n = g->n_values; i < n; i++) {
         struct value part = g->values[i];
-        if (part.base != weight)
+        if (part.base != weight || part.frozen)
             continue;
         name = graph_name(g, "grad.%s", part.name);
         graph_add_slice(g, name, id, part.at, part.ndim, part.shape);
@@ -44,12 +44,17 @@ void grad_set(struct grads *d, int id, int gradient)
     d->of[id] = gradient;
 }
 
-/* A gradient is wanted for weights and for whatever a weight flows into. */
+static bool is_trained(const struct value *v)
+{
+    return v->role == ROLE_WEIGHT && !v->frozen;
+}
+
+/* A gradient is wanted for trained weights and for whatever one of them flows into. */
 static void mark_wanted(struct grads *d)
 {
     struct graph *g = d->g;
     for (int i = 1; i < d->n; i++)
-        d->wanted[i] = g->values[i].role == ROLE_WEIGHT;
+        d->wanted[i] = is_trained(&g->values[i]);
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         bool flows = false;
@@ -91,7 +96,7 @@ void pass_grad(struct graph *g, int loss, bool accumulate)
     if (!g->err.code)
         mark_wanted(&d);
     for (int i = 1; i < d.n && !g->err.code; i++)
-        if (g->values[i].role == ROLE_WEIGHT && weight_is_read(g, i))
+        if (is_trained(&g->values[i]) && weight_is_read(g, i))
             d.of[i] = add_weight_gradient(g, i, accumulate);
     if (!g->err.code)
         d.of[loss] = loss; /* the seed, 1/N, is in the loss's own gradient op */

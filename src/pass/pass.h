@@ -5,7 +5,16 @@
 
 #include "graph/graph.h"
 
-/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of weights get role ROLE_GRADIENT and the
+/* freeze: marks the weights that are not trained: those whose names one of `patterns` matches, a list with commas of shell
+ * patterns in which `*` stands for dots, too (fnmatch without flags; NULL: none). A group is frozen when all of its parts
+ * are. The passes behind it do the rest: a frozen weight has no gradient, no state and no update, and where nothing
+ * before a node is trained its backward pass is not there. Requires: forward nodes only. */
+enum { FREEZE_PATTERN_MAX = 512 };
+void pass_freeze(struct graph *g, const char *patterns);
+bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
+bool freeze_matches(const char *pattern, const char *weight_name);
+
+/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights get role ROLE_GRADIENT and the
  * name "grad.<weight>"; when `accumulate`, they persist and every contribution is added (else the first one is
  * written). Requires: forward nodes only. Keeps: everything. */
 void pass_grad(struct graph *g, int loss, bool accumulate);

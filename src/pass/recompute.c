@@ -76,8 +76,10 @@ static struct node copy_node(struct graph *g, struct node n, int *now)
     return n;
 }
 
-static void recompute_segment(struct graph *g, struct segment *s)
+/* Gives its number of layers, 0 where there is no backward pass through them: nothing there or before is trained. */
+static int recompute_segment(struct graph *g, struct segment *s)
 {
+    int layers = 0;
     int n_values = g->n_values, n_nodes = g->n_nodes, n = 0;
     bool *made = mem_alloc((size_t)n_values), *need = mem_alloc((size_t)n_values), *copied = mem_alloc((size_t)n_nodes);
     int *now = mem_alloc((size_t)n_values * sizeof *now); /* the new value of an old one */
@@ -108,12 +110,14 @@ static void recompute_segment(struct graph *g, struct segment *s)
             out[n++] = b;
         }
         graph_set_nodes(g, out, n);
+        layers = s->last - s->first + 1;
     }
     mem_free(made);
     mem_free(need);
     mem_free(copied);
     mem_free(now);
     mem_free(out);
+    return layers;
 }
 
 /* Whether what follows the layers works on tokens, as the head of a language model does. */
@@ -139,8 +143,8 @@ int pass_recompute(struct graph *g, int every_n)
     s.first = (s.last - 1) / every_n * every_n + 1;
     if (!head_has_tokens(g, s.last))
         s.last = s.first - 1, s.first -= every_n;
-    int dropped = s.last;
+    int dropped = 0;
     for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
-        recompute_segment(g, &s);
+        dropped += recompute_segment(g, &s);
     return dropped;
 }

@@ -349,6 +349,18 @@ int plan_check(const struct plan *p, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Of weight `id`, which takes so many bytes: what is not trained of it, or of its parts. */
+static int64_t frozen_bytes(const struct graph *g, int id, int64_t bytes)
+{
+    int64_t frozen = 0;
+    if (!graph_value(g, id)->group)
+        return graph_value(g, id)->frozen ? bytes : 0;
+    for (int i = 1; i < g->n_values; i++)
+        if (g->values[i].base == id && g->values[i].frozen)
+            frozen += value_bytes(&g->values[i], (struct dims){0});
+    return frozen;
+}
+
 void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers)
 {
     const struct program *g = &p->programs[k];
@@ -362,6 +374,7 @@ void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int6
             continue;
         int64_t bytes = v->persists ? persistent_room(p, v->name) : room(p, g, i);
         a->by_role[v->role] += bytes;
+        a->frozen += frozen_bytes(&g->graph, i, bytes);
         a->total += bytes;
         if (by_layer && v->layer < n_layers)
             by_layer[v->layer] += bytes;

@@ -52,7 +52,8 @@ void plan_free(struct plan *p);
  * be NULL). */
 struct anatomy {
     int64_t by_role[ROLE_COUNT];
-    int64_t total; /* their sum: the arena's content, without packing gaps */
+    int64_t frozen; /* of the weights: those that are not trained */
+    int64_t total;  /* sum of all roles: the arena's content, without packing gaps */
 };
 void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers);
 

@@ -84,6 +84,8 @@ void plan_report_text(const struct plan *p, struct str *out)
                                       ROLE_ACTIVATION, ROLE_WORKSPACE, ROLE_INPUT, ROLE_SCALAR};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         put_row(out, components[order[i]], peak.all.by_role[order[i]], p->arena_bytes);
+    if (peak.all.frozen)
+        put_row(out, "  (of the weights: frozen)", peak.all.frozen, p->arena_bytes);
     put_row(out, "gap of the packing", peak.gap, p->arena_bytes);
     put_row(out, "arena: what is allocated", p->arena_bytes, p->arena_bytes);
     str_printf(out, "  lower bound of any packing   ");
@@ -118,7 +120,7 @@ void plan_report_json(const struct plan *p, struct str *out)
     str_append(out, ",\"components\":{");
     for (int r = 0; r < ROLE_COUNT; r++)
         str_printf(out, "%s\"%s\":%lld", r ? "," : "", components[r], (long long)peak.all.by_role[r]);
-    str_append(out, "},\"layers\":[");
+    str_printf(out, "},\"frozen_bytes\":%lld,\"layers\":[", (long long)peak.all.frozen);
     for (int l = 0; l < peak.n_layers; l++) {
         char name[32];
         layer_name(l, peak.n_layers, name, sizeof name);

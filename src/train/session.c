@@ -1,6 +1,7 @@
 #include "train/session.h"
 
 #include "train/fit.h"
+#include "train/freeze.h"
 #include "train/output.h"
 #include "train/state.h"
 
@@ -434,6 +435,7 @@ static int choose_settings(struct session *s, struct snug_err *err)
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
+    c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;
     c->accumulation = o->gradient_accumulation_steps;
@@ -529,6 +531,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(state_take_choices(s, err));
     s->compile.separate = own_loop;
     TRY(size_batches(s, err));
+    TRY(freeze_check(s, err));
     TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {

@@ -1,15 +1,17 @@
 """Records what transformers computes for tiny random models: logits, loss, every gradient; optimizer trajectories of torch; the log
-and the final weights of a Trainer run. Run with: python make.py   (versions used are written into versions.txt)
+and the final weights of a Trainer run. Run with: python make.py [NAME...]   (all, or those recordings; versions used are written into
+versions.txt)
 
 Everything is computed in float64 and stored as float32, dropout off, eager attention. No zero biases or unit scales are left, so that
 a swapped or a dropped parameter shows.
 """
-import json, os
+import fnmatch, json, os, sys
 import torch, transformers as T
 from safetensors.torch import save_file
 
 T.logging.set_verbosity_error()
 here = os.path.dirname(os.path.abspath(__file__))
+wanted = sys.argv[1:]
 V, S, LENGTHS = 37, 10, [10, 4, 7, 1]
 
 
@@ -57,6 +59,8 @@ def perturb(model, g):
 
 
 def golden(name, cls, cfg):
+    if wanted and name not in wanted:
+        return
     g = torch.Generator().manual_seed(7)
     torch.manual_seed(7)
     cfg._attn_implementation = "eager"
@@ -78,6 +82,8 @@ def golden(name, cls, cfg):
 
 
 def trajectory(name, make, steps=4):
+    if wanted and name not in wanted:
+        return
     g = torch.Generator().manual_seed(8)
     ps = [torch.nn.Parameter(torch.randn(s, generator=g)) for s in [(5,), (3, 7), (1,), (9, 4)]]
     e = {f"param.{i}.0": p.detach().clone() for i, p in enumerate(ps)}
@@ -92,8 +98,12 @@ def trajectory(name, make, steps=4):
     save_file(e, f"{here}/optim/{name}.safetensors")
 
 
-def trainer(name, **kw):
-    """The Trainer's own loop over 24 rows in their order; loss, norm and rate of every step, and the final weights."""
+def trainer(name, freeze=(), **kw):
+    """The Trainer's own loop over 24 rows in their order; loss, norm and rate of every step, and the final weights. Weights whose
+    names match a pattern of `freeze` have requires_grad=False."""
+    if wanted and name not in wanted:
+        return
+
     class Sequential(T.Trainer):
         def _get_train_sampler(self, *a, **k):
             return torch.utils.data.SequentialSampler(self.train_dataset)
@@ -109,10 +119,14 @@ def trainer(name, **kw):
     cfg._attn_implementation = "eager"
     model = T.BertForSequenceClassification(cfg)
     path = f"{here}/trainer"
-    model.save_pretrained(path + "/init")
+    if not wanted:
+        model.save_pretrained(path + "/init")
+    for n, p in model.named_parameters():
+        p.requires_grad = not any(fnmatch.fnmatchcase(n, f) for f in freeze)
     ids = torch.randint(5, V, (24, S), generator=g)
     labels = ids[:, 0] % 3
-    save_file({"input_ids": ids, "labels": labels}, path + "/data.safetensors")
+    if not wanted:
+        save_file({"input_ids": ids, "labels": labels}, path + "/data.safetensors")
     rows = [{"input_ids": ids[i], "attention_mask": torch.ones(S, dtype=torch.long), "labels": labels[i]} for i in range(24)]
     log = Log()
     log.rows = []
@@ -138,5 +152,8 @@ base = dict(per_device_train_batch_size=4, num_train_epochs=2, learning_rate=1e-
 trainer("adamw", **base)
 trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_grad_norm": 0.05, "label_smoothing_factor": 0.1})
 trainer("adafactor", **{**base, "optim": "adafactor"})
-with open(here + "/versions.txt", "w") as f:
-    f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")
+trainer("freeze", ["bert.embeddings.*", "bert.encoder.layer.0.*", "*.self.query.*", "*.LayerNorm.bias"],
+        **{**base, "max_grad_norm": 0.05})
+if not wanted:
+    with open(here + "/versions.txt", "w") as f:
+        f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")

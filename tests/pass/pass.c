@@ -3,6 +3,7 @@
 #include "text.h"
 
 enum pass {
+    FREEZE,
     GRAD,
     ACCUMULATE,
     FOLD_BIAS,
@@ -41,6 +42,9 @@ static void apply(struct graph *g, int p)
                              .bias_copies = p == BF16_BIAS_COPIES};
     struct precision f64 = {.wide = DT_F64, .narrow = DT_F64, .narrow_grads = true};
     switch (p) {
+    case FREEZE:
+        pass_freeze(g, "proj.weight,*.quer[xyz].weight,table");
+        break;
     case GRAD:
     case ACCUMULATE:
         pass_grad(g, graph_find(g, "loss"), p == ACCUMULATE);
@@ -139,6 +143,42 @@ static void grad_adds_contributions(void **state)
             "linear_dx(dy=%17 w=%7 dx=%18) in_out=0 layer=1 backward\n"
             /* nothing of the loss comes through %10; what reaches %9 is all there */
             "linear_dw(dy=%18 x=%1 dw+=%16) in_out=0 layer=1 backward\n");
+}
+
+/* ---- Weights that are not trained. */
+
+#define WEIGHTS_ALONE(flag)                                                                                            \
+    "%1 weight F32[9,4] \"table\" layer=0 in keep" flag "\n%2 weight F32[2,4] \"proj.weight\" layer=1 in keep" flag    \
+    "\n%3 weight F32[2] \"proj.bias\" layer=1 in keep\n"
+#define FROZEN_WEIGHTS                                                                                                 \
+    "%5 weight F32[9,4] \"table\" layer=0 in keep frozen\n"                                                            \
+    "%6 weight F32[2,4] \"proj.weight\" layer=1 in keep frozen\n"                                                      \
+    "%7 weight F32[2] \"proj.bias\" layer=1 in keep\n"
+
+static void what_matches_is_frozen(void **state)
+{
+    (void)state;
+#define GROUP(a, b, c)                                                                                                 \
+    "%1 weight F32[4,2] \"l.both.weight\" layer=0 in keep group" a                                                     \
+    "\n%2 weight F32[2,2] \"l.query.weight\" layer=0 slice=%1+0 in keep" b                                             \
+    "\n%3 weight F32[2,2] \"l.key.weight\" layer=0 slice=%1+4 in keep" c "\n"
+    becomes(WEIGHTS_ALONE(""), FREEZE, WEIGHTS_ALONE(" frozen"));
+    becomes(GROUP("", "", ""), FREEZE, GROUP("", " frozen", ""));
+#define WHOLE(flag)                                                                                                    \
+    "%1 weight F32[4,2] \"all\" layer=0 in keep group" flag                                                            \
+    "\n%2 weight F32[4,2] \"a.b.query.weight\" layer=0 slice=%1+0 in keep" flag "\n"
+    becomes(WHOLE(""), FREEZE, WHOLE(" frozen"));
+}
+
+/* Of the three weights only the bias of the product is trained: its gradient is all there is of the backward pass. */
+static void frozen_weights_have_no_backward_pass(void **state)
+{
+    (void)state;
+    becomes(INPUTS FROZEN_WEIGHTS FORWARD, GRAD,
+            INPUTS FROZEN_WEIGHTS "%11 gradient F32[2] \"grad.proj.bias\" layer=1\n" FORWARD
+                                  "%12 activation F32[T,2] layer=2\n"
+                                  "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%12) layer=2 backward\n"
+                                  "linear_dw(dy=%12 x=%8 db=%11) in_out=0 layer=1 backward\n");
 }
 
 /* ---- Bias gradients. */
@@ -514,6 +554,8 @@ static void a_vocabulary_is_padded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_matches_is_frozen),
+        cmocka_unit_test(frozen_weights_have_no_backward_pass),
         cmocka_unit_test(grad_emits_the_backward_pass),
         cmocka_unit_test(grad_adds_contributions),
         cmocka_unit_test(a_bias_gradient_moves_to_the_writer_of_its_rows),

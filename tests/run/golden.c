@@ -175,17 +175,21 @@ static void compare_weights(const char *out, const char *expected, double bound)
 static void runs_are_those_of_the_trainer(void **state)
 {
     (void)state;
+#define FROZEN "bert.embeddings.*,bert.encoder.layer.0.*,*.self.query.*,*.LayerNorm.bias"
     static const struct {
-        const char *run, *optim, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute;
+        const char *run, *optim, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute, *option, *value;
     } cases[] = {
-        {"adamw", "adamw_torch", "linear", "1.0", "0", "4", "1", "false"},
-        {"adamw", "adamw_torch", "linear", "1.0", "0", "1", "4", "false"},
-        {"adamw", "adamw_torch", "linear", "0", "0", "4", "1", "false"}, /* no norm of this run is above 1 */
-        {"adamw", "adamw_torch", "linear", "0", "0", "2", "2", "true"},
-        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "4", "1", "false"},
-        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "2", "2", "true"},
-        {"adafactor", "adafactor", "linear", "1.0", "0", "4", "1", "false"},
-        {"adafactor", "adafactor", "linear", "1.0", "0", "2", "2", "false"},
+        {"adamw", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
+        {"adamw", "adamw_torch", "linear", "1.0", "0", "1", "4", "false", NULL, NULL},
+        {"adamw", "adamw_torch", "linear", "0", "0", "4", "1", "false", NULL,
+         NULL}, /* no norm of this run is above 1 */
+        {"adamw", "adamw_torch", "linear", "0", "0", "2", "2", "true", NULL, NULL},
+        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "4", "1", "false", NULL, NULL},
+        {"cosine_clip_smooth", "adamw_torch", "cosine", "0.05", "0.1", "2", "2", "true", NULL, NULL},
+        {"adafactor", "adafactor", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
+        {"adafactor", "adafactor", "linear", "1.0", "0", "2", "2", "false", NULL, NULL},
+        {"freeze", "adamw_torch", "linear", "0.05", "0", "4", "1", "false", "--freeze", FROZEN},
+        {"freeze", "adamw_torch", "linear", "0.05", "0", "2", "2", "true", "--freeze", FROZEN},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int d = 0; d < n_devices(); d++) {
@@ -200,7 +204,7 @@ static void runs_are_those_of_the_trainer(void **state)
                              "--lr-scheduler-type", cases[c].schedule, "--max-grad-norm", cases[c].clip,
                              "--label-smoothing-factor", cases[c].smoothing, "--batch-size", cases[c].batch,
                              "--gradient-accumulation-steps", cases[c].accumulation, "--gradient-checkpointing",
-                             cases[c].recompute));
+                             cases[c].recompute, cases[c].option, cases[c].value));
             compare_log(out, join(expected, "log.json"), device(d));
             if (is_fp32(device(d)))
                 compare_weights(out, expected, 1e-3);
