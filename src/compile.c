@@ -92,7 +92,7 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     *where = plan->n_programs - 1;
     bool training = kind != KIND_EVAL, updates = kind == KIND_STEP;
     TRY(model_build(s->model, training && s->dropout, training ? s->smoothing : 0, &g->graph, &built, err));
-    if (!training && s->model->task != MODEL_SEQUENCE_CLASSIFICATION)
+    if (!training && model_task(s->model)->per_token)
         TRY(model_predict(&g->graph, &built, err));
     pass_freeze(&g->graph, s->freeze);
     TRY(after_pass(s, g, "build", err));

@@ -384,7 +384,7 @@ int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const do
                  struct snug_err *err)
 {
     const struct model_config *c = &s->s.model;
-    if (c->task != MODEL_SEQUENCE_CLASSIFICATION)
+    if (model_task(c)->per_token)
         return err_set(err, SNUG_ERR_USAGE,
                        "%s: %s gives no prediction per row; use a model for sequence classification", s->s.o->model,
                        model_class(c));
@@ -410,7 +410,7 @@ enum snug_problem snug_problem_type(const snug_session *s)
 
 int64_t snug_num_labels(const snug_session *s)
 {
-    return s->s.model.task == MODEL_SEQUENCE_CLASSIFICATION ? s->s.model.num_labels : 0;
+    return model_task(&s->s.model)->per_token ? 0 : s->s.model.num_labels;
 }
 
 const char *snug_label(const snug_session *s, int64_t id)

@@ -13,24 +13,6 @@ static void note(void *ctx, const char *line)
     print_note(line);
 }
 
-static enum data_task data_task_of(const struct options *o)
-{
-    if (o->task == OPT_TASK_MASKED_LM)
-        return TASK_MASKED_LM;
-    if (o->task == OPT_TASK_CAUSAL_LM)
-        return TASK_CAUSAL_LM;
-    switch (o->problem_type) {
-    case OPT_PROBLEM_REGRESSION:
-        return TASK_REGRESSION;
-    case OPT_PROBLEM_SINGLE_LABEL:
-        return TASK_CLASS;
-    case OPT_PROBLEM_MULTI_LABEL:
-        return TASK_MULTI_LABEL;
-    default:
-        return TASK_AUTO;
-    }
-}
-
 static void append_field(struct str *out, const char *name, const char *value)
 {
     str_printf(out, "%s\"%s\":", out->s[out->n - 1] == '{' ? "" : ",", name);
@@ -41,8 +23,8 @@ static void append_field(struct str *out, const char *name, const char *value)
 static int append_rows(const struct dataset_options *d, enum data_format format, struct str *out, struct snug_err *err)
 {
     struct table t;
-    bool labels = d->task != TASK_MASKED_LM && d->task != TASK_CAUSAL_LM;
-    TRY(table_open(&io_posix, d, format, labels, &t, err));
+    bool labels = d->task == TASK_AUTO || task_problem(d->task);
+    TRY(table_open(&io_posix, d, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &t, err));
     int code;
     while (!(code = table_next(&t, err)) && !t.ended && !out->failed) {
         str_append(out, "{");
@@ -64,17 +46,25 @@ static int append_rows(const struct dataset_options *d, enum data_format format,
     return code;
 }
 
+/* A problem's, of data with labels for each row; else the task's. */
+static const char *task_name(enum data_task labels)
+{
+    if (task_problem(labels))
+        return model_problem_names[task_problem(labels)];
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
+        if (model_tasks[t].labels == labels)
+            return model_task_names[t];
+    return "unlabeled";
+}
+
 static void append_dataset(const struct dataset *d, struct str *out)
 {
-    static const char *const tasks[] = {
-        "auto",      "unlabeled", "single_label_classification", "regression", "multi_label_classification",
-        "masked-lm", "causal-lm"}; /* ORDER data_task */
     char hex[33];
     hash_hex(dataset_fingerprint(d), hex);
     str_printf(out,
                "{\"task\":\"%s\",\"rows\":%lld,\"tokens\":%lld,\"longest\":%d,\"truncated\":%lld,\"empty\":%lld,"
                "\"fingerprint\":\"%s\",\"labels\":[",
-               tasks[d->task], (long long)d->n_rows, (long long)d->n_tokens, d->longest, (long long)d->truncated,
+               task_name(d->task), (long long)d->n_rows, (long long)d->n_tokens, d->longest, (long long)d->truncated,
                (long long)d->empty, hex);
     for (int32_t i = 0; i < d->labels.n; i++) {
         str_append(out, i ? "," : "");
@@ -104,7 +94,7 @@ int run_debug_data(struct options *o, const struct arguments *args, struct snug_
 {
     struct dataset_options d = {
         .path = args->items[0],
-        .task = data_task_of(o),
+        .task = task_labels((enum model_task)o->task, (enum problem)o->problem_type),
         .text_column = o->text_column,
         .text_pair_column = o->text_pair_column,
         .label_column = o->label_column,

@@ -34,19 +34,10 @@ static int open_model(struct probe *p, const char *path, struct snug_err *err)
     TRY(model_dir_open(&io_posix, path, &p->dir, err));
     p->has_dir = true;
     TRY(model_config_read(p->dir.config, p->dir.config_path, &p->model, err));
-    if (p->model.task == MODEL_AUTO)
-        p->model.task = p->model.arch->classes[MODEL_CAUSAL_LM] ? MODEL_CAUSAL_LM : MODEL_SEQUENCE_CLASSIFICATION;
-    return SNUG_OK;
-}
-
-static enum data_task wanted(const struct model_config *c)
-{
-    if (c->task != MODEL_SEQUENCE_CLASSIFICATION)
-        return c->task == MODEL_MASKED_LM ? TASK_MASKED_LM : TASK_CAUSAL_LM;
-    return c->problem == PROBLEM_REGRESSION     ? TASK_REGRESSION
-           : c->problem == PROBLEM_MULTI_LABEL  ? TASK_MULTI_LABEL
-           : c->problem == PROBLEM_SINGLE_LABEL ? TASK_CLASS
-                                                : TASK_AUTO;
+    enum model_task task = p->model.task;
+    for (int t = MODEL_COUNT - 1; t > MODEL_AUTO && !p->model.task; t--) /* the first that the architecture has */
+        task = p->model.arch->heads[t].class_name ? (enum model_task)t : task;
+    return model_set_task(&p->model, task, p->dir.config_path, err);
 }
 
 static int read_width(struct probe *p, const char *path, struct snug_err *err)
@@ -66,11 +57,10 @@ static int read_width(struct probe *p, const char *path, struct snug_err *err)
 static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
 {
     struct dataset_options d = {.path = path,
-                                .task = wanted(&p->model),
+                                .task = task_labels(p->model.task, p->model.problem),
                                 .max_length = (int32_t)p->model.max_positions,
                                 .vocab_size = (int32_t)p->model.vocab_size,
-                                .num_labels =
-                                    p->model.task == MODEL_SEQUENCE_CLASSIFICATION ? (int32_t)p->model.num_labels : 0,
+                                .num_labels = model_task(&p->model)->per_token ? 0 : (int32_t)p->model.num_labels,
                                 .cache_dir = "",
                                 .note = note};
     TRY(read_width(p, path, err));
@@ -78,9 +68,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
     p->has_data = true;
     TRY(session_check_ids(&p->model, &p->data, path, err));
     if (p->model.problem == PROBLEM_AUTO)
-        p->model.problem = p->data.task == TASK_REGRESSION    ? PROBLEM_REGRESSION
-                           : p->data.task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL
-                                                              : PROBLEM_SINGLE_LABEL;
+        p->model.problem = task_problem(p->data.task);
     TRY(batch_buffer_open(&p->buffer, &p->data, p->data.n_tokens, p->data.n_rows, 1, err));
     int64_t *rows = mem_alloc((size_t)p->data.n_rows * sizeof *rows);
     if (!rows)
@@ -130,7 +118,7 @@ static int gather_logits(const struct probe *p, float **to, int64_t *n, struct s
     struct run_value v;
     run_output(&p->run, p->run.where.first, "logits", p->dims, &v);
     int64_t V = v.shape[1];
-    bool tokens = p->model.task != MODEL_SEQUENCE_CLASSIFICATION;
+    bool tokens = model_task(&p->model)->per_token;
     *n = tokens ? p->rows * p->width * V : v.elements;
     double *host = mem_alloc((size_t)v.elements * sizeof *host);
     *to = mem_alloc((size_t)*n * sizeof **to);
@@ -168,7 +156,7 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
     int code = t ? gather_logits(p, &logits, &n_logits, err) : err_no_memory(err, (n + 2) * sizeof *t);
     if (code)
         goto out;
-    bool tokens = p->model.task != MODEL_SEQUENCE_CLASSIFICATION;
+    bool tokens = model_task(&p->model)->per_token;
     t[0] = (struct st_tensor){.name = "loss", .dtype = DT_F32};
     t[1] = (struct st_tensor){.name = "logits", .dtype = DT_F32, .ndim = tokens ? 3 : 2};
     t[1].shape[0] = p->rows;

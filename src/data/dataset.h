@@ -11,18 +11,9 @@
 #include "base/io.h"
 #include "base/stop.h"
 #include "data/labels.h"
+#include "model/task.h"
 
 struct tokenizer;
-
-enum data_task {
-    TASK_AUTO,        /* only asked for: a sequence task, of the kind that the labels show (see dataset_open) */
-    TASK_UNLABELED,   /* labels are not read: prediction */
-    TASK_CLASS,       /* one class per row */
-    TASK_REGRESSION,  /* num_labels numbers per row */
-    TASK_MULTI_LABEL, /* num_labels times yes (1) or no (0) per row */
-    TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
-    TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
-};
 
 enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
 
@@ -83,6 +74,16 @@ struct dataset_options {
     void (*note)(void *ctx, const char *line);
     void *note_ctx;
 };
+
+/* What labels the rows of a file have, from its header and the first row; no tokenizer is needed. */
+struct dataset_look {
+    enum data_task labels; /* TASK_UNLABELED: none; TASK_AUTO: of a kind that only reading shows */
+    bool names;            /* the first label is a name, or begins with one */
+    bool synthetic;        /* rows are made with whatever labels are asked for */
+    char column[64];       /* that holds the labels, perhaps cut; "" where there are none */
+    char others[80]; /* names of the columns that are neither text nor labels, perhaps cut; "" where there are none */
+};
+int dataset_look(const struct io *io, const struct dataset_options *o, struct dataset_look *look, struct snug_err *err);
 
 /* Reads everything. TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K)
  * multi-label; in text, classes. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO

@@ -108,7 +108,7 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     enum data_format format;
     int code;
     TRY_TO(fail, data_format_of(io, o->path, &format, err));
-    TRY_TO(fail, table_open(io, o, format, task_has_label(r->task), &r->table, err));
+    TRY_TO(fail, table_open(io, o, format, task_has_label(r->task) ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
     r->table_open = true;
     TRY_TO(fail, label_reader_open(&r->labels, r->task, o, err));
     return SNUG_OK;

@@ -80,7 +80,8 @@ static int named_column(const struct table *t, const char *what, const char *nam
     return *column < 0 ? no_column(t, what, name, err) : SNUG_OK;
 }
 
-static int find_columns(struct table *t, const struct dataset_options *o, bool labels, struct snug_err *err)
+static int find_columns(struct table *t, const struct dataset_options *o, enum table_labels labels,
+                        struct snug_err *err)
 {
     t->text = t->pair = t->label = -1;
     if (o->text_column)
@@ -97,13 +98,13 @@ static int find_columns(struct table *t, const struct dataset_options *o, bool l
         return no_column(t, "text", NULL, err);
     if (o->text_pair_column)
         TRY(named_column(t, "text-pair", o->text_pair_column, &t->pair, err));
-    if (!labels)
+    if (labels == TABLE_NO_LABELS)
         return SNUG_OK;
     if (o->label_column)
         return named_column(t, "label", o->label_column, &t->label, err);
     for (size_t i = 0; t->label < 0 && i < sizeof usual_labels / sizeof *usual_labels; i++)
         t->label = find_column(t, usual_labels[i]);
-    return t->label < 0 ? no_column(t, "label", NULL, err) : SNUG_OK;
+    return t->label < 0 && labels == TABLE_LABELS ? no_column(t, "label", NULL, err) : SNUG_OK;
 }
 
 static int add_column(struct table *t, const char *name, struct snug_err *err)
@@ -167,7 +168,7 @@ static int open_json(const struct io *io, struct table *t, bool array_allowed, s
     return SNUG_OK;
 }
 
-int table_open(const struct io *io, const struct dataset_options *o, enum data_format format, bool labels,
+int table_open(const struct io *io, const struct dataset_options *o, enum data_format format, enum table_labels labels,
                struct table *t, struct snug_err *err)
 {
     *t = (struct table){.path = o->path, .csv.source.fd = -1, .json.source.fd = -1};

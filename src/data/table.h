@@ -30,9 +30,10 @@ struct table {
     json_t *label_json;     /* JSON; borrowed */
 };
 
-/* Finds the columns: those named in `o`, or else the usual ones; the label's only if `labels`. Errors name the columns
+/* Finds the columns: those named in `o`, or else the usual ones; the label's as `labels` says. Errors name the columns
  * there are, and a delimiter that would fit better. */
-int table_open(const struct io *io, const struct dataset_options *o, enum data_format format, bool labels,
+enum table_labels { TABLE_NO_LABELS, TABLE_LABELS, TABLE_LABELS_IF_ANY };
+int table_open(const struct io *io, const struct dataset_options *o, enum data_format format, enum table_labels labels,
                struct table *t, struct snug_err *err);
 int table_next(struct table *t, struct snug_err *err); /* sets `ended`, or the row */
 struct hash128 table_hash(const struct table *t);      /* of the file, when ended */

@@ -34,9 +34,7 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
                        path, positions);
     if (decoder)
         return err_set(err, SNUG_ERR_INPUT, "%s: is_decoder is true; use a BERT that is an encoder", path);
-    if (!tied && c->task != MODEL_SEQUENCE_CLASSIFICATION) /* whose head has nothing to tie */
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
+    c->untied = !tied;
     c->dropout_embedding = c->dropout_hidden;
     c->kv_heads = c->heads;
     return SNUG_OK;
@@ -192,14 +190,17 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     model_add_inputs(g, c, &x.in);
     int v = embeddings(&x);
     for (int i = 0; i < c->layers; i++)
-        v = layer(&x, i, v, c->task == MODEL_SEQUENCE_CLASSIFICATION && i == c->layers - 1);
+        v = layer(&x, i, v, !model_task(c)->per_token && i == c->layers - 1);
     g->layer = (int)c->layers + 1;
-    out->logits = c->task == MODEL_MASKED_LM ? masked_lm(&x, v) : classifier(&x, v);
+    static int (*const by_task[MODEL_COUNT])(struct ctx *, int) = {
+        [MODEL_SEQUENCE_CLASSIFICATION] = classifier, [MODEL_MASKED_LM] = masked_lm};
+    out->logits = by_task[c->task](&x, v);
     out->loss = model_loss(g, c, &x.in, out->logits, smoothing);
 }
 
-static const char *const classes[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = "BertForSequenceClassification", [MODEL_MASKED_LM] = "BertForMaskedLM"};
+static const struct model_head heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {"BertForSequenceClassification", "classifier.weight"},
+    [MODEL_MASKED_LM] = {"BertForMaskedLM", "cls.predictions.transform.dense.weight"}};
 
 const struct model_arch arch_bert = {.model_type = "bert",
                                      .class_prefix = "Bert",
@@ -207,6 +208,6 @@ const struct model_arch arch_bert = {.model_type = "bert",
                                      .heads_key = "num_attention_heads",
                                      .positions_key = "max_position_embeddings",
                                      .weight_prefix = "bert.",
-                                     .classes = classes,
+                                     .heads = heads,
                                      .config = read_config,
                                      .build = build};

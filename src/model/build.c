@@ -19,7 +19,7 @@ void model_add_inputs(struct graph *g, const struct model_config *c, struct inpu
         .rng = add_input(g, "rng", DT_I32, SHAPE(DIM(4))),
         .step = add_input(g, "step", DT_F64, SHAPE(DIM(STEP_SCALARS))),
     };
-    if (c->task != MODEL_SEQUENCE_CLASSIFICATION)
+    if (model_task(c)->per_token)
         in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));
     else if (c->problem == PROBLEM_SINGLE_LABEL)
         in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_B));
@@ -64,12 +64,13 @@ struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int r
 
 int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits, double smoothing)
 {
-    if (c->task == MODEL_SEQUENCE_CLASSIFICATION && c->problem == PROBLEM_REGRESSION) {
+    enum data_task labels = task_labels(c->task, c->problem);
+    if (labels == TASK_REGRESSION) {
         struct op_mse n = {.logits = logits, .labels = in->labels, .step = in->step};
         emit_mse(g, &n);
         return n.loss;
     }
-    if (c->task == MODEL_SEQUENCE_CLASSIFICATION && c->problem == PROBLEM_MULTI_LABEL) {
+    if (labels == TASK_MULTI_LABEL) {
         struct op_bce n = {.logits = logits, .labels = in->labels, .step = in->step};
         emit_bce(g, &n);
         return n.loss;

@@ -35,9 +35,10 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(refuse_true(o, path, "add_cross_attention", err));
     TRY(json_get_bool(o, path, "scale_attn_weights", false, &scaled, err));
     TRY(json_get_bool(o, path, "tie_word_embeddings", false, &tied, err));
-    if (!scaled || !tied)
-        return err_set(err, SNUG_ERR_INPUT, "%s: %s is false and not supported; use a model that has it true", path,
-                       scaled ? "tie_word_embeddings" : "scale_attn_weights");
+    c->untied = !tied;
+    if (!scaled)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: scale_attn_weights is false and not supported; use a model that has it true", path);
     c->kv_heads = c->heads;
     return SNUG_OK;
 }
@@ -131,7 +132,7 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     out->loss = model_loss(g, c, &x.in, head.y, smoothing);
 }
 
-static const char *const classes[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = "GPT2LMHeadModel"};
+static const struct model_head heads[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = {"GPT2LMHeadModel", NULL}};
 
 const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .class_prefix = "GPT2",
@@ -139,6 +140,6 @@ const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .heads_key = "n_head",
                                      .positions_key = "n_positions",
                                      .weight_prefix = "transformer.",
-                                     .classes = classes,
+                                     .heads = heads,
                                      .config = read_config,
                                      .build = build};

@@ -4,12 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ORDER model_task */
-const char *const model_task_names[MODEL_COUNT] = {"auto", "sequence-classification", "masked-lm", "causal-lm"};
-/* ORDER problem */
-const char *const model_problem_names[PROBLEM_COUNT] = {"auto", "single_label_classification",
-                                                        "multi_label_classification", "regression"};
-
 extern const struct model_arch arch_bert, arch_gpt2;
 static const struct model_arch *const archs[] = {&arch_bert, &arch_gpt2};
 
@@ -41,7 +35,7 @@ static int read_architectures(json_t *o, const char *path, struct model_config *
                        "%s: architectures says \"%s\" but model_type is \"%s\"; one of them must be corrected", path,
                        name, c->arch->model_type);
     for (int t = 0; t < MODEL_COUNT; t++)
-        if (c->arch->classes[t] && !strcmp(c->arch->classes[t], name))
+        if (c->arch->heads[t].class_name && !strcmp(c->arch->heads[t].class_name, name))
             c->task = (enum model_task)t;
     return SNUG_OK;
 }
@@ -170,9 +164,26 @@ int model_read_act(json_t *o, const char *path, const char *key, enum act fallba
                    key, name);
 }
 
+const struct task *model_task(const struct model_config *c)
+{
+    return &model_tasks[c->task];
+}
+
 const char *model_class(const struct model_config *c)
 {
-    return c->arch->classes[c->task];
+    return c->arch->heads[c->task].class_name;
+}
+
+int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err)
+{
+    c->task = task;
+    if (!model_class(c))
+        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models; leave it out", model_task_names[task],
+                       c->arch->model_type);
+    if (c->untied && model_tasks[task].tied)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
+    return SNUG_OK;
 }
 
 int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,

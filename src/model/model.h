@@ -4,14 +4,7 @@
 
 #include "format/json.h"
 #include "graph/graph.h"
-
-/* ORDER model_task */
-enum model_task { MODEL_AUTO, MODEL_SEQUENCE_CLASSIFICATION, MODEL_MASKED_LM, MODEL_CAUSAL_LM, MODEL_COUNT };
-extern const char *const model_task_names[MODEL_COUNT];
-
-/* ORDER problem */
-enum problem { PROBLEM_AUTO, PROBLEM_SINGLE_LABEL, PROBLEM_MULTI_LABEL, PROBLEM_REGRESSION, PROBLEM_COUNT };
-extern const char *const model_problem_names[PROBLEM_COUNT]; /* as `problem_type` in config.json */
+#include "model/task.h"
 
 /* What a config.json says, in terms that all architectures share. */
 struct model_config {
@@ -21,6 +14,7 @@ struct model_config {
     int64_t hidden_size, layers, heads, kv_heads, intermediate_size, vocab_size, max_positions, type_vocab_size;
     int64_t num_labels;
     int64_t pad_id; /* -1: none */
+    bool untied;    /* the output has embeddings of its own, which no task here can use */
     enum act act;
     double norm_eps, init_std;
     double dropout_embedding, dropout_hidden, dropout_attention, dropout_classifier;
@@ -32,13 +26,18 @@ struct built {
     int loss;   /* (1) */
 };
 
+/* A task of an architecture. */
+struct model_head {
+    const char *class_name; /* that transformers loads; NULL: the architecture has no such task */
+    const char *weight;     /* that tells whether it was trained; NULL: it has none of its own */
+};
+
 struct model_arch {
     const char *model_type;                             /* of config.json */
     const char *class_prefix;                           /* what `architectures` entries begin with */
     const char *hidden_key, *heads_key, *positions_key; /* of config.json */
-    const char *weight_prefix; /* of the base model's tensors; files of the bare base model leave it out */
-    const char *const
-        *classes; /* by enum model_task: the class name that transformers loads, NULL where there is none */
+    const char *weight_prefix;      /* of the base model's tensors; files of the bare base model leave it out */
+    const struct model_head *heads; /* by enum model_task */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
     void (*build)(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out);
 };
@@ -47,8 +46,13 @@ struct model_arch {
  * or not supported. The task and the kind of labels stay AUTO where the file does not say. */
 int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
 
-/* The class and the problem type go into the config.json of the result. */
+/* The configured task's row, and its class, which goes into the config.json of the result. */
+const struct task *model_task(const struct model_config *c);
 const char *model_class(const struct model_config *c);
+
+/* Configures the task. SNUG_ERR_USAGE where the architecture does not have it, SNUG_ERR_INPUT where config.json (`path`)
+ * is one that it cannot work with. */
+int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err);
 
 /* The forward pass of the configured task with its loss, into an empty graph. `dropout` false: every probability is 0.
  */

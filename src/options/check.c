@@ -85,6 +85,19 @@ bool option_asks(const struct options *o, int i)
     return asks_something(o, &defaults, i);
 }
 
+int options_idle(const struct options *o, int other, const char *word)
+{
+    struct options defaults;
+    options_init(&defaults, o->command);
+    for (size_t k = 0; k < n_option_needs; k++) {
+        const struct option_needs *n = &option_needs[k];
+        if (n->other == other && option_rows[n->option].commands & o->command &&
+            asks_something(o, &defaults, n->option) && !word_in(word, n->values, NULL))
+            return n->option;
+    }
+    return -1;
+}
+
 /* Option n->option, which has no effect with `word` for the other. On a command line that is a mistake; a config file of the
  * Trainer's has many a number that its strategy does not use. */
 static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)

@@ -15,6 +15,7 @@
 #define OPTIONS_OPTIONS_H
 
 #include "base/io.h"
+#include "model/task.h"
 
 #include <jansson.h>
 
@@ -38,16 +39,8 @@ enum { N_COMMANDS = 13 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
 /* The words of WORD options: the enumerator is the member's value, the text is what is typed. */
-#define WORDS_TASK(W)                                                                                                  \
-    W(TASK_AUTO, "auto")                                                                                               \
-    W(TASK_SEQUENCE_CLASSIFICATION, "sequence-classification")                                                         \
-    W(TASK_MASKED_LM, "masked-lm")                                                                                     \
-    W(TASK_CAUSAL_LM, "causal-lm")
-#define WORDS_PROBLEM(W)                                                                                               \
-    W(PROBLEM_AUTO, "auto")                                                                                            \
-    W(PROBLEM_REGRESSION, "regression")                                                                                \
-    W(PROBLEM_SINGLE_LABEL, "single_label_classification")                                                             \
-    W(PROBLEM_MULTI_LABEL, "multi_label_classification")
+#define WORDS_TASK(W) W(MODEL_AUTO, "auto") MODEL_TASKS(W)
+#define WORDS_PROBLEM(W) W(PROBLEM_AUTO, "auto") MODEL_PROBLEMS(W)
 #define WORDS_UTF8(W) W(UTF8_ERROR, "error") W(UTF8_REPLACE, "replace")
 #define WORDS_EMPTY(W) W(EMPTY_KEEP, "keep") W(EMPTY_ERROR, "error")
 #define WORDS_SAMPLING(W)                                                                                              \
@@ -83,7 +76,8 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(DUMP_ORDER, "order")
 #define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
 
-/* The enumerators get OPT_ in front: OPT_TASK_AUTO, OPT_DEVICE_CPU, … */
+/* The enumerators get OPT_ in front: OPT_NAN_STOP, OPT_DEVICE_CPU, … Those of tasks and problems have the values of enum
+ * model_task and enum problem. */
 #define OPT_WORD_ID(id, text) OPT_##id,
 enum { WORDS_TASK(OPT_WORD_ID) };
 enum { WORDS_PROBLEM(OPT_WORD_ID) };
@@ -156,6 +150,9 @@ struct snug_options {
 
 /* Whether the user asks for something with row OPTION_i: a config file that spells out a default does not. */
 bool option_asks(const struct options *o, int i);
+
+/* The first row that asks for something without effect where option `other` is `word`; -1: none. */
+int options_idle(const struct options *o, int other, const char *word);
 
 /* The defaults. Nothing is allocated. */
 void options_init(struct options *o, unsigned command);

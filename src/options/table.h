@@ -60,13 +60,14 @@ OPT_SECTION(model, "Model")
 OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
-OPT(WORD, task, "auto", TASK, DATA, 0, "what the model is trained for; auto: what config.json's architectures says")
+OPT(WORD, task, "auto", TASK, DATA, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
 OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
     "loss of sequence classification; auto: config.json's, else from the labels")
 OPT(INT, num_labels, "none", "[1, 100000]", TRAINING | DEBUG_DATA, RESULT, "outputs of a new head; none: from the data")
 OPT(REAL, hidden_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, attention_probs_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, classifier_dropout, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
+OPT(BOOL, allow_new_head, "false", "", EVAL | PREDICT, 0, "a head that was never trained is random, and no error")
 OPT(BOOL, strict, "false", "", MODEL, 0, "a tensor that the model does not know is an error")
 OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights is an error")
 

@@ -172,7 +172,7 @@ static int check_tied(struct model_dir *d, const struct model_config *c, struct 
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         const struct model_tensor *a = find_spelled(d, pairs[i][0]), *b = weights_find(d, c, pairs[i][1]);
-        if (!a || !b || c->task == MODEL_SEQUENCE_CLASSIFICATION)
+        if (!a || !b || !model_task(c)->tied)
             continue;
         bool same = a->tensor->bytes == b->tensor->bytes && a->tensor->dtype == b->tensor->dtype;
         void *x = mem_alloc((size_t)a->tensor->bytes), *y = mem_alloc((size_t)b->tensor->bytes);
@@ -232,6 +232,11 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         code = report_missing(d, c, missing, used, err);
     if (!code)
         code = check_unknown(d, c, used, o->strict, err);
+    if (!code && n_new && o->trained_head && !o->random)
+        code =
+            err_set(err, SNUG_ERR_USAGE,
+                    "%s: the head of %s was never trained, %s is not there; train it first, or give --allow-new-head",
+                    d->path, model_class(c), first_new);
     if (!code && n_new)
         note_new(d, n_new, first_new, o->seed);
     mem_free(used);

@@ -12,6 +12,7 @@
 struct weight_options {
     uint64_t seed;
     bool random, strict;
+    bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
 };
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
                   const struct weight_options *o, struct snug_err *err);

@@ -24,12 +24,9 @@ struct pass {
 
 int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err *err)
 {
-    if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION)
-        return metrics_open(m, METRICS_TOKENS, s->model.vocab_size, err);
-    enum metrics_kind kind = s->model.problem == PROBLEM_REGRESSION    ? METRICS_REGRESSION
-                             : s->model.problem == PROBLEM_MULTI_LABEL ? METRICS_MULTI_LABEL
-                                                                       : METRICS_SINGLE_LABEL;
-    return metrics_open(m, kind, s->model.num_labels, err);
+    const struct model_config *c = &s->model;
+    return metrics_open(m, task_metrics(c->task, c->problem), model_task(c)->per_token ? c->vocab_size : c->num_labels,
+                        err);
 }
 
 /* The program's output for a batch of these sizes. */
@@ -120,7 +117,7 @@ static int all_batches(struct pass *p, struct snug_err *err)
 
 int evaluate(struct session *s, struct metrics *m, double *logits, double *seconds, struct snug_err *err)
 {
-    struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = s->model.task != MODEL_SEQUENCE_CLASSIFICATION};
+    struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = model_task(&s->model)->per_token};
     double start = seconds_now();
     int code = open_pass(&p, err);
     if (!code)

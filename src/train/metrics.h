@@ -7,11 +7,10 @@
 #define TRAIN_METRICS_H
 
 #include "base/err.h"
+#include "model/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS };
 
 struct metrics {
     enum metrics_kind kind;

@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include "train/choose_task.h"
 #include "train/fit.h"
 #include "train/freeze.h"
 #include "train/output.h"
@@ -60,54 +61,6 @@ static void override_dropout(struct session *s)
         s->model.dropout_classifier = o->classifier_dropout;
 }
 
-static int choose_task(struct session *s, struct snug_err *err)
-{
-    static const enum model_task by_option[] = {[OPT_TASK_AUTO] = MODEL_AUTO,
-                                                [OPT_TASK_SEQUENCE_CLASSIFICATION] = MODEL_SEQUENCE_CLASSIFICATION,
-                                                [OPT_TASK_MASKED_LM] = MODEL_MASKED_LM,
-                                                [OPT_TASK_CAUSAL_LM] = MODEL_CAUSAL_LM};
-    static const enum problem problem_by_option[] = {[OPT_PROBLEM_AUTO] = PROBLEM_AUTO,
-                                                     [OPT_PROBLEM_REGRESSION] = PROBLEM_REGRESSION,
-                                                     [OPT_PROBLEM_SINGLE_LABEL] = PROBLEM_SINGLE_LABEL,
-                                                     [OPT_PROBLEM_MULTI_LABEL] = PROBLEM_MULTI_LABEL};
-    if (s->o->task != OPT_TASK_AUTO)
-        s->model.task = by_option[s->o->task];
-    if (s->model.task == MODEL_AUTO) /* a bare base model: the first task that its architecture has */
-        for (int t = MODEL_COUNT - 1; t > MODEL_AUTO; t--)
-            s->model.task = s->model.arch->classes[t] ? (enum model_task)t : s->model.task;
-    if (!model_class(&s->model))
-        return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models; leave it out",
-                       model_task_names[s->model.task], s->model.arch->model_type);
-    if (s->o->problem_type != OPT_PROBLEM_AUTO)
-        s->model.problem = problem_by_option[s->o->problem_type];
-    return SNUG_OK;
-}
-
-/* What only another task has a use for. Where --task is given, options_check has said so. */
-static int check_task_options(const struct session *s, struct snug_err *err)
-{
-    bool classifies = s->model.task == MODEL_SEQUENCE_CLASSIFICATION, masks = s->model.task == MODEL_MASKED_LM;
-    const struct {
-        int option;
-        const char *flag;
-        bool used;
-    } rows[] = {{OPTION_mlm_probability, "--mlm-probability", masks},
-                {OPTION_problem_type, "--problem-type", classifies},
-                {OPTION_num_labels, "--num-labels", classifies},
-                {OPTION_classifier_dropout, "--classifier-dropout", classifies},
-                {OPTION_label_column, "--label-column", classifies},
-                {OPTION_text_pair_column, "--text-pair-column", classifies}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!rows[i].used && option_asks(s->o, rows[i].option))
-            return err_set(err, SNUG_ERR_USAGE, "%s: no effect on %s; leave it out, or give another --task",
-                           rows[i].flag, model_class(&s->model));
-    if (classifies && !s->head_is_new && s->o->num_labels && s->o->num_labels != s->model.num_labels)
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--num-labels %lld: the model's trained head has %lld; leave it out, or use a base model",
-                       (long long)s->o->num_labels, (long long)s->model.num_labels);
-    return SNUG_OK;
-}
-
 static int open_tokenizer(struct session *s, struct snug_err *err)
 {
     struct snug_err why;
@@ -144,7 +97,7 @@ static int choose_max_length(struct session *s, struct snug_err *err)
 static int read_model_labels(struct session *s, struct snug_err *err)
 {
     json_t *names = json_object_get(s->dir.config, "id2label");
-    if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION || s->head_is_new || !json_is_object(names))
+    if (model_task(&s->model)->per_token || s->head_is_new || !json_is_object(names))
         return SNUG_OK;
     const char **list = mem_alloc((size_t)s->model.num_labels * sizeof *list);
     if (!list)
@@ -165,20 +118,12 @@ static enum data_task wanted_labels(const struct session *s)
 {
     if (s->o->command == CMD_PREDICT)
         return TASK_UNLABELED;
-    if (s->model.task == MODEL_MASKED_LM)
-        return TASK_MASKED_LM;
-    if (s->model.task == MODEL_CAUSAL_LM)
-        return TASK_CAUSAL_LM;
-    switch (s->model.problem) {
-    case PROBLEM_SINGLE_LABEL:
-        return TASK_CLASS;
-    case PROBLEM_MULTI_LABEL:
-        return TASK_MULTI_LABEL;
-    case PROBLEM_REGRESSION:
-        return TASK_REGRESSION;
-    default: /* a trained head with one output is a regression's, as transformers has it */
-        return !s->head_is_new && s->model.num_labels == 1 ? TASK_REGRESSION : TASK_AUTO;
-    }
+    enum data_task labels = task_labels(s->model.task, s->model.problem);
+    if (labels != TASK_AUTO)
+        return labels;
+    if (s->head_is_new)
+        return s->look.labels == TASK_UNLABELED ? TASK_AUTO : s->look.labels;
+    return s->model.num_labels == 1 ? TASK_REGRESSION : TASK_AUTO; /* as transformers has it */
 }
 
 /* How many labels the data must have: those of the names, of a trained head, or what the user says; 0: as many as it
@@ -187,7 +132,7 @@ static int32_t wanted_number(const struct session *s, const struct label_map *la
 {
     if (labels && labels->n)
         return labels->n;
-    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && !s->head_is_new)
+    if (!model_task(&s->model)->per_token && !s->head_is_new)
         return (int32_t)s->model.num_labels;
     return (int32_t)s->o->num_labels;
 }
@@ -214,10 +159,6 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .tokenizer = s->tokenizer,
                                 .max_length = s->max_length,
                                 .vocab_size = (int32_t)s->model.vocab_size,
-                                .text_column = o->text_column,
-                                .text_pair_column = o->text_pair_column,
-                                .label_column = o->label_column,
-                                .delimiter = o->delimiter,
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
@@ -227,6 +168,7 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .stop = s->stop,
                                 .note = pass_note,
                                 .note_ctx = s};
+    choose_columns(o, &p);
     TRY(dataset_open(s->io, &p, d, err));
     int code = session_check_ids(&s->model, d, path, err);
     if (code)
@@ -247,14 +189,12 @@ static int check_masking(struct session *s, const struct dataset *d, struct snug
 /* The head follows the training data where it is new; a trained head must fit them. */
 static int fit_head(struct session *s, const struct dataset *d, const char *path, struct snug_err *err)
 {
-    if (s->model.task != MODEL_SEQUENCE_CLASSIFICATION)
+    if (model_task(&s->model)->per_token)
         return SNUG_OK;
     if (d->task == TASK_UNLABELED && s->o->command != CMD_PREDICT)
         return err_set(err, SNUG_ERR_INPUT, "%s: has no labels; training and evaluation need them", path);
     if (d->task != TASK_UNLABELED)
-        s->model.problem = d->task == TASK_REGRESSION    ? PROBLEM_REGRESSION
-                           : d->task == TASK_MULTI_LABEL ? PROBLEM_MULTI_LABEL
-                                                         : PROBLEM_SINGLE_LABEL;
+        s->model.problem = task_problem(d->task);
     if (d->task == TASK_UNLABELED || d->num_labels == s->model.num_labels)
         return SNUG_OK;
     if (!s->head_is_new)
@@ -294,10 +234,10 @@ static int open_all_data(struct session *s, struct snug_err *err)
         TRY(check_masking(s, &s->data, err));
         TRY(keep_labels(s, &s->data, err));
     }
-    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION && s->model.problem == PROBLEM_AUTO)
+    bool per_row = !model_task(&s->model)->per_token;
+    if (per_row && s->model.problem == PROBLEM_AUTO)
         s->model.problem = s->model.num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE_LABEL;
-    if (s->o->label_smoothing_factor > 0 && s->model.task == MODEL_SEQUENCE_CLASSIFICATION &&
-        s->model.problem != PROBLEM_SINGLE_LABEL)
+    if (s->o->label_smoothing_factor > 0 && per_row && s->model.problem != PROBLEM_SINGLE_LABEL)
         return err_set(err, SNUG_ERR_USAGE, "--label-smoothing-factor: no effect on %s; leave it out",
                        model_problem_names[s->model.problem]);
     return SNUG_OK;
@@ -518,8 +458,6 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
     override_dropout(s);
     TRY(choose_task(s, err));
-    s->head_is_new = !weights_find(&s->dir, &s->model, "classifier.weight");
-    TRY(check_task_options(s, err));
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
@@ -535,7 +473,10 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
-        struct weight_options w = {.seed = o->seed, .random = o->init_from_config, .strict = o->strict};
+        struct weight_options w = {.seed = o->seed,
+                                   .random = o->init_from_config,
+                                   .strict = o->strict,
+                                   .trained_head = o->command & (CMD_EVAL | CMD_PREDICT) && !o->allow_new_head};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
     }
     TRY(fit_tune(s, err));
@@ -611,7 +552,7 @@ int session_config_text(const struct session *s, char **text, struct snug_err *e
         failed |= json_object_set_new(config, "dtype", json_string("float32"));
     else
         failed |= json_object_set_new(config, "torch_dtype", json_string("float32"));
-    if (s->model.task == MODEL_SEQUENCE_CLASSIFICATION) {
+    if (!model_task(&s->model)->per_token) {
         failed |= set_labels(s, config);
         failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
     }

@@ -71,12 +71,12 @@ static void put_tokens(const struct input_image *in, const char *name, const int
 
 static void put_labels(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
-    bool sequences = in->s->model->task == MODEL_SEQUENCE_CLASSIFICATION;
+    const struct model_config *c = in->s->model;
     if (b->values)
-        put(in, "labels", b->values, DT_F32, b->B * in->s->model->num_labels);
-    else if (!sequences)
+        put(in, "labels", b->values, DT_F32, b->B * c->num_labels);
+    else if (model_task(c)->per_token)
         put_tokens(in, "labels", b->targets, b->T, bucket, IGNORE_INDEX);
-    else if (b->classes || in->s->model->problem == PROBLEM_SINGLE_LABEL)
+    else if (b->classes || c->problem == PROBLEM_SINGLE_LABEL)
         put_tokens(in, "labels", b->classes, b->B, b->B, -1); /* no labels: -1 everywhere, ignored */
 }
 

@@ -74,7 +74,7 @@ static void fill(struct typical *t, const struct model_config *m, const int32_t 
     }
     for (int64_t i = 0; i < b->B * m->num_labels; i++)
         t->values[i] = (float)(i % 2);
-    bool tokens = m->task != MODEL_SEQUENCE_CLASSIFICATION, one = m->problem == PROBLEM_SINGLE_LABEL;
+    bool tokens = model_task(m)->per_token, one = m->problem == PROBLEM_SINGLE_LABEL;
     b->ids = ids, b->positions = positions, b->types = types, b->cu_seqlens = cu, b->sample = sample, b->rows = t->rows;
     b->targets = tokens ? targets : NULL;
     b->classes = !tokens && one ? classes : NULL;

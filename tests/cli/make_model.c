@@ -1,7 +1,7 @@
 /* `model` and `st` of messages.txt: tiny model folders with one thing changed, so that a case stays one line.
  *
  *     model KIND [CHANGE]...
- *         KIND is bert (a classifier of 2 labels) or gpt2. Makes folder m with config.json and model.safetensors, and
+ *         KIND is bert (a classifier of 2 labels), mlm (the masked language model that it begins as) or gpt2. Makes folder m with config.json and model.safetensors, and
  * for bert m/vocab.txt and the rows d.csv. Weights are numbers of no meaning. CHANGE is one of KEY=JSON config.json:
  * KEY has this value, written as it stands (bare words stay bare) KEY=             config.json: KEY is left out -NAME
  * the tensors whose names match are left out (* as in the shell) +NAME:DTYPE:DIMS this tensor instead of, or besides,
@@ -87,10 +87,23 @@ static const struct row bert_rows[] = {
     {"bert.encoder.layer.%d.output.dense.bias", "H"},
     {"bert.encoder.layer.%d.output.LayerNorm.weight", "H"},
     {"bert.encoder.layer.%d.output.LayerNorm.bias", "H"},
+    {NULL, NULL},
+};
+
+static const struct row classifier_rows[] = {
     {"bert.pooler.dense.weight", "HH"},
     {"bert.pooler.dense.bias", "H"},
     {"classifier.weight", "NH"},
     {"classifier.bias", "N"},
+    {NULL, NULL},
+};
+
+static const struct row mlm_rows[] = {
+    {"cls.predictions.bias", "V"},
+    {"cls.predictions.transform.dense.weight", "HH"},
+    {"cls.predictions.transform.dense.bias", "H"},
+    {"cls.predictions.transform.LayerNorm.weight", "H"},
+    {"cls.predictions.transform.LayerNorm.bias", "H"},
     {NULL, NULL},
 };
 
@@ -131,10 +144,14 @@ static void add_tensor(struct model *m, const char *format, int layer, const cha
         t->dims[t->ndim++] = sizes[strchr(names, *letters) - names];
 }
 
-static void fill(struct model *m, const struct key *keys, const struct row *rows)
+static void add_keys(struct model *m, const struct key *keys)
 {
     for (; keys->name; keys++)
         m->keys[m->n_keys++] = *keys;
+}
+
+static void add_rows(struct model *m, const struct row *rows)
+{
     for (; rows->name; rows++)
         for (int layer = 0; layer < (strstr(rows->name, "%d") ? LAYERS : 1); layer++)
             add_tensor(m, rows->name, layer, rows->dims);
@@ -313,16 +330,23 @@ static void write_weights(const struct model *m)
 int make_model(int argc, char **argv)
 {
     static struct model m;
-    bool bert = argc > 1 && strcmp(argv[1], "bert") == 0;
-    if (!bert && (argc < 2 || strcmp(argv[1], "gpt2") != 0))
+    bool bert = argc > 1 && strcmp(argv[1], "bert") == 0, mlm = argc > 1 && strcmp(argv[1], "mlm") == 0;
+    if (!bert && !mlm && (argc < 2 || strcmp(argv[1], "gpt2") != 0))
         return 125;
-    fill(&m, bert ? bert_keys : gpt2_keys, bert ? bert_rows : gpt2_rows);
+    add_keys(&m, bert || mlm ? bert_keys : gpt2_keys);
+    add_rows(&m, bert || mlm ? bert_rows : gpt2_rows);
+    if (bert)
+        add_rows(&m, classifier_rows);
+    if (mlm) {
+        add_rows(&m, mlm_rows);
+        put_key(&m, "architectures", "[\"BertForMaskedLM\"]");
+    }
     for (int i = 2; i < argc; i++)
         change(&m, argv[i]);
     mkdir("m", 0777);
     write_config(&m);
     write_weights(&m);
-    if (bert) {
+    if (bert || mlm) {
         write_text("m/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nbad\nfine\npoor\na\nb\nc\nd\ne\nf\ng\n");
         write_text("d.csv", "text,label\ngood a,1\nbad b c,0\nfine,1\npoor d,0\n");
     }

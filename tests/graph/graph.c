@@ -318,7 +318,7 @@ static void recomputation_saves_memory(void **state)
             if (compile_run(&s, &plan, &where, &err))
                 fail_with(&err);
             stored = n ? stored : plan.arena_bytes;
-            bool must_save = n && (n < 6 || model.task != MODEL_SEQUENCE_CLASSIFICATION);
+            bool must_save = n && (n < 6 || model_task(&model)->per_token);
             if (plan.arena_bytes > stored - must_save)
                 fail_msg("%s, segments of %d: %lld bytes instead of %lld", models[m], n, (long long)plan.arena_bytes,
                          (long long)stored);

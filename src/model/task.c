@@ -1,0 +1,39 @@
+#include "model/task.h"
+
+#define TASK_NAME(id, text) [id] = text,
+const char *const model_task_names[MODEL_COUNT] = {[MODEL_AUTO] = "auto", MODEL_TASKS(TASK_NAME)};
+const char *const model_problem_names[PROBLEM_COUNT] = {[PROBLEM_AUTO] = "auto", MODEL_PROBLEMS(TASK_NAME)};
+
+const struct task model_tasks[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.labels = TASK_AUTO},
+    [MODEL_MASKED_LM] = {.per_token = true, .tied = true, .labels = TASK_MASKED_LM, .metrics = METRICS_TOKENS},
+    [MODEL_CAUSAL_LM] = {.per_token = true, .tied = true, .labels = TASK_CAUSAL_LM, .metrics = METRICS_TOKENS},
+};
+
+static const struct {
+    enum data_task labels;
+    enum metrics_kind metrics;
+} problems[PROBLEM_COUNT] = {
+    [PROBLEM_AUTO] = {TASK_AUTO, METRICS_SINGLE_LABEL},
+    [PROBLEM_SINGLE_LABEL] = {TASK_CLASS, METRICS_SINGLE_LABEL},
+    [PROBLEM_MULTI_LABEL] = {TASK_MULTI_LABEL, METRICS_MULTI_LABEL},
+    [PROBLEM_REGRESSION] = {TASK_REGRESSION, METRICS_REGRESSION},
+};
+
+enum data_task task_labels(enum model_task task, enum problem problem)
+{
+    return model_tasks[task].labels == TASK_AUTO ? problems[problem].labels : model_tasks[task].labels;
+}
+
+enum metrics_kind task_metrics(enum model_task task, enum problem problem)
+{
+    return model_tasks[task].labels == TASK_AUTO ? problems[problem].metrics : model_tasks[task].metrics;
+}
+
+enum problem task_problem(enum data_task labels)
+{
+    for (int p = PROBLEM_AUTO + 1; p < PROBLEM_COUNT; p++)
+        if (problems[p].labels == labels)
+            return (enum problem)p;
+    return PROBLEM_AUTO;
+}

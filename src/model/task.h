@@ -1,0 +1,61 @@
+/* task.h: the table of tasks: what a model can be trained for, and what it then learns from.
+ *
+ * A new task is a word in MODEL_TASKS, a row in task.c, a head in the architectures that have it (struct model_head), and
+ * its word in the rows OPT_NEEDS of the options that have an effect on it (options/table.h). Labels or metrics of a new
+ * kind are an enumerator here, a reader in data/ and a case in train/metrics.c. */
+#ifndef MODEL_TASK_H
+#define MODEL_TASK_H
+
+#include <stdbool.h>
+
+/* ORDER model_task: the words of --task are these, behind "auto". */
+#define MODEL_TASKS(W)                                                                                                 \
+    W(MODEL_SEQUENCE_CLASSIFICATION, "sequence-classification")                                                        \
+    W(MODEL_MASKED_LM, "masked-lm")                                                                                    \
+    W(MODEL_CAUSAL_LM, "causal-lm")
+
+/* ORDER problem: what the labels of a sequence are; the words of --problem-type, and `problem_type` in config.json. The
+ * public enum snug_problem has the same order. */
+#define MODEL_PROBLEMS(W)                                                                                              \
+    W(PROBLEM_SINGLE_LABEL, "single_label_classification")                                                             \
+    W(PROBLEM_MULTI_LABEL, "multi_label_classification")                                                               \
+    W(PROBLEM_REGRESSION, "regression")
+
+#define TASK_ID(id, text) id,
+enum model_task { MODEL_AUTO, MODEL_TASKS(TASK_ID) MODEL_COUNT };
+enum problem { PROBLEM_AUTO, MODEL_PROBLEMS(TASK_ID) PROBLEM_COUNT };
+#undef TASK_ID
+
+extern const char *const model_task_names[MODEL_COUNT];
+extern const char *const model_problem_names[PROBLEM_COUNT];
+
+/* What data are read for. */
+enum data_task {
+    TASK_AUTO,        /* only asked for: a sequence task, of the kind that the labels show (see dataset_open) */
+    TASK_UNLABELED,   /* labels are not read: prediction */
+    TASK_CLASS,       /* one class per row */
+    TASK_REGRESSION,  /* num_labels numbers per row */
+    TASK_MULTI_LABEL, /* num_labels times yes (1) or no (0) per row */
+    TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
+    TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
+};
+
+enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS };
+
+struct task {
+    bool per_token; /* the logits are (T,vocab_size), with a target for each token; else (B,num_labels), with labels for
+                     * each row, and a prediction is made for each row */
+    bool tied;      /* the logits are products with the input's embeddings, which the model must therefore tie */
+    enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
+    enum metrics_kind metrics; /* of what is evaluated */
+};
+extern const struct task model_tasks[MODEL_COUNT];
+
+/* TASK_AUTO where a sequence task's problem is still open. */
+enum data_task task_labels(enum model_task task, enum problem problem);
+enum metrics_kind task_metrics(enum model_task task, enum problem problem);
+
+/* The problem that labels of this kind pose, PROBLEM_AUTO for what are no labels of a sequence. */
+enum problem task_problem(enum data_task labels);
+
+#endif
