@@ -2,6 +2,7 @@
 #include "snug/snug.h"
 
 #include "base/machine.h"
+#include "base/size.h"
 #include "plan/report.h"
 #include "train/evaluate.h"
 #include "train/train.h"
@@ -220,18 +221,22 @@ static void put_duration(struct str *out, double seconds)
 static void put_forecast(struct str *out, const struct snug_forecast *f)
 {
     bool short_step = f->step_seconds < 1;
-    str_printf(out, "time: %.4g %s a step, %.4g samples/s, %.4g tokens/s", (short_step ? 1e3 : 1) * f->step_seconds,
-               short_step ? "ms" : "s", f->samples_per_second, f->tokens_per_second);
+    str_append(out, "time     ");
     if (f->steps) {
-        str_append(out, "; ");
         put_duration(out, f->run_seconds);
         str_printf(out, " for %lld step%s", (long long)f->steps, f->steps == 1 ? "" : "s");
+        if (f->evaluations) {
+            str_printf(out, " and %lld evaluation%s of ", (long long)f->evaluations, f->evaluations == 1 ? "" : "s");
+            put_duration(out, f->evaluation_seconds);
+        }
+        str_append(out, f->measured ? ", measured\n" : ", estimated\n");
     }
-    if (f->evaluations) {
-        str_printf(out, " and %lld evaluation%s of ", (long long)f->evaluations, f->evaluations == 1 ? "" : "s");
-        put_duration(out, f->evaluation_seconds);
-    }
-    str_append(out, f->measured ? " (measured on this device)\n" : " (estimated from single operations)\n");
+    str_printf(out, "%s%.3g %s a step, %.3g samples/s, %.0f tokens/s%s\n", f->steps ? "         " : "",
+               (short_step ? 1e3 : 1) * f->step_seconds, short_step ? "ms" : "s", f->samples_per_second,
+               f->tokens_per_second,
+               f->steps      ? ""
+               : f->measured ? ", measured"
+                             : ", estimated");
 }
 
 /* Bytes of the gradients that micro-steps add up, in `type`. */
@@ -248,17 +253,54 @@ static int64_t accumulated_bytes(const struct session *s, enum dtype type)
     return bytes;
 }
 
-/* "1234 bytes in BF16 and 56 in F32" */
+/* "12.3 MiB in BF16 and 56 B in F32" */
 static void put_accumulated(struct str *out, const struct session *s)
 {
     const struct precision *p = &s->compile.precision;
     int64_t narrow = p->narrow == p->wide ? 0 : accumulated_bytes(s, p->narrow), wide = accumulated_bytes(s, p->wide);
-    str_append(out, "gradients added up over the micro-batches: ");
+    char size[SIZE_TEXT_MAX];
+    str_printf(out, "step     %lld micro-batches; gradients added up: ", (long long)s->compile.accumulation);
     if (narrow)
-        str_printf(out, "%lld bytes in %s and %lld in %s\n", (long long)narrow, dtype_name(p->narrow), (long long)wide,
-                   dtype_name(p->wide));
+        str_printf(out, "%s in %s and ", size_text(narrow, size), dtype_name(p->narrow));
+    str_printf(out, "%s in %s\n", size_text(wide, size), dtype_name(p->wide));
+}
+
+/* 5091, 22.7 million, 1.24 billion */
+static void put_count(struct str *out, int64_t n)
+{
+    if (n < 1000000)
+        str_printf(out, "%lld", (long long)n);
+    else if (n < 1000000000)
+        str_printf(out, "%.3g million", (double)n / 1e6);
     else
-        str_printf(out, "%lld bytes in %s\n", (long long)wide, dtype_name(p->wide));
+        str_printf(out, "%.3g billion", (double)n / 1e9);
+}
+
+static const char *precision_words(const struct session *s)
+{
+    enum dtype narrow = s->compile.precision.narrow;
+    return s->o->dtype == OPT_DTYPE_TF32 ? "tf32"
+           : narrow == DT_BF16           ? "bf16 with fp32 master weights"
+           : narrow == DT_F16            ? "fp16 with fp32 master weights"
+           : narrow == DT_F32            ? "fp32"
+           : narrow == DT_F64            ? "double precision"
+                                         : dtype_name(narrow);
+}
+
+static void put_batch(struct str *out, const struct session *s)
+{
+    const struct compile_settings *c = &s->compile;
+    const struct plan *p = &s->run.plan;
+    int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
+    if (k < 0)
+        return;
+    str_printf(out, "batch    %lld sequence%s, at most %lld tokens together: %.3g GFLOP\n", (long long)c->train_max.B,
+               c->train_max.B == 1 ? "" : "s", (long long)c->train_max.T, run_flops(&s->run, k, c->train_max) / 1e9);
+    if (c->accumulation > 1 && s->run.where.first >= 0)
+        put_accumulated(out, s);
+    if (c->recompute_every_n)
+        str_printf(out, "         activations of %d of %lld layers are computed again in the backward pass\n",
+                   p->programs[k].recomputed_layers, (long long)s->model.layers);
 }
 
 int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
@@ -266,26 +308,17 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
     const struct session *e = &s->s;
     const struct compile_settings *c = &e->compile;
     const struct plan *p = &e->run.plan;
+    char size[SIZE_TEXT_MAX];
     struct str out = {0};
-    str_printf(&out, "%s: %s, %lld weights, %s on %s, %d threads\n", e->o->model, model_class(&e->model),
-               (long long)snug_weights(s),
-               c->precision.narrow == DT_BF16 ? "bf16 with fp32 master weights" : dtype_name(c->precision.narrow),
-               c->backend->name, c->threads);
-    int k = e->run.where.step >= 0 ? e->run.where.step : e->run.where.first;
-    if (k >= 0)
-        str_printf(&out,
-                   "micro-batches of %lld sequences, at most %lld tokens together, %lld per step; %.4g GFLOP each\n",
-                   (long long)c->train_max.B, (long long)c->train_max.T, (long long)c->accumulation,
-                   run_flops(&e->run, k, c->train_max) / 1e9);
-    if (k >= 0 && c->recompute_every_n)
-        str_printf(&out, "activations of %d of %lld layers are computed again in the backward pass\n",
-                   p->programs[k].recomputed_layers, (long long)e->model.layers);
-    if (c->accumulation > 1 && e->run.where.first >= 0)
-        put_accumulated(&out, e);
-    str_printf(&out, "arena: %lld bytes, %.3f %% above the lower bound of any packing\n", (long long)p->arena_bytes,
-               100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
+    str_printf(&out, "model    %s: %s, ", e->o->model, model_class(&e->model));
+    put_count(&out, snug_weights(s));
+    str_printf(&out, " weights\ndevice   %s, %d thread%s, %s\n", c->backend->name, c->threads,
+               c->threads == 1 ? "" : "s", precision_words(e));
+    put_batch(&out, e);
+    str_printf(&out, "memory   %s", size_text(p->arena_bytes, size));
     if (p->checkpoint_bytes)
-        str_printf(&out, "a checkpoint that is being written: %lld bytes more\n", (long long)p->checkpoint_bytes);
+        str_printf(&out, ", and %s more while a checkpoint is written", size_text(p->checkpoint_bytes, size));
+    str_append(&out, "\n");
     struct snug_forecast f = snug_forecast(s);
     if (f.step_seconds > 0)
         put_forecast(&out, &f);

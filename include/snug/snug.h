@@ -140,11 +140,11 @@ void snug_close(snug_session *s); /* NULL is fine */
 int64_t snug_peak_bytes(const snug_session *s);        /* of the arena: exactly what will be allocated for the run */
 int64_t snug_lower_bound_bytes(const snug_session *s); /* no packing can have less */
 int64_t snug_weights(const snug_session *s);           /* parameters of the model */
-int snug_plan_summary(const snug_session *s, char **text,
-                      struct snug_err *err); /* model, precision, batch, arena, time: a line each */
-int snug_plan_text(const snug_session *s, char **text,
-                   struct snug_err *err); /* the peak by component and layer, a table */
-int snug_plan_json(const snug_session *s, char **text, struct snug_err *err); /* the same as one JSON object */
+/* Model, device, batch, memory and time, in whole lines of "name     text": sizes have three digits. */
+int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err);
+/* The peak by component and layer, a table of 60 columns; its last line has the exact bytes. */
+int snug_plan_text(const snug_session *s, char **text, struct snug_err *err);
+int snug_plan_json(const snug_session *s, char **text, struct snug_err *err); /* both as one JSON object, in bytes */
 
 /* How long the training will take, reading the model and writing checkpoints left out. */
 struct snug_forecast {

@@ -1,4 +1,5 @@
 #include "base/io.h"
+#include "base/size.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -244,9 +245,10 @@ int io_read_file(const struct io *io, const char *path, int64_t limit, char **te
     TRY(io_open_read(io, path, &fd, &size, err));
     int code = SNUG_OK;
     *text = NULL;
+    char has[SIZE_TEXT_MAX], most[SIZE_TEXT_MAX];
     if (size > limit)
-        code = err_set(err, SNUG_ERR_INPUT, "%s: %lld bytes, over the limit of %lld; is it the right file?", path,
-                       (long long)size, (long long)limit);
+        code = err_set(err, SNUG_ERR_INPUT, "%s: %s, over the limit of %s; is it the right file?", path,
+                       size_text(size, has), size_text(limit, most));
     else if (!(*text = mem_alloc((size_t)size + 1)))
         code = err_no_memory(err, (unsigned long long)size + 1);
     else

@@ -1,4 +1,5 @@
 /* The output folder as a whole, before training starts: whose it is, the lock, the disk, and tidying up. */
+#include "base/size.h"
 #include "checkpoint/internal.h"
 #include "format/json.h"
 
@@ -406,13 +407,16 @@ int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept,
         need = INT64_MAX;
     if (need <= room)
         return SNUG_OK;
+    char needed[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX], each[SIZE_TEXT_MAX];
+    size_text(need, needed);
+    size_text(room, there);
     if (!more)
-        return err_set(err, SNUG_ERR_IO, "%s: the model in the end needs %lld bytes, %lld are free; free some",
-                       dir->path, (long long)need, (long long)room);
+        return err_set(err, SNUG_ERR_IO, "%s: the model in the end needs %s, and %s are free; free some", dir->path,
+                       needed, there);
     return err_set(err, SNUG_ERR_IO,
-                   "%s: %lld checkpoints of %lld bytes and the model in the end need %lld bytes, %lld are free; free "
-                   "some, or keep fewer (--save-total-limit)",
-                   dir->path, (long long)more, (long long)bytes, (long long)need, (long long)room);
+                   "%s: %lld checkpoints of %s and the model in the end need %s, and %s are free; free some, or keep "
+                   "fewer (--save-total-limit)",
+                   dir->path, (long long)more, size_text(bytes, each), needed, there);
 }
 
 int ckpt_dir_clear(const struct ckpt_dir *dir, struct snug_err *err)

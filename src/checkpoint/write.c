@@ -8,6 +8,7 @@
  * is written once more, to new files. */
 #include "base/failpoint.h"
 #include "base/seconds.h"
+#include "base/size.h"
 #include "checkpoint/internal.h"
 
 #include <errno.h>
@@ -265,9 +266,10 @@ static int write_twice(struct job *j, struct snug_err *err)
     } else if (code && err) {
         *err = first;
     }
+    char size[SIZE_TEXT_MAX];
     if (!code)
-        ckpt_note(j->config->notes, "checkpoint of step %lld complete: %s, %lld bytes, state hash %s, %.1f s",
-                  (long long)j->manifest.step, j->final, (long long)j->manifest.bytes, j->manifest.state_hash,
+        ckpt_note(j->config->notes, "checkpoint of step %lld complete: %s, %s, state hash %s, %.1f s",
+                  (long long)j->manifest.step, j->final, size_text(j->manifest.bytes, size), j->manifest.state_hash,
                   seconds_now() - start);
     return code;
 }

@@ -1,8 +1,10 @@
 /* snug info: what this build and this machine have. */
 #include "backend/backend.h"
 #include "base/machine.h"
+#include "base/size.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "cuda/nvml.h"
 
 #include <gnu/libc-version.h>
@@ -172,7 +174,7 @@ static void append_json(struct str *s, const struct facts *f)
 
 static void append_text(struct str *s, const struct facts *f)
 {
-    const double gib = 0x1p30;
+    char size[SIZE_TEXT_MAX], other[SIZE_TEXT_MAX];
     str_append(s, "snug       " SNUG_VERSION "\ndevices    ");
     for (int i = 0, arch; (arch = backend_cuda_arch(i)); i++)
         str_printf(s, "%s%d.%d", i ? " " : "cuda (kernels for ", arch / 10, arch % 10);
@@ -182,14 +184,13 @@ static void append_text(struct str *s, const struct facts *f)
     for (size_t i = 0; i < f->n_features; i++)
         str_printf(s, "%s%s", i ? " " : "", f->features[i]);
     for (int i = 0; i < f->n_gpus; i++)
-        str_printf(s, "\n%s%s, %.1f GiB, %.1f GiB in use, driver %s", i ? "           " : "gpu        ",
-                   f->gpus[i].name, (double)f->gpus[i].total_bytes / gib, (double)f->gpus[i].used_bytes / gib,
-                   f->gpus[i].driver);
+        str_printf(s, "\n%s%s, %s, %s in use, driver %s", i ? "           " : "gpu        ", f->gpus[i].name,
+                   size_text(f->gpus[i].total_bytes, size), size_text(f->gpus[i].used_bytes, other), f->gpus[i].driver);
     if (f->n_gpus && !backend_cuda_arch(0))
         str_append(s, "\n           not used: this build has no CUDA; build with -Dcuda=enabled where nvcc is");
-    str_printf(s, "\nmemory     %.1f GiB, %.1f GiB available", (double)f->total / gib, (double)f->available / gib);
+    str_printf(s, "\nmemory     %s, %s available", size_text(f->total, size), size_text(f->available, other));
     if (f->limit >= 0)
-        str_printf(s, ", limit of this process %.1f GiB", (double)f->limit / gib);
+        str_printf(s, ", limit of this process %s", size_text(f->limit, size));
     str_append(s, "\nlibraries  ");
     for (size_t i = 0; i < f->n_libraries; i++)
         str_printf(s, "%s%s %s", i ? ", " : "", f->libraries[i].name, f->libraries[i].version);
@@ -208,8 +209,10 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     struct str s = {0};
     (o->json ? append_json : append_text)(&s, &f);
     int code = str_check(&s, err);
-    if (!code)
+    if (!code && o->json)
         fputs(str_text(&s), stdout);
+    else if (!code)
+        print_wrapped(stdout, str_text(&s), 11);
     str_free(&s);
     return code;
 }

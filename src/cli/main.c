@@ -1,5 +1,6 @@
 /* snug: finds the command, reads its options, runs it, and turns the result into one line and an exit code. */
 #include "cli/commands.h"
+#include "cli/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,13 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A write error on stderr changes nothing: the exit code is the command's. */
+/* One line; on a terminal it is broken between words. A write error on stderr changes nothing: the exit code is the
+ * command's. */
 static void print_line(const char *kind, const char *text)
 {
     char line[512];
-    int n = snprintf(line, sizeof line, "snug: %s%s\n", kind, text);
-    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    struct str wrapped = {0};
+    snprintf(line, sizeof line, "snug: %s%s", kind, text);
+    wrap_text(&wrapped, line, terminal_columns(STDERR_FILENO), 6);
+    str_append(&wrapped, "\n");
+    ssize_t written = write(STDERR_FILENO, str_text(&wrapped), wrapped.n);
     (void)written;
+    str_free(&wrapped);
 }
 
 void print_note(const char *line)

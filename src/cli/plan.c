@@ -1,6 +1,7 @@
 /* snug plan: what a run will allocate, before anything runs. */
 #include "cli/commands.h"
 #include "cli/screen.h"
+#include "cli/terminal.h"
 
 /* ORDER pass: as in the words of --dump. */
 static const char *const passes[] = {NULL,        "build",  "grad",      "fold_bias", "fold_act", "precision",
@@ -11,8 +12,12 @@ static int print_plan(const snug_session *s, bool json, struct snug_err *err)
     char *summary, *table = NULL;
     TRY(json ? snug_plan_json(s, &summary, err) : snug_plan_summary(s, &summary, err));
     int code = json ? SNUG_OK : snug_plan_text(s, &table, err);
-    if (!code)
-        printf("%s%s", summary, json ? "\n" : table);
+    if (!code && json)
+        printf("%s\n", summary);
+    if (!code && !json) {
+        print_wrapped(stdout, summary, PLAN_INDENT);
+        print_wrapped(stdout, table, 2);
+    }
     snug_free(summary);
     snug_free(table);
     return code;

@@ -1,18 +1,23 @@
 #include "cli/screen.h"
 
 #include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/terminal.h"
 
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
-
+/* A window that became narrower has broken the line that stands there into several. */
 static void clear_line(struct screen *s)
 {
+    int columns = terminal_columns(STDOUT_FILENO);
+    if (s->drawn && columns)
+        for (int above = (s->drawn - 1) / columns; above > 0; above--)
+            fputs("\033[A", stdout);
     if (s->drawn)
-        fputs("\r\033[K", stdout);
-    s->drawn = false;
+        fputs("\r\033[J", stdout);
+    s->drawn = 0;
 }
 
 static void show_note(void *ctx, const char *line)
@@ -23,82 +28,77 @@ static void show_note(void *ctx, const char *line)
     print_note(line);
 }
 
-static void put_time(double seconds, char *to, size_t room)
-{
-    long t = (long)(seconds + 0.5);
-    if (t >= 3600)
-        snprintf(to, room, "%ld:%02ld:%02ld", t / 3600, t / 60 % 60, t % 60);
-    else
-        snprintf(to, room, "%ld:%02ld", t / 60, t % 60);
-}
-
-static void put_numbers(const struct snug_progress *p)
-{
-    char left[32];
-    put_time(p->seconds_left, left, sizeof left);
-    printf("step %lld/%lld  epoch %.2f  loss %.4f  norm %.3f  lr %.3g  %.1f samples/s  %.0f tokens/s  %.0f MB  %s left",
-           (long long)p->step, (long long)p->steps, p->epoch, p->loss, p->grad_norm, p->learning_rate,
-           p->samples_per_second, p->tokens_per_second, (double)p->memory_bytes / 1e6, left);
-}
-
 static void show_plan(void *ctx)
 {
     struct screen *s = ctx;
     if (s->plan)
-        fputs(s->plan, stdout);
+        print_wrapped(stdout, s->plan, PLAN_INDENT);
     fflush(stdout);
 }
 
 static void show_progress(void *ctx, const struct snug_progress *p)
 {
     struct screen *s = ctx;
+    struct str line = {0};
     s->now = *p;
     if (!s->terminal || s->json || (s->drawn && p->seconds - s->last < 0.1 && p->step < p->steps))
         return;
-    int full = (int)(BAR * p->step / p->steps);
-    fputs("\r\033[K[", stdout);
-    for (int i = 0; i < BAR; i++)
-        putchar(i < full ? '#' : '.');
-    fputs("] ", stdout);
-    put_numbers(p);
+    progress_drawn(&line, p, terminal_columns(STDOUT_FILENO));
+    clear_line(s);
+    fputs(str_text(&line), stdout);
     fflush(stdout);
-    s->drawn = true;
+    s->drawn = (int)line.n;
     s->last = p->seconds;
+    str_free(&line);
 }
 
 /* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3: loss 0.5  … */
-static void put_evaluation(json_t *o)
+static void put_evaluation(struct str *out, json_t *o)
 {
     const char *name;
     json_t *value;
-    printf("evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
+    str_printf(out, "evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
     json_object_foreach(o, name, value) if (!strncmp(name, "eval_", 5))
     {
         if (json_is_number(value))
-            printf("  %s %.5g", name + 5, json_number_value(value));
+            str_printf(out, "  %s %.5g", name + 5, json_number_value(value));
         else if (json_is_string(value)) /* "NaN" */
-            printf("  %s %s", name + 5, json_string_value(value));
+            str_printf(out, "  %s %s", name + 5, json_string_value(value));
     }
-    putchar('\n');
 }
 
-/* A line of the log: evaluations are shown everywhere, steps where there is no progress line, with the log's mean loss. */
+/* A step of the log, with the log's mean loss. */
+static void put_step(struct str *out, struct screen *s, const json_t *o)
+{
+    const json_t *loss = json_object_get(o, "loss");
+    s->now.loss = json_is_number(loss) ? json_number_value(loss) : NAN;
+    if (s->terminal)
+        progress_logged(out, &s->now, terminal_columns(STDOUT_FILENO));
+    else
+        progress_whole(out, &s->now);
+}
+
+/* A line of the log, which stays; on a terminal the progress line goes on below it. */
 static void show_logged(void *ctx, const char *json)
 {
     struct screen *s = ctx;
-    json_t *o = json_loads(json, 0, NULL), *loss = json_object_get(o, "loss");
+    struct str line = {0};
     if (s->json) {
         fputs(json, stdout);
-    } else if (json_object_get(o, "eval_loss")) {
-        clear_line(s);
-        put_evaluation(o);
-    } else if (!s->terminal) {
-        s->now.loss = json_is_number(loss) ? json_number_value(loss) : NAN;
-        put_numbers(&s->now);
-        putchar('\n');
+        fflush(stdout);
+        return;
     }
+    json_t *o = json_loads(json, 0, NULL);
+    if (json_object_get(o, "eval_loss"))
+        put_evaluation(&line, o);
+    else
+        put_step(&line, s, o);
+    str_append(&line, "\n");
+    clear_line(s);
+    print_wrapped(stdout, str_text(&line), 2);
     fflush(stdout);
     json_decref(o);
+    str_free(&line);
 }
 
 static void show_graph(void *ctx, const char *pass, const char *program, const char *text)
@@ -112,14 +112,14 @@ void screen_end(struct screen *s)
 {
     if (s->drawn)
         putchar('\n');
-    s->drawn = false;
+    s->drawn = 0;
     fflush(stdout);
 }
 
 int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
 {
     struct screen *s = &c->screen;
-    s->terminal = isatty(STDOUT_FILENO);
+    s->terminal = terminal_redraws(STDOUT_FILENO);
     TRY(snug_stop_new(&c->stop, err));
     TRY(snug_stop_on_signals(c->stop, err));
     struct snug_events e = {.note = show_note,

@@ -1,16 +1,19 @@
-/* screen.h: what a run shows: on a terminal a line that is drawn again and again, otherwise a plain line per log entry.
- */
+/* screen.h: what a run shows: a line for each entry of the log, and on a terminal below them where it stands, a line that
+ * is drawn again and again. */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
 #include "options/options.h"
 #include "snug/snug.h"
 
+/* Where the texts of snug_plan_summary, and of the summary of a run, begin. */
+enum { PLAN_INDENT = 9 };
+
 struct screen {
-    bool terminal;
-    bool json;   /* the lines of the log as they are, and nothing else */
-    bool drawn;  /* a progress line stands there */
-    double last; /* seconds, when it was drawn */
+    bool terminal; /* a line can be drawn again */
+    bool json;     /* the lines of the log as they are, and nothing else */
+    int drawn;     /* columns of the progress line that stands there; 0: none */
+    double last;   /* seconds, when it was drawn */
     struct snug_progress now;
     char *plan;       /* shown when training starts: a run that is refused prints nothing on stdout */
     const char *dump; /* the pass whose programs are printed, NULL: none */

@@ -1,54 +1,63 @@
 /* snug train. */
+#include "base/size.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
+#include "cli/terminal.h"
 
-/* In units of 2^20 bytes, as the guide does, whose line comes first. */
-static void print_gpu_memory(const snug_session *s, const struct snug_summary *t)
+static void put_size(struct str *out, const char *before, int64_t bytes, const char *behind)
 {
-    const double mib = 0x1p20;
-    double used = (double)t->memory_bytes / mib, arena = (double)snug_peak_bytes(s) / mib,
-           before = (double)t->before_bytes / mib, graphs = (double)t->graphs_bytes / mib;
-    printf("GPU memory occupied: %lld MB.\n", (long long)(t->memory_bytes >> 20));
-    printf(
-        "  of it, in the same unit of 2^20 bytes: arena, as planned %.0f; before the start %.0f; %d CUDA graphs %.0f, "
-        "made in %.2f s; CUDA and its libraries %.0f\n",
-        arena, before, t->graphs, graphs, t->graphs_seconds, used - arena - before - graphs);
-    if (t->checkpoint_bytes)
-        printf("Memory of the host for a checkpoint's copy: %lld MB\n", (long long)(t->checkpoint_bytes >> 20));
+    char size[SIZE_TEXT_MAX];
+    str_printf(out, "%s%s%s", before, size_text(bytes, size), behind);
 }
 
-static void print_memory(const snug_session *s, const struct snug_summary *t)
+static void put_gpu_memory(struct str *out, const snug_session *s, const struct snug_summary *t)
 {
-    printf("Memory occupied: %.0f MB (planned: arena %.0f MB", (double)t->memory_bytes / 1e6,
-           (double)snug_peak_bytes(s) / 1e6);
+    int64_t arena = snug_peak_bytes(s);
+    put_size(out, "memory   ", t->memory_bytes, " of the GPU in use:");
+    put_size(out, " arena ", arena, " as planned,");
+    put_size(out, " before the start ", t->before_bytes, ",");
+    str_printf(out, " %d CUDA graph%s", t->graphs, t->graphs == 1 ? "" : "s");
+    put_size(out, " ", t->graphs_bytes, "");
+    str_printf(out, " made in %.2f s,", t->graphs_seconds);
+    put_size(out, " CUDA and its libraries ", t->memory_bytes - arena - t->before_bytes - t->graphs_bytes, "\n");
     if (t->checkpoint_bytes)
-        printf(", a checkpoint's copy %.0f MB", (double)t->checkpoint_bytes / 1e6);
-    printf(")\n");
+        put_size(out, "         ", t->checkpoint_bytes, " of the host for a checkpoint's copy\n");
 }
 
-static void print_summary(const snug_session *s, const struct snug_summary *t, const char *output_dir)
+static void put_memory(struct str *out, const snug_session *s, const struct snug_summary *t)
+{
+    put_size(out, "memory   ", t->memory_bytes, " resident:");
+    put_size(out, " planned ", snug_peak_bytes(s), "");
+    if (t->checkpoint_bytes)
+        put_size(out, ", a checkpoint's copy ", t->checkpoint_bytes, "");
+    str_append(out, "\n");
+}
+
+static void put_summary(struct str *out, const snug_session *s, const struct snug_summary *t, const char *output_dir)
 {
     if (!t->steps) {
-        printf("already complete at step %lld\n", (long long)t->first_step);
+        str_printf(out, "already complete at step %lld\n", (long long)t->first_step);
     } else {
         struct snug_forecast f = snug_forecast(s);
-        printf("Time: %.2f\nSamples/second: %.2f", t->seconds, t->samples_per_second);
+        str_printf(out, "trained  %lld step%s in %.2f s, the first after %.2f s\nspeed    %.4g samples/s",
+                   (long long)t->steps, t->steps == 1 ? "" : "s", t->seconds, t->first_step_seconds,
+                   t->samples_per_second);
         if (f.step_seconds > 0)
-            printf(" (predicted: %.2f)", f.samples_per_second);
-        printf("\nTokens/second: %.0f\n", t->tokens_per_second);
-        (t->gpu ? print_gpu_memory : print_memory)(s, t);
-        printf("First step after %.2f s\nWaited for data: %.3f s, %.2f %%\n", t->first_step_seconds,
-               t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
+            str_printf(out, " (predicted %.4g)", f.samples_per_second);
+        str_printf(out, ", %.0f tokens/s\n         waited for data %.3f s, %.2f %%\n", t->tokens_per_second,
+                   t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
+        (t->gpu ? put_gpu_memory : put_memory)(out, s, t);
     }
     if (t->exported)
-        printf("The fine-tuned model, a Hugging Face folder: %s\n", output_dir);
+        str_printf(out, "model    %s, a Hugging Face folder\n", output_dir);
 }
 
 /* Names as in the Trainer's last line, where it has them. */
 static void print_summary_json(const snug_session *s, const struct snug_summary *t)
 {
-    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld", (long long)t->first_step,
-           (long long)t->steps, (long long)snug_peak_bytes(s));
+    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"checkpoint_bytes\": %lld",
+           (long long)t->first_step, (long long)t->steps, (long long)snug_peak_bytes(s),
+           (long long)t->checkpoint_bytes);
     if (t->steps)
         printf(", \"train_runtime\": %.6f, \"train_samples_per_second\": %.6g, \"train_tokens_per_second\": %.6g, "
                "\"first_step_seconds\": %.6f, \"data_wait_seconds\": %.6f, \"memory\": %lld",
@@ -67,6 +76,7 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
 {
     struct cli_session c = {.screen = {.json = o->json}};
     struct snug_summary summary;
+    struct str text = {0};
     (void)args;
     int code = cli_open(&c, o, err);
     if (!code && !o->json)
@@ -78,7 +88,9 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
     if (!code && o->json)
         print_summary_json(c.session, &summary);
     else if (!code)
-        print_summary(c.session, &summary, o->output_dir);
+        put_summary(&text, c.session, &summary, o->output_dir);
+    print_wrapped(stdout, str_text(&text), PLAN_INDENT);
+    str_free(&text);
     snug_free(c.screen.plan);
     return cli_close(&c, code);
 }

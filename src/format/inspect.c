@@ -1,4 +1,5 @@
 #include "format/inspect.h"
+#include "base/size.h"
 
 #include "format/model_dir.h"
 
@@ -205,8 +206,8 @@ static void text_totals(struct str *out, const struct totals *sum)
             str_printf(out, "%s%s %lld", separator, dtype_name((enum dtype)t), (long long)sum->dtype_elements[t]);
             separator = ", ";
         }
-    str_printf(out, "%s, %lld bytes (%.1f MiB)\n", *separator == ',' ? ")" : "", (long long)sum->bytes,
-               (double)sum->bytes / 0x1p20);
+    char size[SIZE_TEXT_MAX];
+    str_printf(out, "%s, %s\n", *separator == ',' ? ")" : "", size_text(sum->bytes, size));
 }
 
 static void text_single(struct str *out, const struct st_file *f)

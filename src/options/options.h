@@ -197,7 +197,7 @@ enum option_type {
     OPTION_UINT,  /* whole number from 0 to 2^64-1 */
     OPTION_REAL,  /* decimal number */
     OPTION_STEPS, /* whole number of steps, or below 1 a share of all */
-    OPTION_BYTES, /* whole number, with B, kB, MB, GB, TB, KiB, MiB, GiB, TiB behind it if wanted */
+    OPTION_BYTES, /* as size_read has it; below 1 MiB only with a unit */
     OPTION_CHAR,  /* one ASCII character, or tab */
     OPTION_STR,
     OPTION_WORD,

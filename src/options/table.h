@@ -143,7 +143,7 @@ OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
-OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's, such as 8GiB")
+OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's: 8GiB or 8g; 8GB is 8e9 bytes")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,

@@ -1,6 +1,8 @@
 /* From text to one option's value. */
 #include "options/value.h"
 
+#include "base/size.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -185,28 +187,17 @@ static int read_steps(const char *from, const char *text, const char *domain, st
     return SNUG_OK;
 }
 
+/* A number below 1 MiB without a unit is a number of GiB or MiB whose unit was forgotten. */
 static int read_bytes(const char *from, const char *text, int64_t *out, struct snug_err *err)
 {
-    static const struct {
-        const char *unit;
-        double bytes;
-    } units[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},    {"GB", 1e9},
-                 {"TB", 1e12}, {"KiB", 1024.0}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-    size_t digits = strspn(text, "0123456789.");
-    char number[40];
-    double x = 0;
-    if (digits && digits < sizeof number) {
-        memcpy(number, text, digits);
-        number[digits] = 0;
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (strcmp(text + digits, units[i].unit) == 0 && number_read(number, &x) && x * units[i].bytes >= 1 &&
-                x * units[i].bytes < 0x1p62) {
-                *out = (int64_t)(x * units[i].bytes);
-                return SNUG_OK;
-            }
-    }
-    return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is not a size; give a number with a unit, such as 8GiB or 900MB",
-                   from, text);
+    bool unit;
+    if (!size_read(text, out, &unit))
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is not a size; give a number with a unit, such as 8GiB or 900MB",
+                       from, text);
+    if (!unit && *out < 1 << 20)
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' would be bytes; did you mean %s%s?", from, text, text,
+                       *out < 512 ? "GiB" : "MiB");
+    return SNUG_OK;
 }
 
 static int read_char(const char *from, const char *text, char *out, struct snug_err *err)

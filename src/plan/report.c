@@ -1,5 +1,7 @@
 #include "plan/report.h"
 
+#include "base/size.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -28,10 +30,12 @@ static void layer_name(int layer, int n_layers, char *to, size_t room)
         snprintf(to, room, "layer %d", layer);
 }
 
-/* 12,345,678 */
-static void put_bytes(struct str *out, int64_t bytes)
+/* In 60 columns; nothing where there is nothing. */
+static void put_row(struct str *out, const char *name, int64_t bytes, int64_t whole)
 {
-    char digits[32], grouped[48];
+    if (!bytes)
+        return;
+    char digits[32], grouped[48], size[SIZE_TEXT_MAX];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)bytes), w = 0;
     for (int i = 0; i < n; i++) {
         if (i && (n - i) % 3 == 0)
@@ -39,14 +43,8 @@ static void put_bytes(struct str *out, int64_t bytes)
         grouped[w++] = digits[i];
     }
     grouped[w] = 0;
-    str_printf(out, "%18s", grouped);
-}
-
-static void put_row(struct str *out, const char *name, int64_t bytes, int64_t whole)
-{
-    str_printf(out, "  %-28s", name);
-    put_bytes(out, bytes);
-    str_printf(out, "  %10.1f  %5.1f %%\n", (double)bytes / 1e6, whole ? 100.0 * (double)bytes / (double)whole : 0);
+    str_printf(out, "  %-23s%16s  %8s  %5.1f %%\n", name, grouped, size_text(bytes, size),
+               whole ? 100.0 * (double)bytes / (double)whole : 0);
 }
 
 struct peak {
@@ -77,9 +75,11 @@ void plan_report_text(const struct plan *p, struct str *out)
     }
     const struct program *g = &p->programs[p->largest];
     const struct node *at = &g->graph.nodes[g->peak_node];
-    str_printf(out, "memory at the peak (program %s, node %d of %d: %s in layer %d)\n", g->name, g->peak_node,
-               g->graph.n_nodes - 1, op_table[at->op].name, at->layer);
-    str_printf(out, "  %-28s%18s  %10s  %7s\n", "component", "bytes", "MB", "share");
+    str_printf(out, "\nmemory at the peak: program %s, node %d of %d, %s", g->name, g->peak_node, g->graph.n_nodes - 1,
+               op_table[at->op].name);
+    if (at->layer > 0)
+        str_printf(out, " in layer %d", at->layer);
+    str_printf(out, "\n  %-23s%16s  %8s  %7s\n", "component", "bytes", "", "share");
     static const enum role order[] = {ROLE_WEIGHT,     ROLE_COPY,      ROLE_STATE, ROLE_GRADIENT,
                                       ROLE_ACTIVATION, ROLE_WORKSPACE, ROLE_INPUT, ROLE_SCALAR};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
@@ -87,21 +87,17 @@ void plan_report_text(const struct plan *p, struct str *out)
     if (peak.all.frozen)
         put_row(out, "  (of the weights: frozen)", peak.all.frozen, p->arena_bytes);
     put_row(out, "gap of the packing", peak.gap, p->arena_bytes);
-    put_row(out, "arena: what is allocated", p->arena_bytes, p->arena_bytes);
-    str_printf(out, "  lower bound of any packing   ");
-    put_bytes(out, p->lower_bound_bytes);
-    str_printf(out, "  (%.3f %% above it)\n", 100.0 * ((double)p->arena_bytes / (double)p->lower_bound_bytes - 1));
-    if (p->checkpoint_bytes) {
-        str_append(out, "  besides, host memory for the copy of a checkpoint while it is written:");
-        put_bytes(out, p->checkpoint_bytes);
-        str_append(out, "\n");
-    }
+    put_row(out, "arena: all that is taken", p->arena_bytes, p->arena_bytes);
     str_append(out, "by layer at the peak\n");
     for (int l = 0; l < peak.n_layers; l++) {
         char name[32];
         layer_name(l, peak.n_layers, name, sizeof name);
         put_row(out, name, peak.by_layer[l], p->arena_bytes);
     }
+    str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
+    if (p->checkpoint_bytes)
+        str_printf(out, ", a checkpoint's copy: %lld bytes", (long long)p->checkpoint_bytes);
+    str_append(out, "\n");
     mem_free(peak.by_layer);
 }
 

@@ -1,6 +1,7 @@
 #include "train/fit.h"
 
 #include "base/machine.h"
+#include "base/size.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -140,14 +141,16 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
 
 static void note_variant(const struct session *s, int64_t limit, const struct variant *v)
 {
-    long long less = (long long)(needed(s) - v->bytes), over = (long long)(v->bytes - limit);
-    if (less <= 0)
+    char takes[SIZE_TEXT_MAX], less[SIZE_TEXT_MAX], over[SIZE_TEXT_MAX];
+    if (v->bytes >= needed(s))
         return;
-    if (over <= 0)
-        session_note(s, "with %s: %lld bytes, %lld less: it fits", v->options, (long long)v->bytes, less);
+    size_text(v->bytes, takes);
+    size_text(needed(s) - v->bytes, less);
+    if (v->bytes <= limit)
+        session_note(s, "with %s: %s, %s less: it fits", v->options, takes, less);
     else
-        session_note(s, "with %s: %lld bytes, %lld less, still %lld too many", v->options, (long long)v->bytes, less,
-                     over);
+        session_note(s, "with %s: %s, %s less, still %s too many", v->options, takes, less,
+                     size_text(v->bytes - limit, over));
 }
 
 /* Plans each change by itself and, where none is enough, more and more of them together; notes what each gives, and
@@ -185,14 +188,15 @@ static int advise(const struct session *s, int64_t limit, char advice[192], stru
 static int refuse(const struct session *s, int64_t limit, const char *where, struct snug_err *err)
 {
     char advice[192] = "use a smaller --per-device-eval-batch-size or --max-length";
+    char needs[SIZE_TEXT_MAX], more[SIZE_TEXT_MAX];
     if (s->compile.train)
         TRY(advise(s, limit, advice, err));
     else if (s->run.plan.persistent_bytes > limit)
-        snprintf(advice, sizeof advice, "weights and inputs alone need %lld: take a smaller model",
-                 (long long)s->run.plan.persistent_bytes);
-    return err_set(err, SNUG_ERR_ENV, "the plan needs %lld bytes%s, %lld more than %s; %s", (long long)needed(s),
+        snprintf(advice, sizeof advice, "weights and inputs alone need %s: take a smaller model",
+                 size_text(s->run.plan.persistent_bytes, needs));
+    return err_set(err, SNUG_ERR_ENV, "the plan needs %s%s, %s more than %s; %s", size_text(needed(s), needs),
                    needed(s) > s->run.plan.arena_bytes ? " with a checkpoint's copy" : "",
-                   (long long)(needed(s) - limit), where, advice);
+                   size_text(needed(s) - limit, more), where, advice);
 }
 
 /* ---- what there is ---- */
@@ -216,13 +220,14 @@ static int choose(struct session *s, bool may, bool *kept, const char *without, 
 {
     if (!may || !*kept)
         return SNUG_OK;
+    char size[SIZE_TEXT_MAX];
     int64_t with = needed(s), over = with - (s->o->memory_budget ? s->o->memory_budget : available(s));
     if (over <= 0)
         return SNUG_OK;
     *kept = false;
     TRY(plan_anew(s, err));
     if (needed(s) < with)
-        session_note(s, "%s: kept, they take %lld bytes more than there are in %s", without, (long long)over,
+        session_note(s, "%s: kept, they take %s more than there is in %s", without, size_text(over, size),
                      s->o->memory_budget ? "--memory-budget" : "the device's free memory");
     return SNUG_OK;
 }
@@ -250,17 +255,16 @@ int fit_plan(struct session *s, struct snug_err *err)
 int fit_room(struct session *s, struct snug_err *err)
 {
     int64_t there = available(s), host = machine_memory_available(), copy = s->run.plan.checkpoint_bytes;
-    char where[64];
-    snprintf(where, sizeof where, "the %lld that are free%s", (long long)there,
+    char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
+    snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
              s->compile.backend->host_memory ? "" : " for it on the device");
     if (needed(s) > there)
         return refuse(s, there, where, err);
     if (!s->compile.backend->host_memory && copy > host)
         return err_set(
             err, SNUG_ERR_ENV,
-            "a checkpoint's copy needs %lld bytes of the host's memory, and %lld are free; free some, or use "
-            "--save-strategy no",
-            (long long)copy, (long long)host);
+            "a checkpoint's copy needs %s of the host's memory, and %s are free; free some, or use --save-strategy no",
+            size_text(copy, size), size_text(host, free_size));
     return SNUG_OK;
 }
 
@@ -274,11 +278,12 @@ static void say_what_is_measured(void *session)
 static void note_plan(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    long long there = available(s), over = needed(s) - there;
+    char more[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
+    int64_t there = available(s), over = needed(s) - there;
     int n = b->unmeasured ? b->unmeasured(b) : 0;
     if (over > 0)
-        session_note(s, "the plan needs %lld bytes more than the %lld that are free%s", over, there,
-                     b->host_memory ? "" : " for it on the device");
+        session_note(s, "the plan needs %s more than the %s that are free%s", size_text(over, more),
+                     size_text(there, size), b->host_memory ? "" : " for it on the device");
     if (n)
         session_note(s,
                      "%d matrix products were never measured on that device: with them the plan is an upper bound, "

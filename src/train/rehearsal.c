@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "base/philox.h"
 #include "base/seconds.h"
+#include "base/size.h"
 #include "run/weights.h"
 
 #include <math.h>
@@ -60,9 +61,10 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_
     TRY(compile_run(&r->settings, &r->run.plan, &r->run.where, err));
     int64_t room = c->backend->host_memory ? machine_memory_available() : c->backend->available(c->backend);
     room = room < most ? room : most;
+    char needs[SIZE_TEXT_MAX], may[SIZE_TEXT_MAX];
     if (r->run.plan.arena_bytes > room)
-        return err_set(err, SNUG_ERR_ENV, "a rehearsal needs %lld bytes, and may take %lld",
-                       (long long)r->run.plan.arena_bytes, (long long)room);
+        return err_set(err, SNUG_ERR_ENV, "a rehearsal needs %s, and may take %s",
+                       size_text(r->run.plan.arena_bytes, needs), size_text(room, may));
     TRY(run_alloc(&r->run, err));
     TRY(stepper_open(&r->stepper, &r->run, &r->model, 1, err));
     TRY(states_start(&r->run, err));

@@ -217,8 +217,10 @@ static void numbers(void **state)
     refused("--logging-steps 0",
             "--logging-steps: '0' is out of range; give a whole number of steps from 1 on, or a share "
             "of all steps below 1");
-    refused("--memory-budget 8G",
-            "--memory-budget: '8G' is not a size; give a number with a unit, such as 8GiB or 900MB");
+    refused("--memory-budget 8Q",
+            "--memory-budget: '8Q' is not a size; give a number with a unit, such as 8GiB or 900MB");
+    refused("--memory-budget 8", "--memory-budget: '8' would be bytes; did you mean 8GiB?");
+    refused("--memory-budget 16000", "--memory-budget: '16000' would be bytes; did you mean 16000MiB?");
     refused("--memory-budget 0GiB",
             "--memory-budget: '0GiB' is not a size; give a number with a unit, such as 8GiB or 900MB");
     refused("--delimiter ab", "--delimiter: 'ab' is not one ASCII character; give one, or tab");

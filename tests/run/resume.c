@@ -262,7 +262,7 @@ static void asked_to_stop_in_any_phase(void **state)
                 kill(pid, signal);
                 int status = end_of(pid);
                 /* before its handlers are there, and when they are gone again, the signal kills it as any program */
-                bool untouched = status == 128 + signal && !file_has(said(), "arena: ");
+                bool untouched = status == 128 + signal && !file_has(said(), "\nmemory ");
                 if (status != SNUG_STOPPED && status != 0 && status != 128 + signal) {
                     size_t n;
                     fail_msg("seed %u: signal %d: exit %d: %s", seed, signal, status, read_text(said(), &n));

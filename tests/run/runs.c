@@ -229,7 +229,7 @@ static void early_updates_give_the_same_bits(void **state)
                                            optimizers[i], "--max-grad-norm", "0", "--json");
             int64_t late_bytes = planned_bytes("arena_bytes", plan, ARGS("--nan-policy", "skip"));
             char budget[32];
-            snprintf(budget, sizeof budget, "%lld", (long long)late_bytes - 1);
+            snprintf(budget, sizeof budget, "%lldB", (long long)late_bytes - 1);
             bool scaled = !strcmp(device(d)->dtype, "fp16"); /* such a step may be left out in any case */
             const char *const *tight = is_host(device(d)) || scaled ? NULL : ARGS("--memory-budget", budget);
             int64_t early_bytes = planned_bytes("arena_bytes", plan, tight);
@@ -510,29 +510,30 @@ static void planned_memory_is_what_is_used(void **state)
         long long arena = planned_bytes("arena_bytes", no_saves, run);
         assert_true(arena > 30 << 20);
         assert_int_equal(planned_bytes("checkpoint_bytes", no_saves, run), 0);
-        expect_snug(0, said(), ARGS("train", "--output-dir", out, "--save-strategy", "no"), run);
+        expect_snug(0, said(), ARGS("train", "--json", "--output-dir", out, "--save-strategy", "no"), run);
         char line[64];
-        snprintf(line, sizeof line, "arena: %lld bytes", arena);
+        snprintf(line, sizeof line, "\"arena_bytes\": %lld,", arena);
         assert_true(file_has(said(), line));
         memory_is(out, device(d), (double)arena, (double)arena);
 
         long long copy = planned_bytes("checkpoint_bytes", saves, run);
         assert_true(copy > arena / 2 && copy < arena); /* weights and two states, but no gradients */
         assert_int_equal(planned_bytes("arena_bytes", saves, run), arena);
-        expect_snug(0, said(), ARGS("train", "--output-dir", out, "--save-steps", "1", "--save-total-limit", "2"), run);
-        snprintf(line, sizeof line, "written: %lld bytes more", copy);
+        expect_snug(0, said(),
+                    ARGS("train", "--json", "--output-dir", out, "--save-steps", "1", "--save-total-limit", "2"), run);
+        snprintf(line, sizeof line, "\"checkpoint_bytes\": %lld,", copy);
         assert_true(file_has(said(), line));
         memory_is(out, device(d), (double)(arena + copy), (double)(arena + copy));
 
         char budget[32];
-        snprintf(budget, sizeof budget, "%lld", arena);
+        snprintf(budget, sizeof budget, "%lldB", arena);
         expect_snug(0, said(), ARGS("plan", "--save-strategy", "no", "--memory-budget", budget), run);
-        snprintf(budget, sizeof budget, "%lld", arena - 1);
+        snprintf(budget, sizeof budget, "%lldB", arena - 1);
         expect_snug(4, said(), ARGS("plan", "--save-strategy", "no", "--memory-budget", budget), run);
         copy = is_host(device(d)) ? copy : 0;
-        snprintf(budget, sizeof budget, "%lld", arena + copy);
+        snprintf(budget, sizeof budget, "%lldB", arena + copy);
         expect_snug(0, said(), ARGS("plan", "--memory-budget", budget), run);
-        snprintf(budget, sizeof budget, "%lld", arena + copy - 1);
+        snprintf(budget, sizeof budget, "%lldB", arena + copy - 1);
         expect_snug(4, said(), ARGS("plan", "--memory-budget", budget), run);
     }
 }

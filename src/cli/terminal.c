@@ -1,0 +1,77 @@
+#include "cli/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+bool terminal_redraws(int fd)
+{
+    const char *kind = getenv("TERM");
+    return isatty(fd) && kind && *kind && strcmp(kind, "dumb") != 0;
+}
+
+int terminal_columns(int fd)
+{
+    struct winsize size = {0};
+    if (!terminal_redraws(fd))
+        return 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+int text_columns(const char *text, size_t n)
+{
+    int columns = 0;
+    for (size_t i = 0; i < n;) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)text + i, (utf8proc_ssize_t)(n - i), &c);
+        columns += bytes > 0 ? utf8proc_charwidth(c) : 1;
+        i += bytes > 0 ? (size_t)bytes : 1;
+    }
+    return columns;
+}
+
+/* Bytes of `text` up to the next two blanks. */
+static size_t group_bytes(const char *text)
+{
+    const char *end = strstr(text, "  ");
+    return end ? (size_t)(end - text) : strlen(text);
+}
+
+void wrap_text(struct str *out, const char *text, int columns, int indent)
+{
+    bool begun = false; /* something stands on the line */
+    size_t together = 0;
+    for (int used = 0; *text;) {
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
+        if (blanks == 2)
+            together = group_bytes(text + blanks);
+        int wide = text_columns(text + blanks, word), group = text_columns(text + blanks, together);
+        int wanted = blanks == 2 && indent + group <= columns ? group : wide;
+        if (columns && begun && used + (int)blanks + wanted > columns) {
+            str_printf(out, "\n%*s", indent, "");
+            used = indent;
+        } else {
+            str_append_n(out, text, blanks);
+            used += (int)blanks;
+        }
+        str_append_n(out, text + blanks, word);
+        used += wide;
+        begun = true;
+        text += blanks + word;
+    }
+}
+
+void print_wrapped(FILE *f, const char *lines, int indent)
+{
+    int columns = terminal_columns(fileno(f));
+    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
+        struct str line = {0}, wrapped = {0};
+        str_append_n(&line, lines, (size_t)(end - lines));
+        wrap_text(&wrapped, str_text(&line), columns, indent);
+        fprintf(f, "%s\n", str_text(&wrapped));
+        str_free(&line);
+        str_free(&wrapped);
+    }
+}

@@ -1,0 +1,27 @@
+/* terminal.h: the terminal that a person looks at: how wide it is, and text laid out for that width. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include "base/str.h"
+
+#include <stdio.h>
+
+/* Whether a line can be drawn again and again there: a terminal, and TERM does not say that it is a dumb one. */
+bool terminal_redraws(int fd);
+
+/* Columns of the terminal `fd`, asked anew each time, since windows change; 80 where it does not say. 0: no
+ * terminal, or a dumb one, whose lines are left as they are. */
+int terminal_columns(int fd);
+
+/* Columns that n bytes of valid UTF-8 take. */
+int text_columns(const char *text, size_t n);
+
+/* Appends `text`, one line without its end, broken between words so that no line has more than `columns` columns, but
+ * for a single word that does; lines after the first begin with `indent` blanks. Words between two pairs of
+ * blanks, such as a number and its name, stay together where they can. 0 columns: not broken. */
+void wrap_text(struct str *out, const char *text, int columns, int indent);
+
+/* Prints whole lines; where `f` is a terminal, each wrapped to its width. */
+void print_wrapped(FILE *f, const char *lines, int indent);
+
+#endif
