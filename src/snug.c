@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "plan/report.h"
 #include "train/evaluate.h"
+#include "train/schedule.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -471,7 +472,11 @@ static int start_loop(snug_session *s, struct snug_err *err)
     if (!s->s.loaded)
         return err_set(err, SNUG_ERR_USAGE, "the weights are not there; call snug_load first");
     train_steps(&s->s, &s->steps, &per_epoch);
-    s->schedule = train_schedule(&s->s, s->steps);
+    s->schedule = schedule_of(s->s.o, s->steps);
+    if (schedule_follows_metric(s->s.o))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--lr-scheduler-type: in an own loop nobody evaluates for it; take one that goes by steps, or "
+                       "choose the rate yourself");
     return train_open_loader(&s->s, 0, s->steps, &s->order, &s->loader, err);
 }
 

@@ -5,6 +5,12 @@
 
 enum { COLUMN = 38 }; /* where the help lines of options begin */
 
+/* Too many for the line of their option. */
+static bool has_many_words(const struct option_row *row)
+{
+    return row->type == OPTION_WORD && strlen(row->domain) > 80;
+}
+
 const char *help_value(const struct option_row *row)
 {
     switch (row->type) {
@@ -17,8 +23,9 @@ const char *help_value(const struct option_row *row)
     case OPTION_BYTES:
         return "SIZE";
     case OPTION_CHAR:
-    case OPTION_STR:
     case OPTION_WORD:
+        return has_many_words(row) ? "NAME" : row->domain;
+    case OPTION_STR:
     case OPTION_KWARGS:
         return row->domain;
     case OPTION_BOOL:
@@ -47,6 +54,20 @@ static void print_spellings(FILE *f, int option, unsigned bit)
     }
 }
 
+/* Below its line, a few in each. */
+static void print_words(FILE *f, const char *words)
+{
+    enum { WIDTH = 70 };
+    int n = WIDTH;
+    while (*words) {
+        int length = (int)strcspn(words, "|");
+        if (n + length > WIDTH)
+            n = fprintf(f, "\n%*s", COLUMN, "") - COLUMN;
+        n += fprintf(f, "%s%.*s%s", n > 1 ? " " : "", length, words, words[length] ? "," : "");
+        words += length + (words[length] == '|');
+    }
+}
+
 static void print_option(FILE *f, int i, unsigned bit)
 {
     const struct option_row *row = &option_rows[i];
@@ -67,6 +88,8 @@ static void print_option(FILE *f, int i, unsigned bit)
         fputs(" (needed)", f);
     else if (strcmp(row->unset, "none") != 0 && row->type != OPTION_BOOL)
         fprintf(f, " [%s]", row->unset);
+    if (has_many_words(row))
+        print_words(f, row->domain);
     fputc('\n', f);
 }
 

@@ -102,7 +102,7 @@ int options_idle(const struct options *o, int other, const char *word)
  * Trainer's has many a number that its strategy does not use. */
 static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)
 {
-    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[64];
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[112] = "";
     const char *last = strrchr(n->values, '|');
     const struct option_row *row = &option_rows[n->option];
     bool none = strcmp(row->unset, "none") == 0;
@@ -115,9 +115,10 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
         *(const char **)option_member(o, n->option) = NULL;
         return SNUG_OK;
     }
-    snprintf(use, sizeof use, "%s", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
-    return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s; it goes with %s, so leave one out",
-                   label(o, n->option, a), b, word, use);
+    if (strlen(n->values) < 80)
+        snprintf(use, sizeof use, " it goes with %s, so", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
+    return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s;%s leave one out", label(o, n->option, a), b, word,
+                   use);
 }
 
 static int check_effect(struct options *o, struct snug_err *err)
@@ -158,6 +159,42 @@ static int check_optimizer(const struct options *o, struct snug_err *err)
     if (o->max_steps == 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: 0 steps train nothing; give 1 or more, or -1 for --num-train-epochs",
                        label(o, OPTION_max_steps, a));
+    return SNUG_OK;
+}
+
+/* What the functions of transformers that make a schedule refuse, and a mode that would turn the schedule round. */
+static int check_schedule(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], word[64];
+    const char *type = value_word(o, OPTION_lr_scheduler_type, word);
+    bool follows =
+        o->lr_scheduler_type == OPT_SCHEDULE_REDUCE_ON_PLATEAU || o->lr_scheduler_type == OPT_SCHEDULE_GREEDY;
+    bool least = o->lr_scheduler_type == OPT_SCHEDULE_COSINE_WITH_MIN_LR ||
+                 o->lr_scheduler_type == OPT_SCHEDULE_COSINE_WARMUP_WITH_MIN_LR;
+    bool rate = option_given(o, lr_scheduler_kwargs_min_lr), share = option_given(o, lr_scheduler_kwargs_min_lr_rate);
+    if (least && rate == share)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--lr-scheduler-type: %s needs one of min_lr and min_lr_rate; give it in --lr-scheduler-kwargs",
+                       type);
+    if (least && o->lr_scheduler_kwargs_min_lr > o->learning_rate)
+        return err_set(err, SNUG_ERR_USAGE, "%s: %g is above --learning-rate %g; give less",
+                       label(o, OPTION_lr_scheduler_kwargs_min_lr, a), o->lr_scheduler_kwargs_min_lr, o->learning_rate);
+    if (o->lr_scheduler_type == OPT_SCHEDULE_POLYNOMIAL && !(o->lr_scheduler_kwargs_lr_end < o->learning_rate))
+        return err_set(err, SNUG_ERR_USAGE, "%s: %g is not below --learning-rate %g; give less",
+                       label(o, OPTION_lr_scheduler_kwargs_lr_end, a), o->lr_scheduler_kwargs_lr_end, o->learning_rate);
+    if (o->lr_scheduler_type == OPT_SCHEDULE_WARMUP_STABLE_DECAY &&
+        !option_given(o, lr_scheduler_kwargs_num_decay_steps))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--lr-scheduler-type: %s needs num_decay_steps; give it in --lr-scheduler-kwargs", type);
+    if (follows && o->eval_strategy == OPT_WHEN_NO)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--lr-scheduler-type: %s goes by evaluations; give --eval-data and --eval-strategy steps or epoch", type);
+    if (follows && o->greater_is_better && !option_given(o, lr_scheduler_kwargs_mode))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--lr-scheduler-kwargs: more %s is better, and %s takes less for better unless told; give "
+                       "mode=max, or mode=min for what the Trainer does",
+                       o->metric_for_best_model, type);
     return SNUG_OK;
 }
 
@@ -205,6 +242,14 @@ static int check_best_model(const struct options *o, struct snug_err *err)
 static void derive(struct options *o)
 {
     DERIVE(o, data_seed, o->seed);
+    if (o->lr_scheduler_type == OPT_SCHEDULE_COSINE_WITH_RESTARTS)
+        DERIVE(o, lr_scheduler_kwargs_num_cycles, 1);
+    if (o->lr_scheduler_type == OPT_SCHEDULE_GREEDY) {
+        DERIVE(o, lr_scheduler_kwargs_factor, 0.95);
+        DERIVE(o, lr_scheduler_kwargs_threshold, 1e-6);
+        DERIVE(o, lr_scheduler_kwargs_threshold_mode, OPT_THRESHOLD_ABS);
+        DERIVE(o, lr_scheduler_kwargs_min_lr, 1e-3);
+    }
     if (o->eval_strategy == OPT_WHEN_STEPS)
         DERIVE(o, eval_steps, o->logging_steps);
     if (o->eval_strategy == OPT_WHEN_NO)
@@ -221,6 +266,7 @@ int options_check(struct options *o, struct snug_err *err)
     TRY(check_optimizer(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         derive(o);
+        TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));
     }
     return SNUG_OK;

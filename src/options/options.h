@@ -54,8 +54,19 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_SCHEDULE(W)                                                                                              \
     W(SCHEDULE_LINEAR, "linear")                                                                                       \
     W(SCHEDULE_COSINE, "cosine")                                                                                       \
+    W(SCHEDULE_COSINE_WITH_RESTARTS, "cosine_with_restarts")                                                           \
+    W(SCHEDULE_POLYNOMIAL, "polynomial")                                                                               \
     W(SCHEDULE_CONSTANT, "constant")                                                                                   \
-    W(SCHEDULE_CONSTANT_WITH_WARMUP, "constant_with_warmup")
+    W(SCHEDULE_CONSTANT_WITH_WARMUP, "constant_with_warmup")                                                           \
+    W(SCHEDULE_INVERSE_SQRT, "inverse_sqrt")                                                                           \
+    W(SCHEDULE_REDUCE_ON_PLATEAU, "reduce_lr_on_plateau")                                                              \
+    W(SCHEDULE_COSINE_WITH_MIN_LR, "cosine_with_min_lr")                                                               \
+    W(SCHEDULE_COSINE_WARMUP_WITH_MIN_LR, "cosine_warmup_with_min_lr")                                                 \
+    W(SCHEDULE_WARMUP_STABLE_DECAY, "warmup_stable_decay")                                                             \
+    W(SCHEDULE_GREEDY, "greedy")
+#define WORDS_RAMP(W) W(RAMP_LINEAR, "linear") W(RAMP_COSINE, "cosine") W(RAMP_1_SQRT, "1-sqrt")
+#define WORDS_MODE(W) W(MODE_MIN, "min") W(MODE_MAX, "max")
+#define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
 #define WORDS_COPIES(W) W(COPIES_AUTO, "auto") W(COPIES_RESIDENT, "resident") W(COPIES_TRANSIENT, "transient")
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
 #define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
@@ -87,6 +98,9 @@ enum { WORDS_SAMPLING(OPT_WORD_ID) };
 enum { WORDS_NAN_POLICY(OPT_WORD_ID) };
 enum { WORDS_OPTIM(OPT_WORD_ID) };
 enum { WORDS_SCHEDULE(OPT_WORD_ID) };
+enum { WORDS_RAMP(OPT_WORD_ID) };
+enum { WORDS_MODE(OPT_WORD_ID) };
+enum { WORDS_THRESHOLD(OPT_WORD_ID) };
 enum { WORDS_COPIES(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
 enum { WORDS_GRADIENTS(OPT_WORD_ID) };

@@ -238,6 +238,28 @@ static void words_listed(const char *words, char buf[256])
     buf[w] = 0;
 }
 
+/* An error has room for one line: of many words only what was most likely meant. */
+static int refuse_word(const struct options *o, const char *from, const char *text, const char *domain,
+                       struct snug_err *err)
+{
+    enum { MANY = 100, MOST = 16 };
+    char list[256], *words[MOST], *rest;
+    size_t n = 0;
+    if (strlen(domain) <= MANY) {
+        words_listed(domain, list);
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is unknown; use one of %s", from, text, list);
+    }
+    snprintf(list, sizeof list, "%s", domain);
+    for (char *w = strtok_r(list, "|", &rest); w && n < MOST; w = strtok_r(NULL, "|", &rest))
+        words[n++] = w;
+    const char *near = nearest_name(text, (const char *const *)words, n);
+    return near ? err_set(err, SNUG_ERR_USAGE,
+                          "%s: '%s' is unknown; did you mean %s? 'snug %s --help' lists what there is", from, text,
+                          near, command_name(o->command))
+                : err_set(err, SNUG_ERR_USAGE, "%s: '%s' is unknown; 'snug %s --help' lists what there is", from, text,
+                          command_name(o->command));
+}
+
 static int read_word(struct options *o, int i, const char *from, const char *text, int *out, struct snug_err *err)
 {
     const char *domain = option_rows[i].domain;
@@ -255,7 +277,7 @@ static int read_word(struct options *o, int i, const char *from, const char *tex
     for (size_t k = 0; k < n_option_lackings; k++)
         if (option_lackings[k].option == i && word_in(text, option_lackings[k].words, NULL))
             return err_set(err, SNUG_ERR_USAGE, "%s: '%s' %s; use one of %s", from, text, option_lackings[k].why, list);
-    return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is unknown; use one of %s", from, text, list);
+    return refuse_word(o, from, text, domain, err);
 }
 
 int option_read_value(struct options *o, int i, const char *from, const char *text, struct snug_err *err)

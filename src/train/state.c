@@ -25,11 +25,34 @@ static double number_from_json(const json_t *o)
     return json_is_string(o) ? strtod(json_string_value(o), NULL) : json_number_value(o);
 }
 
-/* What training computes with: part of the state hash. */
-static json_t *run_to_json(const struct train_state *t)
+static json_t *plateau_to_json(const struct plateau *p)
 {
-    return json_pack("{s:I,s:I,s:I,s:I}", "step", (json_int_t)t->step, "updates", (json_int_t)t->updates, "samples",
-                     (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
+    return json_pack("{s:f,s:o,s:I,s:I,s:I,s:I,s:I}", "rate", p->rate, "best", number_to_json(p->best), "bad",
+                     (json_int_t)p->bad, "good", (json_int_t)p->good, "cooldown", (json_int_t)p->cooldown, "warmup",
+                     (json_int_t)p->warmup, "resets", (json_int_t)p->resets);
+}
+
+/* False where it was not written by plateau_to_json. */
+static bool plateau_from_json(const json_t *o, struct plateau *p)
+{
+    json_int_t bad, good, cooldown, warmup, resets;
+    json_t *best;
+    if (json_unpack((json_t *)o, "{s:F,s:o,s:I,s:I,s:I,s:I,s:I}", "rate", &p->rate, "best", &best, "bad", &bad, "good",
+                    &good, "cooldown", &cooldown, "warmup", &warmup, "resets", &resets))
+        return false;
+    p->best = number_from_json(best);
+    p->bad = bad, p->good = good, p->cooldown = cooldown, p->warmup = warmup, p->resets = resets;
+    return true;
+}
+
+/* What training computes with: part of the state hash. */
+static json_t *run_to_json(const struct options *o, const struct train_state *t)
+{
+    json_t *run = json_pack("{s:I,s:I,s:I,s:I}", "step", (json_int_t)t->step, "updates", (json_int_t)t->updates,
+                            "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
+    if (schedule_follows_metric(o))
+        json_object_set_new(run, "schedule", plateau_to_json(&t->plateau));
+    return run;
 }
 
 /* What the best is chosen by, without eval_ in front; "" where nothing is chosen. */
@@ -42,10 +65,12 @@ static const char *best_metric(const struct options *o)
 /* What logging and evaluation go on from; how often they happen does not change the hash. */
 static json_t *reports_to_json(const struct options *o, const struct train_state *t)
 {
-    return json_pack("{s:o,s:I,s:f,s:I,s:s,s:b,s:I,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
+    return json_pack("{s:o,s:I,s:f,s:I,s:s,s:b,s:I,s:I,s:o,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
                      (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step, "best_metric",
                      best_metric(o), "best_is_greatest", o->greater_is_better, "evaluated_step",
-                     (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes);
+                     (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes, "best_of_all",
+                     t->stopping.begun ? number_to_json(t->stopping.best) : json_null(), "failed",
+                     (json_int_t)t->stopping.failed);
 }
 
 /* A best by another metric, or in the other direction, compares with nothing. Checkpoints from before these were
@@ -113,7 +138,7 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         set_hash(doc, "data", dataset_fingerprint(&s->train));
         json_object_set_new(doc, "options", options);
         json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
-        json_object_set_new(doc, "run", run_to_json(t));
+        json_object_set_new(doc, "run", run_to_json(s->o, t));
         json_object_set_new(doc, "about",
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
                                       s->compile.backend->kernels(s->compile.backend), "only_model", only_weights,
@@ -129,6 +154,15 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
     return code;
 }
 
+/* Checkpoints from before there was early stopping have none of it. */
+static void stopping_from_json(const json_t *reports, struct stopping *s)
+{
+    const json_t *best = json_object_get(reports, "best_of_all"), *failed = json_object_get(reports, "failed");
+    if (!best || json_is_null(best))
+        return;
+    *s = (struct stopping){.begun = true, .best = number_from_json(best), .failed = json_integer_value(failed)};
+}
+
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err)
 {
     json_int_t step, updates, samples, tokens, loss_steps, best_step, evaluated_step, log_bytes;
@@ -142,6 +176,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
     t->loss_sum = number_from_json(loss_sum), t->loss_steps = loss_steps;
     t->best_step = best_step, t->evaluated_step = evaluated_step, t->log_bytes = log_bytes;
+    stopping_from_json(json_object_get(json_object_get(doc, "about"), "reports"), &t->stopping);
+    json_t *schedule = json_object_get(json_object_get(doc, "run"), "schedule");
+    if (schedule && !plateau_from_json(schedule, &t->plateau))
+        return err_set(err, SNUG_ERR_CHECKPOINT, "the checkpoint's state.json has no state of the schedule");
     return SNUG_OK;
 }
 
@@ -287,8 +325,10 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     int code = ckpt_load_state(&found, &doc, err);
     if (!code)
         code = state_from_json(doc, t, err);
-    if (!code && !same_best(s->o, doc))
+    if (!code && !same_best(s->o, doc)) {
         t->best_step = -1;
+        t->stopping = (struct stopping){0};
+    }
     if (!code && t->step > total)
         goto out;
     if (!code)

@@ -3,7 +3,9 @@
 #define TRAIN_STATE_H
 
 #include "checkpoint/checkpoint.h"
+#include "train/plateau.h"
 #include "train/session.h"
+#include "train/stopping.h"
 
 /* Everything that changes from step to step, but for weights and optimizer states. */
 struct train_state {
@@ -16,6 +18,8 @@ struct train_state {
     int64_t best_step;      /* -1: none yet */
     int64_t evaluated_step; /* of the last evaluation that was finished, -1: none yet */
     int64_t log_bytes;
+    struct stopping stopping;
+    struct plateau plateau; /* only where the schedule follows the metric */
 };
 
 /* The document of a checkpoint. "run" is the state; "model" (config.json), "options", "backend", and the hashes

@@ -19,19 +19,6 @@ void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
 
 /* ---- starting ---- */
 
-struct schedule train_schedule(const struct session *s, int64_t total)
-{
-    static const enum schedule_kind kinds[] = {[OPT_SCHEDULE_LINEAR] = SCHEDULE_LINEAR,
-                                               [OPT_SCHEDULE_COSINE] = SCHEDULE_COSINE,
-                                               [OPT_SCHEDULE_CONSTANT] = SCHEDULE_CONSTANT,
-                                               [OPT_SCHEDULE_CONSTANT_WITH_WARMUP] = SCHEDULE_CONSTANT_WITH_WARMUP};
-    return (struct schedule){.kind = kinds[s->o->lr_scheduler_type],
-                             .learning_rate = s->o->learning_rate,
-                             .warmup = opt_steps_of(s->o->warmup_steps, total),
-                             .total = total,
-                             .cycles = s->o->lr_scheduler_kwargs_num_cycles};
-}
-
 int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
                       struct snug_err *err)
 {
@@ -87,7 +74,8 @@ static int start(struct trainer *t, struct snug_err *err)
     t->state.best_step = t->state.evaluated_step = -1;
     t->saved_step = -1;
     train_steps(t->s, &t->total, &t->per_epoch);
-    t->schedule = train_schedule(t->s, t->total);
+    t->schedule = schedule_of(t->o, t->total);
+    plateau_start(&t->state.plateau, &t->schedule);
     if (t->s->has_data)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
     TRY(check_best_metric(t, err));
@@ -98,6 +86,8 @@ static int start(struct trainer *t, struct snug_err *err)
                          session_notes(t->s), &t->state, err));
     if (t->state.step > t->total)
         return SNUG_OK;
+    if (stopping_is_due(&t->state.stopping, t->o))
+        t->total = t->state.step;
     TRY(output_ready(t->s, t->state.step, err));
     if (trainer_has_step(t, t->state.step))
         t->saved_step = t->state.step;
@@ -156,7 +146,8 @@ static int not_finite(struct trainer *t, const struct step_result *r, struct snu
 static int one_step(struct trainer *t, const struct window *w, double asked, struct snug_err *err)
 {
     struct step_result r;
-    t->learning_rate = schedule_rate(&t->schedule, t->state.updates);
+    t->learning_rate =
+        schedule_follows_metric(t->o) ? t->state.plateau.rate : schedule_rate(&t->schedule, t->state.updates);
     struct step_inputs in = {.step = t->state.step,
                              .update = t->state.updates + 1,
                              .learning_rate = t->learning_rate,
@@ -177,12 +168,28 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     return SNUG_OK;
 }
 
+/* What an evaluation decides: the rate of the next update, and whether this step is the last. */
+static void go_by(struct trainer *t, double value)
+{
+    plateau_step(&t->state.plateau, &t->schedule, value);
+    stopping_count(&t->state.stopping, t->o, value);
+    if (!stopping_is_due(&t->state.stopping, t->o) || t->state.step == t->total)
+        return;
+    t->total = t->state.step;
+    session_note(t->s, "stopped early, after step %lld: no better %s than %g in %lld evaluations",
+                 (long long)t->state.step, t->o->metric_for_best_model, t->state.stopping.best,
+                 (long long)t->state.stopping.failed);
+}
+
 static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err *err)
 {
     double value = NAN;
-    int code = evaluation_due(t, ends_epoch) ? trainer_evaluate(t, &value, err) : SNUG_OK;
+    bool due = evaluation_due(t, ends_epoch);
+    int code = due ? trainer_evaluate(t, &value, err) : SNUG_OK;
     if (code != SNUG_STOPPED)
         TRY(code);
+    if (due && !code)
+        go_by(t, value);
     trainer_keep_best(t, value, ends_epoch);
     if (stop_asked(t->s->stop))
         return trainer_stop(t, err);

@@ -2,7 +2,6 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
-#include "train/schedule.h"
 #include "train/session.h"
 
 struct train_events {
@@ -23,8 +22,7 @@ void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch);
 /* Evaluations of a run of so many steps. */
 int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch);
 
-/* The learning rate's schedule over `total` steps, and the data from step `first` on. */
-struct schedule train_schedule(const struct session *s, int64_t total);
+/* The data from step `first` on. */
 int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
                       struct snug_err *err);
 

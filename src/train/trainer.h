@@ -4,6 +4,7 @@
 
 #include "train/log.h"
 #include "train/metrics.h"
+#include "train/schedule.h"
 #include "train/state.h"
 #include "train/train.h"
 

@@ -261,8 +261,10 @@ static void names_and_values(void **state)
     refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, fp16, tf32");
     refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
     refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
-    refused("--lr-scheduler-type polynomial", "--lr-scheduler-type: 'polynomial' is not there yet; use one of linear, "
-                                              "cosine, constant, constant_with_warmup");
+    refused("--lr-scheduler-type polinomial", "--lr-scheduler-type: 'polinomial' is unknown; did you mean polynomial? "
+                                              "'snug train --help' lists what there is");
+    refused("--lr-scheduler-type step",
+            "--lr-scheduler-type: 'step' is unknown; 'snug train --help' lists what there is");
     /* O7 */
     refused("--bf16 --dtype fp32", "--dtype: sets the same option as --bf16; give one of them");
     refused("--use-cpu --no-cuda", "--no-cuda: sets the same option as --use-cpu; give one of them");
@@ -316,9 +318,35 @@ static void options_that_need_each_other(void **state)
     refused("--eval-data e.csv --eval-steps 5",
             "--eval-steps: no effect with --eval-strategy no; it goes with steps, so leave one out");
     refused("--lr-scheduler-type constant --warmup-steps 10",
-            "--warmup-steps: no effect with --lr-scheduler-type constant; "
-            "it goes with linear|cosine|constant_with_warmup, so leave "
+            "--warmup-steps: no effect with --lr-scheduler-type constant; leave one out");
+    refused("--lr-scheduler-type cosine --lr-scheduler-kwargs power=2",
+            "--lr-scheduler-kwargs power: no effect with --lr-scheduler-type cosine; it goes with polynomial, so leave "
             "one out");
+    refused("--lr-scheduler-type polynomial --lr-scheduler-kwargs lr_end=1e-4",
+            "--lr-scheduler-kwargs lr_end: 0.0001 is not below --learning-rate 5e-05; give less");
+    refused("--lr-scheduler-type cosine_with_min_lr",
+            "--lr-scheduler-type: cosine_with_min_lr needs one of min_lr and min_lr_rate; give it in "
+            "--lr-scheduler-kwargs");
+    refused("--lr-scheduler-type cosine_warmup_with_min_lr --lr-scheduler-kwargs min_lr=1e-5,min_lr_rate=0.1",
+            "--lr-scheduler-type: cosine_warmup_with_min_lr needs one of min_lr and min_lr_rate; give it in "
+            "--lr-scheduler-kwargs");
+    refused("--lr-scheduler-type cosine_with_min_lr --lr-scheduler-kwargs min_lr=1",
+            "--lr-scheduler-kwargs min_lr: 1 is above --learning-rate 5e-05; give less");
+    refused("--lr-scheduler-type warmup_stable_decay",
+            "--lr-scheduler-type: warmup_stable_decay needs num_decay_steps; give it in --lr-scheduler-kwargs");
+    refused("--lr-scheduler-type reduce_lr_on_plateau",
+            "--lr-scheduler-type: reduce_lr_on_plateau goes by evaluations; give --eval-data and --eval-strategy steps "
+            "or epoch");
+    refused("--lr-scheduler-type greedy --eval-data e.csv --eval-strategy epoch --metric-for-best-model accuracy",
+            "--lr-scheduler-kwargs: more accuracy is better, and greedy takes less for better unless told; give "
+            "mode=max, or mode=min for what the Trainer does");
+    refused("--lr-scheduler-type greedy --lr-scheduler-kwargs smooth=true",
+            "--lr-scheduler-kwargs: smooth is refused: not there yet; greedy compares each evaluation's own metric");
+    refused("--early-stopping-patience 2",
+            "--early-stopping-patience: no effect with --eval-strategy no; it goes with steps|epoch, so leave one out");
+    refused("--early-stopping-threshold 0.1",
+            "--early-stopping-threshold: no effect without --early-stopping-patience; give that too, or leave this "
+            "out");
     refused("--task causal-lm --mlm-probability 0.3",
             "--mlm-probability: no effect with --task causal-lm; it goes with masked-lm, so leave one out");
     refused("--allow-data-change",
