@@ -115,7 +115,9 @@ void snug_stop_free(snug_stop *s)
 struct snug_session {
     struct session s;
     struct snug_events events;
-    bool trained; /* or tried to */
+    bool trained;           /* or tried to */
+    struct metrics metrics; /* of the last snug_evaluate */
+    bool evaluated;
 
     /* own loop */
     struct order order;
@@ -154,6 +156,7 @@ void snug_close(snug_session *s)
         return;
     loader_close(s->loader);
     order_close(&s->order);
+    metrics_close(&s->metrics);
     session_close(&s->s);
     mem_free(s);
 }
@@ -319,6 +322,8 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
     str_printf(&out, "memory   %s", size_text(p->arena_bytes, size));
     if (p->checkpoint_bytes)
         str_printf(&out, ", and %s more while a checkpoint is written", size_text(p->checkpoint_bytes, size));
+    if (p->metrics_bytes > 1 << 20) /* less is not worth saying */
+        str_printf(&out, ", and %s for an evaluation's metrics", size_text(p->metrics_bytes, size));
     str_append(&out, "\n");
     struct snug_forecast f = snug_forecast(s);
     if (f.step_seconds > 0)
@@ -383,21 +388,50 @@ int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err)
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
                   struct snug_err *err)
 {
-    struct metrics m = {0};
     double seconds = 0;
     if (!s->s.has_data)
         return err_set(err, SNUG_ERR_USAGE, "there is no data to evaluate on; set the option data or eval_data");
     TRY(session_load(&s->s, err));
-    TRY(evaluate_metrics(&s->s, &m, err));
-    int code = evaluate(&s->s, &m, NULL, &seconds, err);
-    if (!code) {
-        metrics_report(&m, metric, ctx);
-        metric(ctx, "rows", (double)s->s.data.n_rows);
-        metric(ctx, "seconds", seconds);
-        metric(ctx, "samples_per_second", (double)s->s.data.n_rows / seconds);
-    }
-    metrics_close(&m);
-    return code;
+    s->evaluated = false;
+    if (!s->metrics.block)
+        TRY(evaluate_metrics(&s->s, &s->metrics, err));
+    TRY(evaluate(&s->s, &s->metrics, NULL, &seconds, err));
+    s->evaluated = true;
+    metrics_report(&s->metrics, metric, ctx);
+    metric(ctx, "rows", (double)s->s.data.n_rows);
+    metric(ctx, "seconds", seconds);
+    metric(ctx, "samples_per_second", (double)s->s.data.n_rows / seconds);
+    return SNUG_OK;
+}
+
+static int check_evaluated(const snug_session *s, struct snug_err *err)
+{
+    return s->evaluated ? SNUG_OK : err_set(err, SNUG_ERR_USAGE, "nothing is evaluated yet; call snug_evaluate first");
+}
+
+int snug_evaluated_label(const snug_session *s, int64_t id, void (*metric)(void *ctx, const char *name, double value),
+                         void *ctx, struct snug_err *err)
+{
+    TRY(check_evaluated(s, err));
+    if (id < 0 || id >= snug_num_labels(s))
+        return err_set(err, SNUG_ERR_USAGE, "label %lld: there are %lld, numbered from 0", (long long)id,
+                       (long long)snug_num_labels(s));
+    metrics_report_label(&s->metrics, id, metric, ctx);
+    return SNUG_OK;
+}
+
+int snug_evaluated_confusions(const snug_session *s,
+                              void (*cell)(void *ctx, int64_t actual, int64_t predicted, int64_t rows), void *ctx,
+                              struct snug_err *err)
+{
+    struct confusion *cells;
+    size_t n;
+    TRY(check_evaluated(s, err));
+    TRY(metrics_confusions(&s->metrics, &cells, &n, err));
+    for (size_t i = 0; i < n; i++)
+        cell(ctx, cells[i].actual, cells[i].predicted, cells[i].rows);
+    mem_free(cells);
+    return SNUG_OK;
 }
 
 /* In place: logits become probabilities; a regression's stay what they are. */
@@ -406,7 +440,7 @@ static void to_probabilities(const struct model_config *c, double *x)
     double max = x[metrics_argmax(x, c->num_labels)], sum = 0;
     for (int64_t i = 0; i < c->num_labels; i++) {
         if (c->problem == PROBLEM_MULTI_LABEL)
-            x[i] = 1 / (1 + exp(-x[i]));
+            x[i] = metrics_probability(x[i]);
         else if (c->problem == PROBLEM_SINGLE_LABEL)
             sum += x[i] = exp(x[i] - max);
     }

@@ -182,9 +182,20 @@ struct snug_summary {
 int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err);
 
 /* Loss and metrics of the session's weights over the evaluation data: `metric` is called with each name ("loss",
- * "accuracy", "macro_f1" …). */
+ * "accuracy", "macro_f1" …) and value, NaN where it is not defined. docs/metrics.md has the formulas. */
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
                   struct snug_err *err);
+
+/* Of the last snug_evaluate (SNUG_ERR_USAGE without one): the same for a single class, label or output of a regression,
+ * with 0 <= id < snug_num_labels ("precision", "recall", "f1", "support" …). */
+int snug_evaluated_label(const snug_session *s, int64_t id, void (*metric)(void *ctx, const char *name, double value),
+                         void *ctx, struct snug_err *err);
+
+/* Likewise the confusion matrix of single-label classification: `cell` is called for each pair of classes that has rows,
+ * in the order of the classes. */
+int snug_evaluated_confusions(const snug_session *s,
+                              void (*cell)(void *ctx, int64_t actual, int64_t predicted, int64_t rows), void *ctx,
+                              struct snug_err *err);
 
 /* Calls `row` for every row of the data, in the order of the file, with one value per label: probabilities, or the
  * numbers that a regression predicts. SNUG_ERR_USAGE for language models. */

@@ -2,7 +2,7 @@
  *
  * A new task is a word in MODEL_TASKS, a row in task.c, a head in the architectures that have it (struct model_head), and
  * its word in the rows OPT_NEEDS of the options that have an effect on it (options/table.h). Labels or metrics of a new
- * kind are an enumerator here, a reader in data/ and a case in train/metrics.c. */
+ * kind are an enumerator here, a reader in data/ and a list in metrics/table.c. */
 #ifndef MODEL_TASK_H
 #define MODEL_TASK_H
 
@@ -40,7 +40,7 @@ enum data_task {
     TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
 };
 
-enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS };
+enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS, METRICS_KINDS };
 
 struct task {
     bool per_token; /* the logits are (T,vocab_size), with a target for each token; else (B,num_labels), with labels for

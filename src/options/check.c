@@ -1,4 +1,5 @@
 /* What options ask of each other. */
+#include "metrics/metrics.h"
 #include "options/value.h"
 
 #include <stdio.h>
@@ -255,8 +256,7 @@ static void derive(struct options *o)
     if (o->eval_strategy == OPT_WHEN_NO)
         return;
     DERIVE(o, metric_for_best_model, "loss");
-    size_t n = strlen(o->metric_for_best_model);
-    DERIVE(o, greater_is_better, n < 4 || strcmp(o->metric_for_best_model + n - 4, "loss") != 0);
+    DERIVE(o, greater_is_better, !metric_lower_is_better(o->metric_for_best_model));
 }
 
 int options_check(struct options *o, struct snug_err *err)

@@ -180,6 +180,7 @@ OPT(WORD, eval_strategy, "no", WHEN, TRAINING, 0, "when to evaluate")
 OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations; none: --logging-steps")
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
+OPT(REAL, threshold, "0.5", "(0, 1)", MODEL, 0, "multi-label: labels of a greater probability are predicted")
 OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL, 0,
     "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
 
@@ -189,8 +190,8 @@ OPT(STEPS, save_steps, "500", "[1, inf)", TRAINING, 0, "between two checkpoints;
 OPT(INT, save_total_limit, "none", "[1, 1000000]", TRAINING, 0, "checkpoints kept, and never fewer than 2; none: all")
 OPT(BOOL, save_only_model, "false", "", TRAINING, 0, "no optimizer state: smaller, but nothing to resume from")
 OPT(BOOL, load_best_model_at_end, "false", "", TRAINING, 0, "the result is the best evaluation's model, not the last")
-OPT(STR, metric_for_best_model, "none", "NAME", TRAINING, 0, "what is best, such as accuracy or macro_f1; none: loss")
-OPT(BOOL, greater_is_better, "none", "", TRAINING, 0, "none: true unless the metric's name ends in loss")
+OPT(STR, metric_for_best_model, "none", "NAME", TRAINING, 0, "what is best, such as accuracy or macro_f1 (docs/metrics.md); none: loss")
+OPT(BOOL, greater_is_better, "none", "", TRAINING, 0, "none: true, but for a loss, an error or perplexity")
 OPT(INT, early_stopping_patience, "none", "[1, 1000000]", TRAINING, 0,
     "stop after so many evaluations in a row whose metric is not better than the best before; none: never")
 OPT(REAL, early_stopping_threshold, "0", "[0, 1000000000]", TRAINING, 0, "better counts for early stopping if by more than this")

@@ -34,6 +34,7 @@ struct plan {
     int64_t lower_bound_bytes;
     int largest;              /* the program whose transient part is largest */
     int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
+    int64_t metrics_bytes;    /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
 };
 
 /* Adds an empty program (graph initialised) and gives it; NULL with err set where memory is out. */

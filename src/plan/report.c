@@ -97,6 +97,8 @@ void plan_report_text(const struct plan *p, struct str *out)
     str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
     if (p->checkpoint_bytes)
         str_printf(out, ", a checkpoint's copy: %lld bytes", (long long)p->checkpoint_bytes);
+    if (p->metrics_bytes)
+        str_printf(out, ", an evaluation's metrics: %lld bytes", (long long)p->metrics_bytes);
     str_append(out, "\n");
     mem_free(peak.by_layer);
 }
@@ -110,9 +112,10 @@ void plan_report_json(const struct plan *p, struct str *out)
     }
     str_printf(out,
                "{\"arena_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld,"
-               "\"checkpoint_bytes\":%lld",
+               "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld",
                (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
-               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes);
+               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes,
+               (long long)p->metrics_bytes);
     str_append(out, ",\"components\":{");
     for (int r = 0; r < ROLE_COUNT; r++)
         str_printf(out, "%s\"%s\":%lld", r ? "," : "", components[r], (long long)peak.all.by_role[r]);

@@ -22,11 +22,22 @@ struct pass {
     double *values; /* the logits of a batch */
 };
 
-int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err *err)
+struct metrics_setup evaluate_setup(const struct session *s)
 {
     const struct model_config *c = &s->model;
-    return metrics_open(m, task_metrics(c->task, c->problem), model_task(c)->per_token ? c->vocab_size : c->num_labels,
-                        err);
+    if (model_task(c)->per_token)
+        return (struct metrics_setup){.kind = METRICS_TOKENS, .width = c->vocab_size};
+    return (struct metrics_setup){.kind = task_metrics(c->task, c->problem),
+                                  .rows = s->data.n_rows,
+                                  .width = c->num_labels,
+                                  .threshold = s->o->threshold,
+                                  .smoothing = s->o->label_smoothing_factor};
+}
+
+int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err *err)
+{
+    struct metrics_setup setup = evaluate_setup(s);
+    return metrics_open(m, &setup, err);
 }
 
 /* The program's output for a batch of these sizes. */
@@ -69,15 +80,15 @@ static int give(struct pass *p, const struct batch *b, int turn, struct snug_err
                                  err);
 }
 
-static void add_to_metrics(struct pass *p, const struct flight *f)
+static void add_to_metrics(struct pass *p, const struct flight *f, double loss)
 {
     const struct batch *b = f->batch;
     if (p->tokens)
-        metrics_add_tokens(p->metrics, f->results, b->targets, b->T);
+        metrics_add_tokens(p->metrics, f->results, b->targets, b->T, loss);
     else if (b->classes)
-        metrics_add_classes(p->metrics, p->values, b->classes, b->B);
+        metrics_add_classes(p->metrics, b->rows, p->values, b->classes, b->B);
     else
-        metrics_add_values(p->metrics, p->values, b->values, b->B);
+        metrics_add_values(p->metrics, b->rows, p->values, b->values, b->B);
 }
 
 static int take(struct pass *p, int turn, struct snug_err *err)
@@ -90,10 +101,8 @@ static int take(struct pass *p, int turn, struct snug_err *err)
     TRY(stepper_forward_end(&p->s->stepper, turn, &loss, err));
     if (!p->tokens)
         dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
-    if (p->metrics) {
-        add_to_metrics(p, f);
-        metrics_add_loss(p->metrics, loss);
-    }
+    if (p->metrics)
+        add_to_metrics(p, f, loss);
     for (int32_t i = 0; p->logits && i < b->B; i++)
         memcpy(p->logits + b->rows[i] * width, p->values + i * width, (size_t)width * sizeof *p->values);
     return SNUG_OK;
@@ -119,10 +128,14 @@ int evaluate(struct session *s, struct metrics *m, double *logits, double *secon
 {
     struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = model_task(&s->model)->per_token};
     double start = seconds_now();
+    if (m)
+        metrics_reset(m);
     int code = open_pass(&p, err);
     if (!code)
         code = all_batches(&p, err);
     close_pass(&p);
+    if (m && !code)
+        metrics_finish(m);
     if (seconds)
         *seconds = seconds_now() - start;
     return code;

@@ -2,16 +2,22 @@
 
 #include "base/machine.h"
 #include "base/size.h"
+#include "train/evaluate.h"
 #include "train/state.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Checkpoints are copied before they are written, so that training goes on meanwhile. */
-static int plan_checkpoint(struct session *s, struct snug_err *err)
+/* What a run takes besides the arena, in the host's memory. Checkpoints are copied before they are written, so that
+ * training goes on meanwhile; metrics keep something of every row. */
+static int plan_besides(struct session *s, struct snug_err *err)
 {
     struct ckpt_tensor *tensors;
     size_t n;
+    if (s->has_data && s->o->command != CMD_PREDICT) {
+        struct metrics_setup setup = evaluate_setup(s);
+        s->run.plan.metrics_bytes = metrics_bytes(&setup);
+    }
     if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
         return SNUG_OK;
     TRY(state_tensors(s, s->o->save_only_model, &tensors, &n, err));
@@ -20,11 +26,16 @@ static int plan_checkpoint(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* Bytes in the memory where the arena is: a checkpoint's copy is always in the host's. */
+static int64_t besides(const struct plan *p)
+{
+    return p->checkpoint_bytes + p->metrics_bytes;
+}
+
+/* Bytes in the memory where the arena is. */
 static int64_t needed(const struct session *s)
 {
     const struct plan *p = &s->run.plan;
-    return p->arena_bytes + (s->compile.backend->host_memory ? p->checkpoint_bytes : 0);
+    return p->arena_bytes + (s->compile.backend->host_memory ? besides(p) : 0);
 }
 
 /* ---- what would take less ---- */
@@ -47,8 +58,10 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
     t.compile.dump = NULL;
     t.run = (struct run){.backend = v->c.backend, .threads = v->c.threads};
     int code = compile_run(&t.compile, &t.run.plan, &t.run.where, err);
-    if (!code && v->saves)
-        code = plan_checkpoint(&t, err);
+    if (!code)
+        code = plan_besides(&t, err);
+    if (!v->saves)
+        t.run.plan.checkpoint_bytes = 0;
     v->bytes = needed(&t);
     plan_free(&t.run.plan);
     return code;
@@ -195,7 +208,7 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
         snprintf(advice, sizeof advice, "weights and inputs alone need %s: take a smaller model",
                  size_text(s->run.plan.persistent_bytes, needs));
     return err_set(err, SNUG_ERR_ENV, "the plan needs %s%s, %s more than %s; %s", size_text(needed(s), needs),
-                   needed(s) > s->run.plan.arena_bytes ? " with a checkpoint's copy" : "",
+                   s->compile.backend->host_memory && s->run.plan.checkpoint_bytes ? " with a checkpoint's copy" : "",
                    size_text(needed(s) - limit, more), where, advice);
 }
 
@@ -212,7 +225,7 @@ static int plan_anew(struct session *s, struct snug_err *err)
 {
     run_close(&s->run);
     TRY(run_open(&s->run, &s->compile, err));
-    return plan_checkpoint(s, err);
+    return plan_besides(s, err);
 }
 
 /* What takes room to save time: given up where there is no room, if it may be. */
@@ -242,7 +255,7 @@ static int check_budget(struct session *s, struct snug_err *err)
 int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, err));
-    TRY(plan_checkpoint(s, err));
+    TRY(plan_besides(s, err));
     TRY(choose(s, s->o->dropout_masks == OPT_COPIES_AUTO, &s->compile.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->compile.update.at_end,
@@ -254,17 +267,17 @@ int fit_plan(struct session *s, struct snug_err *err)
 
 int fit_room(struct session *s, struct snug_err *err)
 {
-    int64_t there = available(s), host = machine_memory_available(), copy = s->run.plan.checkpoint_bytes;
+    int64_t there = available(s), host = machine_memory_available(), more = besides(&s->run.plan);
     char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
     snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
              s->compile.backend->host_memory ? "" : " for it on the device");
     if (needed(s) > there)
         return refuse(s, there, where, err);
-    if (!s->compile.backend->host_memory && copy > host)
-        return err_set(
-            err, SNUG_ERR_ENV,
-            "a checkpoint's copy needs %s of the host's memory, and %s are free; free some, or use --save-strategy no",
-            size_text(copy, size), size_text(host, free_size));
+    if (!s->compile.backend->host_memory && more > host)
+        return err_set(err, SNUG_ERR_ENV,
+                       "%s %s of the host's memory, and %s are free; free some, or use --save-strategy no",
+                       s->run.plan.metrics_bytes ? "a checkpoint's copy and metrics need" : "a checkpoint's copy needs",
+                       size_text(more, size), size_text(host, free_size));
     return SNUG_OK;
 }
 
@@ -300,6 +313,6 @@ int fit_tune(struct session *s, struct snug_err *err)
     if (needed(s) > available(s))
         return s->compile.separate ? SNUG_OK : fit_room(s, err);
     TRY(run_tune(&s->run, &s->compile, say_what_is_measured, s, err));
-    TRY(plan_checkpoint(s, err));
+    TRY(plan_besides(s, err));
     return check_budget(s, err);
 }

@@ -115,8 +115,6 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
 {
     struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
     double seconds, rows = (double)t->s->data.n_rows;
-    metrics_close(&t->metrics);
-    TRY(evaluate_metrics(t->s, &t->metrics, err));
     TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
     t->evaluating += seconds;
     t->state.evaluated_step = t->state.step;

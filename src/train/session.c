@@ -237,6 +237,9 @@ static int open_all_data(struct session *s, struct snug_err *err)
     bool per_row = !model_task(&s->model)->per_token;
     if (per_row && s->model.problem == PROBLEM_AUTO)
         s->model.problem = s->model.num_labels == 1 ? PROBLEM_REGRESSION : PROBLEM_SINGLE_LABEL;
+    if (option_asks(s->o, OPTION_threshold) && (!per_row || s->model.problem != PROBLEM_MULTI_LABEL))
+        return err_set(err, SNUG_ERR_USAGE, "--threshold: no effect without several labels to a row (%s); leave it out",
+                       model_problem_names[PROBLEM_MULTI_LABEL]);
     if (s->o->label_smoothing_factor > 0 && per_row && s->model.problem != PROBLEM_SINGLE_LABEL)
         return err_set(err, SNUG_ERR_USAGE, "--label-smoothing-factor: no effect on %s; leave it out",
                        model_problem_names[s->model.problem]);

@@ -41,31 +41,29 @@ int train_open_loader(struct session *s, int64_t first, int64_t total, struct or
     return loader_open(&l, loader, err);
 }
 
-struct metric_search {
-    const char *wanted;
-    struct str names;
-    bool found;
-};
-
-static void compare_name(void *ctx, const char *name, double value)
+/* The names that there are, for a message. */
+static void list_metrics(const struct metrics_setup *setup, struct str *names)
 {
-    struct metric_search *m = ctx;
-    (void)value;
-    m->found |= !strcmp(m->wanted, name) || (!strncmp(m->wanted, "eval_", 5) && !strcmp(m->wanted + 5, name));
-    str_printf(&m->names, "%s%s", m->names.n ? ", " : "", name);
+    const struct metric *row;
+    for (int i = 0; (row = metric_at(setup->kind, setup->width, i)); i++)
+        str_printf(names, "%s%s", i ? ", " : "", row->name);
 }
 
 /* Known before the first step: a run is not lost over a misspelt name. */
 static int check_best_metric(const struct trainer *t, struct snug_err *err)
 {
-    struct metric_search m = {.wanted = t->o->metric_for_best_model};
-    if (!m.wanted || !t->s->has_data)
+    const char *wanted = t->o->metric_for_best_model;
+    struct metrics_setup setup = evaluate_setup(t->s);
+    const struct metric *row;
+    if (!wanted || !t->s->has_data)
         return SNUG_OK;
-    metrics_report(&t->metrics, compare_name, &m);
-    int code = m.found ? SNUG_OK
-                       : err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is not one of %s; use one of them",
-                                 m.wanted, str_text(&m.names));
-    str_free(&m.names);
+    for (int i = 0; (row = metric_at(setup.kind, setup.width, i)); i++)
+        if (!strcmp(wanted, row->name) || (!strncmp(wanted, "eval_", 5) && !strcmp(wanted + 5, row->name)))
+            return SNUG_OK;
+    struct str names = {0};
+    list_metrics(&setup, &names);
+    int code = err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is not one of %s", wanted, str_text(&names));
+    str_free(&names);
     return code;
 }
 
@@ -76,9 +74,9 @@ static int start(struct trainer *t, struct snug_err *err)
     train_steps(t->s, &t->total, &t->per_epoch);
     t->schedule = schedule_of(t->o, t->total);
     plateau_start(&t->state.plateau, &t->schedule);
+    TRY(check_best_metric(t, err));
     if (t->s->has_data)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
-    TRY(check_best_metric(t, err));
     TRY(output_claim(t->s, err));
     TRY(session_load(t->s, err));
     if (output_resumes(t->o))

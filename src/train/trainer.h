@@ -2,8 +2,8 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "metrics/metrics.h"
 #include "train/log.h"
-#include "train/metrics.h"
 #include "train/schedule.h"
 #include "train/state.h"
 #include "train/train.h"
