@@ -65,6 +65,17 @@ int ckpt_state_hash(const struct ckpt_tensor *tensors, size_t n, const json_t *s
 
 /* ---- The output folder. ----------------------------------------------------------------------------------------- */
 
+/* A folder that is held by its descriptor. Through its `io`, calls for its path (as it was given) and for what is below
+ * reach that very folder, also when its name is gone or is another folder's by now. Counted: who keeps it drops it. */
+struct ckpt_folder;
+int ckpt_folder_hold(const struct io *io, const char *path, struct ckpt_folder **out, struct snug_err *err);
+const struct io *ckpt_folder_io(const struct ckpt_folder *f); /* as long as somebody holds f */
+/* SNUG_ERR_IO when the folder does not stand under its path any more: it was deleted, or renamed to what is said. NULL
+ * is SNUG_OK. */
+int ckpt_folder_check(const struct ckpt_folder *f, struct snug_err *err);
+struct ckpt_folder *ckpt_folder_keep(struct ckpt_folder *f); /* gives f; NULL is fine, here and below */
+void ckpt_folder_drop(struct ckpt_folder *f);
+
 enum ckpt_use {
     CKPT_FRESH,     /* another run in the folder is refused: SNUG_ERR_USAGE */
     CKPT_RESUME,    /* the folder's own run goes on */
@@ -72,20 +83,28 @@ enum ckpt_use {
 };
 
 struct ckpt_dir {
-    const struct io *io;
+    const struct io *io; /* the held folder's, once it is opened */
+    const struct io *base;
+    struct ckpt_folder *folder;
     char *path;
     struct ckpt_notes notes;
     int lock_fd;
-    bool locked, created; /* created: this run made the folder, and takes it away again when nothing came into it */
+    bool locked;
+    int made; /* folders that this run made, the folder and parents: they go again when nothing came into them */
 };
 
 /* Before anything else is done: refuses "/", the model folder, a place inside a data folder (SNUG_ERR_USAGE; both may
- * be NULL) and another run's folder; makes the folder (not its parents); takes the lock (held by another process:
- * SNUG_ERR_IO with pid and host); writes, renames and deletes a probe file; removes what dead runs left; notes a file
- * system that needs care. On failure everything is undone. */
+ * be NULL) or inside a checkpoint, and another run's folder; makes the folder and its parents; takes the lock (held by
+ * another process: SNUG_ERR_IO with pid and host); writes, renames and deletes a probe file; removes what dead runs left;
+ * notes a file system that needs care. On failure everything is undone. */
 int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, const char *model_dir,
                   const char *const *data_paths, size_t n_data, struct ckpt_notes notes, struct ckpt_dir *dir,
                   struct snug_err *err);
+
+/* SNUG_ERR_USAGE where another run has left a checkpoint or a model in the folder: what CKPT_FRESH asks. */
+int ckpt_dir_unused(const struct ckpt_dir *dir, struct snug_err *err);
+/* Whether a folder named step-N is in it, whole or not. */
+bool ckpt_dir_has_steps(const struct ckpt_dir *dir);
 
 /* SNUG_ERR_IO with the numbers unless there is room for `kept` checkpoints of `bytes` and the one being written (kept -1:
  * for none), and for the model in the end. Complete ones in the folder count as kept. kept: as many as there are at most
@@ -103,9 +122,12 @@ void ckpt_dir_close(struct ckpt_dir *dir); /* also after a failed open */
 
 struct ckpt_config {
     const struct io *io;
-    const char *output_dir;       /* its lock is held */
-    int64_t total_limit;          /* keep the newest so many, 0: all; 1 keeps 2 and says so */
-    bool read_back;               /* drop the page cache and compare all hashes before reporting a checkpoint */
+    const char *output_dir; /* its lock is held */
+    struct ckpt_folder
+        *folder;             /* held, with its `io`: a save into a folder that is not there any more fails; or NULL */
+    const char *synced_file; /* beside the checkpoints, on the disk before one of them appears; or NULL */
+    int64_t total_limit;     /* keep the newest so many, 0: all; 1 keeps 2 and says so */
+    bool read_back;          /* drop the page cache and compare all hashes before reporting a checkpoint */
     const struct stop_flag *stop; /* a second signal abandons the save; NULL: none */
     struct ckpt_notes notes;
     double patience_s; /* "still writing" after so long; 0: 60 s */
@@ -131,12 +153,15 @@ int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, co
  * second signal came and the save was abandoned. */
 int ckpt_save_wait(struct ckpt_saver *s, struct snug_err *err);
 
+/* Deletes what total_limit leaves no place for, as after a save of `step`. Nothing is being written. */
+void ckpt_saver_retain(struct ckpt_saver *s, int64_t step, int64_t best_step);
+
 bool ckpt_save_busy(struct ckpt_saver *s);
 int64_t ckpt_saved_step(struct ckpt_saver *s); /* the newest reported complete by this saver, or -1 */
 
 /* Waits; errors are lost. After SNUG_STOPPED a writer that hangs in the disk is left behind with the saver, which it
- * frees in the end: it notes and publishes nothing more, and needs nothing of the caller's but `io` (after
- * ckpt_save_in_place the tensors too). A folder that it was renaming into place may still appear, complete. */
+ * frees in the end: it notes and publishes nothing more, and needs nothing of the caller's but `io`, where that is not the
+ * held folder's (after ckpt_save_in_place the tensors too). A folder that it was renaming into place may still appear, complete. */
 void ckpt_saver_free(struct ckpt_saver *s);
 
 /* ---- Resuming. -------------------------------------------------------------------------------------------------- */

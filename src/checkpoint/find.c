@@ -93,6 +93,61 @@ static void note_unfinished(struct search *s)
         }
 }
 
+/* "a, b, c and 5 more": the first names that are not hidden. */
+static void show_names(const char *const *names, size_t n, struct str *out)
+{
+    enum { SHOWN = 3 };
+    size_t seen = 0;
+    for (size_t i = 0; i < n; i++)
+        if (names[i][0] != '.' && ++seen <= SHOWN)
+            str_printf(out, "%s%s", seen > 1 ? ", " : "", names[i]);
+    if (seen > SHOWN)
+        str_printf(out, " and %zu more", seen - SHOWN);
+}
+
+static int nothing_there(struct search *s, struct snug_err *err)
+{
+    static const char advice[] =
+        "leave out --resume-from-checkpoint, or give \"auto\" to start fresh where there is none";
+    const char *const *names;
+    struct str has = {0};
+    size_t n;
+    if (!io_list(s->io, s->dir, &s->arena, &names, &n, NULL))
+        show_names(names, n, &has);
+    int code = has.n ? err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint in %s: no folder step-N is there, but %s; %s",
+                               s->dir, str_text(&has), advice)
+                     : err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint in %s, which is empty; %s", s->dir, advice);
+    str_free(&has);
+    return code;
+}
+
+/* The folder that was named is not there: what is, beside it. */
+static int absent(struct search *s, int errnum, struct snug_err *err)
+{
+    struct str has = {0};
+    struct ckpt_step *steps;
+    size_t n = strlen(s->dir), n_steps;
+    while (n > 0 && s->dir[n - 1] == '/')
+        n--;
+    while (n > 0 && s->dir[n - 1] != '/')
+        n--;
+    char *parent = n > 1 ? arena_strndup(&s->arena, s->dir, n - 1) : arena_strdup(&s->arena, n ? "/" : ".");
+    if (parent && !ckpt_list(s->io, parent, &s->arena, &steps, &n_steps, NULL)) {
+        const char **names = arena_alloc(&s->arena, n_steps * sizeof *names);
+        for (size_t i = 0; names && i < n_steps; i++)
+            names[i] = steps[i].name;
+        if (names)
+            show_names(names, n_steps, &has);
+    }
+    int code = has.n ? err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint %s: %s; in %s there is %s", s->dir,
+                               strerror(errnum), parent, str_text(&has))
+                     : err_set(err, SNUG_ERR_CHECKPOINT,
+                               "no checkpoint in %s: %s; give an output folder, one of its step-N folders, or \"auto\"",
+                               s->dir, strerror(errnum));
+    str_free(&has);
+    return code;
+}
+
 static int none_found(struct search *s, struct snug_err *err)
 {
     char none[48] = "its only checkpoint is not";
@@ -110,11 +165,7 @@ static int none_found(struct search *s, struct snug_err *err)
     note_unfinished(s);
     if (s->flags & CKPT_AUTO)
         return SNUG_OK;
-    return err_set(
-        err, SNUG_ERR_CHECKPOINT,
-        "no checkpoint in %s; leave out --resume-from-checkpoint, or give \"auto\" to start fresh where there "
-        "is none",
-        s->dir);
+    return nothing_there(s, err);
 }
 
 /* Highest step first; the first good one wins. */
@@ -173,12 +224,12 @@ int ckpt_find(const struct io *io, const char *from, int flags, struct ckpt_note
     int code;
     *found = (struct ckpt_found){0};
     if (io->stat(io, from, &st) < 0) {
-        bool absent = errno == ENOENT || errno == ENOTDIR;
-        if (absent && flags & CKPT_AUTO)
-            return SNUG_OK;
-        return absent ? err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint in %s: %s; give an output folder or \"auto\"",
-                                from, strerror(errno))
-                      : err_errno(err, SNUG_ERR_IO, from, "open the folder", errno);
+        int errnum = errno;
+        if (errnum != ENOENT && errnum != ENOTDIR)
+            return err_errno(err, SNUG_ERR_IO, from, "open the folder", errnum);
+        code = flags & CKPT_AUTO ? SNUG_OK : absent(&s, errnum, err);
+        arena_free(&s.arena);
+        return code;
     }
     if (!S_ISDIR(st.st_mode))
         return err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint in %s: it is not a folder; give an output folder",

@@ -88,6 +88,9 @@ int ckpt_delete(const struct io *io, const char *output_dir, const char *name, s
 int ckpt_move_aside(const struct io *io, const char *output_dir, const char *name, struct arena *a, char **to,
                     struct snug_err *err);
 
+/* Whether a link is one that snug made for the newest checkpoint. */
+bool ckpt_is_latest(const struct io *io, const char *path);
+
 /* A step folder in an output folder; a symlink or a file of such a name is none. */
 struct ckpt_step {
     int64_t step;
@@ -108,6 +111,6 @@ struct ckpt_image {
 };
 
 int ckpt_write(const struct ckpt_config *config, const struct ckpt_image *image, struct snug_err *err);
-void ckpt_retain(const struct ckpt_config *config, const struct ckpt_image *image);
+void ckpt_retain(const struct ckpt_config *config, int64_t step, int64_t best_step);
 
 #endif

@@ -29,9 +29,16 @@ static char *parent_of(struct arena *a, const char *path)
     return n ? arena_strndup(a, path, n) : arena_strdup(a, ".");
 }
 
-/* SNUG_ERR_USAGE when the existing folder `path`, or one that it is in, is one of the data folders. */
-static int check_not_in_data(const struct io *io, const char *path, const char *shown, const char *const *data,
-                             size_t n_data, struct snug_err *err)
+/* A checkpoint's folder, whole or not. */
+static bool is_checkpoint(const struct io *io, struct arena *a, const char *path)
+{
+    char *manifest = arena_printf(a, "%s/" CKPT_MANIFEST, path), *state = arena_printf(a, "%s/" CKPT_STATE, path);
+    return manifest && state && io_exists(io, manifest) && io_exists(io, state);
+}
+
+/* SNUG_ERR_USAGE when the existing folder `path`, or one that it is in, is one of the data folders or a checkpoint. */
+static int check_outside(const struct io *io, const char *path, const char *shown, const char *const *data,
+                         size_t n_data, struct snug_err *err)
 {
     struct arena a = {0};
     struct stat here, up, d;
@@ -43,11 +50,26 @@ static int check_not_in_data(const struct io *io, const char *path, const char *
                 code = err_set(err, SNUG_ERR_USAGE,
                                "%s: the output folder lies in the data folder %s; give another --output-dir", shown,
                                data[i]);
+        if (!code && is_checkpoint(io, &a, p))
+            code = err_set(err, SNUG_ERR_USAGE,
+                           "%s: the output folder lies in a checkpoint, which nothing may be added to; give another "
+                           "--output-dir",
+                           shown);
         p = arena_printf(&a, "%s/..", p);
         top = p && (io->stat(io, p, &up) < 0 || same_file(&here, &up));
     }
     arena_free(&a);
     return code;
+}
+
+/* The nearest folder above `path` that is there. */
+static char *existing_parent(const struct io *io, struct arena *a, const char *path)
+{
+    struct stat st;
+    char *p = parent_of(a, path);
+    while (p && io->stat(io, p, &st) < 0 && errno == ENOENT && strcmp(p, ".") != 0 && strcmp(p, "/") != 0)
+        p = parent_of(a, p);
+    return p;
 }
 
 static int check_place(const struct io *io, const char *path, const char *model_dir, const char *const *data,
@@ -56,8 +78,9 @@ static int check_place(const struct io *io, const char *path, const char *model_
     struct arena a = {0};
     struct stat st, other;
     int code = SNUG_OK;
-    char *parent = parent_of(&a, path);
     *exists = io->stat(io, path, &st) == 0;
+    int errnum = errno;
+    char *parent = existing_parent(io, &a, path);
     if (!parent)
         code = err_no_memory(err, strlen(path));
     else if (!*path)
@@ -68,20 +91,59 @@ static int check_place(const struct io *io, const char *path, const char *model_
         code = err_set(err, SNUG_ERR_USAGE, "%s: is the root folder; give another --output-dir", path);
     else if (*exists && model_dir && io->stat(io, model_dir, &other) == 0 && same_file(&st, &other))
         code = err_set(err, SNUG_ERR_USAGE, "%s: is the model folder; give another --output-dir", path);
-    else if (!*exists && errno != ENOENT)
-        code = err_errno(err, SNUG_ERR_IO, path, "use the output folder", errno);
-    else if (!*exists && io->stat(io, parent, &other) < 0)
-        code = err_set(err, SNUG_ERR_IO, "%s: cannot be made: %s: %s; make that folder first", path, parent,
-                       strerror(errno));
+    else if (!*exists && errnum != ENOENT)
+        code = err_errno(err, SNUG_ERR_IO, path, "use the output folder", errnum);
+    else if (!*exists && io->lstat(io, path, &st) == 0)
+        code = err_set(err, SNUG_ERR_USAGE, "%s: is a link to nothing; give a folder as --output-dir", path);
     else
-        code = check_not_in_data(io, *exists ? path : parent, path, data, n_data, err);
+        code = check_outside(io, *exists ? path : parent, path, data, n_data, err);
     arena_free(&a);
     return code;
 }
 
-/* Another run has left a checkpoint or an exported model here. */
-static int check_unused(const struct io *io, const char *path, struct snug_err *err)
+/* Makes the folder and those above it that are missing, and has each new name on the disk. */
+static int make_folders(struct ckpt_dir *dir, struct snug_err *err)
 {
+    const struct io *io = dir->base;
+    struct arena a = {0};
+    char *path = arena_strdup(&a, dir->path);
+    int code = path ? SNUG_OK : err_no_memory(err, strlen(dir->path));
+    for (size_t i = 1; !code && path[i - 1]; i++) {
+        char end = path[i];
+        if ((end && end != '/') || path[i - 1] == '/')
+            continue;
+        path[i] = 0;
+        char *parent = parent_of(&a, path);
+        if (io->mkdir(io, path, 0777) == 0) {
+            dir->made++;
+            code = parent ? io_fsync_dir(io, parent, err) : err_no_memory(err, i);
+        } else if (errno != EEXIST)
+            code = err_errno(err, SNUG_ERR_IO, path, "create the output folder", errno);
+        path[i] = end;
+        if (!end)
+            break;
+    }
+    arena_free(&a);
+    return code;
+}
+
+/* Takes away again what make_folders made, as long as nothing is in it. */
+static void unmake_folders(struct ckpt_dir *dir)
+{
+    struct arena a = {0};
+    const char *path = dir->path;
+    if (dir->folder && ckpt_folder_check(dir->folder, NULL))
+        dir->made = 0; /* another folder by now */
+    for (; path && dir->made > 0 && dir->base->rmdir(dir->base, path) == 0; dir->made--)
+        path = parent_of(&a, path);
+    arena_free(&a);
+}
+
+/* Another run has left a checkpoint or an exported model here. */
+int ckpt_dir_unused(const struct ckpt_dir *dir, struct snug_err *err)
+{
+    const struct io *io = dir->io;
+    const char *path = dir->path;
     struct arena a = {0};
     const char *const *names;
     size_t n;
@@ -96,6 +158,16 @@ static int check_unused(const struct io *io, const char *path, struct snug_err *
                            path, names[i]);
     arena_free(&a);
     return code;
+}
+
+bool ckpt_dir_has_steps(const struct ckpt_dir *dir)
+{
+    struct arena a = {0};
+    struct ckpt_step *steps;
+    size_t n = 0;
+    bool any = !ckpt_list(dir->io, dir->path, &a, &steps, &n, NULL) && n > 0;
+    arena_free(&a);
+    return any;
 }
 
 /* ---- The file system. */
@@ -151,17 +223,21 @@ struct owner {
     char host[256], start[64];
 };
 
-/* Who wrote the lock file; pid 0 when it is empty or not ours. */
-static void read_owner(const struct io *io, int fd, struct owner *o)
+/* Who wrote the lock file; pid 0 when it is empty or damaged. False: no snug wrote it. */
+static bool read_owner(const struct io *io, int fd, struct owner *o)
 {
+    static const char begins[] = "{\"pid\": ";
     char text[LOCK_LIMIT];
     ssize_t n = io->pread(io, fd, text, sizeof text, 0);
     json_t *j = NULL;
     int64_t pid = 0;
     const char *host = "", *start = "";
     *o = (struct owner){0};
+    size_t part = n > 0 ? strnlen(text, (size_t)n) : 0; /* a power failure may leave a part of it, and zeros */
+    if (strncmp(text, begins, part < sizeof begins - 1 ? part : sizeof begins - 1) != 0)
+        return false;
     if (n <= 0 || json_parse(text, (size_t)n, ".lock", &j, NULL))
-        return;
+        return true;
     if (!json_get_int(j, ".lock", "pid", true, 1, INT64_MAX, &pid, NULL) &&
         !json_get_string(j, ".lock", "host", true, &host, NULL) &&
         !json_get_string(j, ".lock", "start", true, &start, NULL)) {
@@ -170,6 +246,7 @@ static void read_owner(const struct io *io, int fd, struct owner *o)
         snprintf(o->start, sizeof o->start, "%s", start);
     }
     json_decref(j);
+    return true;
 }
 
 static int write_owner(const struct io *io, int fd, const char *path, const char *host, struct snug_err *err)
@@ -246,7 +323,9 @@ static int try_lock(struct ckpt_dir *dir, int fd, const char *path, bool *retry,
         *retry = true;
         return SNUG_OK;
     }
-    read_owner(io, fd, &o);
+    if (!read_owner(io, fd, &o))
+        return err_set(err, SNUG_ERR_IO,
+                       "%s: is not a lock that snug wrote; move it away, or give another --output-dir", path);
     TRY(judge_owner(dir, path, host, &o, flock_works, err));
     dir->locked = true; /* from here on the file is ours to remove */
     dir->lock_fd = fd;
@@ -346,23 +425,25 @@ int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, cons
                   const char *const *data_paths, size_t n_data, struct ckpt_notes notes, struct ckpt_dir *dir,
                   struct snug_err *err)
 {
-    *dir = (struct ckpt_dir){.io = io, .notes = notes, .lock_fd = -1, .path = mem_strdup(path)};
+    *dir = (struct ckpt_dir){.io = io, .base = io, .notes = notes, .lock_fd = -1, .path = mem_strdup(path)};
     bool exists;
     int code = dir->path ? SNUG_OK : err_no_memory(err, strlen(path));
     if (!code)
         code = check_place(io, path, model_dir, data_paths, n_data, &exists, err);
-    if (!code && !exists) {
-        if (io->mkdir(io, path, 0777) == 0)
-            dir->created = true;
-        else if (errno != EEXIST)
-            code = err_errno(err, SNUG_ERR_IO, path, "create the output folder", errno);
+    if (!code && !exists)
+        code = make_folders(dir, err);
+    if (!code)
+        code = ckpt_folder_hold(io, path, &dir->folder, err);
+    if (!code) {
+        dir->io = ckpt_folder_io(dir->folder);
+        code = take_lock(dir, err);
     }
     if (!code)
-        code = take_lock(dir, err);
+        code = ckpt_folder_check(dir->folder, err);
     if (!code && use == CKPT_FRESH)
-        code = check_unused(io, path, err);
+        code = ckpt_dir_unused(dir, err);
     if (!code) {
-        is_one_host(io, path, notes, true);
+        is_one_host(dir->io, path, notes, true);
         code = probe(dir, err);
     }
     if (!code)
@@ -437,8 +518,7 @@ int ckpt_dir_clear(const struct ckpt_dir *dir, struct snug_err *err)
         ckpt_manifest_free(&m);
     }
     char *latest = arena_printf(&a, "%s/latest", dir->path);
-    struct stat st;
-    if (!code && latest && dir->io->lstat(dir->io, latest, &st) == 0 && S_ISLNK(st.st_mode))
+    if (!code && latest && ckpt_is_latest(dir->io, latest))
         dir->io->unlink(dir->io, latest); /* where that fails it points nowhere, which nothing depends on */
     arena_free(&a);
     return code;
@@ -455,8 +535,8 @@ void ckpt_dir_close(struct ckpt_dir *dir)
             io->unlink(io, lock);
         io->close(io, dir->lock_fd);
     }
-    if (dir->created)
-        io->rmdir(io, dir->path); /* fails when something came into it, as it should */
+    unmake_folders(dir);
+    ckpt_folder_drop(dir->folder);
     mem_free(dir->path);
     arena_free(&a);
     *dir = (struct ckpt_dir){.lock_fd = -1};

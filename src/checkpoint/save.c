@@ -73,6 +73,7 @@ int ckpt_saver_new(const struct ckpt_config *config, struct ckpt_saver **out, st
         return err_no_memory(err, sizeof *s);
     }
     s->config = *config;
+    ckpt_folder_keep(s->config.folder);
     s->config.output_dir = s->output_dir;
     s->asked = config->stop;
     s->config.stop = &s->stop;
@@ -184,6 +185,7 @@ static void release(struct ckpt_saver *s)
     str_free(&s->image.canonical);
     mem_free(s->buffer);
     mem_free(s->output_dir);
+    ckpt_folder_drop(s->config.folder);
     mem_free(s);
 }
 
@@ -310,6 +312,11 @@ int ckpt_save_in_place(struct ckpt_saver *s, int64_t step, int64_t best_step, co
         TRY(copy_tensors(s, err));
     start_writer(s, step, best_step);
     return ckpt_save_wait(s, err);
+}
+
+void ckpt_saver_retain(struct ckpt_saver *s, int64_t step, int64_t best_step)
+{
+    ckpt_retain(&s->config, step, best_step);
 }
 
 bool ckpt_save_busy(struct ckpt_saver *s)

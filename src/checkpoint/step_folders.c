@@ -61,6 +61,17 @@ int ckpt_delete(const struct io *io, const char *output_dir, const char *name, s
     return code;
 }
 
+bool ckpt_is_latest(const struct io *io, const char *path)
+{
+    char target[64];
+    int64_t step;
+    ssize_t n = io->readlink(io, path, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = 0;
+    return ckpt_parse_step(target, &step);
+}
+
 static int highest_first(const void *a, const void *b)
 {
     const struct ckpt_step *x = a, *y = b;

@@ -190,12 +190,30 @@ static bool already_saved(const struct job *j)
     return same;
 }
 
+/* What was written beside the checkpoint, such as the log that it records the length of, is on the disk before it. A
+ * checkpoint is not lost over that: where it fails, a note says so. */
+static void sync_beside(const struct job *j)
+{
+    const struct io *io = j->io;
+    if (!j->config->synced_file)
+        return;
+    char *path = arena_printf(j->a, "%s/%s", j->config->output_dir, j->config->synced_file);
+    int fd = path ? io->open(io, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0) : -1;
+    if (fd >= 0 ? io->fsync(io, fd) < 0 : errno != ENOENT)
+        ckpt_note(j->config->notes, "%s/%s: cannot fsync: %s; its last lines may be lost when the power fails",
+                  j->config->output_dir, j->config->synced_file, strerror(errno));
+    if (fd >= 0)
+        io->close(io, fd);
+}
+
 static int publish(const struct job *j, const char *tmp, struct snug_err *err)
 {
     const struct io *io = j->io;
     const char *out = j->config->output_dir;
     char *aside;
+    sync_beside(j);
     TRY(stopped(j, err));
+    TRY(ckpt_folder_check(j->config->folder, err));
     if (io->rename_new(io, tmp, j->final) < 0) {
         int errnum = errno;
         if (errnum == EEXIST || errnum == ENOTEMPTY) {
@@ -235,7 +253,7 @@ static int attempt(struct job *j, struct snug_err *err)
     return code;
 }
 
-/* `latest` for people: replaced by rename, and only when it is a symlink. Nothing depends on it. */
+/* `latest` for people: replaced by rename, and only when it is our symlink. Nothing depends on it. */
 static void point_latest(const struct job *j)
 {
     const struct io *io = j->io;
@@ -243,7 +261,7 @@ static void point_latest(const struct job *j)
     char *link = arena_printf(j->a, "%s/latest", out), *stem = arena_printf(j->a, "%s/.tmp-latest", out);
     char *tmp = stem ? ckpt_unique_name(j->a, stem) : NULL;
     struct stat st;
-    if (!link || !tmp || (io->lstat(io, link, &st) == 0 && !S_ISLNK(st.st_mode)) || stop_at_once(j->config->stop))
+    if (!link || !tmp || (io->lstat(io, link, &st) == 0 && !ckpt_is_latest(io, link)) || stop_at_once(j->config->stop))
         return;
     if (io->symlink(io, j->name, tmp) == 0 && io->rename(io, tmp, link) < 0)
         io->unlink(io, tmp);
@@ -252,6 +270,7 @@ static void point_latest(const struct job *j)
 static int write_twice(struct job *j, struct snug_err *err)
 {
     double start = seconds_now();
+    TRY(ckpt_folder_check(j->config->folder, err));
     if (already_saved(j)) {
         TRY(io_fsync_dir(j->io, j->config->output_dir, err));
         ckpt_note(j->config->notes, "checkpoint of step %lld complete: %s was already there with state hash %s",
@@ -260,6 +279,8 @@ static int write_twice(struct job *j, struct snug_err *err)
     }
     struct snug_err first = {0};
     int code = attempt(j, &first);
+    if (code == SNUG_ERR_IO)
+        TRY(ckpt_folder_check(j->config->folder, err));
     if (code == SNUG_ERR_IO) {
         ckpt_note(j->config->notes, "%s; writing the checkpoint once more", first.text);
         code = attempt(j, err);
@@ -287,7 +308,7 @@ int ckpt_write(const struct ckpt_config *config, const struct ckpt_image *image,
         code = write_twice(&j, err);
     if (!code) {
         point_latest(&j);
-        ckpt_retain(config, image);
+        ckpt_retain(config, image->step, image->best_step);
     }
     str_free(&j.manifest_text);
     arena_free(&a);
@@ -296,24 +317,28 @@ int ckpt_write(const struct ckpt_config *config, const struct ckpt_image *image,
 
 /* Keeps the newest total_limit that verify, never fewer than two, and the best. A later step than this one belongs to
  * a run that was gone back on: it is not counted and not touched. */
-void ckpt_retain(const struct ckpt_config *config, const struct ckpt_image *image)
+void ckpt_retain(const struct ckpt_config *config, int64_t step, int64_t best_step)
 {
     struct arena a = {0};
     struct ckpt_step *steps;
     size_t n = 0;
     int64_t limit = config->total_limit < 2 ? 2 : config->total_limit, good = 0;
     struct snug_err err = {0};
-    int code = config->total_limit ? ckpt_list(config->io, config->output_dir, &a, &steps, &n, &err) : SNUG_OK;
+    int code = SNUG_OK;
+    if (config->total_limit && !(code = ckpt_folder_check(config->folder, &err)))
+        code = ckpt_list(config->io, config->output_dir, &a, &steps, &n, &err);
     for (size_t i = 0; !code && i < n; i++) {
         struct ckpt_manifest m = {0};
         char *path = arena_printf(&a, "%s/%s", config->output_dir, steps[i].name);
-        if (steps[i].symlink || steps[i].step > image->step || !path)
+        if (steps[i].symlink || steps[i].step > step || !path)
             continue;
         bool whole = ckpt_verify(config->io, path, true, &m, NULL) == SNUG_OK && m.step == steps[i].step;
         ckpt_manifest_free(&m);
-        if (!whole || stop_at_once(config->stop) || ++good <= limit || steps[i].step == image->best_step)
+        if (!whole || stop_at_once(config->stop) || ++good <= limit || steps[i].step == best_step)
             continue;
-        code = ckpt_delete(config->io, config->output_dir, steps[i].name, &err);
+        code = ckpt_folder_check(config->folder, &err);
+        if (!code)
+            code = ckpt_delete(config->io, config->output_dir, steps[i].name, &err);
         if (!code)
             ckpt_note(config->notes, "%s: deleted, the newest %lld are kept", path, (long long)limit);
     }

@@ -48,6 +48,8 @@ static void put_summary(struct str *out, const snug_session *s, const struct snu
                    t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
         (t->gpu ? put_gpu_memory : put_memory)(out, s, t);
     }
+    if (t->log_lines_missing)
+        printf("Lines missing in log.jsonl: %lld\n", (long long)t->log_lines_missing);
     if (t->exported)
         str_printf(out, "model    %s, a Hugging Face folder\n", output_dir);
 }
@@ -69,6 +71,8 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
         printf(", \"memory_before\": %lld, \"cuda_graphs\": %d, \"cuda_graphs_bytes\": %lld, \"cuda_graphs_seconds\": "
                "%.6f",
                (long long)t->before_bytes, t->graphs, (long long)t->graphs_bytes, t->graphs_seconds);
+    if (t->log_lines_missing)
+        printf(", \"log_lines_missing\": %lld", (long long)t->log_lines_missing);
     printf("}\n");
 }
 

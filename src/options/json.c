@@ -259,3 +259,44 @@ int options_to_json(const struct options *o, bool results_only, json_t **out, st
     *out = object;
     return object ? SNUG_OK : err_no_memory(err, 4096);
 }
+
+static void put_value(struct str *out, const json_t *v)
+{
+    char number[NUMBER_TEXT_MAX];
+    const char *key, *comma = "";
+    json_t *member;
+    if (json_is_real(v)) {
+        str_append(out, number_text(json_real_value(v), number));
+    } else if (json_is_object(v)) {
+        str_append(out, "{");
+        json_object_foreach((json_t *)(uintptr_t)v, key, member)
+        {
+            str_append(out, comma);
+            str_json(out, key);
+            str_append(out, ": ");
+            put_value(out, member);
+            comma = ", ";
+        }
+        str_append(out, "}");
+    } else {
+        char *text = json_dumps(v, JSON_ENCODE_ANY);
+        str_append(out, text ? text : "null");
+        out->failed |= !text;
+        free(text);
+    }
+}
+
+void options_json_text(const json_t *object, struct str *out)
+{
+    const char *key, *before = "{\n  ";
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)object, key, v)
+    {
+        str_append(out, before);
+        str_json(out, key);
+        str_append(out, ": ");
+        put_value(out, v);
+        before = ",\n  ";
+    }
+    str_append(out, "\n}\n");
+}

@@ -203,6 +203,10 @@ int options_check(struct options *o, struct snug_err *err);
  * checkpoint records and compares; options_read_config takes it back. Unset is null. */
 int options_to_json(const struct options *o, bool results_only, json_t **out, struct snug_err *err);
 
+/* An object of options as the text of a file: a line for each, numbers as short as they can be read back. */
+struct str;
+void options_json_text(const json_t *object, struct str *out);
+
 /* ---- The table as data, for --help, documentation and completion. ----------------------------------------------- */
 
 enum option_type {

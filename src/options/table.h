@@ -400,6 +400,7 @@ OPT_ACCEPTED("do_eval", "false", "the command says what is done")
 OPT_ACCEPTED("do_predict", "false", "the command says what is done")
 OPT_ACCEPTED("ray_scope", "\"last\"", "nothing corresponds")
 OPT_ACCEPTED("_n_gpu", "-1", "nothing corresponds")
+OPT_ACCEPTED("snug_version", "\"" SNUG_VERSION "\"", "a file that another version wrote is read like any other")
 
 OPT_REFUSED("save_safetensors", "true", "weights are always safetensors")
 OPT_REFUSED("bf16_full_eval", "false", "not there yet; evaluation has the precision of --dtype")

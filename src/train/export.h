@@ -14,6 +14,7 @@ struct export_model {
     void *ctx;
 
     const char *config; /* the text of config.json */
+    const char *record; /* and of training_args.json; NULL: there is none */
 
     /* Files copied byte for byte from another folder: plain names. One that is not there is left out. */
     const char *source_dir;

@@ -1,7 +1,10 @@
 #include "train/output.h"
 
+#include "train/log.h"
+#include "train/record.h"
 #include "train/state.h"
 #include "train/train.h"
+#include "train/whose_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +40,50 @@ static bool goes_on_in_place(const struct options *o)
     return lies_in(from, out);
 }
 
+/* Before anything else is done: whether there is a checkpoint to resume. Which one, and whether its contents are right,
+ * is seen when it is loaded. */
+static int check_source(struct session *s, struct snug_err *err)
+{
+    struct ckpt_found found;
+    if (!output_resumes(s->o) || output_resume_auto(s->o))
+        return SNUG_OK;
+    const char *from = output_resume_source(s->o);
+    int code = ckpt_find(s->io, from, CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
+    ckpt_found_free(&found);
+    if (!code)
+        return SNUG_OK;
+    code = ckpt_find(s->io, from, CKPT_QUICK, session_notes(s), &found, err); /* again, for those who read */
+    ckpt_found_free(&found);
+    return code;
+}
+
+/* What the run will write beside its checkpoints may not be somebody's. */
+static int check_files(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct whose_file files[MODEL_DIR_COPIES + 4] = {{LOG_NAME, FILE_LOG}};
+    const char *never[] = {o->train_data, o->eval_data};
+    bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
+    size_t n = 1;
+    if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
+        TRY(ckpt_dir_unused(&s->output, err));
+    if (!o->discard_model) {
+        for (size_t i = 0; i < s->dir.n_copies; i++)
+            files[n++] = (struct whose_file){s->dir.copies[i], FILE_COPY};
+        files[n++] = (struct whose_file){"config.json", FILE_RESULT};
+        files[n++] = (struct whose_file){"model.safetensors", FILE_RESULT};
+        files[n++] = (struct whose_file){RECORD_NAME, FILE_RECORD};
+    }
+    struct whose_folder f = {.io = s->output.io,
+                             .path = o->output_dir,
+                             .source = s->dir.path,
+                             .never = never,
+                             .n_never = sizeof never / sizeof *never,
+                             .goes_on = goes_on,
+                             .overwrite = o->overwrite_output_dir};
+    return whose_files_check(&f, files, n, err);
+}
+
 int output_claim(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
@@ -46,10 +93,14 @@ int output_claim(struct session *s, struct snug_err *err)
     s->output_use = output_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
                     : o->overwrite_output_dir                ? CKPT_OVERWRITE
                                                              : CKPT_FRESH;
+    TRY(check_source(s, err));
     TRY(ckpt_dir_open(s->io, o->output_dir, s->output_use, o->model, data, o->eval_data ? 2 : 1, session_notes(s),
                       &s->output, err));
     s->opened_output = true;
-    return SNUG_OK;
+    int code = check_files(s, err);
+    if (code)
+        output_release(s);
+    return code;
 }
 
 static int64_t least(int64_t a, int64_t b)

@@ -35,7 +35,7 @@ static void write_log(struct trainer *t, struct str *line)
     str_append(line, "}\n");
     if (line->failed)
         return;
-    log_line(&t->log, str_text(line), session_notes(t->s).fn, t->s);
+    log_line(&t->log, str_text(line));
     if (t->events.logged)
         t->events.logged(t->events.ctx, str_text(line));
 }
@@ -78,6 +78,7 @@ int trainer_log_step(struct trainer *t, struct snug_err *err)
 {
     struct str line = {0};
     double seconds = trainer_seconds(t);
+    TRY(ckpt_folder_check(t->s->output.folder, err));
     begin_line(t, &line);
     log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
     log_number(&line, "grad_norm", t->grad_norm);

@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include "train/export.h"
+#include "train/record.h"
 
 #include <string.h>
 
@@ -26,9 +27,10 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }
 
-int train_export(struct session *s, const char *dir, struct snug_err *err)
+int train_export(struct session *s, const struct io *io, const char *dir, struct snug_err *err)
 {
     struct export_source source = {.run = &s->run};
+    struct str record = {0};
     char *config = NULL;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
     struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
@@ -37,16 +39,20 @@ int train_export(struct session *s, const char *dir, struct snug_err *err)
         tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
         memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);
     }
+    if (!code && s->o->command == CMD_TRAIN)
+        code = record_text(s->o, &record, err);
     struct export_model m = {.tensors = tensors,
                              .n_tensors = source.n,
                              .read = read_weight,
                              .ctx = &source,
                              .config = config,
+                             .record = record.s,
                              .source_dir = s->dir.path,
                              .files = s->dir.copies,
                              .n_files = s->dir.n_copies};
     if (!code)
-        code = export_folder(s->io, dir, &m, err);
+        code = export_folder(io, dir, &m, err);
+    str_free(&record);
     mem_free(config);
     mem_free(tensors);
     mem_free(source.values);

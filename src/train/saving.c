@@ -20,7 +20,7 @@ bool trainer_has_step(const struct trainer *t, int64_t step)
     struct str path = {0};
     struct ckpt_found found = {0};
     bool here = !step_folder(t, step, &path, NULL) &&
-                !ckpt_find(t->s->io, str_text(&path), CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
+                !ckpt_find(t->s->output.io, str_text(&path), CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
     ckpt_found_free(&found);
     str_free(&path);
     return here;
@@ -34,6 +34,8 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     size_t n;
     json_t *doc = NULL;
     bool only_weights = t->o->save_only_model && !stopping;
+    TRY(ckpt_folder_check(t->s->output.folder, err));
+    log_flush(&t->log);
     t->state.log_bytes = t->log.bytes;
     TRY(state_tensors(t->s, only_weights, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
@@ -52,7 +54,7 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
 /* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
 int trainer_stop(struct trainer *t, struct snug_err *err)
 {
-    if (t->state.step == 0 && t->s->output.created)
+    if (t->state.step == 0 && t->s->output.made)
         log_remove(&t->log);
     if (t->state.step == 0)
         return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");

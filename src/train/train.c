@@ -94,12 +94,17 @@ static int start(struct trainer *t, struct snug_err *err)
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
-    TRY(log_open(&t->log, t->s->io, t->o->output_dir, t->state.log_bytes, err));
-    struct ckpt_config c = {.io = t->s->io,
+    TRY(ckpt_folder_check(t->s->output.folder, err));
+    struct ckpt_notes notes = session_notes(t->s);
+    TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
+                 notes.fn, notes.ctx, err));
+    struct ckpt_config c = {.io = t->s->output.io,
+                            .folder = t->s->output.folder,
                             .output_dir = t->o->output_dir,
+                            .synced_file = LOG_NAME,
                             .total_limit = t->o->save_total_limit,
                             .stop = t->s->stop,
-                            .notes = session_notes(t->s)};
+                            .notes = notes};
     return ckpt_saver_new(&c, &t->saver, err);
 }
 
@@ -249,11 +254,15 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
 
 static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
+    log_flush(&t->log);
     TRY(ckpt_save_wait(t->saver, err));
+    TRY(ckpt_folder_check(t->s->output.folder, err));
+    ckpt_saver_retain(t->saver, t->state.step, t->state.best_step);
     TRY(trainer_load_best(t, err));
     if (t->o->discard_model)
         return SNUG_OK;
-    TRY(train_export(t->s, t->o->output_dir, err));
+    TRY(ckpt_folder_check(t->s->output.folder, err));
+    TRY(train_export(t->s, t->s->output.io, t->o->output_dir, err));
     out->exported = 1;
     return SNUG_OK;
 }
@@ -295,6 +304,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     else if (!code) {
         summarize(&t, out);
         code = finish(&t, out, err);
+        out->log_lines_missing = t.log.missing;
     }
     loader_close(t.loader);
     order_close(&t.order);

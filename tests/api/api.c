@@ -76,7 +76,7 @@ static void errors_are_values(void **state)
     golden(data, "trainer/data.safetensors");
     assert_int_equal(snug_options_set(o, "model", model, &err), 0);
     assert_int_equal(snug_options_set(o, "train-data", data, &err), 0);
-    assert_int_equal(snug_options_set(o, "output_dir", "/nowhere/at/all", &err), 0);
+    assert_int_equal(snug_options_set(o, "output_dir", "/proc/nowhere", &err), 0);
     assert_int_equal(snug_open(o, SNUG_OWN_LOOP, NULL, &s, &err), 0);
     assert_int_equal(snug_next(s, &w, &err), SNUG_ERR_USAGE); /* not loaded */
     assert_int_equal(snug_update(s, 1e-3, NULL, &err), SNUG_ERR_USAGE);
@@ -92,7 +92,7 @@ static void errors_are_values(void **state)
     assert_int_equal(snug_forward_backward(s, 1, &loss, &err), SNUG_ERR_USAGE);
     assert_int_equal(snug_forward_backward(s, -1, &loss, &err), SNUG_ERR_USAGE);
     snug_close(s);
-    assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), SNUG_ERR_IO); /* the folder's parent is not there */
+    assert_int_equal(snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err), SNUG_ERR_IO); /* it cannot be made */
     assert_null(s);
     snug_options_free(o);
 }
@@ -168,7 +168,7 @@ static snug_session *own_loop(const char *batch_size, const char *accumulation, 
     golden(data, "trainer/data.safetensors");
     const char *settings[][2] = {{"model", model},
                                  {"train_data", data},
-                                 {"output_dir", "/nowhere/at/all"},
+                                 {"output_dir", "/proc/nowhere"},
                                  {"batch_size", batch_size},
                                  {"gradient_accumulation_steps", accumulation}};
     assert_int_equal(snug_options_new("train", o, &err), 0);

@@ -76,6 +76,47 @@ static void a_folder_that_stays_empty_goes(void **state)
     assert_int_equal(access(in(f->dir, "mine"), F_OK), 0); /* was there before */
 }
 
+/* mkdir -p, and gone again where nothing came into them. */
+static void parents_are_made(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const paths[] = {"a/b/c", "a//b/c//", "a/../a/b/c", "./a/b/c"};
+    struct ckpt_dir dir;
+    for (int i = 0; i < 4; i++) {
+        const char *path = in(f->dir, paths[i]);
+        if (i == 2)
+            assert_int_equal(mkdir(in(f->dir, "a"), 0777), 0);
+        assert_int_equal(open_dir(f, path, CKPT_FRESH, &dir, NULL), 0);
+        assert_int_equal(access(in(f->dir, "a/b/c/.lock"), F_OK), 0);
+        ckpt_dir_close(&dir);
+        assert_int_equal(access(in(f->dir, "a"), F_OK), i == 2 ? 0 : -1);
+        rmdir(in(f->dir, "a"));
+    }
+    assert_int_equal(open_dir(f, in(f->dir, "a/b/c"), CKPT_FRESH, &dir, NULL), 0);
+    write_text(f->dir, "a/b/mine", "");
+    ckpt_dir_close(&dir);
+    assert_int_equal(access(in(f->dir, "a/b/mine"), F_OK), 0);
+    assert_int_equal(access(in(f->dir, "a/b/c"), F_OK), -1);
+}
+
+/* What is added to a checkpoint makes it none. */
+static void not_in_a_checkpoint(void **state)
+{
+    struct fixture *f = *state;
+    mkdir(f->out, 0777);
+    assert_int_equal(save_tiny(&f->files.io, f->out, 1, notes_of(&f->lines), NULL), 0);
+    assert_int_equal(symlink(in(f->out, "step-00000001"), in(f->dir, "link")), 0);
+    const char *const places[] = {in(f->out, "step-00000001"), in(f->out, "step-00000001/"),
+                                  in(f->out, "step-00000001/x"), in(f->out, "step-00000001/x/y"), in(f->dir, "link/x")};
+    for (int i = 0; i < 5; i++)
+        for (enum ckpt_use use = CKPT_FRESH; use <= CKPT_OVERWRITE; use++)
+            expect_refused(f, places[i], use, SNUG_ERR_USAGE, "lies in a checkpoint");
+    struct ckpt_found found;
+    assert_int_equal(ckpt_find(&io_posix, f->out, 0, notes_of(&f->lines), &found, NULL), 0);
+    assert_int_equal(found.step, 1);
+    ckpt_found_free(&found);
+}
+
 static void o8_another_run(void **state)
 {
     struct fixture *f = *state;
@@ -165,9 +206,11 @@ static void o9_bad_places(void **state)
 static void o10_no_way_to_write(void **state)
 {
     struct fixture *f = *state;
-    expect_refused(f, in(f->dir, "missing/out"), CKPT_FRESH, SNUG_ERR_IO, "make that folder first");
     write_text(f->dir, "file", "x");
     expect_refused(f, in(f->dir, "file/out"), CKPT_FRESH, SNUG_ERR_IO, "Not a directory");
+    expect_refused(f, in(f->dir, "file/a/out"), CKPT_FRESH, SNUG_ERR_IO, "Not a directory");
+    assert_int_equal(symlink("nowhere", in(f->dir, "link")), 0);
+    expect_refused(f, in(f->dir, "link"), CKPT_FRESH, SNUG_ERR_USAGE, "is a link to nothing");
     char name[400];
     snprintf(name, sizeof name, "%s/%0300d", f->dir, 1);
     expect_refused(f, name, CKPT_FRESH, SNUG_ERR_IO, "File name too long");
@@ -294,9 +337,9 @@ static void k13_other_hosts(void **state)
     expect_opened(f, f->out, CKPT_FRESH);
     assert_non_null(line_with(&f->lines, "took over the lock of pid 12 on host "));
 
-    static const char *const odd[] = {"", "garbage", "[]", "{\"pid\": -1}", "{\"pid\": 5}"};
+    static const char *const odd[] = {"", "{\"p", "{\"pid\": -1}", "{\"pid\": 5}"}; /* torn, or of an old version */
     f->files.fs_type = NFS_SUPER_MAGIC;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 4; i++) {
         write_text(f->out, ".lock", odd[i]);
         expect_opened(f, f->out, CKPT_FRESH);
         assert_non_null(line_with(&f->lines, "is on NFS"));
@@ -310,6 +353,14 @@ static void k13_other_hosts(void **state)
     f->files.flock_errnum = EIO;
     expect_refused(f, f->out, CKPT_FRESH, SNUG_ERR_IO, "Input/output error");
     f->files.flock_errnum = 0;
+    static const char *const users[] = {"garbage", "[]", "{\"name\": \"x\"}", "\n"};
+    for (int i = 0; i < 4; i++) { /* an editor's, or a package manager's */
+        write_text(f->out, ".lock", users[i]);
+        expect_refused(f, f->out, CKPT_OVERWRITE, SNUG_ERR_IO, "is not a lock that snug wrote");
+        text = read_text(in(f->out, ".lock"), &n);
+        assert_string_equal(text, users[i]);
+        free(text);
+    }
     unlink(in(f->out, ".lock"));
 
     assert_int_equal(symlink("/etc/passwd", in(f->out, ".lock")), 0);
@@ -413,6 +464,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_folder_that_stays_empty_goes),
+        TEST(parents_are_made),
+        TEST(not_in_a_checkpoint),
         TEST(o8_another_run),
         TEST(overwriting),
         TEST(o9_bad_places),

@@ -84,12 +84,19 @@ static void drop_entry(struct inode *dir, const char *name)
         dir->entries[i] = dir->entries[--dir->n_entries];
 }
 
-/* OUT/a or OUT/a/b: the folder's inode and the last name. -1: not in the output folder. */
+/* OUT/a or OUT/a/b, with OUT as it is or through its descriptor: the folder's inode and the last name. -1: not in the
+ * output folder. */
 static int folder_of(const char *path, const char **name)
 {
+    static const char through[] = "/proc/self/fd/";
     size_t n = strlen(rec.out);
-    if (strncmp(path, rec.out, n) != 0)
+    if (!strncmp(path, through, sizeof through - 1)) {
+        n = sizeof through - 1 + strspn(path + sizeof through - 1, "0123456789");
+        if (!strcmp(path + n, "/."))
+            return *name = "", 0;
+    } else if (strncmp(path, rec.out, n) != 0) {
         return -1;
+    }
     *name = path[n] ? path + n + 1 : "";
     const char *slash = strchr(*name, '/');
     if (!slash)
@@ -407,6 +414,24 @@ static void assert_no_half_folder(const char *dir, const struct inode *disk, int
     }
 }
 
+/* A checkpoint records how long the log is: so far it is on the disk. */
+static void assert_logged(const char *dir, int64_t steps)
+{
+    struct stat st;
+    size_t n, at = 0;
+    if (stat(in(dir, "log.jsonl"), &st) < 0) {
+        assert_int_equal(steps, 0);
+        return;
+    }
+    char *text = read_text(in(dir, "log.jsonl"), &n), line[32];
+    for (int64_t step = 1; step <= steps; step++) {
+        at += (size_t)snprintf(line, sizeof line, "line of step %lld\n", (long long)step);
+        if (at > n || memcmp(text + at - strlen(line), line, strlen(line)) != 0)
+            fail_msg("step %lld was found, but not its line", (long long)step);
+    }
+    free(text);
+}
+
 static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t at_seed)
 {
     char dir[64];
@@ -422,6 +447,7 @@ static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t a
                  rec.n_ops, keep, (unsigned long long)at_seed, reported, (long long)found.step, err.text);
     if (found.path)
         assert_loads(&found);
+    assert_logged(dir, found.path ? found.step : 0);
     ckpt_found_free(&found);
     assert_no_half_folder(dir, disk, crash);
     /* And the next run can start: nothing left behind stands in its way. */
@@ -434,21 +460,30 @@ static void check_state(struct inode *disk, int crash, uint32_t keep, uint64_t a
     remove_tree(dir);
 }
 
-/* Steps 1 to 5, two kept, one of them saved a second time over a damaged folder. */
+/* Steps 1 to 5, a line of a log before each, two kept, one of them saved a second time over a damaged folder. */
 static void record_session(void)
 {
     struct ckpt_dir dir;
     struct ckpt_notes notes = {on_note, NULL};
-    struct ckpt_config config = {.io = &rec.io, .output_dir = rec.out, .total_limit = 2, .notes = notes};
+    struct ckpt_config config = {.output_dir = rec.out, .synced_file = "log.jsonl", .total_limit = 2, .notes = notes};
     struct ckpt_saver *saver;
     struct ckpt_tensor tensors[TINY_TENSORS];
     struct tiny t;
     assert_int_equal(ckpt_dir_open(&rec.io, rec.out, CKPT_FRESH, NULL, NULL, 0, notes, &dir, NULL), 0);
+    config.io = dir.io, config.folder = dir.folder;
     assert_int_equal(ckpt_saver_new(&config, &saver, NULL), 0);
     tiny_start(&t);
     tiny_tensors(&t, tensors);
+    int log = dir.io->open(dir.io, in(rec.out, "log.jsonl"), O_WRONLY | O_CREAT, 0666);
+    int64_t bytes = 0;
+    assert_true(log >= 0);
+    assert_int_equal(io_fsync_dir(dir.io, rec.out, NULL), 0);
     while (t.step < 5) {
+        char line[32];
         tiny_step(&t);
+        size_t n = (size_t)snprintf(line, sizeof line, "line of step %lld\n", (long long)t.step);
+        assert_int_equal(io_write_at(dir.io, log, "log", line, n, bytes, NULL), 0);
+        bytes += (int64_t)n;
         if (t.step == 4)
             assert_int_equal(rec.io.mkdir(&rec.io, in(rec.out, "step-00000004"), 0777), 0);
         json_t *doc = tiny_state(&t);
@@ -457,6 +492,7 @@ static void record_session(void)
         assert_int_equal(ckpt_save_wait(saver, NULL), 0);
     }
     ckpt_saver_free(saver);
+    close(log);
     ckpt_dir_close(&dir);
     assert_int_equal(reported_before(rec.n_ops), 5);
 }

@@ -194,6 +194,21 @@ static void the_last_step_is_saved(void **state)
         }
 }
 
+/* Also by a run that saves nothing any more: one was killed between a save and the deletions after it, or the limit is new. */
+static void too_many_go_at_the_end(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "limit");
+    const char *const *run = ARGS("--max-steps", "10", "--save-steps", "2");
+    train(out, run, NULL);
+    for (int64_t step = 2; step <= 10; step += 2)
+        assert_true(has_step(out, step));
+    train(out, run, ARGS("--resume-from-checkpoint", "true", "--save-total-limit", "3"));
+    for (int64_t step = 2; step <= 10; step += 2)
+        assert_int_equal(has_step(out, step), step > 4);
+    remove_tree(out);
+}
+
 /* ---- What is said. */
 
 /* Stopped, and what the message tells to do is done: it must go on there, and end as the run that was left alone. */
@@ -325,9 +340,13 @@ static void there_is_room_for_what_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_is_one_that_is_saved),    cmocka_unit_test(the_best_is_in_the_folder),
-        cmocka_unit_test(the_best_is_by_one_metric),        cmocka_unit_test(the_last_step_is_saved),
-        cmocka_unit_test(a_stopped_run_goes_on_as_it_says), cmocka_unit_test(a_model_that_is_not_there_is_not_named),
+        cmocka_unit_test(the_best_is_one_that_is_saved),
+        cmocka_unit_test(the_best_is_in_the_folder),
+        cmocka_unit_test(the_best_is_by_one_metric),
+        cmocka_unit_test(the_last_step_is_saved),
+        cmocka_unit_test(too_many_go_at_the_end),
+        cmocka_unit_test(a_stopped_run_goes_on_as_it_says),
+        cmocka_unit_test(a_model_that_is_not_there_is_not_named),
         cmocka_unit_test(there_is_room_for_what_is_kept),
     };
     return cmocka_run_group_tests_name("saves", tests, open_folder, close_folder);
