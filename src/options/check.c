@@ -259,12 +259,56 @@ static void derive(struct options *o)
     DERIVE(o, greater_is_better, !metric_lower_is_better(o->metric_for_best_model));
 }
 
+/* The next name of a list with commas, *n bytes; NULL: no more. */
+static const char *next_name(const char **list, size_t *n)
+{
+    const char *at = *list ? *list + strspn(*list, ", ") : "";
+    *n = strcspn(at, ", ");
+    *list = at + *n;
+    return *n ? at : NULL;
+}
+
+static bool is_name(const char *at, size_t n, const char *name)
+{
+    return n == strlen(name) && strncmp(at, name, n) == 0;
+}
+
+bool options_report_to(const struct options *o, const char *name)
+{
+    const char *list = o->report_to, *at;
+    size_t n;
+    while ((at = next_name(&list, &n)))
+        if (is_name(at, n, name) || is_name(at, n, "all"))
+            return true;
+    return false;
+}
+
+static int check_reports(struct options *o, struct snug_err *err)
+{
+    const char *list = o->report_to, *at;
+    char a[2 * OPTION_NAME_MAX];
+    size_t n;
+    if (list && !strcmp(list, "none")) { /* the Trainer's word for unset */
+        o->report_to = list = NULL;
+        o->source[OPTION_report_to] = FROM_DEFAULT;
+    }
+    while ((at = next_name(&list, &n)))
+        if (!is_name(at, n, "none") && !is_name(at, n, "all") && !is_name(at, n, "tensorboard"))
+            TRY(option_note(o, err, "%s: %.*s is ignored: the log is a file of JSON lines",
+                            label(o, OPTION_report_to, a), (int)n, at));
+    if (!o->logging_dir || options_report_to(o, "tensorboard"))
+        return SNUG_OK;
+    return option_note(o, err, "%s is ignored: without --report-to tensorboard there is nothing to put there",
+                       label(o, OPTION_logging_dir, a));
+}
+
 int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
     TRY(check_effect(o, err));
     TRY(check_optimizer(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
+        TRY(check_reports(o, err));
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));

@@ -15,6 +15,25 @@ static const char *const wanted[] = {
     [OPTION_KWARGS] = "an object",
 };
 
+static bool is_list_of_strings(const json_t *v)
+{
+    size_t i, strings = 0;
+    json_t *item;
+    json_array_foreach(v, i, item) strings += json_is_string(item);
+    return strings > 0 && strings == json_array_size(v);
+}
+
+/* As it would be typed, with commas. */
+static char *joined(struct options *o, const json_t *list)
+{
+    size_t i;
+    json_t *item;
+    char *text = arena_strdup(&o->arena, json_string_value(json_array_get(list, 0)));
+    json_array_foreach(list, i, item) if (i && text) text =
+        arena_printf(&o->arena, "%s,%s", text, json_string_value(item));
+    return text;
+}
+
 /* A JSON value as it would be typed, if it is of a kind that `type` takes. In an object of keys a string may stand for
  * any value, as in the Trainer. */
 static int value_text(struct options *o, enum option_type type, bool is_key, const json_t *v, const char *from,
@@ -34,6 +53,8 @@ static int value_text(struct options *o, enum option_type type, bool is_key, con
         copy = arena_strdup(&o->arena, number_text(json_real_value(v), number));
     else if (json_is_string(v) && strings)
         copy = arena_strdup(&o->arena, json_string_value(v));
+    else if (type == OPTION_STR && is_list_of_strings(v))
+        copy = joined(o, v);
     else if (json_is_object(v) && type == OPTION_KWARGS) {
         char *dump = json_dumps(v, JSON_COMPACT);
         copy = dump ? arena_strdup(&o->arena, dump) : NULL;
@@ -74,7 +95,7 @@ static bool asks_nothing_but(const json_t *v, const json_t *off)
 static bool asks_nothing(const struct option_meaning *m, const json_t *v)
 {
     if (m->kind != MEANS_ACCEPTED && m->kind != MEANS_REFUSED)
-        return json_is_null(v);
+        return json_is_null(v) || (json_is_array(v) && json_array_size(v) == 0);
     json_t *off = json_loads(m->foreign->off, JSON_DECODE_ANY, NULL);
     bool nothing = asks_nothing_but(v, off);
     json_decref(off);

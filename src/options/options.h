@@ -199,6 +199,9 @@ int options_read_config(struct options *o, const struct io *io, const char *path
  * options: data_seed; with evaluations eval_steps, metric_for_best_model, greater_is_better. */
 int options_check(struct options *o, struct snug_err *err);
 
+/* Whether --report-to names it, or all. */
+bool options_report_to(const struct options *o, const char *name);
+
 /* A new object of all options of the command; results_only: only of those that results depend on. It is what a
  * checkpoint records and compares; options_read_config takes it back. Unset is null. */
 int options_to_json(const struct options *o, bool results_only, json_t **out, struct snug_err *err);

@@ -30,21 +30,59 @@ static int64_t recent_memory(struct trainer *t)
     return t->memory_bytes = trainer_memory(t);
 }
 
+static void begin_line(struct trainer *t, struct str *line)
+{
+    str_append(line, "{");
+    str_printf(line, "\"step\": %lld", (long long)t->state.step);
+    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
+}
+
+/* A run that goes on has its event files in one folder, whatever the output folder is now. */
+int trainer_open_board(struct trainer *t, struct snug_err *err)
+{
+    struct str dir = {0};
+    double time = tensorboard_time();
+    if (!options_report_to(t->o, "tensorboard") || t->state.step == t->total)
+        return SNUG_OK;
+    if (t->o->logging_dir)
+        str_append(&dir, t->o->logging_dir);
+    else {
+        if (!*t->state.run_name || strchr(t->state.run_name, '/'))
+            tensorboard_run_name(time, t->state.run_name);
+        str_printf(&dir, "%s/runs/%s", t->o->output_dir, t->state.run_name);
+    }
+    int code = str_check(&dir, err);
+    struct ckpt_notes notes = session_notes(t->s);
+    if (!code)
+        code = tensorboard_open(&t->board, t->s->output.io, dir.s, time, t->state.step ? t->state.step + 1 : -1,
+                                notes.fn, notes.ctx, err);
+    str_free(&dir);
+    return code;
+}
+
+/* What the Trainer logs when all is done. */
+void trainer_log_summary(struct trainer *t, const struct snug_summary *s)
+{
+    struct str line = {0};
+    begin_line(t, &line);
+    log_number(&line, "train_runtime", s->seconds);
+    log_number(&line, "train_samples_per_second", s->samples_per_second);
+    log_number(&line, "train_steps_per_second", (double)s->steps / s->seconds);
+    str_append(&line, "}");
+    if (!line.failed)
+        tensorboard_line(&t->board, tensorboard_time(), str_text(&line));
+    str_free(&line);
+}
+
 static void write_log(struct trainer *t, struct str *line)
 {
     str_append(line, "}\n");
     if (line->failed)
         return;
     log_line(&t->log, str_text(line));
+    tensorboard_line(&t->board, tensorboard_time(), str_text(line));
     if (t->events.logged)
         t->events.logged(t->events.ctx, str_text(line));
-}
-
-static void begin_line(struct trainer *t, struct str *line)
-{
-    str_append(line, "{");
-    str_printf(line, "\"step\": %lld", (long long)t->state.step);
-    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
 }
 
 double trainer_seconds(const struct trainer *t)

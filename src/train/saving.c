@@ -57,6 +57,8 @@ int trainer_stop(struct trainer *t, struct snug_err *err)
     if (t->state.step == 0 && t->s->output.made)
         log_remove(&t->log);
     if (t->state.step == 0)
+        tensorboard_remove(&t->board);
+    if (t->state.step == 0)
         return err_set(err, SNUG_STOPPED, "stopped by a signal before the first step; there is nothing to save");
     if (t->saved_step != t->state.step)
         TRY(trainer_save(t, true, err));

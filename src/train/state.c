@@ -65,12 +65,12 @@ static const char *best_metric(const struct options *o)
 /* What logging and evaluation go on from; how often they happen does not change the hash. */
 static json_t *reports_to_json(const struct options *o, const struct train_state *t)
 {
-    return json_pack("{s:o,s:I,s:f,s:I,s:s,s:b,s:I,s:I,s:o,s:I}", "loss_sum", number_to_json(t->loss_sum), "loss_steps",
-                     (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step, "best_metric",
-                     best_metric(o), "best_is_greatest", o->greater_is_better, "evaluated_step",
+    return json_pack("{s:o,s:I,s:f,s:I,s:s,s:b,s:I,s:I,s:o,s:I,s:s}", "loss_sum", number_to_json(t->loss_sum),
+                     "loss_steps", (json_int_t)t->loss_steps, "best", t->best, "best_step", (json_int_t)t->best_step,
+                     "best_metric", best_metric(o), "best_is_greatest", o->greater_is_better, "evaluated_step",
                      (json_int_t)t->evaluated_step, "log_bytes", (json_int_t)t->log_bytes, "best_of_all",
                      t->stopping.begun ? number_to_json(t->stopping.best) : json_null(), "failed",
-                     (json_int_t)t->stopping.failed);
+                     (json_int_t)t->stopping.failed, "run_name", t->run_name);
 }
 
 /* A best by another metric, or in the other direction, compares with nothing. Checkpoints from before these were
@@ -176,6 +176,9 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
     t->loss_sum = number_from_json(loss_sum), t->loss_steps = loss_steps;
     t->best_step = best_step, t->evaluated_step = evaluated_step, t->log_bytes = log_bytes;
+    const char *run_name = "";
+    json_unpack((json_t *)doc, "{s:{s:{s:s}}}", "about", "reports", "run_name", &run_name);
+    snprintf(t->run_name, sizeof t->run_name, "%s", run_name);
     stopping_from_json(json_object_get(json_object_get(doc, "about"), "reports"), &t->stopping);
     json_t *schedule = json_object_get(json_object_get(doc, "run"), "schedule");
     if (schedule && !plateau_from_json(schedule, &t->plateau))

@@ -18,6 +18,7 @@ struct train_state {
     int64_t best_step;      /* -1: none yet */
     int64_t evaluated_step; /* of the last evaluation that was finished, -1: none yet */
     int64_t log_bytes;
+    char run_name[80]; /* of the folder of event files below OUT/runs; "": there is none */
     struct stopping stopping;
     struct plateau plateau; /* only where the schedule follows the metric */
 };

@@ -98,6 +98,7 @@ static int start(struct trainer *t, struct snug_err *err)
     struct ckpt_notes notes = session_notes(t->s);
     TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
                  notes.fn, notes.ctx, err));
+    TRY(trainer_open_board(t, err));
     struct ckpt_config c = {.io = t->s->output.io,
                             .folder = t->s->output.folder,
                             .output_dir = t->o->output_dir,
@@ -291,7 +292,8 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
 {
-    struct trainer t = {.s = s, .o = s->o, .events = events, .started = seconds_now(), .log = {.fd = -1}};
+    struct trainer t = {
+        .s = s, .o = s->o, .events = events, .started = seconds_now(), .log = {.fd = -1}, .board = {.fd = -1}};
     *out = (struct snug_summary){0};
     int code = start(&t, err);
     bool went_further = !code && t.state.step > t.total;
@@ -303,6 +305,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         out->first_step = t.state.step;
     else if (!code) {
         summarize(&t, out);
+        trainer_log_summary(&t, out);
         code = finish(&t, out, err);
         out->log_lines_missing = t.log.missing;
     }
@@ -312,6 +315,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     if (t.saver)
         ckpt_saver_free(t.saver);
     log_close(&t.log);
+    tensorboard_close(&t.board);
     output_release(s);
     return code;
 }

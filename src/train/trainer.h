@@ -6,6 +6,7 @@
 #include "train/log.h"
 #include "train/schedule.h"
 #include "train/state.h"
+#include "train/tensorboard.h"
 #include "train/train.h"
 
 struct trainer {
@@ -19,6 +20,7 @@ struct trainer {
     struct loader *loader;
     struct ckpt_saver *saver;
     struct run_log log;
+    struct tensorboard board;
     struct metrics metrics;
     double started, trained_since; /* seconds on the monotonic clock; the second without loading */
     double evaluating;             /* seconds spent in evaluations */
@@ -33,7 +35,9 @@ struct trainer {
 /* ---- reports.c ---- */
 
 int64_t trainer_memory(const struct trainer *t);
-double trainer_seconds(const struct trainer *t); /* since the first step, without evaluations; above 0 */
+double trainer_seconds(const struct trainer *t);               /* since the first step, without evaluations; above 0 */
+int trainer_open_board(struct trainer *t, struct snug_err *err); /* the event file, if one is wanted */
+void trainer_log_summary(struct trainer *t, const struct snug_summary *s);
 int trainer_log_step(struct trainer *t, struct snug_err *err);
 /* `value`: of the metric for the best model. */
 int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err);

@@ -402,9 +402,20 @@ static void older_spellings_get_a_note(void **state)
     expect_notes(&o, "--warmup-ratio is ignored: --warmup-steps wins");
     options_free(&o);
     o = accepted("--report_to wandb --disable_tqdm true --dataloader-num-workers 4");
-    expect_notes(&o, "--report_to is ignored: the log is a file of JSON lines\n"
-                     "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere\n"
-                     "--dataloader-num-workers is ignored: batches are prepared ahead by threads");
+    expect_notes(&o, "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere\n"
+                     "--dataloader-num-workers is ignored: batches are prepared ahead by threads\n"
+                     "--report_to: wandb is ignored: the log is a file of JSON lines");
+    options_free(&o);
+    o = accepted("--report-to wandb,tensorboard --logging-dir logs");
+    expect_notes(&o, "--report-to: wandb is ignored: the log is a file of JSON lines");
+    assert_true(options_report_to(&o, "tensorboard"));
+    options_free(&o);
+    o = accepted("--report-to all");
+    assert_true(options_report_to(&o, "tensorboard"));
+    options_free(&o);
+    o = accepted("--report-to none --logging-dir logs");
+    assert_false(options_report_to(&o, "tensorboard"));
+    expect_notes(&o, "--logging-dir is ignored: without --report-to tensorboard there is nothing to put there");
     options_free(&o);
     /* what is so anyway */
     o = accepted(
@@ -454,6 +465,19 @@ static void config_refused(const char *json, int expected, const char *text)
     int code = parse(&o, CMD_TRAIN, whole, &e);
     if (code != expected || strncmp(e.text, file, strlen(file)) != 0 || strcmp(e.text + strlen(file), text) != 0)
         fail_msg("%s\n  gave     %d %s\n  expected %d FILE%s", json, code, e.text, expected, text);
+    options_free(&o);
+}
+
+/* A list of names is what would be typed with commas. */
+static void lists_in_config_files(void **state)
+{
+    (void)state;
+    char line[256];
+    write_config("{\"report_to\": [\"tensorboard\"], \"freeze\": [\"a.*\", \"b\", \"c[01]\"]}");
+    snprintf(line, sizeof line, "--config %s", file);
+    struct options o = accepted(line);
+    assert_string_equal(o.freeze, "a.*,b,c[01]");
+    assert_true(options_report_to(&o, "tensorboard"));
     options_free(&o);
 }
 
@@ -723,6 +747,7 @@ int main(void)
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(options_that_need_each_other),
         cmocka_unit_test(older_spellings_get_a_note),
+        cmocka_unit_test(lists_in_config_files),
         cmocka_unit_test(config_files),
         cmocka_unit_test(saved_training_arguments_load),
         cmocka_unit_test(every_word_is_known),
