@@ -1,36 +1,25 @@
-/* snug eval: metrics of a model on labelled data. */
-#include "base/str.h"
+/* snug eval: metrics of a model on labelled data: one object with --json, else tables that fit the terminal. */
 #include "cli/commands.h"
+#include "cli/report.h"
 #include "cli/screen.h"
+#include "cli/terminal.h"
 
-#include <math.h>
-
-struct lines {
-    bool json;
-    struct str out;
-};
-
-static void add(void *ctx, const char *name, double value)
-{
-    struct lines *l = ctx;
-    if (!l->json)
-        str_printf(&l->out, "%-20s %.6g\n", name, value);
-    else
-        str_printf(&l->out, isfinite(value) ? "%s\"%s\": %.10g" : "%s\"%s\": null", l->out.n ? ", " : "", name, value);
-}
+#include <unistd.h>
 
 int run_eval(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     struct cli_session c = {0};
-    struct lines l = {.json = o->json};
+    struct numbers all = {0};
     (void)args;
     int code = cli_open(&c, o, err);
     if (!code)
-        code = snug_evaluate(c.session, add, &l, err);
-    if (!code)
-        code = str_check(&l.out, err);
-    if (!code)
-        printf(l.json ? "{%s}\n" : "%s", str_text(&l.out));
-    str_free(&l.out);
+        code = snug_evaluate(c.session, numbers_add, &all, err);
+    if (!code && all.failed)
+        code = err_no_memory(err, all.cap * sizeof *all.of);
+    if (!code && o->json)
+        code = report_json(&all, c.session, err);
+    else if (!code)
+        code = report_text(&all, c.session, terminal_columns(STDOUT_FILENO), err);
+    numbers_free(&all);
     return cli_close(&c, code);
 }

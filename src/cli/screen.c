@@ -52,19 +52,34 @@ static void show_progress(void *ctx, const struct snug_progress *p)
     str_free(&line);
 }
 
-/* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3: loss 0.5  … */
-static void put_evaluation(struct str *out, json_t *o)
+/* "  f1 0.5"; whether it fitted the columns, of which 0 are as many as are wanted. */
+static bool put_metric(struct str *out, const char *name, const json_t *value, int columns)
 {
-    const char *name;
+    struct str text = {0};
+    if (json_is_number(value))
+        str_printf(&text, "  %s %.5g", name, json_number_value(value));
+    else if (json_is_string(value)) /* "NaN" */
+        str_printf(&text, "  %s %s", name, json_string_value(value));
+    bool fits = !columns || out->n + text.n <= (size_t)columns;
+    if (fits)
+        str_append(out, str_text(&text));
+    str_free(&text);
+    return fits;
+}
+
+/* {"step": 3, …, "eval_loss": 0.5, …} as: evaluation at step 3:  loss 0.5  … On a terminal a line has what fits: the
+ * metric for the best model, then the others in their order, the more important first. */
+static void put_evaluation(struct str *out, const struct screen *s, json_t *o)
+{
+    int columns = s->terminal ? terminal_columns(STDOUT_FILENO) : 0;
+    const char *name, *best = s->best_metric ? s->best_metric : "loss";
+    char member[64];
     json_t *value;
+    snprintf(member, sizeof member, "eval_%s", strncmp(best, "eval_", 5) ? best : best + 5);
     str_printf(out, "evaluation at step %lld:", (long long)json_integer_value(json_object_get(o, "step")));
-    json_object_foreach(o, name, value) if (!strncmp(name, "eval_", 5))
-    {
-        if (json_is_number(value))
-            str_printf(out, "  %s %.5g", name + 5, json_number_value(value));
-        else if (json_is_string(value)) /* "NaN" */
-            str_printf(out, "  %s %s", name + 5, json_string_value(value));
-    }
+    bool fits = put_metric(out, member + 5, json_object_get(o, member), columns);
+    json_object_foreach(o, name, value) if (fits && !strncmp(name, "eval_", 5) && strcmp(name, member) != 0) fits =
+        put_metric(out, name + 5, value, columns);
 }
 
 /* A step of the log, with the log's mean loss. */
@@ -90,7 +105,7 @@ static void show_logged(void *ctx, const char *json)
     }
     json_t *o = json_loads(json, 0, NULL);
     if (json_object_get(o, "eval_loss"))
-        put_evaluation(&line, o);
+        put_evaluation(&line, s, o);
     else
         put_step(&line, s, o);
     str_append(&line, "\n");
@@ -120,6 +135,7 @@ int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
 {
     struct screen *s = &c->screen;
     s->terminal = terminal_redraws(STDOUT_FILENO);
+    s->best_metric = o->metric_for_best_model;
     TRY(snug_stop_new(&c->stop, err));
     TRY(snug_stop_on_signals(c->stop, err));
     struct snug_events e = {.note = show_note,

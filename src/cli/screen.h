@@ -15,6 +15,7 @@ struct screen {
     int drawn;     /* columns of the progress line that stands there; 0: none */
     double last;   /* seconds, when it was drawn */
     struct snug_progress now;
+    const char *best_metric; /* what evaluations are compared by; NULL: nothing is */
     char *plan;       /* shown when training starts: a run that is refused prints nothing on stdout */
     const char *dump; /* the pass whose programs are printed, NULL: none */
 };

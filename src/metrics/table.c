@@ -252,11 +252,11 @@ static const struct metric of_tokens[] = {
 };
 static const struct label_metric by_class[] = {
     {"precision", label_precision}, {"recall", label_recall},   {"f1", label_f1},
-    {"roc_auc", label_roc_auc},     {"support", label_support}, {"predicted", label_predicted},
+    {"support", label_support},     {"roc_auc", label_roc_auc}, {"predicted", label_predicted},
 };
 static const struct label_metric by_label[] = {
-    {"precision", label_precision}, {"recall", label_recall},   {"f1", label_f1},
-    {"accuracy", label_accuracy},   {"roc_auc", label_roc_auc}, {"support", label_support},
+    {"precision", label_precision}, {"recall", label_recall},     {"f1", label_f1},
+    {"support", label_support},     {"accuracy", label_accuracy}, {"roc_auc", label_roc_auc},
     {"predicted", label_predicted},
 };
 static const struct label_metric by_output[] = {

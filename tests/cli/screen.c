@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINES = 512, WIDEST = 256 };
+enum { LINES = 512, WIDEST = 512 };
 
 struct terminal {
     char text[LINES][WIDEST]; /* ASCII; all that is printed here is */
@@ -197,7 +197,7 @@ static void a_dumb_terminal_has_plain_lines(void **state)
 {
     (void)state;
     static struct terminal t;
-    run_on_terminal(&t, "24", 200, 0, 0, "dumb");
+    run_on_terminal(&t, "24", 500, 0, 0, "dumb");
     assert_int_equal(t.draws, t.row); /* that the terminal's driver puts before line ends */
     const char *line = find_line(&t, "step 4/24  ");
     assert_non_null(line);
