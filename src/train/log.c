@@ -65,6 +65,15 @@ int log_open(struct run_log *l, const struct io *io, const char *dir, int64_t ke
     return SNUG_OK;
 }
 
+bool log_is_there(const struct io *io, const char *dir)
+{
+    struct str path = {0};
+    str_printf(&path, "%s/" LOG_NAME, dir);
+    bool there = !path.failed && io_exists(io, path.s);
+    str_free(&path);
+    return there;
+}
+
 /* A line more that waits, as long as there is room. */
 static void keep_waiting(struct run_log *l, const char *json)
 {

@@ -28,7 +28,8 @@ void log_line(struct run_log *l, const char *json);
 /* Tries once more to write what waits; what is then still missing was noted. */
 void log_flush(struct run_log *l);
 void log_close(struct run_log *l);
-void log_remove(struct run_log *l); /* closes, and the file goes: nothing has happened */
+bool log_is_there(const struct io *io, const char *dir); /* a run has written in that folder */
+void log_remove(struct run_log *l);                      /* closes, and the file goes: nothing has happened */
 
 /* Whether the file, which is there, is one that snug wrote, by its first line; an empty one is. */
 bool log_is_ours(const struct io *io, const char *path);

@@ -3,6 +3,7 @@
 #include "train/choose_task.h"
 #include "train/fit.h"
 #include "train/freeze.h"
+#include "train/log.h"
 #include "train/output.h"
 #include "train/state.h"
 
@@ -61,6 +62,8 @@ static void override_dropout(struct session *s)
         s->model.dropout_classifier = o->classifier_dropout;
 }
 
+/* Its notes say what never changes, so they are told by the run that the folder is taken for, not by those around it, and
+ * not of a folder that an earlier run has written. */
 static int open_tokenizer(struct session *s, struct snug_err *err)
 {
     struct snug_err why;
@@ -77,7 +80,8 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; take both from one model",
                        s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
-    for (size_t i = 0; text && tokenizer_note(s->tokenizer, i); i++)
+    bool told = text && s->o->command == CMD_TRAIN && !log_is_there(s->io, s->o->model);
+    for (size_t i = 0; told && tokenizer_note(s->tokenizer, i); i++)
         session_note(s, "%s", tokenizer_note(s->tokenizer, i));
     return SNUG_OK;
 }
