@@ -8,12 +8,27 @@ const struct command commands[] = {
     {CMD_TRAIN, "", 0, 0, "fine-tune a model on labelled text",
      "Reads a Hugging Face model folder and data, and writes a Hugging Face folder: --output-dir holds the model, the\n"
      "log (log.jsonl) and the checkpoints (step-N). Options have the names of transformers' TrainingArguments.\n",
+     "  snug train --model bert-base-uncased --train-data train.csv --output-dir out --bf16\n"
+     "  snug train --model bert-base-uncased --train-data train.csv --output-dir out --eval-data dev.csv \\\n"
+     "      --eval-strategy epoch --save-strategy epoch --load-best-model-at-end\n"
+     "  snug train --config run.yaml --output-dir out --resume-from-checkpoint auto\n",
      run_train},
-    {CMD_EVAL, "", 0, 0, "loss and metrics of a model on labelled data", "", run_eval},
+    {CMD_EVAL, "", 0, 0, "loss and metrics of a model on labelled data", "",
+     "  snug eval --model out --data test.csv\n"
+     "  snug eval --model out --data reviews.tsv --text-column review --label-column stars\n"
+     "  snug eval --model out --data test.csv --json\n",
+     run_eval},
     {CMD_PREDICT, "", 0, 0, "a label and its probabilities for each row",
-     "Prints CSV, or with --json an object per row, in the order of the data.\n", run_predict},
+     "Prints CSV, or with --json an object per row, in the order of the data.\n",
+     "  snug predict --model out --data new.csv >predictions.csv\n"
+     "  snug predict --model out --data pairs.tsv --text-column question --text-pair-column answer\n"
+     "  snug predict --model out --data new.jsonl --json\n",
+     run_predict},
     {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
      "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",
+     "  snug plan --model bert-base-uncased --train-data train.csv --batch-size 32\n"
+     "  snug plan --model bert-large-uncased --max-length 512 --batch-size 8 --bf16\n"
+     "  snug plan --model bert-base-uncased --train-data train.csv --memory-budget 2GiB\n",
      run_plan},
     {CMD_BENCH, "", 0, 0, "speed and memory of this machine, beside what was planned",
      "Runs the experiments of Hugging Face's guide \"Efficient Training on a Single GPU\", each in a process of its "
@@ -21,35 +36,44 @@ const struct command commands[] = {
      "on rows of random tokens, and writes bench.md, bench.json and bench.svg into --output-dir (snug-bench if not\n"
      "given). --model is a folder, or the name of a built-in shape with random weights: bert-large if not given.\n"
      "Rows of the table:\n" BENCH_ROWS(BENCH_ROW_LINE),
+     "  snug bench\n"
+     "  snug bench --rows bf16,adam8bit --output-dir out\n"
+     "  snug bench --model bert-base --max-length 128 --device cpu\n",
      run_bench},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
-     "Devices, instruction sets, memory and the versions of libraries.\n", run_info},
+     "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",
+     "  snug inspect model.safetensors\n"
+     "  snug inspect bert-base-uncased\n"
+     "  snug inspect out/step-00000500/rank-0000.safetensors --json\n",
      run_inspect},
     {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",
      "Reads lines of UTF-8 from FILE, or from stdin for -, and prints the ids that the model gets for each: numbers\n"
      "with blanks between them, or with --json an object with ids and type_ids.\n",
+     "  snug tokenize --model bert-base-uncased lines.txt\n"
+     "  snug tokenize --model bert-base-uncased --max-length 16 --json lines.txt\n"
+     "  echo 'a line' | snug tokenize --model bert-base-uncased -\n",
      run_tokenize},
     {CMD_DEBUG_JSON, "FILE", 1, 1, "whether a file is JSON that snug accepts",
      "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"
      "of range, nesting deeper than 128, anything behind the end.\n",
-     run_debug_json},
+     "", run_debug_json},
     {CMD_DEBUG_DATA, "FILE", 1, 1, "the rows of a data file",
      "Prints each row of a table as an object with text, pair and label; with --model, or for a file of tokens, what\n"
      "training sees of it: rows, tokens, labels. No cache is kept unless --cache-dir is given.\n",
-     run_debug_data},
+     "", run_debug_data},
     {CMD_DEBUG_GRAD, "MODEL INPUTS OUT", 3, 3, "loss, logits and every gradient of one batch",
      "INPUTS is a safetensors file with input_ids and perhaps attention_mask, token_type_ids and labels; OUT becomes "
      "one\n"
      "with loss, logits and grad.NAME for every weight, in F32. Dropout is off.\n",
-     run_debug_grad},
+     "", run_debug_grad},
     {CMD_DEBUG_OPTIM, "TRAJECTORY OUT", 2, 2, "an optimizer's updates from given gradients",
      "TRAJECTORY is a safetensors file with param.I.0 and grad.I.T; OUT becomes one with param.I.T for T = 0, 1, ...;\n"
      "weight decay acts on every tensor.\n",
-     run_debug_optim},
+     "", run_debug_optim},
     {CMD_DEBUG_DOCS, "options|ops|man|completion", 1, 1, "documentation generated from the tables",
-     "Markdown for docs/options.md or docs/ops.md, a manual page, or completion for bash.\n", run_debug_docs},
+     "Markdown for docs/options.md or docs/ops.md, a manual page, or completion for bash.\n", "", run_debug_docs},
 };
 const size_t n_commands = sizeof commands / sizeof *commands;
 

@@ -13,6 +13,7 @@ struct command {
     size_t least, most;    /* how many of them there may be */
     const char *summary;   /* one line, without a full stop */
     const char *about;     /* the rest of --help's introduction: whole lines, or "" */
+    const char *examples;  /* three for --help: whole lines, or "" */
     /* Prints its result on stdout, and only when it succeeds. Notes of the options are already printed. */
     int (*run)(struct options *o, const struct arguments *args, struct snug_err *err);
 };
@@ -36,12 +37,20 @@ int run_debug_docs(struct options *o, const struct arguments *args, struct snug_
 /* One line on stderr, "snug: note: …", escaped as errors are. Nothing happens when stderr is gone. */
 void print_note(const char *line);
 
-/* help.c. The first prints `snug --help`, the second `snug COMMAND --help`; `group`, such as "debug", prints what is in
- * it. */
+/* topics.c: what `snug help TOPIC` prints. */
+struct topic {
+    const char *name, *summary, *text; /* text: whole lines */
+};
+extern const struct topic topics[];
+extern const size_t n_topics;
+
+/* help.c. `snug --help`; `snug COMMAND --help`, with the options that are used most, or `--help-all`; what is in a group
+ * such as "debug". On a terminal lines are broken between words. */
 void help_print(FILE *f);
-void help_command(FILE *f, const struct command *c);
+void help_command(FILE *f, const struct command *c, bool all);
 void help_group(FILE *f, const char *group);
-void help_options(FILE *f, unsigned bit);
+void help_topic(FILE *f, const struct topic *t);
+void help_options(FILE *f, unsigned bit); /* all of them, by section */
 
 /* What stands behind the option's name where its value goes: "N", "DIR", "a|b"; "" for a flag. */
 const char *help_value(const struct option_row *row);

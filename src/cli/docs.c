@@ -82,10 +82,14 @@ static void print_other_words(FILE *f)
                 s->value ? s->value : "",
                 i && strcmp(s->spelling, s[-1].spelling) == 0 ? "for commands that do not train"
                 : s->kind == SPELLING_SHORT                   ? ""
+                : s->kind == SPELLING_HABIT                   ? "as elsewhere"
                 : s->kind == SPELLING_OLDER                   ? "older, with a note"
                                                               : "older, with a note; used where the other is 0");
     }
-    fputs("\n## Other words for values\n\n| option | word | is |\n|---|---|---|\n", f);
+    fputs("\nOf these names snug says what to give instead: ", f);
+    for (size_t i = 0; i < n_option_hints; i++)
+        fprintf(f, "%s`%s`", i ? ", " : "", option_hints[i].name);
+    fputs(".\n\n## Other words for values\n\n| option | word | is |\n|---|---|---|\n", f);
     for (size_t i = 0; i < n_option_values; i++)
         fprintf(f, "| `%s` | `%s` | `%s`%s%s |\n", option_rows[option_values[i].option].name, option_values[i].spelling,
                 option_values[i].value, option_values[i].note ? ", " : "",
@@ -235,7 +239,7 @@ static void print_flags(FILE *f, unsigned bit)
     for (int i = 0; i < N_OPTIONS; i++)
         if (option_rows[i].commands & bit && option_rows[i].parent < 0)
             fprintf(f, "%s ", option_flag(option_rows[i].name, flag));
-    fputs("--help", f);
+    fputs("--help --help-all", f);
 }
 
 void docs_completion(FILE *f)
@@ -250,7 +254,7 @@ void docs_completion(FILE *f)
     for (size_t i = 0; i < n_commands; i++)
         if (!strchr(command_name(commands[i].bit), ' '))
             fprintf(f, "%s ", command_name(commands[i].bit));
-    fputs("debug --help --version' -- \"$word\"))\n        return\n    fi\n    case $before in\n", f);
+    fputs("debug help --help --version' -- \"$word\"))\n        return\n    fi\n    case $before in\n", f);
     for (int i = 0; i < N_OPTIONS; i++)
         if (option_rows[i].type == OPTION_WORD) {
             fprintf(f, "    %s) COMPREPLY=($(compgen -W '", option_flag(option_rows[i].name, flag));

@@ -1,9 +1,28 @@
 /* --help, from the table of options. */
 #include "cli/commands.h"
 
+#include "base/str.h"
+#include "cli/terminal.h"
+
 #include <string.h>
 
-enum { COLUMN = 38 }; /* where the help lines of options begin */
+enum {
+    COLUMN = 38, /* where the help lines of options begin */
+    BELOW = 8,   /* the same in a narrow window, where they stand below the name */
+    NARROW = 80,
+    WIDTH = 110, /* of long lists where there is no terminal */
+};
+
+/* What is printed, and how wide. */
+struct page {
+    FILE *f;
+    int columns; /* 0: no terminal */
+};
+
+static struct page open_page(FILE *f)
+{
+    return (struct page){f, terminal_columns(fileno(f))};
+}
 
 /* Too many for the line of their option. */
 static bool has_many_words(const struct option_row *row)
@@ -35,8 +54,8 @@ const char *help_value(const struct option_row *row)
     return "";
 }
 
-/* ", also --batch-size", ", --bf16 is short for it with bf16": the spellings that are as good as the name. */
-static void print_spellings(FILE *f, int option, unsigned bit)
+/* "; also --batch-size", "; --bf16: bf16": the spellings that are as good as the name. */
+static void put_spellings(struct str *out, int option, unsigned bit)
 {
     char flag[OPTION_NAME_MAX];
     for (size_t i = 0; i < n_option_spellings; i++) {
@@ -50,51 +69,57 @@ static void print_spellings(FILE *f, int option, unsigned bit)
                 first = false;
         if (!first || (s->value && !word_in(s->value, option_rows[option].domain, NULL)))
             continue;
-        fprintf(f, s->value ? "; %s: %s" : "; also %s", option_flag(s->spelling, flag), s->value);
+        str_printf(out, s->value ? "; %s: %s" : "; also %s", option_flag(s->spelling, flag), s->value);
     }
 }
 
 /* Below its line, a few in each. */
-static void print_words(FILE *f, const char *words)
+static void print_words(const struct page *p, const char *words, int indent)
 {
-    enum { WIDTH = 70 };
-    int n = WIDTH;
-    while (*words) {
-        int length = (int)strcspn(words, "|");
-        if (n + length > WIDTH)
-            n = fprintf(f, "\n%*s", COLUMN, "") - COLUMN;
-        n += fprintf(f, "%s%.*s%s", n > 1 ? " " : "", length, words, words[length] ? "," : "");
-        words += length + (words[length] == '|');
-    }
+    struct str line = {0}, wrapped = {0};
+    str_printf(&line, "%*s", indent, "");
+    for (; *words; words++)
+        if (*words == '|')
+            str_append(&line, ", ");
+        else
+            str_append_n(&line, words, 1);
+    wrap_text(&wrapped, str_text(&line), p->columns ? p->columns : WIDTH, indent);
+    fprintf(p->f, "%s\n", str_text(&wrapped));
+    str_free(&line);
+    str_free(&wrapped);
 }
 
-static void print_option(FILE *f, int i, unsigned bit)
+static void print_option(const struct page *p, int i, unsigned bit)
 {
     const struct option_row *row = &option_rows[i];
-    char left[256], flag[OPTION_NAME_MAX];
+    char flag[OPTION_NAME_MAX];
     const char *value = help_value(row);
+    struct str left = {0}, line = {0};
     if (row->parent < 0)
-        snprintf(left, sizeof left, "  %s%s%s", option_flag(row->name, flag), *value ? " " : "", value);
+        str_printf(&left, "  %s%s%s", option_flag(row->name, flag), *value ? " " : "", value);
     else
-        snprintf(left, sizeof left, "      %s=%s", row->name, *value ? value : "true");
-    int n = fprintf(f, "%s", left);
-    if (n > COLUMN - 2) {
-        fputc('\n', f);
-        n = 0;
-    }
-    fprintf(f, "%*s%s", COLUMN - n, "", row->help);
-    print_spellings(f, i, bit);
+        str_printf(&left, "      %s=%s", row->name, *value ? value : "true");
+    int indent = p->columns && p->columns < NARROW ? BELOW : COLUMN;
+    bool below = indent == BELOW || left.n > COLUMN - 2;
+    if (below)
+        fprintf(p->f, "%s\n", str_text(&left));
+    str_printf(&line, "%-*s%s", indent, below ? "" : str_text(&left), row->help);
+    put_spellings(&line, i, bit);
     if (row->needed & bit)
-        fputs(" (needed)", f);
+        str_append(&line, " (needed)");
     else if (strcmp(row->unset, "none") != 0 && row->type != OPTION_BOOL)
-        fprintf(f, " [%s]", row->unset);
+        str_printf(&line, " [%s]", row->unset);
+    str_append(&line, "\n");
+    print_wrapped(p->f, str_text(&line), indent);
     if (has_many_words(row))
-        print_words(f, row->domain);
-    fputc('\n', f);
+        print_words(p, row->domain, indent);
+    str_free(&left);
+    str_free(&line);
 }
 
 void help_options(FILE *f, unsigned bit)
 {
+    struct page p = open_page(f);
     const char *title = NULL;
     for (int i = 0; i < N_OPTIONS; i++) {
         if (option_rows[i].type == OPTION_SECTION)
@@ -104,26 +129,74 @@ void help_options(FILE *f, unsigned bit)
         if (title)
             fprintf(f, "\n%s\n", title);
         title = NULL;
-        print_option(f, i, bit);
+        print_option(&p, i, bit);
     }
 }
 
-void help_command(FILE *f, const struct command *c)
+static bool has_usual(unsigned bit)
 {
-    const char *name = command_name(c->bit);
+    for (size_t i = 0; i < n_option_usuals; i++)
+        if (option_usuals[i].commands & bit)
+            return true;
+    return false;
+}
+
+static void print_usual(const struct page *p, unsigned bit)
+{
+    fputs("\nMost used options\n", p->f);
+    for (size_t i = 0; i < n_option_usuals; i++)
+        if (option_usuals[i].commands & bit)
+            print_option(p, option_usuals[i].option, bit);
+}
+
+static int count_options(unsigned bit)
+{
+    int n = 0;
+    for (int i = 0; i < N_OPTIONS; i++)
+        n += option_rows[i].commands & bit && option_rows[i].parent < 0;
+    return n;
+}
+
+static void print_usage(const struct command *c, FILE *f)
+{
     char flag[OPTION_NAME_MAX];
-    bool any = false;
-    fprintf(f, "usage: snug %s", name);
-    for (int i = 0; i < N_OPTIONS; i++) {
-        any = any || option_rows[i].commands & c->bit;
+    struct str line = {0};
+    str_printf(&line, "usage: snug %s", command_name(c->bit));
+    for (int i = 0; i < N_OPTIONS; i++)
         if (option_rows[i].needed & c->bit)
-            fprintf(f, " %s %s", option_flag(option_rows[i].name, flag), help_value(&option_rows[i]));
-    }
-    fprintf(f, "%s%s%s\n\nsnug %s: %s.\n%s", any ? " [options]" : "", *c->arguments ? " " : "", c->arguments, name,
-            c->summary, c->about);
-    help_options(f, c->bit);
-    if (any)
-        fputs("\nNames may have underscores for hyphens. [...] is the default.\n", f);
+            str_printf(&line, " %s %s", option_flag(option_rows[i].name, flag), help_value(&option_rows[i]));
+    str_printf(&line, "%s%s%s\n", count_options(c->bit) ? " [options]" : "", *c->arguments ? " " : "", c->arguments);
+    print_wrapped(f, str_text(&line), 12);
+    str_free(&line);
+}
+
+void help_command(FILE *f, const struct command *c, bool all)
+{
+    struct page p = open_page(f);
+    const char *name = command_name(c->bit);
+    bool usual = !all && has_usual(c->bit);
+    print_usage(c, f);
+    fprintf(f, "\nsnug %s: %s.\n", name, c->summary);
+    print_wrapped(f, c->about, 0);
+    if (usual)
+        print_usual(&p, c->bit);
+    else
+        help_options(f, c->bit);
+    if (*c->examples)
+        fputs("\nExamples\n", f);
+    print_wrapped(f, c->examples, 6);
+    if (usual)
+        fprintf(f, "\nsnug %s --help-all lists all %d options; snug help names topics.\n", name, count_options(c->bit));
+    if (count_options(c->bit))
+        print_wrapped(f,
+                      usual ? "Names may have underscores for hyphens. [...] is the default.\n"
+                            : "\nNames may have underscores for hyphens. [...] is the default.\n",
+                      0);
+}
+
+void help_topic(FILE *f, const struct topic *t)
+{
+    print_wrapped(f, t->text, 0);
 }
 
 static void print_commands(FILE *f, const char *group)
@@ -150,8 +223,14 @@ void help_print(FILE *f)
           f);
     print_commands(f, "");
     fputs("  debug        what tests and bug reports look at\n\n"
-          "snug COMMAND --help lists the options of a command.\n\nExit codes\n",
+          "snug COMMAND --help shows a command's options, and snug help TOPIC is a page on\n",
           f);
+    for (size_t i = 0; i < n_topics; i++)
+        fprintf(f, "  %-12s %s\n", topics[i].name, topics[i].summary);
+    struct str codes = {0};
     for (size_t i = 0; i < n_exit_codes; i++)
-        fprintf(f, "  %-6s %s\n", exit_codes[i].code, exit_codes[i].meaning);
+        str_printf(&codes, "  %-6s %s\n", exit_codes[i].code, exit_codes[i].meaning);
+    fputs("\nExit codes\n", f);
+    print_wrapped(f, str_text(&codes), 9);
+    str_free(&codes);
 }

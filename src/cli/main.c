@@ -97,8 +97,10 @@ static int unknown_command(int argc, char *const *argv, struct snug_err *err)
         else if (group && strncmp(name, argv[0], group - 1) == 0)
             names[n++] = name + group;
     }
-    if (!group)
+    if (!group) {
         names[n++] = "debug";
+        names[n++] = "help";
+    }
     const char *typed = argv[group ? 1 : 0], *before = group ? argv[0] : "", *blank = group ? " " : "";
     const char *nearest = nearest_name(typed, names, n);
     if (nearest)
@@ -107,27 +109,69 @@ static int unknown_command(int argc, char *const *argv, struct snug_err *err)
     return err_set(err, SNUG_ERR_USAGE, "%s%s%s: unknown command; see 'snug --help'", before, blank, typed);
 }
 
-/* --help and --version count anywhere before "--", whatever else is on the line. */
+static const struct topic *find_topic(const char *name)
+{
+    for (size_t i = 0; i < n_topics; i++)
+        if (strcmp(name, topics[i].name) == 0)
+            return &topics[i];
+    return NULL;
+}
+
+/* Of the command, group or topic that `argv` begins with, or of the whole. */
+static void print_help(int argc, char *const *argv, bool all)
+{
+    int words;
+    const struct command *c = find_command(argc, argv, &words);
+    if (c)
+        help_command(stdout, c, all);
+    else if (argc && is_group(argv[0]))
+        help_group(stdout, argv[0]);
+    else
+        help_print(stdout);
+}
+
+/* --help, --help-all and --version count anywhere before "--", whatever else is on the line. */
 static bool asked_for_help(int argc, char *const *argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--version") == 0) {
+        if (!strcmp(argv[i], "--version") || !strcmp(argv[i], "-V")) {
             puts("snug " SNUG_VERSION);
             return true;
         }
-        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
-            continue;
-        int words;
-        const struct command *c = find_command(argc, argv, &words);
-        if (c)
-            help_command(stdout, c);
-        else if (is_group(argv[0]))
-            help_group(stdout, argv[0]);
-        else
-            help_print(stdout);
-        return true;
+        bool all = !strcmp(argv[i], "--help-all");
+        if (all || !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            print_help(argc, argv, all);
+            return true;
+        }
     }
     return false;
+}
+
+static int unknown_topic(const char *typed, struct snug_err *err)
+{
+    const char *names[N_COMMANDS + 16]; /* topics: at most 16 */
+    size_t n = 0;
+    for (size_t i = 0; i < n_commands; i++)
+        names[n++] = command_name(commands[i].bit);
+    for (size_t i = 0; i < n_topics; i++)
+        names[n++] = topics[i].name;
+    const char *nearest = nearest_name(typed, names, n);
+    return err_set(err, SNUG_ERR_USAGE, "help %s: no such command or topic;%s%s%s see 'snug help'", typed,
+                   nearest ? " did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
+/* snug help [COMMAND|TOPIC] */
+static int run_help(int argc, char *const *argv, struct snug_err *err)
+{
+    const struct topic *t = argc ? find_topic(argv[0]) : NULL;
+    int words;
+    if (t)
+        help_topic(stdout, t);
+    else if (argc && !is_group(argv[0]) && !find_command(argc, argv, &words))
+        return unknown_topic(argv[0], err);
+    else
+        print_help(argc, argv, false);
+    return check_printed(err);
 }
 
 static int run(const struct command *c, int argc, char *const *argv, struct options *o, struct snug_err *err)
@@ -178,6 +222,8 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
     if (asked) {
         code = check_printed(&err);
+    } else if (argc && !strcmp(argv[0], "help")) {
+        code = run_help(argc - 1, argv + 1, &err);
     } else if (!c) {
         code = unknown_command(argc, argv, &err);
     } else {

@@ -87,6 +87,14 @@ const struct option_needs option_needs[] = {
 #define OPT_NEEDS(option, other, values) {OPTION_##option, OPTION_##other, values},
 #include "options/table.h"
 };
+const struct option_usual option_usuals[] = {
+#define OPT_USUAL(option, commands) {OPTION_##option, commands},
+#include "options/table.h"
+};
+const struct option_hint option_hints[] = {
+#define OPT_HINT(name, what) {name, what},
+#include "options/table.h"
+};
 const struct option_foreign options_accepted[] = {
 #define OPT_ACCEPTED(name, off, why) {name, off, why},
 #include "options/table.h"
@@ -106,6 +114,7 @@ static const struct {
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COUNT(option_values),
              n_option_lackings = COUNT(option_lackings), n_option_needs = COUNT(option_needs),
+             n_option_usuals = COUNT(option_usuals), n_option_hints = COUNT(option_hints),
              n_options_accepted = COUNT(options_accepted), n_options_refused = COUNT(options_refused);
 
 const char *command_name(unsigned bit)
@@ -289,7 +298,11 @@ const char *option_nearest(const struct options *o, int parent, const char *name
     for (size_t i = 0; i < n_option_spellings; i++)
         if (parent < 0 && option_rows[option_spellings[i].option].commands & o->command)
             names[n++] = option_spellings[i].spelling;
-    return nearest_name(name, names, n);
+    const char *nearest = nearest_name(name, names, n);
+    for (size_t i = 0; nearest && i < n_option_spellings; i++)
+        if (nearest == option_spellings[i].spelling && option_spellings[i].kind == SPELLING_HABIT)
+            return option_rows[option_spellings[i].option].name;
+    return nearest;
 }
 
 /* ---- Giving a value. ---- */
@@ -454,6 +467,9 @@ int option_refuse(struct options *o, const struct option_meaning *m, const char 
     case MEANS_NOTHING:
         break;
     }
+    for (size_t i = 0; i < n_option_hints; i++)
+        if (name_is(name, option_hints[i].name))
+            return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; %s", from, option_hints[i].what);
     const char *nearest = option_nearest(o, -1, name);
     char flag[OPTION_NAME_MAX];
     if (nearest)

@@ -240,7 +240,7 @@ struct option_row {
 };
 extern const struct option_row option_rows[N_OPTIONS];
 
-enum spelling_kind { SPELLING_SHORT, SPELLING_OLDER, SPELLING_RATIO };
+enum spelling_kind { SPELLING_SHORT, SPELLING_HABIT, SPELLING_OLDER, SPELLING_RATIO };
 struct option_spelling {
     enum spelling_kind kind;
     const char *spelling;
@@ -250,8 +250,8 @@ struct option_spelling {
 extern const struct option_spelling option_spellings[];
 extern const size_t n_option_spellings;
 
-/* Other words for a value, words that are lacking, what an option needs, the environment, and the names of
- * TrainingArguments that are ignored or refused (`*` at the end of a name stands for anything). */
+/* What --help shows, and hints; other words for a value, words that are lacking, what an option needs, the environment, and
+ * the names of TrainingArguments that are ignored or refused (`*` at the end of a name stands for anything). */
 struct option_value {
     int option;
     const char *spelling, *value, *note;
@@ -267,6 +267,16 @@ struct option_needs {
 struct option_foreign {
     const char *name, *off, *why;
 };
+struct option_usual {
+    int option;
+    unsigned commands;
+};
+struct option_hint {
+    const char *name, *what;
+};
+extern const struct option_usual option_usuals[];
+extern const struct option_hint option_hints[];
+extern const size_t n_option_usuals, n_option_hints;
 extern const struct option_value option_values[];
 extern const struct option_lacking option_lackings[];
 extern const struct option_needs option_needs[];

@@ -14,12 +14,15 @@
  *   OPT_SUB(parent, type, name, ...)   a key of a KWARGS option; the member is parent_name
  *   OPT_SECTION(id, title)             starts a section of --help
  *   OPT_SPELLING(kind, spelling, option, value)
- *       another way to give an option. kind: SHORT is as good, OLDER gets a note, RATIO gets a note and yields to an
- *       option that is not 0. A value other than NULL: the spelling is a flag, and true gives the option this value
+ *       another way to give an option. kind: SHORT is as good, HABIT is what other programs call it and --help does not
+ *       mention, OLDER gets a note, RATIO gets a note and yields to an option that is not 0. A value other than NULL: the spelling is a flag, and true gives the option this value
  *   OPT_VALUE(option, spelling, value, note)   another word for a value; note may be NULL
  *   OPT_LACKING(option, words, why)            words that are known and refused by name
  *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
+ *   OPT_USUAL(option, commands)                --help of these commands shows it, in the order of these rows: ten for a
+ *                                              command. One without such rows shows all of its options
  *   OPT_ENV(variable, option)                  the environment's way to give it
+ *   OPT_HINT(name, what)                       no option, but what people type: what to do instead
  *   OPT_ACCEPTED(name, off, why)    of TrainingArguments; read and ignored. off: the JSON value that means nothing
  *   OPT_REFUSED(name, off, why)     of TrainingArguments; refused, saying why, unless a --config file has the off value
  */
@@ -43,6 +46,12 @@
 #endif
 #ifndef OPT_NEEDS
 #define OPT_NEEDS(...)
+#endif
+#ifndef OPT_USUAL
+#define OPT_USUAL(...)
+#endif
+#ifndef OPT_HINT
+#define OPT_HINT(...)
 #endif
 #ifndef OPT_ENV
 #define OPT_ENV(...)
@@ -236,6 +245,93 @@ OPT_SPELLING(OLDER, adafactor, optim, "adafactor")
 OPT_SPELLING(OLDER, group_by_length, train_sampling_strategy, "group_by_length")
 OPT_SPELLING(RATIO, warmup_ratio, warmup_steps, NULL)
 
+/* What people type who come from the Trainer's example scripts, from Accelerate, Lightning or plain habit. */
+OPT_SPELLING(HABIT, model_name_or_path, model, NULL)
+OPT_SPELLING(HABIT, model_name, model, NULL)
+OPT_SPELLING(HABIT, train_file, train_data, NULL)
+OPT_SPELLING(HABIT, train_data_file, train_data, NULL)
+OPT_SPELLING(HABIT, validation_file, eval_data, NULL)
+OPT_SPELLING(HABIT, eval_data_file, eval_data, NULL)
+OPT_SPELLING(HABIT, eval_file, eval_data, NULL)
+OPT_SPELLING(HABIT, validation_data, eval_data, NULL)
+OPT_SPELLING(HABIT, test_file, data, NULL)
+OPT_SPELLING(HABIT, test_data, data, NULL)
+OPT_SPELLING(HABIT, text_column_name, text_column, NULL)
+OPT_SPELLING(HABIT, text_column_names, text_column, NULL)
+OPT_SPELLING(HABIT, label_column_name, label_column, NULL)
+OPT_SPELLING(HABIT, max_seq_length, max_length, NULL)
+OPT_SPELLING(HABIT, max_seq_len, max_length, NULL)
+OPT_SPELLING(HABIT, epochs, num_train_epochs, NULL)
+OPT_SPELLING(HABIT, num_epochs, num_train_epochs, NULL)
+OPT_SPELLING(HABIT, max_train_steps, max_steps, NULL)
+OPT_SPELLING(HABIT, train_batch_size, per_device_train_batch_size, NULL)
+OPT_SPELLING(HABIT, eval_batch_size, per_device_eval_batch_size, NULL)
+OPT_SPELLING(HABIT, grad_accum_steps, gradient_accumulation_steps, NULL)
+OPT_SPELLING(HABIT, gradient_accumulation, gradient_accumulation_steps, NULL)
+OPT_SPELLING(HABIT, lr, learning_rate, NULL)
+OPT_SPELLING(HABIT, wd, weight_decay, NULL)
+OPT_SPELLING(HABIT, optimizer, optim, NULL)
+OPT_SPELLING(HABIT, lr_scheduler, lr_scheduler_type, NULL)
+OPT_SPELLING(HABIT, scheduler, lr_scheduler_type, NULL)
+OPT_SPELLING(HABIT, num_warmup_steps, warmup_steps, NULL)
+OPT_SPELLING(HABIT, gradient_clipping, max_grad_norm, NULL)
+OPT_SPELLING(HABIT, grad_clip, max_grad_norm, NULL)
+OPT_SPELLING(HABIT, clip_grad_norm, max_grad_norm, NULL)
+OPT_SPELLING(HABIT, label_smoothing, label_smoothing_factor, NULL)
+OPT_SPELLING(HABIT, fp32, dtype, "fp32")
+OPT_SPELLING(HABIT, mixed_precision, dtype, NULL)
+OPT_SPELLING(HABIT, precision, dtype, NULL)
+OPT_SPELLING(HABIT, cpu, device, "cpu")
+OPT_SPELLING(HABIT, gpu, device, "cuda")
+OPT_SPELLING(HABIT, cuda, device, "cuda")
+OPT_SPELLING(HABIT, num_threads, threads, NULL)
+OPT_SPELLING(HABIT, resume, resume_from_checkpoint, NULL)
+OPT_SPELLING(HABIT, checkpointing_steps, save_steps, NULL)
+
+OPT_HINT("dropout", "give --hidden-dropout-prob and --attention-probs-dropout-prob")
+OPT_HINT("betas", "give --adam-beta1 and --adam-beta2")
+OPT_HINT("dataset_name", "nothing is downloaded; give files with --train-data and --eval-data")
+OPT_HINT("task_name", "nothing is downloaded; give files with --train-data and --eval-data")
+OPT_HINT("tokenizer_name", "the tokenizer lies in the folder of --model")
+OPT_HINT("tokenizer", "the tokenizer lies in the folder of --model")
+OPT_HINT("config_name", "config.json lies in the folder of --model; --config is a file of options")
+OPT_HINT("do_lower_case", "the tokenizer's files in the folder of --model say so")
+OPT_HINT("max_train_samples", "give a file with fewer rows")
+OPT_HINT("max_eval_samples", "give a file with fewer rows")
+OPT_HINT("pad_to_max_length", "nothing is padded; leave it out")
+OPT_HINT("trust_remote_code", "no code of a model folder is run; leave it out")
+OPT_HINT("num_workers", "batches are prepared ahead anyway; --threads is for computing")
+OPT_HINT("workers", "batches are prepared ahead anyway; --threads is for computing")
+OPT_HINT("load_in_8bit", "weights are trained in 32 bits; see 'snug help memory'")
+OPT_HINT("load_in_4bit", "weights are trained in 32 bits; see 'snug help memory'")
+OPT_HINT("verbose", "there is one amount of talk; 2>/dev/null leaves the notes out")
+OPT_HINT("quiet", "there is one amount of talk; 2>/dev/null leaves the notes out")
+
+/* ---- What --help shows. ---- */
+
+OPT_USUAL(model, MODEL)
+OPT_USUAL(train_data, TRAINING)
+OPT_USUAL(eval_data, TRAIN)
+OPT_USUAL(data, EVAL | PREDICT)
+OPT_USUAL(text_column, EVAL | PREDICT)
+OPT_USUAL(text_pair_column, PREDICT)
+OPT_USUAL(label_column, EVAL)
+OPT_USUAL(output_dir, TRAIN)
+OPT_USUAL(max_length, MODEL)
+OPT_USUAL(num_train_epochs, TRAIN)
+OPT_USUAL(per_device_train_batch_size, TRAINING)
+OPT_USUAL(gradient_accumulation_steps, PLAN)
+OPT_USUAL(per_device_eval_batch_size, EVAL | PREDICT)
+OPT_USUAL(learning_rate, TRAIN)
+OPT_USUAL(dtype, MODEL)
+OPT_USUAL(gradient_checkpointing, PLAN)
+OPT_USUAL(optim, PLAN)
+OPT_USUAL(memory_budget, PLAN)
+OPT_USUAL(resume_from_checkpoint, TRAIN)
+OPT_USUAL(device, EVAL | PREDICT)
+OPT_USUAL(threads, EVAL | PREDICT)
+OPT_USUAL(json, EVAL | PREDICT | PLAN)
+
 OPT_ENV("SNUG_THREADS", threads)
 OPT_ENV("SNUG_CACHE_DIR", cache_dir)
 
@@ -244,8 +340,13 @@ OPT_ENV("SNUG_CACHE_DIR", cache_dir)
 OPT_VALUE(dtype, "float32", "fp32", NULL)
 OPT_VALUE(dtype, "bfloat16", "bf16", NULL)
 OPT_VALUE(dtype, "float16", "fp16", NULL)
+OPT_VALUE(dtype, "no", "fp32", NULL) /* of --mixed_precision */
+OPT_VALUE(dtype, "32", "fp32", NULL) /* of --precision */
+OPT_VALUE(dtype, "bf16-mixed", "bf16", NULL)
+OPT_VALUE(dtype, "16-mixed", "fp16", NULL)
 OPT_VALUE(gradient_accumulation_dtype, "float32", "fp32", NULL)
 OPT_VALUE(device, "gpu", "cuda", NULL)
+OPT_VALUE(optim, "adamw", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_xla", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_torch_npu_fused", "adamw_torch", NULL)
@@ -447,6 +548,8 @@ OPT_REFUSED("use_mps_device", "false", "there is no MPS backend; --device says w
 #undef OPT_VALUE
 #undef OPT_LACKING
 #undef OPT_NEEDS
+#undef OPT_USUAL
+#undef OPT_HINT
 #undef OPT_ENV
 #undef OPT_ACCEPTED
 #undef OPT_REFUSED

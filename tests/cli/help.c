@@ -1,5 +1,7 @@
-/* --help of every command names each of its options and none of another's; documents are whole. */
+/* --help-all of every command names each of its options and none of another's; --help has ten and three examples, and
+ * topics fit a screen. */
 #include "cli/commands.h"
+#include "cli/terminal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,6 +45,95 @@ static void help_names_every_option(void **state)
     }
 }
 
+/* What `snug WORDS` prints, in `text`. */
+static void ask(const char *words, char text[16384])
+{
+    char line[256];
+    snprintf(line, sizeof line, "\"$SNUG_COMMAND\" %s", words);
+    FILE *f = popen(line, "r");
+    assert_non_null(f);
+    text[fread(text, 1, 16383, f)] = 0;
+    if (pclose(f))
+        fail_msg("%s", line);
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text++)
+        n++;
+    return n;
+}
+
+/* The commands of README's first screens have ten options in --help, and three examples whose options there are. */
+static void help_is_short(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"train", "plan", "eval", "predict"};
+    static char text[16384], all[16384];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "%s --help", names[i]);
+        ask(words, text);
+        assert_int_equal(count(text, "\n  --"), 10);
+        assert_non_null(strstr(text, "--help-all lists all "));
+        assert_in_range(count(text, "\n"), 15, 36);
+        char *examples = strstr(text, "\nExamples\n");
+        assert_non_null(examples);
+        assert_int_equal(count(examples, "\n  snug "), 3);
+        snprintf(words, sizeof words, "%s --help-all", names[i]);
+        ask(words, all);
+        assert_true(count(all, "\n  --") > 20);
+        for (char *word = strtok(examples, " \n"); word; word = strtok(NULL, " \n"))
+            if (!strncmp(word, "--", 2) && !strstr(all, word) && strcmp(word, "--help-all") != 0)
+                fail_msg("%s: %s", names[i], word);
+    }
+}
+
+static void commands_without_many_options_show_all(void **state)
+{
+    (void)state;
+    static char text[16384], all[16384];
+    ask("tokenize --help", text);
+    ask("tokenize --help-all", all);
+    assert_string_equal(text, all);
+    ask("help tokenize", all);
+    assert_string_equal(text, all);
+}
+
+/* 80 columns and 24 lines, one of them for the prompt. */
+static void topics_fit_a_screen(void **state)
+{
+    (void)state;
+    assert_int_equal(n_topics, 5);
+    for (size_t i = 0; i < n_topics; i++) {
+        const char *line = topics[i].text;
+        assert_in_range(count(line, "\n"), 15, 23);
+        for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+            if (text_columns(line, (size_t)(end - line)) > 80)
+                fail_msg("%.*s", (int)(end - line), line);
+        assert_int_equal(*line, 0);
+    }
+}
+
+/* What topics say of options is true of the table. */
+static void topics_name_options(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < n_topics; i++)
+        for (const char *at = topics[i].text; (at = strstr(at, "--")); at++) {
+            char name[OPTION_NAME_MAX];
+            size_t n = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-0123456789");
+            struct options o;
+            struct snug_err e;
+            snprintf(name, sizeof name, "%.*s", (int)n, at + 2);
+            options_init(&o, CMD_TRAIN);
+            if (n && options_set(&o, name, "x", &e) && strstr(e.text, "unknown option"))
+                fail_msg("%s: %s", topics[i].name, e.text);
+            options_free(&o);
+        }
+}
+
 /* O15: what a GPU needs is not even looked for, as opening it takes far longer than the text. */
 static void help_opens_no_gpu(void **state)
 {
@@ -66,6 +157,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_names_every_option),
+        cmocka_unit_test(help_is_short),
+        cmocka_unit_test(commands_without_many_options_show_all),
+        cmocka_unit_test(topics_fit_a_screen),
+        cmocka_unit_test(topics_name_options),
         cmocka_unit_test(help_opens_no_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

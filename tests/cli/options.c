@@ -97,6 +97,19 @@ static void every_row_is_whole(void **state)
     for (size_t i = 0; i < n_option_values; i++) /* another word leads to a real one, and hides none */
         assert_true(word_in(option_values[i].value, option_rows[option_values[i].option].domain, NULL) &&
                     !word_in(option_values[i].spelling, option_rows[option_values[i].option].domain, NULL));
+    for (size_t i = 0; i < n_option_spellings; i++) /* a spelling hides no option's name */
+        for (int k = 0; k < N_OPTIONS; k++)
+            if (option_rows[k].type != OPTION_SECTION && option_rows[k].parent < 0 &&
+                strcmp(option_spellings[i].spelling, option_rows[k].name) == 0)
+                fail_msg("%s", option_rows[k].name);
+    for (unsigned bit = 1; bit < 1u << N_COMMANDS; bit <<= 1) {
+        int usual = 0;
+        for (size_t i = 0; i < n_option_usuals; i++) {
+            usual += !!(option_usuals[i].commands & bit);
+            assert_true((option_usuals[i].commands & ~option_rows[option_usuals[i].option].commands) == 0);
+        }
+        assert_true(usual == 0 || usual == 10);
+    }
     for (size_t i = 0; i < n_option_needs; i++)
         assert_true(strcmp(option_needs[i].values, "*") == 0 ||
                     option_rows[option_needs[i].other].type == OPTION_WORD ||
@@ -369,6 +382,49 @@ static void options_that_need_each_other(void **state)
             "--save-strategy: 'best' needs evaluations to choose by; give --eval-strategy steps or epoch");
     o = accepted("--eval-data e --eval-strategy steps --eval-steps 100 --save-steps 300 --load-best-model-at-end");
     options_free(&o);
+}
+
+/* Names of the Trainer's example scripts (run_classification.py, run_mlm.py), of Accelerate's and Lightning's options. */
+static void names_of_other_programs(void **state)
+{
+    (void)state;
+    struct options o =
+        accepted("--lr 3e-4 --epochs 2 --wd 0.1 --optimizer adamw --fp32 --batch_size 4 --validation_file e.csv "
+                 "--max_seq_length 64 --num_warmup_steps 7 --lr_scheduler cosine --grad_accum_steps 2 --grad_clip 0.5");
+    assert_true(o.learning_rate == 3e-4 && o.num_train_epochs == 2 && o.weight_decay == 0.1 && o.max_grad_norm == 0.5);
+    assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
+    assert_int_equal(o.dtype, OPT_DTYPE_FP32);
+    assert_int_equal(o.per_device_train_batch_size, 4);
+    assert_string_equal(o.eval_data, "e.csv");
+    assert_int_equal(o.max_length, 64);
+    assert_int_equal(o.warmup_steps.steps, 7);
+    assert_int_equal(o.lr_scheduler_type, OPT_SCHEDULE_COSINE);
+    assert_int_equal(o.gradient_accumulation_steps, 2);
+    assert_int_equal(o.n_notes, 0);
+    options_free(&o);
+    struct snug_err e;
+    if (parse(
+            &o, CMD_TRAIN,
+            "--model_name_or_path m --train_file d.csv --output_dir out --num-epochs 1.5 --mixed_precision bf16 --cpu",
+            &e))
+        fail_msg("%s", e.text);
+    assert_string_equal(o.model, "m");
+    assert_string_equal(o.train_data, "d.csv");
+    assert_true(o.num_train_epochs == 1.5);
+    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
+    assert_int_equal(o.device, OPT_DEVICE_CPU);
+    options_free(&o);
+    assert_int_equal(parse(&o, CMD_PREDICT, "--model m --test_file d.csv --precision 16-mixed", &e), 0);
+    assert_string_equal(o.data, "d.csv");
+    assert_int_equal(o.dtype, OPT_DTYPE_FP16);
+    options_free(&o);
+    refused("--lr 1e-3 --learning-rate 1e-3", "--learning-rate: sets the same option as --lr; give one of them");
+    refused("--dropout 0.1",
+            "--dropout: unknown option; give --hidden-dropout-prob and --attention-probs-dropout-prob");
+    refused("--dataset-name imdb",
+            "--dataset-name: unknown option; nothing is downloaded; give files with --train-data and --eval-data");
+    refused("--epoch 3", "--epoch: unknown option; did you mean --num-train-epochs? see 'snug train --help'");
+    refused("--optimiser x", "--optimiser: unknown option; did you mean --optim? see 'snug train --help'");
 }
 
 static void expect_notes(const struct options *o, const char *text)
@@ -746,6 +802,7 @@ int main(void)
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(options_that_need_each_other),
+        cmocka_unit_test(names_of_other_programs),
         cmocka_unit_test(older_spellings_get_a_note),
         cmocka_unit_test(lists_in_config_files),
         cmocka_unit_test(config_files),
