@@ -315,11 +315,12 @@ static int read_the_rest(struct tokenizer *t, json_t *o, struct snug_err *err)
                                  err);
         t->truncate_left = *direction == 'L';
     }
-    if (truncation || padding)
-        return tokenizer_add_note(t, err, "%s: its %s%s%s not used; --max-length decides, and nothing is padded",
-                                  t->path, truncation ? "truncation" : "", truncation && padding ? " and " : "",
-                                  padding ? (truncation ? "padding are" : "padding is") : " is");
-    return 0;
+    if (!truncation && !padding)
+        return 0;
+    t->unused = arena_printf(&t->arena, "%s: its %s%s%s not used; --max-length decides, and nothing is padded", t->path,
+                             truncation ? "truncation" : "", truncation && padding ? " and " : "",
+                             padding ? (truncation ? "padding are" : "padding is") : " is");
+    return t->unused ? 0 : err_no_memory(err, 512);
 }
 
 static int read_object(struct tokenizer *t, json_t *o, struct snug_err *err)

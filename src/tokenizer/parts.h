@@ -101,6 +101,7 @@ struct tokenizer {
     int32_t special[TOKEN_SPECIALS];
     uint8_t *flags; /* of char_flags_new */
     struct hash128 hash;
+    const char *unused; /* tokenizer_unused */
     const char **notes;
     size_t n_notes, notes_cap;
 };

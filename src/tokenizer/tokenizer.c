@@ -184,3 +184,8 @@ const char *tokenizer_note(const struct tokenizer *t, size_t i)
 {
     return i < t->n_notes ? t->notes[i] : NULL;
 }
+
+const char *tokenizer_unused(const struct tokenizer *t)
+{
+    return t->unused;
+}

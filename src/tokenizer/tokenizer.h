@@ -83,4 +83,8 @@ struct hash128 tokenizer_hash(const struct tokenizer *t);
 /* One line each for the user about decisions taken while opening; NULL after the last. */
 const char *tokenizer_note(const struct tokenizer *t, size_t i);
 
+/* One line on settings of its file that have no part here, truncation and padding, which transformers does not use either
+ * unless a caller asks; NULL: there are none. */
+const char *tokenizer_unused(const struct tokenizer *t);
+
 #endif

@@ -62,7 +62,7 @@ static void override_dropout(struct session *s)
         s->model.dropout_classifier = o->classifier_dropout;
 }
 
-/* Its notes say what never changes, so they are told by the run that the folder is taken for, not by those around it, and
+/* What is not used never changes: it is told by the run that the folder is taken for, not by the commands around it, and
  * not of a folder that an earlier run has written. */
 static int open_tokenizer(struct session *s, struct snug_err *err)
 {
@@ -80,9 +80,10 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; take both from one model",
                        s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
-    bool told = text && s->o->command == CMD_TRAIN && !log_is_there(s->io, s->o->model);
-    for (size_t i = 0; told && tokenizer_note(s->tokenizer, i); i++)
+    for (size_t i = 0; text && tokenizer_note(s->tokenizer, i); i++)
         session_note(s, "%s", tokenizer_note(s->tokenizer, i));
+    if (text && tokenizer_unused(s->tokenizer) && s->o->command == CMD_TRAIN && !log_is_there(s->io, s->o->model))
+        session_note(s, "%s", tokenizer_unused(s->tokenizer));
     return SNUG_OK;
 }
 

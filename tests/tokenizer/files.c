@@ -181,7 +181,7 @@ static bool has_note(const struct tokenizer *t, const char *part)
     for (size_t i = 0; tokenizer_note(t, i); i++)
         if (strstr(tokenizer_note(t, i), part))
             return true;
-    return false;
+    return tokenizer_unused(t) && strstr(tokenizer_unused(t), part);
 }
 
 /* What was wrong with a result, or NULL. */
