@@ -55,8 +55,9 @@ void help_options(FILE *f, unsigned bit); /* all of them, by section */
 /* What stands behind the option's name where its value goes: "N", "DIR", "a|b"; "" for a flag. */
 const char *help_value(const struct option_row *row);
 
-/* docs.c, docs_ops.c: what is generated from the tables. */
+/* docs.c, docs_ops.c, docs_trainer.c: what is generated from the tables. */
 void docs_options(FILE *f);
+void docs_trainer(FILE *f); /* a part of it */
 void docs_ops(FILE *f);
 void docs_man(FILE *f);
 void docs_completion(FILE *f);

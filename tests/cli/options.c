@@ -4,6 +4,8 @@
 #include "options/options.h"
 #include "../failing_memory.h"
 #include "format/json.h"
+#include "options/training_arguments.h"
+#include "options/value.h"
 
 #include <locale.h>
 #include <math.h>
@@ -284,13 +286,15 @@ static void names_and_values(void **state)
     /* names of TrainingArguments that are refused */
     refused("--deepspeed ds.json",
             "--deepspeed: refused; there is no DeepSpeed here; --gradient-checkpointing saves memory");
-    refused("--ddp_backend nccl", "--ddp_backend: refused; training on several devices is not there yet");
+    refused("--ddp_backend nccl",
+            "--ddp_backend: refused; training on several devices is not there yet; use --gradient-accumulation-steps");
     refused("--fsdp full_shard", "--fsdp: refused; sharding is not there yet; --gradient-checkpointing saves memory");
     refused("--push-to-hub", "--push-to-hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
     refused("--hub_model_id x",
             "--hub_model_id: refused; nothing is uploaded; --output-dir holds a folder that can be");
-    refused("--neftune-noise-alpha 5", "--neftune-noise-alpha: refused; not there yet");
-    refused("--save-safetensors false", "--save-safetensors: refused; weights are always safetensors");
+    refused("--neftune-noise-alpha 5",
+            "--neftune-noise-alpha: refused; noise on embeddings is not there yet; use --hidden-dropout-prob");
+    refused("--save-safetensors false", "--save-safetensors: refused; weights are always safetensors; leave it out");
     /* keys */
     refused("--optim sgd --optim-args momentun=0.9",
             "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps2, "
@@ -303,7 +307,7 @@ static void names_and_values(void **state)
     refused("--lr-scheduler-kwargs {num_cycles", "--lr-scheduler-kwargs: '{num_cycles' is not a JSON object; give "
                                                  "KEY=VALUE,... or {\"KEY\": VALUE}");
     refused("--gradient-checkpointing --gradient-checkpointing-kwargs {\"offload\":true}",
-            "--gradient-checkpointing-kwargs: offload is refused: not there yet");
+            "--gradient-checkpointing-kwargs: offload is refused: not there yet; leave it out");
 }
 
 static void options_that_need_each_other(void **state)
@@ -609,7 +613,8 @@ static void config_files(void **state)
                    ": batch_size: '0' is out of range; give a whole number of at least 1 and at most 1000000");
     config_refused("{\"push_to_hub\": true}", 2,
                    ": push_to_hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
-    config_refused("{\"save_safetensors\": false}", 2, ": save_safetensors: refused; weights are always safetensors");
+    config_refused("{\"save_safetensors\": false}", 2,
+                   ": save_safetensors: refused; weights are always safetensors; leave it out");
     config_refused("{\"config\": \"x\"}", 2, ": config: a config file cannot name another; leave it out");
     config_refused("[1]", 3, ": not a JSON object; give {\"option\": value, ...}");
 }
@@ -658,6 +663,37 @@ static void saved_training_arguments_load(void **state)
     load_training_arguments("4.57");
     load_training_arguments("5.17");
     load_training_arguments("5.23");
+}
+
+/* The names that docs/options.md has a row for are those of transformers 5.17; each is an option, or ignored, or refused
+ * with what to do instead. */
+static void every_training_argument_is_known(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+#define NAME(name) #name,
+        TRAINING_ARGUMENTS(NAME)
+#undef NAME
+    };
+    json_t *recorded = training_arguments("5.17"), *fields = json_object_get(recorded, "fields"), *v;
+    const char *name;
+    size_t n = 0;
+    assert_int_equal(json_object_size(fields), 112);
+    assert_int_equal(sizeof names / sizeof *names, 112);
+    json_object_foreach(fields, name, v)
+    {
+        struct options o;
+        options_init(&o, CMD_TRAIN);
+        assert_string_equal(names[n++], name);
+        struct option_meaning m = option_lookup(&o, name);
+        assert_true(m.kind == MEANS_OPTION || m.kind == MEANS_ACCEPTED || m.kind == MEANS_REFUSED);
+        if (m.foreign && strstr(m.foreign->why, "nothing corresponds"))
+            fail_msg("%s: %s", name, m.foreign->why);
+        if (m.kind == MEANS_REFUSED && !strchr(m.foreign->why, ';') && strncmp(m.foreign->why, "use ", 4) != 0)
+            fail_msg("%s: what instead? %s", name, m.foreign->why);
+        options_free(&o);
+    }
+    json_decref(recorded);
 }
 
 /* Every word of the Trainer is one of ours, or refused by name. */
@@ -807,6 +843,7 @@ int main(void)
         cmocka_unit_test(lists_in_config_files),
         cmocka_unit_test(config_files),
         cmocka_unit_test(saved_training_arguments_load),
+        cmocka_unit_test(every_training_argument_is_known),
         cmocka_unit_test(every_word_is_known),
         cmocka_unit_test(recorded_options_load_again),
         cmocka_unit_test(environment),
