@@ -1,6 +1,8 @@
 /* The pipeline: build, then the passes in their order, then workspaces and the plan. */
 #include "compile.h"
 
+#include "graph/uses.h"
+
 #include <string.h>
 
 void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out)
@@ -24,9 +26,11 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
     memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
 }
 
-static int after_pass(const struct compile_settings *s, struct program *g, const char *pass, struct snug_err *err)
+static int after_pass(const struct compile_settings *s, const struct plan *plan, struct program *g, const char *pass,
+                      struct snug_err *err)
 {
     TRY(graph_check(&g->graph, pass, err));
+    TRY(plan_check_stop(plan, err));
     if (!s->dump)
         return SNUG_OK;
     char *text;
@@ -35,16 +39,19 @@ static int after_pass(const struct compile_settings *s, struct program *g, const
     return SNUG_OK;
 }
 
+/* A node joins those before it where it needs none of them. */
 static void join_nodes(const struct backend *b, struct graph *g)
 {
-    for (int k = 2, first = 1; k < g->n_nodes; k++) {
+    struct hazards h;
+    bool opened = hazards_open(&h, g);
+    for (int k = 1, first = 1; k < g->n_nodes && opened; k++) {
         struct node *n = &g->nodes[k];
-        n->joins = n->op == n[-1].op && b->together && b->together(n->op);
-        for (int before = first; n->joins && before < k; before++)
-            n->joins = !node_conflicts(g, n, &g->nodes[before]);
+        n->joins = k > 1 && n->op == n[-1].op && b->together && b->together(n->op) && hazards_find(&h, g, n) < first;
         if (!n->joins)
             first = k;
+        hazards_add(&h, g, k);
     }
+    hazards_close(&h);
 }
 
 int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err)
@@ -95,14 +102,14 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     if (!training && model_task(s->model)->per_token)
         TRY(model_predict(&g->graph, &built, err));
     pass_freeze(&g->graph, s->freeze);
-    TRY(after_pass(s, g, "build", err));
+    TRY(after_pass(s, plan, g, "build", err));
     if (training) {
         pass_grad(&g->graph, built.loss, kind == KIND_NEXT);
-        TRY(after_pass(s, g, "grad", err));
+        TRY(after_pass(s, plan, g, "grad", err));
         pass_fold_bias(&g->graph);
-        TRY(after_pass(s, g, "fold_bias", err));
+        TRY(after_pass(s, plan, g, "fold_bias", err));
         pass_fold_act(&g->graph);
-        TRY(after_pass(s, g, "fold_act", err));
+        TRY(after_pass(s, plan, g, "fold_act", err));
     }
     if (training && !updates) /* what the micro-step leaves for the update */
         for (int i = 1; i < g->graph.n_values; i++)
@@ -111,28 +118,28 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     struct precision precision = s->precision;
     precision.narrow_grads &= updates || (precision.narrow_sums && !s->keep_grads);
     pass_precision(&g->graph, &precision);
-    TRY(after_pass(s, g, "precision", err));
+    TRY(after_pass(s, plan, g, "precision", err));
     if (training) {
         pass_keep_mask(&g->graph, s->keep_masks ? s->backend->reads_mask : NULL);
-        TRY(after_pass(s, g, "keep_mask", err));
+        TRY(after_pass(s, plan, g, "keep_mask", err));
     }
     if (updates) {
         struct update u = s->update;
         u.scaled = s->precision.narrow == DT_F16;
         pass_update(&g->graph, &u);
-        TRY(after_pass(s, g, "update", err));
+        TRY(after_pass(s, plan, g, "update", err));
     }
     if (training)
         g->recomputed_layers = pass_recompute(&g->graph, s->recompute_every_n);
-    TRY(after_pass(s, g, "recompute", err));
+    TRY(after_pass(s, plan, g, "recompute", err));
     if (training && !updates)
         graph_value(&g->graph, built.logits)->live_out = s->keep_grads;
     else if (training)
         graph_value(&g->graph, built.logits)->live_out = false;
     pass_pad(&g->graph, s->backend->product_sizes);
-    TRY(after_pass(s, g, "pad", err));
+    TRY(after_pass(s, plan, g, "pad", err));
     pass_order(&g->graph);
-    TRY(after_pass(s, g, "order", err));
+    TRY(after_pass(s, plan, g, "order", err));
     return compile_for_backend(s->backend, s->threads, g, err);
 }
 
@@ -165,9 +172,9 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     u.scaled = s->precision.narrow == DT_F16;
     u.at_end = true; /* all gradients are there, and stay */
     pass_update(&g->graph, &u);
-    TRY(after_pass(s, g, "update", err));
+    TRY(after_pass(s, plan, g, "update", err));
     pass_order(&g->graph);
-    TRY(after_pass(s, g, "order", err));
+    TRY(after_pass(s, plan, g, "order", err));
     return compile_for_backend(s->backend, s->threads, g, err);
 }
 
@@ -193,12 +200,12 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         x->group = w->group;
         memcpy(x->pad, w->pad, sizeof x->pad);
         memcpy(y->pad, c->pad, sizeof y->pad);
-        y->name = graph_name(&g->graph, "%s", c->name);
+        graph_set_name(&g->graph, cast.y, c->name);
         y->role = ROLE_COPY;
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;
     }
-    TRY(after_pass(s, g, "order", err));
+    TRY(after_pass(s, plan, g, "order", err));
     return compile_for_backend(s->backend, s->threads, g, err);
 }
 
@@ -207,6 +214,7 @@ int compile_run(const struct compile_settings *s, struct plan *plan, struct prog
     *where = (struct programs){-1, -1, -1, -1, -1, -1};
     plan->align = s->backend->align;
     plan->staging = s->backend->staging;
+    plan->stop = s->stop;
     if (s->train && is_fused(s))
         TRY(compile_forward(s, plan, "step", KIND_STEP, &where->step, err));
     else if (s->train) {

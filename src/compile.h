@@ -11,6 +11,7 @@ struct compile_settings {
     const struct model_config *model;
     const struct backend *backend;
     int threads;
+    const struct stop_flag *stop; /* NULL: never */
     struct precision precision;
     struct dims train_max, eval_max; /* the largest micro-batch of each; eval_max.B 0: no evaluation program */
     bool train;                      /* else evaluation only */
@@ -36,6 +37,7 @@ struct programs {
     int copies; /* writes the 16-bit copies from the weights: after these were read from a file */
 };
 
+/* SNUG_STOPPED where s->stop asks for it. */
 int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);
 
 /* What depends on the backend, the last step before the plan: which nodes run at the same time, and the workspaces that

@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include "base/hash.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +24,7 @@ void graph_free(struct graph *g)
     arena_free(&g->arena);
     mem_free(g->values);
     mem_free(g->nodes);
+    mem_free(g->by_name);
     *g = (struct graph){0};
 }
 
@@ -56,20 +59,17 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
 {
     if (g->err.code)
         return 0;
-    char *own = name ? arena_strdup(&g->arena, name) : NULL;
-    if (!MEM_GROW(g->values, g->cap_values, (size_t)g->n_values + 1) || (name && !own))
+    if (!MEM_GROW(g->values, g->cap_values, (size_t)g->n_values + 1))
         return fail_no_memory(g);
     struct value *v = &g->values[g->n_values];
     bool lasting = role == ROLE_INPUT || role == ROLE_WEIGHT || role == ROLE_STATE || role == ROLE_COPY;
-    *v = (struct value){.name = own,
-                        .dtype = dtype,
-                        .role = role,
-                        .ndim = ndim,
-                        .layer = g->layer,
-                        .live_in = lasting,
-                        .persists = lasting};
+    *v = (struct value){
+        .dtype = dtype, .role = role, .ndim = ndim, .layer = g->layer, .live_in = lasting, .persists = lasting};
     memcpy(v->shape, shape, (size_t)ndim * sizeof *shape);
-    return g->n_values++;
+    int id = g->n_values++;
+    if (name)
+        graph_set_name(g, id, name);
+    return g->err.code ? 0 : id;
 }
 
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape)
@@ -89,12 +89,52 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
     return id;
 }
 
+/* ---- names: open addressing, at most half full ---- */
+
+/* Where the value of that name is in the table, or where it would be. */
+static size_t name_slot(const struct graph *g, const char *name)
+{
+    size_t i = hash_bytes(name, strlen(name)).low & (g->cap_names - 1);
+    while (g->by_name[i] && strcmp(g->values[g->by_name[i]].name, name) != 0)
+        i = (i + 1) & (g->cap_names - 1);
+    return i;
+}
+
+static bool grow_names(struct graph *g)
+{
+    size_t before = g->cap_names;
+    int *old = g->by_name, *table = mem_alloc((before ? 2 * before : 64) * sizeof *table);
+    if (!table)
+        return false;
+    g->by_name = table;
+    g->cap_names = before ? 2 * before : 64;
+    for (size_t i = 0; i < before; i++)
+        if (old[i])
+            g->by_name[name_slot(g, g->values[old[i]].name)] = old[i];
+    mem_free(old);
+    return true;
+}
+
+void graph_set_name(struct graph *g, int id, const char *name)
+{
+    if (g->err.code)
+        return;
+    char *own = arena_strdup(&g->arena, name);
+    if (!own || (2 * (size_t)(g->n_names + 1) > g->cap_names && !grow_names(g))) {
+        fail_no_memory(g);
+        return;
+    }
+    g->values[id].name = own;
+    size_t i = name_slot(g, own);
+    if (g->by_name[i])
+        return; /* the first one of that name is found */
+    g->by_name[i] = id;
+    g->n_names++;
+}
+
 int graph_find(const struct graph *g, const char *name)
 {
-    for (int i = 1; name && i < g->n_values; i++)
-        if (g->values[i].name && !strcmp(g->values[i].name, name))
-            return i;
-    return 0;
+    return name && g->cap_names ? g->by_name[name_slot(g, name)] : 0;
 }
 
 const char *graph_name(struct graph *g, const char *format, ...)

@@ -81,6 +81,9 @@ struct graph {
     struct node *nodes; /* [0] unused */
     int n_nodes;
     size_t cap_nodes;
+    int *by_name; /* hash table of the ids of named values, 0 where free; graph_find */
+    size_t cap_names;
+    int n_names;
     int layer;     /* given to what is made next */
     bool backward; /* likewise */
     struct snug_err err;
@@ -102,6 +105,8 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
 /* Elements [at, at + size of shape) of `base`. */
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
 int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none or for NULL */
+/* Names a value that has no name yet; `name` is copied. Names are not changed otherwise: graph_find goes by an index. */
+void graph_set_name(struct graph *g, int id, const char *name);
 /* A name in the graph's arena, printf-like. Never NULL: without memory it is "", and the graph has failed. */
 const char *graph_name(struct graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

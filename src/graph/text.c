@@ -246,9 +246,14 @@ static int read_value(struct reader *r)
 {
     int id;
     char word[32];
+    const char *line = r->s, *name = NULL;
     struct value v = {0};
     if (!take_id(r, &id))
         return bad(r, "a value id");
+    if (id < r->g->n_values && r->g->values[id].ndim) {
+        r->s = line;
+        return bad(r, "a value that is not there yet");
+    }
     skip_blanks(r);
     int role = take_name(r, role_names, ROLE_COUNT);
     if (role < 0)
@@ -273,9 +278,9 @@ static int read_value(struct reader *r)
         int64_t k;
         if (take(r, "\"")) {
             size_t n = strcspn(r->s, "\"\n");
-            v.name = arena_strndup(&r->g->arena, r->s, n);
+            name = arena_strndup(&r->g->arena, r->s, n);
             r->s += n;
-            if (!v.name || !take(r, "\""))
+            if (!name || !take(r, "\""))
                 return bad(r, "the end of the name");
         } else if (take(r, "layer=") && take_int(r, &k))
             v.layer = (int)k;
@@ -310,7 +315,9 @@ static int read_value(struct reader *r)
     while (g->n_values <= id)
         g->values[g->n_values++] = (struct value){0};
     g->values[id] = v;
-    return SNUG_OK;
+    if (name)
+        graph_set_name(g, id, name);
+    return graph_ok(g, r->err);
 }
 
 static int find_op(const char *word)

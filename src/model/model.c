@@ -195,8 +195,8 @@ int model_build(const struct model_config *c, bool dropout, double smoothing, st
     c->arch->build(g, c, dropout, smoothing, out);
     TRY(graph_ok(g, err));
     graph_value(g, out->logits)->live_out = graph_value(g, out->loss)->live_out = true;
-    graph_value(g, out->logits)->name = "logits";
-    graph_value(g, out->loss)->name = "loss";
+    graph_set_name(g, out->logits, "logits");
+    graph_set_name(g, out->loss, "loss");
     return graph_check(g, "build", err);
 }
 
@@ -207,6 +207,6 @@ int model_predict(struct graph *g, const struct built *b, struct snug_err *err)
     TRY(graph_ok(g, err));
     graph_value(g, b->logits)->live_out = false;
     graph_value(g, n.best)->live_out = true;
-    graph_value(g, n.best)->name = "predictions";
+    graph_set_name(g, n.best, "predictions");
     return SNUG_OK;
 }

@@ -1,25 +1,16 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 #include <stddef.h>
 
 #define SLOT(opname, slot) (int)(offsetof(struct op_##opname, slot) / sizeof(int))
 
-/* How often nodes read or write what `id` lies in. */
-static int count_uses(const struct graph *g, int id)
-{
-    int uses = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
-            uses += g->nodes[k].u.slot[i] && value_root(g, g->nodes[k].u.slot[i]) == value_root(g, id);
-    return uses;
-}
-
 /* Whether `a` makes a gradient that only `b` reads: that of an activation's result, of which b makes that of its input. */
-static bool is_pair(const struct graph *g, const struct node *a, const struct node *b)
+static bool is_pair(const struct graph *g, const struct uses *u, const struct node *a, const struct node *b)
 {
     int dx = a->op == OP_linear_dx ? a->u.linear_dx.dx : 0;
-    return dx && b->op == OP_act_bwd && b->u.act_bwd.dy == dx && !a->add && count_uses(g, dx) == 2 &&
-           !graph_value(g, dx)->base && !graph_value(g, dx)->live_out;
+    return dx && b->op == OP_act_bwd && b->u.act_bwd.dy == dx && !a->add && !graph_value(g, dx)->base &&
+           uses_count(u, dx) == 2 && !graph_value(g, dx)->live_out;
 }
 
 static struct node join(const struct node *a, const struct node *b)
@@ -38,13 +29,15 @@ static struct node join(const struct node *a, const struct node *b)
 
 void pass_fold_act(struct graph *g)
 {
-    if (g->err.code)
-        return;
-    for (int k = 1; k + 1 < g->n_nodes; k++)
-        if (is_pair(g, &g->nodes[k], &g->nodes[k + 1])) {
-            g->nodes[k] = join(&g->nodes[k], &g->nodes[k + 1]);
-            g->n_nodes--;
-            for (int i = k + 1; i < g->n_nodes; i++)
-                g->nodes[i] = g->nodes[i + 1];
+    struct uses u = {0};
+    int n = 1;
+    if (!g->err.code && uses_open(&u, g)) {
+        for (int k = 1; k < g->n_nodes; k++) {
+            bool pair = k + 1 < g->n_nodes && is_pair(g, &u, &g->nodes[k], &g->nodes[k + 1]);
+            g->nodes[n++] = pair ? join(&g->nodes[k], &g->nodes[k + 1]) : g->nodes[k];
+            k += pair;
         }
+        g->n_nodes = n;
+    }
+    uses_close(&u);
 }

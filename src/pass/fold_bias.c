@@ -1,30 +1,35 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 #include <stddef.h>
 
 /* The node that writes `id`, 0 where several do, one adds to it, or it is a part of something else. */
-static int only_writer(const struct graph *g, int id)
+static int only_writer(const struct graph *g, const struct uses *u, int id)
 {
     int writer = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++) {
-            if (!node_writes(&g->nodes[k], i) || g->nodes[k].u.slot[i] != id)
-                continue;
-            if (writer || (g->nodes[k].add >> i & 1))
-                return 0;
-            writer = k;
-        }
-    return graph_value(g, id)->base ? 0 : writer;
+    for (int i = u->from[id]; i < u->from[id + 1]; i++) { /* none for a slice */
+        const struct use *use = &u->at[i];
+        const struct node *n = &g->nodes[use->node];
+        if (!node_writes(n, use->slot) || n->u.slot[use->slot] != id)
+            continue;
+        if (writer || (n->add >> use->slot & 1))
+            return 0;
+        writer = use->node;
+    }
+    return writer;
 }
 
-/* Whether a node of [from, end) reads or writes what `id` lies in. */
-static bool is_touched(const struct graph *g, int from, int end, int id)
+/* Where the list has node `node`, if a node of [from, node) does not use `id` too; NULL otherwise. */
+static struct use *first_use_from(const struct uses *u, int from, int node, int id)
 {
-    for (int k = from; k < end; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
-            if (g->nodes[k].u.slot[i] && value_root(g, g->nodes[k].u.slot[i]) == id)
-                return true;
-    return false;
+    struct use *found = NULL;
+    for (int i = u->from[id]; i < u->from[id + 1]; i++) {
+        if (u->at[i].node >= from && u->at[i].node < node)
+            return NULL;
+        if (u->at[i].node == node)
+            found = &u->at[i];
+    }
+    return found;
 }
 
 #define SLOT(opname, slot) (int)(offsetof(struct op_##opname, slot) / sizeof(int))
@@ -41,19 +46,28 @@ static int sums_slot(const struct node *n, int dy)
     return -1;
 }
 
-void pass_fold_bias(struct graph *g)
+static void fold(struct graph *g, struct uses *u, int k)
 {
     const int db = SLOT(linear_dw, db);
-    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
-        struct node *n = &g->nodes[k];
-        int bias = n->op == OP_linear_dw ? n->u.linear_dw.db : 0;
-        int w = bias ? only_writer(g, n->u.linear_dw.dy) : 0;
-        int to = w ? sums_slot(&g->nodes[w], n->u.linear_dw.dy) : -1;
-        if (to < 0 || w > k || is_touched(g, w, k, bias))
-            continue;
-        g->nodes[w].u.slot[to] = bias;
-        g->nodes[w].add |= (n->add >> db & 1) << to;
-        n->u.linear_dw.db = 0;
-        n->add &= ~(1u << db);
-    }
+    struct node *n = &g->nodes[k];
+    int bias = n->op == OP_linear_dw ? n->u.linear_dw.db : 0;
+    int w = bias ? only_writer(g, u, n->u.linear_dw.dy) : 0;
+    int to = w ? sums_slot(&g->nodes[w], n->u.linear_dw.dy) : -1;
+    struct use *use = to >= 0 && w < k ? first_use_from(u, w, k, bias) : NULL;
+    if (!use)
+        return;
+    g->nodes[w].u.slot[to] = bias;
+    g->nodes[w].add |= (n->add >> db & 1) << to;
+    n->u.linear_dw.db = 0;
+    n->add &= ~(1u << db);
+    *use = (struct use){w, to};
+}
+
+void pass_fold_bias(struct graph *g)
+{
+    struct uses u = {0};
+    if (!g->err.code && uses_open(&u, g))
+        for (int k = 1; k < g->n_nodes; k++)
+            fold(g, &u, k);
+    uses_close(&u);
 }

@@ -1,7 +1,8 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 /* The gradient of a weight; for a group, with a slice for each of its parts. */
-static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
+static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, bool accumulate)
 {
     struct value w = *graph_value(g, weight);
     const char *name = graph_name(g, "grad.%s", w.name);
@@ -11,9 +12,9 @@ static int add_weight_gradient(struct graph *g, int weight, bool accumulate)
     graph_value(g, id)->layer = w.layer;
     graph_value(g, id)->group = w.group;
     graph_value(g, id)->live_in = graph_value(g, id)->persists = graph_value(g, id)->live_out = accumulate;
-    for (int i = 1, n = g->n_values; i < n; i++) {
-        struct value part = g->values[i];
-        if (part.base != weight || part.frozen)
+    for (int i = parts->from[weight]; i < parts->from[weight + 1]; i++) {
+        struct value part = *graph_value(g, parts->at[i]);
+        if (part.frozen)
             continue;
         name = graph_name(g, "grad.%s", part.name);
         graph_add_slice(g, name, id, part.at, part.ndim, part.shape);
@@ -74,13 +75,22 @@ static bool has_gradient(const struct grads *d, const struct node *n)
     return false;
 }
 
-static bool weight_is_read(const struct graph *g, int id)
+static void add_weight_gradients(struct grads *d, bool accumulate)
 {
-    for (int k = 1; k < g->n_nodes; k++)
+    struct graph *g = d->g;
+    struct slices parts;
+    bool *read = mem_alloc((size_t)d->n);
+    if (!read)
+        err_no_memory(&g->err, (unsigned long long)d->n);
+    for (int k = 1; k < g->n_nodes && read; k++)
         for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
-            if (g->nodes[k].u.slot[i] == id)
-                return true;
-    return false;
+            read[g->nodes[k].u.slot[i]] = true;
+    if (slices_open(&parts, g))
+        for (int i = 1; i < d->n && !g->err.code; i++)
+            if (is_trained(&g->values[i]) && read[i])
+                d->of[i] = add_weight_gradient(g, &parts, i, accumulate);
+    slices_close(&parts);
+    mem_free(read);
 }
 
 void pass_grad(struct graph *g, int loss, bool accumulate)
@@ -95,9 +105,8 @@ void pass_grad(struct graph *g, int loss, bool accumulate)
     int last = g->n_nodes;
     if (!g->err.code)
         mark_wanted(&d);
-    for (int i = 1; i < d.n && !g->err.code; i++)
-        if (is_trained(&g->values[i]) && weight_is_read(g, i))
-            d.of[i] = add_weight_gradient(g, i, accumulate);
+    if (!g->err.code)
+        add_weight_gradients(&d, accumulate);
     if (!g->err.code)
         d.of[loss] = loss; /* the seed, 1/N, is in the loss's own gradient op */
     g->backward = true;

@@ -1,3 +1,4 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 #include <stdlib.h>
@@ -53,39 +54,53 @@ static bool may_hoist(const struct graph *g, const struct node *n)
     return n->op == OP_sumsq ? graph_value(g, n->u.sumsq.partials)->live_out : op_is_update(n->op);
 }
 
-static bool is_backward_of(const struct node *n, int layer)
-{
-    return n->backward && n->layer == layer;
-}
-
 /* Moves each update, and sums of squares that let a gradient die, up to right behind the last node that it must follow
  * and its layer's backward nodes: a GPU does those of a layer in one launch. Stable. */
+static void place_updates(const struct graph *g, struct hazards *h, int *backward, struct place *places)
+{
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        places[k - 1] = (struct place){.after = k, .was = k};
+        if (may_hoist(g, n)) {
+            int conflict = hazards_find(h, g, n), j = conflict > backward[n->layer] ? conflict : backward[n->layer];
+            places[k - 1].after = j > 0 ? places[j - 1].after : 0;
+        }
+        if (n->backward)
+            backward[n->layer] = k;
+        hazards_add(h, g, k);
+    }
+}
+
+static int count_layers(const struct graph *g)
+{
+    int last = 0;
+    for (int k = 1; k < g->n_nodes; k++)
+        last = g->nodes[k].layer > last ? g->nodes[k].layer : last;
+    return last + 1;
+}
+
 static void hoist_updates(struct graph *g)
 {
     int n_nodes = g->n_nodes;
+    struct hazards h;
     struct place *places = mem_alloc((size_t)n_nodes * sizeof *places);
     struct node *out = mem_alloc((size_t)n_nodes * sizeof *out);
-    if (!places || !out) {
+    int *backward = mem_alloc((size_t)count_layers(g) * sizeof *backward); /* the last one of each layer so far */
+    bool opened = hazards_open(&h, g);
+    if (!places || !out || !backward || !opened) {
         err_no_memory(&g->err, (unsigned long long)n_nodes * sizeof *out);
         goto done;
     }
-    for (int k = 1; k < n_nodes; k++) {
-        const struct node *n = &g->nodes[k];
-        places[k - 1] = (struct place){.after = k, .was = k};
-        if (!may_hoist(g, n))
-            continue;
-        int j = k - 1;
-        while (j > 0 && !node_conflicts(g, n, &g->nodes[j]) && !is_backward_of(&g->nodes[j], n->layer))
-            j--;
-        places[k - 1].after = j > 0 ? places[j - 1].after : 0;
-    }
+    place_updates(g, &h, backward, places);
     qsort(places, (size_t)n_nodes - 1, sizeof *places, by_place);
     for (int k = 1; k < n_nodes; k++)
         out[k - 1] = g->nodes[places[k - 1].was];
     graph_set_nodes(g, out, n_nodes - 1);
 done:
+    hazards_close(&h);
     mem_free(places);
     mem_free(out);
+    mem_free(backward);
 }
 
 void pass_order(struct graph *g)

@@ -1,3 +1,4 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 /* The parts of a linear layer in a node of it; 0 where it has no such part, or not one that can be padded. */
@@ -22,20 +23,17 @@ static bool is_whole(const struct graph *g, int id)
 }
 
 /* Whether all that touches the rows of `id` knows padding: loss ops, and linear layers that can be padded with it. */
-static bool may_be_padded(const struct graph *g, int id)
+static bool may_be_padded(const struct graph *g, const struct uses *u, int id)
 {
     if (g->values[id].live_out || !is_whole(g, id))
         return false;
-    for (int k = 1; k < g->n_nodes; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++) {
-            const struct node *n = &g->nodes[k];
-            if (!n->u.slot[i] || value_root(g, n->u.slot[i]) != id)
-                continue;
-            struct layer l = layer_of(n);
-            if (!op_takes_padded_rows(n->op, i) || n->u.slot[i] != id ||
-                (op_is_product(n->op) && (l.result != id || !is_whole(g, l.weight) || !is_whole(g, l.bias))))
-                return false;
-        }
+    for (int i = u->from[id]; i < u->from[id + 1]; i++) {
+        const struct node *n = &g->nodes[u->at[i].node];
+        struct layer l = layer_of(n);
+        if (!op_takes_padded_rows(n->op, u->at[i].slot) || n->u.slot[u->at[i].slot] != id ||
+            (op_is_product(n->op) && (l.result != id || !is_whole(g, l.weight) || !is_whole(g, l.bias))))
+            return false;
+    }
     return true;
 }
 
@@ -49,7 +47,9 @@ static int64_t missing(const struct value *v, int dimension, int64_t sizes)
 
 void pass_pad(struct graph *g, int64_t sizes)
 {
-    for (int k = 1; k < g->n_nodes && sizes > 1; k++) {
+    struct uses u = {0};
+    bool pads = !g->err.code && sizes > 1 && uses_open(&u, g);
+    for (int k = 1; k < g->n_nodes && pads; k++) {
         struct layer l = layer_of(&g->nodes[k]);
         struct value *result = graph_value(g, l.result), *weight = graph_value(g, l.weight),
                      *bias = graph_value(g, l.bias);
@@ -57,7 +57,8 @@ void pass_pad(struct graph *g, int64_t sizes)
             weight->pad[0] = missing(weight, 0, sizes);
         if (l.bias && is_whole(g, l.bias))
             bias->pad[0] = missing(bias, 0, sizes);
-        if (l.result && may_be_padded(g, l.result))
+        if (l.result && may_be_padded(g, &u, l.result))
             result->pad[1] = missing(result, 1, sizes);
     }
+    uses_close(&u);
 }

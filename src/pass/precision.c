@@ -1,3 +1,4 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -23,27 +24,26 @@ static void assign_types(struct graph *g, const struct precision *p)
     }
 }
 
-/* Writers of the value that `id` lies in. */
-static int count_writers(const struct graph *g, int id)
-{
-    int writers = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
-            writers += node_writes(&g->nodes[k], i) && value_root(g, g->nodes[k].u.slot[i]) == id;
-    return writers;
-}
-
+/* Gradients of products' weights that one node writes, with their slices. */
 static void narrow_gradients(struct graph *g, const struct precision *p)
 {
-    for (int k = 1; k < g->n_nodes; k++) {
+    int *writers = mem_alloc((size_t)g->n_values * sizeof *writers); /* by root */
+    bool *narrow = mem_alloc((size_t)g->n_values);
+    if (!writers || !narrow)
+        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *writers);
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++)
+        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
+            writers[value_root(g, g->nodes[k].u.slot[i])] += node_writes(&g->nodes[k], i);
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
         const struct node *n = &g->nodes[k];
         int dw = n->op == OP_linear_dw ? n->u.linear_dw.dw : 0;
-        if (!dw || g->values[n->u.linear_dw.x].dtype != p->narrow || count_writers(g, dw) != 1)
-            continue;
-        for (int i = 1; i < g->n_values; i++)
-            if (value_root(g, i) == dw)
-                g->values[i].dtype = p->narrow;
+        narrow[dw] |= dw && g->values[n->u.linear_dw.x].dtype == p->narrow && writers[dw] == 1;
     }
+    for (int i = 1; i < g->n_values && !g->err.code; i++)
+        if (narrow[value_root(g, i)])
+            g->values[i].dtype = p->narrow;
+    mem_free(writers);
+    mem_free(narrow);
 }
 
 /* The nodes of the new list. */
@@ -79,19 +79,17 @@ static int append_cast(struct graph *g, struct list *l, const struct node *besid
 }
 
 /* The copy of weight `id` that is kept, with its parts where it is made of named weights. */
-static int weight_copy(struct graph *g, int id, enum dtype type)
+static int weight_copy(struct graph *g, const struct slices *parts, int id, enum dtype type)
 {
     const struct value w = *graph_value(g, id);
-    int copy = graph_find(g, graph_name(g, "copy.%s", w.name)), n = g->n_values;
+    int copy = graph_find(g, graph_name(g, "copy.%s", w.name));
     if (copy)
         return copy;
     copy = graph_add_value(g, graph_name(g, "copy.%s", w.name), ROLE_COPY, type, w.ndim, w.shape);
     graph_value(g, copy)->layer = w.layer;
     graph_value(g, copy)->live_out = true;
-    for (int i = 1; i < n && !g->err.code; i++) {
-        const struct value part = *graph_value(g, i);
-        if (part.base != id || part.role != ROLE_WEIGHT)
-            continue;
+    for (int i = parts->from[id]; i < parts->from[id + 1] && !g->err.code; i++) {
+        const struct value part = *graph_value(g, parts->at[i]);
         int slice = graph_add_slice(g, graph_name(g, "copy.%s", part.name), copy, part.at, part.ndim, part.shape);
         graph_value(g, slice)->live_out = true;
     }
@@ -110,7 +108,8 @@ static enum dtype node_type(const struct graph *g, const struct node *n, const s
 }
 
 /* Appends the node with casts round it, so that its activations, and the weight of a product, have one type. */
-static void append_in_one_type(struct graph *g, struct list *l, struct node n, const struct precision *p)
+static void append_in_one_type(struct graph *g, struct list *l, const struct slices *parts, struct node n,
+                               const struct precision *p)
 {
     enum dtype type = node_type(g, &n, p);
     struct node after[OP_MAX_SLOTS];
@@ -124,7 +123,7 @@ static void append_in_one_type(struct graph *g, struct list *l, struct node n, c
         if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
             continue;
         if (factor && p->copies) {
-            n.u.slot[i] = weight_copy(g, id, type);
+            n.u.slot[i] = weight_copy(g, parts, id, type);
         } else if (node_reads(&n, i)) {
             n.u.slot[i] = append_cast(g, l, &n, id, 0, type);
             if (node_writes(&n, i))
@@ -166,9 +165,12 @@ void pass_precision(struct graph *g, const struct precision *p)
     if (p->narrow_grads)
         narrow_gradients(g, p);
     struct list l = {0};
-    for (int k = 1; k < g->n_nodes; k++)
-        append_in_one_type(g, &l, g->nodes[k], p);
+    struct slices parts;
+    if (slices_open(&parts, g))
+        for (int k = 1; k < g->n_nodes; k++)
+            append_in_one_type(g, &l, &parts, g->nodes[k], p);
     graph_set_nodes(g, l.nodes, l.n);
+    slices_close(&parts);
     mem_free(l.nodes);
     if (p->narrow == DT_F16)
         scale_losses(g);

@@ -1,51 +1,96 @@
+#include "graph/uses.h"
 #include "pass/pass.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 /* A segment: layers first … last, and where its backward nodes begin. */
 struct segment {
     int first, last, backward;
 };
 
+/* What all segments share. They are looked at from the last to the first; each only at its own nodes. */
+struct recomputing {
+    struct graph *g;
+    struct uses uses;
+    int n_layers;
+    int *layer_from, *by_layer; /* the nodes of layer l are by_layer[layer_from[l]] … by_layer[layer_from[l + 1] - 1] */
+    /* By value: made by a forward node of a segment, of which only the segment itself reads it going forward; to be
+     * computed again; the value that it is then. */
+    bool *made, *need;
+    int *now;
+    /* By node: has a copy; which of the copies stand before it. */
+    bool *copied;
+    int *copies_from, *copies_end;
+    struct node *copies;
+    int n_copies;
+};
+
+static void sort_by_layer(struct recomputing *r)
+{
+    const struct graph *g = r->g;
+    for (int k = 1; k < g->n_nodes; k++)
+        r->layer_from[g->nodes[k].layer + 1]++;
+    for (int l = 0; l < r->n_layers; l++)
+        r->layer_from[l + 1] += r->layer_from[l];
+    for (int k = 1; k < g->n_nodes; k++)
+        r->by_layer[r->layer_from[g->nodes[k].layer]++] = k;
+    for (int l = r->n_layers; l > 0; l--)
+        r->layer_from[l] = r->layer_from[l - 1];
+    r->layer_from[0] = 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* The segment's nodes, in their order; *n of them. */
+static int *segment_nodes(struct recomputing *r, const struct segment *s, int *n)
+{
+    int *nodes = &r->by_layer[r->layer_from[s->first]];
+    *n = r->layer_from[s->last + 1] - r->layer_from[s->first];
+    qsort(nodes, (size_t)*n, sizeof *nodes, by_number);
+    return nodes;
+}
+
 static bool in_segment(const struct node *n, const struct segment *s)
 {
     return n->layer >= s->first && n->layer <= s->last;
 }
 
-static int last_layer(const struct graph *g)
+/* What enters a later segment, or leaves the layers, is kept. */
+static bool stays_inside(const struct recomputing *r, const struct segment *s, int id)
 {
-    int last = 0;
-    for (int k = 1; k < g->n_nodes; k++)
-        if (g->nodes[k].layer > last && g->nodes[k].backward)
-            last = g->nodes[k].layer;
-    return last - 1; /* the head, one layer further, is not recomputed */
+    for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++) {
+        const struct node *n = &r->g->nodes[r->uses.at[i].node];
+        if (r->uses.at[i].node < s->backward && !n->backward && !in_segment(n, s))
+            return false;
+    }
+    return r->g->values[id].role == ROLE_ACTIVATION;
 }
 
-static int first_backward(const struct graph *g, const struct segment *s)
+static bool is_read_from(const struct recomputing *r, int node, int id)
 {
-    int k = 1;
-    while (k < g->n_nodes && !(g->nodes[k].backward && in_segment(&g->nodes[k], s)))
-        k++;
-    return k;
+    for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++)
+        if (r->uses.at[i].node >= node && node_reads(&r->g->nodes[r->uses.at[i].node], r->uses.at[i].slot))
+            return true;
+    return false;
 }
 
-/* need[v]: must be computed again. Starts with what the segment's forward nodes make, only the segment itself reads
- * going forward, and some backward node from `s->backward` on reads; then what those computations need in turn. */
-static void find_needed(const struct graph *g, const struct segment *s, bool *made, bool *need)
+/* Starts with what the segment's forward nodes make and some backward node reads; then what those computations need in turn. */
+static void find_needed(struct recomputing *r, const struct segment *s, const int *nodes, int n)
 {
-    for (int k = 1; k < s->backward; k++) {
-        const struct node *n = &g->nodes[k];
-        for (int i = 0; i < node_op(n)->n_slots; i++) {
-            int id = n->u.slot[i];
-            if (node_writes(n, i) && id)
-                made[id] = !n->backward && in_segment(n, s) && g->values[id].role == ROLE_ACTIVATION;
-            else if (!n->backward && !in_segment(n, s))
-                made[id] = false; /* an output of the segment: kept */
+    const struct graph *g = r->g;
+    for (int j = 0; j < n; j++) {
+        const struct node *f = &g->nodes[nodes[j]];
+        for (int i = 0; i < node_op(f)->n_slots; i++) {
+            int id = f->u.slot[i];
+            if (id && node_writes(f, i)) {
+                r->made[id] = stays_inside(r, s, id);
+                r->need[id] = r->made[id] && is_read_from(r, s->backward, id);
+            }
         }
     }
-    for (int k = s->backward; k < g->n_nodes; k++)
-        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
-            need[g->nodes[k].u.slot[i]] |= node_reads(&g->nodes[k], i) && made[g->nodes[k].u.slot[i]];
 }
 
 static bool writes_needed(const struct node *n, const bool *need)
@@ -76,48 +121,52 @@ static struct node copy_node(struct graph *g, struct node n, int *now)
     return n;
 }
 
-/* Gives its number of layers, 0 where there is no backward pass through them: nothing there or before is trained. */
-static int recompute_segment(struct graph *g, struct segment *s)
+/* What reads a value after its segment's forward pass reads the new one. */
+static void read_now(struct recomputing *r, const struct segment *s, int id)
 {
-    int layers = 0;
-    int n_values = g->n_values, n_nodes = g->n_nodes, n = 0;
-    bool *made = mem_alloc((size_t)n_values), *need = mem_alloc((size_t)n_values), *copied = mem_alloc((size_t)n_nodes);
-    int *now = mem_alloc((size_t)n_values * sizeof *now); /* the new value of an old one */
-    struct node *out = mem_alloc(2 * (size_t)n_nodes * sizeof *out);
-    if (!made || !need || !copied || !now || !out)
-        err_no_memory(&g->err, 2 * (unsigned long long)n_nodes * sizeof *out);
-    s->backward = g->err.code ? 0 : first_backward(g, s);
-    if (!g->err.code && s->backward < n_nodes) {
-        find_needed(g, s, made, need);
-        for (int k = s->backward - 1; k > 0; k--) {
-            const struct node *f = &g->nodes[k];
-            if (f->backward || !in_segment(f, s) || !writes_needed(f, need))
-                continue;
-            copied[k] = true;
-            for (int i = 0; i < node_op(f)->n_slots; i++)
-                need[f->u.slot[i]] |= node_reads(f, i) && made[f->u.slot[i]];
-        }
-        for (int k = 1; k < s->backward; k++)
-            out[n++] = g->nodes[k];
-        for (int k = 1; k < s->backward && !g->err.code; k++)
-            if (copied[k])
-                out[n++] = copy_node(g, g->nodes[k], now);
-        for (int k = s->backward; k < n_nodes; k++) {
-            struct node b = g->nodes[k];
-            for (int i = 0; i < node_op(&b)->n_slots; i++)
-                if (node_reads(&b, i) && b.u.slot[i] < n_values && need[b.u.slot[i]])
-                    b.u.slot[i] = now[b.u.slot[i]];
-            out[n++] = b;
-        }
-        graph_set_nodes(g, out, n);
-        layers = s->last - s->first + 1;
+    for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++) {
+        struct use use = r->uses.at[i];
+        struct node *n = &r->g->nodes[use.node];
+        if (use.node >= s->backward && node_reads(n, use.slot) && n->u.slot[use.slot] == id)
+            n->u.slot[use.slot] = r->now[id];
     }
-    mem_free(made);
-    mem_free(need);
-    mem_free(copied);
-    mem_free(now);
-    mem_free(out);
-    return layers;
+}
+
+/* Which forward nodes are computed again: what is needed needs others in turn. */
+static void find_copied(struct recomputing *r, const int *nodes, int n)
+{
+    for (int j = n - 1; j >= 0; j--) {
+        const struct node *f = &r->g->nodes[nodes[j]];
+        r->copied[nodes[j]] = writes_needed(f, r->need);
+        for (int i = 0; r->copied[nodes[j]] && i < node_op(f)->n_slots; i++)
+            r->need[f->u.slot[i]] |= node_reads(f, i) && r->made[f->u.slot[i]];
+    }
+}
+
+/* Gives its number of layers, 0 where there is no backward pass through them: nothing there or before is trained. */
+static int recompute_segment(struct recomputing *r, struct segment s)
+{
+    struct graph *g = r->g;
+    int n, *nodes = segment_nodes(r, &s, &n), forward = 0;
+    while (forward < n && !g->nodes[nodes[forward]].backward)
+        forward++;
+    if (forward == n)
+        return 0;
+    s.backward = nodes[forward];
+    find_needed(r, &s, nodes, forward);
+    find_copied(r, nodes, forward);
+    r->copies_from[s.backward] = r->n_copies;
+    for (int j = 0; j < forward && !g->err.code; j++) {
+        const struct node *f = &g->nodes[nodes[j]];
+        if (!r->copied[nodes[j]])
+            continue;
+        r->copies[r->n_copies++] = copy_node(g, *f, r->now);
+        for (int i = 0; i < node_op(f)->n_slots; i++)
+            if (node_writes(f, i) && r->need[f->u.slot[i]])
+                read_now(r, &s, f->u.slot[i]);
+    }
+    r->copies_end[s.backward] = r->n_copies;
+    return s.last - s.first + 1;
 }
 
 /* Whether what follows the layers works on tokens, as the head of a language model does. */
@@ -132,11 +181,75 @@ static bool head_has_tokens(const struct graph *g, int last)
     return false;
 }
 
+static bool open_recomputing(struct recomputing *r, struct graph *g)
+{
+    size_t nodes = (size_t)g->n_nodes, values = (size_t)g->n_values;
+    *r = (struct recomputing){.g = g};
+    for (int k = 1; k < g->n_nodes; k++)
+        r->n_layers = g->nodes[k].layer >= r->n_layers ? g->nodes[k].layer + 1 : r->n_layers;
+    r->layer_from = mem_alloc((size_t)(r->n_layers + 1) * sizeof *r->layer_from);
+    r->by_layer = mem_alloc(nodes * sizeof *r->by_layer);
+    r->made = mem_alloc(values);
+    r->need = mem_alloc(values);
+    r->now = mem_alloc(values * sizeof *r->now);
+    r->copied = mem_alloc(nodes);
+    r->copies_from = mem_alloc(nodes * sizeof *r->copies_from);
+    r->copies_end = mem_alloc(nodes * sizeof *r->copies_end);
+    r->copies = mem_alloc(nodes * sizeof *r->copies);
+    if (!r->layer_from || !r->by_layer || !r->made || !r->need || !r->now || !r->copied || !r->copies_from ||
+        !r->copies_end || !r->copies)
+        err_no_memory(&g->err, nodes * sizeof *r->copies);
+    if (g->err.code || !uses_open(&r->uses, g))
+        return false;
+    sort_by_layer(r);
+    return true;
+}
+
+static void close_recomputing(struct recomputing *r)
+{
+    uses_close(&r->uses);
+    mem_free(r->layer_from);
+    mem_free(r->by_layer);
+    mem_free(r->made);
+    mem_free(r->need);
+    mem_free(r->now);
+    mem_free(r->copied);
+    mem_free(r->copies_from);
+    mem_free(r->copies_end);
+    mem_free(r->copies);
+}
+
+static void insert_copies(struct recomputing *r)
+{
+    struct graph *g = r->g;
+    struct node *out = mem_alloc((size_t)(g->n_nodes + r->n_copies) * sizeof *out);
+    int n = 0;
+    if (!out && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)(g->n_nodes + r->n_copies) * sizeof *out);
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
+        for (int i = r->copies_from[k]; i < r->copies_end[k]; i++)
+            out[n++] = r->copies[i];
+        out[n++] = g->nodes[k];
+    }
+    graph_set_nodes(g, out, n);
+    mem_free(out);
+}
+
+static int last_layer(const struct graph *g)
+{
+    int last = 0;
+    for (int k = 1; k < g->n_nodes; k++)
+        if (g->nodes[k].layer > last && g->nodes[k].backward)
+            last = g->nodes[k].layer;
+    return last - 1; /* the head, one layer further, is not recomputed */
+}
+
 /* Logits of all tokens and their gradient are most of the memory of many a language model, and would live beside the
  * last segment. A classifier's head is small and the last segment's backward pass follows at once: dropping that would
  * free nothing. */
 int pass_recompute(struct graph *g, int every_n)
 {
+    struct recomputing r;
     if (every_n <= 0 || g->err.code)
         return 0;
     struct segment s = {.last = last_layer(g)};
@@ -144,7 +257,11 @@ int pass_recompute(struct graph *g, int every_n)
     if (!head_has_tokens(g, s.last))
         s.last = s.first - 1, s.first -= every_n;
     int dropped = 0;
-    for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
-        dropped += recompute_segment(g, &s);
+    if (open_recomputing(&r, g)) {
+        for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
+            dropped += recompute_segment(&r, s);
+        insert_copies(&r);
+    }
+    close_recomputing(&r);
     return dropped;
 }

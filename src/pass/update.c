@@ -183,7 +183,7 @@ void pass_update(struct graph *g, const struct update *u)
     if (!g->err.code) {
         graph_value(g, partials)->live_in = true;    /* each chunk is written before clip reads all of them */
         graph_value(g, partials)->live_out = !waits; /* to tell which gradient was not finite */
-        graph_value(g, c.norm)->name = "grad_norm";
+        graph_set_name(g, c.norm, "grad_norm");
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }

@@ -1,7 +1,4 @@
-#include "plan/plan.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "plan/pack.h"
 
 struct program *plan_add(struct plan *p, const char *name, struct dims max, struct snug_err *err)
 {
@@ -24,9 +21,15 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
-static int64_t room(const struct plan *p, const struct program *g, int id)
+int64_t plan_room(const struct plan *p, const struct program *g, int id)
 {
     return (value_bytes(graph_value(&g->graph, id), g->max) + p->align - 1) & -p->align;
+}
+
+bool plan_is_transient(const struct program *g, int id)
+{
+    const struct value *v = graph_value(&g->graph, id);
+    return !v->base && !v->persists && g->first[id];
 }
 
 /* ---- lifetimes ---- */
@@ -74,16 +77,9 @@ static int find_lifetimes(struct program *g, struct snug_err *err)
     return SNUG_OK;
 }
 
-static bool is_transient(const struct program *g, int id)
-{
-    const struct value *v = graph_value(&g->graph, id);
-    return !v->base && !v->persists && g->first[id];
-}
-
 /* ---- what persists ---- */
 
-/* The place of a persistent value in an earlier program, by name; -1 if it is new. */
-static int64_t known_place(const struct plan *p, int before, const struct value *v)
+int64_t plan_known_place(const struct plan *p, int before, const struct value *v)
 {
     for (int k = 0; k < before; k++) {
         int id = graph_find(&p->programs[k].graph, v->name);
@@ -99,7 +95,7 @@ static int64_t persistent_room(const struct plan *p, const char *name)
     int64_t bytes = 0;
     for (int k = 0; k < p->n_programs; k++) {
         int id = graph_find(&p->programs[k].graph, name);
-        int64_t here = id ? room(p, &p->programs[k], id) : 0;
+        int64_t here = id ? plan_room(p, &p->programs[k], id) : 0;
         bytes = here > bytes ? here : bytes;
     }
     return bytes;
@@ -113,7 +109,7 @@ static void place_persistent(struct plan *p, bool inputs)
             const struct value *v = graph_value(&g->graph, i);
             if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs)
                 continue;
-            g->at[i] = known_place(p, k, v);
+            g->at[i] = plan_known_place(p, k, v);
             if (g->at[i] < 0) {
                 g->at[i] = p->persistent_bytes;
                 p->persistent_bytes += persistent_room(p, v->name);
@@ -124,108 +120,11 @@ static void place_persistent(struct plan *p, bool inputs)
 
 /* ---- what lives within a program ---- */
 
-struct item {
-    int id;
-    int64_t bytes, at;
-    double weight; /* large ones are placed first */
-};
-
-static int by_weight(const void *a, const void *b)
+int plan_check_stop(const struct plan *p, struct snug_err *err)
 {
-    const struct item *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight < y->weight ? 1 : -1;
-    return x->id - y->id;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct item *const *x = a, *const *y = b;
-    return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
-}
-
-static bool overlap(const struct program *g, int a, int b)
-{
-    return g->first[a] <= g->last[b] && g->first[b] <= g->last[a];
-}
-
-/* Puts items[k] into the tightest hole between the items placed before it that live at the same time; gives its end. */
-static int64_t place_item(const struct program *g, struct item *items, int k, struct item **beside)
-{
-    int n = 0;
-    for (int j = 0; j < k; j++)
-        if (overlap(g, items[j].id, items[k].id))
-            beside[n++] = &items[j];
-    qsort(beside, (size_t)n, sizeof *beside, by_place);
-    int64_t end = 0, best = -1, best_hole = INT64_MAX;
-    for (int j = 0; j < n; j++) {
-        int64_t hole = beside[j]->at - end;
-        if (hole >= items[k].bytes && hole < best_hole)
-            best = end, best_hole = hole;
-        if (beside[j]->at + beside[j]->bytes > end)
-            end = beside[j]->at + beside[j]->bytes;
-    }
-    items[k].at = best >= 0 ? best : end;
-    return items[k].at + items[k].bytes;
-}
-
-static int64_t place_in_order(const struct program *g, struct item *items, int n, struct item **beside)
-{
-    int64_t peak = 0;
-    qsort(items, (size_t)n, sizeof *items, by_weight);
-    for (int k = 0; k < n; k++) {
-        int64_t end = place_item(g, items, k, beside);
-        peak = end > peak ? end : peak;
-    }
-    return peak;
-}
-
-/* Orders to try: size x lifetime reached the lower bound on every transformer step measured; the others cost
- * milliseconds. */
-static double weigh(const struct program *g, int id, int64_t bytes, int order)
-{
-    double life = g->last[id] - g->first[id] + 1, size = (double)bytes;
-    switch (order) {
-    case 0:
-        return size * life;
-    case 1:
-        return size;
-    case 2:
-        return life;
-    default:
-        return -(double)g->first[id];
-    }
-}
-
-enum { ORDERS = 4 };
-
-static int pack_program(const struct plan *p, struct program *g, struct snug_err *err)
-{
-    int n = 0, n_values = g->graph.n_values;
-    struct item *items = mem_alloc((size_t)n_values * sizeof *items);
-    struct item **beside = mem_alloc((size_t)n_values * sizeof *beside);
-    if (!items || !beside) {
-        mem_free(items);
-        mem_free(beside);
-        return err_no_memory(err, (unsigned long long)n_values * sizeof *items);
-    }
-    for (int i = 1; i < n_values; i++)
-        if (is_transient(g, i))
-            items[n++] = (struct item){.id = i, .bytes = room(p, g, i)};
-    g->peak_bytes = INT64_MAX;
-    for (int order = 0; order < ORDERS && g->peak_bytes > g->lower_bound_bytes; order++) {
-        for (int i = 0; i < n; i++)
-            items[i].weight = weigh(g, items[i].id, items[i].bytes, order);
-        int64_t peak = place_in_order(g, items, n, beside);
-        if (peak >= g->peak_bytes)
-            continue;
-        g->peak_bytes = peak;
-        for (int i = 0; i < n; i++)
-            g->at[items[i].id] = items[i].at;
-    }
-    mem_free(items);
-    mem_free(beside);
-    return SNUG_OK;
+    return stop_asked(p->stop)
+               ? err_set(err, SNUG_STOPPED, "stopped by a signal while the run was planned; there is nothing to save")
+               : SNUG_OK;
 }
 
 static int find_lower_bound(const struct plan *p, struct program *g, struct snug_err *err)
@@ -235,9 +134,9 @@ static int find_lower_bound(const struct plan *p, struct program *g, struct snug
     if (!change)
         return err_no_memory(err, (unsigned long long)(n + 2) * sizeof *change);
     for (int i = 1; i < g->graph.n_values; i++)
-        if (is_transient(g, i)) {
-            change[g->first[i]] += room(p, g, i);
-            change[g->last[i] + 1] -= room(p, g, i);
+        if (plan_is_transient(g, i)) {
+            change[g->first[i]] += plan_room(p, g, i);
+            change[g->last[i] + 1] -= plan_room(p, g, i);
         }
     for (int k = 1; k <= n; k++) {
         live += change[k];
@@ -254,7 +153,7 @@ static int find_lower_bound(const struct plan *p, struct program *g, struct snug
 static void resolve(struct plan *p, struct program *g)
 {
     for (int i = 1; i < g->graph.n_values; i++)
-        if (is_transient(g, i))
+        if (plan_is_transient(g, i))
             g->at[i] += p->persistent_bytes;
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
@@ -276,7 +175,7 @@ int plan_pack(struct plan *p, struct snug_err *err)
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
         TRY(find_lower_bound(p, g, err));
-        TRY(pack_program(p, g, err));
+        TRY(plan_pack_program(p, g, err));
         resolve(p, g);
         if (g->peak_bytes > transient) {
             transient = g->peak_bytes;
@@ -289,77 +188,7 @@ int plan_pack(struct plan *p, struct snug_err *err)
     return plan_check(p, err);
 }
 
-/* ---- proof and report ---- */
-
-static int broken(struct snug_err *err, const struct program *g, int a, int b, const char *what)
-{
-    return err_set(err, SNUG_ERR_ENV, "plan: program %s: values %d and %d: %s", g->name, a, b, what);
-}
-
-struct box {
-    int id;
-    int64_t at, end;
-};
-
-static int by_start(const void *a, const void *b)
-{
-    const struct box *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-static int check_program(const struct plan *p, const struct program *g, struct snug_err *err)
-{
-    struct box *boxes = mem_alloc((size_t)g->graph.n_values * sizeof *boxes);
-    int n = 0, code = SNUG_OK;
-    if (!boxes)
-        return err_no_memory(err, (unsigned long long)g->graph.n_values * sizeof *boxes);
-    for (int i = 1; i < g->graph.n_values; i++) {
-        const struct value *v = graph_value(&g->graph, i);
-        if (g->at[i] >= 0 && !v->base)
-            boxes[n++] = (struct box){i, g->at[i], g->at[i] + value_bytes(v, g->max)};
-        else if (!v->base && g->first[i])
-            code = broken(err, g, i, i, "has no place");
-    }
-    qsort(boxes, (size_t)n, sizeof *boxes, by_start);
-    for (int i = 0; i < n && !code; i++) {
-        const struct value *v = graph_value(&g->graph, boxes[i].id);
-        if (boxes[i].at % p->align || boxes[i].end > p->arena_bytes ||
-            (v->persists ? boxes[i].end > p->persistent_bytes : boxes[i].at < p->persistent_bytes))
-            code = broken(err, g, boxes[i].id, boxes[i].id, "lies outside its part of the arena");
-        for (int j = i + 1; j < n && boxes[j].at < boxes[i].end && !code; j++)
-            if (v->persists || g->graph.values[boxes[j].id].persists || overlap(g, boxes[i].id, boxes[j].id))
-                code = broken(err, g, boxes[i].id, boxes[j].id, "live at once and share bytes");
-    }
-    mem_free(boxes);
-    return code;
-}
-
-int plan_check(const struct plan *p, struct snug_err *err)
-{
-    for (int k = 0; k < p->n_programs; k++) {
-        const struct program *g = &p->programs[k];
-        TRY(check_program(p, g, err));
-        for (int i = 1; i < g->graph.n_values; i++) {
-            const struct value *v = graph_value(&g->graph, i);
-            int64_t place = v->persists && !v->base ? known_place(p, k, v) : -1;
-            if (place >= 0 && place != g->at[i])
-                return broken(err, g, i, i, "persists at two places");
-        }
-    }
-    return SNUG_OK;
-}
-
-/* Of weight `id`, which takes so many bytes: what is not trained of it, or of its parts. */
-static int64_t frozen_bytes(const struct graph *g, int id, int64_t bytes)
-{
-    int64_t frozen = 0;
-    if (!graph_value(g, id)->group)
-        return graph_value(g, id)->frozen ? bytes : 0;
-    for (int i = 1; i < g->n_values; i++)
-        if (g->values[i].base == id && g->values[i].frozen)
-            frozen += value_bytes(&g->values[i], (struct dims){0});
-    return frozen;
-}
+/* ---- report ---- */
 
 void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers)
 {
@@ -370,11 +199,13 @@ void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int6
         by_layer[0] += staging;
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
+        if (v->frozen && v->base && g->at[i] >= 0) /* a part of a weight of which others are trained, or all of it */
+            a->frozen += value_bytes(v, g->max);
         if (v->base || g->at[i] < 0 || !(v->persists || (g->first[i] <= node && node <= g->last[i])))
             continue;
-        int64_t bytes = v->persists ? persistent_room(p, v->name) : room(p, g, i);
+        int64_t bytes = v->persists ? persistent_room(p, v->name) : plan_room(p, g, i);
         a->by_role[v->role] += bytes;
-        a->frozen += frozen_bytes(&g->graph, i, bytes);
+        a->frozen += v->frozen && !v->group ? bytes : 0;
         a->total += bytes;
         if (by_layer && v->layer < n_layers)
             by_layer[v->layer] += bytes;
@@ -384,7 +215,7 @@ void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int6
         const struct graph *og = &p->programs[other].graph;
         for (int i = 1; i < og->n_values && other != k; i++) {
             const struct value *v = &og->values[i];
-            if (!v->persists || v->base || graph_find(&g->graph, v->name) || known_place(p, other, v) >= 0)
+            if (!v->persists || v->base || graph_find(&g->graph, v->name) || plan_known_place(p, other, v) >= 0)
                 continue;
             a->by_role[v->role] += persistent_room(p, v->name);
             a->total += persistent_room(p, v->name);

@@ -4,6 +4,7 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
+#include "base/stop.h"
 #include "graph/graph.h"
 
 enum { PLAN_MAX_PROGRAMS = 8 };
@@ -26,11 +27,12 @@ struct program {
 struct plan {
     struct program programs[PLAN_MAX_PROGRAMS];
     int n_programs;
-    int64_t align;            /* of every value: a power of two, 0 means 64; set by the owner, as is */
-    int staging;              /* how many further rooms of inputs_bytes stand behind the inputs */
-    int64_t inputs_bytes;     /* all inputs, at the start of the arena */
-    int64_t persistent_bytes; /* rounded up to `align` for each value */
-    int64_t arena_bytes;      /* persistent + the largest program's transient part */
+    int64_t align;                /* of every value: a power of two, 0 means 64; set by the owner, as is */
+    int staging;                  /* how many further rooms of inputs_bytes stand behind the inputs */
+    const struct stop_flag *stop; /* NULL: never; likewise */
+    int64_t inputs_bytes;         /* all inputs, at the start of the arena */
+    int64_t persistent_bytes;     /* rounded up to `align` for each value */
+    int64_t arena_bytes;          /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
     int largest;              /* the program whose transient part is largest */
     int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
@@ -40,12 +42,14 @@ struct plan {
 /* Adds an empty program (graph initialised) and gives it; NULL with err set where memory is out. */
 struct program *plan_add(struct plan *p, const char *name, struct dims max, struct snug_err *err);
 
-/* Lifetimes and offsets for all programs. */
+/* Lifetimes and offsets for all programs. SNUG_STOPPED where p->stop asks for it. */
 int plan_pack(struct plan *p, struct snug_err *err);
 
 /* Proves that no two values that live at once share a byte, that everything lies inside the arena and aligned, and that
  * what persists lies at one place in all programs. A failure is a bug. */
 int plan_check(const struct plan *p, struct snug_err *err);
+
+int plan_check_stop(const struct plan *p, struct snug_err *err); /* SNUG_STOPPED, or SNUG_OK */
 
 void plan_free(struct plan *p);
 

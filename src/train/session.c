@@ -379,6 +379,7 @@ static int choose_settings(struct session *s, struct snug_err *err)
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
     c->model = &s->model;
+    c->stop = s->stop;
     TRY(session_precision(o, c->backend, &c->precision, err));
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;

@@ -1,0 +1,17 @@
+/* pack.h: what the files of plan/ share. */
+#ifndef PLAN_PACK_H
+#define PLAN_PACK_H
+
+#include "plan/plan.h"
+
+/* Bytes of a value at its largest, with what `align` adds. */
+int64_t plan_room(const struct plan *p, const struct program *g, int id);
+/* Whether it has a place of its own among the values of one program at a time. */
+bool plan_is_transient(const struct program *g, int id);
+/* The place of a persistent value in one of the first `before` programs, by name; -1 if it is new. */
+int64_t plan_known_place(const struct plan *p, int before, const struct value *v);
+
+/* Places of a program's transient values, from 0 on, in g->at, and g->peak_bytes. Wants lifetimes and the lower bound. */
+int plan_pack_program(const struct plan *p, struct program *g, struct snug_err *err);
+
+#endif
