@@ -8,6 +8,7 @@
 #include "train/state.h"
 
 #include "base/machine.h"
+#include "base/threads.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -470,6 +471,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
     TRY(read_model_labels(s, err));
+    /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
+    TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));
     if (o->command == CMD_TRAIN && !own_loop)
         TRY(output_claim(s, err));
     TRY(open_all_data(s, err));
