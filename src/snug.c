@@ -591,5 +591,5 @@ int snug_save(snug_session *s, const char *dir, struct snug_err *err)
     if (!s->s.loaded || !s->s.run.arena)
         return err_set(err, SNUG_ERR_USAGE, "%s: there is nothing to save; load or train first", dir);
     TRY(io_make_dirs(s->s.io, dir, err));
-    return train_export(&s->s, s->s.io, dir, err);
+    return train_export(&s->s, s->s.io, dir, -1, err);
 }

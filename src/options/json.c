@@ -281,7 +281,7 @@ int options_to_json(const struct options *o, bool results_only, json_t **out, st
     return object ? SNUG_OK : err_no_memory(err, 4096);
 }
 
-static void put_value(struct str *out, const json_t *v)
+void options_json_value(const json_t *v, struct str *out)
 {
     char number[NUMBER_TEXT_MAX];
     const char *key, *comma = "";
@@ -295,7 +295,7 @@ static void put_value(struct str *out, const json_t *v)
             str_append(out, comma);
             str_json(out, key);
             str_append(out, ": ");
-            put_value(out, member);
+            options_json_value(member, out);
             comma = ", ";
         }
         str_append(out, "}");
@@ -316,7 +316,7 @@ void options_json_text(const json_t *object, struct str *out)
         str_append(out, before);
         str_json(out, key);
         str_append(out, ": ");
-        put_value(out, v);
+        options_json_value(v, out);
         before = ",\n  ";
     }
     str_append(out, "\n}\n");

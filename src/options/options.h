@@ -209,6 +209,7 @@ int options_to_json(const struct options *o, bool results_only, json_t **out, st
 /* An object of options as the text of a file: a line for each, numbers as short as they can be read back. */
 struct str;
 void options_json_text(const json_t *object, struct str *out);
+void options_json_value(const json_t *v, struct str *out); /* one of them, without a line break */
 
 /* ---- The table as data, for --help, documentation and completion. ----------------------------------------------- */
 

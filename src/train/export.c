@@ -4,7 +4,6 @@
 
 #include "base/failpoint.h"
 #include "checkpoint/internal.h"
-#include "train/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,14 +132,13 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
 {
     struct files fs = {.io = io, .dir = dir};
     void *piece = mem_realloc(NULL, CKPT_PIECE_BYTES);
-    fs.list = arena_alloc(&fs.arena, (m->n_files + 3) * sizeof *fs.list);
+    fs.list = arena_alloc(&fs.arena, (m->n_files + EXPORT_TEXTS + 1) * sizeof *fs.list);
     int code = piece && fs.list ? SNUG_OK : err_no_memory(err, CKPT_PIECE_BYTES);
     for (size_t i = 0; !code && i < m->n_files; i++)
         code = copy_file(&fs, m->source_dir, m->files[i], piece, err);
-    if (!code)
-        code = write_text(&fs, "config.json", m->config, err);
-    if (!code && m->record)
-        code = write_text(&fs, RECORD_NAME, m->record, err);
+    for (size_t i = 0; !code && i < EXPORT_TEXTS; i++)
+        if (m->texts[i].text)
+            code = write_text(&fs, m->texts[i].name, m->texts[i].text, err);
     if (!code)
         code = write_weights(&fs, m, piece, err);
     if (!code)

@@ -5,6 +5,11 @@
 
 #include "format/safetensors.h"
 
+enum { EXPORT_TEXTS = 3 };
+struct export_text {
+    const char *name, *text;
+};
+
 struct export_model {
     /* The weights. `read` gives `bytes` bytes of tensor t from `offset` on, in the dtype and shape listed here; it is
      * called tensor by tensor in the order of the file (the array is sorted into it), each from front to back. */
@@ -13,8 +18,7 @@ struct export_model {
     int (*read)(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes, struct snug_err *err);
     void *ctx;
 
-    const char *config; /* the text of config.json */
-    const char *record; /* and of training_args.json; NULL: there is none */
+    struct export_text texts[EXPORT_TEXTS]; /* config.json and what goes with it; text NULL: not written */
 
     /* Files copied byte for byte from another folder: plain names. One that is not there is left out. */
     const char *source_dir;

@@ -11,6 +11,9 @@
  * such as resume_from_checkpoint, is left as if it had not been given: the file describes the run from its first step. */
 int record_text(const struct options *o, struct str *out, struct snug_err *err);
 
+/* The command line that gives what is not as by default, for a shell: "snug train --model m …". */
+int record_command(const struct options *o, struct str *out, struct snug_err *err);
+
 /* Whether the file, which is there, is such a record. */
 bool record_is_ours(const struct io *io, const char *path);
 

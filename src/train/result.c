@@ -1,6 +1,7 @@
 /* The output folder becomes a Hugging Face folder. */
 #include "train/train.h"
 
+#include "train/card.h"
 #include "train/export.h"
 #include "train/record.h"
 
@@ -27,10 +28,10 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }
 
-int train_export(struct session *s, const struct io *io, const char *dir, struct snug_err *err)
+int train_export(struct session *s, const struct io *io, const char *dir, int64_t step, struct snug_err *err)
 {
     struct export_source source = {.run = &s->run};
-    struct str record = {0};
+    struct str record = {0}, card = {0};
     char *config = NULL;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
     struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
@@ -41,18 +42,20 @@ int train_export(struct session *s, const struct io *io, const char *dir, struct
     }
     if (!code && s->o->command == CMD_TRAIN)
         code = record_text(s->o, &record, err);
+    if (!code && step >= 0 && card_is_free(io, dir))
+        code = card_text(s, io, dir, step, &card, err);
     struct export_model m = {.tensors = tensors,
                              .n_tensors = source.n,
                              .read = read_weight,
                              .ctx = &source,
-                             .config = config,
-                             .record = record.s,
+                             .texts = {{"config.json", config}, {RECORD_NAME, record.s}, {CARD_NAME, card.s}},
                              .source_dir = s->dir.path,
                              .files = s->dir.copies,
                              .n_files = s->dir.n_copies};
     if (!code)
         code = export_folder(io, dir, &m, err);
     str_free(&record);
+    str_free(&card);
     mem_free(config);
     mem_free(tensors);
     mem_free(source.values);

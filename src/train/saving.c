@@ -120,11 +120,16 @@ int trainer_device_lost(struct trainer *t, int code, struct snug_err *err)
                    (long long)t->state.step + 1, why.text, (long long)step, from);
 }
 
+int64_t trainer_result_step(const struct trainer *t)
+{
+    return t->o->load_best_model_at_end && t->state.best_step >= 0 ? t->state.best_step : t->state.step;
+}
+
 int trainer_load_best(struct trainer *t, struct snug_err *err)
 {
     struct str path = {0};
     struct train_state ignored;
-    if (!t->o->load_best_model_at_end || t->state.best_step < 0 || t->state.best_step == t->state.step)
+    if (trainer_result_step(t) == t->state.step)
         return SNUG_OK;
     int code = step_folder(t, t->state.best_step, &path, err);
     if (!code)

@@ -263,7 +263,7 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
     if (t->o->discard_model)
         return SNUG_OK;
     TRY(ckpt_folder_check(t->s->output.folder, err));
-    TRY(train_export(t->s, t->s->output.io, t->o->output_dir, err));
+    TRY(train_export(t->s, t->s->output.io, t->o->output_dir, trainer_result_step(t), err));
     out->exported = 1;
     return SNUG_OK;
 }

@@ -26,8 +26,8 @@ int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_ep
 int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
                       struct snug_err *err);
 
-/* Writes the session's weights, config.json and tokenizer files by `io` into the existing folder `dir`: a Hugging Face
- * folder. */
-int train_export(struct session *s, const struct io *io, const char *dir, struct snug_err *err);
+/* Writes the session's weights, config.json, training_args.json and tokenizer files by `io` into the existing folder
+ * `dir`: a Hugging Face folder. `step`: which one's the weights are, for a model card; -1: none is written. */
+int train_export(struct session *s, const struct io *io, const char *dir, int64_t step, struct snug_err *err);
 
 #endif

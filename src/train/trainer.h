@@ -52,6 +52,8 @@ bool trainer_has_step(const struct trainer *t, int64_t step);
 int trainer_save(struct trainer *t, bool stopping, struct snug_err *err);
 int trainer_stop(struct trainer *t, struct snug_err *err);
 void trainer_keep_best(struct trainer *t, double value, bool ends_epoch);
+/* The step whose weights are the result: the last, or the best. */
+int64_t trainer_result_step(const struct trainer *t);
 int trainer_load_best(struct trainer *t, struct snug_err *err);
 int trainer_device_lost(struct trainer *t, int code, struct snug_err *err);
 
