@@ -4,6 +4,8 @@
 
 #include "base/seconds.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A batch on its way. */
@@ -91,6 +93,39 @@ static void add_to_metrics(struct pass *p, const struct flight *f, double loss)
         metrics_add_values(p->metrics, b->rows, p->values, b->values, b->B);
 }
 
+/* The first row whose logits are not all finite, -1 where all are; of a language model, whose logits stay on the device,
+ * row 0 where the loss is not. */
+static int32_t bad_row(const struct pass *p, const struct batch *b, double loss)
+{
+    int64_t width = p->s->model.num_labels;
+    if (p->tokens)
+        return isfinite(loss) ? -1 : 0;
+    for (int32_t i = 0; i < b->B; i++)
+        for (int64_t k = 0; k < width; k++)
+            if (!isfinite(p->values[i * width + k]))
+                return i;
+    return -1;
+}
+
+/* Row i of batch b, which is computed once more, node by node, to name the first tensor that is not finite. */
+static int not_finite(struct pass *p, const struct batch *b, int32_t i, struct snug_err *err)
+{
+    struct session *s = p->s;
+    const struct backend *backend = s->compile.backend;
+    char where[160];
+    double loss;
+    struct dims dims;
+    TRY(backend->sync(backend, err)); /* the batch behind it */
+    TRY(stepper_forward(&s->stepper, s->run.where.eval, b, &(struct step_inputs){.n = 1}, &loss, &dims, err));
+    if (!run_first_not_finite(&s->run, s->run.where.eval, dims, where, sizeof where))
+        snprintf(where, sizeof where, "the result (every single value is finite)");
+    if (p->tokens)
+        return err_set(err, SNUG_ERR_NUMERIC, "%s: the loss is not finite, first in %s; check the weights",
+                       s->data.path, where);
+    return err_set(err, SNUG_ERR_NUMERIC, "%s: row %lld: its logits are not finite, first in %s; check the weights",
+                   s->data.path, (long long)b->rows[i], where);
+}
+
 static int take(struct pass *p, int turn, struct snug_err *err)
 {
     const struct flight *f = &p->flights[turn];
@@ -101,6 +136,9 @@ static int take(struct pass *p, int turn, struct snug_err *err)
     TRY(stepper_forward_end(&p->s->stepper, turn, &loss, err));
     if (!p->tokens)
         dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
+    int32_t bad = p->s->o->nan_policy == OPT_NAN_STOP ? bad_row(p, b, loss) : -1;
+    if (bad >= 0)
+        return not_finite(p, b, bad, err);
     if (p->metrics)
         add_to_metrics(p, f, loss);
     for (int32_t i = 0; p->logits && i < b->B; i++)

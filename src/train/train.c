@@ -226,6 +226,17 @@ static int catch_up(struct trainer *t, struct snug_err *err)
     return missed ? evaluate_and_save(t, ends_epoch, err) : SNUG_OK;
 }
 
+/* A run in which every update was skipped leaves the model as it was, which is no result. */
+static int check_learned(const struct trainer *t, struct snug_err *err)
+{
+    if (t->state.step == 0 || t->state.updates > 0)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_NUMERIC,
+                   "all %lld updates were skipped, so nothing is learned; lower --learning-rate, or check the data and "
+                   "weights",
+                   (long long)t->state.step);
+}
+
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     const struct window *w;
@@ -248,7 +259,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
             out->first_step_seconds = seconds_now() - t->started;
         TRY(after_step(t, ends_epoch, err));
     }
-    return SNUG_OK;
+    return check_learned(t, err);
 }
 
 /* ---- finishing ---- */
