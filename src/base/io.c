@@ -113,6 +113,12 @@ static ssize_t posix_readlink(const struct io *io, const char *path, char *targe
     return readlink(path, target, bytes);
 }
 
+static char *posix_realpath(const struct io *io, const char *path, char target[PATH_MAX])
+{
+    (void)io;
+    return realpath(path, target);
+}
+
 static int posix_ftruncate(const struct io *io, int fd, off_t bytes)
 {
     (void)io;
@@ -173,6 +179,7 @@ const struct io io_posix = {
     .unlink = posix_unlink,
     .symlink = posix_symlink,
     .readlink = posix_readlink,
+    .realpath = posix_realpath,
     .ftruncate = posix_ftruncate,
     .flock = posix_flock,
     .statfs = posix_statfs,

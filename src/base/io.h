@@ -8,6 +8,7 @@
 #include "base/mem.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/file.h>
@@ -33,6 +34,7 @@ struct io {
     int (*unlink)(const struct io *, const char *path);
     int (*symlink)(const struct io *, const char *target, const char *path);
     ssize_t (*readlink)(const struct io *, const char *path, char *target, size_t bytes); /* no 0 byte behind it */
+    char *(*realpath)(const struct io *, const char *path, char target[PATH_MAX]);        /* `target`, or NULL */
     int (*ftruncate)(const struct io *, int fd, off_t bytes);
     int (*flock)(const struct io *, int fd, int operation);
     int (*statfs)(const struct io *, const char *path, struct statfs *st);

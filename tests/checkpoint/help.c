@@ -55,6 +55,7 @@ CALL(rmdir, int, -1, (const struct io *io, const char *path), path)
 CALL(unlink, int, -1, (const struct io *io, const char *path), path)
 CALL(symlink, int, -1, (const struct io *io, const char *target, const char *path), target, path)
 CALL(readlink, ssize_t, -1, (const struct io *io, const char *path, char *target, size_t bytes), path, target, bytes)
+CALL(realpath, char *, NULL, (const struct io *io, const char *path, char target[PATH_MAX]), path, target)
 CALL(ftruncate, int, -1, (const struct io *io, int fd, off_t bytes), fd, bytes)
 CALL(opendir, DIR *, NULL, (const struct io *io, const char *path), path)
 CALL(readdir, struct dirent *, NULL, (const struct io *io, DIR *dir), dir)
@@ -183,6 +184,7 @@ void faulty_init(struct faulty *f)
         .unlink = faulty_unlink,
         .symlink = faulty_symlink,
         .readlink = faulty_readlink,
+        .realpath = faulty_realpath,
         .ftruncate = faulty_ftruncate,
         .flock = faulty_flock,
         .statfs = faulty_statfs,

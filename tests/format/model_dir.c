@@ -20,7 +20,7 @@
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" from "," to "]}"
 #define F32_AT_0(name) TENSOR(name, "F32", "1", "0", "4")
 
-static char root[] = "/tmp/snug-model_dir-XXXXXX", dir[64];
+static char top[] = "/tmp/snug-model_dir-XXXXXX", root[64], dir[96];
 
 /* What a case puts into the folder. */
 enum kind {
@@ -132,19 +132,21 @@ static const struct {
     {"X7 newline", {CONFIG, MAP("\"w\":\"a\\nb\"")}, 3, "a shard name must be a plain file name, not \"a\\x0Ab\""},
     {"X7 NUL", {CONFIG, MAP("\"w\":\"a.safetensors\\u0000\""), A}, 3, "\\u0000 is not allowed"},
     {"X7 link",
-     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../outside/a.safetensors", 0, 0}},
+     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../../../outside/a.safetensors", 0, 0}},
      3,
-     "shard l is a link to ../outside/a.safetensors, out of the folder"},
+     "/outside/a.safetensors, out of the model's folder"},
     {"X7 two links",
-     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "k", 0, 0}, {LINK, "k", "../outside/a.safetensors", 0, 0}},
+     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "k", 0, 0}, {LINK, "k", "../../../outside/a.safetensors", 0, 0}},
      3,
-     "shard l is a link to ../outside/a.safetensors, out of the folder"},
+     "/outside/a.safetensors, out of the model's folder"},
     {"X7 link inside", {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "a.safetensors", 0, 0}, A}, 0, NULL},
     {"X7 cache", {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../../blobs/0123", 0, 0}}, 0, NULL},
+    {"X7 cache, two links", {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../../blobs/link", 0, 0}}, 0, NULL},
+    {"X7 cache, other snapshot", {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../other/a.safetensors", 0, 0}}, 0, NULL},
     {"X7 link out of the cache",
-     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../../blobs/link", 0, 0}},
+     {CONFIG, MAP("\"w\":\"l\""), {LINK, "l", "../../blobs/astray", 0, 0}},
      3,
-     "out of the folder"},
+     "/outside/a.safetensors, out of the model's folder"},
     {"X8",
      {CONFIG, MAP("\"w\":\"a.safetensors\",\"v\":\"b.safetensors\",\"u\":\"c.safetensors\",\"t\":\"b.safetensors\""),
       A},
@@ -218,7 +220,7 @@ static const struct {
     {"S25", {CONFIG, SINGLE("{\"__metadata__\":{}}", 0)}, 3, "model.safetensors: no tensors"},
     {"weights are a FIFO", {CONFIG, {FIFO, "model.safetensors", NULL, 0, 0}}, 3, "model.safetensors: is a FIFO"},
     {"weights link to nothing", {CONFIG, {LINK, "model.safetensors", "x", 0, 0}}, 3, "model.safetensors: cannot open"},
-    {"weights linked", {CONFIG, {LINK, "model.safetensors", "../outside/a.safetensors", 0, 0}}, 0, NULL},
+    {"weights linked", {CONFIG, {LINK, "model.safetensors", "../../../outside/a.safetensors", 0, 0}}, 0, NULL},
 };
 
 static void write_bytes(const char *path, const void *bytes, size_t n)
@@ -250,23 +252,31 @@ static void put(const char *folder, const struct file *f)
     }
 }
 
-/* root/snapshots/rev is the model folder of a case (dir); root/blobs and root/snapshots/outside are around it. */
+/* As in the hub's cache: top/models--a--b (root) has the model folder of a case, snapshots/rev (dir), and around it blobs
+ * and another snapshot; top/outside is not of the model. */
 static int make_root(void **state)
 {
     static const struct file outside = A, blob = {ST, "0123", BYTES("{" F32_AT_0("w") "}"), 4},
-                             link = {LINK, "link", "0123", 0, 0};
-    char path[64];
+                             link = {LINK, "link", "0123", 0, 0},
+                             astray = {LINK, "astray", "../../outside/a.safetensors", 0, 0};
+    char path[128];
     (void)state;
-    assert_non_null(mkdtemp(root));
+    assert_non_null(mkdtemp(top));
+    snprintf(path, sizeof path, "%s/outside", top);
+    mkdir(path, 0777);
+    put(path, &outside);
+    snprintf(root, sizeof root, "%s/models--a--b", top);
+    mkdir(root, 0777);
     snprintf(path, sizeof path, "%s/snapshots", root);
     mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/snapshots/outside", root);
+    snprintf(path, sizeof path, "%s/snapshots/other", root);
     mkdir(path, 0777);
     put(path, &outside);
     snprintf(path, sizeof path, "%s/blobs", root);
     mkdir(path, 0777);
     put(path, &blob);
     put(path, &link);
+    put(path, &astray);
     snprintf(dir, sizeof dir, "%s/snapshots/rev", root);
     return 0;
 }
@@ -281,7 +291,7 @@ static void remove_tree(const char *path)
 static int remove_root(void **state)
 {
     (void)state;
-    remove_tree(root);
+    remove_tree(top);
     return 0;
 }
 
