@@ -63,6 +63,8 @@ struct dataset_options {
      * made from the data. num_labels: how many there must be; 0: as many as the data have (synthetic: 2). */
     const struct label_map *labels;
     int32_t num_labels;
+    const char
+        *misfit; /* what to do about labels that are not the model's, for messages; NULL: nothing but the usual */
 
     uint64_t seed;         /* synthetic */
     int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */

@@ -225,7 +225,7 @@ static int read_classes(const struct pretokenized *p, struct dataset *d, struct 
     int code = wide && d->classes ? read_integers(&p->file, p->labels, 0, p->n, wide, err) : err_no_memory(err, bytes);
     for (int64_t row = 0; row < p->n && !code; row++) {
         struct place at = {.path = p->o->path, .n = row, .is_row = true};
-        code = label_id_check(wide[row], at, p->o->labels, p->o->num_labels, err);
+        code = label_id_check(wide[row], at, p->o->labels, p->o->num_labels, p->o->misfit, err);
         d->classes[row] = (int32_t)wide[row];
     }
     mem_free(wide);
@@ -267,7 +267,7 @@ static int read_values(const struct pretokenized *p, struct dataset *d, struct s
                           d->task == TASK_MULTI_LABEL ? "between 0 and 1" : "finite");
     }
     d->label_form = LABELS_VECTORS;
-    return labels_of_values(d, p->o->path, p->o->labels, p->o->num_labels, width, err);
+    return labels_of_values(d, p->o->path, p->o->labels, p->o->num_labels, width, p->o->misfit, err);
 }
 
 static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *err)

@@ -89,5 +89,5 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
     if (d->classes)
         return labels_of_numbers(d, o->path, o->labels, num_labels, err);
     d->label_form = d->values ? LABELS_VECTORS : LABELS_NONE;
-    return d->values ? labels_of_values(d, o->path, o->labels, num_labels, num_labels, err) : SNUG_OK;
+    return d->values ? labels_of_values(d, o->path, o->labels, num_labels, num_labels, o->misfit, err) : SNUG_OK;
 }

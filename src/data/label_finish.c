@@ -54,14 +54,13 @@ int labels_of_numbers(struct dataset *d, const char *path, const struct label_ma
 }
 
 int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
-                     int64_t width, struct snug_err *err)
+                     int64_t width, const char *misfit, struct snug_err *err)
 {
     long long want = given ? given->n : num_labels ? num_labels : width;
     if (width != want)
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "%s: rows have %lld labels where %lld are expected; use matching data or another model or --num-labels",
-            path, (long long)width, want);
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: rows have %lld labels where %lld are expected; use matching data, or %s", path,
+                       (long long)width, want, misfit ? misfit : "another model or --num-labels");
     if (width > LABELS_MAX)
         return err_set(err, SNUG_ERR_INPUT, "%s: %lld labels are over the limit of %d", path, (long long)width,
                        LABELS_MAX);
@@ -84,9 +83,8 @@ static int map_of_names(struct label_reader *r, const char *path, struct label_m
     if (r->num_labels && r->num_labels != r->n_seen)
         return err_set(
             err, SNUG_ERR_INPUT,
-            "%s: the data name %d labels, not the %d of the model's head or --num-labels; use matching data, or a base "
-            "model without --num-labels",
-            path, (int)r->n_seen, (int)r->num_labels);
+            "%s: the data name %d labels, not the %d of the model's head or --num-labels; use matching data, or %s",
+            path, (int)r->n_seen, (int)r->num_labels, r->misfit ? r->misfit : "a base model without --num-labels");
     if (r->n_seen == 1 && r->task == TASK_CLASS)
         return too_few_classes(path, r->seen[0].name, r->n_rows, err);
     struct arena a = {0};
@@ -146,7 +144,7 @@ static int finish_vectors(struct label_reader *r, const char *path, struct datas
     for (int64_t i = 0; i < r->n_items; i++)
         d->values[i] = (float)r->numbers[i];
     d->label_form = LABELS_VECTORS;
-    return labels_of_values(d, path, r->given, r->num_labels, width, err);
+    return labels_of_values(d, path, r->given, r->num_labels, width, r->misfit, err);
 }
 
 /* Rows list the ids of their labels, which are in r->ids: 1 there, 0 elsewhere. */
@@ -196,7 +194,7 @@ static int finish_multi_numbers(struct label_reader *r, const char *path, struct
     if (greatest >= n)
         return err_set(err, SNUG_ERR_INPUT, "%s: label %d is out of range: %d labels are numbered 0 to %d", path,
                        (int)greatest, (int)n, (int)n - 1);
-    TRY(labels_of_values(d, path, r->given, r->num_labels, n, err));
+    TRY(labels_of_values(d, path, r->given, r->num_labels, n, r->misfit, err));
     d->label_form = LABELS_NUMBERS;
     return fill_from_ids(r, d, err);
 }

@@ -11,7 +11,7 @@
 int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
                       struct snug_err *err)
 {
-    *r = (struct label_reader){.task = task, .given = o->labels, .num_labels = o->num_labels};
+    *r = (struct label_reader){.task = task, .given = o->labels, .num_labels = o->num_labels, .misfit = o->misfit};
     r->c_locale = newlocale(LC_ALL_MASK, "C", 0);
     return r->c_locale ? SNUG_OK : err_no_memory(err, 4096);
 }
@@ -110,7 +110,8 @@ static int push_number(struct label_reader *r, double x, struct snug_err *err)
 static int add_name(struct label_reader *r, struct place p, const char *name, struct snug_err *err)
 {
     if (r->task == TASK_REGRESSION)
-        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is not a number, which regression needs", name);
+        return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is not a number, which regression needs%s%s", name,
+                      r->misfit ? "; correct it, or " : "", r->misfit ? r->misfit : "");
     if (!*name)
         return err_at(err, SNUG_ERR_INPUT, p, "the label is empty; every row needs one");
     TRY(same_form(r, p, name, true, err));
@@ -120,16 +121,16 @@ static int add_name(struct label_reader *r, struct place p, const char *name, st
     } else {
         id = label_map_find(r->given, name);
         if (id < 0)
-            return err_at(
-                err, SNUG_ERR_INPUT, p,
-                "label '%s' is not one of the %d labels of the %s ('%s', ...); correct it, or leave the row out", name,
-                (int)r->given->n, r->given->from_data ? "training data" : "model",
-                r->given->n ? r->given->names[0] : "");
+            return err_at(err, SNUG_ERR_INPUT, p,
+                          "label '%s' is not one of the %d labels of the %s ('%s', ...); correct it, or %s", name,
+                          (int)r->given->n, r->given->from_data ? "training data" : "model",
+                          r->given->n ? r->given->names[0] : "",
+                          r->misfit && !r->given->from_data ? r->misfit : "leave the row out");
     }
     return push_id(r, id, err);
 }
 
-int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels,
+int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels, const char *misfit,
                    struct snug_err *err)
 {
     int32_t n = given ? given->n : num_labels;
@@ -137,8 +138,8 @@ int label_id_check(int64_t value, struct place p, const struct label_map *given,
         return err_at(err, SNUG_ERR_INPUT, p, "label %lld is negative; classes are numbered from 0", (long long)value);
     if (n > 0 && value >= n)
         return err_at(err, SNUG_ERR_INPUT, p,
-                      "label %lld is out of range: %d labels are numbered 0 to %d; correct it, or use another model",
-                      (long long)value, (int)n, (int)n - 1);
+                      "label %lld is out of range: %d labels are numbered 0 to %d; correct it, or %s", (long long)value,
+                      (int)n, (int)n - 1, misfit ? misfit : "use another model");
     if (value >= LABELS_MAX)
         return err_at(err, SNUG_ERR_INPUT, p, "label %lld is over the limit of %d classes; is it the right column?",
                       (long long)value, LABELS_MAX);
@@ -159,10 +160,11 @@ static int add_id(struct label_reader *r, struct place p, const char *item, cons
 {
     if (!whole)
         return err_at(err, SNUG_ERR_INPUT, p,
-                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s", item,
-                      r->given || r->num_labels ? "" : ", or give --problem-type regression");
+                      "label '%s' is not a whole number; write classes as 0, 1, 2 ... or as names%s%s%s", item,
+                      r->given || r->num_labels ? "" : ", or give --problem-type regression", r->misfit ? ", or " : "",
+                      r->misfit ? r->misfit : "");
     TRY(label_numbers_check(item, p, r->given, err));
-    TRY(label_id_check(*whole, p, r->given, r->num_labels, err));
+    TRY(label_id_check(*whole, p, r->given, r->num_labels, r->misfit, err));
     return push_id(r, (int32_t)*whole, err);
 }
 

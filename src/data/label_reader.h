@@ -17,6 +17,7 @@ struct label_reader {
     enum data_task task;           /* TASK_CLASS, TASK_REGRESSION or TASK_MULTI_LABEL */
     const struct label_map *given; /* or NULL */
     int32_t num_labels;            /* how many there must be, or 0 */
+    const char *misfit;            /* as dataset_options has it */
     locale_t c_locale;             /* numbers are read alike in every locale */
 
     int64_t n_rows, n_items; /* a row has one item for TASK_CLASS, any number for the others */
@@ -48,11 +49,11 @@ void label_reader_close(struct label_reader *r);
 int labels_of_numbers(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
                       struct snug_err *err);
 int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
-                     int64_t width, struct snug_err *err);
+                     int64_t width, const char *misfit, struct snug_err *err);
 /* SNUG_ERR_INPUT where the training data had names: the number `item` as an id would be a guess. */
 int label_numbers_check(const char *item, struct place p, const struct label_map *given, struct snug_err *err);
-/* SNUG_ERR_INPUT unless `value` can be a class id with this map or number of labels. */
-int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels,
+/* SNUG_ERR_INPUT unless `value` can be a class id with this map or number of labels. `misfit`: as dataset_options has it. */
+int label_id_check(int64_t value, struct place p, const struct label_map *given, int32_t num_labels, const char *misfit,
                    struct snug_err *err);
 
 #endif

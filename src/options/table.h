@@ -76,6 +76,8 @@ OPT(INT, num_labels, "none", "[1, 100000]", TRAINING | DEBUG_DATA, RESULT, "outp
 OPT(REAL, hidden_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, attention_probs_dropout_prob, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
 OPT(REAL, classifier_dropout, "none", "[0, 1)", TRAINING, RESULT, "instead of config.json's")
+OPT(BOOL, ignore_mismatched_sizes, "false", "", TRAINING, RESULT,
+    "a trained head that other labels than the data's belong to is replaced by a new one")
 OPT(BOOL, allow_new_head, "false", "", EVAL | PREDICT, 0, "a head that was never trained is random, and no error")
 OPT(BOOL, strict, "false", "", MODEL, 0, "a tensor that the model does not know is an error")
 OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights is an error")

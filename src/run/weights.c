@@ -93,6 +93,13 @@ static int64_t layers_in_file(const struct model_dir *d)
     return most;
 }
 
+/* Whether `name` belongs to the layer of the head's weight, as classifier.bias does to that of classifier.weight. */
+static bool is_of_head(const struct model_config *c, const char *name)
+{
+    const char *weight = c->arch->heads[c->task].weight, *dot = weight ? strrchr(weight, '.') : NULL;
+    return dot && !strncmp(name, weight, (size_t)(dot - weight) + 1);
+}
+
 /* What the weights lack. */
 struct missing {
     int n, of;
@@ -218,9 +225,11 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         code = err_no_memory(err, d->n_tensors + 1);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
+        bool anew = o->new_head && is_of_head(c, w[i].name);
         missing.of += !w[i].init.head;
-        if (t) {
+        if (t)
             used[t - d->tensors] = true;
+        if (t && !anew) {
             code = check_tensor(t, &w[i], err);
         } else if (w[i].init.head || o->random) {
             first_new = n_new++ ? first_new : w[i].name;
@@ -315,7 +324,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
         code = err_no_memory(err, (unsigned long long)largest * sizeof *host);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
-        if (t)
+        if (t && !(o->new_head && is_of_head(c, w[i].name)))
             code = model_dir_read(d, t, DT_F32, host, err);
         else
             fill_new(&w[i], o->seed, r->threads, host);

@@ -12,6 +12,7 @@
 struct weight_options {
     uint64_t seed;
     bool random, strict;
+    bool new_head;     /* the tensors of the task's output layer are not used: it starts anew */
     bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
 };
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,

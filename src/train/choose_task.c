@@ -65,7 +65,8 @@ static int check_options(const struct session *s, struct snug_err *err)
                        option_flag(option_rows[idle].name, flag), model_class(&s->model));
     if (o->num_labels && !s->head_is_new && o->num_labels != s->model.num_labels)
         return err_set(err, SNUG_ERR_USAGE,
-                       "--num-labels %lld: the model's trained head has %lld; leave it out, or use a base model",
+                       "--num-labels %lld: the model's trained head has %lld; leave it out, or give "
+                       "--ignore-mismatched-sizes for a new head",
                        (long long)o->num_labels, (long long)s->model.num_labels);
     return SNUG_OK;
 }
@@ -116,6 +117,14 @@ static void note_choice(const struct session *s, enum model_task stated)
         session_note(s, "%s: the labels in '%s' show the problem type: %s", path, s->look.column, kind);
 }
 
+void choose_new_head(struct session *s)
+{
+    s->head_replaced = !s->head_is_new;
+    s->head_is_new = true;
+    s->model.problem = (enum problem)s->o->problem_type;
+    label_map_free(&s->labels);
+}
+
 int choose_task(struct session *s, struct snug_err *err)
 {
     enum model_task stated = s->model.task;
@@ -129,6 +138,8 @@ int choose_task(struct session *s, struct snug_err *err)
     if (s->o->problem_type)
         s->model.problem = (enum problem)s->o->problem_type;
     s->head_is_new = !finds_head(s);
+    if (s->o->ignore_mismatched_sizes && s->o->num_labels && s->o->num_labels != s->model.num_labels)
+        choose_new_head(s);
     TRY(check_options(s, err));
     TRY(check_head(s, stated, err));
     note_choice(s, stated);

@@ -10,6 +10,9 @@
  * eval or predict would have to use a head that was never trained. */
 int choose_task(struct session *s, struct snug_err *err);
 
+/* The folder's trained head is not used: --ignore-mismatched-sizes. */
+void choose_new_head(struct session *s);
+
 /* The columns that the options name, for dataset_open and dataset_look. */
 void choose_columns(const struct options *o, struct dataset_options *p);
 

@@ -99,11 +99,33 @@ static int choose_max_length(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Whether the trained head could be replaced by one that fits the data. */
+static bool has_choice(const struct session *s)
+{
+    return s->o->command & (CMD_TRAIN | CMD_PLAN) && !s->head_is_new && !s->has_train;
+}
+
+/* Whether all names are those that transformers gives classes without names; then names in the data take their place. */
+static bool are_defaults(json_t *names)
+{
+    const char *id;
+    json_t *name;
+    json_object_foreach(names, id, name)
+    {
+        const char *text = json_string_value(name);
+        if (!text || strncmp(text, "LABEL_", 6) || strcmp(text + 6, id))
+            return false;
+    }
+    return true;
+}
+
 /* The class names that config.json gives the model's own head. */
 static int read_model_labels(struct session *s, struct snug_err *err)
 {
     json_t *names = json_object_get(s->dir.config, "id2label");
     if (model_task(&s->model)->per_token || s->head_is_new || !json_is_object(names))
+        return SNUG_OK;
+    if (has_choice(s) && s->look.names && are_defaults(names))
         return SNUG_OK;
     const char **list = mem_alloc((size_t)s->model.num_labels * sizeof *list);
     if (!list)
@@ -168,6 +190,7 @@ static int open_data(struct session *s, const char *path, const struct label_map
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
+                                .misfit = has_choice(s) ? "give --ignore-mismatched-sizes for a new head" : NULL,
                                 .seed = o->seed,
                                 .threads = s->compile.threads,
                                 .cache_dir = o->cache_dir,
@@ -204,9 +227,9 @@ static int fit_head(struct session *s, const struct dataset *d, const char *path
     if (d->task == TASK_UNLABELED || d->num_labels == s->model.num_labels)
         return SNUG_OK;
     if (!s->head_is_new)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: has %d labels but the model's head has %lld; use matching data or a base model", path,
-                       d->num_labels, (long long)s->model.num_labels);
+        return err_set(err, SNUG_ERR_INPUT, "%s: has %d labels but the model's head has %lld; use matching data, or %s",
+                       path, d->num_labels, (long long)s->model.num_labels,
+                       s->o->command == CMD_EVAL ? "another model" : "give --ignore-mismatched-sizes for a new head");
     s->model.num_labels = d->num_labels;
     return SNUG_OK;
 }
@@ -221,15 +244,41 @@ static int keep_labels(struct session *s, const struct dataset *d, struct snug_e
     return SNUG_OK;
 }
 
+static int open_fitting(struct session *s, const char *path, struct dataset *d, struct snug_err *err)
+{
+    TRY(open_data(s, path, &s->labels, d, err));
+    int code = fit_head(s, d, path, err);
+    if (code)
+        dataset_close(d);
+    return code;
+}
+
+/* Data that a trained head refuses may be those that a new one takes. */
+static int open_train_data(struct session *s, struct snug_err *err)
+{
+    struct snug_err why = {0};
+    bool replaceable = s->o->ignore_mismatched_sizes && has_choice(s);
+    int code = open_fitting(s, s->o->train_data, &s->train, replaceable ? &why : err);
+    if (replaceable && code == SNUG_ERR_INPUT) {
+        choose_new_head(s);
+        code = open_fitting(s, s->o->train_data, &s->train, err);
+        if (!code)
+            session_note(s, "%.*s; so the trained head is replaced by a new one", (int)strcspn(why.text, ";"),
+                         why.text);
+    } else if (code && replaceable) {
+        *err = why;
+    }
+    s->has_train = !code;
+    return code;
+}
+
 static int open_all_data(struct session *s, struct snug_err *err)
 {
     const char *held_out = s->o->data ? s->o->data : s->o->eval_data;
     if (s->o->train_data) {
-        TRY(open_data(s, s->o->train_data, &s->labels, &s->train, err));
-        s->has_train = true;
+        TRY(open_train_data(s, err));
         TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
                          s->o->dataloader_drop_last, err));
-        TRY(fit_head(s, &s->train, s->o->train_data, err));
         TRY(check_masking(s, &s->train, err));
         TRY(keep_labels(s, &s->train, err));
     }
@@ -487,6 +536,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed,
                                    .random = o->init_from_config,
+                                   .new_head = s->head_replaced,
                                    .strict = o->strict,
                                    .trained_head = o->command & (CMD_EVAL | CMD_PREDICT) && !o->allow_new_head};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
@@ -497,7 +547,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 
 int session_load(struct session *s, struct snug_err *err)
 {
-    struct weight_options w = {.seed = s->o->seed, .random = s->o->init_from_config, .strict = s->o->strict};
+    struct weight_options w = {
+        .seed = s->o->seed, .random = s->o->init_from_config, .new_head = s->head_replaced, .strict = s->o->strict};
     if (s->loaded && s->run.arena)
         return SNUG_OK;
     if (s->run.work)

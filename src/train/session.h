@@ -33,7 +33,8 @@ struct session {
     struct model_dir dir;
     struct model_config model;
     struct dataset_look look;    /* at the data that decide the task */
-    bool head_is_new;            /* the folder has no weights for the task's head, or they are not wanted */
+    bool head_is_new;            /* the folder has no weights for the task's head, or they are not wanted: */
+    bool head_replaced;          /* by --ignore-mismatched-sizes */
     struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
     struct label_map labels;     /* of the classifier; n 0 for other tasks */
     int32_t max_length;
