@@ -78,7 +78,7 @@ int snug_options_new(const char *command, snug_options **out, struct snug_err *e
  * Older spellings are understood. SNUG_ERR_USAGE names the option, the value and what is possible. */
 int snug_options_set(snug_options *o, const char *name, const char *value, struct snug_err *err);
 
-/* A JSON object of options, such as a saved TrainingArguments. */
+/* A file of options, a JSON object or YAML, such as a saved TrainingArguments. */
 int snug_options_read(snug_options *o, const char *path, struct snug_err *err);
 
 void snug_options_free(snug_options *o); /* NULL is fine; not before the session that was opened with them is closed */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <utf8proc.h>
 #include <xxhash.h>
+#include <yaml.h>
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
@@ -104,7 +105,7 @@ struct library {
     char version[32];
 };
 
-static size_t libraries(struct library list[4])
+static size_t libraries(struct library list[5])
 {
     size_t n = 0;
     list[n] = (struct library){.name = "jansson"};
@@ -114,6 +115,8 @@ static size_t libraries(struct library list[4])
     list[n] = (struct library){.name = "xxHash"};
     unsigned x = XXH_versionNumber();
     snprintf(list[n++].version, sizeof list->version, "%u.%u.%u", x / 10000, x / 100 % 100, x % 100);
+    list[n] = (struct library){.name = "libyaml"};
+    snprintf(list[n++].version, sizeof list->version, "%s", yaml_get_version_string());
     list[n] = (struct library){.name = "glibc"};
     snprintf(list[n++].version, sizeof list->version, "%s", gnu_get_libc_version());
     return n;
@@ -125,7 +128,7 @@ struct facts {
     char cpu[49];
     const char *features[MAX_NAMES];
     size_t n_features;
-    struct library libraries[4];
+    struct library libraries[5];
     size_t n_libraries;
     int64_t total, available, limit; /* bytes of memory; limit -1: none */
     struct nvml_memory gpus[MAX_GPUS];

@@ -1,10 +1,12 @@
-/* Options as JSON: --config files, which may be saved TrainingArguments, and what a checkpoint records. */
+/* Options as JSON: --config files, which may be YAML or saved TrainingArguments, and what a checkpoint records. */
 #include "format/json.h"
 #include "base/str.h"
+#include "format/yaml.h"
 #include "options/value.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { CONFIG_LIMIT = 16 << 20 };
 
@@ -34,16 +36,14 @@ static char *joined(struct options *o, const json_t *list)
     return text;
 }
 
-/* A JSON value as it would be typed, if it is of a kind that `type` takes. In an object of keys a string may stand for
- * any value, as in the Trainer. */
-static int value_text(struct options *o, enum option_type type, bool is_key, const json_t *v, const char *from,
-                      const char **text, struct snug_err *err)
+/* A JSON value as it would be typed, if it is of a kind that `type` takes. A string may stand for any value: readers of
+ * YAML 1.1 make one of 5e-5. */
+static int value_text(struct options *o, enum option_type type, const json_t *v, const char *from, const char **text,
+                      struct snug_err *err)
 {
     char number[NUMBER_TEXT_MAX];
     bool fractions = type == OPTION_REAL || type == OPTION_STEPS;
     bool numbers = fractions || type == OPTION_INT || type == OPTION_UINT || type == OPTION_BYTES;
-    bool strings = is_key || type == OPTION_CHAR || type == OPTION_STR || type == OPTION_WORD || type == OPTION_BYTES ||
-                   type == OPTION_KWARGS || type == OPTION_UINT; /* 2^63 and on */
     char *copy = NULL;
     if (json_is_boolean(v) && type == OPTION_BOOL)
         copy = arena_strdup(&o->arena, json_is_true(v) ? "true" : "false");
@@ -51,7 +51,7 @@ static int value_text(struct options *o, enum option_type type, bool is_key, con
         copy = arena_printf(&o->arena, "%lld", (long long)json_integer_value(v));
     else if (json_is_real(v) && fractions)
         copy = arena_strdup(&o->arena, number_text(json_real_value(v), number));
-    else if (json_is_string(v) && strings)
+    else if (json_is_string(v))
         copy = arena_strdup(&o->arena, json_string_value(v));
     else if (type == OPTION_STR && is_list_of_strings(v))
         copy = joined(o, v);
@@ -136,7 +136,7 @@ int option_assign_json_keys(struct options *o, int parent, enum option_source so
         if (!where_key)
             TRY_TO(out, err_no_memory(err, strlen(from) + strlen(key)));
         if (m.kind == MEANS_OPTION)
-            TRY_TO(out, value_text(o, type, true, v, where_key, &value, err));
+            TRY_TO(out, value_text(o, type, v, where_key, &value, err));
         else
             value = "";
         TRY_TO(out, option_assign_key(o, parent, source, from, key, value, err));
@@ -155,16 +155,29 @@ static bool says_it_twice(const json_t *object, const struct option_meaning *m, 
     return own && json_equal(own, v);
 }
 
-static int read_member(struct options *o, const char *path, const json_t *object, const char *name, const json_t *v,
-                       bool ratios, struct snug_err *err)
+/* What a --config file holds. */
+struct config {
+    const char *path;
+    json_t *object, *lines; /* lines: of each name; NULL for JSON, whose reader does not tell */
+};
+
+static char *place_of(struct options *o, const struct config *c, const char *name)
+{
+    json_int_t line = json_integer_value(json_object_get(c->lines, name));
+    return line ? arena_printf(&o->arena, "%s:%lld: %s", c->path, (long long)line, name)
+                : arena_printf(&o->arena, "%s: %s", c->path, name);
+}
+
+static int read_member(struct options *o, const struct config *c, const char *name, const json_t *v, bool ratios,
+                       struct snug_err *err)
 {
     struct option_meaning m = option_lookup(o, name);
     bool ratio = m.spelling && m.spelling->kind == SPELLING_RATIO;
-    if (asks_nothing(&m, v) || m.kind == MEANS_OTHER_COMMAND || ratio != ratios || says_it_twice(object, &m, v))
+    if (asks_nothing(&m, v) || m.kind == MEANS_OTHER_COMMAND || ratio != ratios || says_it_twice(c->object, &m, v))
         return SNUG_OK;
-    char *from = arena_printf(&o->arena, "%s: %s", path, name);
+    char *from = place_of(o, c, name);
     if (!from)
-        return err_no_memory(err, strlen(path) + strlen(name) + 3);
+        return err_no_memory(err, strlen(c->path) + strlen(name) + 24);
     TRY(option_refuse(o, &m, from, name, err));
     if (m.kind == MEANS_ACCEPTED)
         return SNUG_OK;
@@ -176,25 +189,56 @@ static int read_member(struct options *o, const char *path, const json_t *object
     bool flag = word || (m.spelling && m.spelling->value);
     enum option_type type = flag ? OPTION_BOOL : option_rows[m.option].type;
     const char *text;
-    TRY(value_text(o, type, false, v, from, &text, err));
+    TRY(value_text(o, type, v, from, &text, err));
     return option_assign(o, &m, FROM_CONFIG, from, text, err);
+}
+
+static bool ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcasecmp(path + n - k, ending) == 0;
+}
+
+/* By the name's ending; without a known one by the first mark, as a JSON object has one. */
+static bool is_yaml(const char *path, const char *text)
+{
+    if (ends_in(path, ".yaml") || ends_in(path, ".yml"))
+        return true;
+    text += strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    text += strspn(text, " \t\r\n");
+    return !ends_in(path, ".json") && *text != '{' && *text != '[';
+}
+
+static int read_config(struct config *c, const struct io *io, struct snug_err *err)
+{
+    char *text;
+    size_t n;
+    TRY(io_read_file(io, c->path, CONFIG_LIMIT, &text, &n, err));
+    bool yaml = is_yaml(c->path, text);
+    int code =
+        yaml ? yaml_parse(text, n, c->path, &c->object, &c->lines, err) : json_parse(text, n, c->path, &c->object, err);
+    mem_free(text);
+    if (!code && !json_is_object(c->object) && !(yaml && json_is_null(c->object)))
+        code =
+            err_set(err, SNUG_ERR_INPUT, "%s: %s", c->path,
+                    yaml ? "not lines of NAME: VALUE; give them" : "not a JSON object; give {\"option\": value, ...}");
+    return code;
 }
 
 int options_read_config(struct options *o, const struct io *io, const char *path, struct snug_err *err)
 {
-    json_t *object = NULL, *v;
-    TRY(json_read_file(io, path, CONFIG_LIMIT, &object, err));
-    int code = SNUG_OK;
+    struct config c = {.path = path};
+    json_t *v;
     const char *name;
-    if (!json_is_object(object))
-        TRY_TO(out, err_set(err, SNUG_ERR_INPUT, "%s: not a JSON object; give {\"option\": value, ...}", path));
-    for (int ratios = 0; ratios < 2; ratios++)
-        json_object_foreach(object, name, v)
+    int code = read_config(&c, io, err);
+    for (int ratios = 0; !code && ratios < 2; ratios++)
+        json_object_foreach(c.object, name, v)
         {
-            TRY_TO(out, read_member(o, path, object, name, v, ratios, err));
+            TRY_TO(out, read_member(o, &c, name, v, ratios, err));
         }
 out:
-    json_decref(object);
+    json_decref(c.object);
+    json_decref(c.lines);
     return code;
 }
 

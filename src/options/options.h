@@ -191,8 +191,8 @@ const char *options_env(int i);
 const char *options_env_option(int i); /* the option's name */
 int options_set_env(struct options *o, const char *variable, const char *text, struct snug_err *err);
 
-/* A JSON object with members named as the options, such as a saved TrainingArguments. Members that another command
- * takes are skipped, null is unset. Not readable: SNUG_ERR_IO; not JSON: SNUG_ERR_INPUT. */
+/* A JSON object with members named as the options, such as a saved TrainingArguments, or the same in YAML. Members that
+ * another command takes are skipped, null is unset. Not readable: SNUG_ERR_IO; not JSON or YAML: SNUG_ERR_INPUT. */
 int options_read_config(struct options *o, const struct io *io, const char *path, struct snug_err *err);
 
 /* After everything was given: what is needed, what excludes what, what has no effect. Fills in what follows from other

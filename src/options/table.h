@@ -224,7 +224,7 @@ OPT_SECTION(output, "Output")
 OPT(BOOL, json, "false", "", TRAIN | EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
 OPT(WORD, dump, "none", DUMP, PLAN, 0, "print the programs after this pass instead of the plan")
 OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
-    "JSON file of options, such as a saved TrainingArguments; the command line wins")
+    "YAML or JSON file of options, such as a saved TrainingArguments; the command line wins")
 
 /* ---- Other spellings. ---- */
 

@@ -496,7 +496,7 @@ static int make_folder(void **state)
     (void)state;
     if (!mkdtemp(folder))
         return -1;
-    snprintf(file, sizeof file, "%s/args.json", folder);
+    snprintf(file, sizeof file, "%s/args", folder);
     return 0;
 }
 
@@ -606,7 +606,9 @@ static void config_files(void **state)
 
     config_refused("{\"lerning_rate\": 1}", 2,
                    ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
-    config_refused("{\"learning_rate\": \"1e-4\"}", 2, ": learning_rate: \"1e-4\" is of the wrong kind; give a number");
+    config_refused("{\"learning_rate\": \"x\"}", 2,
+                   ": learning_rate: 'x' is not a number; give one of at least 0 and at most 1000");
+    config_refused("{\"learning_rate\": [1]}", 2, ": learning_rate: [1] is of the wrong kind; give a number");
     config_refused("{\"max_steps\": 1.5}", 2, ": max_steps: 1.5 is of the wrong kind; give a whole number");
     config_refused("{\"bf16\": 1}", 2, ": bf16: 1 is of the wrong kind; give true or false");
     config_refused("{\"batch_size\": 0}", 2,
@@ -617,6 +619,44 @@ static void config_files(void **state)
                    ": save_safetensors: refused; weights are always safetensors; leave it out");
     config_refused("{\"config\": \"x\"}", 2, ": config: a config file cannot name another; leave it out");
     config_refused("[1]", 3, ": not a JSON object; give {\"option\": value, ...}");
+}
+
+/* The same file as PyYAML's dump of a TrainingArguments has it, which writes 5e-05; what readers of YAML 1.1 make a text
+ * of in JSON; and where a mistake stands. */
+static void yaml_config_files(void **state)
+{
+    (void)state;
+    char line[256];
+    write_config("# of a run\nlearning_rate: 5e-4\nmax_steps: 7\nbf16: true\noptim: sgd\noptim_args: {momentum: 0.5}\n"
+                 "warmup_steps: 0.1\neval_steps: null\nsave_strategy: 'no'\nseed: \"3\"\nreport_to: []\n"
+                 "memory_budget: 8g\ntext_column: größe\nfsdp:\nddp_timeout: 1800\n");
+    snprintf(line, sizeof line, "--config %s", file);
+    struct options o = accepted(line);
+    assert_true(o.learning_rate == 5e-4 && o.optim_args_momentum == 0.5 && o.warmup_steps.ratio == 0.1);
+    assert_int_equal(o.max_steps, 7);
+    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
+    assert_int_equal(o.save_strategy, OPT_SAVE_NO);
+    assert_true(o.seed == 3);
+    assert_int_equal(o.memory_budget, (int64_t)8 << 30);
+    assert_string_equal(o.text_column, "größe");
+    assert_int_equal(o.n_notes, 0);
+    options_free(&o);
+
+    write_config("{\"learning_rate\": \"5e-5\", \"max_steps\": \"7\", \"bf16\": \"true\", \"warmup_ratio\": \"0.1\"}");
+    o = accepted(line);
+    assert_true(o.learning_rate == 5e-5 && o.max_steps == 7 && o.dtype == OPT_DTYPE_BF16 &&
+                o.warmup_steps.ratio == 0.1);
+    options_free(&o);
+
+    config_refused("max_steps: 1\nlearning_rate: fast\n", 2,
+                   ":2: learning_rate: 'fast' is not a number; give one of at least 0 and at most 1000");
+    config_refused("max_steps: 1\n\nlerning_rate: 1\n", 2,
+                   ":3: lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
+    config_refused("push_to_hub: true\n", 2,
+                   ":1: push_to_hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
+    config_refused("max_steps: 1\n- a\n", 3,
+                   ":2:1: not valid YAML; give lines of NAME: VALUE, those of one level indented alike");
+    config_refused("fast and good\n", 3, ": not lines of NAME: VALUE; give them");
 }
 
 /* What transformers' TrainingArguments are: loads the recorded file. */
@@ -842,6 +882,7 @@ int main(void)
         cmocka_unit_test(older_spellings_get_a_note),
         cmocka_unit_test(lists_in_config_files),
         cmocka_unit_test(config_files),
+        cmocka_unit_test(yaml_config_files),
         cmocka_unit_test(saved_training_arguments_load),
         cmocka_unit_test(every_training_argument_is_known),
         cmocka_unit_test(every_word_is_known),
