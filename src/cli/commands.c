@@ -42,6 +42,13 @@ const struct command commands[] = {
      run_bench},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
+    {CMD_EXPORT, "CHECKPOINT", 1, 1, "a model folder of any checkpoint of a run",
+     "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir becomes\n"
+     "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n",
+     "  snug export out/step-00000800 --output-dir model-800\n"
+     "  snug export out --output-dir newest --bf16\n"
+     "  snug export out --output-dir newest --model bert-base-uncased --overwrite-output-dir\n",
+     run_export},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",
      "  snug inspect model.safetensors\n"

@@ -8,7 +8,7 @@
 
 enum { CONFIG_LIMIT = 16 << 20 }; /* bytes; real ones have a few thousand, or a megabyte with many labels */
 
-static const char *const copied_names[MODEL_DIR_COPIES] = {
+const char *const model_dir_copied[MODEL_DIR_COPIES] = {
     "tokenizer.json", "tokenizer_config.json",   "vocab.txt",         "vocab.json",
     "merges.txt",     "special_tokens_map.json", "added_tokens.json", "generation_config.json",
 };
@@ -188,9 +188,9 @@ static int find_copies(struct model_dir *d, struct snug_err *err)
 {
     for (size_t i = 0; i < MODEL_DIR_COPIES; i++) {
         bool found;
-        TRY(is_present(d, copied_names[i], &found, err));
+        TRY(is_present(d, model_dir_copied[i], &found, err));
         if (found)
-            d->copies[d->n_copies++] = copied_names[i];
+            d->copies[d->n_copies++] = model_dir_copied[i];
     }
     return SNUG_OK;
 }

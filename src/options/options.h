@@ -34,8 +34,9 @@ enum command_bit {
     CMD_DEBUG_GRAD = 1 << 10,
     CMD_DEBUG_OPTIM = 1 << 11,
     CMD_DEBUG_DOCS = 1 << 12,
+    CMD_EXPORT = 1 << 13,
 };
-enum { N_COMMANDS = 13 };
+enum { N_COMMANDS = 14 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
 /* The words of WORD options: the enumerator is the member's value, the text is what is typed. */

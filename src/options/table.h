@@ -66,7 +66,7 @@
 /* clang-format off */
 
 OPT_SECTION(model, "Model")
-OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
+OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
@@ -99,8 +99,8 @@ OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of 
 OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
-OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | NEED(TRAIN), 0, "where checkpoints, logs and the model go")
-OPT(BOOL, overwrite_output_dir, "false", "", TRAINING, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
+OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | EXPORT | NEED(TRAIN | EXPORT), 0, "where checkpoints, logs and the model go")
+OPT(BOOL, overwrite_output_dir, "false", "", TRAINING | EXPORT, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
 OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the data")
 OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
 OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")
@@ -163,7 +163,7 @@ OPT(REAL, adam_epsilon, "1e-8", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "added
 OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients are scaled to this norm; 0: off")
 
 OPT_SECTION(device, "Memory and device")
-OPT(WORD, dtype, "fp32", DTYPE, MODEL | DEBUG_GRAD, RESULT, "precision of products and values")
+OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD, RESULT, "precision of products, values and exported weights")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,

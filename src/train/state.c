@@ -84,8 +84,8 @@ static bool same_best(const struct options *o, const json_t *doc)
     return !strcmp(metric, best_metric(o)) && greatest == o->greater_is_better;
 }
 
-/* config.json, for finding what differs. A member of it that is large (the names of 100,000 labels) is recorded as its
- * hash: it would be written again with every checkpoint. */
+/* config.json, for finding what differs. A member of it that is large (the names of 100,000 labels) is here as its hash,
+ * which is all that a comparison needs. */
 static json_t *config_to_json(const json_t *config)
 {
     enum { LARGE = 4096 };
@@ -122,16 +122,39 @@ static int choices_to_json(const struct backend *b, json_t **out, struct snug_er
     return *out ? SNUG_OK : err_no_memory(err, 1 << 16);
 }
 
+/* What `snug export` makes a model folder from: config.json of the result, and where the other files come from. */
+static int result_to_json(const struct session *s, json_t **out, struct snug_err *err)
+{
+    char *text, *source = realpath(s->dir.path, NULL);
+    int code = session_config_text(s, &text, err);
+    json_t *config = code ? NULL : json_loads(text, 0, NULL);
+    if (!code) {
+        *out = json_object();
+        if (source)
+            json_object_set_new(*out, "source", json_string(source)); /* one that is no UTF-8 stays out */
+        if (!config || json_object_set_new(*out, "config", config))
+            code = err_no_memory(err, 1 << 16);
+        mem_free(text);
+    }
+    free(source);
+    return code;
+}
+
 int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
                   struct snug_err *err)
 {
     json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *choices = NULL;
+    json_t *result = NULL;
     int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
     if (!code)
         code = choices_to_json(s->compile.backend, &choices, err);
-    if (code)
+    if (!code)
+        code = result_to_json(s, &result, err);
+    if (code) {
         json_decref(options);
-    else {
+        json_decref(choices);
+        json_decref(result);
+    } else {
         json_object_set(doc, "model", config);
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
@@ -143,6 +166,7 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
                                       s->compile.backend->kernels(s->compile.backend), "only_model", only_weights,
                                       "reports", reports_to_json(s->o, t)));
+        json_object_set_new(json_object_get(doc, "about"), "result", result);
         if (choices)
             json_object_set_new(json_object_get(doc, "about"), "choices", choices);
     }
