@@ -32,6 +32,26 @@ int text_columns(const char *text, size_t n)
     return columns;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Bytes of the words at the start of `text` that belong together: a number and what stands behind it ("347 MiB"), and
+ * both sides of a "=". */
+static size_t piece_bytes(const char *text)
+{
+    size_t n = strcspn(text, " ");
+    while (n && text[n] == ' ' && text[n + 1] && text[n + 1] != ' ') {
+        const char *next = text + n + 1;
+        bool equals = (next[0] == '=' && next[1] == ' ') || (text[n - 1] == '=' && (n == 1 || text[n - 2] == ' '));
+        if (!is_digit(text[n - 1]) && !equals)
+            break;
+        n += 1 + strcspn(next, " ");
+    }
+    return n;
+}
+
 /* Bytes of `text` up to the next two blanks. */
 static size_t group_bytes(const char *text)
 {
@@ -42,24 +62,23 @@ static size_t group_bytes(const char *text)
 void wrap_text(struct str *out, const char *text, int columns, int indent)
 {
     bool begun = false; /* something stands on the line */
-    size_t together = 0;
     for (int used = 0; *text;) {
-        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
-        if (blanks == 2)
-            together = group_bytes(text + blanks);
-        int wide = text_columns(text + blanks, word), group = text_columns(text + blanks, together);
-        int wanted = blanks == 2 && indent + group <= columns ? group : wide;
-        if (columns && begun && used + (int)blanks + wanted > columns) {
+        size_t blanks = strspn(text, " "), n = blanks == 2 ? group_bytes(text + 2) : piece_bytes(text + blanks);
+        if (indent + text_columns(text + blanks, n) > columns)
+            n = piece_bytes(text + blanks);
+        if (indent + text_columns(text + blanks, n) > columns)
+            n = strcspn(text + blanks, " ");
+        int wide = text_columns(text + blanks, n);
+        if (columns && begun && used + (int)blanks + wide > columns) {
             str_printf(out, "\n%*s", indent, "");
-            used = indent;
+            used = indent + wide;
         } else {
             str_append_n(out, text, blanks);
-            used += (int)blanks;
+            used += (int)blanks + wide;
         }
-        str_append_n(out, text + blanks, word);
-        used += wide;
+        str_append_n(out, text + blanks, n);
         begun = true;
-        text += blanks + word;
+        text += blanks + n;
     }
 }
 

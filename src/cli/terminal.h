@@ -17,8 +17,9 @@ int terminal_columns(int fd);
 int text_columns(const char *text, size_t n);
 
 /* Appends `text`, one line without its end, broken between words so that no line has more than `columns` columns, but
- * for a single word that does; lines after the first begin with `indent` blanks. Words between two pairs of
- * blanks, such as a number and its name, stay together where they can. 0 columns: not broken. */
+ * for a single word that does; lines after the first begin with `indent` blanks. A number stays with the word behind it,
+ * both sides of a "=" stay together, and so does what stands between two pairs of blanks, where they can. 0 columns: not
+ * broken. */
 void wrap_text(struct str *out, const char *text, int columns, int indent);
 
 /* Prints whole lines; where `f` is a terminal, each wrapped to its width. */

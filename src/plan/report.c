@@ -87,7 +87,7 @@ void plan_report_text(const struct plan *p, struct str *out)
     if (peak.all.frozen)
         put_row(out, "  (of the weights: frozen)", peak.all.frozen, p->arena_bytes);
     put_row(out, "gap of the packing", peak.gap, p->arena_bytes);
-    put_row(out, "arena: all that is taken", p->arena_bytes, p->arena_bytes);
+    put_row(out, "arena, all together", p->arena_bytes, p->arena_bytes);
     str_append(out, "by layer at the peak\n");
     for (int l = 0; l < peak.n_layers; l++) {
         char name[32];

@@ -249,6 +249,9 @@ static void text_is_broken_between_words(void **state)
         {16, "x:  one 1  two 2", "x:  one 1  two 2"},
         {15, "x:  one 1  two 2", "x:  one 1\n  two 2"},
         {10, "model    a b c", "model    a\n  b c"},
+        {14, "it takes 347 MiB of it", "it takes\n  347 MiB of\n  it"},
+        {12, "these: 0 = aa, 1 = bb", "these:\n  0 = aa,\n  1 = bb"},
+        {7, "at 12345 tokens", "at\n  12345\n  tokens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct str out = {0};
