@@ -143,6 +143,32 @@ static int compile_forward(const struct compile_settings *s, struct plan *plan, 
     return compile_for_backend(s->backend, s->threads, g, err);
 }
 
+/* What persists of one program, and its slices, for another that begins with it. */
+static int copy_persistent(const struct graph *from, struct graph *to, struct snug_err *err)
+{
+    int *now = mem_alloc((size_t)from->n_values * sizeof *now); /* by id in `from` */
+    if (!now)
+        return err_no_memory(err, (unsigned long long)from->n_values * sizeof *now);
+    for (int i = 1; i < from->n_values && !to->err.code; i++) {
+        struct value v = from->values[i];
+        if (!from->values[value_root(from, i)].persists)
+            continue;
+        now[i] = graph_add_value(to, v.name, v.role, v.dtype, v.ndim, v.shape);
+        if (!now[i])
+            break;
+        v.name = graph_value(to, now[i])->name;
+        v.base = now[v.base];
+        v.live_in = v.live_out = v.persists = true;
+        v.written = false;
+        *graph_value(to, now[i]) = v;
+    }
+    for (int i = 1; i < from->n_values; i++) /* a weight may stand behind what is of it */
+        if (now[i])
+            graph_value(to, now[i])->of = now[from->values[i].of];
+    mem_free(now);
+    return graph_ok(to, err);
+}
+
 /* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
 static int compile_update(const struct compile_settings *s, struct plan *plan, int micro, int *where,
                           struct snug_err *err)
@@ -151,23 +177,7 @@ static int compile_update(const struct compile_settings *s, struct plan *plan, i
     if (!g)
         return SNUG_ERR_ENV;
     *where = plan->n_programs - 1;
-    const struct graph *from = &plan->programs[micro].graph;
-    for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
-        struct value v = from->values[i];
-        if (!v.persists && !(v.base && from->values[v.base].persists))
-            continue;
-        int base = v.base ? graph_find(&g->graph, from->values[v.base].name) : 0;
-        int id = graph_add_value(&g->graph, v.name, v.role, v.dtype, v.ndim, v.shape);
-        if (!id)
-            break;
-        const char *name = graph_value(&g->graph, id)->name;
-        v.live_in = v.live_out = true;
-        v.written = false;
-        *graph_value(&g->graph, id) = v;
-        graph_value(&g->graph, id)->name = name;
-        graph_value(&g->graph, id)->base = base;
-        graph_value(&g->graph, id)->persists = true;
-    }
+    TRY(copy_persistent(&plan->programs[micro].graph, &g->graph, err));
     struct update u = s->update;
     u.scaled = s->precision.narrow == DT_F16;
     u.at_end = true; /* all gradients are there, and stay */
@@ -190,7 +200,7 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         const struct value *c = &from->values[i];
         if (c->role != ROLE_COPY || c->base)
             continue;
-        const struct value *w = graph_value(from, graph_find(from, c->name + strlen("copy.")));
+        const struct value *w = graph_value(from, c->of);
         g->graph.layer = c->layer;
         struct op_cast cast = {.x = graph_add_value(&g->graph, w->name, ROLE_WEIGHT, w->dtype, w->ndim, w->shape)};
         emit_cast(&g->graph, &cast);
@@ -201,6 +211,8 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         memcpy(x->pad, w->pad, sizeof x->pad);
         memcpy(y->pad, c->pad, sizeof y->pad);
         graph_set_name(&g->graph, cast.y, c->name);
+        y->kin = KIN_COPY;
+        y->of = cast.x;
         y->role = ROLE_COPY;
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;

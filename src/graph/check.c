@@ -16,8 +16,10 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
     struct dims big = {1 << 20, 1 << 10};
     if (v->ndim < 1 && v->dtype)
         what = "has no shape";
-    else if (v->base < 0 || v->base >= g->n_values || (v->base && g->values[v->base].base))
-        what = "is a slice of nothing, or of a slice";
+    else if (v->base < 0 || v->base >= id || (v->base && !g->values[v->base].ndim))
+        what = "is a slice of nothing that stands before it";
+    else if (v->of < 0 || v->of >= g->n_values || !v->of != !v->kin || (v->of && g->values[v->of].role != ROLE_WEIGHT))
+        what = "is of no weight";
     else if (v->base && (v->at < 0 || v->at + value_elements(v, big) > value_elements(&g->values[v->base], big) ||
                          v->dtype != g->values[v->base].dtype))
         what = "does not lie inside its base, or has another dtype";

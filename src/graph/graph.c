@@ -89,6 +89,73 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
     return id;
 }
 
+/* ORDER kin */
+const char *const kin_names[KIN_COUNT] = {"",
+                                          "grad",
+                                          "copy",
+                                          "exp_avg",
+                                          "exp_avg_sq",
+                                          "exp_avg_sq_row",
+                                          "exp_avg_sq_col",
+                                          "exp_avg_absmax",
+                                          "exp_avg_sq_absmax",
+                                          "momentum_buffer"};
+
+/* ---- what is of a weight ---- */
+
+/* In a buffer of the caller's: most names are short; longer ones are made in the graph's arena. */
+static const char *kin_name(struct graph *g, enum kin kin, int weight, char *buf, size_t room)
+{
+    const char *of = graph_value(g, weight)->name;
+    int n = snprintf(buf, room, "%s.%s", kin_names[kin], of);
+    return n >= 0 && (size_t)n < room ? buf : graph_name(g, "%s.%s", kin_names[kin], of);
+}
+
+static void set_kin(struct graph *g, int id, enum kin kin, int weight)
+{
+    graph_value(g, id)->kin = kin;
+    graph_value(g, id)->of = weight;
+}
+
+int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, int ndim, const struct dim *shape)
+{
+    char buf[256];
+    enum role role = kin == KIN_GRADIENT ? ROLE_GRADIENT : kin == KIN_COPY ? ROLE_COPY : ROLE_STATE;
+    if (g->err.code)
+        return 0;
+    int id = graph_add_value(g, kin_name(g, kin, weight, buf, sizeof buf), role, dtype, ndim, shape);
+    if (id) {
+        set_kin(g, id, kin, weight);
+        graph_value(g, id)->layer = graph_value(g, weight)->layer;
+    }
+    return id;
+}
+
+int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base)
+{
+    char buf[256];
+    if (g->err.code)
+        return 0;
+    const struct value w = *graph_value(g, weight);
+    int id = graph_add_slice(g, kin_name(g, kin, weight, buf, sizeof buf), base, w.at, w.ndim, w.shape);
+    if (id) {
+        set_kin(g, id, kin, weight);
+        graph_value(g, id)->group = w.group;
+    }
+    return id;
+}
+
+int *graph_kin(struct graph *g, enum kin kin)
+{
+    int *of = mem_alloc((size_t)g->n_values * sizeof *of);
+    if (!of && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *of);
+    for (int i = g->n_values - 1; i > 0 && of; i--)
+        if (g->values[i].kin == kin)
+            of[g->values[i].of] = i;
+    return of;
+}
+
 /* ---- names: open addressing, at most half full ---- */
 
 /* Where the value of that name is in the table, or where it would be. */
@@ -246,7 +313,8 @@ static bool share_elements(const struct graph *g, int a, int b)
     const struct value *x = graph_value(g, a), *y = graph_value(g, b);
     if (!x->base || !y->base)
         return true;
-    return x->at < y->at + value_elements(y, (struct dims){0}) && y->at < x->at + value_elements(x, (struct dims){0});
+    int64_t x_at = value_at(g, a), y_at = value_at(g, b);
+    return x_at < y_at + value_elements(y, (struct dims){0}) && y_at < x_at + value_elements(x, (struct dims){0});
 }
 
 bool node_conflicts(const struct graph *g, const struct node *a, const struct node *b)

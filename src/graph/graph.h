@@ -33,6 +33,23 @@ enum role {
     ROLE_COUNT
 };
 
+/* What a value is of a weight: its gradient, its copy in 16 bits, or one of the optimizer's states. Its name is the word for
+ * this, a dot, and the weight's name. ORDER kin */
+enum kin {
+    KIN_NONE,
+    KIN_GRADIENT,
+    KIN_COPY,
+    KIN_EXP_AVG,    /* first moment */
+    KIN_EXP_AVG_SQ, /* second moment, */
+    KIN_EXP_AVG_SQ_ROW,
+    KIN_EXP_AVG_SQ_COL,    /* or means of it over the last and the last but one dimension */
+    KIN_EXP_AVG_ABSMAX,    /* the largest of each block of */
+    KIN_EXP_AVG_SQ_ABSMAX, /* moments in 8 bits */
+    KIN_MOMENTUM_BUFFER,
+    KIN_COUNT
+};
+extern const char *const kin_names[KIN_COUNT];
+
 /* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
 enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_FIRST, INIT_COUNT };
 struct init {
@@ -49,8 +66,10 @@ struct value {
     enum role role;
     int ndim;
     int layer; /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
-    int base;  /* not 0: these are the elements from `at` on of that value */
+    int base;  /* not 0: these are the elements from `at` on of that value, whose id is smaller */
     int64_t at;
+    enum kin kin; /* what it is of the weight `of` */
+    int of;
     int64_t pad[2];   /* zeros that lie behind it: rows, and elements at the end of each row (pass_pad) */
     bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
     bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
@@ -104,6 +123,12 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
                     const struct dim *shape);
 /* Elements [at, at + size of shape) of `base`. */
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
+/* A value that is `kin` of `weight`: named after both, in the weight's layer. */
+int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, int ndim, const struct dim *shape);
+/* A slice of `base` that is `kin` of `weight`, a slice with the same place in its own base. */
+int graph_add_kin_slice(struct graph *g, enum kin kin, int weight, int base);
+/* By weight: the value that is `kin` of it, 0 for none. mem_free'd by the caller; NULL: no memory, and the graph has failed. */
+int *graph_kin(struct graph *g, enum kin kin);
 int graph_find(const struct graph *g, const char *name); /* the value of that name, 0 if none or for NULL */
 /* Names a value that has no name yet; `name` is copied. Names are not changed otherwise: graph_find goes by an index. */
 void graph_set_name(struct graph *g, int id, const char *name);
@@ -153,10 +178,20 @@ int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);
 bool dim_equal(struct dim a, struct dim b);
 
-/* The value whose memory `id` lies in: itself, or the one it is a slice of. */
+/* The value whose memory `id` lies in: itself, or the one it is a slice of, or a slice of a slice. */
 static inline int value_root(const struct graph *g, int id)
 {
-    return g->values[id].base ? g->values[id].base : id;
+    while (g->values[id].base)
+        id = g->values[id].base;
+    return id;
+}
+/* Its first element there. */
+static inline int64_t value_at(const struct graph *g, int id)
+{
+    int64_t at = 0;
+    for (; g->values[id].base; id = g->values[id].base)
+        at += g->values[id].at;
+    return at;
 }
 
 /* For shape rules: an output of given shape in the common float type; checks of inputs that fail the graph. */

@@ -6,7 +6,7 @@
  *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
- * pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
+ * of=KIND:WEIGHT, as in of=grad:%3; pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
  * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen (see struct value; in, out, keep: live_in, live_out, persists). '#' starts a comment. */
 #include "base/str.h"
@@ -58,6 +58,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
     str_printf(p, " layer=%d", v->layer);
     if (v->base)
         str_printf(p, " slice=%%%d+%lld", v->base, (long long)v->at);
+    if (v->kin)
+        str_printf(p, " of=%s:%%%d", kin_names[v->kin], v->of);
     if (v->pad[0] || v->pad[1])
         str_printf(p, " pad=%lld:%lld", (long long)v->pad[0], (long long)v->pad[1]);
     if (v->init.kind)
@@ -287,6 +289,11 @@ static int read_value(struct reader *r)
         else if (take(r, "slice=")) {
             if (!take_id(r, &v.base) || !take(r, "+") || !take_int(r, &v.at))
                 return bad(r, "%base+offset");
+        } else if (take(r, "of=")) {
+            int kin = take_name(r, kin_names, KIN_COUNT);
+            if (kin < 0 || !take(r, ":") || !take_id(r, &v.of))
+                return bad(r, "kind:%weight");
+            v.kin = (enum kin)kin;
         } else if (take(r, "pad=")) {
             if (!take_int(r, &v.pad[0]) || !take(r, ":") || !take_int(r, &v.pad[1]))
                 return bad(r, "rows:elements");

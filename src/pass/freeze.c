@@ -39,7 +39,7 @@ void pass_freeze(struct graph *g, const char *patterns)
         struct value *v = graph_value(g, i);
         v->frozen = v->role == ROLE_WEIGHT && (v->group || is_matched(patterns, v->name));
     }
-    for (int i = 1; i < g->n_values; i++) /* a group is trained as soon as one of its parts is */
+    for (int i = g->n_values - 1; i > 0; i--) /* a group is trained as soon as one of its parts is */
         if (g->values[i].role == ROLE_WEIGHT && g->values[i].base && !g->values[i].frozen)
             g->values[g->values[i].base].frozen = false;
 }

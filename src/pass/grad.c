@@ -1,23 +1,20 @@
 #include "graph/uses.h"
 #include "pass/pass.h"
 
-/* The gradient of a weight; for a group, with a slice for each of its parts. */
-static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, bool accumulate)
+/* The gradient of a weight; for a group, with a slice for each of its parts that is trained. made: by weight, the gradients so
+ * far. */
+static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, bool accumulate, int *made)
 {
     struct value w = *graph_value(g, weight);
-    const char *name = graph_name(g, "grad.%s", w.name);
-    int id = graph_add_value(g, name, ROLE_GRADIENT, w.dtype, w.ndim, w.shape);
+    int id = made[weight] = graph_add_kin(g, KIN_GRADIENT, weight, w.dtype, w.ndim, w.shape);
     if (!id)
         return 0;
-    graph_value(g, id)->layer = w.layer;
     graph_value(g, id)->group = w.group;
     graph_value(g, id)->live_in = graph_value(g, id)->persists = graph_value(g, id)->live_out = accumulate;
     for (int i = parts->from[weight]; i < parts->from[weight + 1]; i++) {
-        struct value part = *graph_value(g, parts->at[i]);
-        if (part.frozen)
-            continue;
-        name = graph_name(g, "grad.%s", part.name);
-        graph_add_slice(g, name, id, part.at, part.ndim, part.shape);
+        const struct value *part = graph_value(g, parts->at[i]);
+        if (!part->frozen)
+            made[parts->at[i]] = graph_add_kin_slice(g, KIN_GRADIENT, parts->at[i], made[part->base]);
     }
     return id;
 }
@@ -80,17 +77,19 @@ static void add_weight_gradients(struct grads *d, bool accumulate)
     struct graph *g = d->g;
     struct slices parts;
     bool *read = mem_alloc((size_t)d->n);
-    if (!read)
-        err_no_memory(&g->err, (unsigned long long)d->n);
-    for (int k = 1; k < g->n_nodes && read; k++)
+    int *made = mem_alloc((size_t)d->n * sizeof *made);
+    if (!read || !made)
+        err_no_memory(&g->err, (unsigned long long)d->n * sizeof *made);
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++)
         for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++)
             read[g->nodes[k].u.slot[i]] = true;
     if (slices_open(&parts, g))
         for (int i = 1; i < d->n && !g->err.code; i++)
             if (is_trained(&g->values[i]) && read[i])
-                d->of[i] = add_weight_gradient(g, &parts, i, accumulate);
+                d->of[i] = add_weight_gradient(g, &parts, i, accumulate, made);
     slices_close(&parts);
     mem_free(read);
+    mem_free(made);
 }
 
 void pass_grad(struct graph *g, int loss, bool accumulate)

@@ -14,8 +14,8 @@ void pass_freeze(struct graph *g, const char *patterns);
 bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
 bool freeze_matches(const char *pattern, const char *weight_name);
 
-/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights get role ROLE_GRADIENT and the
- * name "grad.<weight>"; when `accumulate`, they persist and every contribution is added (else the first one is
+/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights are KIN_GRADIENT of
+ * them, parts of groups included; when `accumulate`, they persist and every contribution is added (else the first one is
  * written). Requires: forward nodes only. Keeps: everything. */
 void pass_grad(struct graph *g, int loss, bool accumulate);
 
@@ -32,7 +32,7 @@ void pass_fold_act(struct graph *g);
 /* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
  * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
  * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's
- * weight is narrow too (only where one node writes it, or adds to it). With `copies`, a narrow copy "copy.<weight>" is
+ * weight is narrow too (only where one node writes it, or adds to it). With `copies`, a narrow copy (KIN_COPY) is
  * kept of each weight of a product, for the updates to write, in the place of those casts. With F16 the losses'
  * gradients are scaled by the state "loss_scaler". Requires: grad done, all floats F32. Keeps: order, ids of values. */
 struct precision {
@@ -50,7 +50,7 @@ typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, en
 void pass_keep_mask(struct graph *g, mask_reader *reads);
 
 /* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
- * from before it. A value named "copy.<weight>" is written with the weight. Requires: grad and precision done. */
+ * from before it. A weight's KIN_COPY is written with it. Requires: grad and precision done. */
 enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_ADAFACTOR, OPTIM_ADAMW_8BIT, OPTIM_COUNT };
 struct update {
     enum optimizer optimizer;

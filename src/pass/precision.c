@@ -78,22 +78,26 @@ static int append_cast(struct graph *g, struct list *l, const struct node *besid
     return y;
 }
 
-/* The copy of weight `id` that is kept, with its parts where it is made of named weights. */
-static int weight_copy(struct graph *g, const struct slices *parts, int id, enum dtype type)
+/* The copies of weights that are kept. */
+struct copies {
+    struct slices parts; /* of the weights */
+    int *of;             /* by weight, so far */
+};
+
+/* That of weight `id`, with its parts where it is made of named weights. */
+static int weight_copy(struct graph *g, struct copies *c, int id, enum dtype type)
 {
     const struct value w = *graph_value(g, id);
-    int copy = graph_find(g, graph_name(g, "copy.%s", w.name));
-    if (copy)
-        return copy;
-    copy = graph_add_value(g, graph_name(g, "copy.%s", w.name), ROLE_COPY, type, w.ndim, w.shape);
-    graph_value(g, copy)->layer = w.layer;
-    graph_value(g, copy)->live_out = true;
-    for (int i = parts->from[id]; i < parts->from[id + 1] && !g->err.code; i++) {
-        const struct value part = *graph_value(g, parts->at[i]);
-        int slice = graph_add_slice(g, graph_name(g, "copy.%s", part.name), copy, part.at, part.ndim, part.shape);
-        graph_value(g, slice)->live_out = true;
+    if (c->of[id])
+        return c->of[id];
+    c->of[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);
+    graph_value(g, c->of[id])->live_out = true;
+    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !g->err.code; i++) {
+        int part = c->parts.at[i];
+        c->of[part] = graph_add_kin_slice(g, KIN_COPY, part, c->of[graph_value(g, part)->base]);
+        graph_value(g, c->of[part])->live_out = true;
     }
-    return copy;
+    return c->of[id];
 }
 
 /* A node computes in the narrow type as soon as one of its activations has it. */
@@ -108,7 +112,7 @@ static enum dtype node_type(const struct graph *g, const struct node *n, const s
 }
 
 /* Appends the node with casts round it, so that its activations, and the weight of a product, have one type. */
-static void append_in_one_type(struct graph *g, struct list *l, const struct slices *parts, struct node n,
+static void append_in_one_type(struct graph *g, struct list *l, struct copies *copies, struct node n,
                                const struct precision *p)
 {
     enum dtype type = node_type(g, &n, p);
@@ -123,7 +127,7 @@ static void append_in_one_type(struct graph *g, struct list *l, const struct sli
         if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
             continue;
         if (factor && p->copies) {
-            n.u.slot[i] = weight_copy(g, parts, id, type);
+            n.u.slot[i] = weight_copy(g, copies, id, type);
         } else if (node_reads(&n, i)) {
             n.u.slot[i] = append_cast(g, l, &n, id, 0, type);
             if (node_writes(&n, i))
@@ -165,12 +169,13 @@ void pass_precision(struct graph *g, const struct precision *p)
     if (p->narrow_grads)
         narrow_gradients(g, p);
     struct list l = {0};
-    struct slices parts;
-    if (slices_open(&parts, g))
+    struct copies copies = {.of = graph_kin(g, KIN_COPY)};
+    if (slices_open(&copies.parts, g) && !g->err.code)
         for (int k = 1; k < g->n_nodes; k++)
-            append_in_one_type(g, &l, &parts, g->nodes[k], p);
+            append_in_one_type(g, &l, &copies, g->nodes[k], p);
     graph_set_nodes(g, l.nodes, l.n);
-    slices_close(&parts);
+    slices_close(&copies.parts);
+    mem_free(copies.of);
     mem_free(l.nodes);
     if (p->narrow == DT_F16)
         scale_losses(g);

@@ -31,21 +31,19 @@ static int64_t count(const struct value *v)
     return value_elements(v, (struct dims){0});
 }
 
-/* A state "KIND.WEIGHT" of the weight's shape without dimension `less` (-1: of its whole shape). */
-static int add_part(struct graph *g, const char *kind, int weight, int less, enum dtype type)
+/* A state of the weight's shape without dimension `less` (-1: of its whole shape). */
+static int add_part(struct graph *g, enum kin kin, int weight, int less, enum dtype type)
 {
     struct value w = *graph_value(g, weight);
     for (int i = less; less >= 0 && i + 1 < w.ndim; i++)
         w.shape[i] = w.shape[i + 1];
     w.ndim -= less >= 0;
-    int id = graph_add_value(g, graph_name(g, "%s.%s", kind, w.name), ROLE_STATE, type, w.ndim, w.shape);
-    graph_value(g, id)->layer = w.layer;
-    return id;
+    return graph_add_kin(g, kin, weight, type, w.ndim, w.shape);
 }
 
-static int add_state(struct graph *g, const char *kind, int weight, enum dtype type)
+static int add_state(struct graph *g, enum kin kin, int weight, enum dtype type)
 {
-    return add_part(g, kind, weight, -1, type);
+    return add_part(g, kin, weight, -1, type);
 }
 
 /* A matrix keeps the means of its rows and of its columns, anything else its second moment itself. */
@@ -53,12 +51,12 @@ static void emit_update_adafactor(struct graph *g, const struct update *u, struc
 {
     int ndim = graph_value(g, n.p)->ndim;
     if (ndim >= 2) {
-        n.row = add_part(g, "exp_avg_sq_row", n.p, ndim - 1, u->state_type);
-        n.col = add_part(g, "exp_avg_sq_col", n.p, ndim - 2, u->state_type);
+        n.row = add_part(g, KIN_EXP_AVG_SQ_ROW, n.p, ndim - 1, u->state_type);
+        n.col = add_part(g, KIN_EXP_AVG_SQ_COL, n.p, ndim - 2, u->state_type);
     } else
-        n.v = add_state(g, "exp_avg_sq", n.p, u->state_type);
+        n.v = add_state(g, KIN_EXP_AVG_SQ, n.p, u->state_type);
     if (u->adafactor.beta1 >= 0)
-        n.m = add_state(g, "exp_avg", n.p, u->state_type);
+        n.m = add_state(g, KIN_EXP_AVG, n.p, u->state_type);
     n.eps1 = u->adafactor.eps1;
     n.eps2 = u->adafactor.eps2;
     n.clip_threshold = u->adafactor.clip_threshold;
@@ -88,31 +86,26 @@ bool update_is_8bit(const struct update *u, const struct value *weight)
            (!weight->table || u->embeddings_8bit);
 }
 
-static int add_absmax(struct graph *g, const char *kind, int weight, enum dtype type)
+static int add_absmax(struct graph *g, enum kin kin, int weight, enum dtype type)
 {
-    const struct value *w = graph_value(g, weight);
-    int layer = w->layer, id;
-    id = graph_add_value(g, graph_name(g, "%s.%s", kind, w->name), ROLE_STATE, type, 1,
-                         &DIM((count(w) + MAP_BLOCK - 1) / MAP_BLOCK));
-    graph_value(g, id)->layer = layer;
-    return id;
+    return graph_add_kin(g, kin, weight, type, 1, &DIM((count(graph_value(g, weight)) + MAP_BLOCK - 1) / MAP_BLOCK));
 }
 
 static void emit_update_8bit(struct graph *g, const struct update *u, struct op_adamw8bit n)
 {
-    n.m = add_state(g, "exp_avg", n.p, DT_U8);
-    n.v = add_state(g, "exp_avg_sq", n.p, DT_U8);
-    n.absmax_m = add_absmax(g, "exp_avg_absmax", n.p, u->state_type);
-    n.absmax_v = add_absmax(g, "exp_avg_sq_absmax", n.p, u->state_type);
+    n.m = add_state(g, KIN_EXP_AVG, n.p, DT_U8);
+    n.v = add_state(g, KIN_EXP_AVG_SQ, n.p, DT_U8);
+    n.absmax_m = add_absmax(g, KIN_EXP_AVG_ABSMAX, n.p, u->state_type);
+    n.absmax_v = add_absmax(g, KIN_EXP_AVG_SQ_ABSMAX, n.p, u->state_type);
     n.beta1 = u->beta1;
     n.beta2 = u->beta2;
     n.eps = u->eps;
     emit_adamw8bit(g, &n);
 }
 
-static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int step, int coef)
+/* copy: of the weight, 0 for none. */
+static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int copy, int step, int coef)
 {
-    int copy = graph_find(g, graph_name(g, "copy.%s", g->values[weight].name));
     double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
     if (update_is_8bit(u, graph_value(g, weight))) {
         struct op_adamw8bit n = {
@@ -121,8 +114,8 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
     } else if (u->optimizer == OPTIM_ADAMW || u->optimizer == OPTIM_ADAMW_8BIT) {
         struct op_adamw n = {.p = weight,
                              .g = gradient,
-                             .m = add_state(g, "exp_avg", weight, u->state_type),
-                             .v = add_state(g, "exp_avg_sq", weight, u->state_type),
+                             .m = add_state(g, KIN_EXP_AVG, weight, u->state_type),
+                             .v = add_state(g, KIN_EXP_AVG_SQ, weight, u->state_type),
                              .step = step,
                              .coef = coef,
                              .copy = copy,
@@ -139,7 +132,7 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
     } else {
         struct op_sgd n = {.p = weight,
                            .g = gradient,
-                           .buf = u->momentum != 0 ? add_state(g, "momentum_buffer", weight, u->state_type) : 0,
+                           .buf = u->momentum != 0 ? add_state(g, KIN_MOMENTUM_BUFFER, weight, u->state_type) : 0,
                            .step = step,
                            .coef = coef,
                            .copy = copy,
@@ -155,14 +148,11 @@ void pass_update(struct graph *g, const struct update *u)
 {
     int step = graph_find(g, "step"), n_values = g->n_values;
     int64_t chunks = 0;
-    int *gradient = mem_alloc((size_t)n_values * sizeof *gradient); /* of each weight that has one */
-    if (!gradient && !g->err.code)
-        err_no_memory(&g->err, (unsigned long long)n_values * sizeof *gradient);
+    int *gradient = graph_kin(g, KIN_GRADIENT), *copy = graph_kin(g, KIN_COPY);
     for (int i = 1; i < n_values && !g->err.code; i++) {
         const struct value *w = graph_value(g, i);
-        if (w->role != ROLE_WEIGHT || w->group)
-            continue;
-        gradient[i] = graph_find(g, graph_name(g, "grad.%s", w->name));
+        if (w->group) /* its parts have gradients of their own */
+            gradient[i] = 0;
         if (gradient[i])
             chunks += (count(w) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
     }
@@ -192,7 +182,8 @@ void pass_update(struct graph *g, const struct update *u)
         for (int i = 1; i < n_values && !g->err.code; i++) {
             g->layer = g->values[i].layer;
             if (gradient[i] && update_is_8bit(u, graph_value(g, i)) == (eight == 1))
-                emit_update(g, u, i, gradient[i], step, waits ? c.coef : 0);
+                emit_update(g, u, i, gradient[i], copy[i], step, waits ? c.coef : 0);
         }
     mem_free(gradient);
+    mem_free(copy);
 }

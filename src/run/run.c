@@ -76,6 +76,7 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .data = r->arena && g->at[id] >= 0 ? r->arena + g->at[id] : NULL,
                             .dtype = v->dtype,
                             .role = v->role,
+                            .kin = v->kin,
                             .ndim = v->ndim,
                             .elements = value_elements(v, dims),
                             .init = v->init};
@@ -239,30 +240,32 @@ static int find_not_finite(const struct run *r, const struct tensor *t, void *ho
     return SNUG_OK;
 }
 
-/* The name of value `id`; of a group, that of its part in which element `at` lies. */
+/* The name of value `id`, or of the weight that it is of; of a group, that of the part in which element `at` lies. */
 static const char *name_at(const struct graph *g, int id, int64_t at)
 {
-    for (int i = 1; i < g->n_values; i++) {
+    for (int i = g->n_values - 1; i > 0; i--) { /* a part of a part stands behind it */
         const struct value *v = graph_value(g, i);
-        if (v->base == id && v->name && at >= v->at && at < v->at + value_elements(v, (struct dims){0}))
-            return v->name;
+        int64_t first = value_root(g, i) == id ? value_at(g, i) : -1;
+        if (v->base && first >= 0 && at >= first && at < first + value_elements(v, (struct dims){0})) {
+            id = i;
+            break;
+        }
     }
-    return graph_value(g, id)->name;
+    const struct value *v = graph_value(g, id);
+    return v->kin ? graph_value(g, v->of)->name : v->name;
 }
 
-/* `at`: the element in question, -1 where it is not known. A weight and its gradient are called what the file calls
- * them, and so is the 16-bit copy of a weight. */
+/* `at`: the element in question, -1 where it is not known. A weight, its gradient and its 16-bit copy are called what the
+ * file calls the weight. */
 static void describe_slot(const struct program *g, const struct node *n, int slot, int64_t at, char *text, size_t room)
 {
     static const char *const kinds[ROLE_COUNT] = {
         [ROLE_WEIGHT] = "weight", [ROLE_COPY] = "weight", [ROLE_GRADIENT] = "gradient"};
-    static const char *const prefixes[ROLE_COUNT] = {
-        [ROLE_WEIGHT] = "", [ROLE_COPY] = "copy.", [ROLE_GRADIENT] = "grad."};
     int id = n->u.slot[slot];
     enum role role = graph_value(&g->graph, id)->role;
     const char *name = name_at(&g->graph, id, at);
     if (name && kinds[role])
-        snprintf(text, room, "%s %s", kinds[role], name + strlen(prefixes[role]));
+        snprintf(text, room, "%s %s", kinds[role], name);
     else
         snprintf(text, room, "activation %s of %s in layer %d%s", node_op(n)->slots[slot].name, node_op(n)->name,
                  n->layer, n->backward ? " (backward)" : "");

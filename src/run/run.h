@@ -29,6 +29,7 @@ struct run_value {
     void *data; /* in the arena */
     enum dtype dtype;
     enum role role;
+    enum kin kin;
     int ndim;
     int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
     int64_t elements;

@@ -496,7 +496,7 @@ static int note_8bit(struct session *s, struct snug_err *err)
         return SNUG_OK;
     TRY(run_list(&s->run, 1u << ROLE_STATE, &v, &n, err));
     for (size_t i = 0; i < n; i++)
-        if (!strncmp(v[i].name, "exp_avg.", strlen("exp_avg."))) {
+        if (v[i].kin == KIN_EXP_AVG) {
             tensors[v[i].dtype == DT_U8]++;
             elements[v[i].dtype == DT_U8] += v[i].elements;
         }

@@ -159,14 +159,20 @@ static void the_checker_refuses_what_is_unsound(void **state)
             "slot x (value 4): is read before anything writes it");
     refuses(X W Y LINEAR LINEAR, "node 2, linear, slot y (value 3): is written twice");
     refuses(X W Y, "value 3 is wanted but nothing writes it");
-    /* a slice that begins in its base and ends outside; of another dtype; of a slice; of nothing */
+    /* a slice that begins in its base and ends outside; of another dtype; of what stands behind it; of nothing */
     refuses(X W Y "%4 weight F32[2,4] \"s\" layer=0 slice=%2+17 in keep\n" LINEAR,
             "value 4 does not lie inside its base");
     refuses(X W Y "%4 weight BF16[2,4] \"s\" layer=0 slice=%2+0 in keep\n" LINEAR, "or has another dtype");
-    refuses(X W Y "%4 weight F32[2,4] \"s\" layer=0 slice=%2+0 in keep\n%5 weight F32[4] \"t\" layer=0 slice=%4+0 in "
+    refuses(X W Y "%4 weight F32[2,4] \"s\" layer=0 slice=%2+8 in keep\n%5 weight F32[4] \"t\" layer=0 slice=%4+5 in "
                   "keep\n" LINEAR,
-            "value 5 is a slice of nothing, or of a slice");
+            "value 5 does not lie inside its base");
+    refuses(X W Y
+            "%4 weight F32[4] \"s\" layer=0 slice=%5+0 in keep\n%5 weight F32[2,4] \"t\" layer=0 in keep\n" LINEAR,
+            "value 4 is a slice of nothing that stands before it");
     refuses(X W Y "%4 weight F32[2,4] \"s\" layer=0 slice=%77+0 in keep\n" LINEAR, "value 4 is a slice of nothing");
+    refuses(X W Y "%4 gradient F32[6,4] \"grad.x\" layer=0 of=grad:%1\n" LINEAR, "value 4 is of no weight");
+    refuses(X W Y "%2 weight F32[6,4] \"again\" layer=0 in keep\n" LINEAR,
+            "a value that is not there yet was expected");
     refuses(X W Y "%4 weight F32[] \"s\" layer=0 in keep\n" LINEAR, "value 4 has no shape");
 }
 
@@ -204,6 +210,31 @@ static void the_checker_knows_shapes_and_types(void **state)
                   "cast(x=%3 y=%5) layer=0\n"
                   "act_bwd(slope=%3 dy=%5 du=%6) layer=0 backward\n",
             "node 3, act_bwd, slot dy (value 5): has another dtype than the node's other activations");
+}
+
+/* A stack of two pairs of matrices: the parts of the second pair lie in it, behind the first pair. */
+static void slices_of_slices(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct snug_err err;
+    char *again;
+    const char *text = "%1 weight F32[2,4,3] \"stack\" layer=0 in keep group\n"
+                       "%2 weight F32[4,3] \"second\" layer=0 slice=%1+12 in keep group\n"
+                       "%3 weight F32[2,3] \"second.up\" layer=0 slice=%2+0 in keep\n"
+                       "%4 weight F32[2,3] \"second.down\" layer=0 slice=%2+6 in keep\n"
+                       "%5 weight F32[2,3] \"first.down\" layer=0 slice=%1+6 in keep\n";
+    if (parse(&g, text, &again, &err))
+        fail_with(&err);
+    assert_string_equal(again, text);
+    assert_int_equal(value_root(&g, 4), 1);
+    assert_int_equal(value_at(&g, 4), 18);
+    struct node up = {.op = OP_cast, .u.cast = {.x = 1, .y = 3}}, down = {.op = OP_cast, .u.cast = {.x = 4}},
+                first = {.op = OP_cast, .u.cast = {.x = 5}}, second = {.op = OP_cast, .u.cast = {.x = 2}};
+    up.u.cast.x = 0;
+    assert_true(!node_conflicts(&g, &up, &down) && !node_conflicts(&g, &up, &first) &&
+                node_conflicts(&g, &up, &second));
+    graph_free(&g);
 }
 
 /* ---- The parser. */
@@ -396,6 +427,7 @@ int main(void)
         cmocka_unit_test(the_checker_refuses_what_is_unsound),
         cmocka_unit_test(the_checker_knows_statistics_and_gradients),
         cmocka_unit_test(the_checker_knows_shapes_and_types),
+        cmocka_unit_test(slices_of_slices),
         cmocka_unit_test(the_parser_names_line_and_place),
         cmocka_unit_test(building_stops_at_the_first_failure),
         cmocka_unit_test(slices_are_like_their_base),

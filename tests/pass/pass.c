@@ -124,10 +124,10 @@ static void grad_adds_contributions(void **state)
             "%6 weight F32[2,2] \"b\" layer=1 slice=%4+4 in keep\n"
             "%7 weight F32[2,2] \"twice\" layer=1 in keep\n"
             "%8 weight F32[2,2] \"unread\" layer=1 in keep\n"
-            "%13 gradient F32[4,2] \"grad.pair\" layer=1 group\n"
-            "%14 gradient F32[2,2] \"grad.a\" layer=1 slice=%13+0\n"
-            "%15 gradient F32[2,2] \"grad.b\" layer=1 slice=%13+4\n"
-            "%16 gradient F32[2,2] \"grad.twice\" layer=1\n"
+            "%13 gradient F32[4,2] \"grad.pair\" layer=1 of=grad:%4 group\n"
+            "%14 gradient F32[2,2] \"grad.a\" layer=1 slice=%13+0 of=grad:%5\n"
+            "%15 gradient F32[2,2] \"grad.b\" layer=1 slice=%13+4 of=grad:%6\n"
+            "%16 gradient F32[2,2] \"grad.twice\" layer=1 of=grad:%7\n"
             "%9 activation F32[T,2] layer=1\n"
             "linear(x=%1 w=%7 y=%9) act=none in_out=0 layer=1\n"
             "%10 activation F32[T,4] layer=1\n"
@@ -175,10 +175,35 @@ static void frozen_weights_have_no_backward_pass(void **state)
 {
     (void)state;
     becomes(INPUTS FROZEN_WEIGHTS FORWARD, GRAD,
-            INPUTS FROZEN_WEIGHTS "%11 gradient F32[2] \"grad.proj.bias\" layer=1\n" FORWARD
+            INPUTS FROZEN_WEIGHTS "%11 gradient F32[2] \"grad.proj.bias\" layer=1 of=grad:%7\n" FORWARD
                                   "%12 activation F32[T,2] layer=2\n"
                                   "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%12) layer=2 backward\n"
                                   "linear_dw(dy=%12 x=%8 db=%11) in_out=0 layer=1 backward\n");
+}
+
+/* A part of a part: its gradient lies in that of the part. */
+static void gradients_have_the_slices_of_their_weights(void **state)
+{
+    (void)state;
+#define NESTED                                                                                                         \
+    "%1 input F32[T,2] \"x\" layer=0 in keep\n"                                                                        \
+    "%2 input F32[T,6] \"labels\" layer=0 in keep\n"                                                                   \
+    "%3 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
+    "%4 weight F32[6,2] \"all\" layer=1 in keep group\n"                                                               \
+    "%5 weight F32[4,2] \"pair\" layer=1 slice=%4+4 in keep group\n"                                                   \
+    "%6 weight F32[2,2] \"b\" layer=1 slice=%5+4 in keep\n"
+#define NESTED_FORWARD                                                                                                 \
+    "%7 activation F32[T,6] layer=1\n"                                                                                 \
+    "linear(x=%1 w=%4 y=%7) act=none in_out=0 layer=1\n"                                                               \
+    "%8 activation F32[1] \"loss\" layer=2 exact out\n"                                                                \
+    "mse(logits=%7 labels=%2 step=%3 loss=%8) layer=2\n"
+    becomes(NESTED NESTED_FORWARD, GRAD,
+            NESTED "%9 gradient F32[6,2] \"grad.all\" layer=1 of=grad:%4 group\n"
+                   "%10 gradient F32[4,2] \"grad.pair\" layer=1 slice=%9+4 of=grad:%5 group\n"
+                   "%11 gradient F32[2,2] \"grad.b\" layer=1 slice=%10+4 of=grad:%6\n" NESTED_FORWARD
+                   "%12 activation F32[T,6] layer=2\n"
+                   "mse_bwd(logits=%7 labels=%2 step=%3 dlogits=%12) layer=2 backward\n"
+                   "linear_dw(dy=%12 x=%1 dw=%9) in_out=0 layer=1 backward\n");
 }
 
 /* ---- Bias gradients. */
@@ -314,16 +339,17 @@ static void bf16_narrows_what_lies_between_ops(void **state)
 {
     (void)state;
     becomes(INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD(""), BF16,
-            INPUTS WEIGHTS "%11 gradient F32[9,4] \"grad.table\" layer=0\n"
-                           "%12 gradient BF16[2,4] \"grad.proj.weight\" layer=1\n"
-                           "%13 gradient F32[2] \"grad.proj.bias\" layer=1\n" NARROW_FORWARD NARROW_BACKWARD);
+            INPUTS WEIGHTS
+            "%11 gradient F32[9,4] \"grad.table\" layer=0 of=grad:%5\n"
+            "%12 gradient BF16[2,4] \"grad.proj.weight\" layer=1 of=grad:%6\n"
+            "%13 gradient F32[2] \"grad.proj.bias\" layer=1 of=grad:%7\n" NARROW_FORWARD NARROW_BACKWARD);
     becomes(INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD(""), BF16_WIDE_GRADS,
             INPUTS WEIGHTS GRADIENTS("") NARROW_FORWARD NARROW_BACKWARD);
 }
 
 /* Copies that are kept stand in the place of those casts; and one of the bias, where the backend takes it. */
-#define COPY_OF_WEIGHT "%11 copy BF16[2,4] \"copy.proj.weight\" layer=1 in out keep\n"
-#define COPY_OF_BIAS "%12 copy BF16[2] \"copy.proj.bias\" layer=1 in out keep\n"
+#define COPY_OF_WEIGHT "%11 copy BF16[2,4] \"copy.proj.weight\" layer=1 of=copy:%6 in out keep\n"
+#define COPY_OF_BIAS "%12 copy BF16[2] \"copy.proj.bias\" layer=1 of=copy:%7 in out keep\n"
 #define WITH_COPIES(b)                                                                                                 \
     "%8 activation BF16[T,4] layer=0\n"                                                                                \
     "embed(ids=%1 table=%5 y=%8) layer=0\n"                                                                            \
@@ -440,9 +466,9 @@ static void order_drops_what_nobody_needs(void **state)
     "%4 weight F32[4,4] \"a\" layer=1 in keep\n"                                                                       \
     "%5 weight F32[4,4] \"b\" layer=2 in keep\n"                                                                       \
     "%6 weight F32[2,4] \"c\" layer=3 in keep\n"                                                                       \
-    "%7 gradient F32[4,4] \"grad.a\" layer=1 out\n"                                                                    \
-    "%8 gradient F32[4,4] \"grad.b\" layer=2 out\n"                                                                    \
-    "%9 gradient F32[2,4] \"grad.c\" layer=3 out\n"
+    "%7 gradient F32[4,4] \"grad.a\" layer=1 of=grad:%4 out\n"                                                         \
+    "%8 gradient F32[4,4] \"grad.b\" layer=2 of=grad:%5 out\n"                                                         \
+    "%9 gradient F32[2,4] \"grad.c\" layer=3 of=grad:%6 out\n"
 #define L_FORWARD                                                                                                      \
     "%10 activation F32[T,4] layer=1\n"                                                                                \
     "%11 activation F32[T,4] layer=1\n"                                                                                \
@@ -521,7 +547,7 @@ static void recompute_repeats_segments(void **state)
     "%3 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
     "%4 weight F32[1101,4] \"w\" layer=1" w_pad " in keep\n"                                                           \
     "%5 weight F32[1101] \"b\" layer=1" b_pad " in keep\n"                                                             \
-    "%6 gradient F32[1101,4] \"grad.w\" layer=1" dw_pad " out\n"                                                       \
+    "%6 gradient F32[1101,4] \"grad.w\" layer=1 of=grad:%4" dw_pad " out\n"                                            \
     "%7 activation F32[T,1101] layer=1" pad "\n"                                                                       \
     "linear(x=%3 w=%4 b=%5 y=%7) act=none in_out=0 layer=1\n"                                                          \
     "%8 activation F32[1] \"loss\" layer=2 exact out\n"                                                                \
@@ -557,6 +583,7 @@ int main(void)
         cmocka_unit_test(what_matches_is_frozen),
         cmocka_unit_test(frozen_weights_have_no_backward_pass),
         cmocka_unit_test(grad_emits_the_backward_pass),
+        cmocka_unit_test(gradients_have_the_slices_of_their_weights),
         cmocka_unit_test(grad_adds_contributions),
         cmocka_unit_test(a_bias_gradient_moves_to_the_writer_of_its_rows),
         cmocka_unit_test(so_does_that_of_query_key_and_value),

@@ -52,9 +52,9 @@ static inline void text_becomes(const char *before, apply_pass *apply, int p, co
     "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
     "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
 #define GRADIENTS(flags)                                                                                               \
-    "%11 gradient F32[9,4] \"grad.table\" layer=0" flags "\n"                                                          \
-    "%12 gradient F32[2,4] \"grad.proj.weight\" layer=1" flags "\n"                                                    \
-    "%13 gradient F32[2] \"grad.proj.bias\" layer=1" flags "\n"
+    "%11 gradient F32[9,4] \"grad.table\" layer=0 of=grad:%5" flags "\n"                                               \
+    "%12 gradient F32[2,4] \"grad.proj.weight\" layer=1 of=grad:%6" flags "\n"                                         \
+    "%13 gradient F32[2] \"grad.proj.bias\" layer=1 of=grad:%7" flags "\n"
 #define BACKWARD(add)                                                                                                  \
     "%14 activation F32[T,2] layer=2\n"                                                                                \
     "mse_bwd(logits=%9 labels=%3 step=%4 dlogits=%14) layer=2 backward\n"                                              \

@@ -41,12 +41,12 @@ static void becomes(const char *before, enum pass p, const char *after)
 
 #define PARTIALS(flags) "%16 scalar F64[3] layer=0 in" flags "\n"
 #define STATES                                                                                                         \
-    "%19 state F32[9,4] \"exp_avg.table\" layer=0 in keep\n"                                                           \
-    "%20 state F32[9,4] \"exp_avg_sq.table\" layer=0 in keep\n"                                                        \
-    "%21 state F32[2,4] \"exp_avg.proj.weight\" layer=1 in keep\n"                                                     \
-    "%22 state F32[2,4] \"exp_avg_sq.proj.weight\" layer=1 in keep\n"                                                  \
-    "%23 state F32[2] \"exp_avg.proj.bias\" layer=1 in keep\n"                                                         \
-    "%24 state F32[2] \"exp_avg_sq.proj.bias\" layer=1 in keep\n"
+    "%19 state F32[9,4] \"exp_avg.table\" layer=0 of=exp_avg:%5 in keep\n"                                             \
+    "%20 state F32[9,4] \"exp_avg_sq.table\" layer=0 of=exp_avg_sq:%5 in keep\n"                                       \
+    "%21 state F32[2,4] \"exp_avg.proj.weight\" layer=1 of=exp_avg:%6 in keep\n"                                       \
+    "%22 state F32[2,4] \"exp_avg_sq.proj.weight\" layer=1 of=exp_avg_sq:%6 in keep\n"                                 \
+    "%23 state F32[2] \"exp_avg.proj.bias\" layer=1 of=exp_avg:%7 in keep\n"                                           \
+    "%24 state F32[2] \"exp_avg_sq.proj.bias\" layer=1 of=exp_avg_sq:%7 in keep\n"
 #define SUM_TABLE "sumsq(g=%11 partials=%16) at=0 layer=0\n"
 #define SUM_PROJ "sumsq(g=%12 partials=%16) at=1 layer=1\nsumsq(g=%13 partials=%16) at=2 layer=1\n"
 #define CLIP(norm)                                                                                                     \
@@ -72,16 +72,17 @@ static void update_adds_norm_and_states(void **state)
                 UPDATE_TABLE("") UPDATE_PROJ(""));
     /* nothing is clipped, but a bad step is to be skipped: they do */
     becomes(STEP, SGD,
-            INPUTS WEIGHTS GRADIENTS("")
-                PARTIALS("") "%19 state F32[9,4] \"momentum_buffer.table\" layer=0 in keep\n"
-                             "%20 state F32[2,4] \"momentum_buffer.proj.weight\" layer=1 in keep\n"
-                             "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 in keep\n" FORWARD BACKWARD("")
-                                 SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
-                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=0\n"
-                                                              "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
-                                                              "dampening=0 weight_decay=0.25 nesterov=0 layer=1\n"
-                                                              "sgd(p=%7 g=%13 buf=%21 step=%4 coef=%18) momentum=0.5 "
-                                                              "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
+            INPUTS WEIGHTS GRADIENTS("") PARTIALS(
+                "") "%19 state F32[9,4] \"momentum_buffer.table\" layer=0 of=momentum_buffer:%5 in keep\n"
+                    "%20 state F32[2,4] \"momentum_buffer.proj.weight\" layer=1 of=momentum_buffer:%6 in keep\n"
+                    "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 of=momentum_buffer:%7 in keep\n" FORWARD
+                        BACKWARD("")
+                            SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
+                                                         "dampening=0 weight_decay=0.25 nesterov=0 layer=0\n"
+                                                         "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
+                                                         "dampening=0 weight_decay=0.25 nesterov=0 layer=1\n"
+                                                         "sgd(p=%7 g=%13 buf=%21 step=%4 coef=%18) momentum=0.5 "
+                                                         "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
 }
 
 /* Under loss scaling the updates wait for the norm although nothing is clipped.
@@ -91,21 +92,21 @@ static void update_under_loss_scaling(void **state)
     (void)state;
     becomes("%1 input F64[8] \"step\" layer=0 in keep\n"
             "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
-            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
-            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n",
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 of=copy:%2 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 of=grad:%2 in keep\n",
             SCALED,
             "%1 input F64[8] \"step\" layer=0 in keep\n"
             "%2 weight F32[2,4] \"w\" layer=1 in keep\n"
-            "%4 gradient F32[2,4] \"grad.w\" layer=1 in keep\n"
+            "%4 gradient F32[2,4] \"grad.w\" layer=1 of=grad:%2 in keep\n"
             "%5 scalar F64[1] layer=0 in\n"
             "%6 state F64[4] \"loss_scaler\" layer=0 init=first:65536:-1 in keep\n"
-            "%9 state F32[2,4] \"exp_avg.w\" layer=1 in keep\n"
-            "%10 state F32[2,4] \"exp_avg_sq.w\" layer=1 in keep\n"
+            "%9 state F32[2,4] \"exp_avg.w\" layer=1 of=exp_avg:%2 in keep\n"
+            "%10 state F32[2,4] \"exp_avg_sq.w\" layer=1 of=exp_avg_sq:%2 in keep\n"
             "sumsq(g=%4 partials=%5) at=0 layer=1\n"
             "%7 activation F32[1] \"grad_norm\" layer=1 exact out\n"
             "%8 activation F32[1] layer=1 exact\n"
             "clip(partials=%5 scaler=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
-            "%3 activation BF16[2,4] \"copy.w\" layer=1 in keep\n"
+            "%3 activation BF16[2,4] \"copy.w\" layer=1 of=copy:%2 in keep\n"
             "adamw(p=%2 g=%4 m=%9 v=%10 step=%1 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
 }
 
@@ -118,8 +119,8 @@ static void adafactor_factors_matrices(void **state)
     "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
     "%2 weight F32[2,3,4] \"w\" layer=1 in keep\n"                                                                     \
     "%3 weight F32[4] \"bias\" layer=1 in keep\n"                                                                      \
-    "%4 gradient F32[2,3,4] \"grad.w\" layer=1 in keep\n"                                                              \
-    "%5 gradient F32[4] \"grad.bias\" layer=1 in keep\n"
+    "%4 gradient F32[2,3,4] \"grad.w\" layer=1 of=grad:%2 in keep\n"                                                   \
+    "%5 gradient F32[4] \"grad.bias\" layer=1 of=grad:%3 in keep\n"
 #define NORM                                                                                                           \
     "sumsq(g=%4 partials=%6) at=0 layer=1\n"                                                                           \
     "sumsq(g=%5 partials=%6) at=1 layer=1\n"                                                                           \
@@ -131,18 +132,18 @@ static void adafactor_factors_matrices(void **state)
     " scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n"
     becomes(BEFORE, ADAFACTOR,
             BEFORE "%6 scalar F64[2] layer=0 in out\n"
-                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
-                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
-                   "%11 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n"
+                   "%11 state F32[4] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%3 in keep\n" NORM
                    "adafactor(p=%2 g=%4 row=%9 col=%10 step=%1)" FACTORS(
                        "-1", "0.25") "adafactor(p=%3 g=%5 v=%11 step=%1)" FACTORS("-1", "0"));
     becomes(BEFORE, ADAFACTOR_BETA1,
             BEFORE "%6 scalar F64[2] layer=0 in out\n"
-                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 in keep\n"
-                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 in keep\n"
-                   "%11 state F32[2,3,4] \"exp_avg.w\" layer=1 in keep\n"
-                   "%12 state F32[4] \"exp_avg_sq.bias\" layer=1 in keep\n"
-                   "%13 state F32[4] \"exp_avg.bias\" layer=1 in keep\n" NORM
+                   "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
+                   "%10 state F32[2,4] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n"
+                   "%11 state F32[2,3,4] \"exp_avg.w\" layer=1 of=exp_avg:%2 in keep\n"
+                   "%12 state F32[4] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%3 in keep\n"
+                   "%13 state F32[4] \"exp_avg.bias\" layer=1 of=exp_avg:%3 in keep\n" NORM
                    "adafactor(p=%2 g=%4 row=%9 col=%10 m=%11 step=%1)" FACTORS(
                        "0.75", "0.25") "adafactor(p=%3 g=%5 v=%12 m=%13 step=%1)" FACTORS("0.75", "0"));
 #undef BEFORE
@@ -160,9 +161,9 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
     "%2 weight F32[20,16] \"table\" layer=0 in keep table\n"                                                           \
     "%3 weight F32[20,15] \"w\" layer=1 in keep\n"                                                                     \
     "%4 weight F32[299] \"bias\" layer=1 in keep\n"                                                                    \
-    "%5 gradient F32[20,16] \"grad.table\" layer=0 in keep\n"                                                          \
-    "%6 gradient F32[20,15] \"grad.w\" layer=1 in keep\n"                                                              \
-    "%7 gradient F32[299] \"grad.bias\" layer=1 in keep\n"
+    "%5 gradient F32[20,16] \"grad.table\" layer=0 of=grad:%2 in keep\n"                                               \
+    "%6 gradient F32[20,15] \"grad.w\" layer=1 of=grad:%3 in keep\n"                                                   \
+    "%7 gradient F32[299] \"grad.bias\" layer=1 of=grad:%4 in keep\n"
 #define NORM                                                                                                           \
     "sumsq(g=%5 partials=%8) at=0 layer=0\n"                                                                           \
     "sumsq(g=%6 partials=%8) at=1 layer=1\n"                                                                           \
@@ -172,29 +173,29 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
     "clip(partials=%8 norm=%9 coef=%10) max_norm=0 layer=1\n"
     becomes(BEFORE, EIGHT_BIT,
             BEFORE "%8 scalar F64[3] layer=0 in out\n"
-                   "%11 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
-                   "%12 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
-                   "%13 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
-                   "%14 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
-                   "%15 state F32[20,16] \"exp_avg.table\" layer=0 in keep\n"
-                   "%16 state F32[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
-                   "%17 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
-                   "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "%11 state U8[20,15] \"exp_avg.w\" layer=1 of=exp_avg:%3 in keep\n"
+                   "%12 state U8[20,15] \"exp_avg_sq.w\" layer=1 of=exp_avg_sq:%3 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.w\" layer=1 of=exp_avg_absmax:%3 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 of=exp_avg_sq_absmax:%3 in keep\n"
+                   "%15 state F32[20,16] \"exp_avg.table\" layer=0 of=exp_avg:%2 in keep\n"
+                   "%16 state F32[20,16] \"exp_avg_sq.table\" layer=0 of=exp_avg_sq:%2 in keep\n"
+                   "%17 state F32[299] \"exp_avg.bias\" layer=1 of=exp_avg:%4 in keep\n"
+                   "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%4 in keep\n" NORM
                    "adamw8bit(p=%3 g=%6 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=1\n"
                    "adamw(p=%2 g=%5 m=%15 v=%16 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
                    "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 layer=1\n");
     becomes(BEFORE, EIGHT_BIT_ALL,
             BEFORE "%8 scalar F64[3] layer=0 in out\n"
-                   "%11 state U8[20,16] \"exp_avg.table\" layer=0 in keep\n"
-                   "%12 state U8[20,16] \"exp_avg_sq.table\" layer=0 in keep\n"
-                   "%13 state F32[2] \"exp_avg_absmax.table\" layer=0 in keep\n"
-                   "%14 state F32[2] \"exp_avg_sq_absmax.table\" layer=0 in keep\n"
-                   "%15 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
-                   "%16 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
-                   "%17 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
-                   "%18 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n"
-                   "%19 state F32[299] \"exp_avg.bias\" layer=1 in keep\n"
-                   "%20 state F32[299] \"exp_avg_sq.bias\" layer=1 in keep\n" NORM
+                   "%11 state U8[20,16] \"exp_avg.table\" layer=0 of=exp_avg:%2 in keep\n"
+                   "%12 state U8[20,16] \"exp_avg_sq.table\" layer=0 of=exp_avg_sq:%2 in keep\n"
+                   "%13 state F32[2] \"exp_avg_absmax.table\" layer=0 of=exp_avg_absmax:%2 in keep\n"
+                   "%14 state F32[2] \"exp_avg_sq_absmax.table\" layer=0 of=exp_avg_sq_absmax:%2 in keep\n"
+                   "%15 state U8[20,15] \"exp_avg.w\" layer=1 of=exp_avg:%3 in keep\n"
+                   "%16 state U8[20,15] \"exp_avg_sq.w\" layer=1 of=exp_avg_sq:%3 in keep\n"
+                   "%17 state F32[2] \"exp_avg_absmax.w\" layer=1 of=exp_avg_absmax:%3 in keep\n"
+                   "%18 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 of=exp_avg_sq_absmax:%3 in keep\n"
+                   "%19 state F32[299] \"exp_avg.bias\" layer=1 of=exp_avg:%4 in keep\n"
+                   "%20 state F32[299] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%4 in keep\n" NORM
                    "adamw8bit(p=%2 g=%5 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=0\n"
                    "adamw8bit(p=%3 g=%6 m=%15 v=%16 absmax_m=%17 absmax_v=%18 step=%1)" HYPER "0.25 layer=1\n"
                    "adamw(p=%4 g=%7 m=%19 v=%20 step=%1)" HYPER "0 decay_last=1 layer=1\n");
@@ -209,8 +210,8 @@ static void every_update_writes_the_copy(void **state)
 #define BEFORE                                                                                                         \
     "%1 input F64[8] \"step\" layer=0 in keep\n"                                                                       \
     "%2 weight F32[20,15] \"w\" layer=1 in keep\n"                                                                     \
-    "%3 copy BF16[20,15] \"copy.w\" layer=1 in out keep\n"                                                             \
-    "%4 gradient F32[20,15] \"grad.w\" layer=1 in keep\n"
+    "%3 copy BF16[20,15] \"copy.w\" layer=1 of=copy:%2 in out keep\n"                                                  \
+    "%4 gradient F32[20,15] \"grad.w\" layer=1 of=grad:%2 in keep\n"
 #define NORM                                                                                                           \
     "sumsq(g=%4 partials=%5) at=0 layer=1\n"                                                                           \
     "%6 activation F32[1] \"grad_norm\" layer=1 exact out\n"                                                           \
@@ -218,22 +219,22 @@ static void every_update_writes_the_copy(void **state)
     "clip(partials=%5 norm=%6 coef=%7) max_norm=0 layer=1\n"
     becomes(BEFORE, EIGHT_BIT,
             BEFORE "%5 scalar F64[1] layer=0 in out\n"
-                   "%8 state U8[20,15] \"exp_avg.w\" layer=1 in keep\n"
-                   "%9 state U8[20,15] \"exp_avg_sq.w\" layer=1 in keep\n"
-                   "%10 state F32[2] \"exp_avg_absmax.w\" layer=1 in keep\n"
-                   "%11 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 in keep\n" NORM
+                   "%8 state U8[20,15] \"exp_avg.w\" layer=1 of=exp_avg:%2 in keep\n"
+                   "%9 state U8[20,15] \"exp_avg_sq.w\" layer=1 of=exp_avg_sq:%2 in keep\n"
+                   "%10 state F32[2] \"exp_avg_absmax.w\" layer=1 of=exp_avg_absmax:%2 in keep\n"
+                   "%11 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 of=exp_avg_sq_absmax:%2 in keep\n" NORM
                    "adamw8bit(p=%2 g=%4 m=%8 v=%9 absmax_m=%10 absmax_v=%11 step=%1 copy=%3)" HYPER "0.25 layer=1\n");
     becomes(BEFORE, ADAFACTOR,
             BEFORE
             "%5 scalar F64[1] layer=0 in out\n"
-            "%8 state F32[20] \"exp_avg_sq_row.w\" layer=1 in keep\n"
-            "%9 state F32[15] \"exp_avg_sq_col.w\" layer=1 in keep\n" NORM
+            "%8 state F32[20] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
+            "%9 state F32[15] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n" NORM
             "adafactor(p=%2 g=%4 row=%8 col=%9 step=%1 copy=%3) eps1=0.5 eps2=0.25 clip_threshold=2 "
             "decay_rate=-0.5 beta1=-1 weight_decay=0.25 scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n");
     becomes(BEFORE, SGD,
             BEFORE
             "%5 scalar F64[1] layer=0 in\n"
-            "%8 state F32[20,15] \"momentum_buffer.w\" layer=1 in keep\n" NORM
+            "%8 state F32[20,15] \"momentum_buffer.w\" layer=1 of=momentum_buffer:%2 in keep\n" NORM
             "sgd(p=%2 g=%4 buf=%8 step=%1 coef=%7 copy=%3) momentum=0.5 dampening=0 weight_decay=0.25 nesterov=0 "
             "layer=1\n");
 #undef BEFORE

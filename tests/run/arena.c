@@ -171,8 +171,8 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
              "%%1 input F64[8] \"step\" layer=0 in keep\n"
              "%%2 weight F64[2] \"first\" layer=0 in keep\n"
              "%%3 weight F64[%d] \"second\" layer=0 in keep\n"
-             "%%4 gradient F64[2] \"grad.first\" layer=0 in keep\n"
-             "%%5 gradient F64[%d] \"grad.second\" layer=0 in keep\n",
+             "%%4 gradient F64[2] \"grad.first\" layer=0 of=grad:%%2 in keep\n"
+             "%%5 gradient F64[%d] \"grad.second\" layer=0 of=grad:%%3 in keep\n",
              MANY, MANY);
     if (graph_parse(&g->graph, text, &err))
         fail_msg("%s", err.text);
@@ -224,7 +224,7 @@ static void a_skipped_step_leaves_the_next_one_alone(void **state)
     struct program *g = plan_add(&r.plan, "updates", (struct dims){0}, &err);
     const char *text = "%1 input F64[8] \"step\" layer=0 in keep\n"
                        "%2 weight F64[2] \"w\" layer=0 in keep\n"
-                       "%3 gradient F64[2] \"grad.w\" layer=0 in keep\n";
+                       "%3 gradient F64[2] \"grad.w\" layer=0 of=grad:%2 in keep\n";
     if (graph_parse(&g->graph, text, &err))
         fail_msg("%s", err.text);
     pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .scaled = true, .state_type = DT_F64});

@@ -1,0 +1,103 @@
+/* bench-compile: how long a large program takes from its forward pass to the plan. Compiles a generated model, at a quarter, at
+ * half and at the whole of 50,000 weights and somewhat more than 100,000 nodes, and prints a line for each: nodes, weights, seconds of one core,
+ * microseconds a node. Those stay the same where time grows with size. Arguments: fp32 or bf16 (fp32), weights (50000). */
+#include "compile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A block as a mixture of experts has it: a product whose weight is made of many named ones, and a norm. */
+enum { WIDTH = 64, PARTS = 16, WEIGHTS_OF_BLOCK = PARTS + 3 };
+
+static int add_block(struct graph *g, const struct inputs *in, int x, int block)
+{
+    const struct init normal = {.kind = INIT_NORMAL, .std = 0.02, .zero_row = -1},
+                      zero = {.kind = INIT_ZERO, .zero_row = -1};
+    struct op_linear n = {.x = x};
+    n.w = WEIGHT(g, normal, graph_name(g, "blocks.%d.experts", block), DIM(WIDTH), DIM(WIDTH));
+    n.b = WEIGHT(g, zero, graph_name(g, "blocks.%d.bias", block), DIM(WIDTH));
+    for (int i = 0; i < PARTS; i++)
+        graph_add_slice(g, graph_name(g, "blocks.%d.experts.%d.weight", block, i), n.w, i * WIDTH * WIDTH / PARTS,
+                        SHAPE(DIM(WIDTH / PARTS), DIM(WIDTH)));
+    emit_linear(g, &n);
+    if (!g->err.code)
+        graph_value(g, n.w)->group = true;
+    return model_norm(g, in, n.y, x, graph_name(g, "blocks.%d.norm", block), WIDTH, 1e-12, 0, 0).y;
+}
+
+static void build(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out)
+{
+    (void)dropout;
+    const struct init normal = {.kind = INIT_NORMAL, .std = 0.02, .zero_row = -1};
+    struct inputs in;
+    model_add_inputs(g, c, &in);
+    struct op_embed e = {.ids = in.ids, .table = WEIGHT(g, normal, "embeddings", DIM(c->vocab_size), DIM(WIDTH))};
+    emit_embed(g, &e);
+    int x = e.y;
+    for (int i = 0; i < c->layers; i++) {
+        g->layer = i + 1;
+        x = add_block(g, &in, x, i);
+    }
+    g->layer = (int)c->layers + 1;
+    struct op_gather n = {.x = x, .cu = in.cu_seqlens};
+    emit_gather(g, &n);
+    out->logits = model_linear(g, n.y, "classifier", WIDTH, c->num_labels, (struct layer_options){.weight = normal});
+    out->loss = model_loss(g, c, &in, out->logits, smoothing);
+}
+
+static int compile(int64_t weights, enum dtype narrow, struct snug_err *err)
+{
+    static const struct model_head heads[MODEL_COUNT] = {[MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Generated"}};
+    const struct model_arch arch = {.model_type = "generated", .heads = heads, .build = build};
+    const struct model_config model = {.arch = &arch,
+                                       .task = MODEL_SEQUENCE_CLASSIFICATION,
+                                       .problem = PROBLEM_SINGLE_LABEL,
+                                       .layers = weights / WEIGHTS_OF_BLOCK,
+                                       .vocab_size = 1000,
+                                       .num_labels = 2};
+    struct compile_settings s = {
+        .model = &model,
+        .backend = backend_cpu(),
+        .threads = 1,
+        .precision = {.wide = DT_F32, .narrow = narrow, .narrow_grads = true, .copies = narrow != DT_F32},
+        .train_max = {4096, 32},
+        .train = true,
+        .accumulation = 1,
+        .update = {.optimizer = OPTIM_ADAMW,
+                   .beta1 = 0.9,
+                   .beta2 = 0.999,
+                   .eps = 1e-8,
+                   .max_grad_norm = 1,
+                   .state_type = DT_F32}};
+    struct plan plan = {0};
+    struct programs where;
+    clock_t start = clock();
+    int code = compile_run(&s, &plan, &where, err);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (!code) {
+        int nodes = 0;
+        for (int k = 0; k < plan.n_programs; k++)
+            nodes += plan.programs[k].graph.n_nodes - 1;
+        printf("%8d nodes %8lld weights %8.3f s %8.2f us/node   arena %.3f %% above the bound\n", nodes,
+               (long long)weights, seconds, seconds / nodes * 1e6,
+               100.0 * ((double)plan.arena_bytes / (double)plan.lower_bound_bytes - 1));
+    }
+    plan_free(&plan);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    enum dtype narrow = argc > 1 && !strcmp(argv[1], "bf16") ? DT_BF16 : DT_F32;
+    int64_t weights = argc > 2 ? atoll(argv[2]) : 50000;
+    for (int part = 4; part > 0; part /= 2) {
+        struct snug_err err;
+        if (compile(weights / part, narrow, &err)) {
+            fprintf(stderr, "%s\n", err.text);
+            return 1;
+        }
+    }
+    return 0;
+}
