@@ -169,21 +169,55 @@ static void json_single(struct str *out, const struct st_file *f)
 /* ---- Text ---------------------------------------------------------------------------------------------------------
  */
 
-/* The column that names take: as wide as the longest, within reason. */
-static int name_width(size_t longest)
+/* How wide the table of tensors is. */
+struct layout {
+    int name, shape;     /* columns */
+    int bytes;           /* likewise; 0: left out, as it follows from dtype and shape */
+    const char *between; /* behind the name */
+};
+
+static void widen(struct layout *l, const struct st_tensor *t)
 {
-    return longest < 20 ? 20 : longest > 72 ? 72 : (int)longest;
+    char text[200];
+    int name = (int)strlen(t->name), shape = (int)strlen(st_shape_text(t, text));
+    int bytes = snprintf(text, sizeof text, "%lld", (long long)t->bytes);
+    l->name = name > l->name ? name : l->name;
+    l->shape = shape > l->shape ? shape : l->shape;
+    l->bytes = bytes > l->bytes ? bytes : l->bytes;
 }
 
-static void text_tensor(struct str *out, const struct st_tensor *t, int width)
+/* Where `columns` (0: no terminal) are too few, bytes are left out first; then the name has a line of its own. */
+static void fit(struct layout *l, int columns)
+{
+    const int dtype = 4;
+    l->name = l->name < 20 ? 20 : l->name > 72 ? 72 : l->name;
+    l->between = "";
+    if (!columns) {
+        l->shape = 16;
+        return;
+    }
+    if (2 + l->name + 2 + dtype + 2 + l->shape + 2 + l->bytes <= columns)
+        return;
+    l->bytes = 0;
+    if (2 + l->name + 2 + dtype + 2 + l->shape <= columns)
+        return;
+    l->name = 0;
+    l->between = "\n    ";
+}
+
+static void text_tensor(struct str *out, const struct st_tensor *t, const struct layout *l)
 {
     char shape[200];
     size_t begin = out->n;
     str_append(out, "  ");
     append_clean(out, t->name);
-    while (out->n < begin + 2 + (size_t)width && !out->failed)
+    while (out->n < begin + 2 + (size_t)l->name && !out->failed)
         str_append(out, " ");
-    str_printf(out, "  %-4s  %-16s  %lld\n", dtype_name(t->dtype), st_shape_text(t, shape), (long long)t->bytes);
+    str_printf(out, "%s  %-4s  ", l->between, dtype_name(t->dtype));
+    if (l->bytes)
+        str_printf(out, "%-*s  %lld\n", l->shape, st_shape_text(t, shape), (long long)t->bytes);
+    else
+        str_printf(out, "%s\n", st_shape_text(t, shape));
 }
 
 static void text_metadata(struct str *out, const struct st_file *f)
@@ -210,27 +244,28 @@ static void text_totals(struct str *out, const struct totals *sum)
     str_printf(out, "%s, %s\n", *separator == ',' ? ")" : "", size_text(sum->bytes, size));
 }
 
-static void text_single(struct str *out, const struct st_file *f)
+static void text_single(struct str *out, const struct st_file *f, int columns)
 {
     struct totals sum = {0};
-    size_t longest = 0;
+    struct layout l = {0};
     append_clean(out, f->path);
     str_printf(out, ": safetensors, %lld bytes, header %lld bytes\n", (long long)f->file_bytes,
                (long long)f->header_bytes);
     text_metadata(out, f);
     for (size_t i = 0; i < f->n_tensors; i++)
-        longest = strlen(f->tensors[i].name) > longest ? strlen(f->tensors[i].name) : longest;
+        widen(&l, &f->tensors[i]);
+    fit(&l, columns);
     for (size_t i = 0; i < f->n_tensors; i++) {
-        text_tensor(out, &f->tensors[i], name_width(longest));
+        text_tensor(out, &f->tensors[i], &l);
         add_total(&sum, &f->tensors[i]);
     }
     text_totals(out, &sum);
 }
 
-static void text_folder(struct str *out, const struct model_dir *d, const struct str *notes)
+static void text_folder(struct str *out, const struct model_dir *d, const struct str *notes, int columns)
 {
     struct totals sum = {0};
-    size_t longest = 0;
+    struct layout l = {0};
     append_clean(out, d->path);
     str_append(out, ": Hugging Face model folder\n");
     for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
@@ -251,9 +286,10 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
         text_metadata(out, &d->files[i]);
     }
     for (size_t i = 0; i < d->n_tensors; i++)
-        longest = strlen(d->tensors[i].tensor->name) > longest ? strlen(d->tensors[i].tensor->name) : longest;
+        widen(&l, d->tensors[i].tensor);
+    fit(&l, columns);
     for (size_t i = 0; i < d->n_tensors; i++) {
-        text_tensor(out, d->tensors[i].tensor, name_width(longest));
+        text_tensor(out, d->tensors[i].tensor, &l);
         add_total(&sum, d->tensors[i].tensor);
     }
     if (d->n_files)
@@ -281,33 +317,41 @@ static void take_note(void *ctx, const char *line)
     }
 }
 
-static int inspect_folder(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+static int inspect_folder(const struct io *io, const char *path, bool json, int columns, struct str *out,
+                          struct snug_err *err)
 {
     struct note_list notes = {.json = json};
     struct model_dir d = {.weights_optional = true, .note = take_note, .note_ctx = &notes};
     int code = model_dir_open(io, path, &d, err);
     if (!code) {
         code = str_check(&notes.text, err);
-        (json ? json_folder : text_folder)(out, &d, &notes.text);
+        if (json)
+            json_folder(out, &d, &notes.text);
+        else
+            text_folder(out, &d, &notes.text, columns);
         model_dir_close(&d);
     }
     str_free(&notes.text);
     return code;
 }
 
-static int inspect_file(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+static int inspect_file(const struct io *io, const char *path, bool json, int columns, struct str *out,
+                        struct snug_err *err)
 {
     struct st_file f;
     TRY(st_open(io, path, &f, err));
-    (json ? json_single : text_single)(out, &f);
+    if (json)
+        json_single(out, &f);
+    else
+        text_single(out, &f, columns);
     st_close(&f);
     return SNUG_OK;
 }
 
-int inspect(const struct io *io, const char *path, bool json, struct str *out, struct snug_err *err)
+int inspect(const struct io *io, const char *path, bool json, int columns, struct str *out, struct snug_err *err)
 {
     struct stat st;
     bool folder = io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode);
-    TRY((folder ? inspect_folder : inspect_file)(io, path, json, out, err));
+    TRY((folder ? inspect_folder : inspect_file)(io, path, json, columns, out, err));
     return str_check(out, err);
 }

@@ -38,7 +38,7 @@ static void report(const char *path, bool json, int want_code, const char *want)
     struct str out = {0};
     struct snug_err err;
     memory_io_init(&m, files, sizeof files / sizeof *files);
-    int code = inspect(&m.io, path, json, &out, &err);
+    int code = inspect(&m.io, path, json, 0, &out, &err);
     assert_int_equal(code, want_code);
     assert_string_equal(code ? err.text : str_text(&out), want);
     if (code)
@@ -61,14 +61,14 @@ static void files_and_folders(void **state)
            "  metadata format = pt\n"
            "  encoder.weight        F32   [2, 3]            24\n"
            "  n\\x0A\xc3\xa9               I64   []                8\n"
-           "2 tensors, 7 elements (I64 1, F32 6), 32 bytes (0.0 MiB)\n");
+           "2 tensors, 7 elements (I64 1, F32 6), 32 B\n");
     report("\xC2\x9B.safetensors", false, 0,
            "\\xC2\\x9B.safetensors: safetensors, 220 bytes, header 180 bytes\n"
            "  metadata b\\x1B[2J = x\n"
            "  metadata format = pt\n"
            "  encoder.weight        F32   [2, 3]            24\n"
            "  n\\x0A\xc3\xa9               I64   []                8\n"
-           "2 tensors, 7 elements (I64 1, F32 6), 32 bytes (0.0 MiB)\n");
+           "2 tensors, 7 elements (I64 1, F32 6), 32 B\n");
     report("f.safetensors", true, 0,
            "{\"file_bytes\":220,\"header_bytes\":180," METADATA ",\"path\":\"f.safetensors\",\"tensors\":["
            "{\"bytes\":24,\"dtype\":\"F32\",\"name\":\"encoder.weight\",\"offset\":188,\"shape\":[2,3]},"
@@ -86,7 +86,7 @@ static void files_and_folders(void **state)
            "  metadata format = pt\n"
            "  encoder.weight        F32   [2, 3]            24\n"
            "  n\\x0A\xc3\xa9               I64   []                8\n"
-           "2 tensors, 7 elements (I64 1, F32 6), 32 bytes (0.0 MiB)\n");
+           "2 tensors, 7 elements (I64 1, F32 6), 32 B\n");
     report("m", true, 0,
            "{\"config\":{\"architectures\":[\"BertModel\"],\"model_type\":\"bert\",\"vocab_size\":99},"
            "\"copies\":[\"vocab.txt\"],"
@@ -108,8 +108,34 @@ static void files_and_folders(void **state)
     report("none", true, SNUG_ERR_INPUT, "none: cannot open: No such file or directory");
 }
 
+/* The same file where a terminal has too few columns: names, dtypes and shapes are there in each. */
+static void narrow_terminals(void **state)
+{
+    (void)state;
+    static const struct {
+        int columns;
+        const char *lines;
+    } cases[] = {
+        {44, "  encoder.weight        F32   [2, 3]  24\n  n\\x0A\xc3\xa9               I64   []      8\n"},
+        {37, "  encoder.weight        F32   [2, 3]\n  n\\x0A\xc3\xa9               I64   []\n"},
+        {30, "  encoder.weight\n      F32   [2, 3]\n  n\\x0A\xc3\xa9\n      I64   []\n"},
+    };
+    file[0] = sizeof header - 1;
+    memcpy(file + 8, header, sizeof header - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct memory_io m;
+        struct str out = {0};
+        struct snug_err err;
+        memory_io_init(&m, files, sizeof files / sizeof *files);
+        assert_int_equal(inspect(&m.io, "f.safetensors", false, cases[i].columns, &out, &err), 0);
+        if (!strstr(str_text(&out), cases[i].lines))
+            fail_msg("%d columns:\n%s", cases[i].columns, str_text(&out));
+        str_free(&out);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_and_folders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_and_folders), cmocka_unit_test(narrow_terminals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
