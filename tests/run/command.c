@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,7 +101,7 @@ static char **argument_list(const char *const *first, const char *const *second)
     return argv;
 }
 
-pid_t start_snug(const char *said, const char *const *first, const char *const *second)
+static pid_t start(const char *said, const char *const *first, const char *const *second, bool traced)
 {
     assert_non_null(getenv("SNUG_COMMAND"));
     char **argv = argument_list(first, second);
@@ -112,9 +113,19 @@ pid_t start_snug(const char *said, const char *const *first, const char *const *
         close(fd);
         return pid;
     }
-    if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
+    if (dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0 && (!traced || ptrace(PTRACE_TRACEME, 0, 0, 0) == 0))
         execv(argv[0], argv);
     _exit(127);
+}
+
+pid_t start_snug(const char *said, const char *const *first, const char *const *second)
+{
+    return start(said, first, second, false);
+}
+
+pid_t start_snug_traced(const char *said, const char *const *first, const char *const *second)
+{
+    return start(said, first, second, true);
 }
 
 int end_of(pid_t pid)

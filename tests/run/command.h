@@ -50,6 +50,8 @@ int loops(int n);
 
 /* `snug` with the arguments of `first`, then of `second` (may be NULL); stdout and stderr go into the file `said`. */
 pid_t start_snug(const char *said, const char *const *first, const char *const *second);
+/* The same, which its parent traces: it stops when the program begins. */
+pid_t start_snug_traced(const char *said, const char *const *first, const char *const *second);
 int end_of(pid_t pid); /* the exit status, or 128 + the signal that killed it */
 int snug(const char *said, const char *const *first, const char *const *second);
 
