@@ -188,7 +188,7 @@ static void killed_at_file_operations(void **state)
     assert_same_result(out);
     long n = s.calls;
     remove_tree(out);
-    for (s.at = next_operation(0, n, 12); s.at <= n; s.at = next_operation(s.at, n, 12)) {
+    for (s.at = next_operation(0, n, 9); s.at <= n; s.at = next_operation(s.at, n, 9)) {
         long at = s.at;
         put_users_files();
         assert_int_equal(run_traced(&s, NULL), 128 + SIGKILL);
@@ -207,7 +207,7 @@ static void killed_at_file_operations(void **state)
 static void killed_at_random_moments(void **state)
 {
     (void)state;
-    int kills = 0, wanted = all ? 300 : 6, runs = 0;
+    int kills = 0, wanted = all ? 300 : 4, runs = 0;
     double start = seconds_now();
     put_users_files();
     expect_snug(0, said(), run_args(), NULL);
@@ -281,7 +281,7 @@ static void folder_goes(void (*how)(void), const char *word)
         skip();
     long n = s.calls;
     remove_tree(out);
-    for (s.at = next_operation(1, n, 5); s.at <= n; s.at = next_operation(s.at, n, 5)) {
+    for (s.at = next_operation(1, n, 3); s.at <= n; s.at = next_operation(s.at, n, 3)) {
         struct str now = {0};
         put_users_files();
         int status = run_traced(&s, NULL);
