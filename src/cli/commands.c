@@ -8,27 +8,30 @@ const struct command commands[] = {
     {CMD_TRAIN, "", 0, 0, "fine-tune a model on labelled text",
      "Reads a Hugging Face model folder and data, and writes a Hugging Face folder: --output-dir holds the model, the\n"
      "log (log.jsonl) and the checkpoints (step-N). Options have the names of transformers' TrainingArguments.\n",
-     "  snug train --model bert-base-uncased --train-data train.csv --output-dir out --bf16\n"
-     "  snug train --model bert-base-uncased --train-data train.csv --output-dir out --eval-data dev.csv \\\n"
-     "      --eval-strategy epoch --save-strategy epoch --load-best-model-at-end\n"
+     "  snug train --model bert-base --train-data train.csv --output-dir out --bf16\n"
+     "  snug train --model bert-base --train-data train.csv --eval-data dev.csv \\\n"
+     "      --output-dir out --eval-strategy epoch --save-strategy epoch \\\n"
+     "      --load-best-model-at-end\n"
      "  snug train --config run.yaml --output-dir out --resume-from-checkpoint auto\n",
      run_train},
     {CMD_EVAL, "", 0, 0, "loss and metrics of a model on labelled data", "",
      "  snug eval --model out --data test.csv\n"
-     "  snug eval --model out --data reviews.tsv --text-column review --label-column stars\n"
+     "  snug eval --model out --data reviews.tsv --text-column review \\\n"
+     "      --label-column stars\n"
      "  snug eval --model out --data test.csv --json\n",
      run_eval},
     {CMD_PREDICT, "", 0, 0, "a label and its probabilities for each row",
      "Prints CSV, or with --json an object per row, in the order of the data.\n",
      "  snug predict --model out --data new.csv >predictions.csv\n"
-     "  snug predict --model out --data pairs.tsv --text-column question --text-pair-column answer\n"
+     "  snug predict --model out --data pairs.tsv --text-column question \\\n"
+     "      --text-pair-column answer\n"
      "  snug predict --model out --data new.jsonl --json\n",
      run_predict},
     {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
      "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",
-     "  snug plan --model bert-base-uncased --train-data train.csv --batch-size 32\n"
-     "  snug plan --model bert-large-uncased --max-length 512 --batch-size 8 --bf16\n"
-     "  snug plan --model bert-base-uncased --train-data train.csv --memory-budget 2GiB\n",
+     "  snug plan --model bert-base --train-data train.csv --batch-size 32\n"
+     "  snug plan --model bert-large --max-length 512 --batch-size 8 --bf16\n"
+     "  snug plan --model bert-base --train-data train.csv --memory-budget 2GiB\n",
      run_plan},
     {CMD_BENCH, "", 0, 0, "speed and memory of this machine, beside what was planned",
      "Runs the experiments of Hugging Face's guide \"Efficient Training on a Single GPU\", each in a process of its "
@@ -43,24 +46,25 @@ const struct command commands[] = {
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
     {CMD_EXPORT, "CHECKPOINT", 1, 1, "a model folder of any checkpoint of a run",
-     "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir becomes\n"
+     "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir "
+     "becomes\n"
      "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n",
      "  snug export out/step-00000800 --output-dir model-800\n"
      "  snug export out --output-dir newest --bf16\n"
-     "  snug export out --output-dir newest --model bert-base-uncased --overwrite-output-dir\n",
+     "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n",
      run_export},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",
      "  snug inspect model.safetensors\n"
-     "  snug inspect bert-base-uncased\n"
+     "  snug inspect bert-base\n"
      "  snug inspect out/step-00000500/rank-0000.safetensors --json\n",
      run_inspect},
     {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",
      "Reads lines of UTF-8 from FILE, or from stdin for -, and prints the ids that the model gets for each: numbers\n"
      "with blanks between them, or with --json an object with ids and type_ids.\n",
-     "  snug tokenize --model bert-base-uncased lines.txt\n"
-     "  snug tokenize --model bert-base-uncased --max-length 16 --json lines.txt\n"
-     "  echo 'a line' | snug tokenize --model bert-base-uncased -\n",
+     "  snug tokenize --model bert-base lines.txt\n"
+     "  snug tokenize --model bert-base --max-length 16 --json lines.txt\n"
+     "  echo 'a line' | snug tokenize --model bert-base -\n",
      run_tokenize},
     {CMD_DEBUG_JSON, "FILE", 1, 1, "whether a file is JSON that snug accepts",
      "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"

@@ -10,7 +10,8 @@ enum {
     COLUMN = 38, /* where the help lines of options begin */
     BELOW = 8,   /* the same in a narrow window, where they stand below the name */
     NARROW = 80,
-    WIDTH = 110, /* of long lists where there is no terminal */
+    LISTED = 15, /* where the texts on commands, topics and exit codes begin */
+    WIDTH = 110, /* of long lists and texts where there is no terminal */
 };
 
 /* What is printed, and how wide. */
@@ -170,28 +171,49 @@ static void print_usage(const struct command *c, FILE *f)
     str_free(&line);
 }
 
+/* Lines that follow one another are one paragraph; those that begin with blanks are left apart. */
+static void print_paragraphs(const struct page *p, const char *lines)
+{
+    struct str joined = {0};
+    for (const char *s = lines; *s; s++) {
+        bool goes_on = *s == '\n' && s[1] && s[1] != ' ' && s[1] != '\n';
+        str_append_n(&joined, goes_on ? " " : s, 1);
+    }
+    for (const char *s = str_text(&joined), *end; (end = strchr(s, '\n')); s = end + 1) {
+        struct str line = {0}, wrapped = {0};
+        str_append_n(&line, s, (size_t)(end - s));
+        wrap_text(&wrapped, str_text(&line), p->columns ? p->columns : WIDTH, *s == ' ' ? 4 : 0);
+        fprintf(p->f, "%s\n", str_text(&wrapped));
+        str_free(&line);
+        str_free(&wrapped);
+    }
+    str_free(&joined);
+}
+
 void help_command(FILE *f, const struct command *c, bool all)
 {
     struct page p = open_page(f);
-    const char *name = command_name(c->bit);
+    struct str text = {0};
     bool usual = !all && has_usual(c->bit);
     print_usage(c, f);
-    fprintf(f, "\nsnug %s: %s.\n", name, c->summary);
-    print_wrapped(f, c->about, 0);
+    str_printf(&text, "\nsnug %s: %s.\n", command_name(c->bit), c->summary);
+    print_wrapped(f, str_text(&text), 0);
+    print_paragraphs(&p, c->about);
     if (usual)
         print_usual(&p, c->bit);
     else
         help_options(f, c->bit);
-    if (*c->examples)
-        fputs("\nExamples\n", f);
-    print_wrapped(f, c->examples, 6);
+    if (*c->examples) /* as they are, since they are there to be copied */
+        fprintf(f, "\nExamples\n%s", c->examples);
+    text.n = 0;
+    str_append(&text, count_options(c->bit) ? "\n" : "");
     if (usual)
-        fprintf(f, "\nsnug %s --help-all lists all %d options; snug help names topics.\n", name, count_options(c->bit));
+        str_printf(&text, "snug %s --help-all lists all %d options; snug help names topics.\n", command_name(c->bit),
+                   count_options(c->bit));
     if (count_options(c->bit))
-        print_wrapped(f,
-                      usual ? "Names may have underscores for hyphens. [...] is the default.\n"
-                            : "\nNames may have underscores for hyphens. [...] is the default.\n",
-                      0);
+        str_append(&text, "Names may have underscores for hyphens. [...] is the default.\n");
+    print_wrapped(f, str_text(&text), 0);
+    str_free(&text);
 }
 
 void help_topic(FILE *f, const struct topic *t)
@@ -199,38 +221,39 @@ void help_topic(FILE *f, const struct topic *t)
     print_wrapped(f, t->text, 0);
 }
 
-static void print_commands(FILE *f, const char *group)
+static void put_commands(struct str *out, const char *group)
 {
     size_t n = strlen(group);
     for (size_t i = 0; i < n_commands; i++) {
         const char *name = command_name(commands[i].bit);
         if (n ? strncmp(name, group, n) == 0 && name[n] == ' ' : !strchr(name, ' '))
-            fprintf(f, "  %-12s %s\n", name, commands[i].summary);
+            str_printf(out, "  %-12s %s\n", name, commands[i].summary);
     }
 }
 
 void help_group(FILE *f, const char *group)
 {
-    fprintf(f, "usage: snug %s COMMAND [options]\n\n", group);
-    print_commands(f, group);
-    fprintf(f, "\nsnug %s COMMAND --help lists the options of a command.\n", group);
+    struct str text = {0};
+    str_printf(&text, "usage: snug %s COMMAND [options]\n\n", group);
+    put_commands(&text, group);
+    str_printf(&text, "\nsnug %s COMMAND --help lists the options of a command.\n", group);
+    print_wrapped(f, str_text(&text), LISTED);
+    str_free(&text);
 }
 
 void help_print(FILE *f)
 {
-    fputs("usage: snug COMMAND [options]\n\n"
-          "snug " SNUG_VERSION " fine-tunes Hugging Face transformers that have to fit.\n\n",
-          f);
-    print_commands(f, "");
-    fputs("  debug        what tests and bug reports look at\n\n"
-          "snug COMMAND --help shows a command's options, and snug help TOPIC is a page on\n",
-          f);
+    struct str text = {0};
+    str_append(&text, "usage: snug COMMAND [options]\n\n"
+                      "snug " SNUG_VERSION " fine-tunes Hugging Face transformers that have to fit.\n\n");
+    put_commands(&text, "");
+    str_append(&text, "  debug        what tests and bug reports look at\n\n"
+                      "snug COMMAND --help shows a command's options.\nsnug help TOPIC is a page on\n");
     for (size_t i = 0; i < n_topics; i++)
-        fprintf(f, "  %-12s %s\n", topics[i].name, topics[i].summary);
-    struct str codes = {0};
+        str_printf(&text, "  %-12s %s\n", topics[i].name, topics[i].summary);
+    str_append(&text, "\nExit codes\n");
     for (size_t i = 0; i < n_exit_codes; i++)
-        str_printf(&codes, "  %-6s %s\n", exit_codes[i].code, exit_codes[i].meaning);
-    fputs("\nExit codes\n", f);
-    print_wrapped(f, str_text(&codes), 9);
-    str_free(&codes);
+        str_printf(&text, "  %-12s %s\n", exit_codes[i].code, exit_codes[i].meaning);
+    print_wrapped(f, str_text(&text), LISTED);
+    str_free(&text);
 }

@@ -84,6 +84,8 @@ static void help_is_short(void **state)
         snprintf(words, sizeof words, "%s --help-all", names[i]);
         ask(words, all);
         assert_true(count(all, "\n  --") > 20);
+        for (const char *line = examples, *end; (end = strchr(line, '\n')); line = end + 1)
+            assert_true(end - line <= 80); /* to be copied, they are not broken for a terminal */
         for (char *word = strtok(examples, " \n"); word; word = strtok(NULL, " \n"))
             if (!strncmp(word, "--", 2) && !strstr(all, word) && strcmp(word, "--help-all") != 0)
                 fail_msg("%s: %s", names[i], word);
