@@ -215,19 +215,26 @@ int io_open_read(const struct io *io, const char *path, int *fd, int64_t *size, 
     return SNUG_OK;
 }
 
+int io_read_some(const struct io *io, int fd, const char *path, void *buf, size_t bytes, int64_t at, size_t *n,
+                 struct snug_err *err)
+{
+    ssize_t got;
+    do
+        got = io->pread(io, fd, buf, bytes, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return err_errno(err, SNUG_ERR_IO, path, "read", errno);
+    if (got == 0)
+        return err_set(err, SNUG_ERR_IO, "%s: ends at byte %lld while bytes up to %lld were wanted; it shrank", path,
+                       (long long)at, (long long)(at + (int64_t)bytes));
+    *n = (size_t)got;
+    return SNUG_OK;
+}
+
 int io_read_at(const struct io *io, int fd, const char *path, void *buf, size_t bytes, int64_t at, struct snug_err *err)
 {
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = io->pread(io, fd, (char *)buf + done, bytes - done, (off_t)at + (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, SNUG_ERR_IO, path, "read", errno);
-        if (n == 0)
-            return err_set(err, SNUG_ERR_IO, "%s: ends at byte %lld while bytes up to %lld were wanted; it shrank",
-                           path, (long long)(at + (int64_t)done), (long long)(at + (int64_t)bytes));
-        done += (size_t)n;
-    }
+    for (size_t done = 0, n; done < bytes; done += n)
+        TRY(io_read_some(io, fd, path, (char *)buf + done, bytes - done, at + (int64_t)done, &n, err));
     return SNUG_OK;
 }
 

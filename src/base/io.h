@@ -51,6 +51,10 @@ extern const struct io io_posix;
  * SNUG_ERR_INPUT; one that may not be read is SNUG_ERR_IO. *size is its size in bytes. */
 int io_open_read(const struct io *io, const char *path, int *fd, int64_t *size, struct snug_err *err);
 
+/* One read of what there is: *n bytes, from 1 to `bytes` (> 0). Errors as io_read_at. */
+int io_read_some(const struct io *io, int fd, const char *path, void *buf, size_t bytes, int64_t at, size_t *n,
+                 struct snug_err *err);
+
 /* Exactly `bytes` at `at`, or SNUG_ERR_IO ("file ends at ..." when it shrank). */
 int io_read_at(const struct io *io, int fd, const char *path, void *buf, size_t bytes, int64_t at,
                struct snug_err *err);

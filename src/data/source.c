@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 256 * 1024 };
+enum { CHUNK = 256 * 1024, HEAD = 64, LONGEST_SEQUENCE = 4 }; /* bytes: of a read, of the beginning, of a character */
 
 int err_at(struct snug_err *err, int code, struct place p, const char *format, ...)
 {
@@ -100,21 +100,53 @@ int source_check_unchanged(const struct io *io, int fd, const char *path, int64_
                    (long long)size, (long long)st.st_size);
 }
 
+/* One read behind the bytes that are there. */
+static int read_more(struct source *s, struct snug_err *err)
+{
+    size_t there = s->n + s->held, room = s->room - there, n = 0;
+    int64_t at = s->offset + (int64_t)there, left = s->size - at;
+    size_t want = left < (int64_t)room ? (size_t)left : room;
+    if (want)
+        TRY(io_read_some(s->io, s->fd, s->path, s->buf + there, want, at, &n, err));
+    hash_add(s->hash, s->buf + there, n);
+    size_t valid = valid_prefix(s->buf + s->n, s->held + n);
+    s->held = s->held + n - valid;
+    s->n += valid;
+    return SNUG_OK;
+}
+
+/* Whether a read may have cut a character, so that the next one tells. */
+static bool may_go_on(const struct source *s)
+{
+    return s->held < LONGEST_SEQUENCE && s->offset + (int64_t)(s->n + s->held) < s->size;
+}
+
 int source_fill(struct source *s, struct snug_err *err)
 {
     memmove(s->buf, s->buf + s->n, s->held);
     s->offset += (int64_t)s->n;
     s->i = s->n = 0;
-    int64_t at = s->offset + (int64_t)s->held, left = s->size - at;
-    size_t room = CHUNK - s->held, want = left < (int64_t)room ? (size_t)left : room;
-    TRY(io_read_at(s->io, s->fd, s->path, s->buf + s->held, want, at, err));
-    hash_add(s->hash, s->buf + s->held, want);
-    s->held += want;
-    s->n = valid_prefix(s->buf, s->held);
-    s->held -= s->n;
-    /* A sequence cut by the end of the chunk is whole after the next call; a bad byte is then the first. */
+    do
+        TRY(read_more(s, err));
+    while (s->n == 0 && s->held > 0 && may_go_on(s));
     if (s->n == 0)
         return s->held ? bad_byte(s, err) : source_check_unchanged(s->io, s->fd, s->path, s->size, s->mtime, err);
+    return SNUG_OK;
+}
+
+/* Enough of the beginning to see what kind of file it is. */
+static int read_head(struct source *s, struct snug_err *err)
+{
+    while (s->n + s->held < HEAD && may_go_on(s))
+        TRY(read_more(s, err));
+    const char *kind = what_else(s->buf, s->n + s->held);
+    if (kind)
+        return err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", s->path,
+                       kind);
+    if (s->n == 0 && s->held)
+        return bad_byte(s, err);
+    if (s->n >= 3 && memcmp(s->buf, "\xEF\xBB\xBF", 3) == 0)
+        s->i = 3;
     return SNUG_OK;
 }
 
@@ -129,24 +161,14 @@ int source_open(const struct io *io, const char *path, struct source *s, struct 
         goto fail;
     }
     s->mtime = st.st_mtim;
-    s->buf = mem_alloc(CHUNK);
+    s->room = s->size < CHUNK ? (size_t)s->size + !s->size : CHUNK;
+    s->buf = mem_alloc(s->room);
     s->hash = hash_new();
     if (!s->buf || !s->hash) {
         code = err_no_memory(err, CHUNK);
         goto fail;
     }
-    char head[32];
-    size_t n = s->size < (int64_t)sizeof head ? (size_t)s->size : sizeof head;
-    TRY_TO(fail, io_read_at(io, s->fd, path, head, n, 0, err));
-    const char *kind = what_else(head, n);
-    if (kind) {
-        code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", path,
-                       kind);
-        goto fail;
-    }
-    TRY_TO(fail, source_fill(s, err));
-    if (s->n >= 3 && memcmp(s->buf, "\xEF\xBB\xBF", 3) == 0)
-        s->i = 3;
+    TRY_TO(fail, read_head(s, err));
     return SNUG_OK;
 fail:
     source_close(s);

@@ -17,7 +17,8 @@ struct source {
     int64_t size;
     struct timespec mtime;
     int64_t offset; /* of buf[0] in the file */
-    char *buf;
+    char *buf;   /* (room) */
+    size_t room;
     size_t i, n;  /* bytes [i, n) are ready; the reader advances i */
     size_t held;  /* bytes behind them that are not yet checked */
     int64_t line; /* kept by the reader, from 1: for messages, and so is */
