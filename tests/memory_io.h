@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 struct memory_file {
     const char *path;
@@ -57,7 +58,8 @@ static inline int memory_close(const struct io *io, int fd)
 
 static inline void memory_stat_file(const struct memory_io *m, int fd, struct stat *st)
 {
-    *st = (struct stat){.st_mode = S_IFREG | 0644, .st_size = (off_t)m->files[fd].bytes, .st_ino = (ino_t)fd + 1};
+    *st = (struct stat){
+        .st_mode = S_IFREG | 0644, .st_size = (off_t)m->files[fd].bytes, .st_ino = (ino_t)fd + 1, .st_uid = geteuid()};
 }
 
 static inline int memory_fstat(const struct io *io, int fd, struct stat *st)

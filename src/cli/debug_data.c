@@ -13,31 +13,47 @@ static void note(void *ctx, const char *line)
     print_note(line);
 }
 
-static void append_field(struct str *out, const char *name, const char *value)
+static void append_key(struct str *out, const char *name)
 {
-    str_printf(out, "%s\"%s\":", out->s[out->n - 1] == '{' ? "" : ",", name);
-    str_json(out, value);
+    str_append(out, out->s[out->n - 1] == '{' ? "" : ",");
+    str_json(out, name);
+    str_append(out, ":");
+}
+
+/* The label of row t, or an object of those in several columns. */
+static void append_labels(const struct table *t, struct str *out)
+{
+    const struct columns *c = &t->columns;
+    if (c->n_labels > 1)
+        str_append(out, ",\"labels\":{");
+    for (int i = 0; i < c->n_labels; i++) {
+        append_key(out, c->n_labels > 1 ? c->names[c->labels[i]] : "label");
+        char *dump = t->label_jsons[i] ? json_dumps(t->label_jsons[i], JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        if (dump)
+            str_append(out, dump);
+        else
+            str_json(out, t->label_texts[i]);
+        free(dump);
+    }
+    str_append(out, c->n_labels > 1 ? "}" : "");
 }
 
 /* One line of JSON for each row of a table: text, pair and label, as far as there are such columns. */
 static int append_rows(const struct dataset_options *d, enum data_format format, struct str *out, struct snug_err *err)
 {
     struct table t;
-    bool labels = d->task == TASK_AUTO || task_problem(d->task);
+    bool labels = (d->task == TASK_AUTO || task_problem(d->task)) && format != FORMAT_LINES;
     TRY(table_open(&io_posix, d, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &t, err));
     int code;
     while (!(code = table_next(&t, err)) && !t.ended && !out->failed) {
         str_append(out, "{");
-        append_field(out, "text", t.row_text);
-        if (t.row_pair)
-            append_field(out, "pair", t.row_pair);
-        if (t.label_text)
-            append_field(out, "label", t.label_text);
-        if (t.label_json) {
-            char *dump = json_dumps(t.label_json, JSON_COMPACT | JSON_ENCODE_ANY);
-            str_printf(out, ",\"label\":%s", dump ? dump : "null");
-            free(dump);
+        append_key(out, "text");
+        str_json(out, t.row_text);
+        if (t.row_pair) {
+            append_key(out, "pair");
+            str_json(out, t.row_pair);
         }
+        append_labels(&t, out);
         str_append(out, "}\n");
     }
     table_close(&t);
@@ -99,6 +115,7 @@ int run_debug_data(struct options *o, const struct arguments *args, struct snug_
         .text_pair_column = o->text_pair_column,
         .label_column = o->label_column,
         .delimiter = o->delimiter,
+        .ignore_label = o->ignore_label,
         .empty_is_error = o->empty == OPT_EMPTY_ERROR,
         .num_labels = (int32_t)o->num_labels,
         .seed = o->seed,

@@ -41,6 +41,7 @@ static void print_values(FILE *f, const struct option_row *row)
         fputs("a character, or `tab`", f);
         break;
     case OPTION_STR:
+    case OPTION_PATHS:
     case OPTION_KWARGS:
         print_words(f, row->domain, ", ", "");
         break;

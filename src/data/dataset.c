@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include "base/cache_dir.h"
+#include "data/columns.h"
 #include "data/dataset_parts.h"
 #include "data/source.h"
 #include "data/table.h"
@@ -66,7 +67,10 @@ void dataset_note(const struct dataset_options *o, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     struct snug_err line; /* the same rules as for errors: one line of clean UTF-8 */
-    err_set(&line, SNUG_OK, "%s: %s", o->path, text);
+    if (o->n_more_paths)
+        err_set(&line, SNUG_OK, "%s and %zu more: %s", o->path, o->n_more_paths, text);
+    else
+        err_set(&line, SNUG_OK, "%s: %s", o->path, text);
     o->note(o->note_ctx, line.text);
 }
 
@@ -113,13 +117,35 @@ static void note_labels(const struct dataset_options *o, const struct dataset *d
     else if (!o->labels && d->label_form == LABELS_NUMBERS)
         dataset_note(o, "labels are numbers and keep their value: %d classes, 0 to %d", (int)d->num_labels,
                      (int)d->num_labels - 1);
+    else if (!o->labels && d->label_form == LABELS_VECTORS && d->labels.n > 1 && !d->labels.numbers)
+        dataset_note(o, "%d labels, a column each: %s", (int)d->num_labels, str_text(&s));
     else if (!o->labels && d->task == TASK_MULTI_LABEL)
         dataset_note(o, "a value for each of %d labels per row", (int)d->num_labels);
     str_free(&s);
 }
 
+/* What was guessed is said, once: not again for the data to evaluate on. */
+static void note_columns(const struct dataset_options *o, const struct columns *c)
+{
+    if (o->labels && o->labels->from_data)
+        return;
+    const char *label = c->label_guessed ? c->names[c->labels[0]] : NULL;
+    if (c->text_guessed && c->pair >= 0)
+        dataset_note(o, "the texts are the columns '%s' and '%s', by their names; --text-column chooses others",
+                     c->names[c->text], c->names[c->pair]);
+    else if (c->text_guessed)
+        dataset_note(o, "the text is the column '%s', by its name; --text-column chooses another", c->names[c->text]);
+    if (label)
+        dataset_note(o, "the label is the column '%s', by its name; --label-column chooses another", label);
+}
+
 static void note_rows(const struct dataset_options *o, const struct dataset *d)
 {
+    if (d->ignored)
+        dataset_note(o, "%lld of %lld rows have the label '%s' and are left out (--ignore-label)",
+                     (long long)d->ignored, (long long)(d->ignored + d->n_rows), o->ignore_label);
+    else if (o->ignore_label && task_has_label(d->task))
+        dataset_note(o, "no row has the label '%s' (--ignore-label)", o->ignore_label);
     if (d->empty)
         dataset_note(o, "%lld rows have an empty text%s", (long long)d->empty,
                      task_is_lm(d->task) ? "" : ", and are kept");
@@ -161,22 +187,24 @@ static int make_fingerprint(const struct dataset_options *o, const struct datase
     add_hash(&s, origin->columns);
     str_printf(&s, "%d %d ", (int)d->task, (int)o->max_length);
     add_names(&s, &d->labels);
+    if (d->ignored)
+        str_printf(&s, " %lld ignored", (long long)d->ignored);
     return hash_of(&s, &d->fingerprint, err);
 }
 
 /* Everything that decides what is read from a text file. */
-static int cache_key(const struct dataset_options *o, struct hash128 content, struct hash128 *key, struct snug_err *err)
+static int cache_key(const struct dataset_options *o, enum data_task task, const struct dataset_origin *origin,
+                     struct hash128 *key, struct snug_err *err)
 {
     const char *dot = strrchr(o->path, '.');
     struct str s = {0};
-    str_printf(&s, "format %d task %d max_length %d num_labels %d delimiter %d ", TOKEN_CACHE_FORMAT, (int)o->task,
+    str_printf(&s, "format %d task %d max_length %d num_labels %d delimiter %d ", TOKEN_CACHE_FORMAT, (int)task,
                (int)o->max_length, (int)o->num_labels, o->delimiter);
-    add_hash(&s, content);
+    add_hash(&s, origin->content);
+    add_hash(&s, origin->columns);
     add_hash(&s, tokenizer_hash(o->tokenizer));
     str_json(&s, dot ? dot : "");
-    str_json(&s, o->text_column ? o->text_column : "");
-    str_json(&s, o->text_pair_column ? o->text_pair_column : "");
-    str_json(&s, o->label_column ? o->label_column : "");
+    str_json(&s, o->ignore_label ? o->ignore_label : "");
     if (o->labels)
         str_printf(&s, "labels %d %d ", o->labels->from_data, o->labels->numbers);
     add_names(&s, o->labels);
@@ -200,14 +228,17 @@ static int read_text(struct text_reading *r, const struct dataset_options *o, co
 static int read_or_recall(const struct io *io, const struct dataset_options *o, struct text_reading *r,
                           const char *cache_dir, struct dataset *d, struct snug_err *err)
 {
-    struct hash128 content, key;
+    struct dataset_origin origin = {0};
+    struct hash128 key;
     struct snug_err why = {0};
     struct str path = {0};
-    TRY(source_hash_file(io, o->path, o->stop, &content, err));
-    TRY(cache_key(o, content, &key, err));
+    enum data_task task = text_reading_task(r);
+    TRY(table_hash_files(io, o, &origin.content, err));
+    TRY(text_reading_hash_columns(r, &origin.columns, err));
+    TRY(cache_key(o, task, &origin, &key, err));
     TRY(token_cache_file(cache_dir, key, &path, err));
     int code = SNUG_OK;
-    bool hit = token_cache_load(io, str_text(&path), key, text_task(o), d, &why);
+    bool hit = token_cache_load(io, str_text(&path), key, o, task, text_reading_columns(r), d, &why);
     if (hit && d->empty && o->empty_is_error) {
         dataset_close(d); /* reading finds the row */
         hit = false;
@@ -215,9 +246,11 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
     if (!hit) {
         if (why.code)
             dataset_note(o, "the token cache is made again: %s", why.text);
-        code = read_text(r, o, &content, d, err);
+        code = read_text(r, o, &origin.content, d, err);
         if (!code && token_cache_store(io, str_text(&path), key, d, &why))
             dataset_note(o, "the token cache is not kept: %s", why.text);
+    } else {
+        code = make_fingerprint(o, &origin, d, err);
     }
     str_free(&path);
     return code;
@@ -235,6 +268,8 @@ static int open_text(const struct io *io, const struct dataset_options *o, struc
         code = read_or_recall(io, o, r, str_text(&dir), d, err);
     else if (!code)
         code = read_text(r, o, NULL, d, err);
+    if (!code)
+        note_columns(o, text_reading_columns(r));
     text_reading_close(r);
     str_free(&dir);
     return code;
@@ -244,6 +279,9 @@ static int open_other(const struct io *io, const struct dataset_options *o, bool
                       struct snug_err *err)
 {
     struct dataset_origin origin = {0};
+    if (o->n_more_paths)
+        return err_set(err, SNUG_ERR_USAGE, "%s: several files must be tables (.csv, .tsv, .json, .jsonl, .txt)",
+                       o->path);
     if (synthetic)
         TRY(dataset_make_synthetic(o, d, &origin, err));
     else

@@ -43,18 +43,23 @@ struct dataset {
     struct label_map labels;    /* names of the classes, when num_labels is not 0 */
     int64_t truncated;          /* rows cut at max_length */
     int64_t empty;              /* rows with an empty text */
+    int64_t ignored;            /* rows that were left out for their label (ignore_label) */
     struct hash128 fingerprint; /* of content, columns, tokenizer, max_length and label map */
     void *block;                /* one piece of memory that owns the arrays, or NULL: each is its own */
 };
 
 struct dataset_options {
-    const char *path; /* .csv .tsv .json .jsonl .safetensors, or "synthetic:ROWSxLENGTH" */
+    const char *path; /* .csv .tsv .json .jsonl .txt .safetensors, or "synthetic:ROWSxLENGTH" */
+    const char *const
+        *more_paths; /* (n_more_paths): tables of the same columns, whose rows come behind those of `path` */
+    size_t n_more_paths;
     enum data_task task;
     const struct tokenizer *tokenizer; /* needed for text */
     int32_t max_length;                /* tokens of a row at most, special ones included; longer ones are cut */
     int32_t vocab_size;                /* ids of safetensors must lie below; synthetic ids are drawn below it */
 
-    /* Text. A column left NULL is looked for under the names usual on the hub (table.c). */
+    /* Text. A column left NULL is looked for under the usual names (columns.c). label_column "a,b,c": a column for each
+     * label, of 0 and 1 for TASK_MULTI_LABEL, of numbers for TASK_REGRESSION. */
     const char *text_column, *text_pair_column, *label_column;
     char delimiter; /* 0: a comma, in .tsv a tab */
     bool empty_is_error;
@@ -65,6 +70,7 @@ struct dataset_options {
     int32_t num_labels;
     const char
         *misfit; /* what to do about labels that are not the model's, for messages; NULL: nothing but the usual */
+    const char *ignore_label; /* rows with this label (in any of the label columns) are left out; NULL: none */
 
     uint64_t seed;         /* synthetic */
     int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */
@@ -82,13 +88,13 @@ struct dataset_look {
     enum data_task labels; /* TASK_UNLABELED: none; TASK_AUTO: of a kind that only reading shows */
     bool names;            /* the first label is a name, or begins with one */
     bool synthetic;        /* rows are made with whatever labels are asked for */
-    char column[64];       /* that holds the labels, perhaps cut; "" where there are none */
+    char column[64];       /* that holds the labels, or several, perhaps cut; "" where there are none */
     char others[80]; /* names of the columns that are neither text nor labels, perhaps cut; "" where there are none */
 };
 int dataset_look(const struct io *io, const struct dataset_options *o, struct dataset_look *look, struct snug_err *err);
 
 /* Reads everything. TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K)
- * multi-label; in text, classes. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO
+ * multi-label; in text, classes, or with several label columns multi-label. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO
  * when reading fails or the file changes meanwhile; SNUG_STOPPED. On failure nothing is left to close. */
 int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err);
 void dataset_close(struct dataset *d);

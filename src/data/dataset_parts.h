@@ -15,6 +15,10 @@ struct dataset_origin {
 struct text_reading;
 int text_reading_open(const struct io *io, const struct dataset_options *o, struct text_reading **r,
                       struct snug_err *err);
+enum data_task text_reading_task(const struct text_reading *r); /* TASK_AUTO is decided */
+const struct columns *text_reading_columns(const struct text_reading *r);
+/* A hash of the names of the columns that are read. */
+int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, struct snug_err *err);
 int text_reading_finish(struct text_reading *r, struct dataset *d, struct dataset_origin *origin, struct snug_err *err);
 void text_reading_close(struct text_reading *r); /* NULL is fine */
 
@@ -27,11 +31,6 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
 int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
 
 void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static inline enum data_task text_task(const struct dataset_options *o) /* a text's labels do not show the task */
-{
-    return o->task == TASK_AUTO ? TASK_CLASS : o->task;
-}
 
 static inline bool task_has_label(enum data_task task) /* per row */
 {

@@ -3,6 +3,7 @@
 #include "data/dataset_parts.h"
 #include "data/label_reader.h"
 #include "data/source.h"
+#include "data/split.h"
 #include "data/token_rows.h"
 #include "format/safetensors.h"
 
@@ -18,6 +19,8 @@ struct pretokenized {
     int64_t *row, *row_mask;      /* (S): what is being read, and the mask of the row */
     int32_t *row_ids, *row_types; /* (S) */
     struct token_rows tokens;
+    bool ignores; /* rows with the label `ignored` are left out */
+    double ignored;
     int32_t *targets;
     size_t targets_cap;
     int64_t n_targets;
@@ -217,7 +220,20 @@ static int read_row(struct pretokenized *p, int64_t row, bool targets, struct sn
     return token_rows_add(&p->tokens, p->row_ids, p->types ? p->row_types : NULL, (size_t)(to - from), err);
 }
 
-static int read_classes(const struct pretokenized *p, struct dataset *d, struct snug_err *err)
+static bool is_ignored(const struct pretokenized *p, double label)
+{
+    return p->ignores && (float)label == (float)p->ignored;
+}
+
+/* `drop` (N): rows that are left out for their label. */
+static int drop_rows(struct dataset *d, const uint8_t *drop, struct snug_err *err)
+{
+    for (int64_t row = 0; row < d->n_rows; row++)
+        d->ignored += drop[row];
+    return d->ignored ? dataset_move_rows(d, drop, NULL, err) : SNUG_OK;
+}
+
+static int read_classes(const struct pretokenized *p, uint8_t *drop, struct dataset *d, struct snug_err *err)
 {
     size_t bytes = (size_t)p->n * sizeof(int64_t);
     int64_t *wide = mem_alloc(bytes);
@@ -225,10 +241,14 @@ static int read_classes(const struct pretokenized *p, struct dataset *d, struct 
     int code = wide && d->classes ? read_integers(&p->file, p->labels, 0, p->n, wide, err) : err_no_memory(err, bytes);
     for (int64_t row = 0; row < p->n && !code; row++) {
         struct place at = {.path = p->o->path, .n = row, .is_row = true};
-        code = label_id_check(wide[row], at, p->o->labels, p->o->num_labels, p->o->misfit, err);
+        drop[row] = is_ignored(p, (double)wide[row]);
+        if (!drop[row])
+            code = label_id_check(wide[row], at, p->o->labels, p->o->num_labels, p->o->misfit, err);
         d->classes[row] = (int32_t)wide[row];
     }
     mem_free(wide);
+    if (!code)
+        code = drop_rows(d, drop, err);
     return code ? code : labels_of_numbers(d, p->o->path, p->o->labels, p->o->num_labels, err);
 }
 
@@ -251,7 +271,7 @@ static int read_floats(const struct pretokenized *p, int64_t n, float *to, struc
     return code;
 }
 
-static int read_values(const struct pretokenized *p, struct dataset *d, struct snug_err *err)
+static int read_values(const struct pretokenized *p, uint8_t *drop, struct dataset *d, struct snug_err *err)
 {
     int64_t width = p->labels->ndim == 2 ? p->labels->shape[1] : 1;
     size_t bytes = (size_t)(p->n * width) * sizeof *d->values;
@@ -259,15 +279,36 @@ static int read_values(const struct pretokenized *p, struct dataset *d, struct s
     if (!d->values)
         return err_no_memory(err, bytes);
     TRY(read_floats(p, p->n * width, d->values, err));
+    for (int64_t i = 0; i < p->n * width; i++)
+        drop[i / width] |= is_ignored(p, (double)d->values[i]);
     for (int64_t i = 0; i < p->n * width; i++) {
         struct place at = {.path = p->o->path, .n = i / width, .is_row = true};
         float x = d->values[i];
+        if (drop[i / width])
+            continue;
         if (!isfinite(x) || (d->task == TASK_MULTI_LABEL && !(x >= 0 && x <= 1)))
             return err_at(err, SNUG_ERR_INPUT, at, "label %g is not %s", (double)x,
                           d->task == TASK_MULTI_LABEL ? "between 0 and 1" : "finite");
     }
     d->label_form = LABELS_VECTORS;
+    d->num_labels = (int32_t)width;
+    TRY(drop_rows(d, drop, err));
     return labels_of_values(d, p->o->path, p->o->labels, p->o->num_labels, width, p->o->misfit, err);
+}
+
+static int read_labels(struct pretokenized *p, struct dataset *d, struct snug_err *err)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", 0);
+    uint8_t *drop = mem_alloc((size_t)p->n);
+    int code = c && drop ? SNUG_OK : err_no_memory(err, (size_t)p->n);
+    if (!code) {
+        p->ignores = p->o->ignore_label && label_number(p->o->ignore_label, &p->ignored, c);
+        code = d->task == TASK_CLASS ? read_classes(p, drop, d, err) : read_values(p, drop, d, err);
+    }
+    if (c)
+        freelocale(c);
+    mem_free(drop);
+    return code;
 }
 
 static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *err)
@@ -293,7 +334,7 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
         t->types = NULL;
     t->offsets = NULL;
     t->ids = p->targets = NULL;
-    return d->task == TASK_CLASS ? read_classes(p, d, err) : task_has_label(d->task) ? read_values(p, d, err) : SNUG_OK;
+    return task_has_label(d->task) ? read_labels(p, d, err) : SNUG_OK;
 }
 
 int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, struct dataset *d,

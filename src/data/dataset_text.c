@@ -18,19 +18,29 @@ struct text_reading {
     int64_t empty;
 };
 
+static bool is_blank(const char *text)
+{
+    return !text[strspn(text, " \t")];
+}
+
 static int read_row(struct text_reading *r, struct snug_err *err)
 {
     const struct table *t = &r->table;
+    bool left_out = false;
+    if (t->format == FORMAT_LINES && task_is_lm(r->task) && is_blank(t->row_text)) /* what stands between paragraphs */
+        return SNUG_OK;
+    if (task_has_label(r->task) && t->json.row)
+        TRY(label_reader_json(&r->labels, t->place, t->label_jsons, &left_out, err));
+    else if (task_has_label(r->task))
+        TRY(label_reader_text(&r->labels, t->place, t->label_texts, &left_out, err));
+    if (left_out)
+        return SNUG_OK;
     if (t->text_bytes == 0 || (t->row_pair && t->pair_bytes == 0)) {
         if (r->o->empty_is_error)
             return err_at(err, SNUG_ERR_INPUT, t->place,
                           "the text is empty, which --empty=error refuses; fill it in, or leave the option out");
         r->empty++;
     }
-    if (t->label_text)
-        TRY(label_reader_text(&r->labels, t->place, t->label_text, err));
-    if (t->label_json)
-        TRY(label_reader_json(&r->labels, t->place, t->label_json, err));
     return text_block_add(&r->block, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err);
 }
 
@@ -45,6 +55,9 @@ static int read_rows(struct text_reading *r, struct snug_err *err)
             TRY(token_rows_encode(&r->tokens, r->o->tokenizer, r->o->max_length, threads, r->o->stop, &r->block, err));
         TRY(source_check_stop(r->o->stop, r->o->path, err));
     }
+    if (r->tokens.n_rows == 0 && r->labels.n_ignored)
+        return err_set(err, SNUG_ERR_INPUT, "%s: all %lld rows have the label '%s', which --ignore-label leaves out",
+                       r->o->path, (long long)r->labels.n_ignored, r->o->ignore_label);
     if (r->tokens.n_rows == 0)
         return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows behind the header; give some data", r->o->path);
     return SNUG_OK;
@@ -85,16 +98,35 @@ static void take_tokens(struct text_reading *r, struct dataset *d)
 }
 
 /* As JSON strings, so that no name can look like two. */
-static int hash_columns(const struct table *t, struct hash128 *h, struct snug_err *err)
+int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, struct snug_err *err)
 {
+    const struct columns *c = &r->table.columns;
     struct str s = {0};
-    const int columns[] = {t->text, t->pair, t->label};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        str_json(&s, columns[i] < 0 ? "" : t->columns[columns[i]]);
+    str_json(&s, c->names[c->text]);
+    str_json(&s, c->pair < 0 ? "" : c->names[c->pair]);
+    str_json(&s, c->n_labels ? c->names[c->labels[0]] : "");
+    for (int i = 1; i < c->n_labels; i++)
+        str_json(&s, c->names[c->labels[i]]);
     int code = str_check(&s, err);
     *h = hash_bytes(str_text(&s), s.n);
     str_free(&s);
     return code;
+}
+
+enum data_task text_reading_task(const struct text_reading *r)
+{
+    return r->task;
+}
+
+const struct columns *text_reading_columns(const struct text_reading *r)
+{
+    return &r->table.columns;
+}
+
+/* A single label does not show more than a class. */
+static enum data_task decide_task(const struct dataset_options *o, const struct columns *c)
+{
+    return o->task != TASK_AUTO ? o->task : c->n_labels > 1 ? TASK_MULTI_LABEL : TASK_CLASS;
 }
 
 int text_reading_open(const struct io *io, const struct dataset_options *o, struct text_reading **out,
@@ -104,13 +136,14 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     if (!r)
         return err_no_memory(err, sizeof *r);
     r->o = o;
-    r->task = text_task(o);
     enum data_format format;
     int code;
     TRY_TO(fail, data_format_of(io, o->path, &format, err));
-    TRY_TO(fail, table_open(io, o, format, task_has_label(r->task) ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
+    bool labels = o->task == TASK_AUTO || task_has_label(o->task);
+    TRY_TO(fail, table_open(io, o, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
     r->table_open = true;
-    TRY_TO(fail, label_reader_open(&r->labels, r->task, o, err));
+    r->task = decide_task(o, &r->table.columns);
+    TRY_TO(fail, label_reader_open(&r->labels, r->task, o, &r->table.columns, err));
     return SNUG_OK;
 fail:
     text_reading_close(r);
@@ -122,7 +155,7 @@ int text_reading_finish(struct text_reading *r, struct dataset *d, struct datase
 {
     TRY(read_rows(r, err));
     origin->content = table_hash(&r->table);
-    TRY(hash_columns(&r->table, &origin->columns, err));
+    TRY(text_reading_hash_columns(r, &origin->columns, err));
     d->task = r->task;
     take_tokens(r, d);
     return task_has_label(r->task) ? label_reader_finish(&r->labels, r->o->path, d, err) : SNUG_OK;

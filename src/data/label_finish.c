@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int copy_map(struct label_map *m, const struct label_map *from, const char *path, struct snug_err *err)
-{
-    TRY(label_map_init(m, (const char *const *)from->names, from->n, path, err));
-    m->from_data = from->from_data;
-    m->numbers = from->numbers;
-    return SNUG_OK;
-}
-
 static int numbered_map(struct label_map *m, const char *prefix, int32_t n, const char *path, struct snug_err *err)
 {
     struct arena a = {0};
@@ -45,7 +37,7 @@ int labels_of_numbers(struct dataset *d, const char *path, const struct label_ma
     d->num_labels = given ? given->n : num_labels ? num_labels : greatest + 1;
     d->label_form = LABELS_NUMBERS;
     if (given)
-        return copy_map(&d->labels, given, path, err);
+        return label_map_copy(&d->labels, given, path, err);
     char text[16];
     snprintf(text, sizeof text, "%d", (int)least);
     if (!num_labels && least == greatest)
@@ -65,7 +57,7 @@ int labels_of_values(struct dataset *d, const char *path, const struct label_map
         return err_set(err, SNUG_ERR_INPUT, "%s: %lld labels are over the limit of %d", path, (long long)width,
                        LABELS_MAX);
     d->num_labels = (int32_t)width;
-    return given ? copy_map(&d->labels, given, path, err)
+    return given ? label_map_copy(&d->labels, given, path, err)
                  : numbered_map(&d->labels, "LABEL_", d->num_labels, path, err);
 }
 
@@ -79,7 +71,7 @@ static int by_name(const void *a, const void *b)
 static int map_of_names(struct label_reader *r, const char *path, struct label_map *m, struct snug_err *err)
 {
     if (r->given)
-        return copy_map(m, r->given, path, err);
+        return label_map_copy(m, r->given, path, err);
     if (r->num_labels && r->num_labels != r->n_seen)
         return err_set(
             err, SNUG_ERR_INPUT,
@@ -147,6 +139,58 @@ static int finish_vectors(struct label_reader *r, const char *path, struct datas
     return labels_of_values(d, path, r->given, r->num_labels, width, r->misfit, err);
 }
 
+/* The output of each label column: of its name, or if the model has no names, of its place. */
+static int outputs_of_columns(const struct label_reader *r, const char *path, int32_t *outputs, struct snug_err *err)
+{
+    const struct columns *c = r->columns;
+    for (int i = 0; i < c->n_labels; i++) {
+        const char *name = c->names[c->labels[i]];
+        outputs[i] = r->given && !r->given->numbers ? label_map_find(r->given, name) : i;
+        if (outputs[i] < 0)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: the column '%s' is not one of the %d labels of the %s ('%s', ...); correct it, or %s",
+                           path, name, (int)r->given->n, r->given->from_data ? "training data" : "model",
+                           r->given->n ? r->given->names[0] : "",
+                           r->misfit && !r->given->from_data ? r->misfit : "leave the column out");
+    }
+    return SNUG_OK;
+}
+
+static int name_columns(const struct label_reader *r, const char *path, struct label_map *m, struct snug_err *err)
+{
+    const struct columns *c = r->columns;
+    struct arena a = {0};
+    const char **names = arena_alloc(&a, (size_t)c->n_labels * sizeof *names);
+    int code = names ? SNUG_OK : err_no_memory(err, (size_t)c->n_labels * sizeof *names);
+    for (int i = 0; i < c->n_labels && !code; i++)
+        names[i] = c->names[c->labels[i]];
+    label_map_free(m);
+    if (!code)
+        code = label_map_init(m, names, c->n_labels, path, err);
+    m->from_data = true;
+    arena_free(&a);
+    return code;
+}
+
+/* A number for each label column. */
+static int finish_columns(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err)
+{
+    int64_t width = r->columns->n_labels;
+    int32_t *outputs = mem_alloc((size_t)width * sizeof *outputs);
+    int code = outputs ? make_values(r, d, width, err) : err_no_memory(err, (size_t)width * sizeof *outputs);
+    d->label_form = LABELS_VECTORS;
+    if (!code)
+        code = labels_of_values(d, path, r->given, r->num_labels, width, r->misfit, err);
+    if (!code)
+        code = outputs_of_columns(r, path, outputs, err);
+    for (int64_t i = 0; i < r->n_items && !code; i++)
+        d->values[i / width * width + outputs[i % width]] = (float)r->numbers[i];
+    if (!code && !r->given)
+        code = name_columns(r, path, &d->labels, err);
+    mem_free(outputs);
+    return code;
+}
+
 /* Rows list the ids of their labels, which are in r->ids: 1 there, 0 elsewhere. */
 static int fill_from_ids(struct label_reader *r, struct dataset *d, struct snug_err *err)
 {
@@ -201,8 +245,11 @@ static int finish_multi_numbers(struct label_reader *r, const char *path, struct
 
 int label_reader_finish(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err)
 {
+    d->ignored = r->n_ignored;
     if (r->task == TASK_CLASS)
         return finish_classes(r, path, d, err);
+    if (r->column_each)
+        return finish_columns(r, path, d, err);
     if (r->task == TASK_REGRESSION)
         return finish_vectors(r, path, d, r->row_ends[0], err);
     if (r->any && !r->are_names)

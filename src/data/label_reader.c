@@ -7,13 +7,37 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+bool label_number(const char *text, double *x, locale_t c_locale)
+{
+    enum number_kind kind = number_kind(text, strlen(text));
+    bool is_number = kind == NUMBER_INTEGER || kind == NUMBER_REAL;
+    *x = is_number ? number_value(text, c_locale) : 0;
+    return is_number;
+}
 
 int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
-                      struct snug_err *err)
+                      const struct columns *columns, struct snug_err *err)
 {
-    *r = (struct label_reader){.task = task, .given = o->labels, .num_labels = o->num_labels, .misfit = o->misfit};
+    *r = (struct label_reader){.task = task,
+                               .given = o->labels,
+                               .num_labels = o->num_labels,
+                               .misfit = o->misfit,
+                               .columns = columns,
+                               .column_each = columns->n_labels > 1,
+                               .ignore = o->ignore_label};
+    if (r->column_each && task == TASK_CLASS)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--label-column: %d columns are no single label; give --problem-type multi_label_classification, "
+            "or regression",
+            columns->n_labels);
     r->c_locale = newlocale(LC_ALL_MASK, "C", 0);
-    return r->c_locale ? SNUG_OK : err_no_memory(err, 4096);
+    if (!r->c_locale)
+        return err_no_memory(err, 4096);
+    r->ignore_is_number = r->ignore && label_number(r->ignore, &r->ignore_number, r->c_locale);
+    return SNUG_OK;
 }
 
 void label_reader_close(struct label_reader *r)
@@ -107,6 +131,23 @@ static int push_number(struct label_reader *r, double x, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* -1, 0, or 1: "true" and "false" in any case, as spreadsheets and languages write them. */
+static int truth_of(const char *text)
+{
+    return strcasecmp(text, "true") == 0 ? 1 : strcasecmp(text, "false") == 0 ? 0 : -1;
+}
+
+/* A truth value is the same label however it is spelt: the training data may be JSON and these CSV. */
+static int32_t find_given(const struct label_map *given, const char *name)
+{
+    static const char *const spelt[2][3] = {{"False", "false", "FALSE"}, {"True", "true", "TRUE"}};
+    int32_t id = label_map_find(given, name);
+    int truth = truth_of(name);
+    for (int i = 0; i < 3 && id < 0 && truth >= 0; i++)
+        id = label_map_find(given, spelt[truth][i]);
+    return id;
+}
+
 static int add_name(struct label_reader *r, struct place p, const char *name, struct snug_err *err)
 {
     if (r->task == TASK_REGRESSION)
@@ -119,7 +160,7 @@ static int add_name(struct label_reader *r, struct place p, const char *name, st
     if (!r->given) {
         TRY(see(r, p, name, &id, err));
     } else {
-        id = label_map_find(r->given, name);
+        id = find_given(r->given, name);
         if (id < 0)
             return err_at(err, SNUG_ERR_INPUT, p,
                           "label '%s' is not one of the %d labels of the %s ('%s', ...); correct it, or %s", name,
@@ -135,7 +176,10 @@ int label_id_check(int64_t value, struct place p, const struct label_map *given,
 {
     int32_t n = given ? given->n : num_labels;
     if (value < 0)
-        return err_at(err, SNUG_ERR_INPUT, p, "label %lld is negative; classes are numbered from 0", (long long)value);
+        return err_at(
+            err, SNUG_ERR_INPUT, p,
+            "label %lld is negative; classes are numbered from 0, and --ignore-label %lld leaves such rows out",
+            (long long)value, (long long)value);
     if (n > 0 && value >= n)
         return err_at(err, SNUG_ERR_INPUT, p,
                       "label %lld is out of range: %d labels are numbered 0 to %d; correct it, or %s", (long long)value,
@@ -180,12 +224,23 @@ static int add_number(struct label_reader *r, struct place p, const char *item, 
     return push_number(r, x, err);
 }
 
+/* 0 or 1, or with classes the name that Python gives it, unless the classes are numbers. */
+static int add_truth(struct label_reader *r, struct place p, const char *item, bool truth, struct snug_err *err)
+{
+    if (r->task == TASK_CLASS && !(r->given && r->given->numbers))
+        return add_name(r, p, item, err);
+    return add_number(r, p, item, truth, &(int64_t){truth}, err);
+}
+
 /* `item` is followed by a 0 byte. */
 static int add_text(struct label_reader *r, struct place p, const char *item, struct snug_err *err)
 {
     enum number_kind kind = number_kind(item, strlen(item));
     if (kind == NUMBER_BLANKS)
         return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is a number with blanks around it; remove them", item);
+    int truth = r->task == TASK_MULTI_LABEL ? -1 : truth_of(item); /* a list of names */
+    if (truth >= 0)
+        return add_truth(r, p, item, truth, err);
     if (kind == NUMBER_NO)
         return add_name(r, p, item, err);
     int64_t whole = kind == NUMBER_INTEGER ? strtoll(item, NULL, 10) : 0; /* at most 18 digits */
@@ -198,6 +253,8 @@ static int add_json(struct label_reader *r, struct place p, json_t *v, struct sn
     json_value_text(v, text);
     if (json_is_string(v))
         return add_name(r, p, json_string_value(v), err);
+    if (json_is_boolean(v))
+        return add_truth(r, p, json_is_true(v) ? "True" : "False", json_is_true(v), err);
     int64_t whole = json_integer_value(v); /* 0 for what is no integer */
     if (json_is_number(v))
         return add_number(r, p, text, json_number_value(v), json_is_integer(v) ? &whole : NULL, err);
@@ -220,6 +277,8 @@ static int end_row(struct label_reader *r, struct place p, struct snug_err *err)
     }
     r->n_rows++;
     if (r->task != TASK_REGRESSION)
+        return SNUG_OK;
+    if (r->column_each)
         return SNUG_OK;
     long long width = (long long)r->row_ends[0], want = r->num_labels ? r->num_labels : width;
     long long n = (long long)(r->n_items - (r->n_rows > 1 ? r->row_ends[r->n_rows - 2] : 0));
@@ -269,24 +328,100 @@ static int add_list(struct label_reader *r, struct place p, const char *text, st
     return code;
 }
 
-int label_reader_text(struct label_reader *r, struct place p, const char *text, struct snug_err *err)
+/* The text of a single label column. */
+static int add_row_text(struct label_reader *r, struct place p, const char *text, struct snug_err *err)
 {
     if (r->task == TASK_CLASS)
-        TRY(add_text(r, p, text, err));
-    else if (*text == '[')
-        TRY(add_array_text(r, p, text, err));
-    else
-        TRY(add_list(r, p, text, err));
+        return add_text(r, p, text, err);
+    return *text == '[' ? add_array_text(r, p, text, err) : add_list(r, p, text, err);
+}
+
+static int add_row_json(struct label_reader *r, struct place p, json_t *value, struct snug_err *err)
+{
+    if (json_is_string(value) && r->task == TASK_MULTI_LABEL)
+        return add_row_text(r, p, json_string_value(value), err);
+    return json_is_array(value) && r->task != TASK_CLASS ? add_array(r, p, value, err) : add_json(r, p, value, err);
+}
+
+/* ---- one row of several columns ---- */
+
+static int bad_cell(const struct label_reader *r, struct place p, int i, const char *cell, struct snug_err *err)
+{
+    return err_at(err, SNUG_ERR_INPUT, p,
+                  "'%s' is '%s', not %s; correct it, or leave such rows out with --ignore-label",
+                  r->columns->names[r->columns->labels[i]], cell, r->task == TASK_MULTI_LABEL ? "0 or 1" : "a number");
+}
+
+static int add_cell(struct label_reader *r, struct place p, int i, const char *cell, double x, struct snug_err *err)
+{
+    bool fits = r->task == TASK_MULTI_LABEL ? x >= 0 && x <= 1 : isfinite((float)x);
+    r->any = true;
+    return fits ? push_number(r, x, err) : bad_cell(r, p, i, cell, err);
+}
+
+static int add_cell_text(struct label_reader *r, struct place p, int i, const char *cell, struct snug_err *err)
+{
+    double x = truth_of(cell);
+    if (x < 0 && !label_number(cell, &x, r->c_locale))
+        return bad_cell(r, p, i, cell, err);
+    return add_cell(r, p, i, cell, x, err);
+}
+
+static int add_cell_json(struct label_reader *r, struct place p, int i, json_t *v, struct snug_err *err)
+{
+    char shown[64];
+    json_value_text(v, shown);
+    if (!json_is_boolean(v) && !json_is_number(v))
+        return bad_cell(r, p, i, shown, err);
+    return add_cell(r, p, i, shown, json_is_boolean(v) ? json_is_true(v) : json_number_value(v), err);
+}
+
+/* ---- rows that are left out ---- */
+
+static bool is_ignored_text(const struct label_reader *r, const char *text)
+{
+    if (!r->ignore || !strcmp(text, r->ignore))
+        return r->ignore;
+    double x;
+    return r->ignore_is_number && label_number(text, &x, r->c_locale) && x == r->ignore_number;
+}
+
+static bool is_ignored_json(const struct label_reader *r, json_t *v)
+{
+    return json_is_string(v) ? is_ignored_text(r, json_string_value(v))
+                             : r->ignore_is_number && json_is_number(v) && json_number_value(v) == r->ignore_number;
+}
+
+/* ---- a row ---- */
+
+int label_reader_text(struct label_reader *r, struct place p, const char *const *texts, bool *left_out,
+                      struct snug_err *err)
+{
+    *left_out = false;
+    for (int i = 0; i < r->columns->n_labels; i++)
+        *left_out |= is_ignored_text(r, texts[i]);
+    r->n_ignored += *left_out;
+    if (*left_out)
+        return SNUG_OK;
+    for (int i = 0; r->column_each && i < r->columns->n_labels; i++)
+        TRY(add_cell_text(r, p, i, texts[i], err));
+    if (!r->column_each)
+        TRY(add_row_text(r, p, texts[0], err));
     return end_row(r, p, err);
 }
 
-int label_reader_json(struct label_reader *r, struct place p, json_t *value, struct snug_err *err)
+int label_reader_json(struct label_reader *r, struct place p, json_t *const *values, bool *left_out,
+                      struct snug_err *err)
 {
-    if (json_is_string(value) && r->task == TASK_MULTI_LABEL)
-        return label_reader_text(r, p, json_string_value(value), err);
-    if (json_is_array(value) && r->task != TASK_CLASS)
-        TRY(add_array(r, p, value, err));
-    else
-        TRY(add_json(r, p, value, err));
+    *left_out = false;
+    for (int i = 0; i < r->columns->n_labels; i++)
+        *left_out |= is_ignored_json(r, values[i]);
+    r->n_ignored += *left_out;
+    if (*left_out)
+        return SNUG_OK;
+    for (int i = 0; r->column_each && i < r->columns->n_labels; i++)
+        TRY(add_cell_json(r, p, i, values[i], err));
+    if (!r->column_each)
+        TRY(add_row_json(r, p, values[0], err));
     return end_row(r, p, err);
 }

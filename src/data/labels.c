@@ -72,6 +72,14 @@ int label_map_init(struct label_map *m, const char *const *names, int32_t n, con
     return code;
 }
 
+int label_map_copy(struct label_map *m, const struct label_map *from, const char *path, struct snug_err *err)
+{
+    TRY(label_map_init(m, (const char *const *)from->names, from->n, path, err));
+    m->from_data = from->from_data;
+    m->numbers = from->numbers;
+    return SNUG_OK;
+}
+
 void label_map_free(struct label_map *m)
 {
     for (int32_t i = 0; m->names && i < m->n; i++)

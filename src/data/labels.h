@@ -20,6 +20,7 @@ struct label_map {
 
 /* Copies `names`. SNUG_ERR_INPUT when two are equal or n > LABELS_MAX (`path` is for the message). */
 int label_map_init(struct label_map *m, const char *const *names, int32_t n, const char *path, struct snug_err *err);
+int label_map_copy(struct label_map *m, const struct label_map *from, const char *path, struct snug_err *err);
 void label_map_free(struct label_map *m);
 int32_t label_map_find(const struct label_map *m, const char *name); /* id, or -1; O(log n) */
 

@@ -177,11 +177,6 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
                        "--per-device-train-batch-size %lld times --gradient-accumulation-steps %lld is not a number of "
                        "rows from 1 to %d; use smaller ones",
                        batch, (long long)accumulation, INT32_MAX);
-    if (rows < batch)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %lld rows are fewer than one batch of %lld; use --per-device-train-batch-size %lld or more "
-                       "data",
-                       d->path ? d->path : "data", rows, batch, rows);
     if (loader_steps_per_epoch(d->n_rows, (int32_t)batch, (int32_t)accumulation, drop_last) < 1)
         return err_set(err, SNUG_ERR_USAGE,
                        "--dataloader-drop-last: %lld rows do not fill one step of %lld rows; leave the option out or "
@@ -209,8 +204,9 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
     l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last);
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
     l->stretch = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : l->window_rows;
-    l->rows_epoch = -1;
     assert(l->stretch % l->window_rows == 0);
+    l->stretch = l->stretch < o->data->n_rows ? l->stretch : o->data->n_rows; /* the data may be less than a window */
+    l->rows_epoch = -1;
     l->n_slots = (o->prefetch > 0 ? o->prefetch : 2) + 1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);

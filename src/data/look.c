@@ -17,19 +17,27 @@ static void look_at_text(const char *label, struct dataset_look *look)
 
 static void look_at_json(json_t *label, struct dataset_look *look)
 {
-    look->names = json_is_string(label) || json_is_string(json_array_get(label, 0));
+    look->names = json_is_string(label) || json_is_boolean(label) || json_is_string(json_array_get(label, 0));
     look->labels = json_is_real(label) ? TASK_REGRESSION : json_is_array(label) ? TASK_MULTI_LABEL : TASK_CLASS;
 }
 
 /* Columns whose names do not fit are left out. */
-static void list_others(const struct table *t, struct dataset_look *look)
+static void add_name(char *list, size_t room, const char *name)
 {
-    size_t room = sizeof look->others;
-    for (int i = 0; i < t->n_columns; i++) {
-        size_t n = strlen(look->others);
-        if (i != t->text && i != t->pair && i != t->label && n + strlen(t->columns[i]) + 3 < room)
-            snprintf(look->others + n, room - n, "%s%s", n ? ", " : "", t->columns[i]);
-    }
+    size_t n = strlen(list);
+    if (*name && n + strlen(name) + 3 < room)
+        snprintf(list + n, room - n, "%s%s", n ? ", " : "", name);
+}
+
+static void list_columns(const struct columns *c, struct dataset_look *look)
+{
+    for (int i = 0; i < c->n_labels; i++)
+        add_name(look->column, sizeof look->column, c->names[c->labels[i]]);
+    if (c->n_labels && !look->column[0])
+        snprintf(look->column, sizeof look->column, "%s", c->names[c->labels[0]]);
+    for (int i = 0; i < c->n; i++)
+        if (!columns_has(c, i))
+            add_name(look->others, sizeof look->others, c->names[i]);
 }
 
 static int look_at_table(const struct io *io, const struct dataset_options *o, enum data_format format,
@@ -37,17 +45,18 @@ static int look_at_table(const struct io *io, const struct dataset_options *o, e
 {
     struct table t;
     TRY(table_open(io, o, format, TABLE_LABELS_IF_ANY, &t, err));
-    int code = SNUG_OK;
-    list_others(&t, look);
-    if (t.label >= 0) {
-        snprintf(look->column, sizeof look->column, "%s", t.columns[t.label]);
+    list_columns(&t.columns, look);
+    int code = SNUG_OK, n_labels = t.columns.n_labels;
+    if (n_labels) {
         look->labels = TASK_CLASS;
         code = table_next(&t, err);
     }
-    if (!code && t.label_text)
-        look_at_text(t.label_text, look);
-    else if (!code && t.label_json)
-        look_at_json(t.label_json, look);
+    if (n_labels > 1)
+        look->labels = TASK_MULTI_LABEL;
+    else if (!code && n_labels && t.label_texts[0])
+        look_at_text(t.label_texts[0], look);
+    else if (!code && n_labels && t.label_jsons[0])
+        look_at_json(t.label_jsons[0], look);
     table_close(&t);
     return code;
 }

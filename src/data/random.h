@@ -5,7 +5,12 @@
 
 #include "base/philox.h"
 
-enum data_purpose { FOR_ORDER = 0x4F524452, FOR_MASKING = 0x4D41534B, FOR_SYNTHETIC = 0x53594E54 }; /* ORDR MASK SYNT */
+enum data_purpose {
+    FOR_ORDER = 0x4F524452,     /* ORDR */
+    FOR_MASKING = 0x4D41534B,   /* MASK */
+    FOR_SYNTHETIC = 0x53594E54, /* SYNT */
+    FOR_SPLIT = 0x53504C54,     /* SPLT */
+};
 
 static inline void data_key(uint64_t seed, enum data_purpose purpose, uint32_t key[2])
 {

@@ -1,13 +1,14 @@
 #include "data/source.h"
 
 #include "base/str.h"
+#include "data/foreign.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 256 * 1024, HEAD = 64, LONGEST_SEQUENCE = 4 }; /* bytes: of a read, of the beginning, of a character */
+enum { CHUNK = 256 * 1024, LONGEST_SEQUENCE = 4 }; /* bytes: of a read, of a character */
 
 int err_at(struct snug_err *err, int code, struct place p, const char *format, ...)
 {
@@ -17,40 +18,6 @@ int err_at(struct snug_err *err, int code, struct place p, const char *format, .
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     return err_set(err, code, p.is_row ? "%s: row %lld: %s" : "%s:%lld: %s", p.path, (long long)p.n, text);
-}
-
-/* What a file is when it is none of the texts that we read, by its first bytes; NULL for a text. */
-static const char *what_else(const char *b, size_t n)
-{
-    static const struct {
-        const char *bytes;
-        size_t n;
-        const char *name;
-    } kinds[] = {
-        {"\xFF\xFE", 2, "UTF-16 text"},
-        {"\xFE\xFF", 2, "UTF-16 text"},
-        {"\x1F\x8B", 2, "a gzip file"},
-        {"PK\x03\x04", 4, "a zip file (.xlsx is one)"},
-        {"\xD0\xCF\x11\xE0", 4, "an old Office file (.xls)"},
-        {"PAR1", 4, "a Parquet file"},
-        {"ARROW1", 6, "an Arrow file"},
-        {"\x28\xB5\x2F\xFD", 4, "a zstd file"},
-        {"BZh", 3, "a bzip2 file"},
-        {"\xFD"
-         "7zXZ",
-         5, "an xz file"},
-        {"SQLite format 3", 15, "an SQLite file"},
-        {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself"},
-        {"<!DOCTYPE", 9, "an HTML page"},
-        {"<!doctype", 9, "an HTML page"},
-        {"<html", 5, "an HTML page"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (n >= kinds[i].n && memcmp(b, kinds[i].bytes, kinds[i].n) == 0)
-            return kinds[i].name;
-    if (n >= 4 && ((b[0] && !b[1] && b[2] && !b[3]) || (!b[0] && b[1] && !b[2] && b[3])))
-        return "UTF-16 text";
-    return NULL;
 }
 
 /* Length of the longest prefix that is UTF-8 without NUL. */
@@ -137,12 +104,9 @@ int source_fill(struct source *s, struct snug_err *err)
 /* Enough of the beginning to see what kind of file it is. */
 static int read_head(struct source *s, struct snug_err *err)
 {
-    while (s->n + s->held < HEAD && may_go_on(s))
+    while (s->n + s->held < FOREIGN_HEAD_BYTES && may_go_on(s))
         TRY(read_more(s, err));
-    const char *kind = what_else(s->buf, s->n + s->held);
-    if (kind)
-        return err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json or .jsonl)", s->path,
-                       kind);
+    TRY(foreign_refuse(s->path, s->buf, s->n + s->held, err));
     if (s->n == 0 && s->held)
         return bad_byte(s, err);
     if (s->n >= 3 && memcmp(s->buf, "\xEF\xBB\xBF", 3) == 0)

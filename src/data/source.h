@@ -17,7 +17,7 @@ struct source {
     int64_t size;
     struct timespec mtime;
     int64_t offset; /* of buf[0] in the file */
-    char *buf;   /* (room) */
+    char *buf;      /* (room) */
     size_t room;
     size_t i, n;  /* bytes [i, n) are ready; the reader advances i */
     size_t held;  /* bytes behind them that are not yet checked */

@@ -1,31 +1,38 @@
 #include "data/token_cache.h"
 
 #include "data/dataset_parts.h"
+#include "tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* Without padding, and little-endian as every machine that snug is built for. */
 struct header {
     char magic[8];
-    struct hash128 key, checksum, fingerprint;
+    struct hash128 key, checksum;
     int64_t n_rows, n_tokens, n_label_bytes, n_type_bytes, n_name_bytes;
-    int64_t truncated, empty;
-    int32_t task, label_form, num_labels, names_are_numbers, names_from_data, reserved;
+    int64_t truncated, empty, ignored;
+    int32_t task, label_form, num_labels, reserved;
 };
-_Static_assert(sizeof(struct header) == 136, "the cache's header has no padding");
+_Static_assert(sizeof(struct header) == 120, "the cache's header has no padding");
 
 static const char magic[8] = "snugtok";
+
+#define ENDING ".tokens"
+#define TEMPORARY ".tmp-" /* behind that, in the names of files that are being written */
+enum { OLD_SECONDS = 3600 };
 
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err)
 {
     char hex[33];
     hash_hex(key, hex);
-    str_printf(path, "%s/%s.tokens", dir, hex);
+    str_printf(path, "%s/%s" ENDING, dir, hex);
     return str_check(path, err);
 }
 
@@ -57,7 +64,7 @@ static struct hash128 checksum_of(const struct part *parts, int n, bool *failed)
 static int write_parts(const struct io *io, const char *tmp, const char *path, const struct part *parts, int n,
                        struct snug_err *err)
 {
-    int fd = io->open(io, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = io->open(io, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(err, SNUG_ERR_IO, tmp, "create", errno);
     int code = SNUG_OK;
@@ -80,7 +87,6 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
 {
     struct header h = {
         .key = key,
-        .fingerprint = d->fingerprint,
         .n_rows = d->n_rows,
         .n_tokens = d->n_tokens,
         .n_label_bytes = label_bytes(d),
@@ -88,11 +94,10 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
         .n_name_bytes = (int64_t)names->n,
         .truncated = d->truncated,
         .empty = d->empty,
+        .ignored = d->ignored,
         .task = (int32_t)d->task,
         .label_form = (int32_t)d->label_form,
         .num_labels = d->num_labels,
-        .names_are_numbers = d->labels.numbers,
-        .names_from_data = d->labels.from_data,
     };
     memcpy(h.magic, magic, sizeof magic);
     struct part parts[] = {
@@ -111,13 +116,45 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
     return write_parts(io, tmp, path, parts, PARTS, err);
 }
 
+/* The folder may be one of many machines, where process ids repeat. */
+static void temporary_name(struct str *tmp, const char *path)
+{
+    char host[HOST_NAME_MAX + 1] = "";
+    uint64_t random = 0;
+    gethostname(host, sizeof host - 1);
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = (uint64_t)(uintptr_t)tmp; /* the name is still the process's own */
+    for (char *s = host; *s; s++)
+        *s = *s == '/' ? '-' : *s;
+    str_printf(tmp, "%s" TEMPORARY "%s-%ld-%016llx", path, host, (long)getpid(), (unsigned long long)random);
+}
+
+/* Files that a dead process left. Their age is by the clock of the file system, which `now` is from. */
+static void remove_old(const struct io *io, const char *dir, struct timespec now)
+{
+    struct arena a = {0};
+    const char *const *names;
+    size_t n = 0;
+    struct stat st;
+    if (io_list(io, dir, &a, &names, &n, NULL))
+        n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *path = strstr(names[i], ENDING TEMPORARY) ? arena_printf(&a, "%s/%s", dir, names[i]) : NULL;
+        if (path && io->lstat(io, path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+            now.tv_sec - st.st_mtim.tv_sec > OLD_SECONDS)
+            io->unlink(io, path);
+    }
+    arena_free(&a);
+}
+
 int token_cache_store(const struct io *io, const char *path, struct hash128 key, const struct dataset *d,
                       struct snug_err *err)
 {
     struct str names = {0}, tmp = {0}, dir = {0};
+    struct stat st;
     for (int32_t i = 0; i < d->labels.n; i++)
         str_append_n(&names, d->labels.names[i], strlen(d->labels.names[i]) + 1);
-    str_printf(&tmp, "%s.tmp-%ld", path, (long)getpid());
+    temporary_name(&tmp, path);
     const char *slash = strrchr(path, '/');
     str_append_n(&dir, path, slash ? (size_t)(slash - path) : 0);
     int code = SNUG_OK;
@@ -127,6 +164,8 @@ int token_cache_store(const struct io *io, const char *path, struct hash128 key,
         code = io_make_dirs(io, str_text(&dir), err);
     if (!code)
         code = store(io, path, key, d, &names, str_text(&tmp), err);
+    if (!code && io->stat(io, path, &st) == 0)
+        remove_old(io, dir.n ? str_text(&dir) : ".", st.st_mtim);
     str_free(&names);
     str_free(&tmp);
     str_free(&dir);
@@ -135,17 +174,35 @@ int token_cache_store(const struct io *io, const char *path, struct hash128 key,
 
 /* ---- loading ---- */
 
+static int damaged(const char *path, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_INPUT, "%s: damaged, or not of this run", path);
+}
+
 static bool same(struct hash128 a, struct hash128 b)
 {
     return a.high == b.high && a.low == b.low;
+}
+
+/* Of a file that another user could write the numbers may be right and the tokens wrong. */
+static int check_owner(const struct io *io, int fd, const char *path, struct snug_err *err)
+{
+    struct stat st;
+    if (io->fstat(io, fd, &st) < 0)
+        return err_errno(err, SNUG_ERR_IO, path, "stat", errno);
+    return st.st_uid == geteuid() ? SNUG_OK
+                                  : err_set(err, SNUG_ERR_INPUT, "%s: belongs to another user (%ld), and is not read",
+                                            path, (long)st.st_uid);
 }
 
 static int read_block(const struct io *io, const char *path, char **block, int64_t *size, struct snug_err *err)
 {
     int fd;
     TRY(io_open_read(io, path, &fd, size, err));
-    *block = mem_realloc(NULL, (size_t)*size);
-    int code = *block ? io_read_at(io, fd, path, *block, (size_t)*size, 0, err)
+    int code = check_owner(io, fd, path, err);
+    *block = code ? NULL : mem_realloc(NULL, (size_t)*size);
+    if (!code)
+        code = *block ? io_read_at(io, fd, path, *block, (size_t)*size, 0, err)
                       : err_no_memory(err, (unsigned long long)*size);
     io->close(io, fd);
     return code;
@@ -159,13 +216,22 @@ static bool form_fits(int32_t form, enum data_task task)
                                      : form == LABELS_NAMES || form == LABELS_NUMBERS || form == LABELS_VECTORS;
 }
 
+static bool in_range(int64_t x, int64_t low, int64_t high)
+{
+    return x >= low && x <= high;
+}
+
 /* The header's numbers against what is asked for, each other and the file's size, before any is used. */
-static bool sizes_fit(const struct header *h, enum data_task task, int64_t size)
+static bool sizes_fit(const struct header *h, const struct dataset_options *o, enum data_task task, int64_t size)
 {
     const int64_t most = (int64_t)1 << 40;
-    if (h->task != (int32_t)task || !form_fits(h->label_form, task) || (!task_has_label(task) && h->num_labels) ||
-        h->n_rows < 1 || h->n_rows > most || h->n_tokens < 1 || h->n_tokens > most || h->num_labels < 0 ||
-        h->num_labels > LABELS_MAX || h->n_name_bytes < 0 || h->n_name_bytes > most)
+    bool labeled = task_has_label(task), ignores = labeled && o->ignore_label;
+    int64_t wanted = o->labels ? o->labels->n : o->num_labels;
+    if (h->task != (int32_t)task || !form_fits(h->label_form, task) || h->reserved ||
+        !in_range(h->num_labels, labeled, labeled ? LABELS_MAX : 0) || (labeled && wanted && h->num_labels != wanted) ||
+        !in_range(h->n_rows, 1, most) || !in_range(h->n_tokens, h->n_rows, most) ||
+        !in_range(h->n_name_bytes, 0, most) || !in_range(h->truncated, 0, h->n_rows) ||
+        !in_range(h->empty, 0, h->n_rows) || !in_range(h->ignored, 0, ignores ? most : 0))
         return false;
     int64_t labels = task == TASK_CLASS ? 4 * h->n_rows : 4 * h->n_rows * h->num_labels;
     return h->n_label_bytes == labels && (h->n_type_bytes == 0 || h->n_type_bytes == h->n_tokens) &&
@@ -173,12 +239,13 @@ static bool sizes_fit(const struct header *h, enum data_task task, int64_t size)
                (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes + h->n_name_bytes;
 }
 
-static bool check(const char *block, int64_t size, struct hash128 key, enum data_task task, struct header *h)
+static bool check(const char *block, int64_t size, struct hash128 key, const struct dataset_options *o,
+                  enum data_task task, struct header *h)
 {
     if (size < (int64_t)sizeof *h)
         return false;
     memcpy(h, block, sizeof *h);
-    if (memcmp(h->magic, magic, sizeof magic) != 0 || !same(h->key, key) || !sizes_fit(h, task, size))
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || !same(h->key, key) || !sizes_fit(h, o, task, size))
         return false;
     struct hash128 stated = h->checksum;
     h->checksum = (struct hash128){0};
@@ -188,20 +255,63 @@ static bool check(const char *block, int64_t size, struct hash128 key, enum data
     return !failed && same(stated, found);
 }
 
-/* A checksum says that the bytes are those that were written, not that snug wrote them. */
-static bool values_fit(const struct dataset *d)
+/* A checksum says that the bytes are those that were written, not that snug wrote them, for this run. */
+static bool rows_fit(const struct dataset *d, const struct dataset_options *o)
 {
+    int64_t full = 0;
+    int32_t vocabulary = tokenizer_vocab_size(o->tokenizer);
     if (d->offsets[0] != 0 || d->offsets[d->n_rows] != d->n_tokens)
         return false;
-    for (int64_t row = 0; row < d->n_rows; row++)
-        if (d->offsets[row + 1] <= d->offsets[row] ||
-            (d->classes && (uint32_t)d->classes[row] >= (uint32_t)d->num_labels))
+    for (int64_t row = 0; row < d->n_rows; row++) {
+        if (d->offsets[row + 1] <= d->offsets[row] || d->offsets[row + 1] > d->n_tokens)
             return false;
+        int64_t length = d->offsets[row + 1] - d->offsets[row];
+        if (o->max_length && length > o->max_length)
+            return false;
+        full += length == o->max_length;
+    }
     for (int64_t i = 0; i < d->n_tokens; i++)
-        if (d->ids[i] < 0)
+        if (d->ids[i] < 0 || d->ids[i] >= vocabulary)
+            return false;
+    return d->truncated <= full; /* what is cut has just that length */
+}
+
+static bool labels_fit(const struct dataset *d)
+{
+    for (int64_t row = 0; row < d->n_rows && d->classes; row++)
+        if ((uint32_t)d->classes[row] >= (uint32_t)d->num_labels)
             return false;
     for (int64_t i = 0; d->values && i < d->n_rows * d->num_labels; i++)
         if (!isfinite(d->values[i]) || (d->task == TASK_MULTI_LABEL && !(d->values[i] >= 0 && d->values[i] <= 1)))
+            return false;
+    return true;
+}
+
+static bool same_names(const struct label_map *a, const struct label_map *b)
+{
+    for (int32_t i = 0; i < a->n; i++)
+        if (strcmp(a->names[i], b->names[i]) != 0)
+            return false;
+    return a->n == b->n;
+}
+
+/* Those of the run, or what the data can have shown: names in the order of their bytes, or the numbers of the classes, or
+ * the names of the columns. */
+static bool names_fit(const struct dataset *d, const struct dataset_options *o, const struct columns *columns)
+{
+    const struct label_map *m = &d->labels;
+    if (o->labels)
+        return same_names(m, o->labels);
+    if (columns->n_labels > 1) {
+        for (int32_t i = 0; i < m->n; i++)
+            if (m->n != columns->n_labels || strcmp(m->names[i], columns->names[columns->labels[i]]) != 0)
+                return false;
+        return true;
+    }
+    if (d->label_form != LABELS_NAMES)
+        return m->numbers;
+    for (int32_t i = 1; i < m->n; i++)
+        if (strcmp(m->names[i - 1], m->names[i]) >= 0)
             return false;
     return true;
 }
@@ -216,19 +326,30 @@ static int bind_names(struct dataset *d, const struct header *h, const char *nam
     for (int32_t i = 0; i < h->num_labels && !code; i++) {
         const char *zero = memchr(names, 0, (size_t)(end - names));
         if (!zero)
-            code = err_set(err, SNUG_ERR_INPUT, "%s: damaged", path);
+            code = damaged(path, err);
         list[i] = names;
         names = zero ? zero + 1 : names;
     }
+    if (!code && names != end)
+        code = damaged(path, err);
     if (!code)
         code = label_map_init(&d->labels, list, h->num_labels, path, err);
-    d->labels.numbers = h->names_are_numbers;
-    d->labels.from_data = h->names_from_data;
     arena_free(&a);
     return code;
 }
 
-static int bind(struct dataset *d, char *block, const struct header *h, const char *path, struct snug_err *err)
+/* What follows from the rest is not in the file. */
+static void complete_names(struct dataset *d, const struct dataset_options *o)
+{
+    d->labels.from_data = !o->labels || o->labels->from_data;
+    if (o->labels)
+        d->labels.numbers = o->labels->numbers;
+    else if (d->label_form == LABELS_NAMES)
+        d->labels.numbers = false;
+}
+
+static int bind(struct dataset *d, char *block, const struct header *h, const struct dataset_options *o,
+                const struct columns *columns, const char *path, struct snug_err *err)
 {
     *d = (struct dataset){
         .task = (enum data_task)h->task,
@@ -238,7 +359,7 @@ static int bind(struct dataset *d, char *block, const struct header *h, const ch
         .label_form = (enum label_form)h->label_form,
         .truncated = h->truncated,
         .empty = h->empty,
-        .fingerprint = h->fingerprint,
+        .ignored = h->ignored,
         .block = block,
     };
     char *at = block + sizeof *h;
@@ -254,15 +375,19 @@ static int bind(struct dataset *d, char *block, const struct header *h, const ch
     if (h->n_type_bytes)
         d->types = (uint8_t *)at;
     at += h->n_type_bytes;
-    if (!values_fit(d))
-        return err_set(err, SNUG_ERR_INPUT, "%s: damaged", path);
-    if (h->num_labels)
+    if (!rows_fit(d, o) || !labels_fit(d))
+        return damaged(path, err);
+    if (h->num_labels) {
         TRY(bind_names(d, h, at, path, err));
+        if (!names_fit(d, o, columns))
+            return damaged(path, err);
+        complete_names(d, o);
+    }
     return dataset_measure(d, path, err);
 }
 
-bool token_cache_load(const struct io *io, const char *path, struct hash128 key, enum data_task task, struct dataset *d,
-                      struct snug_err *why)
+bool token_cache_load(const struct io *io, const char *path, struct hash128 key, const struct dataset_options *o,
+                      enum data_task task, const struct columns *columns, struct dataset *d, struct snug_err *why)
 {
     char *block = NULL;
     int64_t size;
@@ -271,10 +396,10 @@ bool token_cache_load(const struct io *io, const char *path, struct hash128 key,
     if (!io_exists(io, path))
         return false;
     int code = read_block(io, path, &block, &size, why);
-    if (!code && !check(block, size, key, task, &h))
-        code = err_set(why, SNUG_ERR_INPUT, "%s: damaged, or not a token cache", path);
+    if (!code && !check(block, size, key, o, task, &h))
+        code = damaged(path, why);
     if (!code) {
-        code = bind(d, block, &h, path, why);
+        code = bind(d, block, &h, o, columns, path, why);
         block = NULL; /* the dataset's */
         if (code)
             dataset_close(d);

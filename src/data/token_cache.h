@@ -1,8 +1,9 @@
 /* token_cache.h: tokens made from a text file, kept for the next run.
  *
  * A cache file belongs to a key: the hash of the data file's content, of the tokenizer and of every option that matters
- * (dataset.c makes it). It is found by that name, read at once, and used only if its checksum is right and every number
- * in it can be; otherwise the tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
+ * (dataset.c makes it). It is found by that name, read at once, and used only if it belongs to this user, its checksum
+ * is right and every number in it can be of this run: lengths of rows, ids, counts, labels and their names. Otherwise the
+ * tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
  *
  *     header (token_cache.c)   n_rows n_tokens … checksum over header and all that follows
  *     offsets  int64  (n_rows + 1)
@@ -14,19 +15,20 @@
 #define DATA_TOKEN_CACHE_H
 
 #include "base/str.h"
-#include "data/dataset.h"
+#include "data/columns.h"
 
-enum { TOKEN_CACHE_FORMAT = 1 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
+enum { TOKEN_CACHE_FORMAT = 2 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
 
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
 
-/* `task` is that of the data, not TASK_AUTO. True: *d is filled, and dataset_close gives it back. False: there is none
- * (why->code is 0), or why not. */
-bool token_cache_load(const struct io *io, const char *path, struct hash128 key, enum data_task task, struct dataset *d,
-                      struct snug_err *why);
+/* `o` is what the data are read with, `task` what was made of TASK_AUTO, `columns` those of the file. True: *d is filled, all but the fingerprint, and
+ * dataset_close gives it back. False: there is none (why->code is 0), or why not. */
+bool token_cache_load(const struct io *io, const char *path, struct hash128 key, const struct dataset_options *o,
+                      enum data_task task, const struct columns *columns, struct dataset *d, struct snug_err *why);
 
-/* Makes the folder and replaces the file in one step. Not flushed to disk: after a crash the checksum decides. */
+/* Makes the folder and replaces the file in one step. Not flushed to disk: after a crash the checksum decides. Removes
+ * what a dead process left there an hour ago or earlier. */
 int token_cache_store(const struct io *io, const char *path, struct hash128 key, const struct dataset *d,
                       struct snug_err *err);
 

@@ -122,6 +122,26 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
                    use);
 }
 
+static bool other_serves(const struct options *o, int option)
+{
+    for (size_t k = 0; k < n_option_eithers; k++)
+        if (option_eithers[k].option == option && o->source[option_eithers[k].other] != FROM_DEFAULT)
+            return true;
+    return false;
+}
+
+static int check_eithers(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX];
+    for (size_t k = 0; k < n_option_eithers; k++) {
+        const struct option_either *e = &option_eithers[k];
+        if (o->source[e->option] != FROM_DEFAULT && o->source[e->other] != FROM_DEFAULT)
+            return err_set(err, SNUG_ERR_USAGE, "%s: serves the same as %s; give one of them", label(o, e->other, a),
+                           label(o, e->option, b));
+    }
+    return SNUG_OK;
+}
+
 static int check_effect(struct options *o, struct snug_err *err)
 {
     struct options defaults;
@@ -133,7 +153,7 @@ static int check_effect(struct options *o, struct snug_err *err)
             !asks_something(o, &defaults, n->option))
             continue;
         if (strcmp(n->values, "*") == 0) {
-            if (o->source[n->other] == FROM_DEFAULT)
+            if (o->source[n->other] == FROM_DEFAULT && !other_serves(o, n->other))
                 return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
                                label(o, n->option, a), place(n->other, b));
             continue;
@@ -306,6 +326,7 @@ int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
     TRY(check_effect(o, err));
+    TRY(check_eithers(o, err));
     TRY(check_optimizer(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));

@@ -11,9 +11,16 @@
 enum { CONFIG_LIMIT = 16 << 20 };
 
 static const char *const wanted[] = {
-    [OPTION_BOOL] = "true or false", [OPTION_INT] = "a whole number", [OPTION_UINT] = "a whole number",
-    [OPTION_REAL] = "a number",      [OPTION_STEPS] = "a number",     [OPTION_BYTES] = "a string such as \"8GiB\"",
-    [OPTION_CHAR] = "a string",      [OPTION_STR] = "a string",       [OPTION_WORD] = "a string",
+    [OPTION_BOOL] = "true or false",
+    [OPTION_INT] = "a whole number",
+    [OPTION_UINT] = "a whole number",
+    [OPTION_REAL] = "a number",
+    [OPTION_STEPS] = "a number",
+    [OPTION_BYTES] = "a string such as \"8GiB\"",
+    [OPTION_CHAR] = "a string",
+    [OPTION_STR] = "a string",
+    [OPTION_PATHS] = "a string, or an array of strings",
+    [OPTION_WORD] = "a string",
     [OPTION_KWARGS] = "an object",
 };
 
@@ -55,7 +62,7 @@ static int value_text(struct options *o, enum option_type type, const json_t *v,
         copy = arena_strdup(&o->arena, json_string_value(v));
     else if (type == OPTION_STR && is_list_of_strings(v))
         copy = joined(o, v);
-    else if (json_is_object(v) && type == OPTION_KWARGS) {
+    else if ((json_is_object(v) && type == OPTION_KWARGS) || (is_list_of_strings(v) && type == OPTION_PATHS)) {
         char *dump = json_dumps(v, JSON_COMPACT);
         copy = dump ? arena_strdup(&o->arena, dump) : NULL;
         free(dump);
@@ -264,6 +271,17 @@ static json_t *string_json(const char *s)
     return j;
 }
 
+/* A string, or an array; that too for a path which would be taken for one. */
+static json_t *paths_json(const struct opt_paths *p)
+{
+    if (!p->n_more && p->first[0] != '[')
+        return string_json(p->first);
+    json_t *array = json_array();
+    for (size_t i = 0; i <= p->n_more; i++)
+        json_array_append_new(array, string_json(i ? p->more[i - 1] : p->first));
+    return array;
+}
+
 static json_t *value_json(const struct options *o, int i)
 {
     const struct option_row *row = &option_rows[i];
@@ -292,6 +310,8 @@ static json_t *value_json(const struct options *o, int i)
         return json_stringn(member, 1);
     case OPTION_STR:
         return string_json(*(const char *const *)member);
+    case OPTION_PATHS:
+        return paths_json(member);
     case OPTION_WORD:
         return word_json(row->domain, *(const int *)member);
     case OPTION_KWARGS:

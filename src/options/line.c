@@ -7,9 +7,26 @@
 /* One option as it stands on the line. */
 struct token {
     struct option_meaning meaning;
-    const char *from; /* as typed, without the value */
-    const char *text; /* NULL: a bare flag */
+    const char *from;  /* as typed, without the value */
+    const char *text;  /* NULL: a bare flag */
+    char *const *more; /* (n_more): arguments behind it that are values too, of an option that takes several */
+    size_t n_more;
 };
+
+static void take_more(int argc, char *const *argv, int *i, struct token *t)
+{
+    if (t->meaning.kind != MEANS_OPTION || option_rows[t->meaning.option].type != OPTION_PATHS)
+        return;
+    t->more = argv + *i + 1;
+    while (*i + 1 < argc && argv[*i + 1][0] != '-')
+        ++*i, t->n_more++;
+}
+
+static int assign(struct options *o, const struct token *t, struct snug_err *err)
+{
+    TRY(option_assign(o, &t->meaning, FROM_LINE, t->from, t->text, err));
+    return t->n_more ? option_add_paths(o, t->meaning.option, t->more, t->n_more, err) : SNUG_OK;
+}
 
 /* argv[*i] starts with --; *i moves on to the value if that is an argument of its own. */
 static int read_token(struct options *o, int argc, char *const *argv, int *i, struct token *t, struct snug_err *err)
@@ -18,7 +35,7 @@ static int read_token(struct options *o, int argc, char *const *argv, int *i, st
     char *from = arena_strndup(&o->arena, word, equals ? (size_t)(equals - word) : strlen(word));
     if (!from)
         return err_no_memory(err, strlen(word));
-    *t = (struct token){option_lookup(o, from + 2), from, equals ? equals + 1 : NULL};
+    *t = (struct token){.meaning = option_lookup(o, from + 2), .from = from, .text = equals ? equals + 1 : NULL};
     if (!t->meaning.foreign)
         TRY(option_refuse(o, &t->meaning, from, from + 2, err));
     if (t->text)
@@ -30,6 +47,7 @@ static int read_token(struct options *o, int argc, char *const *argv, int *i, st
             t->text = argv[++*i];
     } else if (next && strncmp(next, "--", 2) != 0) {
         t->text = argv[++*i];
+        take_more(argc, argv, i, t);
     } else if (!t->meaning.foreign) {
         return err_set(err, SNUG_ERR_USAGE, "%s: its value is missing; give %s VALUE, see 'snug %s --help'", from, from,
                        command_name(o->command));
@@ -89,7 +107,7 @@ int options_parse(struct options *o, const struct io *io, int argc, char *const 
             const struct option_spelling *s = tokens[k].meaning.spelling;
             if (tokens[k].meaning.kind == MEANS_OPTION && tokens[k].meaning.option != OPTION_config &&
                 ratios == (s && s->kind == SPELLING_RATIO))
-                TRY(option_assign(o, &tokens[k].meaning, FROM_LINE, tokens[k].from, tokens[k].text, err));
+                TRY(assign(o, &tokens[k], err));
         }
     for (size_t k = 0; k < n; k++)
         TRY(refuse_foreign(o, &tokens[k], MEANS_ACCEPTED, err));

@@ -38,6 +38,7 @@
 #define DOMAIN_BYTES(domain) domain
 #define DOMAIN_CHAR(domain) domain
 #define DOMAIN_STR(domain) domain
+#define DOMAIN_PATHS(domain) domain
 #define DOMAIN_WORD(domain) &WORDS_##domain(WORD_TEXT)[1]
 #define DOMAIN_KWARGS(domain) domain
 /* A KWARGS option has no member; its row points at the start of the struct and is never followed. */
@@ -49,6 +50,7 @@
 #define OFFSET_BYTES(member) offsetof(struct options, member)
 #define OFFSET_CHAR(member) offsetof(struct options, member)
 #define OFFSET_STR(member) offsetof(struct options, member)
+#define OFFSET_PATHS(member) offsetof(struct options, member)
 #define OFFSET_WORD(member) offsetof(struct options, member)
 #define OFFSET_KWARGS(member) 0
 #define ROW(type, name, member, parent, unset, domain, commands, flags, help)                                          \
@@ -96,6 +98,10 @@ const struct option_hint option_hints[] = {
 #define OPT_HINT(name, what) {name, what},
 #include "options/table.h"
 };
+const struct option_either option_eithers[] = {
+#define OPT_EITHER(option, other) {OPTION_##option, OPTION_##other},
+#include "options/table.h"
+};
 const struct option_foreign options_accepted[] = {
 #define OPT_ACCEPTED(name, off, why) {name, off, why},
 #include "options/table.h"
@@ -115,8 +121,9 @@ static const struct {
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COUNT(option_values),
              n_option_lackings = COUNT(option_lackings), n_option_needs = COUNT(option_needs),
-             n_option_usuals = COUNT(option_usuals), n_option_hints = COUNT(option_hints),
-             n_options_accepted = COUNT(options_accepted), n_options_refused = COUNT(options_refused);
+             n_option_eithers = COUNT(option_eithers), n_option_usuals = COUNT(option_usuals),
+             n_option_hints = COUNT(option_hints), n_options_accepted = COUNT(options_accepted),
+             n_options_refused = COUNT(options_refused);
 
 const char *command_name(unsigned bit)
 {

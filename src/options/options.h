@@ -118,6 +118,13 @@ struct opt_steps {
 };
 int64_t opt_steps_of(struct opt_steps s, int64_t all_steps); /* ceil(ratio * all_steps), as transformers does */
 
+/* Files. `first` is NULL while unset. */
+struct opt_paths {
+    const char *first;
+    const char *const *more; /* (n_more): those behind it */
+    size_t n_more;
+};
+
 /* Row numbers: OPTION_learning_rate, … A key of a KWARGS option has its parent in front: OPTION_optim_args_momentum. */
 enum option_id {
 #define OPT(type, name, ...) OPTION_##name,
@@ -141,6 +148,7 @@ struct options {
 #define OPT_MEMBER_BYTES(name) int64_t name;
 #define OPT_MEMBER_CHAR(name) char name;
 #define OPT_MEMBER_STR(name) const char *name;
+#define OPT_MEMBER_PATHS(name) struct opt_paths name;
 #define OPT_MEMBER_WORD(name) int name; /* an enumerator of above */
 #define OPT_MEMBER_KWARGS(name)         /* has no value of its own, only its keys have */
 #define OPT(type, name, ...) OPT_MEMBER_##type(name)
@@ -223,6 +231,7 @@ enum option_type {
     OPTION_BYTES, /* as size_read has it; below 1 MiB only with a unit */
     OPTION_CHAR,  /* one ASCII character, or tab */
     OPTION_STR,
+    OPTION_PATHS, /* one or more files: on the command line several arguments, elsewhere also a JSON array */
     OPTION_WORD,
     OPTION_KWARGS, /* {"key": value, …} or key=value,… */
     OPTION_SECTION /* no option: starts a section of --help; `name` is its title, all else is 0 */
@@ -252,8 +261,9 @@ struct option_spelling {
 extern const struct option_spelling option_spellings[];
 extern const size_t n_option_spellings;
 
-/* What --help shows, and hints; other words for a value, words that are lacking, what an option needs, the environment, and
- * the names of TrainingArguments that are ignored or refused (`*` at the end of a name stands for anything). */
+/* What --help shows, and hints; other words for a value, words that are lacking, what an option needs, what serves the
+ * same, the environment, and the names of TrainingArguments that are ignored or refused (`*` at the end of a name stands
+ * for anything). */
 struct option_value {
     int option;
     const char *spelling, *value, *note;
@@ -265,6 +275,9 @@ struct option_lacking {
 struct option_needs {
     int option, other;
     const char *values; /* "a|b|c", or "*" for any */
+};
+struct option_either {
+    int option, other;
 };
 struct option_foreign {
     const char *name, *off, *why;
@@ -282,8 +295,10 @@ extern const size_t n_option_usuals, n_option_hints;
 extern const struct option_value option_values[];
 extern const struct option_lacking option_lackings[];
 extern const struct option_needs option_needs[];
+extern const struct option_either option_eithers[];
 extern const struct option_foreign options_accepted[], options_refused[];
-extern const size_t n_option_values, n_option_lackings, n_option_needs, n_options_accepted, n_options_refused;
+extern const size_t n_option_values, n_option_lackings, n_option_needs, n_option_eithers, n_options_accepted,
+    n_options_refused;
 
 /* "--learning-rate"; `buf` is returned. */
 enum { OPTION_NAME_MAX = 80 };

@@ -5,7 +5,7 @@
  * is left out. No include guard, therefore.
  *
  *   OPT(type, name, default, domain, commands, flags, help)
- *       type      BOOL INT UINT REAL STEPS BYTES CHAR STR WORD KWARGS, see options.h
+ *       type      BOOL INT UINT REAL STEPS BYTES CHAR STR PATHS WORD KWARGS, see options.h
  *       default   as it would be typed; "none" is unset
  *       domain    numbers: an interval; STR and CHAR: what --help calls the value; WORD: a list of options.h
  *       commands  that take it; NEED(command) as well: it must be given there
@@ -21,6 +21,8 @@
  *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
  *   OPT_USUAL(option, commands)                --help of these commands shows it, in the order of these rows: ten for a
  *                                              command. One without such rows shows all of its options
+ *   OPT_EITHER(option, other)                  serves the same: what needs `option` ("*") is content with `other`, and both
+ *                                              exclude each other
  *   OPT_ENV(variable, option)                  the environment's way to give it
  *   OPT_HINT(name, what)                       no option, but what people type: what to do instead
  *   OPT_ACCEPTED(name, off, why)    of TrainingArguments; read and ignored. off: the JSON value that means nothing
@@ -53,6 +55,9 @@
 #ifndef OPT_HINT
 #define OPT_HINT(...)
 #endif
+#ifndef OPT_EITHER
+#define OPT_EITHER(...)
+#endif
 #ifndef OPT_ENV
 #define OPT_ENV(...)
 #endif
@@ -83,13 +88,17 @@ OPT(BOOL, strict, "false", "", MODEL, 0, "a tensor that the model does not know 
 OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights is an error")
 
 OPT_SECTION(data, "Data")
-OPT(STR, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows to train on: .csv, .tsv, .jsonl, .safetensors, or synthetic:ROWSxLENGTH")
-OPT(STR, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
+OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
+    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, or synthetic:ROWSxLENGTH; or several")
+OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
+OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
+    "share of the training rows that is held out to evaluate on, alike of each label; which ones follows from --data-seed")
 OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
 OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
-OPT(STR, label_column, "none", "NAME", DATA, 0, "column of the label; none: label, category, or another usual name")
+OPT(STR, label_column, "none", "NAME", DATA, 0,
+    "column of the label; none: label, category, or another usual name; A,B,C: one column for each label, of 0 and 1")
+OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA, RESULT, "rows with this label are left out, such as -1")
 OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
 OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
     "tokens of a row, longer ones are cut; none: what the model can take")
@@ -373,6 +382,7 @@ OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification")
 OPT_NEEDS(classifier_dropout, task, "auto|sequence-classification")
 OPT_NEEDS(text_pair_column, task, "auto|sequence-classification")
+OPT_NEEDS(ignore_label, task, "auto|sequence-classification")
 OPT_NEEDS(label_column, task, "auto|sequence-classification")
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
@@ -429,6 +439,7 @@ OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, 
 OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
 OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
+OPT_EITHER(eval_data, eval_split)
 OPT_NEEDS(eval_strategy, eval_data, "*")
 OPT_NEEDS(eval_on_start, eval_data, "*")
 OPT_NEEDS(eval_steps, eval_strategy, "steps")
@@ -552,6 +563,7 @@ OPT_REFUSED("use_mps_device", "false", "there is no MPS backend; --device says w
 #undef OPT_NEEDS
 #undef OPT_USUAL
 #undef OPT_HINT
+#undef OPT_EITHER
 #undef OPT_ENV
 #undef OPT_ACCEPTED
 #undef OPT_REFUSED

@@ -280,6 +280,51 @@ static int read_word(struct options *o, int i, const char *from, const char *tex
     return refuse_word(o, from, text, domain, err);
 }
 
+int option_add_paths(struct options *o, int i, char *const *paths, size_t n, struct snug_err *err)
+{
+    struct opt_paths *p = option_member(o, i);
+    const char **more = arena_alloc(&o->arena, (p->n_more + n) * sizeof *more);
+    if (!more)
+        return err_no_memory(err, (p->n_more + n) * sizeof *more);
+    for (size_t k = 0; k < p->n_more + n; k++)
+        more[k] = k < p->n_more ? p->more[k] : paths[k - p->n_more];
+    p->more = more;
+    p->n_more += n;
+    return SNUG_OK;
+}
+
+/* A JSON array of strings; whatever else it is, `text` is a path. */
+static json_t *path_array(const char *text)
+{
+    json_t *array = *text == '[' ? json_loads(text, 0, NULL) : NULL;
+    bool strings = json_array_size(array) > 0;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        strings &= json_is_string(json_array_get(array, i)) && *json_string_value(json_array_get(array, i));
+    if (strings)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+static int read_paths(struct options *o, int i, const char *text, struct snug_err *err)
+{
+    struct opt_paths *p = option_member(o, i);
+    json_t *array = path_array(text);
+    int code = SNUG_OK;
+    *p = (struct opt_paths){.first = text};
+    for (size_t k = 0; k < json_array_size(array) && !code; k++) {
+        char *path = arena_strdup(&o->arena, json_string_value(json_array_get(array, k)));
+        if (!path)
+            code = err_no_memory(err, strlen(text));
+        else if (k)
+            code = option_add_paths(o, i, &path, 1, err);
+        else
+            p->first = path;
+    }
+    json_decref(array);
+    return code;
+}
+
 int option_read_value(struct options *o, int i, const char *from, const char *text, struct snug_err *err)
 {
     const struct option_row *row = &option_rows[i];
@@ -304,8 +349,11 @@ int option_read_value(struct options *o, int i, const char *from, const char *te
     case OPTION_WORD:
         return read_word(o, i, from, text, member, err);
     case OPTION_STR:
+    case OPTION_PATHS:
         if (!*text)
             return err_set(err, SNUG_ERR_USAGE, "%s: is empty; give a value, or leave the option out", from);
+        if (row->type == OPTION_PATHS)
+            return read_paths(o, i, text, err);
         *(const char **)member = text;
         return SNUG_OK;
     case OPTION_KWARGS:

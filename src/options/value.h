@@ -15,6 +15,9 @@ static inline void *option_member(const struct options *o, int i)
 /* Reads `text` into the member of row `i`, which is not a KWARGS one. */
 int option_read_value(struct options *o, int i, const char *from, const char *text, struct snug_err *err);
 
+/* Adds `n` files behind the one that PATHS row `i` has. */
+int option_add_paths(struct options *o, int i, char *const *paths, size_t n, struct snug_err *err);
+
 /* A decimal number such as -1.5e-3 with nothing around it, in the C locale. False for anything else and for what a
  * double cannot hold. */
 bool number_read(const char *text, double *out);

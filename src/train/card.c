@@ -128,6 +128,21 @@ static const char *hub_name(struct arena *a, const char *path)
 
 /* ---- The parts. */
 
+/* Files of their own, or rows of the training files that were held out. */
+static const struct opt_paths *evaluated_on(const struct session *s)
+{
+    return s->o->eval_data.first ? &s->o->eval_data : &s->o->train_data;
+}
+
+static void put_files(struct str *out, const struct opt_paths *p)
+{
+    put_code(out, p->first);
+    for (size_t i = 0; i < p->n_more; i++) {
+        str_append(out, ", ");
+        put_code(out, p->more[i]);
+    }
+}
+
 static void put_results(const struct session *s, const json_t *evaluation, struct str *out)
 {
     const char *member, *name;
@@ -136,9 +151,9 @@ static void put_results(const struct session *s, const json_t *evaluation, struc
     str_append(out, "model-index:\n- name: ");
     str_json(out, last_part(&a, s->o->output_dir));
     str_printf(out, "\n  results:\n  - task:\n      type: %s\n    dataset:\n      name: ", pipeline(s));
-    str_json(out, last_part(&a, s->o->eval_data));
+    str_json(out, last_part(&a, evaluated_on(s)->first));
     str_append(out, "\n      type: ");
-    str_json(out, last_part(&a, s->o->eval_data));
+    str_json(out, last_part(&a, evaluated_on(s)->first));
     str_append(out, "\n    metrics:\n");
     json_object_foreach((json_t *)(uintptr_t)evaluation, member,
                         v) if ((name = metric_name(member)) && json_is_number(v))
@@ -181,11 +196,12 @@ static void put_intro(const struct session *s, const json_t *evaluation, int64_t
     str_printf(out, "# %s\n\n%s, fine-tuned from ", last_part(&a, s->o->output_dir), model_class(&s->model));
     put_code(out, base ? base : s->o->model);
     str_append(out, " on ");
-    put_code(out, s->o->train_data);
+    put_files(out, &s->o->train_data);
     str_printf(out, " (%lld rows).\n", (long long)s->train.n_rows);
     if (evaluation) {
         str_append(out, "\nResults on ");
-        put_code(out, s->o->eval_data);
+        str_append(out, s->o->eval_data.first ? "" : "rows held out of ");
+        put_files(out, evaluated_on(s));
         str_printf(out, " (%lld rows), after step %lld:\n\n| metric | value |\n|---|---:|\n", (long long)s->data.n_rows,
                    (long long)step);
         json_object_foreach((json_t *)(uintptr_t)evaluation, member, v) if ((name = metric_name(member)))

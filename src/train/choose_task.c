@@ -9,12 +9,12 @@ void choose_columns(const struct options *o, struct dataset_options *p)
     p->text_pair_column = o->text_pair_column;
     p->label_column = o->label_column;
     p->delimiter = o->delimiter;
+    p->ignore_label = o->ignore_label;
 }
 
-/* The data that decide: those that are learned from. */
-static const char *deciding_path(const struct options *o)
+const char *deciding_path(const struct options *o)
 {
-    return o->train_data ? o->train_data : o->data ? o->data : o->eval_data;
+    return o->train_data.first ? o->train_data.first : o->data ? o->data : o->eval_data.first;
 }
 
 static bool has_task(const struct session *s, enum model_task t)

@@ -13,7 +13,10 @@ int choose_task(struct session *s, struct snug_err *err);
 /* The folder's trained head is not used: --ignore-mismatched-sizes. */
 void choose_new_head(struct session *s);
 
-/* The columns that the options name, for dataset_open and dataset_look. */
+/* The data that decide: those that are learned from, else those to evaluate or predict. NULL: none are given. */
+const char *deciding_path(const struct options *o);
+
+/* The columns and the label to leave out that the options name, for dataset_open and dataset_look. */
 void choose_columns(const struct options *o, struct dataset_options *p);
 
 #endif

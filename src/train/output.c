@@ -57,12 +57,29 @@ static int check_source(struct session *s, struct snug_err *err)
     return code;
 }
 
+/* All files of data, which are mem_free's. */
+static int data_paths(const struct options *o, const char ***paths, size_t *n, struct snug_err *err)
+{
+    const struct opt_paths *given[] = {&o->train_data, &o->eval_data};
+    size_t most = o->train_data.n_more + o->eval_data.n_more + 2;
+    *n = 0;
+    *paths = mem_alloc(most * sizeof **paths);
+    if (!*paths)
+        return err_no_memory(err, most * sizeof **paths);
+    for (size_t i = 0; i < 2; i++) {
+        if (given[i]->first)
+            (*paths)[(*n)++] = given[i]->first;
+        for (size_t k = 0; k < given[i]->n_more; k++)
+            (*paths)[(*n)++] = given[i]->more[k];
+    }
+    return SNUG_OK;
+}
+
 /* What the run will write beside its checkpoints may not be somebody's. */
-static int check_files(struct session *s, struct snug_err *err)
+static int check_files(struct session *s, const char *const *data, size_t n_data, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct whose_file files[MODEL_DIR_COPIES + 4] = {{LOG_NAME, FILE_LOG}};
-    const char *never[] = {o->train_data, o->eval_data};
     bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
     size_t n = 1;
     if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
@@ -77,8 +94,8 @@ static int check_files(struct session *s, struct snug_err *err)
     struct whose_folder f = {.io = s->output.io,
                              .path = o->output_dir,
                              .source = s->dir.path,
-                             .never = never,
-                             .n_never = sizeof never / sizeof *never,
+                             .never = data,
+                             .n_never = n_data,
                              .goes_on = goes_on,
                              .overwrite = o->overwrite_output_dir};
     return whose_files_check(&f, files, n, err);
@@ -87,19 +104,22 @@ static int check_files(struct session *s, struct snug_err *err)
 int output_claim(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
-    const char *data[] = {o->train_data, o->eval_data};
     if (s->opened_output)
         return SNUG_OK;
     s->output_use = output_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
                     : o->overwrite_output_dir                ? CKPT_OVERWRITE
                                                              : CKPT_FRESH;
+    const char **data;
+    size_t n;
     TRY(check_source(s, err));
-    TRY(ckpt_dir_open(s->io, o->output_dir, s->output_use, o->model, data, o->eval_data ? 2 : 1, session_notes(s),
-                      &s->output, err));
-    s->opened_output = true;
-    int code = check_files(s, err);
+    TRY(data_paths(o, &data, &n, err));
+    int code = ckpt_dir_open(s->io, o->output_dir, s->output_use, o->model, data, n, session_notes(s), &s->output, err);
+    s->opened_output = !code;
+    if (!code)
+        code = check_files(s, data, n, err);
     if (code)
         output_release(s);
+    mem_free(data);
     return code;
 }
 

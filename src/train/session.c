@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include "data/split.h"
 #include "train/choose_task.h"
 #include "train/fit.h"
 #include "train/freeze.h"
@@ -69,7 +70,7 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
 {
     struct snug_err why;
     int code = tokenizer_open(s->io, s->o->model, &s->tokenizer, &why);
-    const char *path = s->o->data ? s->o->data : s->o->train_data ? s->o->train_data : s->o->eval_data;
+    const char *path = deciding_path(s->o);
     bool text = path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10);
     if (code && text) {
         *err = why;
@@ -178,11 +179,14 @@ int session_check_ids(const struct model_config *m, const struct dataset *d, con
     return SNUG_OK;
 }
 
-static int open_data(struct session *s, const char *path, const struct label_map *labels, struct dataset *d,
+static int open_data(struct session *s, struct opt_paths paths, const struct label_map *labels, struct dataset *d,
                      struct snug_err *err)
 {
     const struct options *o = s->o;
+    const char *path = paths.first;
     struct dataset_options p = {.path = path,
+                                .more_paths = paths.more,
+                                .n_more_paths = paths.n_more,
                                 .task = wanted_labels(s),
                                 .tokenizer = s->tokenizer,
                                 .max_length = s->max_length,
@@ -244,10 +248,10 @@ static int keep_labels(struct session *s, const struct dataset *d, struct snug_e
     return SNUG_OK;
 }
 
-static int open_fitting(struct session *s, const char *path, struct dataset *d, struct snug_err *err)
+static int open_fitting(struct session *s, struct opt_paths paths, struct dataset *d, struct snug_err *err)
 {
-    TRY(open_data(s, path, &s->labels, d, err));
-    int code = fit_head(s, d, path, err);
+    TRY(open_data(s, paths, &s->labels, d, err));
+    int code = fit_head(s, d, paths.first, err);
     if (code)
         dataset_close(d);
     return code;
@@ -272,20 +276,33 @@ static int open_train_data(struct session *s, struct snug_err *err)
     return code;
 }
 
+static int hold_out(struct session *s, struct snug_err *err)
+{
+    long long all = (long long)s->train.n_rows;
+    if (!option_given(s->o, eval_split))
+        return SNUG_OK;
+    TRY(dataset_split(&s->train, s->o->eval_split, s->o->data_seed, &s->data, err));
+    s->has_data = true;
+    session_note(s, "%s: %lld of %lld rows are held out to evaluate on (--eval-split), %s", s->o->train_data.first,
+                 (long long)s->data.n_rows, all, s->data.classes ? "of each label in proportion" : "at random");
+    return SNUG_OK;
+}
+
 static int open_all_data(struct session *s, struct snug_err *err)
 {
-    const char *held_out = s->o->data ? s->o->data : s->o->eval_data;
-    if (s->o->train_data) {
+    struct opt_paths held_out = s->o->data ? (struct opt_paths){.first = s->o->data} : s->o->eval_data;
+    if (s->o->train_data.first) {
         TRY(open_train_data(s, err));
+        TRY(hold_out(s, err));
         TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
                          s->o->dataloader_drop_last, err));
         TRY(check_masking(s, &s->train, err));
         TRY(keep_labels(s, &s->train, err));
     }
-    if (held_out) {
+    if (held_out.first) {
         TRY(open_data(s, held_out, &s->labels, &s->data, err));
         s->has_data = true;
-        TRY(fit_head(s, &s->data, held_out, err));
+        TRY(fit_head(s, &s->data, held_out.first, err));
         TRY(check_masking(s, &s->data, err));
         TRY(keep_labels(s, &s->data, err));
     }
@@ -303,7 +320,7 @@ static int open_all_data(struct session *s, struct snug_err *err)
 
 static bool only_synthetic(const struct options *o)
 {
-    const char *paths[] = {o->train_data, o->eval_data, o->data};
+    const char *paths[] = {o->train_data.first, o->eval_data.first, o->data};
     bool yes = true;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         yes &= !paths[i] || !strncmp(paths[i], "synthetic:", 10);
@@ -342,6 +359,8 @@ static int64_t choose_eval_tokens(const struct session *s)
 
 int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
 {
+    if (s->has_train && B > s->train.n_rows) /* a short batch is all there is */
+        B = s->train.n_rows;
     int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
     if (T < 0)
         return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));

@@ -272,7 +272,7 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
         code = err_set(err, SNUG_ERR_CHECKPOINT,
                        "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
                        "or give --allow-data-change",
-                       s->o->train_data, found->path);
+                       s->o->train_data.first, found->path);
     json_decref(old);
 out:
     json_decref(now);

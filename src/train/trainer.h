@@ -35,7 +35,7 @@ struct trainer {
 /* ---- reports.c ---- */
 
 int64_t trainer_memory(const struct trainer *t);
-double trainer_seconds(const struct trainer *t);               /* since the first step, without evaluations; above 0 */
+double trainer_seconds(const struct trainer *t); /* since the first step, without evaluations; above 0 */
 int trainer_open_board(struct trainer *t, struct snug_err *err); /* the event file, if one is wanted */
 void trainer_log_summary(struct trainer *t, const struct snug_summary *s);
 int trainer_log_step(struct trainer *t, struct snug_err *err);

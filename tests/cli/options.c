@@ -388,6 +388,62 @@ static void options_that_need_each_other(void **state)
     options_free(&o);
 }
 
+static void check_paths(const struct opt_paths *p, const char *first, const char *const *more, size_t n_more)
+{
+    assert_string_equal(p->first, first);
+    assert_int_equal(p->n_more, n_more);
+    for (size_t i = 0; i < n_more; i++)
+        assert_string_equal(p->more[i], more[i]);
+}
+
+/* As a list of argparse's on the line, and as an array in JSON; what a checkpoint records gives the same. */
+static void several_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *first, *more[2];
+        size_t n_more;
+    } texts[] = {
+        {"a.csv", "a.csv", {NULL}, 0},     {"[\"a.csv\",\"b,c.csv\",\"[d].csv\"]", "a.csv", {"b,c.csv", "[d].csv"}, 2},
+        {"[a].csv", "[a].csv", {NULL}, 0}, {"[]", "[]", {NULL}, 0},
+        {"[1]", "[1]", {NULL}, 0},         {"[\"[\\\"x\\\"]\"]", "[\"x\"]", {NULL}, 0}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct options o, again;
+        struct snug_err e;
+        json_t *recorded;
+        options_init(&o, CMD_TRAIN);
+        assert_int_equal(options_set(&o, "eval_data", texts[i].text, &e), 0);
+        check_paths(&o.eval_data, texts[i].first, texts[i].more, texts[i].n_more);
+        assert_int_equal(options_to_json(&o, false, &recorded, &e), 0);
+        char *text = json_dumps(json_object_get(recorded, "eval_data"), JSON_ENCODE_ANY);
+        options_init(&again, CMD_TRAIN);
+        const char *value = json_is_string(json_object_get(recorded, "eval_data"))
+                                ? json_string_value(json_object_get(recorded, "eval_data"))
+                                : text;
+        assert_int_equal(options_set(&again, "eval_data", value, &e), 0);
+        check_paths(&again.eval_data, texts[i].first, texts[i].more, texts[i].n_more);
+        free(text);
+        json_decref(recorded);
+        options_free(&o);
+        options_free(&again);
+    }
+    struct options o = accepted("--eval-data a.csv b.csv c.csv --seed 3");
+    check_paths(&o.eval_data, "a.csv", (const char *const[]){"b.csv", "c.csv"}, 2);
+    assert_int_equal(o.seed, 3);
+    options_free(&o);
+    o = accepted("--eval-data=a.csv --eval-strategy epoch");
+    check_paths(&o.eval_data, "a.csv", NULL, 0);
+    options_free(&o);
+    o = accepted("--eval-split 0.1 --eval-strategy epoch");
+    assert_true(o.eval_split == 0.1);
+    assert_string_equal(o.metric_for_best_model, "loss");
+    options_free(&o);
+    refused("--eval-data a b --eval-data c", "--eval-data: given twice; give it once");
+    refused("--eval-split 0.1 --eval-data a", "--eval-split: serves the same as --eval-data; give one of them");
+    refused("--eval-split 1", "--eval-split: '1' is out of range; give a number above 0 and below 1");
+    refused("--seed 1 2", "2: unexpected argument; options begin with --, see 'snug train --help'");
+}
+
 /* Names of the Trainer's example scripts (run_classification.py, run_mlm.py), of Accelerate's and Lightning's options. */
 static void names_of_other_programs(void **state)
 {
@@ -399,7 +455,7 @@ static void names_of_other_programs(void **state)
     assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
     assert_int_equal(o.dtype, OPT_DTYPE_FP32);
     assert_int_equal(o.per_device_train_batch_size, 4);
-    assert_string_equal(o.eval_data, "e.csv");
+    assert_string_equal(o.eval_data.first, "e.csv");
     assert_int_equal(o.max_length, 64);
     assert_int_equal(o.warmup_steps.steps, 7);
     assert_int_equal(o.lr_scheduler_type, OPT_SCHEDULE_COSINE);
@@ -413,7 +469,7 @@ static void names_of_other_programs(void **state)
             &e))
         fail_msg("%s", e.text);
     assert_string_equal(o.model, "m");
-    assert_string_equal(o.train_data, "d.csv");
+    assert_string_equal(o.train_data.first, "d.csv");
     assert_true(o.num_train_epochs == 1.5);
     assert_int_equal(o.dtype, OPT_DTYPE_BF16);
     assert_int_equal(o.device, OPT_DEVICE_CPU);
@@ -878,6 +934,7 @@ int main(void)
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(options_that_need_each_other),
+        cmocka_unit_test(several_files),
         cmocka_unit_test(names_of_other_programs),
         cmocka_unit_test(older_spellings_get_a_note),
         cmocka_unit_test(lists_in_config_files),

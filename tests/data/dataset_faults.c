@@ -39,7 +39,7 @@ static void memory_runs_out(void **state)
                 fail_msg("%s, allocation %ld: code %d '%s'", files[i][0], k, code, e.text);
         }
         assert_in_range(k, 15, 200);
-        assert_true(errors > k - 8);
+        assert_true(errors > k - 12);
     }
 }
 

@@ -228,8 +228,18 @@ static void damage_is_found(void **state)
 }
 
 /* Two rows of three tokens each; what comes behind their offsets and ids is the labels. */
-enum { CHECKSUM = 24, N_ROWS = 56, TASK = 112, FORM = 116, NUM_LABELS = 120, HEADER = 136 };
-enum { IDS = HEADER + 3 * 8, LABELS = IDS + 6 * 4 };
+enum {
+    CHECKSUM = 24,
+    N_ROWS = 40,
+    TRUNCATED = 80,
+    EMPTY = 88,
+    IGNORED = 96,
+    TASK = 104,
+    FORM = 108,
+    NUM_LABELS = 112,
+    HEADER = 120
+};
+enum { IDS = HEADER + 3 * 8, LABELS = IDS + 6 * 4, NAMES = LABELS + 2 * 4 };
 
 struct forgery {
     size_t at;
