@@ -89,10 +89,10 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, or synthetic:ROWSxLENGTH; or several")
+    "rows to train on, one file or more: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
-    "share of the training rows that is held out to evaluate on, alike of each label; which ones follows from --data-seed")
+    "share of the training rows that is held out to evaluate on, the same of each label; --data-seed decides which")
 OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
 OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
