@@ -89,7 +89,7 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows to train on, one file or more: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH")
+    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH; or several")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label; --data-seed decides which")
