@@ -92,12 +92,12 @@ OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
     "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH; or several")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
-    "share of the training rows that is held out to evaluate on, the same of each label; --data-seed decides which")
+    "share of the training rows that is held out to evaluate on, the same of each label")
 OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
 OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
 OPT(STR, label_column, "none", "NAME", DATA, 0,
-    "column of the label; none: label, category, or another usual name; A,B,C: one column for each label, of 0 and 1")
+    "column of the label; none: label, category, or another usual name; A,B,C: one for each label")
 OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA, RESULT, "rows with this label are left out, such as -1")
 OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
 OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
