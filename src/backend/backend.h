@@ -49,6 +49,8 @@ struct backend {
 
     /* Which kernels run here, such as "avx512": the same name gives the same bits. */
     const char *(*kernels)(const struct backend *b);
+    /* NULL, or: a line for the user about that choice; NULL where there is nothing to say. */
+    const char *(*note)(const struct backend *b);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */
     int64_t (*bucket)(int64_t T);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */

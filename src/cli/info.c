@@ -52,6 +52,7 @@ static const struct {
     {"avx512vnni", 7, 0, 2, 11, XCR_AVX512},
     {"avx512bf16", 7, 1, 0, 5, XCR_AVX512},
     {"avx512fp16", 7, 0, 3, 23, XCR_AVX512},
+    {"amx-tile", 7, 0, 3, 24, XCR_AMX},
     {"amx-bf16", 7, 0, 3, 22, XCR_AMX},
 };
 
@@ -126,6 +127,7 @@ enum { MAX_GPUS = 16, MAX_NAMES = 32 };
 
 struct facts {
     char cpu[49];
+    const char *kernels; /* for which instruction set */
     const char *features[MAX_NAMES];
     size_t n_features;
     struct library libraries[5];
@@ -154,6 +156,8 @@ static void append_json(struct str *s, const struct facts *f)
         str_printf(s, "%s\"%d.%d\"", i ? "," : "", arch / 10, arch % 10);
     str_append(s, "],\"cpu\":{\"name\":");
     str_json(s, f->cpu);
+    str_append(s, ",\"kernels\":");
+    str_json(s, f->kernels);
     str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), machine_cpus());
     for (size_t i = 0; i < f->n_features; i++)
         str_printf(s, "%s\"%s\"", i ? "," : "", f->features[i]);
@@ -186,6 +190,7 @@ static void append_text(struct str *s, const struct facts *f)
     str_append(s, "           ");
     for (size_t i = 0; i < f->n_features; i++)
         str_printf(s, "%s%s", i ? " " : "", f->features[i]);
+    str_printf(s, "\n           runs kernels for %s (SNUG_CPU_ISA)", f->kernels);
     for (int i = 0; i < f->n_gpus; i++)
         str_printf(s, "\n%s%s, %s, %s in use, driver %s", i ? "           " : "gpu        ", f->gpus[i].name,
                    size_text(f->gpus[i].total_bytes, size), size_text(f->gpus[i].used_bytes, other), f->gpus[i].driver);
@@ -206,6 +211,8 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     struct facts f = {
         .total = machine_memory_bytes(), .available = machine_memory_available(), .limit = machine_memory_limit()};
     info_cpu_name(f.cpu);
+    TRY(backend_check(BACKEND_CPU, err));
+    f.kernels = backend_cpu()->kernels(backend_cpu());
     f.n_features = cpu_features(f.features, MAX_NAMES);
     f.n_libraries = libraries(f.libraries);
     find_gpus(&f);

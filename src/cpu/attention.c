@@ -149,7 +149,7 @@ struct forward {      /* of one thread; sizes in units for the larger case, floa
 static int64_t carve_forward(struct forward *f, void *base, int64_t D)
 {
     struct carver c = {.base = base};
-    int64_t width = tile_pad(D);
+    int64_t width = tile_pad(TILE_PAIRS, D); /* the wider */
     f->k = carve(&c, CHUNK * width);
     f->v = carve(&c, CHUNK * width);
     f->q = carve(&c, QUERIES * width);
@@ -160,6 +160,13 @@ static int64_t carve_forward(struct forward *f, void *base, int64_t D)
     f->sum = carve(&c, CHUNK);
     f->shrink = carve(&c, QUERIES);
     return c.used;
+}
+
+/* Rows of units, QUERIES apart: 0 in column j on behind the last of n, as far as the matrix unit sums. */
+SIMD void zero_rows(bool pair, uint32_t *rows, int64_t j, int64_t n)
+{
+    for (int64_t i = (n + 1) / 2; AMX && pair && i < tile_pad(pair, n) / 2; i++)
+        vu_store(rows + i * QUERIES + j, (vu){0});
 }
 
 /* Block of n_keys by n_queries scores: new maxima, and P^T in place of S^T as (keys in units, QUERIES). */
@@ -204,6 +211,7 @@ SIMD void softmax_block(const struct problem *p, const struct forward *f, bool p
                 }
             }
         }
+        zero_rows(pair, (uint32_t *)s, 0, n_keys);
         vf shrink = vf_exp2((old - m) * LOG2E);
         vf_store(f->shrink + j, shrink);
         vf_store(max + j, m);
@@ -220,24 +228,24 @@ SIMD int64_t units(bool pair, int64_t n)
 SIMD void pack_keys(const struct problem *p, const struct forward *f, bool pair, bool bf16, int64_t b, int64_t head,
                     int64_t key, int64_t n_keys)
 {
-    int64_t D = p->D, width = tile_pad(D), kv = head / (p->heads / p->kv_heads);
+    int64_t D = p->D, width = tile_pad(pair, D), kv = head / (p->heads / p->kv_heads);
     int64_t row = (p->cu[b] + key) * p->width, k = row + (p->heads + kv) * D, v = k + p->kv_heads * D;
     tile_pack_rows(pair, bf16, f->k, units(pair, width), p->qkv, k, p->width, n_keys, D);
     for (int64_t i = 0; i < n_keys; i += KEYS) {
         int64_t n = smaller(KEYS, n_keys - i);
         tile_pack_sum_rows(pair, bf16, f->stage, p->qkv, v + i * p->width, p->width, n, D);
-        tile_transpose(f->v + i * width, KEYS, f->stage, width, units(pair, tile_pad(n)), width);
+        tile_transpose(f->v + i * width, KEYS, f->stage, width, units(pair, tile_pad(pair, n)), width);
     }
 }
 
 /* Writes o and lse of a finished block of queries. */
-SIMD void finish_queries(const struct args_attention *a, const struct problem *p, const struct forward *f, bool bf16,
-                         int64_t b, int64_t head, int64_t query, int64_t n_queries, const float *o, const float *max,
-                         const float *sum)
+SIMD void finish_queries(const struct args_attention *a, const struct problem *p, const struct forward *f, bool pair,
+                         bool bf16, int64_t b, int64_t head, int64_t query, int64_t n_queries, const float *o,
+                         const float *max, const float *sum)
 {
-    int64_t D = p->D, width = tile_pad(D), first = p->cu[b] + query;
+    int64_t D = p->D, width = tile_pad(pair, D), first = p->cu[b] + query;
     float *rows = (float *)f->stage, *lse = (float *)a->lse.data + head * p->T + first;
-    tile_transpose((uint32_t *)rows, width, (const uint32_t *)o, QUERIES, width, tile_pad(n_queries));
+    tile_transpose((uint32_t *)rows, width, (const uint32_t *)o, QUERIES, width, tile_pad(pair, n_queries));
     for (int64_t i = 0; i < n_queries; i++)
         for (int64_t d = 0; d < D; d += VF_LANES)
             vf_put_upto(a->o.data, (first + i) * p->heads * D + head * D + d,
@@ -249,7 +257,7 @@ SIMD void finish_queries(const struct args_attention *a, const struct problem *p
 SIMD void forward_task(const struct args_attention *a, const struct problem *p, const struct forward *f, bool pair,
                        bool bf16, struct part part, int64_t head)
 {
-    int64_t b = part.sequence, D = p->D, width = tile_pad(D), length = p->cu[b + 1] - p->cu[b];
+    int64_t b = part.sequence, D = p->D, width = tile_pad(pair, D), length = p->cu[b + 1] - p->cu[b];
     int64_t end = smaller(asking(p, b), part.query + CHUNK), n_keys = p->causal ? end : length;
     for (int64_t chunk = 0; chunk < n_keys; chunk += CHUNK) {
         int64_t chunk_end = smaller(n_keys, chunk + CHUNK);
@@ -259,21 +267,21 @@ SIMD void forward_task(const struct args_attention *a, const struct problem *p, 
             float *o = f->o + at * width, *max = f->max + at, *sum = f->sum + at;
             tile_pack_rows(pair, bf16, f->stage, units(pair, width), p->qkv, (p->cu[b] + query) * p->width + head * D,
                            p->width, n, D);
-            tile_transpose(f->q, QUERIES, f->stage, units(pair, width), tile_pad(n), units(pair, width));
+            tile_transpose(f->q, QUERIES, f->stage, units(pair, width), tile_pad(pair, n), units(pair, width));
             for (int64_t key = chunk; key < chunk_end && !(p->causal && key >= query + n); key += KEYS) {
                 int64_t m = smaller(KEYS, chunk_end - key), in_chunk = key - chunk;
-                tile_product(pair, TILE_ZERO, m, tile_pad(n), units(pair, D), f->k + in_chunk * units(pair, width),
-                             units(pair, width), f->q, f->scores, QUERIES, NULL);
+                tile_product(pair, TILE_ZERO, m, tile_pad(pair, n), units(pair, D),
+                             f->k + in_chunk * units(pair, width), units(pair, width), f->q, f->scores, QUERIES, NULL);
                 softmax_block(p, f, pair, b, head, query, n, key, m, max, sum);
-                tile_product(pair, key ? TILE_SCALE : TILE_ZERO, D, tile_pad(n), units(pair, m),
+                tile_product(pair, key ? TILE_SCALE : TILE_ZERO, D, tile_pad(pair, n), units(pair, m),
                              f->v + in_chunk * width, KEYS, (uint32_t *)f->scores, o, QUERIES, f->shrink);
             }
         }
     }
     for (int64_t query = part.query; query < end; query += QUERIES) {
         int64_t at = query - part.query;
-        finish_queries(a, p, f, bf16, b, head, query, smaller(QUERIES, end - query), f->o + at * width, f->max + at,
-                       f->sum + at);
+        finish_queries(a, p, f, pair, bf16, b, head, query, smaller(QUERIES, end - query), f->o + at * width,
+                       f->max + at, f->sum + at);
     }
 }
 
@@ -309,9 +317,13 @@ void ISA(cpu_attention)(const struct args_attention *a, const struct call *c)
         struct forward f;
         int64_t size = carve_forward(&f, NULL, p.D);
         carve_forward(&f, carver.base + carver.used + omp_get_thread_num() * size, p.D);
+        if (AMX && p.bf16)
+            amx_begin();
 #pragma omp for schedule(dynamic, at_once)
         for (int64_t i = 0; i < tasks; i++)
             forward_any(a, &p, &f, parts[i / p.heads], i % p.heads);
+        if (AMX && p.bf16)
+            amx_end();
     }
     for (int64_t b = 0; b <= p.B; b++) { /* the rows that do not ask */
         int64_t row = p.heads * p.D, from = p.cu[b] + asking(&p, b), rows = (b < p.B ? p.cu[b + 1] : p.T) - from;
@@ -339,7 +351,7 @@ struct backward {       /* of one thread */
 static int64_t carve_backward(struct backward *f, void *base, int64_t D, int64_t longest)
 {
     struct carver c = {.base = base};
-    int64_t width = tile_pad(D);
+    int64_t width = tile_pad(TILE_PAIRS, D); /* the wider */
     f->k = carve(&c, KEYS * width);
     f->v = carve(&c, KEYS * width);
     f->kt = carve(&c, KEYS * width);
@@ -401,24 +413,33 @@ SIMD void gradient_block(const struct problem *p, const struct backward *f, bool
                     vu_store(f->ds + i / 2 * QUERIES + j, vu_pair_round(ds[0], ds[1]));
             }
         }
+        zero_rows(pair, f->ds, j, n_keys);
     }
+    int64_t done = (n_queries + VF_LANES - 1) / VF_LANES * VF_LANES; /* the matrix unit sums over more */
+    for (int64_t i = 0; AMX && pair && i < n_keys && done < tile_pad(pair, n_queries); i++)
+        for (int64_t j = done; j < tile_pad(pair, n_queries); j += VF_LANES) {
+            vf_put(f->s + i * QUERIES, j, (vf){0}, pair);
+            vf_put(f->dp + i * QUERIES, j, (vf){0}, pair);
+        }
 }
 
 /* Queries [query, end) of a head: Q and dO in both forms, lse and delta; lse and delta are 0 in padding lanes. */
 SIMD void pack_queries(const struct args_attention_bwd *a, const struct problem *p, const struct backward *f, bool pair,
                        bool bf16, int64_t b, int64_t head, int64_t query, int64_t end)
 {
-    int64_t D = p->D, width = tile_pad(D), row = p->heads * D;
+    int64_t D = p->D, width = tile_pad(pair, D), row = p->heads * D;
     for (int64_t at = 0; query + at < end; at += QUERIES) {
         int64_t n = smaller(QUERIES, end - query - at), first = p->cu[b] + query + at;
         int64_t q = first * p->width + head * D, o = first * row + head * D;
         tile_pack_rows(pair, bf16, f->stage, units(pair, width), p->qkv, q, p->width, n, D);
-        tile_transpose(f->qt + at * width, QUERIES, f->stage, units(pair, width), tile_pad(n), units(pair, width));
+        tile_transpose(f->qt + at * width, QUERIES, f->stage, units(pair, width), tile_pad(pair, n),
+                       units(pair, width));
         tile_pack_rows(pair, bf16, f->stage, units(pair, width), a->dout.data, o, row, n, D);
-        tile_transpose(f->dot + at * width, QUERIES, f->stage, units(pair, width), tile_pad(n), units(pair, width));
+        tile_transpose(f->dot + at * width, QUERIES, f->stage, units(pair, width), tile_pad(pair, n),
+                       units(pair, width));
         tile_pack_sum_rows(pair, bf16, f->q + at * width, p->qkv, q, p->width, n, D);
         tile_pack_sum_rows(pair, bf16, f->dout + at * width, a->dout.data, o, row, n, D);
-        for (int64_t i = 0; i < tile_pad(n); i++) {
+        for (int64_t i = 0; i < tile_pad(pair, n); i++) {
             vf sum = {0};
             for (int64_t d = 0; i < n && d < D; d += VF_LANES)
                 sum = vf_fma(vf_get_upto(a->o.data, o + i * row + d, D - d, bf16),
@@ -433,21 +454,21 @@ SIMD void pack_queries(const struct args_attention_bwd *a, const struct problem 
 SIMD void panel_gradient(const struct problem *p, const struct backward *f, bool pair, bool bf16, int64_t b,
                          int64_t head, bool first_head, int64_t query, int64_t end, int64_t key)
 {
-    int64_t D = p->D, width = tile_pad(D), kv = head / (p->heads / p->kv_heads);
+    int64_t D = p->D, width = tile_pad(pair, D), kv = head / (p->heads / p->kv_heads);
     int64_t n_keys = smaller(KEYS, p->cu[b + 1] - p->cu[b] - key);
     int64_t k = (p->cu[b] + key) * p->width + (p->heads + kv) * D, v = k + p->kv_heads * D;
     tile_pack_rows(pair, bf16, f->k, units(pair, width), p->qkv, k, p->width, n_keys, D);
     tile_pack_rows(pair, bf16, f->v, units(pair, width), p->qkv, v, p->width, n_keys, D);
     tile_pack_sum_rows(pair, bf16, f->stage, p->qkv, k, p->width, n_keys, D);
-    tile_transpose(f->kt, KEYS, f->stage, width, units(pair, tile_pad(n_keys)), width);
+    tile_transpose(f->kt, KEYS, f->stage, width, units(pair, tile_pad(pair, n_keys)), width);
     float *dk = f->dk + key * width, *dv = f->dv + key * width;
     for (int64_t at = 0; query + at < end; at += QUERIES) {
         int64_t n = smaller(QUERIES, end - query - at);
         if (p->causal && key >= query + at + n)
             continue;
-        tile_product(pair, TILE_ZERO, n_keys, tile_pad(n), units(pair, D), f->k, units(pair, width), f->qt + at * width,
-                     f->s, QUERIES, NULL);
-        tile_product(pair, TILE_ZERO, n_keys, tile_pad(n), units(pair, D), f->v, units(pair, width),
+        tile_product(pair, TILE_ZERO, n_keys, tile_pad(pair, n), units(pair, D), f->k, units(pair, width),
+                     f->qt + at * width, f->s, QUERIES, NULL);
+        tile_product(pair, TILE_ZERO, n_keys, tile_pad(pair, n), units(pair, D), f->v, units(pair, width),
                      f->dot + at * width, f->dp, QUERIES, NULL);
         gradient_block(p, f, pair, b, head, query + at, n, key, n_keys, f->lse + at, f->delta + at);
         /* The first block of queries that meets these keys starts their sums. */
@@ -456,7 +477,7 @@ SIMD void panel_gradient(const struct problem *p, const struct backward *f, bool
                      f->dout + at * width, dv, width, NULL);
         tile_product(pair, start ? TILE_ZERO : TILE_ADD, n_keys, width, units(pair, n), (uint32_t *)f->dp, QUERIES,
                      f->q + at * width, dk, width, NULL);
-        tile_product(pair, key ? TILE_ADD : TILE_ZERO, D, tile_pad(n), units(pair, n_keys), f->kt, KEYS,
+        tile_product(pair, key ? TILE_ADD : TILE_ZERO, D, tile_pad(pair, n), units(pair, n_keys), f->kt, KEYS,
                      pair ? f->ds : (uint32_t *)f->dp, f->dq + at * width, QUERIES, NULL);
     }
 }
@@ -473,7 +494,7 @@ SIMD void put_rows(void *dqkv, int64_t to, int64_t stride, const float *from, in
 SIMD void backward_task(const struct args_attention_bwd *a, const struct problem *p, const struct backward *f,
                         bool pair, bool bf16, int64_t b, int64_t kv)
 {
-    int64_t D = p->D, width = tile_pad(D), length = p->cu[b + 1] - p->cu[b], group = p->heads / p->kv_heads;
+    int64_t D = p->D, width = tile_pad(pair, D), length = p->cu[b + 1] - p->cu[b], group = p->heads / p->kv_heads;
     int64_t row = p->cu[b] * p->width, queries = asking(p, b);
     float scale = p->scale * p->keep_scale;
     for (int64_t head = kv * group; head < (kv + 1) * group; head++) {
@@ -484,7 +505,7 @@ SIMD void backward_task(const struct args_attention_bwd *a, const struct problem
                 panel_gradient(p, f, pair, bf16, b, head, head == kv * group, query, end, key);
             for (int64_t at = 0; query + at < end; at += QUERIES) {
                 int64_t n = smaller(QUERIES, end - query - at);
-                tile_transpose(f->stage, width, (uint32_t *)f->dq + at * width, QUERIES, width, tile_pad(n));
+                tile_transpose(f->stage, width, (uint32_t *)f->dq + at * width, QUERIES, width, tile_pad(pair, n));
                 put_rows(a->dqkv.data, row + (query + at) * p->width + head * D, p->width, (float *)f->stage, width, n,
                          D, scale, bf16);
             }
@@ -528,9 +549,13 @@ void ISA(cpu_attention_bwd)(const struct args_attention_bwd *a, const struct cal
         struct backward f;
         int64_t size = carve_backward(&f, NULL, p.D, p.T);
         carve_backward(&f, carver.base + carver.used + omp_get_thread_num() * size, p.D, p.T);
+        if (AMX && p.bf16)
+            amx_begin();
 #pragma omp for schedule(dynamic, at_once)
         for (int64_t i = 0; i < tasks; i++)
             backward_any(a, &p, &f, parts[i / p.kv_heads].sequence, i % p.kv_heads);
+        if (AMX && p.bf16)
+            amx_end();
     }
     int64_t real = p.cu[p.B] * p.width, all = p.T * p.width;
     memset((char *)a->dqkv.data + dtype_bytes(a->dqkv.dtype, real), 0, (size_t)dtype_bytes(a->dqkv.dtype, all - real));

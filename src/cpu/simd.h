@@ -45,6 +45,13 @@ typedef double vd __attribute__((vector_size(4 * VF_LANES)));
 
 #define SIMD static inline __attribute__((always_inline, unused))
 
+/* For loops over registers, which only stay registers when these are unrolled. */
+#if defined __SANITIZE_ADDRESS__
+#define UNROLL /* with the checks the code would take minutes to compile */
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* ---- making, choosing ---- */
 
 SIMD vf vf_set1(float x)
@@ -152,6 +159,16 @@ SIMD vf vf_lookup16(const float *table, vi i)
 #endif
 }
 
+/* The same for 32 numbers, in two registers of AVX-512; of i only the lowest five bits count. */
+SIMD vf vf_lookup32(const float *table, vi i)
+{
+#if defined __AVX512F__
+    return (vf)_mm512_permutex2var_ps(_mm512_loadu_ps(table), (__m512i)i, _mm512_loadu_ps(table + 16));
+#else
+    return vf_gather(table, i & 31);
+#endif
+}
+
 /* |x| with the sign of y. */
 SIMD vf vf_copysign(vf x, vf y)
 {
@@ -194,6 +211,18 @@ SIMD void vf_store_n(float *p, vf v, int n)
 #else
     memcpy(p, &v, 4 * (size_t)n);
 #endif
+}
+
+SIMD vu vu_load(const uint32_t *p)
+{
+    vu v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+SIMD void vu_store(uint32_t *p, vu v)
+{
+    memcpy(p, &v, sizeof v);
 }
 
 SIMD vh vh_load(const uint16_t *p)
@@ -406,6 +435,14 @@ SIMD float vf_hmax(vf v)
 #undef MAX_
 #endif
 }
+
+/* Whether products of bf16 are computed by the processor's dot product of pairs; else bf16 is widened and multiplied as
+ * F32, which is as fast where there is no such instruction, and faster where it runs at half the rate. */
+#if defined __AVX512BF16__
+enum { BF16_PAIRS = 1 };
+#else
+enum { BF16_PAIRS = 0 };
+#endif
 
 /* ---- products of bf16 pairs: a 32-bit lane holds element 2k in its low half and 2k+1 in its high half ---- */
 

@@ -4,21 +4,16 @@
  * a product sums over, for the processor's dot product of bf16 pairs. So one code serves both: C (M,N) float = A (M,K)
  * B (K,N) with A row by row in units, B in units with N fastest. Sums run over k in order.
  *
- * Blocks are padded: rows of A and C to a multiple of TILE_ROWS (any content), columns of B and C to one of
- * TILE_COLUMNS. */
+ * Blocks are padded to multiples of 16, of pairs for the matrix unit of 32 (tile_pad): rows of A and C and columns of B
+ * and C with any content. The matrix unit also sums over whole steps of AMX_WORDS units: what of A and B lies between K
+ * and there is 0. */
 #ifndef CPU_TILE_H
 #define CPU_TILE_H
 
-#include "cpu/simd.h"
-
-enum { TILE_ROWS = 16, TILE_COLUMNS = 16 };
+#include "cpu/amx.h"
 
 /* bf16 tensors are computed on as pairs where the processor has the instruction, else widened to float when packed. */
-#if defined __AVX512BF16__
-enum { TILE_PAIRS = 1 };
-#else
-enum { TILE_PAIRS = 0 };
-#endif
+enum { TILE_PAIRS = AMX || BF16_PAIRS };
 
 enum tile_start {
     TILE_ZERO,  /* C = A B */
@@ -26,29 +21,11 @@ enum tile_start {
     TILE_SCALE, /* C = C diag(scale) + A B, scale (N) */
 };
 
-SIMD int64_t tile_pad(int64_t n)
+SIMD int64_t tile_pad(bool pair, int64_t n)
 {
-    return (n + 15) & ~(int64_t)15;
+    int64_t to = AMX && pair ? 32 : 16;
+    return (n + to - 1) / to * to;
 }
-
-SIMD vu vu_load(const uint32_t *p)
-{
-    vu v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-SIMD void vu_store(uint32_t *p, vu v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
-/* For loops over registers. */
-#if defined __SANITIZE_ADDRESS__
-#define UNROLL /* with the checks the code would take minutes to compile */
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 /* A block of C of M rows and W vectors, held in registers. Bound by multiply-adds: M W of them per M + W loads. */
 #define TILE_KERNEL(M, W)                                                                                              \
@@ -108,13 +85,34 @@ SIMD void tile_loops(bool pair, enum tile_start start, int64_t M, int64_t N, int
 #endif
 }
 
+/* The same on the matrix unit; between amx_begin and amx_end. */
+SIMD void tile_unit(enum tile_start start, int64_t M, int64_t N, int64_t K, const uint32_t *a, int64_t lda,
+                    const uint32_t *b, float *c, int64_t ld, const float *scale)
+{
+    int64_t steps = (K + AMX_WORDS - 1) / AMX_WORDS;
+    for (int64_t i = 0; i < M; i += AMX_ROWS)
+        for (int64_t n = 0; n < N; n += AMX_COLUMNS) {
+            float *block = c + i * ld + n;
+            for (int64_t r = 0; r < AMX_ROWS && start == TILE_SCALE; r++)
+                for (int64_t j = 0; j < AMX_COLUMNS; j += VF_LANES)
+                    vf_store(block + r * ld + j, vf_load(block + r * ld + j) * vf_load(scale + n + j));
+            amx_block(block, 4 * ld, start != TILE_ZERO,
+                      (struct amx_operand){
+                          .at = a + i * lda, .stride = 4 * lda, .second = 4 * 16 * lda, .step = 4 * AMX_WORDS},
+                      (struct amx_operand){.at = b + n, .stride = 4 * ld, .second = 4 * 16, .step = 4 * AMX_WORDS * ld},
+                      steps);
+        }
+}
+
 /* What follows is not inlined: it is large, and its loops are long. */
 #define TILE_OUT_OF_LINE static __attribute__((noinline, unused)) void
 
 TILE_OUT_OF_LINE tile_product(bool pair, enum tile_start start, int64_t M, int64_t N, int64_t K, const uint32_t *a,
                               int64_t lda, const uint32_t *b, float *c, int64_t ld, const float *scale)
 {
-    if (pair)
+    if (AMX && pair)
+        tile_unit(start, M, N, K, a, lda, b, c, ld, scale);
+    else if (pair)
         tile_loops(true, start, M, N, K, a, lda, b, c, ld, scale);
     else
         tile_loops(false, start, M, N, K, a, lda, b, c, ld, scale);
@@ -136,8 +134,8 @@ SIMD void tile_prefetch(bool bf16, const void *from, int64_t i)
 SIMD void tile_pack_rows_as(bool pair, bool bf16, uint32_t *to, int64_t ld, const void *from, int64_t at,
                             int64_t stride, int64_t n, int64_t D)
 {
-    for (int64_t r = 0; r < tile_pad(n); r++, to += ld)
-        for (int64_t d = 0; d < tile_pad(D); d += VF_LANES) {
+    for (int64_t r = 0; r < tile_pad(pair, n); r++, to += ld)
+        for (int64_t d = 0; d < tile_pad(pair, D); d += VF_LANES) {
             int64_t left = r < n ? D - d : 0, i = at + r * stride + d;
             tile_prefetch(bf16, from, i + ROWS_AHEAD * stride);
             if (pair)
@@ -155,12 +153,12 @@ SIMD void tile_pack_sum_rows_as(bool pair, bool bf16, uint32_t *to, const void *
                                 int64_t n, int64_t D)
 {
     if (!pair) {
-        tile_pack_rows_as(false, bf16, to, tile_pad(D), from, at, stride, n, D);
+        tile_pack_rows_as(false, bf16, to, tile_pad(pair, D), from, at, stride, n, D);
         return;
     }
     const uint16_t *x = (const uint16_t *)from + at;
-    for (int64_t r = 0; r < tile_pad(n); r += 2, to += tile_pad(D))
-        for (int64_t d = 0; d < tile_pad(D); d += VF_LANES) {
+    for (int64_t r = 0; r < tile_pad(pair, n); r += 2, to += tile_pad(pair, D))
+        for (int64_t d = 0; d < tile_pad(pair, D); d += VF_LANES) {
             int64_t left = D - d < VF_LANES ? D - d : VF_LANES, i = r * stride + d;
             tile_prefetch(true, x, i + ROWS_AHEAD * stride);
             tile_prefetch(true, x, i + (ROWS_AHEAD + 1) * stride);

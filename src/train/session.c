@@ -500,6 +500,9 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
 static int open_backend(struct session *s, struct snug_err *err)
 {
     TRY(session_backend(s->o, &s->compile.backend, err));
+    const struct backend *b = s->compile.backend;
+    if (b->note && b->note(b))
+        session_note(s, "%s", b->note(b));
     if (!s->compile.backend->host_memory)
         s->memory = (struct ckpt_memory){.get = get, .put = put, .ctx = (void *)s->compile.backend};
     return SNUG_OK;

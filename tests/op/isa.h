@@ -1,19 +1,28 @@
-/* isa.h: may this processor run what this test was compiled for? If not, the test ends with 77, which Meson counts as
- * skipped. */
+/* isa.h: may this processor run what this test was compiled for, SNUG_ISA? If not, the test ends with 77, which Meson
+ * counts as skipped. */
 #ifndef TESTS_OP_ISA_H
 #define TESTS_OP_ISA_H
 
-#include <stdbool.h>
+#include "cpu/isa.h"
 
-static inline bool isa_supported(void)
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline bool isa_supported(const char *name)
 {
-#if defined __AVX512BF16__
-    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl");
-#elif defined __AVX2__
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return true;
-#endif
+    const struct cpu_isa *isa;
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        if (!strcmp(isa->name, name))
+            return true;
+    if (!strcmp(name, "amx_emulated"))
+        return true;
+    printf("%s: not on this processor\n", name);
+    return false;
 }
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define ISA_SUPPORTED() isa_supported(TEXT(SNUG_ISA))
 
 #endif

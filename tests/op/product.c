@@ -199,7 +199,7 @@ static void workspace_grows_with_the_sizes(void **state)
 
 int main(void)
 {
-    if (!isa_supported())
+    if (!ISA_SUPPORTED())
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_every_form),

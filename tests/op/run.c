@@ -1,22 +1,19 @@
 /* Every case of cases.c on every instruction set of the cpu backend (harness.h), with equal bits for any number of
  * threads; and the tests of single ops. */
-#define SNUG_ISA generic
 #include "cases.h"
 #include "checks.h"
-#include "cpu/kernels.h"
+#include "cpu/isa.h"
 #include "harness.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-extern const struct cpu_kernels cpu_kernels_generic;
-#if defined __x86_64__
-extern const struct cpu_kernels cpu_kernels_avx2, cpu_kernels_avx512;
-#endif
+extern const struct cpu_kernels cpu_kernels_amx_emulated;
 
 static int64_t workspace(const struct op_runner *r, enum op op, const union args_any *args, int threads)
 {
@@ -33,36 +30,43 @@ static void run(const struct op_runner *r, enum op op, union args_any *args, con
     k->run[op](args, &(struct call){.workspace = workspace->data, .threads = threads});
 }
 
-static void check_isa(const char *isa, const struct cpu_kernels *kernels)
+static void check_kernels(const char *isa, const struct cpu_kernels *kernels)
 {
     const struct op_runner r = {
         .name = isa, .alignment_free = true, .workspace = workspace, .run = run, .kernels = kernels};
     check_runner(&r, NULL);
 }
 
-static void test_generic(void **state)
+/* A test for each name: where this processor has no such instructions, it says so and is skipped. */
+static void check_isa(const char *name)
 {
-    (void)state;
-    check_isa("generic", &cpu_kernels_generic);
+    const struct cpu_isa *isa;
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        if (!strcmp(isa->name, name)) {
+            check_kernels(name, isa->kernels);
+            return;
+        }
+    print_message("%s: not on this processor\n", name);
+    skip();
 }
 
-#if defined __x86_64__
-static void test_avx2(void **state)
-{
-    (void)state;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        skip();
-    check_isa("avx2", &cpu_kernels_avx2);
-}
+#define ISA_TEST(name)                                                                                                 \
+    static void test_##name(void **state)                                                                              \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        check_isa(#name);                                                                                              \
+    }
+ISA_TEST(generic)
+ISA_TEST(avx2)
+ISA_TEST(avx512)
+ISA_TEST(avx512bf16)
+ISA_TEST(amx)
 
-static void test_avx512(void **state)
+static void test_amx_emulated(void **state)
 {
     (void)state;
-    if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512vl"))
-        skip();
-    check_isa("avx512", &cpu_kernels_avx512);
+    check_kernels("amx, emulated", &cpu_kernels_amx_emulated);
 }
-#endif
 
 static void test_every_op_has_a_case(void **state)
 {
@@ -84,10 +88,11 @@ int main(void)
         cmocka_unit_test(test_clip),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_generic),
-#if defined __x86_64__
         cmocka_unit_test(test_avx2),
         cmocka_unit_test(test_avx512),
-#endif
+        cmocka_unit_test(test_avx512bf16),
+        cmocka_unit_test(test_amx),
+        cmocka_unit_test(test_amx_emulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

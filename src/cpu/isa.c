@@ -1,0 +1,195 @@
+#include "cpu/isa.h"
+
+#include "backend/backend.h"
+#include "base/seconds.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#if defined __x86_64__
+
+/* ---- what src/cpu/meson.build compiles for ---- */
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* The tiles are in the processor, and the operating system knows of them (Intel SDM vol. 1, 13.3: bits 17 and 18). */
+static bool processor_has_amx(void)
+{
+    uint32_t a, b, c, d, low, high;
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, TILE_STATE = 3 << 17 };
+    if (!has_avx512bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE))
+        return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & TILE_STATE) == TILE_STATE;
+}
+
+/* Linux gives 8 KiB more of state to the threads of a process that asks (Documentation/arch/x86/xstate.rst). */
+static bool has_amx(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return processor_has_amx() && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+}
+
+static bool refuses_amx(void)
+{
+    return processor_has_amx() && !has_amx();
+}
+
+/* ---- is the dot product of bf16 pairs worth it? ---- */
+
+/* Both with as many sums at a time as hide the latency. */
+#define PROBE(name, target_, type, step)                                                                               \
+    __attribute__((target(target_), noinline)) static double name(void)                                                \
+    {                                                                                                                  \
+        enum { SUMS = 12, STEPS = 500 };                                                                               \
+        __m512 sum[SUMS];                                                                                              \
+        type x;                                                                                                        \
+        memset(&x, 0, sizeof x);                                                                                       \
+        for (int i = 0; i < SUMS; i++)                                                                                 \
+            sum[i] = _mm512_setzero_ps();                                                                              \
+        double start = seconds_now();                                                                                  \
+        for (int s = 0; s < STEPS; s++)                                                                                \
+            _Pragma("GCC unroll 12") for (int i = 0; i < SUMS; i++)                                                    \
+            {                                                                                                          \
+                sum[i] = step(sum[i], x);                                                                              \
+                __asm__ volatile("" : "+v"(sum[i]));                                                                   \
+            }                                                                                                          \
+        return seconds_now() - start;                                                                                  \
+    }
+#define DOT_STEP(sum, x) _mm512_dpbf16_ps(sum, x, x)
+#define FMA_STEP(sum, x) _mm512_fmadd_ps(x, x, sum)
+PROBE(seconds_of_dots, "avx512f,avx512bf16", __m512bh, DOT_STEP)
+PROBE(seconds_of_fmas, "avx512f", __m512, FMA_STEP)
+
+/* A dot product does the work of two fused multiply-adds. AMD's processors make as many of one as of the other, Intel's
+ * half as many: then nothing is won that the rest of the product would not lose. What lies between is measured here, in
+ * a tenth of a millisecond; the least of several times, since whatever else runs only makes one longer. */
+static bool dots_pay(void)
+{
+    enum { TIMES = 16 };
+    double dots = 1, fmas = 1;
+    for (int i = 0; i < TIMES; i++) {
+        double d = seconds_of_dots(), f = seconds_of_fmas();
+        dots = d < dots ? d : dots;
+        fmas = f < fmas ? f : fmas;
+    }
+    return dots < 1.5 * fmas;
+}
+
+#else
+
+static bool refuses_amx(void)
+{
+    return false;
+}
+
+#endif
+
+static bool always(void)
+{
+    return true;
+}
+
+/* ---- the choice ---- */
+
+#define NO_AMX "the processor has AMX, but this system does not let programs use it"
+
+/* ORDER isa: fastest last */
+static const struct row {
+    struct cpu_isa isa;
+    bool (*usable)(void);
+    bool (*pays)(void); /* against the one before it */
+} rows[] = {
+    {{"generic", &cpu_kernels_generic}, always, always},
+#if defined __x86_64__
+    {{"avx2", &cpu_kernels_avx2}, has_avx2, always},
+    {{"avx512", &cpu_kernels_avx512}, has_avx512, always},
+    {{"avx512bf16", &cpu_kernels_avx512bf16}, has_avx512bf16, dots_pay},
+    {{"amx", &cpu_kernels_amx}, has_amx, always},
+#endif
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const struct cpu_isa *cpu_isa_usable(int i)
+{
+    for (int r = 0; r < ROWS; r++)
+        if (rows[r].usable() && i-- == 0)
+            return &rows[r].isa;
+    return NULL;
+}
+
+/* What SNUG_CPU_ISA says; NULL: nothing. */
+static const char *wanted(void)
+{
+    const char *name = getenv("SNUG_CPU_ISA");
+    return name && *name ? name : NULL;
+}
+
+/* NULL: a name that is not there. */
+static const struct cpu_isa *choose(void)
+{
+    const char *name = wanted();
+    for (int r = ROWS - 1; r >= 0; r--)
+        if (name ? !strcmp(rows[r].isa.name, name) && rows[r].usable() : rows[r].usable() && rows[r].pays())
+            return &rows[r].isa;
+    return NULL;
+}
+
+/* Whoever skips this gets portable kernels for a name that is not there. */
+int backend_cpu_check(struct snug_err *err)
+{
+    const struct cpu_isa *isa;
+    char names[64] = "";
+    if (choose())
+        return SNUG_OK;
+    if (!strcmp(wanted(), "amx") && refuses_amx())
+        return err_set(err, SNUG_ERR_USAGE, "SNUG_CPU_ISA: 'amx' is not there; " NO_AMX "; leave SNUG_CPU_ISA out");
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        strcat(strcat(names, i ? ", " : ""), isa->name);
+    return err_set(err, SNUG_ERR_USAGE, "SNUG_CPU_ISA: '%s' is not there; this processor has kernels for %s", wanted(),
+                   names);
+}
+
+/* Every thread that gets here first chooses the same, unless two kinds of kernels are as fast as each other: then the
+ * first choice stands. */
+const struct cpu_isa *cpu_isa_chosen(void)
+{
+    static _Atomic(const struct cpu_isa *) chosen;
+    const struct cpu_isa *isa = atomic_load(&chosen), *none = NULL;
+    if (!isa) {
+        isa = choose();
+        isa = isa ? isa : &rows[0].isa;
+        if (!atomic_compare_exchange_strong(&chosen, &none, isa))
+            isa = none;
+    }
+    return isa;
+}
+
+const char *cpu_isa_note(void)
+{
+    return !wanted() && refuses_amx() ? NO_AMX "; products in bf16 are slower" : NULL;
+}
