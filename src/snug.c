@@ -511,7 +511,7 @@ static int start_loop(snug_session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_USAGE,
                        "--lr-scheduler-type: in an own loop nobody evaluates for it; take one that goes by steps, or "
                        "choose the rate yourself");
-    return train_open_loader(&s->s, 0, s->steps, &s->order, &s->loader, err);
+    return train_open_loader(&s->s, NULL, 0, s->steps, &s->order, &s->loader, err);
 }
 
 int snug_next(snug_session *s, struct snug_window *w, struct snug_err *err)

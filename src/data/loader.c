@@ -18,7 +18,7 @@ struct slot {
 struct loader {
     struct loader_options o;
     struct masker masker;
-    int64_t window_rows, steps_per_epoch;
+    int64_t window_rows, steps_per_epoch, steps_of_first; /* of the epoch of from_step */
     int64_t *rows; /* (stretch), the thread's: rows in order from rows_at on of rows_epoch */
     int64_t stretch, rows_epoch, rows_at;
     struct slot *slots;
@@ -63,11 +63,12 @@ int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size)
     return sum_of_longest(d, batch_size);
 }
 
-/* The window's rows. Finding those of one window of ORDER_BY_LENGTH means sorting its mega-batch, a whole number of
- * windows, so that is what is kept. */
+/* The window's rows. Finding those of one window of ORDER_BY_LENGTH means sorting its mega-batch, so the rows of a whole
+ * number of windows are kept, counted from the epoch's first. */
 static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_t **rows, struct snug_err *err)
 {
-    int64_t start = from - from % l->stretch, left = l->o.data->n_rows - start;
+    int64_t first = epoch == l->o.from_epoch ? l->o.from_row : 0;
+    int64_t start = from - (from - first) % l->stretch, left = l->o.data->n_rows - start;
     if (epoch != l->rows_epoch || start != l->rows_at) {
         l->rows_epoch = -1;
         TRY(order_rows(l->o.order, epoch, start, left < l->stretch ? left : l->stretch, l->rows, err));
@@ -81,8 +82,15 @@ static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_
 static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
 {
     const struct dataset *d = l->o.data;
-    int64_t epoch = step / l->steps_per_epoch, epoch_step = step % l->steps_per_epoch;
-    int64_t from = epoch_step * l->window_rows;
+    int64_t since = step - l->o.from_step, epoch = l->o.from_epoch, epoch_step = since, steps = l->steps_of_first;
+    int64_t from = l->o.from_row;
+    if (since >= l->steps_of_first) {
+        epoch += 1 + (since - l->steps_of_first) / l->steps_per_epoch;
+        epoch_step = (since - l->steps_of_first) % l->steps_per_epoch;
+        steps = l->steps_per_epoch;
+        from = 0;
+    }
+    from += epoch_step * l->window_rows;
     int64_t n = d->n_rows - from < l->window_rows ? d->n_rows - from : l->window_rows;
     const int64_t *row_list;
     TRY(find_rows(l, epoch, from, &row_list, err));
@@ -90,7 +98,7 @@ static int make_window(struct loader *l, int64_t step, struct slot *s, struct sn
         .step = step,
         .epoch = epoch,
         .epoch_step = epoch_step,
-        .ends_epoch = epoch_step + 1 == l->steps_per_epoch,
+        .ends_epoch = epoch_step + 1 == steps,
         .micro = s->micro,
         .n_samples = n,
     };
@@ -203,8 +211,10 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
     l->o = *o;
     l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last);
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
-    l->stretch = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : l->window_rows;
-    assert(l->stretch % l->window_rows == 0);
+    l->steps_of_first =
+        loader_steps_per_epoch(o->data->n_rows - o->from_row, o->batch_size, o->accumulation, o->drop_last);
+    int64_t sorted = o->order->kind == ORDER_BY_LENGTH ? o->order->mega_batch : 1;
+    l->stretch = (sorted + l->window_rows - 1) / l->window_rows * l->window_rows;
     l->stretch = l->stretch < o->data->n_rows ? l->stretch : o->data->n_rows; /* the data may be less than a window */
     l->rows_epoch = -1;
     l->n_slots = (o->prefetch > 0 ? o->prefetch : 2) + 1;

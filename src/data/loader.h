@@ -26,8 +26,11 @@ struct loader_options {
     const struct dataset *data;
     const struct order *order;
     int32_t batch_size, accumulation;
-    bool drop_last;         /* leave the shorter last window of each epoch out */
-    int64_t start_step;     /* the first window's step; any one is found at once */
+    bool drop_last;     /* leave the shorter last window of each epoch out */
+    int64_t start_step; /* the first window's step; any one is found at once */
+    int64_t from_step, from_epoch,
+        from_row;           /* at this step, at this row of this epoch, batch_size and accumulation began to
+                                                hold; before it they were others. All 0: always */
     int64_t end_step;       /* no window from this step on */
     uint64_t seed;          /* of the masking */
     struct masking masking; /* TASK_MASKED_LM without targets */

@@ -220,6 +220,7 @@ OPT(REAL, early_stopping_threshold, "0", "[0, 1000000000]", TRAINING, 0, "better
 OPT(STR, resume_from_checkpoint, "none", "DIR|true|auto", TRAINING, 0,
     "an output folder or one of its checkpoints; true: the output folder; auto: the same, or a fresh start")
 OPT(BOOL, allow_data_change, "false", "", TRAINING, 0, "resume although the data are not those of the checkpoint")
+OPT(BOOL, allow_option_change, "false", "", TRAINING, 0, "resume with another batch size, accumulation or learning rate than the checkpoint's")
 OPT(BOOL, require_bitexact, "false", "", TRAINING, 0, "an error instead of a note when resuming may change bits")
 
 OPT_SECTION(bench, "Measuring")
@@ -453,6 +454,7 @@ OPT_NEEDS(greater_is_better, eval_strategy, "steps|epoch")
 OPT_NEEDS(early_stopping_patience, eval_strategy, "steps|epoch")
 OPT_NEEDS(early_stopping_threshold, early_stopping_patience, "*")
 OPT_NEEDS(allow_data_change, resume_from_checkpoint, "*")
+OPT_NEEDS(allow_option_change, resume_from_checkpoint, "*")
 OPT_NEEDS(require_bitexact, resume_from_checkpoint, "*")
 
 /* ---- The rest of TrainingArguments (transformers 4.57, 5.17 and 5.23). ---- */

@@ -34,7 +34,7 @@ static void begin_line(struct trainer *t, struct str *line)
 {
     str_append(line, "{");
     str_printf(line, "\"step\": %lld", (long long)t->state.step);
-    log_number(line, "epoch", (double)t->state.step / (double)t->per_epoch);
+    log_number(line, "epoch", position_epochs(&t->position, t->state.step));
 }
 
 /* A run that goes on has its event files in one folder, whatever the output folder is now. */
@@ -174,8 +174,8 @@ void trainer_progress(struct trainer *t, double loss)
     double seconds = trainer_seconds(t), done = (double)(t->state.step - t->first_step);
     struct snug_progress p = {.step = t->state.step,
                               .steps = t->total,
-                              .epoch = (double)t->state.step / (double)t->per_epoch,
-                              .epochs = (double)t->total / (double)t->per_epoch,
+                              .epoch = position_epochs(&t->position, t->state.step),
+                              .epochs = position_epochs(&t->position, t->total),
                               .loss = loss,
                               .grad_norm = t->grad_norm,
                               .learning_rate = t->learning_rate,

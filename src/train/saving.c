@@ -133,7 +133,7 @@ int trainer_load_best(struct trainer *t, struct snug_err *err)
         return SNUG_OK;
     int code = step_folder(t, t->state.best_step, &path, err);
     if (!code)
-        code = state_resume(t->s, str_text(&path), 0, true, INT64_MAX, session_notes(t->s), &ignored, err);
+        code = state_resume(t->s, str_text(&path), 0, true, session_notes(t->s), &ignored, err);
     str_free(&path);
     return code;
 }

@@ -597,6 +597,7 @@ void session_close(struct session *s)
     if (s->has_data)
         dataset_close(&s->data);
     label_map_free(&s->labels);
+    json_decref(s->option_changes);
     tokenizer_close(s->tokenizer);
     if (s->opened_dir)
         model_dir_close(&s->dir);

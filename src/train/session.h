@@ -50,6 +50,7 @@ struct session {
     struct run run;
     struct stepper stepper;
     struct forecast forecast; /* of the run\'s time */
+    json_t *option_changes;   /* of the run that was resumed, before and now: train/option_change.h */
     struct ckpt_dir output;   /* of a training run: train/output.h */
     enum ckpt_use output_use;
     bool opened_dir, opened_stepper, opened_output;

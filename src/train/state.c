@@ -1,6 +1,8 @@
 #include "train/state.h"
 
+#include "train/option_change.h"
 #include "train/output.h"
+#include "train/train.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,6 +54,11 @@ static json_t *run_to_json(const struct options *o, const struct train_state *t)
                             "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
     if (schedule_follows_metric(o))
         json_object_set_new(run, "schedule", plateau_to_json(&t->plateau));
+    if (t->origin.step)
+        json_object_set_new(run, "rows_changed",
+                            json_pack("{s:I,s:I,s:I,s:I}", "step", (json_int_t)t->origin.step, "epoch",
+                                      (json_int_t)t->origin.epoch, "row", (json_int_t)t->origin.row, "order_rows",
+                                      (json_int_t)t->origin.order_rows));
     return run;
 }
 
@@ -144,12 +151,14 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
                   struct snug_err *err)
 {
     json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *choices = NULL;
-    json_t *result = NULL;
+    json_t *result = NULL, *changeable = NULL;
     int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
     if (!code)
         code = choices_to_json(s->compile.backend, &choices, err);
     if (!code)
         code = result_to_json(s, &result, err);
+    if (!code)
+        code = option_change_record(s->o, &changeable, err);
     if (code) {
         json_decref(options);
         json_decref(choices);
@@ -166,9 +175,13 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
                             json_pack("{s:s,s:s,s:b,s:o}", "snug", SNUG_VERSION, "kernels",
                                       s->compile.backend->kernels(s->compile.backend), "only_model", only_weights,
                                       "reports", reports_to_json(s->o, t)));
-        json_object_set_new(json_object_get(doc, "about"), "result", result);
+        json_t *about = json_object_get(doc, "about");
+        json_object_set_new(about, "result", result);
+        json_object_set_new(about, "changeable", changeable);
+        if (json_array_size(s->option_changes))
+            json_object_set(about, "option_changes", s->option_changes);
         if (choices)
-            json_object_set_new(json_object_get(doc, "about"), "choices", choices);
+            json_object_set_new(about, "choices", choices);
     }
     json_decref(config);
     if (code)
@@ -200,6 +213,10 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
     t->loss_sum = number_from_json(loss_sum), t->loss_steps = loss_steps;
     t->best_step = best_step, t->evaluated_step = evaluated_step, t->log_bytes = log_bytes;
+    json_int_t at[4] = {0};
+    json_unpack((json_t *)doc, "{s:{s:{s:I,s:I,s:I,s:I}}}", "run", "rows_changed", "step", &at[0], "epoch", &at[1],
+                "row", &at[2], "order_rows", &at[3]);
+    t->origin = (struct origin){at[0], at[1], at[2], at[3]};
     const char *run_name = "";
     json_unpack((json_t *)doc, "{s:{s:{s:s}}}", "about", "reports", "run_name", &run_name);
     snprintf(t->run_name, sizeof t->run_name, "%s", run_name);
@@ -339,8 +356,15 @@ static int check_optimizer(const struct ckpt_found *found, const json_t *doc, st
                          found->path);
 }
 
-int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, int64_t total,
-                 struct ckpt_notes notes, struct train_state *t, struct snug_err *err)
+/* Steps that the run has, from the first on. */
+static int64_t length_of(const struct session *s, const struct train_state *t)
+{
+    struct position p = train_position(s, &t->origin);
+    return train_total(s, &p);
+}
+
+int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, struct ckpt_notes notes,
+                 struct train_state *t, struct snug_err *err)
 {
     struct ckpt_found found;
     json_t *doc = NULL;
@@ -356,7 +380,9 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
         t->best_step = -1;
         t->stopping = (struct stopping){0};
     }
-    if (!code && t->step > total)
+    if (!code && !weights_will_do)
+        code = option_change_apply(s, doc, t, err);
+    if (!code && !weights_will_do && t->step > length_of(s, t))
         goto out;
     if (!code)
         code = compare(s, &found, doc, err);
@@ -370,7 +396,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)
         code = weights_changed(&s->run, err);
-    if (!code)
+    if (!code && (weights_will_do || t->step < length_of(s, t))) /* of a run that is complete nothing else is said */
         session_note(s, "%s step %lld (sample %lld) from %s: %zu files verified, state hash %s",
                      weights_will_do ? "loaded the best model, that of" : "resumed", (long long)t->step,
                      (long long)t->samples, found.path, found.n_files, found.state_hash);

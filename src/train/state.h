@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "train/plateau.h"
+#include "train/position.h"
 #include "train/session.h"
 #include "train/stopping.h"
 
@@ -18,7 +19,8 @@ struct train_state {
     int64_t best_step;      /* -1: none yet */
     int64_t evaluated_step; /* of the last evaluation that was finished, -1: none yet */
     int64_t log_bytes;
-    char run_name[80]; /* of the folder of event files below OUT/runs; "": there is none */
+    struct origin origin; /* where the rows of a step changed; all zero: nowhere */
+    char run_name[80];    /* of the folder of event files below OUT/runs; "": there is none */
     struct stopping stopping;
     struct plateau plateau; /* only where the schedule follows the metric */
 };
@@ -40,10 +42,10 @@ int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor
 int state_take_choices(struct session *s, struct snug_err *err);
 
 /* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO
- * finds none (a fresh start), and has no best where that was chosen by another metric. One of more than `total` steps is
+ * finds none (a fresh start), and has no best where that was chosen by another metric. One of more steps than the run has is
  * neither compared nor loaded, and only *t tells: that run went further. A checkpoint without optimizer states is
  * refused unless the weights will do. */
-int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, int64_t total,
-                 struct ckpt_notes notes, struct train_state *t, struct snug_err *err);
+int state_resume(struct session *s, const char *from, int flags, bool weights_will_do, struct ckpt_notes notes,
+                 struct train_state *t, struct snug_err *err);
 
 #endif

@@ -9,32 +9,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
+struct position train_position(const struct session *s, const struct origin *from)
 {
     const struct options *o = s->o;
-    *per_epoch = loader_steps_per_epoch(s->train.n_rows, (int32_t)o->per_device_train_batch_size,
-                                        (int32_t)o->gradient_accumulation_steps, o->dataloader_drop_last);
-    *total = o->max_steps > 0 ? o->max_steps : (int64_t)ceil(o->num_train_epochs * (double)*per_epoch);
+    return (struct position){.n_rows = s->train.n_rows,
+                             .step_rows = o->per_device_train_batch_size * o->gradient_accumulation_steps,
+                             .drop_last = o->dataloader_drop_last,
+                             .from = from ? *from : (struct origin){0}};
+}
+
+int64_t train_total(const struct session *s, const struct position *p)
+{
+    return s->o->max_steps > 0 ? s->o->max_steps : position_total(p, s->o->num_train_epochs);
+}
+
+void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
+{
+    struct position p = train_position(s, NULL);
+    *per_epoch = position_steps_per_epoch(&p);
+    *total = train_total(s, &p);
 }
 
 /* ---- starting ---- */
 
-int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
-                      struct snug_err *err)
+int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
+                      struct loader **loader, struct snug_err *err)
 {
     const struct options *o = s->o;
     static const enum order_kind kinds[] = {[OPT_SAMPLING_RANDOM] = ORDER_RANDOM,
                                             [OPT_SAMPLING_SEQUENTIAL] = ORDER_SEQUENTIAL,
                                             [OPT_SAMPLING_GROUP_BY_LENGTH] = ORDER_BY_LENGTH};
     int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
+    int64_t order_rows = from && from->order_rows ? from->order_rows : rows;
     uint64_t seed = option_given(o, data_seed) ? o->data_seed : o->seed;
-    TRY(order_open(order, kinds[o->train_sampling_strategy], s->train.n_rows, seed, s->train.offsets, rows, err));
+    TRY(order_open(order, kinds[o->train_sampling_strategy], s->train.n_rows, seed, s->train.offsets, order_rows, err));
     struct loader_options l = {.data = &s->train,
                                .order = order,
                                .batch_size = (int32_t)o->per_device_train_batch_size,
                                .accumulation = (int32_t)o->gradient_accumulation_steps,
                                .drop_last = o->dataloader_drop_last,
                                .start_step = first,
+                               .from_step = from ? from->step : 0,
+                               .from_epoch = from ? from->epoch : 0,
+                               .from_row = from ? from->row : 0,
                                .end_step = total,
                                .seed = o->seed,
                                .masking = session_masking(s)};
@@ -67,12 +84,19 @@ static int check_best_metric(const struct trainer *t, struct snug_err *err)
     return code;
 }
 
+/* How long the run is, which also depends on where it is resumed. */
+static void settle_length(struct trainer *t)
+{
+    t->position = train_position(t->s, &t->state.origin);
+    t->total = train_total(t->s, &t->position);
+    t->schedule = schedule_of(t->o, t->total);
+}
+
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
     t->saved_step = -1;
-    train_steps(t->s, &t->total, &t->per_epoch);
-    t->schedule = schedule_of(t->o, t->total);
+    settle_length(t);
     plateau_start(&t->state.plateau, &t->schedule);
     TRY(check_best_metric(t, err));
     if (t->s->has_data)
@@ -80,8 +104,9 @@ static int start(struct trainer *t, struct snug_err *err)
     TRY(output_claim(t->s, err));
     TRY(session_load(t->s, err));
     if (output_resumes(t->o))
-        TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false, t->total,
+        TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false,
                          session_notes(t->s), &t->state, err));
+    settle_length(t);
     if (t->state.step > t->total)
         return SNUG_OK;
     if (stopping_is_due(&t->state.stopping, t->o))
@@ -93,7 +118,7 @@ static int start(struct trainer *t, struct snug_err *err)
         t->state.best_step = -1;
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
-        TRY(train_open_loader(t->s, t->state.step, t->total, &t->order, &t->loader, err));
+        TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
     TRY(ckpt_folder_check(t->s->output.folder, err));
     struct ckpt_notes notes = session_notes(t->s);
     TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
@@ -114,14 +139,14 @@ static int start(struct trainer *t, struct snug_err *err)
 static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 {
     double at =
-        t->o->eval_strategy == OPT_WHEN_EPOCH ? (double)t->state.step / (double)t->per_epoch : (double)t->state.step;
+        t->o->eval_strategy == OPT_WHEN_EPOCH ? position_epochs(&t->position, t->state.step) : (double)t->state.step;
     bool asked = at >= t->o->eval_delay && trainer_due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
     return t->s->has_data && (asked || t->state.step == t->total);
 }
 
 int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch)
 {
-    struct trainer t = {.s = (struct session *)s, .o = s->o, .total = total, .per_epoch = per_epoch};
+    struct trainer t = {.s = (struct session *)s, .o = s->o, .total = total, .position = train_position(s, NULL)};
     int64_t steps = s->o->eval_strategy == OPT_WHEN_STEPS ? opt_steps_of(s->o->eval_steps, total) : per_epoch;
     int64_t n = s->o->eval_on_start && s->has_data;
     for (t.state.step = steps; steps > 0 && t.state.step < total; t.state.step += steps) /* the others have none */
@@ -221,7 +246,7 @@ static int evaluate_at_start(struct trainer *t, struct snug_err *err)
 /* An evaluation that was due at the step of the checkpoint, and that a signal cut short. */
 static int catch_up(struct trainer *t, struct snug_err *err)
 {
-    bool ends_epoch = t->state.step % t->per_epoch == 0;
+    bool ends_epoch = position_ends_epoch(&t->position, t->state.step);
     bool missed = t->state.step > 0 && t->state.evaluated_step != t->state.step && evaluation_due(t, ends_epoch);
     return missed ? evaluate_and_save(t, ends_epoch, err) : SNUG_OK;
 }
@@ -240,7 +265,7 @@ static int check_learned(const struct trainer *t, struct snug_err *err)
 static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     const struct window *w;
-    if (t->events.started)
+    if (t->events.started && t->state.step < t->total)
         t->events.started(t->events.ctx);
     t->trained_since = seconds_now();
     if (t->o->eval_on_start && t->s->has_data && t->state.step == 0)

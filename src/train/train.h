@@ -2,6 +2,7 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
+#include "train/position.h"
 #include "train/session.h"
 
 struct train_events {
@@ -19,12 +20,16 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
 /* Optimizer steps of the whole run and of an epoch, from options and data. */
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch);
 
+/* The run's place in its data, and its steps, where the rows of a step changed at `from` (NULL: nowhere). */
+struct position train_position(const struct session *s, const struct origin *from);
+int64_t train_total(const struct session *s, const struct position *p);
+
 /* Evaluations of a run of so many steps. */
 int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch);
 
 /* The data from step `first` on. */
-int train_open_loader(struct session *s, int64_t first, int64_t total, struct order *order, struct loader **loader,
-                      struct snug_err *err);
+int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
+                      struct loader **loader, struct snug_err *err);
 
 /* Writes the session's weights, config.json, training_args.json and tokenizer files by `io` into the existing folder
  * `dir`: a Hugging Face folder. `step`: which one's the weights are, for a model card; -1: none is written. */

@@ -15,7 +15,8 @@ struct trainer {
     struct train_events events;
     struct train_state state;
     struct schedule schedule;
-    int64_t total, per_epoch;
+    int64_t total; /* steps of the whole run */
+    struct position position;
     struct order order;
     struct loader *loader;
     struct ckpt_saver *saver;

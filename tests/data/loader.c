@@ -515,9 +515,39 @@ static void evaluation_masks_are_fixed(void **state)
     unmake(&f);
 }
 
+/* Steps of 4 rows, and from step 3 on of 3 times 2: of an epoch each row is there once, whatever the order. */
+static void other_rows_a_step(void **state)
+{
+    (void)state;
+    for (enum order_kind kind = ORDER_SEQUENTIAL; kind <= ORDER_BY_LENGTH; kind++) {
+        enum { ROWS = 67, CHANGE = 3 };
+        struct fixture f;
+        int seen[2][ROWS] = {{0}};
+        make(&f, TASK_CLASS, ROWS, kind, 4);
+        struct loader_options before = options(&f, 4, 1), after = options(&f, 3, 2);
+        before.end_step = after.start_step = after.from_step = CHANGE;
+        after.from_row = CHANGE * 4;
+        after.end_step = CHANGE + 10 + 12; /* 55 rows of the first epoch, and the second */
+        for (int part = 0; part < 2; part++) {
+            struct loader *l = open_loader(part ? &after : &before);
+            for (const struct window *w; (w = next(l));) {
+                assert_int_equal(w->ends_epoch, w->step + 1 == CHANGE + 10 || w->step + 1 == CHANGE + 22);
+                for (int32_t m = 0; m < w->n_micro; m++)
+                    for (int32_t i = 0; i < w->micro[m].B; i++)
+                        seen[w->epoch][w->micro[m].rows[i]]++;
+            }
+            loader_close(l);
+        }
+        for (int row = 0; row < ROWS; row++)
+            assert_true(seen[0][row] == 1 && seen[1][row] == 1);
+        unmake(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_rows_a_step),
         cmocka_unit_test(windows_are_cut_by_arithmetic),
         cmocka_unit_test(cut_and_start_do_not_show),
         cmocka_unit_test(next_tokens_are_the_targets),

@@ -1,0 +1,119 @@
+#include "train/option_change.h"
+
+#include "base/str.h"
+#include "train/schedule.h"
+#include "train/train.h"
+
+/* Compared with the checkpoint unless a change is allowed. */
+static const int of_results[] = {OPTION_per_device_train_batch_size, OPTION_gradient_accumulation_steps,
+                                 OPTION_learning_rate};
+/* Never compared: what a run does from here on. */
+static const int others[] = {
+    OPTION_num_train_epochs,
+    OPTION_max_steps,
+    OPTION_eval_strategy,
+    OPTION_eval_steps,
+    OPTION_eval_delay,
+    OPTION_save_strategy,
+    OPTION_save_steps,
+    OPTION_save_total_limit,
+    OPTION_save_only_model,
+    OPTION_logging_strategy,
+    OPTION_load_best_model_at_end,
+    OPTION_metric_for_best_model,
+};
+enum { N_RESULTS = sizeof of_results / sizeof *of_results, N_OTHERS = sizeof others / sizeof *others };
+
+int option_change_record(const struct options *o, json_t **out, struct snug_err *err)
+{
+    json_t *all;
+    TRY(options_to_json(o, false, &all, err));
+    *out = json_object();
+    for (size_t i = 0; i < N_OTHERS; i++)
+        json_object_set(*out, option_rows[others[i]].name, json_object_get(all, option_rows[others[i]].name));
+    json_decref(all);
+    return *out ? SNUG_OK : err_no_memory(err, 1 << 12);
+}
+
+static void put(struct str *out, const json_t *v)
+{
+    if (json_is_null(v))
+        str_append(out, "none");
+    else
+        options_json_value(v, out);
+}
+
+/* Says one change and remembers it. */
+static int note_change(struct session *s, int64_t step, const char *name, const json_t *from, const json_t *to,
+                       struct snug_err *err)
+{
+    char flag[OPTION_NAME_MAX];
+    struct str line = {0};
+    str_printf(&line, "from step %lld on: %s: ", (long long)step, option_flag(name, flag));
+    put(&line, from);
+    str_append(&line, " -> ");
+    put(&line, to);
+    session_note(s, "%s", str_text(&line));
+    str_free(&line);
+    json_t *change = json_pack("{s:I,s:s,s:O,s:O}", "step", (json_int_t)step, "option", name, "from", from, "to", to);
+    return json_array_append_new(s->option_changes, change) ? err_no_memory(err, 256) : SNUG_OK;
+}
+
+/* Those of `rows` that differ between two objects; with `adopt`, `was` gets the new value. */
+static int compare(struct session *s, int64_t step, const int *rows, size_t n, json_t *was, const json_t *is,
+                   bool adopt, struct snug_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *name = option_rows[rows[i]].name;
+        json_t *from = json_object_get(was, name), *to = json_object_get(is, name);
+        bool numbers = json_is_number(from) && json_is_number(to);
+        if (!from || !to || json_equal(from, to) || (numbers && json_number_value(from) == json_number_value(to)))
+            continue;
+        TRY(note_change(s, step, name, from, to, err));
+        if (adopt)
+            json_object_set(was, name, to);
+    }
+    return SNUG_OK;
+}
+
+/* Where the checkpoint is, counted in its own rows of a step: there the new ones begin. */
+static void move_origin(const struct session *s, int64_t old_rows, struct train_state *t)
+{
+    struct position old = train_position(s, &t->origin);
+    int64_t rows = old.step_rows;
+    if (rows == old_rows)
+        return;
+    old.step_rows = old_rows;
+    struct origin now = {.step = t->step, .order_rows = t->origin.order_rows ? t->origin.order_rows : old_rows};
+    position_of(&old, t->step, &now.epoch, &now.row);
+    if (old.drop_last && old.n_rows - now.row < rows) /* no step is left in this epoch */
+        now.epoch++, now.row = 0;
+    t->origin = now;
+}
+
+static int64_t integer(const json_t *o, int row)
+{
+    return json_integer_value(json_object_get(o, option_rows[row].name));
+}
+
+int option_change_apply(struct session *s, json_t *saved, struct train_state *t, struct snug_err *err)
+{
+    json_t *now, *options = json_object_get(saved, "options"), *about = json_object_get(saved, "about");
+    json_t *before = json_object_get(about, "option_changes");
+    json_decref(s->option_changes);
+    s->option_changes = before ? json_deep_copy(before) : json_array();
+    if (!s->option_changes)
+        return err_no_memory(err, 256);
+    if (!s->o->allow_option_change)
+        return SNUG_OK;
+    int64_t rows = integer(options, of_results[0]) * integer(options, of_results[1]);
+    TRY(options_to_json(s->o, false, &now, err));
+    size_t n = schedule_follows_metric(s->o) ? N_RESULTS - 1 : N_RESULTS; /* there the rate has a life of its own */
+    int code = compare(s, t->step, of_results, n, options, now, true, err);
+    if (!code)
+        code = compare(s, t->step, others, N_OTHERS, json_object_get(about, "changeable"), now, false, err);
+    json_decref(now);
+    if (!code && rows > 0)
+        move_origin(s, rows, t);
+    return code;
+}
