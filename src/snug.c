@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "plan/report.h"
 #include "train/evaluate.h"
+#include "train/predict.h"
 #include "train/schedule.h"
 #include "train/train.h"
 
@@ -395,7 +396,7 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     s->evaluated = false;
     if (!s->metrics.block)
         TRY(evaluate_metrics(&s->s, &s->metrics, err));
-    TRY(evaluate(&s->s, &s->metrics, NULL, &seconds, err));
+    TRY(evaluate(&s->s, &s->metrics, &seconds, err));
     s->evaluated = true;
     metrics_report(&s->metrics, metric, ctx);
     metric(ctx, "rows", (double)s->s.data.n_rows);
@@ -434,21 +435,7 @@ int snug_evaluated_confusions(const snug_session *s,
     return SNUG_OK;
 }
 
-/* In place: logits become probabilities; a regression's stay what they are. */
-static void to_probabilities(const struct model_config *c, double *x)
-{
-    double max = x[metrics_argmax(x, c->num_labels)], sum = 0;
-    for (int64_t i = 0; i < c->num_labels; i++) {
-        if (c->problem == PROBLEM_MULTI_LABEL)
-            x[i] = metrics_probability(x[i]);
-        else if (c->problem == PROBLEM_SINGLE_LABEL)
-            sum += x[i] = exp(x[i] - max);
-    }
-    for (int64_t i = 0; c->problem == PROBLEM_SINGLE_LABEL && i < c->num_labels; i++)
-        x[i] /= sum;
-}
-
-int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const double *values), void *ctx,
+int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const double *values), void *ctx,
                  struct snug_err *err)
 {
     const struct model_config *c = &s->s.model;
@@ -456,18 +443,31 @@ int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const do
         return err_set(err, SNUG_ERR_USAGE,
                        "%s: %s gives no prediction per row; use a model for sequence classification", s->s.o->model,
                        model_class(c));
-    if (!s->s.has_data)
-        return err_set(err, SNUG_ERR_USAGE, "there is no data to predict; set the option data");
+    if (!s->s.has_data && !s->s.stream)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "there is no data to predict; set the option data, or open another session");
     TRY(session_load(&s->s, err));
-    size_t n = (size_t)(s->s.data.n_rows * c->num_labels);
-    double *logits = mem_alloc(n * sizeof *logits);
-    int code = logits ? evaluate(&s->s, NULL, logits, NULL, err) : err_no_memory(err, n * sizeof *logits);
-    for (int64_t r = 0; !code && r < s->s.data.n_rows; r++) {
-        to_probabilities(c, logits + r * c->num_labels);
-        row(ctx, r, logits + r * c->num_labels);
-    }
-    mem_free(logits);
-    return code;
+    return predict_run(&s->s, row, ctx, err);
+}
+
+int snug_columns(const snug_session *s)
+{
+    return s->s.stream ? row_stream_columns(s->s.stream) : 0;
+}
+
+const char *snug_column(const snug_session *s, int column)
+{
+    return column >= 0 && column < snug_columns(s) ? row_stream_column(s->s.stream, column) : NULL;
+}
+
+const char *snug_cell(const snug_session *s, int column)
+{
+    return column >= 0 && column < snug_columns(s) ? row_stream_cell(s->s.stream, s->s.row, column) : NULL;
+}
+
+const char *snug_row_json(const snug_session *s)
+{
+    return s->s.stream ? row_stream_object(s->s.stream, s->s.row) : NULL;
 }
 
 /* ORDER problem */

@@ -198,16 +198,25 @@ int snug_evaluated_confusions(const snug_session *s,
                               void (*cell)(void *ctx, int64_t actual, int64_t predicted, int64_t rows), void *ctx,
                               struct snug_err *err);
 
-/* Calls `row` for every row of the data, in the order of the file, with one value per label: probabilities, or the
- * numbers that a regression predicts. SNUG_ERR_USAGE for language models. */
-int snug_predict(snug_session *s, void (*row)(void *ctx, int64_t index, const double *values), void *ctx,
+/* Calls `row` for every row of the data, in their order, with one value per label: probabilities, or the numbers that a
+ * regression predicts. Texts are read meanwhile, in constant memory; of a pipe (data "-") a row is told before the next is
+ * waited for. When `row` returns anything but SNUG_OK, that ends the prediction and is returned, `err` left as it is.
+ * SNUG_ERR_USAGE for language models. */
+int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const double *values), void *ctx,
                  struct snug_err *err);
+
+/* The columns of the data that are predicted, 0 where they are no table; and, within `row`, what its row has in them.
+ * snug_row_json: the row as it was, where the data are JSON, else NULL. */
+int snug_columns(const snug_session *s);
+const char *snug_column(const snug_session *s, int column);
+const char *snug_cell(const snug_session *s, int column);
+const char *snug_row_json(const snug_session *s);
 
 enum snug_problem { SNUG_SINGLE_LABEL = 1, SNUG_MULTI_LABEL = 2, SNUG_REGRESSION = 3 };
 enum snug_problem snug_problem_type(const snug_session *s);
 int64_t snug_num_labels(const snug_session *s);
 const char *snug_label(const snug_session *s, int64_t id); /* its name; NULL when out of range */
-int64_t snug_rows(const snug_session *s);                  /* of the evaluation or prediction data */
+int64_t snug_rows(const snug_session *s); /* of the evaluation or prediction data; 0 where they are read as they come */
 
 /* ---- An own loop (SNUG_OWN_LOOP). ------------------------------------------------------------------------------- */
 

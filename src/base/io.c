@@ -20,6 +20,12 @@ static int posix_close(const struct io *io, int fd)
     return close(fd);
 }
 
+static ssize_t posix_read(const struct io *io, int fd, void *buf, size_t bytes)
+{
+    (void)io;
+    return read(fd, buf, bytes);
+}
+
 static ssize_t posix_pread(const struct io *io, int fd, void *buf, size_t bytes, off_t at)
 {
     (void)io;
@@ -165,6 +171,7 @@ static int posix_drop_cache(const struct io *io, int fd)
 const struct io io_posix = {
     .open = posix_open,
     .close = posix_close,
+    .read = posix_read,
     .pread = posix_pread,
     .pwrite = posix_pwrite,
     .fsync = posix_fsync,

@@ -20,6 +20,7 @@
 struct io {
     int (*open)(const struct io *, const char *path, int flags, mode_t mode);
     int (*close)(const struct io *, int fd);
+    ssize_t (*read)(const struct io *, int fd, void *buf, size_t bytes); /* of pipes and terminals */
     ssize_t (*pread)(const struct io *, int fd, void *buf, size_t bytes, off_t at);
     ssize_t (*pwrite)(const struct io *, int fd, const void *buf, size_t bytes, off_t at);
     int (*fsync)(const struct io *, int fd);

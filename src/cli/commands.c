@@ -21,11 +21,11 @@ const struct command commands[] = {
      "  snug eval --model out --data test.csv --json\n",
      run_eval},
     {CMD_PREDICT, "", 0, 0, "a label and its probabilities for each row",
-     "Prints CSV, or with --json an object per row, in the order of the data.\n",
-     "  snug predict --model out --data new.csv >predictions.csv\n"
-     "  snug predict --model out --data pairs.tsv --text-column question \\\n"
-     "      --text-pair-column answer\n"
-     "  snug predict --model out --data new.jsonl --json\n",
+     "Prints CSV, or with --json an object per row, in the order of the data, with the columns of the data behind.\n"
+     "Texts are read and answered in constant memory, those of a pipe row by row.\n",
+     "  snug predict --model out --text \"where is my card\" --text \"cancel it\"\n"
+     "  snug predict --model out --data new.csv --output predictions.csv\n"
+     "  snug predict --model out --data - --json --top-k 3 <messages.txt\n",
      run_predict},
     {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
      "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",

@@ -42,6 +42,7 @@ static void print_values(FILE *f, const struct option_row *row)
         break;
     case OPTION_STR:
     case OPTION_PATHS:
+    case OPTION_TEXTS:
     case OPTION_KWARGS:
         print_words(f, row->domain, ", ", "");
         break;

@@ -47,6 +47,7 @@ const char *help_value(const struct option_row *row)
         return has_many_words(row) ? "NAME" : row->domain;
     case OPTION_STR:
     case OPTION_PATHS:
+    case OPTION_TEXTS:
     case OPTION_KWARGS:
         return row->domain;
     case OPTION_BOOL:

@@ -1,130 +1,90 @@
-/* snug predict: a line per row, in the order of the file: CSV, or JSON lines with --json. */
-#include "base/str.h"
+/* snug predict: a line for each row, in their order, on the standard output or in a file. */
+#include "base/out_file.h"
 #include "cli/commands.h"
+#include "cli/predictions.h"
 #include "cli/screen.h"
 
-#include <math.h>
+#include <errno.h>
 #include <string.h>
+#include <strings.h>
 
-struct printer {
-    const snug_session *s;
-    bool json, begun;
-    struct str line;
+struct output {
+    struct predictions lines;
+    struct out_file file; /* path NULL: the standard output */
+    bool at_once;         /* somebody waits for each line */
+    int64_t rows;
+    struct snug_err *err;
 };
 
-/* A class without a name of its own is LABEL_id, as in transformers. */
-static const char *label(const snug_session *s, int64_t id, char buf[32])
+static int put_row(void *ctx, int64_t index, const double *values)
 {
-    const char *name = snug_label(s, id);
-    snprintf(buf, 32, "LABEL_%lld", (long long)id);
-    return name ? name : buf;
-}
-
-static void put_text(struct printer *p, const char *text)
-{
-    if (p->json) {
-        str_json(&p->line, text);
-        return;
+    struct output *o = ctx;
+    const struct str *line = &o->lines.line;
+    TRY(predictions_add(&o->lines, index, values, o->err));
+    o->rows++;
+    if (o->file.path)
+        return out_file_write(&o->file, str_text(line), line->n, o->err);
+    if (fwrite(str_text(line), 1, line->n, stdout) == line->n && !(o->at_once && fflush(stdout)))
+        return SNUG_OK;
+    if (errno == EPIPE) { /* the reader has what it wanted: nothing to say */
+        err_set(o->err, SNUG_ERR_IO, "%s", "");
+        return SNUG_ERR_IO;
     }
-    bool quote = strpbrk(text, ",\"\r\n") != NULL;
-    str_append(&p->line, quote ? "\"" : "");
-    for (; *text; text++)
-        str_append_n(&p->line, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_append(&p->line, quote ? "\"" : "");
+    return err_set(o->err, SNUG_ERR_IO, "standard output: not all could be written: %s", strerror(errno));
 }
 
-static void put_likeliest(struct printer *p, const double *values)
+/* What the ending of the file's name says. */
+static int choose_format(const struct options *o, bool *json, struct snug_err *err)
 {
-    char buf[32];
-    int64_t best = 0;
-    for (int64_t i = 1; i < snug_num_labels(p->s); i++)
-        best = values[i] > values[best] ? i : best;
-    put_text(p, label(p->s, best, buf));
+    const char *dot = o->output ? strrchr(o->output, '.') : NULL;
+    bool csv = dot && !strcasecmp(dot, ".csv"),
+         jsonl = dot && (!strcasecmp(dot, ".jsonl") || !strcasecmp(dot, ".ndjson"));
+    *json = o->output ? jsonl : o->json;
+    if (o->output && !csv && !jsonl)
+        return err_set(err, SNUG_ERR_USAGE, "--output %s: its ending is neither .csv nor .jsonl; give one of them",
+                       o->output);
+    if (csv && o->json)
+        return err_set(err, SNUG_ERR_USAGE, "--output %s: CSV by its ending, which --json contradicts; leave one out",
+                       o->output);
+    return SNUG_OK;
 }
 
-/* The labels of probability over 1/2: a JSON array, or with ';' between them. */
-static void put_several(struct printer *p, const double *values)
+/* Before the model is looked at: that the file can be written, and is not what is read. */
+static int open_file(const struct options *o, struct out_file *f, struct snug_err *err)
 {
-    struct str names = {0};
-    char buf[32];
-    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
-        if (values[i] <= 0.5)
-            continue;
-        str_append(&names, names.n ? p->json ? "," : ";" : "");
-        if (p->json)
-            str_json(&names, label(p->s, i, buf));
-        else
-            str_append(&names, label(p->s, i, buf));
-    }
-    p->line.failed |= names.failed;
-    if (p->json)
-        str_printf(&p->line, "[%s]", str_text(&names));
-    else
-        put_text(p, str_text(&names));
-    str_free(&names);
+    struct stat in, out;
+    if (!o->output)
+        return SNUG_OK;
+    if (o->data && !io_posix.stat(&io_posix, o->data, &in) && !io_posix.stat(&io_posix, o->output, &out) &&
+        in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+        return err_set(err, SNUG_ERR_USAGE, "--output %s: is what --data reads; give another name", o->output);
+    return out_file_open(&io_posix, o->output, o->overwrite_output, f, err);
 }
 
-static void put_header(struct printer *p)
+static int check_top(const struct output *o, struct snug_err *err)
 {
-    char buf[32];
-    str_append(&p->line, snug_problem_type(p->s) == SNUG_REGRESSION ? "row" : "row,label");
-    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
-        str_append(&p->line, ",");
-        put_text(p, label(p->s, i, buf));
-    }
-    puts(str_text(&p->line));
-}
-
-static void put_value(struct printer *p, double x)
-{
-    if (p->json && !isfinite(x))
-        str_append(&p->line, "null");
-    else
-        str_printf(&p->line, "%.6g", x);
-}
-
-static void put_row(void *ctx, int64_t index, const double *values)
-{
-    struct printer *p = ctx;
-    char buf[32];
-    bool number = snug_problem_type(p->s) == SNUG_REGRESSION;
-    if (!p->begun && !p->json)
-        put_header(p);
-    p->begun = true;
-    p->line.n = 0;
-    str_printf(&p->line, p->json ? "{\"row\":%lld" : "%lld", (long long)index);
-    if (!number) {
-        str_append(&p->line, p->json ? ",\"label\":" : ",");
-        if (snug_problem_type(p->s) == SNUG_MULTI_LABEL)
-            put_several(p, values);
-        else
-            put_likeliest(p, values);
-    }
-    if (p->json)
-        str_append(&p->line, number ? ",\"values\":{" : ",\"probabilities\":{");
-    for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
-        str_append(&p->line, i || !p->json ? "," : "");
-        if (p->json) {
-            put_text(p, label(p->s, i, buf));
-            str_append(&p->line, ":");
-        }
-        put_value(p, values[i]);
-    }
-    str_append(&p->line, p->json ? "}}" : "");
-    puts(str_text(&p->line));
+    bool idle = o->lines.top && snug_problem_type(o->lines.s) == SNUG_REGRESSION;
+    return idle ? err_set(err, SNUG_ERR_USAGE, "--top-k: no effect on regression, which has no labels; leave it out")
+                : SNUG_OK;
 }
 
 int run_predict(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     struct cli_session c = {0};
-    struct printer p = {.json = o->json};
+    struct output out = {.lines = {.threshold = o->threshold, .top = o->top_k}, .err = err};
     (void)args;
+    TRY(choose_format(o, &out.lines.json, err));
+    TRY(open_file(o, &out.file, err));
     int code = cli_open(&c, o, err);
-    p.s = c.session;
+    out.lines.s = c.session;
+    out.at_once = o->data && !strcmp(o->data, "-");
     if (!code)
-        code = snug_predict(c.session, put_row, &p, err);
+        code = check_top(&out, err);
     if (!code)
-        code = str_check(&p.line, err);
-    str_free(&p.line);
+        code = snug_predict(c.session, put_row, &out, err);
+    if (!code && out.file.path)
+        code = out_file_publish(&out.file, err);
+    out_file_drop(&out.file);
+    predictions_free(&out.lines);
     return cli_close(&c, code);
 }

@@ -270,11 +270,10 @@ static int number_columns(const char *name)
 static void put_number(struct str *out, const char *name, double value)
 {
     bool count = !strcmp(name, "support") || !strcmp(name, "predicted");
-    str_printf(out,
-               count                ? "%*.0f"
-               : fabs(value) < 1000 ? "%*.4f"
-                                    : "%*.4g",
-               number_columns(name), isnan(value) ? NAN : value);
+    if (isnan(value))
+        str_printf(out, "%*s", number_columns(name), "NaN");
+    else
+        str_printf(out, count ? "%*.0f" : fabs(value) < 1000 ? "%*.4f" : "%*.4g", number_columns(name), value);
 }
 
 /* How many of the numbers fit beside the names, and the columns that names get. */
@@ -407,8 +406,10 @@ int report_text(const struct numbers *all, const snug_session *s, int columns, s
     int code = open_by_label(s, &b, err);
     if (!code)
         code = open_confusions(s, &c, err);
-    for (size_t i = 0; i < all->n; i++)
-        str_printf(&out, "%-20s %.6g\n", all->of[i].name, isnan(all->of[i].value) ? NAN : all->of[i].value);
+    for (size_t i = 0; i < all->n; i++) {
+        bool nan = isnan(all->of[i].value);
+        str_printf(&out, nan ? "%-20s NaN\n" : "%-20s %.6g\n", all->of[i].name, all->of[i].value);
+    }
     if (!code && b.n)
         put_labels(&out, s, &b, columns);
     if (!code && c.n && !put_matrix(&out, s, &c, b.n, columns))

@@ -5,11 +5,20 @@ enum state { START_FIELD, IN_FIELD, IN_QUOTES, QUOTE_IN_QUOTES };
 
 int csv_open(const struct io *io, const char *path, char delimiter, struct csv *c, struct snug_err *err)
 {
-    *c = (struct csv){.delimiter = delimiter, .source.fd = -1};
+    struct source source = {.fd = -1};
+    *c = (struct csv){.source.fd = -1};
+    TRY(source_open(io, path, &source, err));
+    return csv_open_source(&source, delimiter, c, err);
+}
+
+int csv_open_source(struct source *source, char delimiter, struct csv *c, struct snug_err *err)
+{
+    *c = (struct csv){.delimiter = delimiter, .source = *source};
+    *source = (struct source){.fd = -1};
     if (delimiter <= 0 || delimiter == '"' || delimiter == '\r' || delimiter == '\n')
         return err_set(err, SNUG_ERR_USAGE, "--delimiter: byte 0x%02X cannot separate fields; give one ASCII character",
                        (unsigned char)delimiter);
-    return source_open(io, path, &c->source, err);
+    return SNUG_OK;
 }
 
 void csv_close(struct csv *c)

@@ -20,9 +20,11 @@ struct csv {
     size_t starts_cap;
 };
 
-/* `delimiter` is any ASCII character but quote, CR, LF and NUL, else SNUG_ERR_USAGE. */
+/* Two ways in: a file by its path; or a source that is open, which is csv_close's from then on, also after a failure.
+ * `delimiter` is any ASCII character but quote, CR, LF and NUL, else SNUG_ERR_USAGE. */
 int csv_open(const struct io *io, const char *path, char delimiter, struct csv *c, struct snug_err *err);
 /* SNUG_ERR_INPUT: text behind a closing quote, a quote never closed, a row over SOURCE_ROW_BYTES, or as source_fill. */
+int csv_open_source(struct source *source, char delimiter, struct csv *c, struct snug_err *err);
 int csv_next(struct csv *c, struct snug_err *err);
 const char *csv_field(const struct csv *c, size_t i, size_t *bytes); /* valid until the next csv_next */
 void csv_close(struct csv *c);

@@ -139,7 +139,7 @@ static void note_columns(const struct dataset_options *o, const struct columns *
         dataset_note(o, "the label is the column '%s', by its name; --label-column chooses another", label);
 }
 
-static void note_rows(const struct dataset_options *o, const struct dataset *d)
+void dataset_note_rows(const struct dataset_options *o, const struct dataset *d)
 {
     if (d->ignored)
         dataset_note(o, "%lld of %lld rows have the label '%s' and are left out (--ignore-label)",
@@ -303,7 +303,7 @@ int dataset_open(const struct io *io, const struct dataset_options *o, struct da
     }
     if (format != FORMAT_SYNTHETIC)
         note_labels(o, d);
-    note_rows(o, d);
+    dataset_note_rows(o, d);
     d->path = o->path;
     return SNUG_OK;
 }

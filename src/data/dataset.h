@@ -53,6 +53,7 @@ struct dataset_options {
     const char *const
         *more_paths; /* (n_more_paths): tables of the same columns, whose rows come behind those of `path` */
     size_t n_more_paths;
+    bool standard_input; /* tables, see row_stream.h: the rows come from there, and `path` is what messages call it */
     enum data_task task;
     const struct tokenizer *tokenizer; /* needed for text */
     int32_t max_length;                /* tokens of a row at most, special ones included; longer ones are cut */

@@ -30,25 +30,37 @@ static int open_array(const struct io *io, struct jsonl *j, struct snug_err *err
     return code;
 }
 
+static int check_first(const struct jsonl *j, char first, struct snug_err *err)
+{
+    if (first == '[')
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s:1: '[' where an object was expected; name the file .json if it is one array", j->path);
+    if (first && first != '{')
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s:1: '%c' where '{' was expected; it is not JSON (is it CSV? then name it .csv)", j->path,
+                       first);
+    return SNUG_OK;
+}
+
 int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct jsonl *j, struct snug_err *err)
 {
     *j = (struct jsonl){.path = path, .array_allowed = array_allowed, .source.fd = -1};
     TRY(source_open(io, path, &j->source, err));
     char first = first_character(&j->source);
-    int code = SNUG_OK;
-    if (first == '[' && array_allowed) {
+    bool array = first == '[' && array_allowed;
+    if (array)
         source_close(&j->source);
-        code = open_array(io, j, err);
-    } else if (first == '[') {
-        code = err_set(err, SNUG_ERR_INPUT,
-                       "%s:1: '[' where an object was expected; name the file .json if it is one array", path);
-    } else if (first && first != '{') {
-        code = err_set(err, SNUG_ERR_INPUT,
-                       "%s:1: '%c' where '{' was expected; it is not JSON (is it CSV? then name it .csv)", path, first);
-    }
+    int code = array ? open_array(io, j, err) : check_first(j, first, err);
     if (code)
         jsonl_close(j);
     return code;
+}
+
+int jsonl_open_source(struct source *source, struct jsonl *j, struct snug_err *err)
+{
+    *j = (struct jsonl){.path = source->path, .source = *source};
+    *source = (struct source){.fd = -1};
+    return check_first(j, first_character(&j->source), err);
 }
 
 /* The next line that is not blank; n_text is 0 at the end of the file. */

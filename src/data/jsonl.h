@@ -25,6 +25,8 @@ struct jsonl {
 
 /* `array_allowed` for .json: a file whose first character is '[' is then an array, read at once. */
 int jsonl_open(const struct io *io, const char *path, bool array_allowed, struct jsonl *j, struct snug_err *err);
+/* The same of a source that is open, which is jsonl_close's from then on, also after a failure: no array. */
+int jsonl_open_source(struct source *source, struct jsonl *j, struct snug_err *err);
 int jsonl_next(struct jsonl *j, struct snug_err *err); /* SNUG_ERR_INPUT with line and column for what is no object */
 struct hash128 jsonl_hash(const struct jsonl *j);      /* of the file, once the last row is read */
 void jsonl_close(struct jsonl *j);

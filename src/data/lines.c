@@ -8,6 +8,12 @@ int lines_open(const struct io *io, const char *path, struct lines *l, struct sn
     return source_open(io, path, &l->source, err);
 }
 
+void lines_open_source(struct source *source, struct lines *l)
+{
+    *l = (struct lines){.source = *source};
+    *source = (struct source){.fd = -1};
+}
+
 void lines_close(struct lines *l)
 {
     source_close(&l->source);

@@ -17,6 +17,8 @@ struct lines {
 };
 
 int lines_open(const struct io *io, const char *path, struct lines *l, struct snug_err *err);
+/* The same of a source that is open, which is lines_close's from then on. */
+void lines_open_source(struct source *source, struct lines *l);
 int lines_next(struct lines *l, struct snug_err *err); /* SNUG_ERR_INPUT: over SOURCE_ROW_BYTES, or as source_fill */
 void lines_close(struct lines *l);
 

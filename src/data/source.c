@@ -4,11 +4,12 @@
 #include "data/foreign.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK = 256 * 1024, LONGEST_SEQUENCE = 4 }; /* bytes: of a read, of a character */
+enum { CHUNK = 256 * 1024, LONGEST_SEQUENCE = 4, WAIT_MS = 200 }; /* bytes: of a read, of a character */
 
 int err_at(struct snug_err *err, int code, struct place p, const char *format, ...)
 {
@@ -67,13 +68,43 @@ int source_check_unchanged(const struct io *io, int fd, const char *path, int64_
                    (long long)size, (long long)st.st_size);
 }
 
+/* Whether a read of a stream would give something at once; looks for `milliseconds` at most. */
+static bool is_ready(const struct source *s, int milliseconds)
+{
+    struct pollfd p = {.fd = s->fd, .events = POLLIN};
+    return poll(&p, 1, milliseconds) > 0;
+}
+
+/* The next bytes of a stream. Where they end, s->size becomes known. */
+static int read_stream(struct source *s, void *to, size_t room, int64_t at, size_t *n, struct snug_err *err)
+{
+    if (s->before_waiting && !is_ready(s, 0))
+        TRY(s->before_waiting(s->waiting_ctx, err));
+    while (!is_ready(s, WAIT_MS)) /* a signal may come just before it begins to wait */
+        TRY(source_check_stop(s->stop, s->path, err));
+    ssize_t got;
+    do
+        got = s->io->read(s->io, s->fd, to, room);
+    while (got < 0 && errno == EINTR && !stop_asked(s->stop));
+    if (got < 0 && errno == EINTR)
+        return source_check_stop(s->stop, s->path, err);
+    if (got < 0)
+        return err_errno(err, SNUG_ERR_IO, s->path, "read", errno);
+    *n = (size_t)got;
+    if (!got)
+        s->size = at;
+    return SNUG_OK;
+}
+
 /* One read behind the bytes that are there. */
 static int read_more(struct source *s, struct snug_err *err)
 {
     size_t there = s->n + s->held, room = s->room - there, n = 0;
     int64_t at = s->offset + (int64_t)there, left = s->size - at;
     size_t want = left < (int64_t)room ? (size_t)left : room;
-    if (want)
+    if (want && s->is_stream)
+        TRY(read_stream(s, s->buf + there, want, at, &n, err));
+    else if (want)
         TRY(io_read_some(s->io, s->fd, s->path, s->buf + there, want, at, &n, err));
     hash_add(s->hash, s->buf + there, n);
     size_t valid = valid_prefix(s->buf + s->n, s->held + n);
@@ -96,16 +127,19 @@ int source_fill(struct source *s, struct snug_err *err)
     do
         TRY(read_more(s, err));
     while (s->n == 0 && s->held > 0 && may_go_on(s));
-    if (s->n == 0)
-        return s->held ? bad_byte(s, err) : source_check_unchanged(s->io, s->fd, s->path, s->size, s->mtime, err);
+    if (s->n == 0 && s->held)
+        return bad_byte(s, err);
+    if (s->n == 0 && !s->is_stream)
+        return source_check_unchanged(s->io, s->fd, s->path, s->size, s->mtime, err);
     return SNUG_OK;
 }
 
-/* Enough of the beginning to see what kind of file it is. */
+/* Enough of the beginning to see what kind of file it is; of a stream what comes first. */
 static int read_head(struct source *s, struct snug_err *err)
 {
-    while (s->n + s->held < FOREIGN_HEAD_BYTES && may_go_on(s))
+    do
         TRY(read_more(s, err));
+    while ((s->is_stream ? s->n == 0 : s->n + s->held < FOREIGN_HEAD_BYTES) && may_go_on(s));
     TRY(foreign_refuse(s->path, s->buf, s->n + s->held, err));
     if (s->n == 0 && s->held)
         return bad_byte(s, err);
@@ -139,6 +173,38 @@ fail:
     return code;
 }
 
+int source_open_stream(const struct io *io, int fd, const char *path, const struct stop_flag *stop, struct source *s,
+                       struct snug_err *err)
+{
+    *s = (struct source){.io = io, .path = path, .fd = fd, .line = 1, .row = 1, .is_stream = true, .stop = stop};
+    s->size = INT64_MAX;
+    s->room = CHUNK;
+    s->buf = mem_alloc(s->room);
+    s->hash = hash_new();
+    int code = s->buf && s->hash ? read_head(s, err) : err_no_memory(err, CHUNK);
+    if (code)
+        source_close(s);
+    return code;
+}
+
+void source_before_waiting(struct source *s, int (*fn)(void *ctx, struct snug_err *err), void *ctx)
+{
+    s->before_waiting = fn;
+    s->waiting_ctx = ctx;
+}
+
+int source_first_line(struct source *s, size_t *bytes, struct snug_err *err)
+{
+    for (;;) {
+        const char *from = s->buf + s->i, *end = memchr(from, '\n', s->n - s->i);
+        bool more = may_go_on(s) && s->n + s->held < s->room;
+        *bytes = end ? (size_t)(end - from) : s->n - s->i;
+        if (end || !more)
+            return SNUG_OK;
+        TRY(read_more(s, err));
+    }
+}
+
 struct hash128 source_hash(const struct source *s)
 {
     return hash_now(s->hash);
@@ -146,7 +212,7 @@ struct hash128 source_hash(const struct source *s)
 
 void source_close(struct source *s)
 {
-    if (s->fd >= 0)
+    if (s->fd >= 0 && !s->is_stream)
         s->io->close(s->io, s->fd);
     s->fd = -1;
     mem_free(s->buf);

@@ -19,14 +19,25 @@ struct source {
     int64_t offset; /* of buf[0] in the file */
     char *buf;      /* (room) */
     size_t room;
-    size_t i, n;  /* bytes [i, n) are ready; the reader advances i */
-    size_t held;  /* bytes behind them that are not yet checked */
-    int64_t line; /* kept by the reader, from 1: for messages, and so is */
-    int64_t row;  /* the row being read, from 1 */
+    size_t i, n;    /* bytes [i, n) are ready; the reader advances i */
+    size_t held;    /* bytes behind them that are not yet checked */
+    int64_t line;   /* kept by the reader, from 1: for messages, and so is */
+    int64_t row;    /* the row being read, from 1 */
+    bool is_stream; /* a pipe or a terminal: read once, as it comes, and not closed */
+    int (*before_waiting)(void *ctx, struct snug_err *err);
+    void *waiting_ctx;
+    const struct stop_flag *stop; /* that waiting listens to */
     struct hash_state *hash;
 };
 
 int source_open(const struct io *io, const char *path, struct source *s, struct snug_err *err);
+/* The open descriptor `fd`, called `path` in messages, of which a read gives what there is. */
+int source_open_stream(const struct io *io, int fd, const char *path, const struct stop_flag *stop, struct source *s,
+                       struct snug_err *err);
+/* Of a stream: `fn` is called before a read that has to wait, and its failure is that of source_fill. */
+void source_before_waiting(struct source *s, int (*fn)(void *ctx, struct snug_err *err), void *ctx);
+/* Reads on, without using anything up, until a whole line is ready or no more fits: *bytes of it, without its end. */
+int source_first_line(struct source *s, size_t *bytes, struct snug_err *err);
 /* Makes i < n, or i == n at the end of the file. Call it when i == n. SNUG_ERR_INPUT for a byte that is no text;
  * SNUG_ERR_IO when reading fails, or at the end when the file has changed since source_open. */
 int source_fill(struct source *s, struct snug_err *err);

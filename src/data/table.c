@@ -1,13 +1,21 @@
 #include "data/table.h"
 
 #include "base/str.h"
+#include "data/dataset_parts.h"
 #include "data/foreign.h"
+#include "data/sniff.h"
 #include "format/json.h"
 
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* ---- formats ---- */
+
+bool data_format_is_table(enum data_format format)
+{
+    return format != FORMAT_SAFETENSORS && format != FORMAT_SYNTHETIC;
+}
 
 int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err)
 {
@@ -72,7 +80,10 @@ static const char *json_kind(const struct source *s)
 static int open_csv(struct table *t, struct columns *c, struct snug_err *err)
 {
     char delimiter = t->o->delimiter ? t->o->delimiter : t->format == FORMAT_TSV ? '\t' : ',';
-    TRY(csv_open(t->io, t->path, delimiter, &t->csv, err));
+    if (t->input)
+        TRY(csv_open_source(t->input, delimiter, &t->csv, err));
+    else
+        TRY(csv_open(t->io, t->path, delimiter, &t->csv, err));
     const char *kind = json_kind(&t->csv.source);
     if (kind)
         return err_set(err, SNUG_ERR_INPUT, "%s:1: looks like JSON, not CSV; rename it to %s", t->path, kind);
@@ -89,7 +100,10 @@ static int open_csv(struct table *t, struct columns *c, struct snug_err *err)
 
 static int open_json(struct table *t, struct columns *c, struct snug_err *err)
 {
-    TRY(jsonl_open(t->io, t->path, t->format == FORMAT_JSON, &t->json, err));
+    if (t->input)
+        TRY(jsonl_open_source(t->input, &t->json, err));
+    else
+        TRY(jsonl_open(t->io, t->path, t->format == FORMAT_JSON, &t->json, err));
     TRY(jsonl_next(&t->json, err));
     if (!t->json.row)
         return err_set(err, SNUG_ERR_INPUT, "%s: no objects in it; 0 rows", t->path);
@@ -102,7 +116,10 @@ static int open_json(struct table *t, struct columns *c, struct snug_err *err)
 
 static int open_lines(struct table *t, struct columns *c, struct snug_err *err)
 {
-    TRY(lines_open(t->io, t->path, &t->lines, err));
+    if (t->input)
+        lines_open_source(t->input, &t->lines);
+    else
+        TRY(lines_open(t->io, t->path, &t->lines, err));
     return columns_add(c, t->path, "text", err);
 }
 
@@ -112,9 +129,14 @@ static int open_file(struct table *t, struct columns *c, struct snug_err *err)
     return is_csv(t) ? open_csv(t, c, err) : is_json(t) ? open_json(t, c, err) : open_lines(t, c, err);
 }
 
+static const struct source *source_of(const struct table *t)
+{
+    return is_csv(t) ? &t->csv.source : is_json(t) ? &t->json.source : &t->lines.source;
+}
+
 static struct hash128 file_hash(const struct table *t)
 {
-    return is_json(t) ? jsonl_hash(&t->json) : source_hash(is_csv(t) ? &t->csv.source : &t->lines.source);
+    return is_json(t) ? jsonl_hash(&t->json) : source_hash(source_of(t));
 }
 
 static void close_file(struct table *t)
@@ -263,9 +285,33 @@ int table_hash_files(const struct io *io, const struct dataset_options *o, struc
 
 /* ---- opening ---- */
 
+static const char *const format_names[] = {[FORMAT_CSV] = "CSV",
+                                           [FORMAT_TSV] = "TSV",
+                                           [FORMAT_JSON] = "JSON",
+                                           [FORMAT_JSONL] = "JSON lines",
+                                           [FORMAT_LINES] = "lines of text"};
+
+static int open_standard_input(struct table *t, struct snug_err *err)
+{
+    struct source input;
+    TRY(source_open_stream(t->io, STDIN_FILENO, t->path, t->o->stop, &input, err));
+    int code = SNUG_OK;
+    if (t->format == FORMAT_UNKNOWN) {
+        code = sniff_format(&input, t->o, &t->format, err);
+        if (!code)
+            dataset_note(t->o, "read as %s, by its first line; --data-format says otherwise", format_names[t->format]);
+    }
+    t->input = &input;
+    if (!code)
+        code = open_file(t, &t->columns, err);
+    t->input = NULL;
+    source_close(&input);
+    return code;
+}
+
 static int open_first(struct table *t, enum table_labels labels, struct snug_err *err)
 {
-    TRY(open_file(t, &t->columns, err));
+    TRY(t->o->standard_input ? open_standard_input(t, err) : open_file(t, &t->columns, err));
     TRY(find_columns(t, labels, err));
     for (size_t i = 0; i < t->o->n_more_paths; i++)
         TRY(same_format(t, t->o->more_paths[i], err));
@@ -364,6 +410,32 @@ int table_next(struct table *t, struct snug_err *err)
             TRY(next_file(t, err));
     } while (t->file != file);
     return SNUG_OK;
+}
+
+const char *table_cell(const struct table *t, int column, size_t *bytes)
+{
+    *bytes = t->text_bytes;
+    return is_csv(t) ? csv_field(&t->csv, (size_t)t->places[column], bytes) : t->row_text;
+}
+
+json_t *table_object(const struct table *t)
+{
+    return is_json(t) ? t->json.row : NULL;
+}
+
+bool table_has_objects(const struct table *t)
+{
+    return is_json(t);
+}
+
+bool table_is_stream(const struct table *t)
+{
+    return source_of(t)->is_stream;
+}
+
+void table_before_waiting(struct table *t, int (*fn)(void *ctx, struct snug_err *err), void *ctx)
+{
+    source_before_waiting((struct source *)(uintptr_t)source_of(t), fn, ctx);
 }
 
 struct hash128 table_hash(const struct table *t)

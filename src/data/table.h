@@ -8,7 +8,7 @@
 #include "data/jsonl.h"
 #include "data/lines.h"
 
-/* What a path's ending says about the format; all but the last two are tables. */
+/* What a path's ending says about the format. FORMAT_UNKNOWN is only asked for: the first line shall tell. */
 enum data_format {
     FORMAT_CSV,
     FORMAT_TSV,
@@ -16,8 +16,10 @@ enum data_format {
     FORMAT_JSONL,
     FORMAT_LINES,
     FORMAT_SAFETENSORS,
-    FORMAT_SYNTHETIC
+    FORMAT_SYNTHETIC,
+    FORMAT_UNKNOWN,
 };
+bool data_format_is_table(enum data_format format);
 int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err);
 
 enum table_labels { TABLE_NO_LABELS, TABLE_LABELS, TABLE_LABELS_IF_ANY };
@@ -33,10 +35,11 @@ struct table {
     struct csv csv; /* one of the three, by the format */
     struct jsonl json;
     struct lines lines;
-    bool pending;        /* the first row is read but not yet given out */
-    int *places;         /* CSV: (columns.n) where the columns of the first file stand in this one */
-    struct hash128 hash; /* of the files before this one */
-    bool closed;         /* no file is open */
+    struct source *input; /* while the standard input is opened: what takes it over */
+    bool pending;         /* the first row is read but not yet given out */
+    int *places;          /* CSV: (columns.n) where the columns of the first file stand in this one */
+    struct hash128 hash;  /* of the files before this one */
+    bool closed;          /* no file is open */
 
     /* The row that table_next has read; the texts live until the next call. */
     bool ended;
@@ -47,12 +50,23 @@ struct table {
     json_t **label_jsons;     /* JSON: (columns.n_labels); borrowed */
 };
 
-/* Finds the columns, see columns.h. A text is needed, a label if `labels` says so; the error names the columns there are,
- * and a delimiter that would fit better. */
+/* Finds the columns, see columns.h. A text is needed, a label if `labels` says so; the error names the columns there
+ * are, and a delimiter that would fit better. Of the standard input (o->standard_input) a note says what kind it is,
+ * where `format` is FORMAT_UNKNOWN. */
 int table_open(const struct io *io, const struct dataset_options *o, enum data_format format, enum table_labels labels,
                struct table *t, struct snug_err *err);
 int table_next(struct table *t, struct snug_err *err); /* sets `ended`, or the row */
-struct hash128 table_hash(const struct table *t);      /* of the files' bytes, when ended */
+
+/* What the row has in a column of the first file. table_object: of JSON instead; NULL otherwise. */
+const char *table_cell(const struct table *t, int column, size_t *bytes);
+json_t *table_object(const struct table *t); /* borrowed */
+bool table_has_objects(const struct table *t);
+
+/* Whether it is a stream (source.h), and what is called before its rows have to be waited for. */
+bool table_is_stream(const struct table *t);
+void table_before_waiting(struct table *t, int (*fn)(void *ctx, struct snug_err *err), void *ctx);
+
+struct hash128 table_hash(const struct table *t); /* of the files' bytes, when ended */
 void table_close(struct table *t);
 
 /* The hash that table_hash gives in the end, without a look at the rows. */

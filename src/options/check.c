@@ -22,12 +22,20 @@ static const char *label(const struct options *o, int i, char buf[2 * OPTION_NAM
     return o->source[i] > FROM_CHECK ? o->from[i] : place(i, buf);
 }
 
+static bool other_serves(const struct options *o, int option)
+{
+    for (size_t k = 0; k < n_option_eithers; k++)
+        if (option_eithers[k].option == option && o->source[option_eithers[k].other] != FROM_DEFAULT)
+            return true;
+    return false;
+}
+
 static int check_needed(const struct options *o, struct snug_err *err)
 {
     char flag[OPTION_NAME_MAX];
     const char *command = command_name(o->command);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (option_rows[i].needed & o->command && o->source[i] == FROM_DEFAULT) {
+        if (option_rows[i].needed & o->command && o->source[i] == FROM_DEFAULT && !other_serves(o, i)) {
             option_flag(option_rows[i].name, flag);
             return err_set(err, SNUG_ERR_USAGE, "%s: 'snug %s' needs it; give %s %s, see 'snug %s --help'", flag,
                            command, flag, option_rows[i].domain, command);
@@ -120,14 +128,6 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
         snprintf(use, sizeof use, " it goes with %s, so", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
     return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s;%s leave one out", label(o, n->option, a), b, word,
                    use);
-}
-
-static bool other_serves(const struct options *o, int option)
-{
-    for (size_t k = 0; k < n_option_eithers; k++)
-        if (option_eithers[k].option == option && o->source[option_eithers[k].other] != FROM_DEFAULT)
-            return true;
-    return false;
 }
 
 static int check_eithers(const struct options *o, struct snug_err *err)

@@ -20,6 +20,7 @@ static const char *const wanted[] = {
     [OPTION_CHAR] = "a string",
     [OPTION_STR] = "a string",
     [OPTION_PATHS] = "a string, or an array of strings",
+    [OPTION_TEXTS] = "a string",
     [OPTION_WORD] = "a string",
     [OPTION_KWARGS] = "an object",
 };
@@ -282,6 +283,14 @@ static json_t *paths_json(const struct opt_paths *p)
     return array;
 }
 
+static json_t *texts_json(const struct opt_texts *t)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < t->n; i++)
+        json_array_append_new(list, json_string(t->items[i]));
+    return list;
+}
+
 static json_t *value_json(const struct options *o, int i)
 {
     const struct option_row *row = &option_rows[i];
@@ -312,6 +321,8 @@ static json_t *value_json(const struct options *o, int i)
         return string_json(*(const char *const *)member);
     case OPTION_PATHS:
         return paths_json(member);
+    case OPTION_TEXTS:
+        return texts_json(member);
     case OPTION_WORD:
         return word_json(row->domain, *(const int *)member);
     case OPTION_KWARGS:

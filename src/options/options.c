@@ -39,6 +39,7 @@
 #define DOMAIN_CHAR(domain) domain
 #define DOMAIN_STR(domain) domain
 #define DOMAIN_PATHS(domain) domain
+#define DOMAIN_TEXTS(domain) domain
 #define DOMAIN_WORD(domain) &WORDS_##domain(WORD_TEXT)[1]
 #define DOMAIN_KWARGS(domain) domain
 /* A KWARGS option has no member; its row points at the start of the struct and is never followed. */
@@ -51,6 +52,7 @@
 #define OFFSET_CHAR(member) offsetof(struct options, member)
 #define OFFSET_STR(member) offsetof(struct options, member)
 #define OFFSET_PATHS(member) offsetof(struct options, member)
+#define OFFSET_TEXTS(member) offsetof(struct options, member)
 #define OFFSET_WORD(member) offsetof(struct options, member)
 #define OFFSET_KWARGS(member) 0
 #define ROW(type, name, member, parent, unset, domain, commands, flags, help)                                          \
@@ -315,18 +317,21 @@ const char *option_nearest(const struct options *o, int parent, const char *name
 
 /* ---- Giving a value. ---- */
 
-/* Whether row `i` may be set: given once in its source, and not by a stronger one. */
+/* Whether row `i` may be set: given once in its source, but for texts, and not by a stronger one. */
 static int claim_row(struct options *o, int i, enum option_source source, const char *from, bool *claimed,
                      struct snug_err *err)
 {
+    bool texts = option_rows[i].type == OPTION_TEXTS;
     *claimed = false;
-    if (o->source[i] == source && source != FROM_SET) {
+    if (o->source[i] == source && source != FROM_SET && !texts) {
         if (strcmp(from, o->from[i]) == 0)
             return err_set(err, SNUG_ERR_USAGE, "%s: given twice; give it once", from);
         return err_set(err, SNUG_ERR_USAGE, "%s: sets the same option as %s; give one of them", from, o->from[i]);
     }
     if (o->source[i] > source)
         return SNUG_OK;
+    if (texts && o->source[i] != source)
+        *(struct opt_texts *)option_member(o, i) = (struct opt_texts){0};
     o->source[i] = (unsigned char)source;
     o->from[i] = from;
     *claimed = true;

@@ -74,6 +74,10 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_DEVICE(W)                                                                                                \
     W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_CUDA, "cuda") W(DEVICE_REFERENCE, "reference")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
+#define WORDS_FORMAT(W)                                                                                                \
+    W(FORMAT_AUTO, "auto")                                                                                             \
+    W(FORMAT_CSV, "csv")                                                                                               \
+    W(FORMAT_TSV, "tsv") W(FORMAT_JSON, "json") W(FORMAT_JSONL, "jsonl") W(FORMAT_TXT, "txt")
 #define WORDS_DUMP(W)                                                                                                  \
     W(DUMP_NONE, "none")                                                                                               \
     W(DUMP_BUILD, "build")                                                                                             \
@@ -108,6 +112,7 @@ enum { WORDS_GRADIENTS(OPT_WORD_ID) };
 enum { WORDS_DEVICE(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };
 enum { WORDS_SAVE(OPT_WORD_ID) };
+enum { WORDS_FORMAT(OPT_WORD_ID) };
 enum { WORDS_DUMP(OPT_WORD_ID) };
 #undef OPT_WORD_ID
 
@@ -123,6 +128,12 @@ struct opt_paths {
     const char *first;
     const char *const *more; /* (n_more): those behind it */
     size_t n_more;
+};
+
+/* Texts, of an option that may be given again and again. */
+struct opt_texts {
+    const char *const *items; /* (n) */
+    size_t n;
 };
 
 /* Row numbers: OPTION_learning_rate, … A key of a KWARGS option has its parent in front: OPTION_optim_args_momentum. */
@@ -149,6 +160,7 @@ struct options {
 #define OPT_MEMBER_CHAR(name) char name;
 #define OPT_MEMBER_STR(name) const char *name;
 #define OPT_MEMBER_PATHS(name) struct opt_paths name;
+#define OPT_MEMBER_TEXTS(name) struct opt_texts name;
 #define OPT_MEMBER_WORD(name) int name; /* an enumerator of above */
 #define OPT_MEMBER_KWARGS(name)         /* has no value of its own, only its keys have */
 #define OPT(type, name, ...) OPT_MEMBER_##type(name)
@@ -232,6 +244,7 @@ enum option_type {
     OPTION_CHAR,  /* one ASCII character, or tab */
     OPTION_STR,
     OPTION_PATHS, /* one or more files: on the command line several arguments, elsewhere also a JSON array */
+    OPTION_TEXTS, /* a text; given again, one more */
     OPTION_WORD,
     OPTION_KWARGS, /* {"key": value, …} or key=value,… */
     OPTION_SECTION /* no option: starts a section of --help; `name` is its title, all else is 0 */

@@ -5,7 +5,7 @@
  * is left out. No include guard, therefore.
  *
  *   OPT(type, name, default, domain, commands, flags, help)
- *       type      BOOL INT UINT REAL STEPS BYTES CHAR STR PATHS WORD KWARGS, see options.h
+ *       type      BOOL INT UINT REAL STEPS BYTES CHAR STR PATHS TEXTS WORD KWARGS, see options.h
  *       default   as it would be typed; "none" is unset
  *       domain    numbers: an interval; STR and CHAR: what --help calls the value; WORD: a list of options.h
  *       commands  that take it; NEED(command) as well: it must be given there
@@ -93,7 +93,10 @@ OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
-OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict")
+OPT(STR, data, "none", "FILE", EVAL | PREDICT | NEED(EVAL | PREDICT), 0, "rows to evaluate, or to predict; predict reads the standard input for -")
+OPT(WORD, data_format, "auto", FORMAT, PREDICT, 0, "of --data; auto: as its ending says, of the standard input as its first line shows")
+OPT(TEXTS, text, "none", "TEXT", PREDICT, 0, "a text to predict, instead of --data; may be given again")
+OPT(TEXTS, text_pair, "none", "TEXT", PREDICT, 0, "second text of a pair, one for each --text")
 OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
 OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
 OPT(STR, label_column, "none", "NAME", DATA, 0,
@@ -231,6 +234,9 @@ OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; 
 OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
 
 OPT_SECTION(output, "Output")
+OPT(STR, output, "none", "FILE", PREDICT, 0, "predictions go into this file, .csv or .jsonl, which is there once it is whole")
+OPT(BOOL, overwrite_output, "false", "", PREDICT, 0, "a file that is there already is replaced")
+OPT(INT, top_k, "none", "[1, 100000]", PREDICT, 0, "only the so many likeliest labels of each row; none: all")
 OPT(BOOL, json, "false", "", TRAIN | EVAL | PREDICT | PLAN | INFO | INSPECT | TOKENIZE, 0, "print JSON")
 OPT(WORD, dump, "none", DUMP, PLAN, 0, "print the programs after this pass instead of the plan")
 OPT(STR, config, "none", "FILE", MODEL | DATA | DEBUG_GRAD | DEBUG_OPTIM, 0,
@@ -325,15 +331,16 @@ OPT_USUAL(model, MODEL)
 OPT_USUAL(train_data, TRAINING)
 OPT_USUAL(eval_data, TRAIN)
 OPT_USUAL(data, EVAL | PREDICT)
+OPT_USUAL(text, PREDICT)
 OPT_USUAL(text_column, EVAL | PREDICT)
-OPT_USUAL(text_pair_column, PREDICT)
 OPT_USUAL(label_column, EVAL)
 OPT_USUAL(output_dir, TRAIN)
 OPT_USUAL(max_length, MODEL)
 OPT_USUAL(num_train_epochs, TRAIN)
 OPT_USUAL(per_device_train_batch_size, TRAINING)
 OPT_USUAL(gradient_accumulation_steps, PLAN)
-OPT_USUAL(per_device_eval_batch_size, EVAL | PREDICT)
+OPT_USUAL(per_device_eval_batch_size, EVAL)
+OPT_USUAL(top_k, PREDICT)
 OPT_USUAL(learning_rate, TRAIN)
 OPT_USUAL(dtype, MODEL)
 OPT_USUAL(gradient_checkpointing, PLAN)
@@ -341,7 +348,8 @@ OPT_USUAL(optim, PLAN)
 OPT_USUAL(memory_budget, PLAN)
 OPT_USUAL(resume_from_checkpoint, TRAIN)
 OPT_USUAL(device, EVAL | PREDICT)
-OPT_USUAL(threads, EVAL | PREDICT)
+OPT_USUAL(threads, EVAL)
+OPT_USUAL(output, PREDICT)
 OPT_USUAL(json, EVAL | PREDICT | PLAN)
 
 OPT_ENV("SNUG_THREADS", threads)
@@ -441,6 +449,10 @@ OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
 OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
 OPT_EITHER(eval_data, eval_split)
+OPT_EITHER(data, text)
+OPT_NEEDS(text_pair, text, "*")
+OPT_NEEDS(data_format, data, "*")
+OPT_NEEDS(overwrite_output, output, "*")
 OPT_NEEDS(eval_strategy, eval_data, "*")
 OPT_NEEDS(eval_on_start, eval_data, "*")
 OPT_NEEDS(eval_steps, eval_strategy, "steps")

@@ -325,6 +325,19 @@ static int read_paths(struct options *o, int i, const char *text, struct snug_er
     return code;
 }
 
+static int add_text(struct options *o, int i, const char *text, struct snug_err *err)
+{
+    struct opt_texts *t = option_member(o, i);
+    const char **items = arena_alloc(&o->arena, (t->n + 1) * sizeof *items);
+    if (!items)
+        return err_no_memory(err, (t->n + 1) * sizeof *items);
+    if (t->n)
+        memcpy(items, t->items, t->n * sizeof *items);
+    items[t->n++] = text;
+    t->items = items;
+    return SNUG_OK;
+}
+
 int option_read_value(struct options *o, int i, const char *from, const char *text, struct snug_err *err)
 {
     const struct option_row *row = &option_rows[i];
@@ -356,6 +369,8 @@ int option_read_value(struct options *o, int i, const char *from, const char *te
             return read_paths(o, i, text, err);
         *(const char **)member = text;
         return SNUG_OK;
+    case OPTION_TEXTS:
+        return add_text(o, i, text, err);
     case OPTION_KWARGS:
     case OPTION_SECTION:
         break;

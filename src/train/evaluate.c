@@ -17,6 +17,9 @@ struct flight {
 /* A pass over the data. */
 struct pass {
     struct session *s;
+    struct eval_loader *loader;
+    const char *path;        /* of the rows, for messages, */
+    int64_t first;           /* and what they call the first of them */
     struct metrics *metrics; /* NULL: nobody wants them */
     double *logits;          /* likewise */
     bool tokens;             /* a language model's: the output is a prediction for each token, else logits */
@@ -120,10 +123,10 @@ static int not_finite(struct pass *p, const struct batch *b, int32_t i, struct s
     if (!run_first_not_finite(&s->run, s->run.where.eval, dims, where, sizeof where))
         snprintf(where, sizeof where, "the result (every single value is finite)");
     if (p->tokens)
-        return err_set(err, SNUG_ERR_NUMERIC, "%s: the loss is not finite, first in %s; check the weights",
-                       s->data.path, where);
+        return err_set(err, SNUG_ERR_NUMERIC, "%s: the loss is not finite, first in %s; check the weights", p->path,
+                       where);
     return err_set(err, SNUG_ERR_NUMERIC, "%s: row %lld: its logits are not finite, first in %s; check the weights",
-                   s->data.path, (long long)b->rows[i], where);
+                   p->path, (long long)(p->first + b->rows[i]), where);
 }
 
 static int take(struct pass *p, int turn, struct snug_err *err)
@@ -149,9 +152,9 @@ static int take(struct pass *p, int turn, struct snug_err *err)
 static int all_batches(struct pass *p, struct snug_err *err)
 {
     int64_t given = 0, taken = 0;
-    eval_rewind(p->s->eval);
+    eval_rewind(p->loader);
     do {
-        const struct batch *b = eval_next(p->s->eval);
+        const struct batch *b = eval_next(p->loader);
         if (stop_asked(p->s->stop))
             return err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation");
         if (b)
@@ -162,19 +165,30 @@ static int all_batches(struct pass *p, struct snug_err *err)
     return SNUG_OK;
 }
 
-int evaluate(struct session *s, struct metrics *m, double *logits, double *seconds, struct snug_err *err)
+static int run_pass(struct pass *p, struct snug_err *err)
 {
-    struct pass p = {.s = s, .metrics = m, .logits = logits, .tokens = model_task(&s->model)->per_token};
-    double start = seconds_now();
-    if (m)
-        metrics_reset(m);
-    int code = open_pass(&p, err);
+    p->tokens = model_task(&p->s->model)->per_token;
+    int code = open_pass(p, err);
     if (!code)
-        code = all_batches(&p, err);
-    close_pass(&p);
-    if (m && !code)
-        metrics_finish(m);
-    if (seconds)
-        *seconds = seconds_now() - start;
+        code = all_batches(p, err);
+    close_pass(p);
     return code;
+}
+
+int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err)
+{
+    struct pass p = {.s = s, .loader = s->eval, .path = s->data.path, .metrics = m};
+    double start = seconds_now();
+    metrics_reset(m);
+    TRY(run_pass(&p, err));
+    metrics_finish(m);
+    *seconds = seconds_now() - start;
+    return SNUG_OK;
+}
+
+int evaluate_logits(struct session *s, struct eval_loader *loader, int64_t first, double *logits, struct snug_err *err)
+{
+    const char *path = s->stream ? s->stream_data.path : s->data.path;
+    struct pass p = {.s = s, .loader = loader, .path = path, .first = first, .logits = logits};
+    return run_pass(&p, err);
 }

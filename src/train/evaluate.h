@@ -1,16 +1,18 @@
-/* evaluate.h: a pass over the held-out data: metrics, and the logits of every row for predictions. */
+/* evaluate.h: a pass over held-out data: metrics, or the logits of every row for predictions. */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
 #include "metrics/metrics.h"
 #include "train/session.h"
 
-/* Runs the evaluation program over session->data; labels are needed unless `m` is NULL, which is then reset before and
- * finished after. `logits` (n_rows, num_labels),
- * or NULL: where each row's are written (sequence tasks). SNUG_STOPPED when a signal came: what was counted is no
- * result. SNUG_ERR_NUMERIC where logits (of a language model, the loss) are not finite, with the row and the first tensor that
- * is not, unless --nan-policy skip. *seconds may be NULL. */
-int evaluate(struct session *s, struct metrics *m, double *logits, double *seconds, struct snug_err *err);
+/* Runs the evaluation program over session->data, which has labels, into `m`. SNUG_STOPPED when a signal came: what was
+ * counted is no result. SNUG_ERR_NUMERIC where logits (of a language model, the loss) are not finite, with the row and the
+ * first tensor that is not, unless --nan-policy skip. */
+int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err);
+
+/* The same over the rows of any loader whose batches the plan has room for; logits (n_rows, num_labels): where each row's
+ * are written; errors call the first of them row `first`. Sequence tasks. */
+int evaluate_logits(struct session *s, struct eval_loader *loader, int64_t first, double *logits, struct snug_err *err);
 
 /* What the metrics of the session's task are of; and opens them. */
 struct metrics_setup evaluate_setup(const struct session *s);

@@ -154,7 +154,7 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
 {
     struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
     double seconds, rows = (double)t->s->data.n_rows;
-    TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
+    TRY(evaluate(t->s, &t->metrics, &seconds, err));
     t->evaluating += seconds;
     t->state.evaluated_step = t->state.step;
     begin_line(t, &e.line);

@@ -7,6 +7,7 @@
 #include "train/log.h"
 #include "train/output.h"
 #include "train/state.h"
+#include "train/stream.h"
 
 #include "base/machine.h"
 #include "base/threads.h"
@@ -71,7 +72,7 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
     struct snug_err why;
     int code = tokenizer_open(s->io, s->o->model, &s->tokenizer, &why);
     const char *path = deciding_path(s->o);
-    bool text = path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10);
+    bool text = s->o->text.n || (path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10));
     if (code && text) {
         *err = why;
         return code;
@@ -179,12 +180,10 @@ int session_check_ids(const struct model_config *m, const struct dataset *d, con
     return SNUG_OK;
 }
 
-static int open_data(struct session *s, struct opt_paths paths, const struct label_map *labels, struct dataset *d,
-                     struct snug_err *err)
+struct dataset_options session_data_options(struct session *s, struct opt_paths paths, const struct label_map *labels)
 {
     const struct options *o = s->o;
-    const char *path = paths.first;
-    struct dataset_options p = {.path = path,
+    struct dataset_options p = {.path = paths.first,
                                 .more_paths = paths.more,
                                 .n_more_paths = paths.n_more,
                                 .task = wanted_labels(s),
@@ -202,8 +201,15 @@ static int open_data(struct session *s, struct opt_paths paths, const struct lab
                                 .note = pass_note,
                                 .note_ctx = s};
     choose_columns(o, &p);
+    return p;
+}
+
+static int open_data(struct session *s, struct opt_paths paths, const struct label_map *labels, struct dataset *d,
+                     struct snug_err *err)
+{
+    struct dataset_options p = session_data_options(s, paths, labels);
     TRY(dataset_open(s->io, &p, d, err));
-    int code = session_check_ids(&s->model, d, path, err);
+    int code = session_check_ids(&s->model, d, paths.first, err);
     if (code)
         dataset_close(d);
     return code;
@@ -299,7 +305,9 @@ static int open_all_data(struct session *s, struct snug_err *err)
         TRY(check_masking(s, &s->train, err));
         TRY(keep_labels(s, &s->train, err));
     }
-    if (held_out.first) {
+    if (stream_is_wanted(s->io, s->o)) {
+        TRY(stream_open(s, err));
+    } else if (held_out.first) {
         TRY(open_data(s, held_out, &s->labels, &s->data, err));
         s->has_data = true;
         TRY(fit_head(s, &s->data, held_out.first, err));
@@ -348,13 +356,19 @@ struct masking session_masking(struct session *s)
 /* ---- programs ---- */
 
 /* Evaluation batches are cut by tokens: of short rows there are more in one. Metrics and predictions do not depend on
- * it. -1: no memory. */
-static int64_t choose_eval_tokens(const struct session *s)
+ * it. */
+int64_t session_eval_tokens(const struct session *s, const struct dataset *d)
 {
+    int64_t rows = s->o->per_device_eval_batch_size, busy = s->compile.backend->busy_tokens;
     if (option_given(s->o, per_device_eval_batch_size))
-        return loader_max_tokens(&s->data, (int32_t)s->o->per_device_eval_batch_size);
-    int64_t busy = s->compile.backend->busy_tokens;
+        return d ? loader_max_tokens(d, (int32_t)rows) : rows * s->max_length;
     return busy > s->max_length ? busy : s->max_length;
+}
+
+int session_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err)
+{
+    struct masking masking = session_masking(s);
+    return eval_open(d, s->eval_most.rows, s->eval_most.tokens, s->o->seed, &masking, out, err);
 }
 
 int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
@@ -374,13 +388,15 @@ static int size_batches(struct session *s, struct snug_err *err)
     struct compile_settings *c = &s->compile;
     if (c->train)
         TRY(session_train_max(s, o->per_device_train_batch_size, &c->train_max, err));
+    if (s->stream)
+        return stream_size(s, err);
     if (s->has_data) {
-        struct masking masking = session_masking(s);
-        int64_t tokens = choose_eval_tokens(s);
+        int64_t tokens = session_eval_tokens(s, &s->data);
         if (tokens < 0)
             return err_no_memory(err, (unsigned long long)s->data.longest * 8);
-        TRY(eval_open(&s->data, (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX), tokens, o->seed, &masking, &s->eval,
-                      err));
+        s->eval_most.tokens = tokens;
+        s->eval_most.rows = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX);
+        TRY(session_open_eval(s, &s->data, &s->eval, err));
         c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
     }
     return SNUG_OK;
@@ -592,6 +608,7 @@ void session_close(struct session *s)
         stepper_close(&s->stepper);
     run_close(&s->run);
     eval_close(s->eval);
+    row_stream_close(s->stream);
     if (s->has_train)
         dataset_close(&s->train);
     if (s->has_data)

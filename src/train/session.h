@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/row_stream.h"
 #include "options/options.h"
 #include "run/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -42,7 +43,14 @@ struct session {
 
     struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
     bool has_train, has_data;
-    struct eval_loader *eval; /* over data */
+    struct eval_loader *eval;  /* over data */
+    struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
+    struct dataset_options stream_data;
+    int64_t row; /* of the stream's block: the one that is being told */
+    struct {
+        int64_t tokens;
+        int32_t rows;
+    } eval_most; /* of a batch of an evaluation */
 
     struct compile_settings compile;
     struct snug_err refused; /* what of the choices of the checkpoint to resume cannot be done here; code 0: nothing */
@@ -72,6 +80,15 @@ int session_backend(const struct options *o, const struct backend **out, struct 
 
 /* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
 int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
+
+/* How the session reads a data file; `labels` may be NULL. */
+struct dataset_options session_data_options(struct session *s, struct opt_paths paths, const struct label_map *labels);
+
+/* A loader of evaluation batches over `d`, whose sizes are within s->eval_most. */
+int session_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err);
+
+/* The most tokens of an evaluation batch of these rows; NULL: of any that the model takes. -1: no memory. */
+int64_t session_eval_tokens(const struct session *s, const struct dataset *d);
 
 /* Whether the model's tables have rows for all token ids and types of the data; `path` is named where they have not. */
 int session_check_ids(const struct model_config *m, const struct dataset *d, const char *path, struct snug_err *err);
