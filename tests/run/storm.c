@@ -191,7 +191,12 @@ static void killed_at_file_operations(void **state)
     for (s.at = next_operation(0, n, 9); s.at <= n; s.at = next_operation(s.at, n, 9)) {
         long at = s.at;
         put_users_files();
-        assert_int_equal(run_traced(&s, NULL), 128 + SIGKILL);
+        int status = run_traced(&s, NULL);
+        if (status == 0 && s.calls < at) { /* runs differ by a few: this one had ended */
+            remove_tree(out);
+            break;
+        }
+        assert_int_equal(status, 128 + SIGKILL);
         killed++;
         if (killed % 3 == 0) { /* and once more, while it resumes */
             s.at = 1 + (long)((double)n * chance());
@@ -285,6 +290,10 @@ static void folder_goes(void (*how)(void), const char *word)
         struct str now = {0};
         put_users_files();
         int status = run_traced(&s, NULL);
+        if (status == 0 && s.calls < s.at) { /* runs differ by a few: this one had ended */
+            remove_tree(out);
+            break;
+        }
         if (status == SNUG_ERR_IO && file_has(said(), word))
             told++;
         else if (status == 0 && s.at > n - 40) /* behind the last comparison there is nothing but closing */
