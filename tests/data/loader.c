@@ -374,6 +374,33 @@ static void refused(void **state)
     unmake(&f);
 }
 
+/* As in the Trainer: one step an epoch, with all there is; whatever the order, and each row once. */
+static void less_than_a_batch_is_a_short_batch(void **state)
+{
+    (void)state;
+    for (int kind = ORDER_SEQUENTIAL; kind <= ORDER_BY_LENGTH; kind++) {
+        struct fixture f;
+        make(&f, TASK_CLASS, 5, (enum order_kind)kind, 32);
+        struct loader_options o = options(&f, 8, 4);
+        assert_int_equal(loader_steps_per_epoch(5, 8, 4, false), 1);
+        struct loader *l = open_loader(&o);
+        for (int64_t step = 0; step < 3; step++) {
+            const struct window *w = next(l);
+            int seen = 0;
+            assert_int_equal(w->epoch, step);
+            assert_true(w->ends_epoch);
+            assert_int_equal(w->n_micro, 1);
+            assert_int_equal(w->n_samples, 5);
+            assert_int_equal(w->micro[0].B, 5);
+            for (int i = 0; i < 5; i++)
+                seen |= 1 << w->micro[0].rows[i];
+            assert_int_equal(seen, 31);
+        }
+        loader_close(l);
+        unmake(&f);
+    }
+}
+
 /* The thread may be stopped at any time: before, while and after it waits. */
 static void closing_early_is_fine(void **state)
 {
@@ -555,6 +582,7 @@ int main(void)
         cmocka_unit_test(masks_have_the_right_shares),
         cmocka_unit_test(largest_batches_are_known),
         cmocka_unit_test(refused),
+        cmocka_unit_test(less_than_a_batch_is_a_short_batch),
         cmocka_unit_test(closing_early_is_fine),
         cmocka_unit_test(a_window_stays),
         cmocka_unit_test(memory_runs_out),

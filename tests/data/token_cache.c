@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -282,6 +283,10 @@ static void forgeries_are_found(void **state)
 #define CHECK(task, text, ...)                                                                                         \
     check_forgeries(task, text, (const struct forgery[]){__VA_ARGS__},                                                 \
                     sizeof((const struct forgery[]){__VA_ARGS__}) / sizeof(struct forgery))
+    const int32_t vocabulary = tokenizer_vocab_size(tokenizer);
+    CHECK(TASK_CLASS, "text,label\nworld,b\nice,a\n", {IDS + 4, vocabulary, 4}, {TRUNCATED, 1, 8}, {TRUNCATED, -1, 8},
+          {EMPTY, 3, 8}, {IGNORED, 1, 8}, {NAMES, 'z', 1}, {NAMES + 2, 'a', 1}, {NAMES + 1, 'a', 1},
+          {NUM_LABELS + 4, 1, 4});
     CHECK(TASK_CLASS, "text,label\nworld,b\nice,a\n", {N_ROWS, INT64_MAX, 8}, {N_ROWS, 3, 8}, {N_ROWS, -1, 8},
           {NUM_LABELS, -1, 4}, {NUM_LABELS, 1, 4}, {HEADER, 1, 8}, {HEADER + 8, 9, 8}, {HEADER + 16, 7, 8},
           {IDS, -1, 4}, {LABELS, 2, 4}, {LABELS, -1, 4}, {FORM, LABELS_NONE, 4}, {FORM, LABELS_VECTORS, 4},
@@ -290,9 +295,142 @@ static void forgeries_are_found(void **state)
           {FORM, LABELS_NUMBERS, 4}, {LABELS, NAN_BITS, 4}, {LABELS + 4, INFINITE, 4});
     CHECK(TASK_MULTI_LABEL, "text,label\nworld,0;1\nice,1;0\n", {TASK, TASK_REGRESSION, 4}, {FORM, 4, 4},
           {LABELS, TWO, 4}, {LABELS + 12, BELOW_0, 4}, {LABELS, NAN_BITS, 4});
+    CHECK(TASK_CLASS, "text,label\nworld,1\nice,0\n", {NAMES, '7', 1}, {NAMES + 2, 'x', 1});
     CHECK(TASK_CAUSAL_LM, "text\nworld\nice\n", {TASK, TASK_MASKED_LM, 4}, {TASK, TASK_UNLABELED, 4},
           {FORM, LABELS_NAMES, 4}, {NUM_LABELS, 1, 4});
 #undef CHECK
+}
+
+/* A file with the right key and checksum, but made with longer rows, other labels or other columns: as if two keys had one
+ * hash, or somebody gave a file the name of another. */
+static void files_of_other_runs_are_found(void **state)
+{
+    (void)state;
+    static char *label_names[] = {"a", "b"}, *other_names[] = {"a", "c"};
+    struct label_map given = {.n = 2, .names = label_names}, other = {.n = 2, .names = other_names};
+    write_data("text,label\nworld world world world world,b\nice,a\n");
+    const struct {
+        const char *what;
+        int32_t max_length, num_labels;
+        const struct label_map *labels;
+    } runs[] = {{"shorter rows", 6, 0, NULL}, {"three labels", 8, 3, NULL}, {"other labels", 8, 0, &other}};
+    struct columns columns = {.n_labels = 1};
+    struct snug_err why;
+    struct dataset_options o = options(TASK_CLASS);
+    struct dataset made, d;
+    char file[512];
+    empty_cache();
+    made = opened(&io_posix, &o);
+    assert_true(cache_file(file, 0));
+    struct hash128 key;
+    size_t n;
+    char *bytes = read_cache(&n);
+    memcpy(&key, bytes + 8, sizeof key);
+    mem_free(bytes);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct dataset_options run = o;
+        run.max_length = runs[i].max_length;
+        run.num_labels = runs[i].num_labels;
+        run.labels = runs[i].labels;
+        if (token_cache_load(&io_posix, file, key, &run, TASK_CLASS, &columns, &d, &why))
+            fail_msg("%s: believed", runs[i].what);
+        assert_non_null(strstr(why.text, "damaged, or not of this run"));
+    }
+    o.labels = &given;
+    assert_true(token_cache_load(&io_posix, file, key, &o, TASK_CLASS, &columns, &d, &why));
+    assert_int_equal(d.n_tokens, made.n_tokens);
+    dataset_close(&d);
+    dataset_close(&made);
+}
+
+static int other_users_fstat(const struct io *io, int fd, struct stat *st)
+{
+    (void)io;
+    int failed = io_posix.fstat(&io_posix, fd, st);
+    st->st_uid = geteuid() + 1;
+    return failed;
+}
+
+static void files_of_other_users_are_not_read(void **state)
+{
+    (void)state;
+    empty_cache();
+    write_data("text,label\nworld,b\nice,a\n");
+    struct dataset_options o = options(TASK_CLASS);
+    struct dataset good = opened(&io_posix, &o);
+    struct io io = io_posix;
+    io.fstat = other_users_fstat;
+    struct dataset d = opened(&io, &o);
+    assert_null(d.block);
+    assert_non_null(strstr(notes, ".tokens: belongs to another user ("));
+    check_same(&good, &d);
+    dataset_close(&d);
+    dataset_close(&good);
+}
+
+static char made_names[2][512];
+static int n_made;
+
+static int naming_open(const struct io *io, const char *path, int flags, mode_t mode)
+{
+    (void)io;
+    if (flags & O_CREAT) {
+        assert_true(flags & O_EXCL);
+        snprintf(made_names[n_made++ % 2], sizeof made_names[0], "%s", path);
+    }
+    return io_posix.open(&io_posix, path, flags, mode);
+}
+
+static void write_old(const char *name, int hours)
+{
+    char p[512];
+    struct snug_err e;
+    struct stat now;
+    snprintf(p, sizeof p, "%s/%s", cache, name);
+    assert_int_equal(io_write_file(&io_posix, p, "x", 1, &e), 0);
+    assert_int_equal(stat(p, &now), 0);
+    const struct timespec times[2] = {{.tv_sec = now.st_mtim.tv_sec - hours * 3600 - 60},
+                                      {.tv_sec = now.st_mtim.tv_sec - hours * 3600 - 60}};
+    assert_int_equal(utimensat(AT_FDCWD, p, times, 0), 0);
+}
+
+static bool is_there(const char *name)
+{
+    char p[512];
+    snprintf(p, sizeof p, "%s/%s", cache, name);
+    return access(p, F_OK) == 0;
+}
+
+/* Two stores have two names, which hold the host's; what a dead process left goes after an hour, and nothing else. */
+static void temporary_files(void **state)
+{
+    (void)state;
+    char host[256] = "";
+    struct dataset_options o = options(TASK_CLASS);
+    struct io io = io_posix;
+    io.open = naming_open;
+    gethostname(host, sizeof host - 1);
+    for (int i = 0; i < 2; i++) {
+        empty_cache();
+        write_data(i ? "text,label\nworld,b\nice,a\n" : "text,label\nworld,b\nice,c\n");
+        if (i) {
+            write_old("0123.tokens.tmp-77", 1);
+            write_old("4567.tokens.tmp-host-77-0123456789abcdef", 30);
+            write_old("89ab.tokens.tmp-host-78-0123456789abcdef", 0);
+            write_old("cdef.tokens", 30);
+            write_old("profile.json", 30);
+        }
+        struct dataset d = opened(&io, &o);
+        dataset_close(&d);
+    }
+    assert_int_equal(n_made, 2);
+    assert_non_null(strstr(made_names[0], host));
+    assert_string_not_equal(strstr(made_names[0], ".tmp-"), strstr(made_names[1], ".tmp-"));
+    assert_false(is_there("0123.tokens.tmp-77"));
+    assert_false(is_there("4567.tokens.tmp-host-77-0123456789abcdef"));
+    assert_true(is_there("89ab.tokens.tmp-host-78-0123456789abcdef"));
+    assert_true(is_there("cdef.tokens"));
+    assert_true(is_there("profile.json"));
 }
 
 struct failing {
@@ -443,6 +581,9 @@ int main(void)
         cmocka_unit_test(whatever_changes_the_tokens_changes_the_file),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(forgeries_are_found),
+        cmocka_unit_test(files_of_other_runs_are_found),
+        cmocka_unit_test(files_of_other_users_are_not_read),
+        cmocka_unit_test(temporary_files),
         cmocka_unit_test(files_fail),
         cmocka_unit_test(no_place_for_a_cache),
         cmocka_unit_test(default_folder),
