@@ -100,7 +100,7 @@ static int fill_template(const struct tokenizer *t, const struct template *form,
         if (!MEM_GROW(out->ids, out->ids_cap, n + more) || !MEM_GROW(out->type_ids, out->type_ids_cap, n + more))
             return err_no_memory(err, (n + more) * sizeof *out->ids);
         const int32_t *from = p->ids;
-        if (p->kind != PART_SPECIAL) {
+        if (p->kind != PART_SPECIAL && more) { /* a first text without pieces has no memory for them */
             from = out->pieces + (p->kind == PART_B ? whole[0] : 0);
             from += t->truncate_left ? whole[p->kind] - kept[p->kind] : 0;
         }

@@ -1,5 +1,6 @@
 /* Any bytes as a CSV file. What is accepted must be the same when every field is written in quotes, and when the bytes
- * come in small pieces behind a first line. The first byte chooses the delimiter and the size of the pieces. */
+ * come in small pieces behind a first line. The first byte chooses the delimiter and the size of the
+ * pieces, and whether there are any. */
 #include "data/csv.h"
 #include "../memory_io.h"
 #include "base/str.h"
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         str_free(&again.quoted);
     }
     /* Behind a line, because a mark of the kind of file is one only at the beginning, which is read at once. */
-    if (!plain.code && !(size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)) {
+    if (data[0] >> 6 & 1 && !plain.code && !(size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)) {
         static char behind[FIRST_LINE + 4096];
         memset(behind, 'a', FIRST_LINE);
         behind[FIRST_LINE - 1] = '\n';

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!given.n)
         MUST(!label_map_init(&given, (const char *const[]){"a", "b"}, 2, "m", NULL));
-    enum data_task task = tasks[data[0] % 6];
+    enum data_task task = tasks[(data[0] & 15) % 6];
     bool several = data[0] >> 4 & 1 && (task == TASK_REGRESSION || task == TASK_MULTI_LABEL);
     struct columns columns = {.names = names, .n = 3, .pair = -1, .labels = (int[]){1, 2}, .n_labels = several ? 2 : 1};
     struct dataset_options o = {.path = "f.csv",
