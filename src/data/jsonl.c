@@ -32,6 +32,8 @@ static int open_array(const struct io *io, struct jsonl *j, struct snug_err *err
 
 static int check_first(const struct jsonl *j, char first, struct snug_err *err)
 {
+    if (first == '[' && j->source.is_stream)
+        return err_set(err, SNUG_ERR_INPUT, "%s:1: '[' where an object was expected; write one object a line", j->path);
     if (first == '[')
         return err_set(err, SNUG_ERR_INPUT,
                        "%s:1: '[' where an object was expected; name the file .json if it is one array", j->path);

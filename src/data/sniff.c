@@ -35,6 +35,17 @@ static bool is_header(const struct dataset_options *o, const char *line, size_t 
     return yes;
 }
 
+/* "{", "[" alone, or "[{" with blanks between: a text may well begin with another bracket. */
+static bool begins_json(const char *line, size_t n)
+{
+    size_t i = 1;
+    if (!n || (*line != '{' && *line != '['))
+        return false;
+    while (*line == '[' && i < n && strchr(" \t\r", line[i]))
+        i++;
+    return *line == '{' || i == n || line[i] == '{';
+}
+
 int sniff_format(struct source *s, const struct dataset_options *o, enum data_format *format, struct snug_err *err)
 {
     size_t n;
@@ -45,7 +56,7 @@ int sniff_format(struct source *s, const struct dataset_options *o, enum data_fo
     size_t blanks = 0;
     while (blanks < n && strchr(" \t", line[blanks]))
         blanks++;
-    if (blanks < n && line[blanks] == '{')
+    if (begins_json(line + blanks, n - blanks)) /* of an array, the reader says that it wants objects */
         *format = FORMAT_JSONL;
     else if (o->delimiter || is_header(o, line, n, ','))
         *format = FORMAT_CSV;

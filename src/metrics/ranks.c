@@ -18,17 +18,18 @@ static bool any_nan(const float *x, int64_t n)
     return false;
 }
 
-/* How many of the sorted x are less than `limit`, or not greater. */
+/* How many of the n > 0 sorted x are less than `limit`, or not greater. Without branches, which a random model's scores
+ * would have mispredicted. */
 static int64_t count_below(const float *x, int64_t n, float limit, bool or_equal)
 {
-    int64_t low = 0;
-    while (n > 0) {
+    const float *from = x;
+    while (n > 1) {
         int64_t half = n / 2;
-        bool below = or_equal ? x[low + half] <= limit : x[low + half] < limit;
-        low = below ? low + half + 1 : low;
-        n = below ? n - half - 1 : half;
+        float v = from[half - 1];
+        from += ((v < limit) | ((v == limit) & or_equal)) * half;
+        n -= half;
     }
-    return low;
+    return from - x + ((*from < limit) | ((*from == limit) & or_equal));
 }
 
 double roc_auc(float *positives, int64_t n_positives, const float *negatives, int64_t n_negatives)

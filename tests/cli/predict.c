@@ -335,8 +335,11 @@ static void bad_rows_and_signals_in_a_pipe(void **state)
     close(c.in);
     assert_int_equal(end_of(c.pid), 3);
     close(c.out);
+    c = start(ARGS(NULL));
+    say(&c, "[ {\"text\":\"a\"}]\n");
+    assert_int_equal(end(&c), 3);
     c = start(ARGS("--data-format", "txt"));
-    say(&c, "a\n");
+    say(&c, "[a] {\n");
     hear(&c, 2);
     kill(c.pid, SIGTERM);
     assert_int_equal(end_of(c.pid), 75);
