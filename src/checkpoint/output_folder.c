@@ -448,6 +448,8 @@ int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, cons
     }
     if (!code)
         code = clean(dir, err);
+    if (code == SNUG_ERR_IO)
+        ckpt_folder_check(dir->folder, err); /* where the folder has gone, that is what to say */
     if (code)
         ckpt_dir_close(dir);
     return code;

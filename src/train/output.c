@@ -117,6 +117,8 @@ int output_claim(struct session *s, struct snug_err *err)
     s->opened_output = !code;
     if (!code)
         code = check_files(s, data, n, err);
+    if (code == SNUG_ERR_IO)
+        ckpt_folder_check(s->output.folder, err);
     if (code)
         output_release(s);
     mem_free(data);

@@ -300,6 +300,7 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
         return SNUG_OK;
     TRY(ckpt_folder_check(t->s->output.folder, err));
     TRY(train_export(t->s, t->s->output.io, t->o->output_dir, trainer_result_step(t), err));
+    TRY(ckpt_folder_check(t->s->output.folder, err)); /* it lies where the summary says */
     out->exported = 1;
     return SNUG_OK;
 }
@@ -345,6 +346,8 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         code = finish(&t, out, err);
         out->log_lines_missing = t.log.missing;
     }
+    if (code == SNUG_ERR_IO)
+        ckpt_folder_check(s->output.folder, err); /* where the folder has gone, that is what to say */
     loader_close(t.loader);
     order_close(&t.order);
     metrics_close(&t.metrics);

@@ -143,6 +143,29 @@ static void what_is_held_is_what_is_reached(void **state)
     assert_untouched(f, &other);
 }
 
+/* While a run starts, too: what is said is what happened, not which call failed by it. */
+static const char *going;
+
+static int rename_too_late(const struct io *io, const char *from, const char *to)
+{
+    remove_tree(going);
+    return io_posix.rename_new(io, from, to);
+}
+
+static void deleted_at_the_start(void **state)
+{
+    struct fixture *f = *state;
+    struct ckpt_dir dir;
+    struct snug_err err = {0};
+    struct io io = io_posix;
+    io.rename_new = rename_too_late;
+    going = in(f->dir, "late");
+    assert_int_equal(ckpt_dir_open(&io, going, CKPT_FRESH, NULL, NULL, 0, (struct ckpt_notes){0}, &dir, &err),
+                     SNUG_ERR_IO);
+    assert_non_null(strstr(err.text, "late: the output folder was deleted while the run went on; "));
+    close_run(f);
+}
+
 /* A link named latest that is not ours stays. */
 static void latest_of_the_user(void **state)
 {
@@ -162,6 +185,6 @@ static void latest_of_the_user(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(renamed), TEST(deleted), TEST(what_is_held_is_what_is_reached),
-                                       TEST(latest_of_the_user)};
+                                       TEST(deleted_at_the_start), TEST(latest_of_the_user)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
