@@ -57,24 +57,22 @@ static int compile(int64_t weights, enum dtype narrow, struct snug_err *err)
                                        .layers = weights / WEIGHTS_OF_BLOCK,
                                        .vocab_size = 1000,
                                        .num_labels = 2};
-    struct compile_settings s = {
-        .model = &model,
-        .backend = backend_cpu(),
-        .threads = 1,
-        .precision = {.wide = DT_F32, .narrow = narrow, .narrow_grads = true, .copies = narrow != DT_F32},
-        .train_max = {4096, 32},
-        .train = true,
-        .accumulation = 1,
-        .update = {.optimizer = OPTIM_ADAMW,
-                   .beta1 = 0.9,
-                   .beta2 = 0.999,
-                   .eps = 1e-8,
-                   .max_grad_norm = 1,
-                   .state_type = DT_F32}};
+    struct compile_settings s = {.model = &model,
+                                 .backend = backend_cpu(),
+                                 .threads = 1,
+                                 .precision = {.wide = DT_F32, .narrow = narrow, .narrow_grads = true},
+                                 .train = true,
+                                 .update = {.optimizer = OPTIM_ADAMW,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.999,
+                                            .eps = 1e-8,
+                                            .max_grad_norm = 1,
+                                            .state_type = DT_F32}};
+    const struct choices choices = {.micro = {4096, 32}, .accumulation = 1, .copies = true};
     struct plan plan = {0};
     struct programs where;
     clock_t start = clock();
-    int code = compile_run(&s, &plan, &where, err);
+    int code = compile_run(&s, &choices, &plan, &where, err);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     if (!code) {
         int nodes = 0;

@@ -26,19 +26,6 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
     memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
 }
 
-static int after_pass(const struct compile_settings *s, const struct plan *plan, struct program *g, const char *pass,
-                      struct snug_err *err)
-{
-    TRY(graph_check(&g->graph, pass, err));
-    TRY(plan_check_stop(plan, err));
-    if (!s->dump)
-        return SNUG_OK;
-    char *text;
-    TRY(graph_print(&g->graph, &g->graph.arena, &text, err));
-    s->dump(s->dump_ctx, pass, g->name, text);
-    return SNUG_OK;
-}
-
 /* A node joins those before it where it needs none of them. */
 static void join_nodes(const struct backend *b, struct graph *g)
 {
@@ -80,67 +67,97 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
     return graph_ok(&g->graph, err);
 }
 
-/* Whether forward, backward and update are one program, in which a gradient lives only until its update. */
-static bool is_fused(const struct compile_settings *s)
+/* ---- passes ---- */
+
+static const struct pass {
+    const char *name;
+    void (*run)(struct graph *g, struct pass_settings *s);
+    unsigned programs;
+} passes[] = {
+#define PASS(x, name, programs) {#name, pass_##name, programs},
+    PASSES(PASS, )
+#undef PASS
+};
+
+/* A run that is compiled: what was asked for, what is chosen, where it goes. */
+struct job {
+    const struct compile_settings *s;
+    const struct choices *choices;
+    struct plan *plan;
+};
+
+static int after_pass(const struct job *j, struct program *g, const char *pass, struct snug_err *err)
 {
-    return s->accumulation <= 1 && !s->keep_grads && !s->separate;
+    TRY(graph_check(&g->graph, pass, err));
+    TRY(plan_check_stop(j->plan, err));
+    if (!j->s->dump)
+        return SNUG_OK;
+    char *text;
+    TRY(graph_print(&g->graph, &g->graph.arena, &text, err));
+    j->s->dump(j->s->dump_ctx, pass, g->name, text);
+    return SNUG_OK;
 }
 
-enum kind { KIND_STEP, KIND_FIRST, KIND_NEXT, KIND_EVAL };
+static struct pass_settings settings_of(const struct job *j, enum program_kind kind, int loss)
+{
+    const struct compile_settings *s = j->s;
+    struct pass_settings p = {.program = kind,
+                              .loss = loss,
+                              .freeze = s->freeze,
+                              .precision = s->precision,
+                              .update = s->update,
+                              .choices = *j->choices,
+                              .reads_mask = s->backend->reads_mask,
+                              .product_sizes = s->backend->product_sizes,
+                              .narrow_bias = s->backend->narrow_bias};
+    if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
+        p.choices.updates_at_end = true;
+    if (kind != PROGRAM_STEP)
+        p.precision.narrow_grads &= s->precision.narrow_sums && !s->keep_grads;
+    return p;
+}
+
+/* All passes that the program is for, then what the backend decides. */
+static int run_passes(const struct job *j, struct program *g, enum program_kind kind, int loss, struct snug_err *err)
+{
+    struct pass_settings settings = settings_of(j, kind, loss);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        if (!(passes[i].programs >> kind & 1))
+            continue;
+        passes[i].run(&g->graph, &settings);
+        TRY(after_pass(j, g, passes[i].name, err));
+    }
+    g->recomputed_layers = settings.recomputed_layers;
+    return compile_for_backend(j->s->backend, j->s->threads, g, err);
+}
+
+/* ---- programs ---- */
+
+static int add_program(const struct job *j, const char *name, struct dims max, struct program **g, int *where,
+                       struct snug_err *err)
+{
+    if (!(*g = plan_add(j->plan, name, max, err)))
+        return SNUG_ERR_ENV;
+    *where = j->plan->n_programs - 1;
+    return SNUG_OK;
+}
 
 /* A program with a forward pass: the whole step, a micro-step, or the evaluation. */
-static int compile_forward(const struct compile_settings *s, struct plan *plan, const char *name, enum kind kind,
-                           int *where, struct snug_err *err)
+static int compile_forward(const struct job *j, const char *name, enum program_kind kind, int *where,
+                           struct snug_err *err)
 {
+    const struct compile_settings *s = j->s;
+    bool training = kind != PROGRAM_EVALUATION;
     struct built built;
-    struct program *g = plan_add(plan, name, kind == KIND_EVAL ? s->eval_max : s->train_max, err);
-    if (!g)
-        return SNUG_ERR_ENV;
-    *where = plan->n_programs - 1;
-    bool training = kind != KIND_EVAL, updates = kind == KIND_STEP;
+    struct program *g;
+    TRY(add_program(j, name, training ? j->choices->micro : s->eval_max, &g, where, err));
     TRY(model_build(s->model, training && s->dropout, training ? s->smoothing : 0, &g->graph, &built, err));
-    if (!training && model_task(s->model)->per_token)
+    if (training) /* own loops look at the logits of a micro-step */
+        graph_value(&g->graph, built.logits)->live_out = kind != PROGRAM_STEP && s->keep_grads;
+    else if (model_task(s->model)->per_token)
         TRY(model_predict(&g->graph, &built, err));
-    pass_freeze(&g->graph, s->freeze);
-    TRY(after_pass(s, plan, g, "build", err));
-    if (training) {
-        pass_grad(&g->graph, built.loss, kind == KIND_NEXT);
-        TRY(after_pass(s, plan, g, "grad", err));
-        pass_fold_bias(&g->graph);
-        TRY(after_pass(s, plan, g, "fold_bias", err));
-        pass_fold_act(&g->graph);
-        TRY(after_pass(s, plan, g, "fold_act", err));
-    }
-    if (training && !updates) /* what the micro-step leaves for the update */
-        for (int i = 1; i < g->graph.n_values; i++)
-            if (g->graph.values[i].role == ROLE_GRADIENT)
-                g->graph.values[i].persists = g->graph.values[i].live_out = true;
-    struct precision precision = s->precision;
-    precision.narrow_grads &= updates || (precision.narrow_sums && !s->keep_grads);
-    pass_precision(&g->graph, &precision);
-    TRY(after_pass(s, plan, g, "precision", err));
-    if (training) {
-        pass_keep_mask(&g->graph, s->keep_masks ? s->backend->reads_mask : NULL);
-        TRY(after_pass(s, plan, g, "keep_mask", err));
-    }
-    if (updates) {
-        struct update u = s->update;
-        u.scaled = s->precision.narrow == DT_F16;
-        pass_update(&g->graph, &u);
-        TRY(after_pass(s, plan, g, "update", err));
-    }
-    if (training)
-        g->recomputed_layers = pass_recompute(&g->graph, s->recompute_every_n);
-    TRY(after_pass(s, plan, g, "recompute", err));
-    if (training && !updates)
-        graph_value(&g->graph, built.logits)->live_out = s->keep_grads;
-    else if (training)
-        graph_value(&g->graph, built.logits)->live_out = false;
-    pass_pad(&g->graph, s->backend->product_sizes);
-    TRY(after_pass(s, plan, g, "pad", err));
-    pass_order(&g->graph);
-    TRY(after_pass(s, plan, g, "order", err));
-    return compile_for_backend(s->backend, s->threads, g, err);
+    TRY(after_pass(j, g, "build", err));
+    return run_passes(j, g, kind, built.loss, err);
 }
 
 /* What persists of one program, and its slices, for another that begins with it. */
@@ -170,32 +187,20 @@ static int copy_persistent(const struct graph *from, struct graph *to, struct sn
 }
 
 /* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
-static int compile_update(const struct compile_settings *s, struct plan *plan, int micro, int *where,
-                          struct snug_err *err)
+static int compile_update(const struct job *j, int micro, int *where, struct snug_err *err)
 {
-    struct program *g = plan_add(plan, "update", s->train_max, err);
-    if (!g)
-        return SNUG_ERR_ENV;
-    *where = plan->n_programs - 1;
-    TRY(copy_persistent(&plan->programs[micro].graph, &g->graph, err));
-    struct update u = s->update;
-    u.scaled = s->precision.narrow == DT_F16;
-    u.at_end = true; /* all gradients are there, and stay */
-    pass_update(&g->graph, &u);
-    TRY(after_pass(s, plan, g, "update", err));
-    pass_order(&g->graph);
-    TRY(after_pass(s, plan, g, "order", err));
-    return compile_for_backend(s->backend, s->threads, g, err);
+    struct program *g;
+    TRY(add_program(j, "update", j->choices->micro, &g, where, err));
+    TRY(copy_persistent(&j->plan->programs[micro].graph, &g->graph, err));
+    return run_passes(j, g, PROGRAM_UPDATE, 0, err);
 }
 
 /* The 16-bit copies of weights that other programs keep, made from the weights. */
-static int compile_copies(const struct compile_settings *s, struct plan *plan, int *where, struct snug_err *err)
+static int compile_copies(const struct job *j, int *where, struct snug_err *err)
 {
-    const struct graph *from = &plan->programs[0].graph;
-    struct program *g = plan_add(plan, "copies", (struct dims){0}, err);
-    if (!g)
-        return SNUG_ERR_ENV;
-    *where = plan->n_programs - 1;
+    const struct graph *from = &j->plan->programs[0].graph;
+    struct program *g;
+    TRY(add_program(j, "copies", (struct dims){0}, &g, where, err));
     for (int i = 1; i < from->n_values && !g->graph.err.code; i++) {
         const struct value *c = &from->values[i];
         if (c->role != ROLE_COPY || c->base)
@@ -217,28 +222,35 @@ static int compile_copies(const struct compile_settings *s, struct plan *plan, i
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;
     }
-    TRY(after_pass(s, plan, g, "order", err));
-    return compile_for_backend(s->backend, s->threads, g, err);
+    return run_passes(j, g, PROGRAM_COPIES, 0, err);
 }
 
-int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err)
+/* Whether forward, backward and update are one program, in which a gradient lives only until its update. */
+static bool is_fused(const struct job *j)
 {
+    return j->choices->accumulation <= 1 && !j->s->keep_grads && !j->s->separate;
+}
+
+int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,
+                struct programs *where, struct snug_err *err)
+{
+    const struct job j = {s, choices, plan};
     *where = (struct programs){-1, -1, -1, -1, -1, -1};
     plan->align = s->backend->align;
     plan->staging = s->backend->staging;
     plan->stop = s->stop;
-    if (s->train && is_fused(s))
-        TRY(compile_forward(s, plan, "step", KIND_STEP, &where->step, err));
+    if (s->train && is_fused(&j))
+        TRY(compile_forward(&j, "step", PROGRAM_STEP, &where->step, err));
     else if (s->train) {
-        TRY(compile_forward(s, plan, "first micro-step", KIND_FIRST, &where->first, err));
-        if (s->accumulation > 1)
-            TRY(compile_forward(s, plan, "next micro-step", KIND_NEXT, &where->next, err));
+        TRY(compile_forward(&j, "first micro-step", PROGRAM_FIRST, &where->first, err));
+        if (choices->accumulation > 1)
+            TRY(compile_forward(&j, "next micro-step", PROGRAM_NEXT, &where->next, err));
         if (!s->keep_grads)
-            TRY(compile_update(s, plan, where->first, &where->update, err));
+            TRY(compile_update(&j, where->first, &where->update, err));
     }
     if (s->eval_max.B > 0)
-        TRY(compile_forward(s, plan, "evaluation", KIND_EVAL, &where->eval, err));
-    if (s->precision.copies)
-        TRY(compile_copies(s, plan, &where->copies, err));
+        TRY(compile_forward(&j, "evaluation", PROGRAM_EVALUATION, &where->eval, err));
+    if (choices->copies && s->precision.narrow != s->precision.wide)
+        TRY(compile_copies(&j, &where->copies, err));
     return plan_pack(plan, err);
 }

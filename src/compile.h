@@ -7,23 +7,20 @@
 #include "pass/pass.h"
 #include "plan/plan.h"
 
+/* What was asked for. What a plan may choose besides is in struct choices (pass/pass.h). */
 struct compile_settings {
     const struct model_config *model;
     const struct backend *backend;
     int threads;
     const struct stop_flag *stop; /* NULL: never */
     struct precision precision;
-    struct dims train_max, eval_max; /* the largest micro-batch of each; eval_max.B 0: no evaluation program */
-    bool train;                      /* else evaluation only */
-    bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
-    bool separate;   /* micro-steps and update are programs of their own even without accumulation */
+    struct dims eval_max; /* the largest batch of an evaluation; B 0: no evaluation program */
+    bool train;           /* else evaluation only */
+    bool keep_grads;      /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
+    bool separate;        /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
-    const char *freeze;   /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
-    int64_t accumulation; /* micro-steps per update; above 1 gradients persist and are added up in `wide`, unless
-                             precision.narrow_sums */
-    int recompute_every_n;
-    bool keep_masks; /* of attention's dropout, for the backward pass, where the backend reads them */
+    const char *freeze; /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
     struct update update;
     /* Called with the text of a graph after the pass of that name; NULL: never. */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text);
@@ -38,7 +35,8 @@ struct programs {
 };
 
 /* SNUG_STOPPED where s->stop asks for it. */
-int compile_run(const struct compile_settings *s, struct plan *plan, struct programs *where, struct snug_err *err);
+int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,
+                struct programs *where, struct snug_err *err);
 
 /* What depends on the backend, the last step before the plan: which nodes run at the same time, and the workspaces that
  * kernels ask for. SNUG_ERR_USAGE where the backend has no kernel for a node. */

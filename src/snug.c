@@ -264,7 +264,7 @@ static void put_accumulated(struct str *out, const struct session *s)
     const struct precision *p = &s->compile.precision;
     int64_t narrow = p->narrow == p->wide ? 0 : accumulated_bytes(s, p->narrow), wide = accumulated_bytes(s, p->wide);
     char size[SIZE_TEXT_MAX];
-    str_printf(out, "step     %lld micro-batches; gradients added up: ", (long long)s->compile.accumulation);
+    str_printf(out, "step     %lld micro-batches; gradients added up: ", (long long)s->choices.accumulation);
     if (narrow)
         str_printf(out, "%s in %s and ", size_text(narrow, size), dtype_name(p->narrow));
     str_printf(out, "%s in %s\n", size_text(wide, size), dtype_name(p->wide));
@@ -294,13 +294,13 @@ static const char *precision_words(const struct session *s)
 
 static void put_batch(struct str *out, const struct session *s)
 {
-    const struct compile_settings *c = &s->compile;
+    const struct choices *c = &s->choices;
     const struct plan *p = &s->run.plan;
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
     if (k < 0)
         return;
-    str_printf(out, "batch    %lld sequence%s, at most %lld tokens together: %.3g GFLOP\n", (long long)c->train_max.B,
-               c->train_max.B == 1 ? "" : "s", (long long)c->train_max.T, run_flops(&s->run, k, c->train_max) / 1e9);
+    str_printf(out, "batch    %lld sequence%s, at most %lld tokens together: %.3g GFLOP\n", (long long)c->micro.B,
+               c->micro.B == 1 ? "" : "s", (long long)c->micro.T, run_flops(&s->run, k, c->micro) / 1e9);
     if (c->accumulation > 1 && s->run.where.first >= 0)
         put_accumulated(out, s);
     if (c->recompute_every_n)
@@ -358,7 +358,7 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
                    f.step_seconds, f.samples_per_second, f.tokens_per_second, (long long)f.steps,
                    (long long)f.evaluations, f.evaluation_seconds, f.run_seconds,
                    f.measured ? "measured" : "estimated");
-    if (c->accumulation > 1 && s->s.run.where.first >= 0) {
+    if (s->s.choices.accumulation > 1 && s->s.run.where.first >= 0) {
         str_append(&out, "\"accumulated_gradients\":{");
         if (c->precision.narrow != c->precision.wide)
             str_printf(&out, "\"%s\":%lld,", dtype_name(c->precision.narrow),
@@ -544,7 +544,7 @@ static struct step_inputs inputs_of(const snug_session *s, double learning_rate)
                                 .update = s->updates + 1,
                                 .learning_rate = learning_rate,
                                 .n = s->window->n_targets,
-                                .scaled = s->s.compile.precision.narrow == DT_F16 && isfinite(s->loss)};
+                                .scaled = precision_scales(&s->s.compile.precision) && isfinite(s->loss)};
 }
 
 int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err *err)

@@ -88,19 +88,19 @@ static int run_batch(struct probe *p, struct snug_err *err)
     TRY(session_backend(o, &p->backend, err));
     b = p->backend;
     TRY(session_precision(o, b, &precision, err));
-    precision.narrow_grads = precision.copies = false;
-    struct compile_settings c = {
-        .model = &p->model,
-        .backend = b,
-        .threads = o->threads ? (int)o->threads : machine_cpus(),
-        .precision = precision,
-        .train_max = {b->bucket(p->batch.T), p->batch.B},
-        .train = true,
-        .keep_grads = true,
-        .accumulation = 1,
-        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0};
-    TRY(run_open(&p->run, &c, err));
-    TRY(run_tune(&p->run, &c, NULL, NULL, err));
+    precision.narrow_grads = false;
+    struct compile_settings c = {.model = &p->model,
+                                 .backend = b,
+                                 .threads = o->threads ? (int)o->threads : machine_cpus(),
+                                 .precision = precision,
+                                 .train = true,
+                                 .keep_grads = true};
+    struct choices choices = session_choices(o, b);
+    choices.micro = (struct dims){b->bucket(p->batch.T), p->batch.B};
+    choices.accumulation = 1;
+    choices.keep_masks = choices.copies = false;
+    TRY(run_open(&p->run, &c, &choices, err));
+    TRY(run_tune(&p->run, &c, &choices, NULL, NULL, err));
     p->has_run = true;
     TRY(weights_check(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
     TRY(run_alloc(&p->run, err));

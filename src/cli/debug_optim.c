@@ -64,11 +64,11 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
         int grad = graph_add_kin(&g->graph, KIN_GRADIENT, weight, b->float_type, p->ndim, shape);
         graph_value(&g->graph, grad)->live_in = graph_value(&g->graph, grad)->persists = true;
     }
-    struct update u = session_update(o, b);
-    u.decay_all = true;
-    u.max_grad_norm = 0; /* given gradients are taken as they are */
-    pass_update(&g->graph, &u);
-    pass_order(&g->graph);
+    struct pass_settings p = {.update = session_update(o, b)};
+    p.update.decay_all = true;
+    p.update.max_grad_norm = 0; /* given gradients are taken as they are */
+    pass_update(&g->graph, &p);
+    pass_order(&g->graph, &p);
     TRY(graph_check(&g->graph, "update", err));
     TRY(compile_for_backend(b, r->run.threads, g, err));
     TRY(plan_pack(&r->run.plan, err));

@@ -3,9 +3,11 @@
 #include "cli/screen.h"
 #include "cli/terminal.h"
 
-/* ORDER pass: as in the words of --dump. */
-static const char *const passes[] = {NULL,        "build",  "grad",      "fold_bias", "fold_act", "precision",
-                                     "keep_mask", "update", "recompute", "pad",       "order"};
+static const char *const passes[] = {
+#define WORD(id, text) text,
+    WORDS_DUMP(WORD)
+#undef WORD
+};
 
 static int print_plan(const snug_session *s, bool json, struct snug_err *err)
 {
@@ -25,7 +27,7 @@ static int print_plan(const snug_session *s, bool json, struct snug_err *err)
 
 int run_plan(struct options *o, const struct arguments *args, struct snug_err *err)
 {
-    struct cli_session c = {.screen = {.dump = passes[o->dump]}};
+    struct cli_session c = {.screen = {.dump = o->dump == OPT_DUMP_NONE ? NULL : passes[o->dump]}};
     (void)args;
     int code = cli_open(&c, o, err);
     if (!code && !c.screen.dump)

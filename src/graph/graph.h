@@ -149,6 +149,11 @@ void graph_emit(struct graph *g, enum op op, void *n);
 /* For passes: replaces the node list by `n` nodes (complete, outputs and all), which are copied. */
 void graph_set_nodes(struct graph *g, const struct node *nodes, int n);
 
+/* How a slot takes a weight where the node's activations have another type: as it is stored (norms, tables), in the type of
+ * the activations (a product's matrix), or in either (its bias, where the backend says so). */
+enum weight_slot { WEIGHT_AS_STORED, WEIGHT_IN_NODE_TYPE, WEIGHT_IN_EITHER_TYPE };
+enum weight_slot op_weight_slot(enum op op, int slot);
+
 /* Reading nodes generically. */
 static inline const struct op_info *node_op(const struct node *n)
 {

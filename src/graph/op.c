@@ -1,4 +1,4 @@
-#include "graph/op.h"
+#include "graph/graph.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -83,11 +83,32 @@ const char *const act_names[ACT_COUNT] = {
 #undef ACT_ROW
 };
 
+/* ---- properties of slots, a bit for each ---- */
+
+#define SLOT(opname, slotname) (1u << offsetof(struct op_##opname, slotname) / sizeof(int))
+
+static const struct slot_properties {
+    unsigned in_node_type, in_either_type; /* enum weight_slot */
+    unsigned padded_rows;                  /* the kernel knows zeros at the end of each row */
+} slot_properties[OP_COUNT] = {
+    [OP_linear] = {.in_node_type = SLOT(linear, w), .in_either_type = SLOT(linear, b), .padded_rows = SLOT(linear, y)},
+    [OP_linear_dx] = {.in_node_type = SLOT(linear_dx, w), .padded_rows = SLOT(linear_dx, dy)},
+    [OP_linear_dx_act] = {.in_node_type = SLOT(linear_dx_act, w)},
+    [OP_linear_dw] = {.padded_rows = SLOT(linear_dw, dy)},
+    [OP_cross_entropy] = {.padded_rows = SLOT(cross_entropy, logits)},
+    [OP_cross_entropy_bwd] = {.padded_rows = SLOT(cross_entropy_bwd, logits) | SLOT(cross_entropy_bwd, dlogits)},
+    [OP_argmax] = {.padded_rows = SLOT(argmax, logits)},
+};
+
 bool op_takes_padded_rows(enum op op, int slot)
 {
-#define PADDED(opname, slotname)                                                                                       \
-    (op == OP_##opname && slot == (int)(offsetof(struct op_##opname, slotname) / sizeof(int)))
-    return PADDED(linear, y) || PADDED(linear_dx, dy) || PADDED(linear_dw, dy) || PADDED(cross_entropy, logits) ||
-           PADDED(cross_entropy_bwd, logits) || PADDED(cross_entropy_bwd, dlogits) || PADDED(argmax, logits);
-#undef PADDED
+    return slot_properties[op].padded_rows >> slot & 1;
+}
+
+enum weight_slot op_weight_slot(enum op op, int slot)
+{
+    const struct slot_properties *p = &slot_properties[op];
+    return p->in_node_type >> slot & 1     ? WEIGHT_IN_NODE_TYPE
+           : p->in_either_type >> slot & 1 ? WEIGHT_IN_EITHER_TYPE
+                                           : WEIGHT_AS_STORED;
 }

@@ -16,6 +16,7 @@
 
 #include "base/io.h"
 #include "model/task.h"
+#include "pass/passes.h"
 
 #include <jansson.h>
 
@@ -78,18 +79,8 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(FORMAT_AUTO, "auto")                                                                                             \
     W(FORMAT_CSV, "csv")                                                                                               \
     W(FORMAT_TSV, "tsv") W(FORMAT_JSON, "json") W(FORMAT_JSONL, "jsonl") W(FORMAT_TXT, "txt")
-#define WORDS_DUMP(W)                                                                                                  \
-    W(DUMP_NONE, "none")                                                                                               \
-    W(DUMP_BUILD, "build")                                                                                             \
-    W(DUMP_GRAD, "grad")                                                                                               \
-    W(DUMP_FOLD_BIAS, "fold_bias")                                                                                     \
-    W(DUMP_FOLD_ACT, "fold_act")                                                                                       \
-    W(DUMP_PRECISION, "precision")                                                                                     \
-    W(DUMP_KEEP_MASK, "keep_mask")                                                                                     \
-    W(DUMP_UPDATE, "update")                                                                                           \
-    W(DUMP_RECOMPUTE, "recompute")                                                                                     \
-    W(DUMP_PAD, "pad")                                                                                                 \
-    W(DUMP_ORDER, "order")
+#define DUMP_WORD(W, name, programs) W(DUMP_##name, #name)
+#define WORDS_DUMP(W) W(DUMP_NONE, "none") W(DUMP_build, "build") PASSES(DUMP_WORD, W)
 #define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
 
 /* The enumerators get OPT_ in front: OPT_NAN_STOP, OPT_DEVICE_CPU, … Those of tasks and problems have the values of enum

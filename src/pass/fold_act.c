@@ -27,8 +27,9 @@ static struct node join(const struct node *a, const struct node *b)
     return n;
 }
 
-void pass_fold_act(struct graph *g)
+void pass_fold_act(struct graph *g, struct pass_settings *s)
 {
+    (void)s;
     struct uses u = {0};
     int n = 1;
     if (!g->err.code && uses_open(&u, g)) {

@@ -63,8 +63,9 @@ static void fold(struct graph *g, struct uses *u, int k)
     *use = (struct use){w, to};
 }
 
-void pass_fold_bias(struct graph *g)
+void pass_fold_bias(struct graph *g, struct pass_settings *s)
 {
+    (void)s;
     struct uses u = {0};
     if (!g->err.code && uses_open(&u, g))
         for (int k = 1; k < g->n_nodes; k++)

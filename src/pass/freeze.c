@@ -31,13 +31,13 @@ static bool is_matched(const char *patterns, const char *weight_name)
     return matched;
 }
 
-void pass_freeze(struct graph *g, const char *patterns)
+void pass_freeze(struct graph *g, struct pass_settings *s)
 {
-    if (g->err.code || !patterns)
+    if (g->err.code || !s->freeze)
         return;
     for (int i = 1; i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
-        v->frozen = v->role == ROLE_WEIGHT && (v->group || is_matched(patterns, v->name));
+        v->frozen = v->role == ROLE_WEIGHT && (v->group || is_matched(s->freeze, v->name));
     }
     for (int i = g->n_values - 1; i > 0; i--) /* a group is trained as soon as one of its parts is */
         if (g->values[i].role == ROLE_WEIGHT && g->values[i].base && !g->values[i].frozen)

@@ -3,18 +3,22 @@
 
 /* The gradient of a weight; for a group, with a slice for each of its parts that is trained. made: by weight, the gradients so
  * far. */
-static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, bool accumulate, int *made)
+static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, enum program_kind program,
+                               int *made)
 {
     struct value w = *graph_value(g, weight);
     int id = made[weight] = graph_add_kin(g, KIN_GRADIENT, weight, w.dtype, w.ndim, w.shape);
     if (!id)
         return 0;
     graph_value(g, id)->group = w.group;
-    graph_value(g, id)->live_in = graph_value(g, id)->persists = graph_value(g, id)->live_out = accumulate;
+    graph_value(g, id)->live_in = program == PROGRAM_NEXT;
+    graph_value(g, id)->persists = graph_value(g, id)->live_out = program != PROGRAM_STEP;
     for (int i = parts->from[weight]; i < parts->from[weight + 1]; i++) {
         const struct value *part = graph_value(g, parts->at[i]);
-        if (!part->frozen)
-            made[parts->at[i]] = graph_add_kin_slice(g, KIN_GRADIENT, parts->at[i], made[part->base]);
+        if (part->frozen)
+            continue;
+        int slice = made[parts->at[i]] = graph_add_kin_slice(g, KIN_GRADIENT, parts->at[i], made[part->base]);
+        graph_value(g, slice)->live_out = program != PROGRAM_STEP;
     }
     return id;
 }
@@ -72,7 +76,7 @@ static bool has_gradient(const struct grads *d, const struct node *n)
     return false;
 }
 
-static void add_weight_gradients(struct grads *d, bool accumulate)
+static void add_weight_gradients(struct grads *d, enum program_kind program)
 {
     struct graph *g = d->g;
     struct slices parts;
@@ -86,13 +90,13 @@ static void add_weight_gradients(struct grads *d, bool accumulate)
     if (slices_open(&parts, g))
         for (int i = 1; i < d->n && !g->err.code; i++)
             if (is_trained(&g->values[i]) && read[i])
-                d->of[i] = add_weight_gradient(g, &parts, i, accumulate, made);
+                d->of[i] = add_weight_gradient(g, &parts, i, program, made);
     slices_close(&parts);
     mem_free(read);
     mem_free(made);
 }
 
-void pass_grad(struct graph *g, int loss, bool accumulate)
+void pass_grad(struct graph *g, struct pass_settings *s)
 {
     if (g->err.code)
         return;
@@ -105,9 +109,9 @@ void pass_grad(struct graph *g, int loss, bool accumulate)
     if (!g->err.code)
         mark_wanted(&d);
     if (!g->err.code)
-        add_weight_gradients(&d, accumulate);
+        add_weight_gradients(&d, s->program);
     if (!g->err.code)
-        d.of[loss] = loss; /* the seed, 1/N, is in the loss's own gradient op */
+        d.of[s->loss] = s->loss; /* the seed, 1/N, is in the loss's own gradient op */
     g->backward = true;
     for (int k = last - 1; k > 0 && !g->err.code; k--) {
         struct node n = g->nodes[k];

@@ -103,8 +103,9 @@ done:
     mem_free(backward);
 }
 
-void pass_order(struct graph *g)
+void pass_order(struct graph *g, struct pass_settings *s)
 {
+    (void)s;
     if (!g->err.code)
         drop_dead(g);
     if (!g->err.code)

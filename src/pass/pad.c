@@ -45,8 +45,9 @@ static int64_t missing(const struct value *v, int dimension, int64_t sizes)
     return d.t || d.b || d.c < LARGE ? 0 : (sizes - d.c % sizes) % sizes;
 }
 
-void pass_pad(struct graph *g, int64_t sizes)
+void pass_pad(struct graph *g, struct pass_settings *s)
 {
+    int64_t sizes = s->product_sizes;
     struct uses u = {0};
     bool pads = !g->err.code && sizes > 1 && uses_open(&u, g);
     for (int k = 1; k < g->n_nodes && pads; k++) {

@@ -1,56 +1,38 @@
-/* pass.h: the passes over a program, in the order of src/compile.c. Each states what it requires, keeps and breaks. All
- * are sticky: failure is in the graph, for graph_ok. */
+/* pass.h: the passes over a program; passes.h is their list, in the order in which they run. Each states here what it reads of
+ * its settings, and what it requires, keeps and breaks. All are sticky: failure is in the graph, for graph_ok. */
 #ifndef PASS_PASS_H
 #define PASS_PASS_H
 
 #include "graph/graph.h"
+#include "pass/passes.h"
 
-/* freeze: marks the weights that are not trained: those whose names one of `patterns` matches, a list with commas of shell
- * patterns in which `*` stands for dots, too (fnmatch without flags; NULL: none). A group is frozen when all of its parts
- * are. The passes behind it do the rest: a frozen weight has no gradient, no state and no update, and where nothing
- * before a node is trained its backward pass is not there. Requires: forward nodes only. */
-enum { FREEZE_PATTERN_MAX = 512 };
-void pass_freeze(struct graph *g, const char *patterns);
-bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
-bool freeze_matches(const char *pattern, const char *weight_name);
+/* The programs of a run, and sets of them for passes.h. */
+enum program_kind {
+    PROGRAM_STEP,       /* forward, backward and update; a gradient lives only until its update */
+    PROGRAM_FIRST,      /* forward and backward of the first micro-batch, and */
+    PROGRAM_NEXT,       /* of a further one, which adds to its gradients */
+    PROGRAM_UPDATE,     /* from those gradients */
+    PROGRAM_EVALUATION, /* forward */
+    PROGRAM_COPIES      /* the 16-bit copies that stay, from the weights */
+};
+enum {
+    HAS_UPDATE = 1 << PROGRAM_STEP | 1 << PROGRAM_UPDATE,
+    HAS_BACKWARD = 1 << PROGRAM_STEP | 1 << PROGRAM_FIRST | 1 << PROGRAM_NEXT,
+    HAS_FORWARD = HAS_BACKWARD | 1 << PROGRAM_EVALUATION,
+    EVERY_PROGRAM = HAS_FORWARD | HAS_UPDATE | 1 << PROGRAM_COPIES
+};
 
-/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights are KIN_GRADIENT of
- * them, parts of groups included; when `accumulate`, they persist and every contribution is added (else the first one is
- * written). Requires: forward nodes only. Keeps: everything. */
-void pass_grad(struct graph *g, int loss, bool accumulate);
-
-/* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
- * up on the way (act_bwd, norm_bwd, attention_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
- * done. Keeps: nodes and their order; results but for the order of those sums. */
-void pass_fold_bias(struct graph *g);
-
-/* fold_act: a linear_dx and the act_bwd right behind it, which alone reads what it makes, become one node; the gradient
- * between them is no value any more, and need not be rounded. Requires: grad done; fold_bias before, for the bias
- * gradient to come along. Keeps: the order of nodes; results but for that rounding. */
-void pass_fold_act(struct graph *g);
-
-/* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
- * reference); activations over tokens become `narrow`, and casts are inserted where a node would mix the two: each use
- * of a weight in a product gets its own copy, which lives only there. With `narrow_grads`, the gradient of a product's
- * weight is narrow too (only where one node writes it, or adds to it). With `copies`, a narrow copy (KIN_COPY) is
- * kept of each weight of a product, for the updates to write, in the place of those casts. With F16 the losses'
- * gradients are scaled by the state "loss_scaler". Requires: grad done, all floats F32. Keeps: order, ids of values. */
 struct precision {
     enum dtype wide, narrow;
-    bool narrow_grads, copies;
-    bool bias_copies; /* with copies: also of the biases of products, which the backend takes in that type */
-    bool narrow_sums; /* not for the pass but for who calls it: narrow_grads where gradients are accumulated, too */
+    bool narrow_grads;
+    bool narrow_sums; /* narrow_grads where gradients are added up over micro-batches, too */
 };
-void pass_precision(struct graph *g, const struct precision *p);
+/* Small gradients would be 0 in fp16: there the loss has a scale, which is the state "loss_scaler". */
+static inline bool precision_scales(const struct precision *p)
+{
+    return p->narrow == DT_F16;
+}
 
-/* keep_mask: what attention's dropout decided is made again in the backward pass, but where the backend's kernel `reads` a
- * kept mask (NULL: nowhere): of such a node, with heads of so many elements of that type. Requires: precision done. Keeps:
- * results, bit for bit. */
-typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
-void pass_keep_mask(struct graph *g, mask_reader *reads);
-
-/* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
- * from before it. A weight's KIN_COPY is written with it. Requires: grad and precision done. */
 enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_ADAFACTOR, OPTIM_ADAMW_8BIT, OPTIM_COUNT };
 struct update {
     enum optimizer optimizer;
@@ -65,32 +47,94 @@ struct update {
     bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
-    /* Updates wait for the norm of all gradients, as they do where it clips them and where those are scaled. Else they stand
-     * behind their layer's backward nodes: gradients die there, but a GPU takes longer with fewer updates at a time, and
-     * weights have changed when the norm turns out not to be finite. */
-    bool at_end;
-    bool scaled; /* gradients are those of the loss times the state "loss_scaler" */
     enum dtype state_type;
 };
+
+/* What a plan may give up or take to save room or time. A search (train/fit.c) moves these and nothing else of a run. Results
+ * are the same bits, but for where a batch is cut. */
+struct choices {
+    struct dims micro;     /* the largest micro-batch of training */
+    int64_t accumulation;  /* micro-batches for each update */
+    int recompute_every_n; /* activations of segments of so many layers are computed again; 0: kept */
+    bool keep_masks;       /* of attention's dropout, for the backward pass, where the backend reads them */
+    bool copies;           /* 16-bit copies of weights stay; else they are made at each use */
+    /* Updates wait for the norm of all gradients, as they do anyhow where it clips or scales them. Else they stand behind their
+     * layer's backward nodes: gradients die there, but a GPU takes longer with fewer updates at a time, and weights have
+     * changed when the norm turns out not to be finite. */
+    bool updates_at_end;
+};
+
+/* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
+typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
+
+/* What passes are told of the program, the run and the backend. Each reads what its comment names. */
+struct pass_settings {
+    enum program_kind program;
+    int loss;           /* of the forward pass */
+    const char *freeze; /* patterns of the names of weights that are not trained; NULL: none */
+    struct precision precision;
+    struct update update;
+    struct choices choices;
+    mask_reader *reads_mask; /* NULL: no kernel does */
+    int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
+    bool narrow_bias;        /* products take a bias of the narrow type */
+    int recomputed_layers;   /* out: of how many layers activations are dropped */
+};
+
+#define PASS(x, name, programs) void pass_##name(struct graph *g, struct pass_settings *s);
+PASSES(PASS, )
+#undef PASS
+
+/* freeze: marks the weights that are not trained: those whose names one of the patterns matches, a list with commas of shell
+ * patterns in which `*` stands for dots, too (fnmatch without flags). A group is frozen when all of its parts
+ * are. The passes behind it do the rest: a frozen weight has no gradient, no state and no update, and where nothing
+ * before a node is trained its backward pass is not there. Requires: forward nodes only. */
+enum { FREEZE_PATTERN_MAX = 512 };
+bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
+bool freeze_matches(const char *pattern, const char *weight_name);
+
+/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights are KIN_GRADIENT of them, parts
+ * of groups included. They last behind a micro-batch; that of a further one (PROGRAM_NEXT) adds every contribution, else the
+ * first one is written. Requires: forward nodes only. Keeps: everything. */
+
+/* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
+ * up on the way (act_bwd, norm_bwd, attention_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
+ * done. Keeps: nodes and their order; results but for the order of those sums. */
+
+/* fold_act: a linear_dx and the act_bwd right behind it, which alone reads what it makes, become one node; the gradient
+ * between them is no value any more, and need not be rounded. Requires: grad done; fold_bias before, for the bias
+ * gradient to come along. Keeps: the order of nodes; results but for that rounding. */
+
+/* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
+ * reference); activations over tokens become `narrow`, and casts are inserted where activations of a node would mix the two.
+ * With `narrow_grads`, the gradient of a product's weight is narrow too (only where one node writes it, or adds to it).
+ * precision_scales: the losses' gradients are scaled. Requires: grad done, all floats F32. Keeps: order, ids of values. */
+
+/* materialize: how a weight comes to each node that uses it. As it is stored, where the node takes that type; cast to the type of
+ * the node's activations, where the op's row of slots says so (op_slots): for each use, or, with choices.copies, as a
+ * narrow copy (KIN_COPY) that stays and is written by updates. With narrow_bias those have copies of biases beside them. Requires:
+ * precision done. Keeps: order, ids of values. */
+
+/* keep_mask: what attention's dropout decided is made again in the backward pass, but with choices.keep_masks where the
+ * backend reads_mask. Requires: precision done. Keeps: results, bit for bit. */
+
+/* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
+ * from before it. A weight's KIN_COPY is written with it. Reads update, precision, choices.updates_at_end. Requires: grad,
+ * precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
-void pass_update(struct graph *g, const struct update *u);
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const char *weight_name); /* false for biases and norms, as the Trainer decides by name */
 
-/* recompute: drops the activations of segments of `every_n` layers after the forward pass, but for what enters a
+/* recompute: drops the activations of segments of choices.recompute_every_n layers after the forward pass, but for what enters a
  * segment, and computes them again before the segment's backward nodes; the last segment only where what follows it
- * works on tokens (a language model). 0: off. Gives how many layers that is. Requires: grad done. Keeps: results, bit
- * for bit. */
-int pass_recompute(struct graph *g, int every_n);
+ * works on tokens (a language model). Gives recomputed_layers. Requires: grad done. Keeps: results, bit for bit. */
 
-/* pad: the outputs of a large linear layer whose number is no multiple of `sizes` (a vocabulary: 50257) get zeros behind
+/* pad: the outputs of a large linear layer whose number is no multiple of product_sizes (a vocabulary: 50257) get zeros behind
  * them: the rows of its result and of that one's gradient, and rows behind its weight, the weight's gradient and the
  * bias. Where an op of another kind would see padded rows, or the host, they stay as they are. Requires: precision done. Keeps:
  * everything but the room that those values take. */
-void pass_pad(struct graph *g, int64_t sizes);
 
 /* order: removes what nobody needs (nodes, optional outputs) and moves updates that need not wait for the norm to the
  * end of their layer's backward nodes. Keeps: results. */
-void pass_order(struct graph *g);
 
 #endif

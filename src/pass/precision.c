@@ -1,7 +1,5 @@
-#include "graph/uses.h"
+#include "pass/node_list.h"
 #include "pass/pass.h"
-
-#include <string.h>
 
 /* Activations over tokens are what a policy narrows; those over sequences (the head of a classifier) cost nothing as
  * they are. */
@@ -46,60 +44,6 @@ static void narrow_gradients(struct graph *g, const struct precision *p)
     mem_free(narrow);
 }
 
-/* The nodes of the new list. */
-struct list {
-    struct node *nodes;
-    size_t cap;
-    int n;
-};
-
-static void append(struct graph *g, struct list *l, const struct node *n)
-{
-    if (g->err.code)
-        return;
-    if (!MEM_GROW(l->nodes, l->cap, (size_t)l->n + 1)) {
-        err_no_memory(&g->err, l->cap * 2 * sizeof *n);
-        return;
-    }
-    l->nodes[l->n++] = *n;
-}
-
-/* Appends y = cast(x), with y given or made in `type`; gives y. */
-static int append_cast(struct graph *g, struct list *l, const struct node *beside, int x, int y, enum dtype type)
-{
-    struct value v = *graph_value(g, x);
-    if (!y) {
-        y = graph_add_value(g, NULL, ROLE_ACTIVATION, type, v.ndim, v.shape);
-        graph_value(g, y)->layer = beside->layer;
-    }
-    struct node cast = {.op = OP_cast, .layer = beside->layer, .backward = beside->backward};
-    cast.u.cast = (struct op_cast){.x = x, .y = y};
-    append(g, l, &cast);
-    return y;
-}
-
-/* The copies of weights that are kept. */
-struct copies {
-    struct slices parts; /* of the weights */
-    int *of;             /* by weight, so far */
-};
-
-/* That of weight `id`, with its parts where it is made of named weights. */
-static int weight_copy(struct graph *g, struct copies *c, int id, enum dtype type)
-{
-    const struct value w = *graph_value(g, id);
-    if (c->of[id])
-        return c->of[id];
-    c->of[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);
-    graph_value(g, c->of[id])->live_out = true;
-    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !g->err.code; i++) {
-        int part = c->parts.at[i];
-        c->of[part] = graph_add_kin_slice(g, KIN_COPY, part, c->of[graph_value(g, part)->base]);
-        graph_value(g, c->of[part])->live_out = true;
-    }
-    return c->of[id];
-}
-
 /* A node computes in the narrow type as soon as one of its activations has it. */
 static enum dtype node_type(const struct graph *g, const struct node *n, const struct precision *p)
 {
@@ -111,9 +55,8 @@ static enum dtype node_type(const struct graph *g, const struct node *n, const s
     return p->wide;
 }
 
-/* Appends the node with casts round it, so that its activations, and the weight of a product, have one type. */
-static void append_in_one_type(struct graph *g, struct list *l, struct copies *copies, struct node n,
-                               const struct precision *p)
+/* Appends the node with casts round it, so that its activations have one type. */
+static void append_in_one_type(struct graph *g, struct node_list *l, struct node n, const struct precision *p)
 {
     enum dtype type = node_type(g, &n, p);
     struct node after[OP_MAX_SLOTS];
@@ -121,15 +64,10 @@ static void append_in_one_type(struct graph *g, struct list *l, struct copies *c
     for (int i = 0; i < node_op(&n)->n_slots; i++) {
         int id = n.u.slot[i];
         const struct value v = *graph_value(g, id);
-        const char *name = node_op(&n)->slots[i].name;
-        bool factor =
-            v.role == ROLE_WEIGHT && (!strcmp(name, "w") || (p->copies && p->bias_copies && !strcmp(name, "b")));
-        if (!id || v.dtype == type || !(factor || is_activation(&v, p)))
+        if (!id || v.dtype == type || !is_activation(&v, p))
             continue;
-        if (factor && p->copies) {
-            n.u.slot[i] = weight_copy(g, copies, id, type);
-        } else if (node_reads(&n, i)) {
-            n.u.slot[i] = append_cast(g, l, &n, id, 0, type);
+        if (node_reads(&n, i)) {
+            n.u.slot[i] = node_list_cast(g, l, &n, id, 0, type);
             if (node_writes(&n, i))
                 graph_fail(g, SNUG_ERR_INPUT, "graph: %s adds into a gradient of another dtype", node_op(&n)->name);
         } else {
@@ -140,12 +78,11 @@ static void append_in_one_type(struct graph *g, struct list *l, struct copies *c
             after[n_after++] = cast;
         }
     }
-    append(g, l, &n);
+    node_list_append(g, l, &n);
     for (int i = 0; i < n_after; i++)
-        append(g, l, &after[i]);
+        node_list_append(g, l, &after[i]);
 }
 
-/* Small gradients would be 0 in fp16. */
 static void scale_losses(struct graph *g)
 {
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
@@ -159,8 +96,9 @@ static void scale_losses(struct graph *g)
     }
 }
 
-void pass_precision(struct graph *g, const struct precision *p)
+void pass_precision(struct graph *g, struct pass_settings *s)
 {
+    const struct precision *p = &s->precision;
     if (g->err.code)
         return;
     assign_types(g, p);
@@ -168,15 +106,10 @@ void pass_precision(struct graph *g, const struct precision *p)
         return;
     if (p->narrow_grads)
         narrow_gradients(g, p);
-    struct list l = {0};
-    struct copies copies = {.of = graph_kin(g, KIN_COPY)};
-    if (slices_open(&copies.parts, g) && !g->err.code)
-        for (int k = 1; k < g->n_nodes; k++)
-            append_in_one_type(g, &l, &copies, g->nodes[k], p);
-    graph_set_nodes(g, l.nodes, l.n);
-    slices_close(&copies.parts);
-    mem_free(copies.of);
-    mem_free(l.nodes);
-    if (p->narrow == DT_F16)
+    struct node_list l = {0};
+    for (int k = 1; k < g->n_nodes; k++)
+        append_in_one_type(g, &l, g->nodes[k], p);
+    node_list_finish(g, &l);
+    if (precision_scales(p))
         scale_losses(g);
 }

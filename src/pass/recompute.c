@@ -247,21 +247,20 @@ static int last_layer(const struct graph *g)
 /* Logits of all tokens and their gradient are most of the memory of many a language model, and would live beside the
  * last segment. A classifier's head is small and the last segment's backward pass follows at once: dropping that would
  * free nothing. */
-int pass_recompute(struct graph *g, int every_n)
+void pass_recompute(struct graph *g, struct pass_settings *settings)
 {
     struct recomputing r;
+    int every_n = settings->choices.recompute_every_n;
     if (every_n <= 0 || g->err.code)
-        return 0;
+        return;
     struct segment s = {.last = last_layer(g)};
     s.first = (s.last - 1) / every_n * every_n + 1;
     if (!head_has_tokens(g, s.last))
         s.last = s.first - 1, s.first -= every_n;
-    int dropped = 0;
     if (open_recomputing(&r, g)) {
         for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
-            dropped += recompute_segment(&r, s);
+            settings->recomputed_layers += recompute_segment(&r, s);
         insert_copies(&r);
     }
     close_recomputing(&r);
-    return dropped;
 }

@@ -144,8 +144,10 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
     }
 }
 
-void pass_update(struct graph *g, const struct update *u)
+void pass_update(struct graph *g, struct pass_settings *s)
 {
+    const struct update *u = &s->update;
+    bool scaled = precision_scales(&s->precision);
     int step = graph_find(g, "step"), n_values = g->n_values;
     int64_t chunks = 0;
     int *gradient = graph_kin(g, KIN_GRADIENT), *copy = graph_kin(g, KIN_COPY);
@@ -162,14 +164,13 @@ void pass_update(struct graph *g, const struct update *u)
         if (!gradient[i])
             continue;
         g->layer = g->values[i].layer;
-        struct op_sumsq s = {.g = gradient[i], .partials = partials, .at = at};
-        emit_sumsq(g, &s);
+        struct op_sumsq n = {.g = gradient[i], .partials = partials, .at = at};
+        emit_sumsq(g, &n);
         at += (count(graph_value(g, i)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
     }
-    struct op_clip c = {
-        .partials = partials, .scaler = u->scaled ? pass_loss_scaler(g) : 0, .max_norm = u->max_grad_norm};
+    struct op_clip c = {.partials = partials, .scaler = scaled ? pass_loss_scaler(g) : 0, .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
-    bool waits = u->max_grad_norm > 0 || u->at_end || u->scaled;
+    bool waits = u->max_grad_norm > 0 || s->choices.updates_at_end || scaled;
     if (!g->err.code) {
         graph_value(g, partials)->live_in = true;    /* each chunk is written before clip reads all of them */
         graph_value(g, partials)->live_out = !waits; /* to tell which gradient was not finite */

@@ -28,14 +28,14 @@ static int tune(struct run *r, void (*begins)(void *ctx), void *ctx, bool *chang
     return code;
 }
 
-int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err)
+int run_open(struct run *r, const struct compile_settings *s, const struct choices *choices, struct snug_err *err)
 {
     *r = (struct run){.backend = s->backend, .threads = s->threads};
-    return compile_run(s, &r->plan, &r->where, err);
+    return compile_run(s, choices, &r->plan, &r->where, err);
 }
 
-int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(void *ctx), void *ctx,
-             struct snug_err *err)
+int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
+             void *ctx, struct snug_err *err)
 {
     bool changed = false;
     if (!s->backend->tune || s->dump) /* graphs are looked at without a GPU's time */
@@ -44,7 +44,7 @@ int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(voi
     if (!changed)
         return SNUG_OK;
     plan_free(&r->plan);
-    return compile_run(s, &r->plan, &r->where, err);
+    return compile_run(s, choices, &r->plan, &r->where, err);
 }
 
 int run_alloc(struct run *r, struct snug_err *err)

@@ -14,12 +14,12 @@ struct run {
 };
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
-int run_open(struct run *r, const struct compile_settings *s, struct snug_err *err);
+int run_open(struct run *r, const struct compile_settings *s, const struct choices *choices, struct snug_err *err);
 /* Before run_alloc: what the backend does not know yet about these nodes is measured, and the plan made anew where other
  * workspaces are wanted; begins(ctx) is called before the first measurement. It can take minutes for a plan that is far
  * too large: look first. */
-int run_tune(struct run *r, const struct compile_settings *s, void (*begins)(void *ctx), void *ctx,
-             struct snug_err *err);
+int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
+             void *ctx, struct snug_err *err);
 int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
 void run_close(struct run *r);
 
@@ -51,7 +51,7 @@ struct run_fetch {
 };
 
 /* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the
- * first update when the gradient's norm is known there (struct update: at_end), else at the end; on a device they
+ * first update when the gradient's norm is known there (struct choices: updates_at_end), else at the end; on a device they
  * are there after backend->wait. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);

@@ -40,9 +40,10 @@ static int64_t needed(const struct session *s)
 
 /* ---- what would take less ---- */
 
-/* A run as it is asked for, or with some options changed. */
+/* A run as it is asked for, or with some options changed: what a plan may choose, and what only the user may. */
 struct variant {
     struct compile_settings c;
+    struct choices choices;
     bool saves;
     char options[192]; /* what is changed */
     int64_t bytes;     /* what it needs */
@@ -55,9 +56,10 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
 {
     struct session t = *s; /* borrows everything but the plan */
     t.compile = v->c;
+    t.choices = v->choices;
     t.compile.dump = NULL;
     t.run = (struct run){.backend = v->c.backend, .threads = v->c.threads};
-    int code = compile_run(&t.compile, &t.run.plan, &t.run.where, err);
+    int code = compile_run(&t.compile, &t.choices, &t.run.plan, &t.run.where, err);
     if (!code)
         code = plan_besides(&t, err);
     if (!v->saves)
@@ -70,9 +72,9 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
 /* The same step in micro-batches of half as many rows, as often as it takes to fit. */
 static int split_batch(const struct session *s, int64_t limit, struct variant *v, struct snug_err *err)
 {
-    for (v->bytes = INT64_MAX; v->c.train_max.B % 2 == 0 && v->bytes > limit;) {
-        TRY(session_train_max(s, v->c.train_max.B / 2, &v->c.train_max, err));
-        v->c.accumulation *= 2;
+    for (v->bytes = INT64_MAX; v->choices.micro.B % 2 == 0 && v->bytes > limit;) {
+        TRY(session_train_max(s, v->choices.micro.B / 2, &v->choices.micro, err));
+        v->choices.accumulation *= 2;
         TRY(plan_variant(s, v, err));
     }
     return SNUG_OK;
@@ -81,15 +83,16 @@ static int split_batch(const struct session *s, int64_t limit, struct variant *v
 static bool is_possible(const struct variant *v, enum change change)
 {
     const struct compile_settings *c = &v->c;
+    const struct choices *choices = &v->choices;
     switch (change) {
     case NO_MASKS:
-        return c->keep_masks;
+        return choices->keep_masks;
     case TRANSIENT:
-        return c->precision.copies;
+        return choices->copies;
     case CHECKPOINTING:
-        return !c->recompute_every_n;
+        return !choices->recompute_every_n;
     case SPLIT:
-        return c->train_max.B % 2 == 0;
+        return choices->micro.B % 2 == 0;
     case NO_SAVES:
         return v->saves && c->backend->host_memory && !c->separate;
     case NARROW:
@@ -127,13 +130,13 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
                                                  [ADAFACTOR] = "--optim adafactor"};
     switch (change) {
     case NO_MASKS:
-        v->c.keep_masks = false;
+        v->choices.keep_masks = false;
         break;
     case TRANSIENT:
-        v->c.precision.copies = false;
+        v->choices.copies = false;
         break;
     case CHECKPOINTING:
-        v->c.recompute_every_n = 1;
+        v->choices.recompute_every_n = 1;
         break;
     case SPLIT:
         TRY(split_batch(s, limit, v, err));
@@ -143,12 +146,12 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
         break;
     case NARROW:
         v->c.precision.narrow = DT_BF16;
-        v->c.precision.copies = v->c.keep_masks = false; /* as auto has it where room is short */
+        v->choices.copies = v->choices.keep_masks = false; /* as auto has it where room is short */
         break;
     default:
         v->c.update.optimizer = change == STATES_8BIT ? OPTIM_ADAMW_8BIT : OPTIM_ADAFACTOR;
     }
-    add_option(v, options[change], (long long)v->c.train_max.B, (long long)v->c.accumulation);
+    add_option(v, options[change], (long long)v->choices.micro.B, (long long)v->choices.accumulation);
     return change == SPLIT ? SNUG_OK : plan_variant(s, v, err);
 }
 
@@ -170,7 +173,7 @@ static void note_variant(const struct session *s, int64_t limit, const struct va
  * names the first two that fit. */
 static int advise(const struct session *s, int64_t limit, char advice[192], struct snug_err *err)
 {
-    const struct variant now = {.c = s->compile, .saves = s->run.plan.checkpoint_bytes > 0};
+    const struct variant now = {.c = s->compile, .choices = s->choices, .saves = s->run.plan.checkpoint_bytes > 0};
     struct variant v, together = now;
     int fitting = 0, n = 0;
     for (enum change i = 0; i < CHANGES; i++) {
@@ -224,7 +227,7 @@ static int64_t available(const struct session *s)
 static int plan_anew(struct session *s, struct snug_err *err)
 {
     run_close(&s->run);
-    TRY(run_open(&s->run, &s->compile, err));
+    TRY(run_open(&s->run, &s->compile, &s->choices, err));
     return plan_besides(s, err);
 }
 
@@ -254,13 +257,13 @@ static int check_budget(struct session *s, struct snug_err *err)
 
 int fit_plan(struct session *s, struct snug_err *err)
 {
-    TRY(run_open(&s->run, &s->compile, err));
+    TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(plan_besides(s, err));
-    TRY(choose(s, s->o->dropout_masks == OPT_COPIES_AUTO, &s->compile.keep_masks,
+    TRY(choose(s, s->o->dropout_masks == OPT_COPIES_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
-    TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->compile.update.at_end,
+    TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,
                "the gradients of a layer are gone when its backward pass is over", err));
-    TRY(choose(s, s->o->weight_copies == OPT_COPIES_AUTO, &s->compile.precision.copies,
+    TRY(choose(s, s->o->weight_copies == OPT_COPIES_AUTO, &s->choices.copies,
                "16-bit copies of weights are made at each use", err));
     return check_budget(s, err);
 }
@@ -312,7 +315,7 @@ int fit_tune(struct session *s, struct snug_err *err)
     }
     if (needed(s) > available(s))
         return s->compile.separate ? SNUG_OK : fit_room(s, err);
-    TRY(run_tune(&s->run, &s->compile, say_what_is_measured, s, err));
+    TRY(run_tune(&s->run, &s->compile, &s->choices, say_what_is_measured, s, err));
     TRY(plan_besides(s, err));
     return check_budget(s, err);
 }

@@ -4,7 +4,7 @@
 
 #include "train/session.h"
 
-/* Compiles and plans s->compile into s->run, with room for the copy of a checkpoint. Where the plan is too
+/* Compiles and plans s->compile with s->choices into s->run, with room for the copy of a checkpoint. Where the plan is too
  * much for --memory-budget, or without one for the free memory of the device, what may be resident or transient (auto)
  * becomes transient, which a note says: first --dropout-masks, then --weight-copies. SNUG_ERR_ENV: the plan is over
  * --memory-budget; notes say what each choice that takes less would take. */

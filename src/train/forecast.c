@@ -29,12 +29,13 @@ static void close_workload(struct workload *w)
 static int open_workload(struct workload *w, const struct session *s, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
+    const struct choices *choices = &s->choices;
     const struct typical_lengths even = {.mean = s->max_length, .unevenness = 1};
     *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
                            .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
-                           .accumulation = (int32_t)c->accumulation};
-    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, c->train_max.B,
-                     c->train_max.T, err));
+                           .accumulation = (int32_t)choices->accumulation};
+    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, choices->micro.B,
+                     choices->micro.T, err));
     if (s->run.where.eval < 0)
         return SNUG_OK;
     int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
@@ -93,7 +94,7 @@ static int measure(const struct session *s, const struct workload *w, const char
     const struct backend *b = s->compile.backend;
     struct rehearsal r;
     double seconds = 0;
-    int code = rehearsal_open(&r, &s->compile, INT64_MAX, err);
+    int code = rehearsal_open(&r, &s->compile, &s->choices, INT64_MAX, err);
     if (!code)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, 0, &out->step_seconds, err);
     if (!code)
@@ -139,8 +140,8 @@ static double small_tokens(const struct backend *b, double flops_per_token)
 
 /* A model with two layers, since the last one of a classifier may be computed for few rows only, and so few tokens
  * that it takes no time. */
-static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, const struct session *s,
-                      const struct workload *w, struct snug_err *err)
+static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, struct choices *choices,
+                      const struct session *s, const struct workload *w, struct snug_err *err)
 {
     enum { VOCABULARY = 4096 };
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
@@ -154,9 +155,10 @@ static int open_small(struct typical *t, struct model_config *m, struct compile_
     m->vocab_size = m->vocab_size < VOCABULARY ? m->vocab_size : VOCABULARY;
     *c = s->compile;
     c->model = m;
-    c->accumulation = c->accumulation > 1 ? 2 : 1;
-    c->train_max = (struct dims){.T = c->backend->bucket(rows * length), .B = rows};
-    c->eval_max = c->eval_max.B > 0 ? c->train_max : c->eval_max;
+    *choices = s->choices;
+    choices->accumulation = choices->accumulation > 1 ? 2 : 1;
+    choices->micro = (struct dims){.T = c->backend->bucket(rows * length), .B = rows};
+    c->eval_max = c->eval_max.B > 0 ? choices->micro : c->eval_max;
     return typical_open(t, m, NULL, length, rows, rows * length, err);
 }
 
@@ -172,13 +174,14 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
     struct typical small = {0};
     struct model_config model;
     struct compile_settings settings;
+    struct choices choices;
     struct rehearsal r = {0};
     struct node_times t = {0};
     const struct programs *p = &s->run.where;
     const int64_t most_bytes = INT64_C(4) << 30; /* the layers of larger models take seconds */
-    int code = open_small(&small, &model, &settings, s, w, err);
+    int code = open_small(&small, &model, &settings, &choices, s, w, err);
     if (!code)
-        code = rehearsal_open(&r, &settings, most_bytes, err);
+        code = rehearsal_open(&r, &settings, &choices, most_bytes, err);
     if (!code)
         code = rehearsal_nodes(&r, &small.batch, &t, err);
     if (!code) {

@@ -81,7 +81,7 @@ static int check_patterns(const struct session *s, struct graph *g, struct snug_
     while (freeze_next(&patterns, pattern))
         if (!count_matches(g, pattern))
             return refuse_unmatched(g, pattern, err);
-    pass_freeze(g, s->o->freeze);
+    pass_freeze(g, &(struct pass_settings){.freeze = s->o->freeze});
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = &g->values[i];
         if (!is_own_weight(v))

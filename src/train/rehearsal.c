@@ -52,13 +52,14 @@ static int fill_weights(struct rehearsal *r, struct snug_err *err)
     return code ? code : weights_changed(&r->run, err);
 }
 
-int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_t most, struct snug_err *err)
+int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const struct choices *choices, int64_t most,
+                   struct snug_err *err)
 {
     *r = (struct rehearsal){.model = *c->model, .settings = *c};
     r->settings.model = &r->model;
     r->settings.dump = NULL;
     r->run = (struct run){.backend = c->backend, .threads = c->threads};
-    TRY(compile_run(&r->settings, &r->run.plan, &r->run.where, err));
+    TRY(compile_run(&r->settings, choices, &r->run.plan, &r->run.where, err));
     int64_t room = c->backend->host_memory ? machine_memory_available() : c->backend->available(c->backend);
     room = room < most ? room : most;
     char needs[SIZE_TEXT_MAX], may[SIZE_TEXT_MAX];

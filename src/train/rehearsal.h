@@ -17,7 +17,8 @@ struct rehearsal {
 
 /* SNUG_ERR_ENV: there is no room, or it would take more than `most` bytes. rehearsal_close also after a failure; the
  * struct must not move. */
-int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, int64_t most, struct snug_err *err);
+int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const struct choices *choices, int64_t most,
+                   struct snug_err *err);
 void rehearsal_close(struct rehearsal *r);
 
 /* Seconds of an optimizer step on n_micro times `b`, as it is when a device has been at work for a while: the mean of

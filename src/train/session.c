@@ -387,7 +387,7 @@ static int size_batches(struct session *s, struct snug_err *err)
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
     if (c->train)
-        TRY(session_train_max(s, o->per_device_train_batch_size, &c->train_max, err));
+        TRY(session_train_max(s, o->per_device_train_batch_size, &s->choices.micro, err));
     if (s->stream)
         return stream_size(s, err);
     if (s->has_data) {
@@ -443,20 +443,26 @@ int session_precision(const struct options *o, const struct backend *b, struct p
     *out = (struct precision){.wide = b->float_type,
                               .narrow = b->float_type,
                               .narrow_grads = true,
-                              .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL,
-                              .bias_copies = b->narrow_bias,
-                              .copies = o->weight_copies == OPT_COPIES_RESIDENT ||
-                                        (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory)};
-    if (b->float_type != DT_F32) {
-        out->copies = false;
+                              .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
+    if (b->float_type != DT_F32)
         return SNUG_OK;
-    }
     if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
         return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
                        kinds[o->dtype].name, b->name);
     out->narrow = type;
-    out->copies &= type != DT_F32;
     return SNUG_OK;
+}
+
+struct choices session_choices(const struct options *o, const struct backend *b)
+{
+    bool stay = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory);
+    return (struct choices){
+        .accumulation = o->gradient_accumulation_steps,
+        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
+        .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
+        .copies = stay && o->dtype != OPT_DTYPE_FP32 && o->dtype != OPT_DTYPE_TF32 && b->float_type == DT_F32,
+        /* where those of many layers run at the same time, until fit_plan needs the room */
+        .updates_at_end = o->nan_policy != OPT_NAN_STOP || (b->together && b->together(OP_adamw))};
 }
 
 static int choose_settings(struct session *s, struct snug_err *err)
@@ -472,11 +478,8 @@ static int choose_settings(struct session *s, struct snug_err *err)
     c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;
-    c->accumulation = o->gradient_accumulation_steps;
-    c->keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && c->backend->reads_mask;
-    c->recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
     c->update = session_update(o, c->backend);
-    c->update.at_end = o->nan_policy != OPT_NAN_STOP || c->backend->together; /* a GPU: until fit_plan needs the room */
+    s->choices = session_choices(o, c->backend);
     return SNUG_OK;
 }
 

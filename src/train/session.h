@@ -52,7 +52,8 @@ struct session {
         int32_t rows;
     } eval_most; /* of a batch of an evaluation */
 
-    struct compile_settings compile;
+    struct compile_settings compile; /* what was asked for */
+    struct choices choices;          /* what fit_plan has chosen besides */
     struct snug_err refused; /* what of the choices of the checkpoint to resume cannot be done here; code 0: nothing */
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
@@ -96,6 +97,9 @@ int session_check_ids(const struct model_config *m, const struct dataset *d, con
 /* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
  * backend does not know it. */
 int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err);
+
+/* What a plan begins with, before room is short; the micro-batch is not known yet (session_train_max). */
+struct choices session_choices(const struct options *o, const struct backend *b);
 
 /* The optimizer that the options describe, with states in the backend's wide type. */
 struct update session_update(const struct options *o, const struct backend *b);

@@ -181,7 +181,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
                              .update = t->state.updates + 1,
                              .learning_rate = t->learning_rate,
                              .n = w->n_targets,
-                             .scaled = t->s->compile.precision.narrow == DT_F16};
+                             .scaled = precision_scales(&t->s->compile.precision)};
     TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(not_finite(t, &r, err));

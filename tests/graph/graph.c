@@ -83,13 +83,10 @@ static void programs_of_every_model_read_back(void **state)
                 .backend = variant == 0 ? backend_reference() : backend_cpu(),
                 .threads = 2,
                 .precision = {.wide = wide, .narrow = variant & 2 ? DT_BF16 : wide, .narrow_grads = true},
-                .train_max = {60, 7},
                 .eval_max = {30, 3},
                 .train = true,
                 .dropout = true,
                 .smoothing = 0.1,
-                .accumulation = variant & 4 ? 3 : 1,
-                .recompute_every_n = variant % 3,
                 .update = {.optimizer = variant & 1 ? OPTIM_SGD : OPTIM_ADAMW,
                            .beta1 = 0.9,
                            .beta2 = 0.999,
@@ -99,12 +96,14 @@ static void programs_of_every_model_read_back(void **state)
                            .max_grad_norm = variant & 2,
                            .state_type = wide},
                 .dump = reads_back};
+            const struct choices choices = {
+                .micro = {60, 7}, .accumulation = variant & 4 ? 3 : 1, .recompute_every_n = variant % 3};
             int before = seen;
-            if (compile_run(&s, &plan, &where, &err))
+            if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
-            /* build, grad, fold_bias, fold_act, precision, keep_mask, update, recompute, pad, order; fewer for programs
-             * that do less */
-            assert_int_equal(seen - before, variant & 4 ? 9 + 9 + 2 + 5 : 10 + 5);
+            /* build, and the passes freeze, grad, fold_bias, fold_act, precision, materialize, keep_mask, update, recompute, pad,
+             * order; fewer for programs that do less */
+            assert_int_equal(seen - before, variant & 4 ? 11 + 11 + 2 + 6 : 12 + 6);
             plan_free(&plan);
             json_decref(config);
         }
@@ -340,13 +339,11 @@ static void recomputation_saves_memory(void **state)
                                          .backend = backend_cpu(),
                                          .threads = 2,
                                          .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true},
-                                         .train_max = {1000, 8},
                                          .train = true,
                                          .dropout = true,
-                                         .accumulation = 1,
-                                         .recompute_every_n = n,
                                          .update = {.max_grad_norm = 1, .state_type = DT_F32}};
-            if (compile_run(&s, &plan, &where, &err))
+            const struct choices choices = {.micro = {1000, 8}, .accumulation = 1, .recompute_every_n = n};
+            if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
             stored = n ? stored : plan.arena_bytes;
             bool must_save = n && (n < 6 || model_task(&model)->per_token);
@@ -390,16 +387,13 @@ static void memory_that_runs_out_is_an_error(void **state)
     if (model_config_read(config, path, &model, &err))
         fail_with(&err);
     model.problem = PROBLEM_SINGLE_LABEL;
-    struct compile_settings s = {
-        .model = &model,
-        .backend = backend_cpu(),
-        .threads = 2,
-        .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true, .copies = true, .bias_copies = true},
-        .train_max = {60, 7},
-        .train = true,
-        .accumulation = 1,
-        .recompute_every_n = 3,
-        .update = {.optimizer = OPTIM_ADAMW_8BIT, .max_grad_norm = 1, .state_type = DT_F32}};
+    struct compile_settings s = {.model = &model,
+                                 .backend = backend_cpu(),
+                                 .threads = 2,
+                                 .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true},
+                                 .train = true,
+                                 .update = {.optimizer = OPTIM_ADAMW_8BIT, .max_grad_norm = 1, .state_type = DT_F32}};
+    const struct choices choices = {.micro = {60, 7}, .accumulation = 1, .recompute_every_n = 3, .copies = true};
     for (model.layers = 10; model.layers < 30; model.layers++) {
         bool hit = true;
         for (long k = 1; hit; k++) {
@@ -408,7 +402,7 @@ static void memory_that_runs_out_is_an_error(void **state)
             struct chunks chunks = {.k = k};
             struct mem_ops ops = {.realloc = refuse_chunk, .free = plain_free, .ctx = &chunks};
             mem_set_ops(&ops);
-            int code = compile_run(&s, &plan, &where, &err);
+            int code = compile_run(&s, &choices, &plan, &where, &err);
             hit = chunks.n >= k;
             if (code != (hit ? SNUG_ERR_ENV : SNUG_OK))
                 fail_msg("%lld layers, chunk %ld: code %d", (long long)model.layers, k, code);

@@ -206,7 +206,7 @@ static void check_case(const struct op_case *c)
     assert_int_equal(graph_init(&p.g, NULL), SNUG_OK);
     build(&p, &in);
     p.n_forward = p.g.n_nodes;
-    pass_grad(&p.g, p.loss, false);
+    pass_grad(&p.g, &(struct pass_settings){.program = PROGRAM_STEP, .loss = p.loss});
     if (graph_check(&p.g, "grad", &err))
         fail_msg("%s, %s: %s", op_table[c->op].name, c->name, err.text);
     fill(&p, &in);

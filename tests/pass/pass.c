@@ -35,48 +35,58 @@ static bool heads_of_3(const struct op_attention_bwd *n, int64_t head_size, enum
 
 static void apply(struct graph *g, int p)
 {
-    struct precision bf16 = {.wide = DT_F32,
-                             .narrow = DT_BF16,
-                             .narrow_grads = p == BF16,
-                             .copies = p == BF16_COPIES || p == BF16_BIAS_COPIES,
-                             .bias_copies = p == BF16_BIAS_COPIES};
-    struct precision f64 = {.wide = DT_F64, .narrow = DT_F64, .narrow_grads = true};
+    bool copies = p == BF16_COPIES || p == BF16_BIAS_COPIES;
+    struct pass_settings s = {
+        .program = p == ACCUMULATE ? PROGRAM_NEXT : PROGRAM_STEP,
+        .loss = graph_find(g, "loss"),
+        .freeze = "proj.weight,*.quer[xyz].weight,table",
+        .precision = {.wide = p == F64 ? DT_F64 : DT_F32,
+                      .narrow = p == F64 ? DT_F64 : DT_BF16,
+                      .narrow_grads = p == BF16 || p == F64},
+        .choices = {.keep_masks = true, .copies = copies, .recompute_every_n = p - EVERY_1 + 1},
+        .reads_mask = p == KEEP_MASK        ? heads_of_2
+                      : p == KEEP_MASK_OF_3 ? heads_of_3
+                                            : NULL,
+        .narrow_bias = p == BF16_BIAS_COPIES,
+        .product_sizes = 64,
+    };
     switch (p) {
     case FREEZE:
-        pass_freeze(g, "proj.weight,*.quer[xyz].weight,table");
+        pass_freeze(g, &s);
         break;
     case GRAD:
     case ACCUMULATE:
-        pass_grad(g, graph_find(g, "loss"), p == ACCUMULATE);
+        pass_grad(g, &s);
         break;
     case FOLD_BIAS:
-        pass_fold_bias(g);
+        pass_fold_bias(g, &s);
         break;
     case FOLD_ACT:
-        pass_fold_act(g);
+        pass_fold_act(g, &s);
         break;
     case BF16:
     case BF16_WIDE_GRADS:
     case BF16_COPIES:
     case BF16_BIAS_COPIES:
     case F64:
-        pass_precision(g, p == F64 ? &f64 : &bf16);
+        pass_precision(g, &s);
+        pass_materialize(g, &s);
         break;
     case KEEP_MASK:
     case KEEP_MASK_OF_3:
     case KEEP_NO_MASK:
-        pass_keep_mask(g, p == KEEP_MASK ? heads_of_2 : p == KEEP_MASK_OF_3 ? heads_of_3 : NULL);
+        pass_keep_mask(g, &s);
         break;
     case EVERY_1:
     case EVERY_2:
     case EVERY_3:
-        pass_recompute(g, p - EVERY_1 + 1);
+        pass_recompute(g, &s);
         break;
     case PAD:
-        pass_pad(g, 64);
+        pass_pad(g, &s);
         break;
     case ORDER:
-        pass_order(g);
+        pass_order(g, &s);
     }
 }
 

@@ -25,13 +25,13 @@ static void apply(struct graph *g, int p)
                        .momentum = 0.5,
                        .weight_decay = 0.25,
                        .max_grad_norm = p == ADAMW ? 2 : 0,
-                       .at_end = p == SGD,
-                       .scaled = p == SCALED,
                        .state_type = DT_F32};
+    struct pass_settings s = {
+        .update = u, .precision.narrow = p == SCALED ? DT_F16 : DT_F32, .choices.updates_at_end = p == SGD};
     if (p == ORDER)
-        pass_order(g);
+        pass_order(g, &s);
     else
-        pass_update(g, &u);
+        pass_update(g, &s);
 }
 
 static void becomes(const char *before, enum pass p, const char *after)

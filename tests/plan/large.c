@@ -147,14 +147,13 @@ static int compile_layers(int layers, const struct stop_flag *stop, struct plan 
         .backend = backend_cpu(),
         .threads = 1,
         .stop = stop,
-        .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true, .copies = true},
-        .train_max = {64, 4},
+        .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true},
         .train = true,
         .dropout = true,
-        .accumulation = 1,
-        .recompute_every_n = layers / 50,
         .update = {.optimizer = OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .state_type = DT_F32}};
-    return compile_run(&s, plan, &where, err);
+    const struct choices choices = {
+        .micro = {64, 4}, .accumulation = 1, .recompute_every_n = layers / 50, .copies = true};
+    return compile_run(&s, &choices, plan, &where, err);
 }
 
 /* Each further layer adds the same nodes and the same persistent bytes. */

@@ -176,8 +176,9 @@ static void an_early_update_names_the_bad_gradient_afterwards(void **state)
              MANY, MANY);
     if (graph_parse(&g->graph, text, &err))
         fail_msg("%s", err.text);
-    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .state_type = DT_F64});
-    pass_order(&g->graph);
+    struct pass_settings s = {.update = {.optimizer = OPTIM_SGD, .state_type = DT_F64}};
+    pass_update(&g->graph, &s);
+    pass_order(&g->graph, &s);
     if (graph_check(&g->graph, "the test", &err) || plan_pack(&r.plan, &err) || run_alloc(&r, &err))
         fail_msg("%s", err.text);
     double *many = calloc(MANY, sizeof *many), read[2];
@@ -227,8 +228,9 @@ static void a_skipped_step_leaves_the_next_one_alone(void **state)
                        "%3 gradient F64[2] \"grad.w\" layer=0 of=grad:%2 in keep\n";
     if (graph_parse(&g->graph, text, &err))
         fail_msg("%s", err.text);
-    pass_update(&g->graph, &(struct update){.optimizer = OPTIM_SGD, .scaled = true, .state_type = DT_F64});
-    pass_order(&g->graph);
+    struct pass_settings s = {.precision.narrow = DT_F16, .update = {.optimizer = OPTIM_SGD, .state_type = DT_F64}};
+    pass_update(&g->graph, &s);
+    pass_order(&g->graph, &s);
     if (graph_check(&g->graph, "the test", &err) || plan_pack(&r.plan, &err) || run_alloc(&r, &err) ||
         states_start(&r, &err))
         fail_msg("%s", err.text);

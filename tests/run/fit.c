@@ -230,7 +230,7 @@ static int64_t plan_with(struct session *s, int64_t memory)
 {
     struct snug_err err = {0};
     run_close(&s->run);
-    s->compile.keep_masks = s->compile.update.at_end = true;
+    s->choices.keep_masks = s->choices.updates_at_end = true;
     memory_free = memory;
     assert_int_equal(fit_plan(s, &err), SNUG_OK);
     return s->run.plan.arena_bytes;
@@ -245,12 +245,12 @@ static void masks_are_kept_where_there_is_room(void **state)
     open_on_device(&o, &s, &device, CMD_TRAIN);
     int64_t with = plan_with(&s, INT64_MAX);
     assert_int_equal(plan_with(&s, with), with);
-    assert_true(s.compile.keep_masks);
+    assert_true(s.choices.keep_masks);
     assert_true(plan_with(&s, with - 1) < with);
-    assert_false(s.compile.keep_masks);
+    assert_false(s.choices.keep_masks);
     o.dropout_masks = OPT_COPIES_RESIDENT;
     assert_int_equal(plan_with(&s, with - 1), with);
-    assert_true(s.compile.keep_masks);
+    assert_true(s.choices.keep_masks);
     session_close(&s);
     options_free(&o);
 }
@@ -269,9 +269,9 @@ static void gradients_stay_where_there_is_room(void **state)
         o.max_grad_norm = s.compile.update.max_grad_norm = waits == 1;
         o.nan_policy = waits == 2 ? OPT_NAN_SKIP : OPT_NAN_STOP;
         assert_int_equal(plan_with(&s, all), all);
-        assert_true(s.compile.update.at_end);
+        assert_true(s.choices.updates_at_end);
         assert_int_equal(plan_with(&s, all - 1) < all, !waits);
-        assert_int_equal(s.compile.update.at_end, waits > 0);
+        assert_int_equal(s.choices.updates_at_end, waits > 0);
     }
     session_close(&s);
     options_free(&o);

@@ -55,7 +55,7 @@ static void within_the_workspace(void **state)
     gpu.together = adafactors_run_together;
     gpu.run = look;
     s.compile.backend = &gpu;
-    assert_int_equal(run_open(&r, &s.compile, &err), 0);
+    assert_int_equal(run_open(&r, &s.compile, &s.choices, &err), 0);
     assert_int_equal(run_alloc(&r, &err), 0);
     const struct program *g = &r.plan.programs[r.where.step];
     double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds);

@@ -1,0 +1,84 @@
+#include "graph/uses.h"
+#include "pass/node_list.h"
+#include "pass/pass.h"
+
+/* How a weight comes to a slot. */
+enum way {
+    RESIDENT, /* as it is stored */
+    CAST,     /* to the node's type, for this use */
+    COPY      /* the copy in that type, which stays */
+};
+
+/* The type of the activations that a node computes with; `stored` for one without any. */
+static enum dtype node_type(const struct graph *g, const struct node *n, enum dtype stored)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++) {
+        const struct value *v = graph_value(g, n->u.slot[i]);
+        if (n->u.slot[i] && v->role == ROLE_ACTIVATION && !v->exact)
+            return v->dtype;
+    }
+    return stored;
+}
+
+static enum way choose_way(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
+{
+    const struct value *v = graph_value(g, n->u.slot[slot]);
+    enum weight_slot kind = op_weight_slot(n->op, slot);
+    bool copies = s->choices.copies;
+    if (v->role != ROLE_WEIGHT || node_type(g, n, v->dtype) == v->dtype)
+        return RESIDENT;
+    if (kind == WEIGHT_IN_NODE_TYPE)
+        return copies ? COPY : CAST;
+    return kind == WEIGHT_IN_EITHER_TYPE && copies && s->narrow_bias ? COPY : RESIDENT;
+}
+
+/* The copies that stay. */
+struct copies {
+    struct slices parts; /* of the weights */
+    int *of;             /* by weight, so far */
+};
+
+/* That of weight `id`, with its parts where it is made of named weights. */
+static int weight_copy(struct graph *g, struct copies *c, int id, enum dtype type)
+{
+    const struct value w = *graph_value(g, id);
+    if (c->of[id])
+        return c->of[id];
+    c->of[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);
+    graph_value(g, c->of[id])->live_out = true;
+    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !g->err.code; i++) {
+        int part = c->parts.at[i];
+        c->of[part] = graph_add_kin_slice(g, KIN_COPY, part, c->of[graph_value(g, part)->base]);
+        graph_value(g, c->of[part])->live_out = true;
+    }
+    return c->of[id];
+}
+
+/* Appends the node behind what brings its weights. */
+static void append_with_weights(struct graph *g, struct node_list *l, struct copies *c, struct node n,
+                                const struct pass_settings *s)
+{
+    for (int i = 0; i < node_op(&n)->n_slots && !g->err.code; i++) {
+        int id = n.u.slot[i];
+        enum way way = id ? choose_way(g, &n, i, s) : RESIDENT;
+        if (way == COPY)
+            n.u.slot[i] = weight_copy(g, c, id, node_type(g, &n, DT_F32));
+        else if (way == CAST)
+            n.u.slot[i] = node_list_cast(g, l, &n, id, 0, node_type(g, &n, DT_F32));
+    }
+    node_list_append(g, l, &n);
+}
+
+void pass_materialize(struct graph *g, struct pass_settings *s)
+{
+    if (g->err.code || s->precision.narrow == s->precision.wide)
+        return;
+    struct node_list l = {0};
+    struct copies c = {.of = graph_kin(g, KIN_COPY)};
+    if (slices_open(&c.parts, g))
+        for (int k = 1; k < g->n_nodes && !g->err.code; k++)
+            append_with_weights(g, &l, &c, g->nodes[k], s);
+    node_list_finish(g, &l);
+    slices_close(&c.parts);
+    mem_free(c.of);
+}

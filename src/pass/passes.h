@@ -1,0 +1,21 @@
+/* passes.h: every pass, in the order in which they run, and for which programs. A row makes the prototype (pass.h), the call
+ * (compile.c) and the word of `snug plan --dump`.
+ *
+ *     PASS(x, name, programs)     x is whatever the user of the table gives */
+#ifndef PASS_PASSES_H
+#define PASS_PASSES_H
+
+#define PASSES(PASS, x)                                                                                                \
+    PASS(x, freeze, HAS_FORWARD)                                                                                       \
+    PASS(x, grad, HAS_BACKWARD)                                                                                        \
+    PASS(x, fold_bias, HAS_BACKWARD)                                                                                   \
+    PASS(x, fold_act, HAS_BACKWARD)                                                                                    \
+    PASS(x, precision, HAS_FORWARD)                                                                                    \
+    PASS(x, materialize, HAS_FORWARD)                                                                                  \
+    PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
+    PASS(x, update, HAS_UPDATE)                                                                                        \
+    PASS(x, recompute, HAS_BACKWARD)                                                                                   \
+    PASS(x, pad, HAS_FORWARD)                                                                                          \
+    PASS(x, order, EVERY_PROGRAM)
+
+#endif
