@@ -170,7 +170,7 @@ int ckpt_folder_check(const struct ckpt_folder *f, struct snug_err *err)
             f->path);
     return err_set(err, SNUG_ERR_IO,
                    "%s: the output folder was renamed while the run went on; nothing more is written, go on with "
-                   "--output-dir %s --resume-from-checkpoint true",
+                   "--output-dir %s --resume-from-checkpoint auto",
                    f->path, now[0] ? now : "NEW-NAME");
 }
 

@@ -88,7 +88,7 @@ static void renamed(void **state)
         assert_int_equal(save(f, 3, &err), SNUG_ERR_IO);
         snprintf(text, sizeof text,
                  "%s: the output folder was renamed while the run went on; nothing more is written, go on with "
-                 "--output-dir %s --resume-from-checkpoint true",
+                 "--output-dir %s --resume-from-checkpoint auto",
                  f->out, f->moved);
         assert_string_equal(err.text, text);
         assert_null(line_with(&f->lines, "once more"));
