@@ -208,7 +208,8 @@ struct snug_forecast snug_forecast(const snug_session *s)
                                   .steps = f->steps,
                                   .evaluations = f->evaluations,
                                   .run_seconds = f->run_seconds,
-                                  .measured = f->measured};
+                                  .measured = f->measured,
+                                  .disturbed = f->disturbed};
 }
 
 /* 0.42 s, 42.0 s, 4 min 20 s, 4 h 20 min */
@@ -226,6 +227,9 @@ static void put_duration(struct str *out, double seconds)
 static void put_forecast(struct str *out, const struct snug_forecast *f)
 {
     bool short_step = f->step_seconds < 1;
+    const char *basis = f->measured    ? "measured"
+                        : f->disturbed ? "a guess: other programs have the processors"
+                                       : "estimated";
     str_append(out, "time     ");
     if (f->steps) {
         put_duration(out, f->run_seconds);
@@ -234,14 +238,11 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
             str_printf(out, " and %lld evaluation%s of ", (long long)f->evaluations, f->evaluations == 1 ? "" : "s");
             put_duration(out, f->evaluation_seconds);
         }
-        str_append(out, f->measured ? ", measured\n" : ", estimated\n");
+        str_printf(out, ", %s\n", basis);
     }
-    str_printf(out, "%s%.3g %s a step, %.3g samples/s, %.0f tokens/s%s\n", f->steps ? "         " : "",
+    str_printf(out, "%s%.3g %s a step, %.3g samples/s, %.0f tokens/s%s%s\n", f->steps ? "         " : "",
                (short_step ? 1e3 : 1) * f->step_seconds, short_step ? "ms" : "s", f->samples_per_second,
-               f->tokens_per_second,
-               f->steps      ? ""
-               : f->measured ? ", measured"
-                             : ", estimated");
+               f->tokens_per_second, f->steps ? "" : ", ", f->steps ? "" : basis);
 }
 
 /* Bytes of the gradients that micro-steps add up, in `type`. */
@@ -354,10 +355,10 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
         str_printf(&out,
                    "\"time\":{\"step_seconds\":%.6g,\"samples_per_second\":%.6g,\"tokens_per_second\":%.6g,"
                    "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
-                   "\"basis\":\"%s\"},",
+                   "\"basis\":\"%s\",\"disturbed\":%s},",
                    f.step_seconds, f.samples_per_second, f.tokens_per_second, (long long)f.steps,
-                   (long long)f.evaluations, f.evaluation_seconds, f.run_seconds,
-                   f.measured ? "measured" : "estimated");
+                   (long long)f.evaluations, f.evaluation_seconds, f.run_seconds, f.measured ? "measured" : "estimated",
+                   f.disturbed ? "true" : "false");
     if (s->s.choices.accumulation > 1 && s->s.run.where.first >= 0) {
         str_append(&out, "\"accumulated_gradients\":{");
         if (c->precision.narrow != c->precision.wide)

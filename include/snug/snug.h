@@ -153,7 +153,8 @@ struct snug_forecast {
     double evaluation_seconds;                    /* of one */
     int64_t steps, evaluations;                   /* 0 without training data */
     double run_seconds;
-    int measured; /* 1: the steps were measured on this device; 0: estimated from single operations */
+    int measured;  /* 1: the steps were measured on this device; 0: estimated from single operations */
+    int disturbed; /* 1: estimated while other programs had the processors: a guess */
 };
 struct snug_forecast snug_forecast(const snug_session *s);
 

@@ -1,5 +1,6 @@
 #include "base/machine.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,6 +26,30 @@ static int64_t number_in(const char *path, const char *key)
     if (f)
         fclose(f);
     return x;
+}
+
+/* Linux counts it (Documentation/scheduler/sched-stats.rst): the second number is nanoseconds spent in the queue. */
+double machine_waited_seconds(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *e;
+    double seconds = 0;
+    bool known = false;
+    while (tasks && (e = readdir(tasks))) {
+        char path[64 + sizeof e->d_name];
+        unsigned long long ran, waited;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+        if (f && fscanf(f, "%llu %llu", &ran, &waited) == 2) {
+            seconds += 1e-9 * (double)waited;
+            known = true;
+        }
+        if (f)
+            fclose(f);
+    }
+    if (tasks)
+        closedir(tasks);
+    return known ? seconds : -1;
 }
 
 int64_t machine_memory_bytes(void)

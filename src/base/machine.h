@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 int machine_cpus(void);                 /* usable by this process */
+double machine_waited_seconds(void);    /* that this process's threads, together, wanted a processor; -1: not known */
 int64_t machine_memory_bytes(void);     /* installed */
 int64_t machine_memory_available(void); /* without swapping, within the limit; all of it where that is not known */
 int64_t machine_memory_limit(void);     /* the lowest of control group and address space; -1: none */

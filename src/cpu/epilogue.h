@@ -35,6 +35,24 @@ SIMD void epilogue_rows(const struct product *p, enum act act, bool narrow, bool
         epilogue_row(p, act, narrow, whole, sum + r * columns, columns, i + r, j);
 }
 
+/* Asks for what `epilogue` of the tile will write: with many columns in C each row is in another page and, where their
+ * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. */
+SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int64_t rows, int64_t j)
+{
+    rows = rows < p->M - i ? rows : p->M - i;
+    int64_t bytes = p->out == DT_BF16 ? 2 : 4, last = (columns - 1) * bytes;
+    for (int64_t r = 0; r < rows; r++) {
+        const char *to = (const char *)p->c + ((i + r) * p->N + j) * bytes;
+        __builtin_prefetch(to, 1, 2);
+        __builtin_prefetch(to + last, 1, 2);
+        if (p->slope) {
+            to = (const char *)p->slope + ((i + r) * p->N + j) * bytes;
+            __builtin_prefetch(to, 1, 2);
+            __builtin_prefetch(to + last, 1, 2);
+        }
+    }
+}
+
 /* The tile (rows, columns) of sums whose first is row i, column j of C; what is beyond C is left out. */
 static void epilogue(const struct product *p, const float *sum, int columns, int64_t i, int64_t rows, int64_t j)
 {

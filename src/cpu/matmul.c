@@ -4,9 +4,11 @@
  * values of A broadcast; or, for bf16 on a matrix unit, AMX_ROWS by AMX_COLUMNS in its tiles. For that both operands lie in
  * panels (panels.h).
  *
- * K is cut into runs, short enough that a panel's run of B stays in the first-level cache and a block of rows of A in the
- * second-level one while the tiles of C of the block are summed, panel after panel. Between runs the strip keeps the
- * sums. What becomes of a sum (epilogue.h) is done with it when its last run has been added, while it is in the cache.
+ * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block of
+ * rows are summed, one after the other; a stretch of many runs is so short that the block's rows of A, packed, stay in the
+ * second-level one while panel after panel is multiplied by them. The strip keeps the sums between runs, and between
+ * stretches those of many panels. What becomes of a sum (epilogue.h) is done with it when its last run has been added,
+ * while it is in the cache.
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
@@ -19,14 +21,11 @@
 #include <omp.h>
 
 enum {
-    RUN = 512, /* words along k */
-    AMX_RUN = 128,
-    PACK_PANELS = 4,     /* of B, packed at a time by one thread */
-    TASKS = 32,          /* a thread, at least: what is lost at the end is part of one */
-    A_BYTES = 256 << 10, /* of packed A a task aims at: part of the second-level cache */
-    AMX_A_BYTES = 512 << 10,
-    STRIP_BYTES = 1 << 19, /* of sums that wait for the next run */
+    PACK_PANELS = 4,       /* of B, packed at a time by one thread */
+    TASKS = 32,            /* a thread, at least: what is lost at the end is part of one */
+    STRIP_BYTES = 1 << 19, /* of sums that wait for the next stretch */
     B_BYTES = 8 << 20,     /* of packed B at a time */
+    BLOCK_TILES = 20,      /* most tiles of a task */
     FEW_ROWS = 48,         /* so many of C are few */
     SMALL_FLOPS = 1 << 17, /* below, waking other threads costs more than they help */
 };
@@ -56,23 +55,27 @@ static int64_t round_up(int64_t bytes)
 /* How products of a type are computed. */
 struct form {
     enum words words;
-    int rows, columns;  /* of a tile of C, and of the panels */
-    int64_t run, steps; /* words along k: of a run; of all */
-    int64_t a_bytes;
+    int rows, columns;    /* of a tile of C, and of the panels */
+    int64_t run, stretch; /* words along k, see above */
+    int64_t steps;        /* words along k in all */
+    int64_t a_bytes;      /* of packed A a task aims at: part of the second-level cache */
 };
 
+/* Runs and blocks are those that were fastest: of AVX-512 and of the matrix unit on Emerald Rapids (48 KiB and 2 MiB of
+ * cache), of AVX2 on Zen. */
 static struct form form_of(const struct product *p)
 {
-    struct form f = {.rows = MR, .columns = NR, .run = RUN, .steps = p->K, .a_bytes = A_BYTES};
+    struct form f = {.rows = MR, .columns = NR, .run = 256, .stretch = 1024, .steps = p->K, .a_bytes = 512 << 10};
     if (p->in != DT_BF16)
         f.words = WORDS_F32;
     else if (AMX)
         f = (struct form){.words = WORDS_TILES,
                           .rows = AMX_ROWS,
                           .columns = AMX_COLUMNS,
-                          .run = AMX_RUN,
+                          .run = 128,
+                          .stretch = 1024,
                           .steps = ceil_div(p->K, 2 * AMX_WORDS) * AMX_WORDS,
-                          .a_bytes = AMX_A_BYTES};
+                          .a_bytes = 1 << 20};
     else if (BF16_PAIRS) {
         f.words = WORDS_PAIRS;
         f.steps = ceil_div(p->K, 2);
@@ -203,13 +206,13 @@ struct blocks {
 static struct blocks blocks_of(const struct product *p, const struct form *f, int threads)
 {
     struct blocks k = {.tiles = ceil_div(p->M, f->rows)};
-    int64_t row_bytes = larger(4 * f->steps, 4), run_bytes = smaller(row_bytes, 4 * f->run);
+    int64_t row_bytes = larger(4 * f->steps, 4), stretch_bytes = smaller(row_bytes, 4 * f->stretch);
     int64_t panels = ceil_div(p->N, f->columns), tile_bytes = 4 * f->rows * f->columns;
-    int64_t most = larger(f->a_bytes / (f->rows * 4 * f->run), 1);
+    int64_t most = smaller(larger(f->a_bytes / (f->rows * stretch_bytes), 1), BLOCK_TILES);
     /* The bytes are those of the largest blocks, whatever the blocks below, so that they only grow with the sizes. */
-    k.a_bytes = round_up(smaller(k.tiles, most) * f->rows * run_bytes);
+    k.a_bytes = round_up(smaller(k.tiles * f->rows * stretch_bytes, larger(f->a_bytes, f->rows * stretch_bytes)));
     k.b_bytes = round_up(smaller(panels * f->columns * row_bytes, larger(B_BYTES, f->columns * row_bytes)));
-    k.strip_bytes = smaller(k.tiles * panels * tile_bytes, larger(STRIP_BYTES, most * tile_bytes));
+    k.strip_bytes = smaller(k.tiles * panels * tile_bytes, larger(STRIP_BYTES, BLOCK_TILES * tile_bytes));
     k.panels = smaller(panels, larger(B_BYTES / (f->columns * row_bytes), 1));
     /* As many blocks as keep packed A small, or four a thread if more: blocks of 4 tiles and up. A multiple of the
      * threads, so that all end together. */
@@ -257,27 +260,49 @@ static int64_t run_start(int64_t run, int64_t tasks, int64_t groups, int threads
     return tasks - left;
 }
 
+/* The part of 1 / parts, number `part`, of what is read next goes to the second-level cache. */
+static void prefetch_part(const uint32_t *words, int64_t n, int64_t part, int64_t parts)
+{
+    enum { LINE = 16 };
+    for (int64_t i = n / LINE * part / parts * LINE; i < n / LINE * (part + 1) / parts * LINE; i += LINE)
+        __builtin_prefetch(words + i, 0, 2);
+}
+
+/* A run of a panel of B times the tiles of a block, of which `sums` has the sums and packed A, `a_steps` words along k,
+ * begins with this run. The tile of C at row i, column j. */
+static void run_tiles(const struct product *p, const struct form *f, float *sums, const uint32_t *a, int64_t a_steps,
+                      const uint32_t *b, int64_t run, int64_t tiles, bool add, bool last, int64_t i, int64_t j)
+{
+    for (int64_t t = 0; t < tiles; t++) {
+        float *sum = sums + t * f->rows * f->columns;
+        if (f->words == WORDS_TILES)
+            prefetch_part(b + run * f->columns, f->run * f->columns, t, tiles);
+        if (last)
+            epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
+        tile(f->words, sum, a + t * a_steps * f->rows, b, run, add);
+        if (last)
+            epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j);
+    }
+}
+
 /* `tiles` tiles of C from row i on times `panels` panels of the packed B, which start at column j. */
 static void run_task(const struct product *p, const struct form *f, const struct blocks *k, int64_t i, int64_t tiles,
                      int64_t j, int64_t panels, const uint32_t *b, uint32_t *a, float *strip)
 {
-    int64_t area = f->rows * f->columns;
-    for (int64_t q0 = 0; q0 < panels; q0 += k->strip_panels) {
-        int64_t q_end = smaller(q0 + k->strip_panels, panels);
-        for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
-            int64_t run = smaller(f->run, f->steps - s);
-            bool last = s + f->run >= f->steps;
-            if (q0 == 0 || f->steps > f->run)
-                pack_a(a, p, f, tiles, i, s, run);
-            for (int64_t q = q0; q < q_end; q++)
-                for (int64_t t = 0; t < tiles; t++) {
-                    float *sum = f->steps > f->run ? strip + ((q - q0) * tiles + t) * area : strip;
-                    tile(f->words, sum, a + t * run * f->rows, b + (q * f->steps + s) * f->columns, run, s > 0);
-                    if (last)
-                        epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j + q * f->columns);
+    bool one = f->steps <= f->stretch; /* a panel's sums are finished before the next's begin */
+    int64_t width = one ? panels : k->strip_panels;
+    for (int64_t q0 = 0; q0 < panels; q0 += width)
+        for (int64_t s0 = 0; s0 < f->steps || s0 == 0; s0 += f->stretch) {
+            int64_t steps = smaller(f->stretch, f->steps - s0);
+            pack_a(a, p, f, tiles, i, s0, steps);
+            for (int64_t q = q0; q < smaller(q0 + width, panels); q++)
+                for (int64_t s = 0; s < steps || s == 0; s += f->run) {
+                    int64_t run = smaller(f->run, steps - s), at = s0 + s;
+                    run_tiles(p, f, strip + (one ? 0 : q - q0) * tiles * f->rows * f->columns, a + s * f->rows, steps,
+                              b + (q * f->steps + at) * f->columns, run, tiles, at > 0, at + run >= f->steps, i,
+                              j + q * f->columns);
                 }
         }
-    }
 }
 
 /* One thread's part of a product with many rows. */

@@ -65,6 +65,14 @@ void node_times_free(struct node_times *t)
     *t = (struct node_times){0};
 }
 
+double node_times_sum(const struct node_times *t)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < t->n; i++)
+        seconds += t->all[i].seconds;
+    return seconds;
+}
+
 /* Slots in which two nodes of one op differ; a different dtype counts more than a different shape. */
 static int difference(const struct node_time *a, const struct node_time *b)
 {

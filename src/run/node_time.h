@@ -20,6 +20,7 @@ struct node_times {
 int node_times_add(struct node_times *t, const struct program *g, struct dims dims, const double *seconds,
                    struct snug_err *err);
 void node_times_free(struct node_times *t);
+double node_times_sum(const struct node_times *t); /* of all that was added */
 
 /* Seconds of program g at `dims`. `attention`: how much more there is to do in attention than with sequences of equal
  * length, which is what its operations are counted for (the mean of the squared lengths over the square of their mean).

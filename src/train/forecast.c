@@ -1,6 +1,8 @@
 #include "train/forecast.h"
 
 #include "base/hash.h"
+#include "base/machine.h"
+#include "base/seconds.h"
 #include "train/rehearsal.h"
 #include "train/train.h"
 
@@ -131,8 +133,8 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
 
 /* ---- estimated ---- */
 
-/* How much is tried. With few tokens a node takes longer for each: 3 % on a CPU at these, but on a GPU many times as
- * long as with enough of them to keep it busy. */
+/* How much is tried first. With few tokens a node takes longer for each, on a GPU many times as long as with enough of them
+ * to keep it busy. */
 static double small_tokens(const struct backend *b, double flops_per_token)
 {
     return b->host_memory ? fmin(384, fmax(64, 1e10 / flops_per_token)) : fmax(1024, 2e12 / flops_per_token);
@@ -141,13 +143,13 @@ static double small_tokens(const struct backend *b, double flops_per_token)
 /* A model with two layers, since the last one of a classifier may be computed for few rows only, and so few tokens
  * that it takes no time. */
 static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, struct choices *choices,
-                      const struct session *s, const struct workload *w, struct snug_err *err)
+                      const struct session *s, const struct workload *w, double times, struct snug_err *err)
 {
     enum { VOCABULARY = 4096 };
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
     struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B};
     double per_layer = run_flops(&s->run, k, one) / (double)(one.T * s->model.layers);
-    double tokens = fmin((double)one.T, small_tokens(s->compile.backend, per_layer));
+    double tokens = fmin((double)one.T, times * small_tokens(s->compile.backend, per_layer));
     int32_t length = (int32_t)fmin(ceil(w->lengths.mean), tokens);
     int64_t rows = (int64_t)tokens / length;
     *m = s->model;
@@ -169,21 +171,49 @@ static double estimate_program(const struct session *s, const struct node_times 
     return k < 0 ? 0 : node_times_of(t, &s->run.plan.programs[k], dims, unevenness);
 }
 
-static int estimate(const struct session *s, const struct workload *w, struct forecast *out, struct snug_err *err)
+/* Adds the times of a small model's nodes, at so many times the fewest tokens; *all: as many as the run's. */
+static int time_small(const struct session *s, const struct workload *w, double times, struct node_times *t, bool *all,
+                      struct snug_err *err)
 {
     struct typical small = {0};
     struct model_config model;
     struct compile_settings settings;
     struct choices choices;
     struct rehearsal r = {0};
-    struct node_times t = {0};
-    const struct programs *p = &s->run.where;
     const int64_t most_bytes = INT64_C(4) << 30; /* the layers of larger models take seconds */
-    int code = open_small(&small, &model, &settings, &choices, s, w, err);
+    int code = open_small(&small, &model, &settings, &choices, s, w, times, err);
     if (!code)
         code = rehearsal_open(&r, &settings, &choices, most_bytes, err);
     if (!code)
-        code = rehearsal_nodes(&r, &small.batch, &t, err);
+        code = rehearsal_nodes(&r, &small.batch, t, err);
+    *all = code || 2 * small.batch.T > w->step.batch.T;
+    rehearsal_close(&r);
+    typical_close(&small);
+    return code;
+}
+
+/* Few tokens first, and four times as many while that is quick: a fast processor takes longer for each of few. */
+static int time_nodes(const struct session *s, const struct workload *w, struct node_times *t, struct snug_err *err)
+{
+    const double quick = 0.2; /* seconds */
+    bool all = false;
+    TRY(time_small(s, w, 1, t, &all, err));
+    if (!s->compile.backend->host_memory || all || node_times_sum(t) > quick)
+        return SNUG_OK;
+    struct snug_err ignored; /* no room for more: what is known will do */
+    time_small(s, w, 4, t, &all, &ignored);
+    return SNUG_OK;
+}
+
+static int estimate(const struct session *s, const struct workload *w, struct forecast *out, struct snug_err *err)
+{
+    const double share = 0.05; /* of the threads' time, spent waiting for a processor */
+    struct node_times t = {0};
+    const struct programs *p = &s->run.where;
+    double start = seconds_now(), waited = machine_waited_seconds();
+    int code = time_nodes(s, w, &t, err);
+    waited = machine_waited_seconds() - waited;
+    out->disturbed = s->compile.backend->host_memory && waited > share * s->compile.threads * (seconds_now() - start);
     if (!code) {
         const struct batch *b = &w->step.batch;
         double uneven = w->lengths.unevenness;
@@ -193,8 +223,6 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
         out->evaluation_seconds = estimate_program(s, &t, p->eval, &w->evaluation.batch, w->eval_lengths.unevenness);
     }
     node_times_free(&t);
-    rehearsal_close(&r);
-    typical_close(&small);
     return code;
 }
 

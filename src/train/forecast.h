@@ -5,8 +5,9 @@
  * the device's profile, and is what `measured` means.
  *
  * Elsewhere, and where another program has the GPU's memory, a model of two such layers is rehearsed on a few tokens,
- * node by node, and the run's nodes are reckoned from those (run/node_time.h): an estimate, in a few hundredths of a
- * second.
+ * node by node, and the run's nodes are reckoned from those (run/node_time.h): an estimate, in a few tenths of a
+ * second. Where threads had to wait for a processor meanwhile it is called a guess: what is timed is then longer than the
+ * same in the run or, if the other programs stay, may be as long.
  *
  * Reading the model and the data, and writing checkpoints, are not in it. */
 #ifndef TRAIN_FORECAST_H
@@ -21,6 +22,7 @@ struct snug_err;
 struct forecast {
     bool known;             /* else everything is 0: nothing is trained, the reference backend, no room to try */
     bool measured;          /* else estimated */
+    bool disturbed;         /* estimated while other programs had the processors: a guess */
     double step_seconds;    /* of an optimizer step on rows of the data's mean length */
     double samples, tokens; /* of such a step */
     double evaluation_seconds;

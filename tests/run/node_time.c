@@ -99,6 +99,8 @@ static void nodes_take_the_time_of_their_like(void **state)
     attention(s, 16);
     measured(&t, s, s->max, (double[]){0, 3e-6, 1e-6, 2e-6, 7e-6});
 
+    close_to(node_times_sum(&t), 13e-6);
+
     struct program *l = add(&large, (struct dims){100, 4});
     linear(l, 4, 6); /* 10 times the tokens: the second, not the first */
     close_to(node_times_of(&t, l, l->max, 1), 1e-5);
