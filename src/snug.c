@@ -316,7 +316,9 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err)
     const struct plan *p = &e->run.plan;
     char size[SIZE_TEXT_MAX];
     struct str out = {0};
-    str_printf(&out, "model    %s: %s, ", e->o->model, model_class(&e->model));
+    str_append(&out, "model    ");
+    str_escape(&out, e->o->model);
+    str_printf(&out, ": %s, ", model_class(&e->model));
     put_count(&out, snug_weights(s));
     str_printf(&out, " weights\ndevice   %s, %d thread%s, %s\n", c->backend->name, c->threads,
                c->threads == 1 ? "" : "s", precision_words(e));
@@ -346,7 +348,7 @@ int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
     struct str out = {0}, plan = {0};
     plan_report_json(&s->s.run.plan, &plan);
     str_append(&out, "{\"model\":");
-    str_json(&out, s->s.o->model);
+    str_json_printed(&out, s->s.o->model);
     str_printf(&out, ",\"class\":\"%s\",\"weights\":%lld,\"dtype\":\"%s\",\"device\":\"%s\",\"threads\":%d,",
                model_class(&s->s.model), (long long)snug_weights(s), dtype_name(c->precision.narrow), c->backend->name,
                c->threads);

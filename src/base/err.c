@@ -8,24 +8,6 @@
 
 enum { LIMIT = 225 };
 
-static size_t escape(char *out, size_t room, const char *in)
-{
-    size_t n = strlen(in), w = 0;
-    for (size_t i = 0; i < n && w + 5 < room;) {
-        unsigned char c = (unsigned char)in[i];
-        int len = utf8_printable(in + i, n - i);
-        if (len) {
-            memcpy(out + w, in + i, (size_t)len);
-            w += (size_t)len, i += (size_t)len;
-        } else {
-            w += (size_t)snprintf(out + w, room - w, "\\x%02X", c);
-            i++;
-        }
-    }
-    out[w] = 0;
-    return w;
-}
-
 int err_set(struct snug_err *err, int code, const char *format, ...)
 {
     if (!err)
@@ -35,7 +17,7 @@ int err_set(struct snug_err *err, int code, const char *format, ...)
     va_start(ap, format);
     vsnprintf(raw, sizeof raw, format, ap);
     va_end(ap);
-    size_t n = escape(clean, sizeof clean, raw);
+    size_t n = text_escape(clean, sizeof clean, raw);
     err->code = code;
     if (n <= LIMIT) {
         memcpy(err->text, clean, n + 1);

@@ -20,8 +20,8 @@
             goto label;                                                                                                \
     } while (0)
 
-/* Writes "<where>: <what is wrong, with the value>; <what to do>" and returns `code`. Control bytes and invalid UTF-8
- * are escaped as \xNN; a text over 225 bytes is cut in the middle. `err` may be NULL. */
+/* Writes "<where>: <what is wrong, with the value>; <what to do>" and returns `code`. What utf8_printable refuses
+ * is escaped as \xNN; a text over 225 bytes is cut in the middle. `err` may be NULL. */
 int err_set(struct snug_err *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* SNUG_ERR_ENV: `bytes` of host memory could not be had. */

@@ -2,7 +2,9 @@
 
 #include "base/mem.h"
 
+#include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,7 +46,17 @@ void str_printf(struct str *s, const char *format, ...)
     s->n += (size_t)n;
 }
 
-void str_json(struct str *s, const char *text)
+/* The code point of a valid sequence of n bytes. */
+static uint32_t code_point(const char *text, int n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    uint32_t c = n == 1 ? s[0] : s[0] & (0xFFu >> (n + 1));
+    for (int i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3F);
+    return c;
+}
+
+static void append_json(struct str *s, const char *text, bool printed)
 {
     static const char short_forms[32] = {
         ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
@@ -57,8 +69,8 @@ void str_json(struct str *s, const char *text)
             str_printf(s, "\\%c", c);
         else if (c < 0x20 && short_forms[c])
             str_printf(s, "\\%c", short_forms[c]);
-        else if (c < 0x20)
-            str_printf(s, "\\u%04x", c);
+        else if (c < 0x20 || (n && printed && !utf8_printable(text, left)))
+            str_printf(s, "\\u%04x", code_point(text, n)); /* none of them is above U+FFFF */
         else if (n)
             str_append_n(s, text, (size_t)n);
         else
@@ -68,6 +80,51 @@ void str_json(struct str *s, const char *text)
         left -= (size_t)n;
     }
     str_append_n(s, "\"", 1);
+}
+
+void str_json(struct str *s, const char *text)
+{
+    append_json(s, text, false);
+}
+
+void str_json_printed(struct str *s, const char *text)
+{
+    append_json(s, text, true);
+}
+
+size_t text_escape(char *out, size_t room, const char *text)
+{
+    size_t n = strlen(text), w = 0;
+    for (size_t i = 0; i < n && w + 5 < room;) {
+        int bytes = utf8_printable(text + i, n - i);
+        if (bytes)
+            memcpy(out + w, text + i, (size_t)bytes);
+        w += bytes ? (size_t)bytes : (size_t)snprintf(out + w, room - w, "\\x%02X", (unsigned char)text[i]);
+        i += bytes ? (size_t)bytes : 1;
+    }
+    out[w] = 0;
+    return w;
+}
+
+void str_escape(struct str *s, const char *text)
+{
+    size_t n = strlen(text);
+    if (reserve(s, 4 * n + 5))
+        s->n += text_escape(s->s + s->n, 4 * n + 6, text);
+}
+
+const char *number_word(double x)
+{
+    return isfinite(x) ? NULL : isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity";
+}
+
+void str_json_number(struct str *s, double x, int digits)
+{
+    const char *word = number_word(x);
+    if (word)
+        str_printf(s, "\"%s\"", word);
+    else
+        str_printf(s, "%.*g", digits, x);
 }
 
 const char *str_text(const struct str *s)
@@ -107,5 +164,8 @@ int utf8_printable(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;
     int len = s[0] < 0x20 || s[0] == 0x7F ? 0 : utf8_sequence(text, n);
-    return len == 2 && s[0] == 0xC2 && s[1] < 0xA0 ? 0 : len;
+    uint32_t c = len > 1 ? code_point(text, len) : 0;
+    bool steers = (c >= 0x80 && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+                  (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return steers ? 0 : len;
 }

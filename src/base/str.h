@@ -31,6 +31,21 @@ void str_printf(struct str *s, const char *format, ...) __attribute__((format(pr
  * becomes U+FFFD. */
 void str_json(struct str *s, const char *text);
 
+/* The same for what is printed: characters that utf8_printable refuses are \uXXXX, so that no text from a file steers a
+ * terminal. Readers of JSON see no difference. */
+void str_json_printed(struct str *s, const char *text);
+
+/* Text from files and users, as a line for a person shows it: bytes of what utf8_printable refuses are \xNN. Both; the
+ * first with at most room - 1 bytes and a 0 behind them, and gives how many. */
+size_t text_escape(char *out, size_t room, const char *text);
+void str_escape(struct str *s, const char *text);
+
+/* How numbers that are not finite are written everywhere: NaN, Infinity, -Infinity. NULL for those that are. */
+const char *number_word(double x);
+/* A member's value in JSON, with so many significant digits. JSON has no word for what is not finite, so that is a
+ * string, which float() of Python and Number() of JavaScript take. */
+void str_json_number(struct str *s, double x, int digits);
+
 const char *str_text(const struct str *s);                /* "" when empty */
 int str_check(const struct str *s, struct snug_err *err); /* SNUG_ERR_ENV when an append failed */
 void str_free(struct str *s);                             /* and empties it */
@@ -38,7 +53,9 @@ void str_free(struct str *s);                             /* and empties it */
 /* Bytes (1 to 4) of the valid UTF-8 sequence at `s`, of which n > 0 bytes are left; 0 if there is none: overlong forms,
  * surrogates and code points from U+110000 on are invalid. */
 int utf8_sequence(const char *s, size_t n);
-/* As utf8_sequence, and 0 for a control character too (to U+001F, U+007F to U+009F), which could change a terminal. */
+/* As utf8_sequence, and 0 for what changes a terminal or the order of what it shows too: control characters (to U+001F,
+ * U+007F to U+009F), separators of lines and paragraphs (U+2028, U+2029), and marks, embeddings, overrides and isolates of
+ * the bidirectional algorithm (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069). */
 int utf8_printable(const char *s, size_t n);
 
 #endif

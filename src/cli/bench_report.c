@@ -136,7 +136,8 @@ static void put_int(struct str *out, const char *name, int64_t value)
 
 static void put_real(struct str *out, const char *name, double value)
 {
-    str_printf(out, isfinite(value) ? ",\"%s\":%.9g" : ",\"%s\":null", name, value);
+    str_printf(out, ",\"%s\":", name);
+    str_json_number(out, value, 9);
 }
 
 static void put_flag(struct str *out, const char *name, bool value)

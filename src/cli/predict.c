@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 struct output {
     struct predictions lines;
@@ -77,6 +78,7 @@ int run_predict(struct options *o, const struct arguments *args, struct snug_err
     TRY(open_file(o, &out.file, err));
     int code = cli_open(&c, o, err);
     out.lines.s = c.session;
+    out.lines.terminal = !o->output && isatty(STDOUT_FILENO);
     out.at_once = o->data && !strcmp(o->data, "-");
     if (!code)
         code = check_top(&out, err);

@@ -3,15 +3,19 @@
 #include "base/mem.h"
 #include "cli/report.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- fields ---- */
 
-static void put_csv(struct str *out, const char *text)
+static void put_csv(struct predictions *p, const char *text)
 {
+    struct str *out = &p->line, clean = {0};
+    if (p->terminal) {
+        str_escape(&clean, text);
+        text = str_text(&clean);
+    }
     bool quote = strpbrk(text, ",\"\r\n") != NULL;
     str_append(out, quote ? "\"" : "");
     for (const char *from = text, *mark; *from; from = mark) {
@@ -21,23 +25,27 @@ static void put_csv(struct str *out, const char *text)
             str_append(out, "\"\""), mark++;
     }
     str_append(out, quote ? "\"" : "");
+    out->failed |= clean.failed;
+    str_free(&clean);
 }
 
 static void put_name(struct predictions *p, int64_t label)
 {
     char buf[32];
     if (p->json)
-        str_json(&p->line, label_name(p->s, label, buf));
+        str_json_printed(&p->line, label_name(p->s, label, buf));
     else
-        put_csv(&p->line, label_name(p->s, label, buf));
+        put_csv(p, label_name(p->s, label, buf));
 }
 
 static void put_value(struct predictions *p, double x)
 {
-    if (isfinite(x))
-        str_printf(&p->line, "%.6g", x);
+    if (p->json)
+        str_json_number(&p->line, x, 6);
+    else if (number_word(x))
+        str_append(&p->line, number_word(x));
     else
-        str_append(&p->line, p->json ? "null" : isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
+        str_printf(&p->line, "%.6g", x);
 }
 
 /* ---- labels ---- */
@@ -84,7 +92,7 @@ static void put_several(struct predictions *p, const double *values)
             continue;
         str_append(&names, names.n ? p->json ? "," : ";" : "");
         if (p->json)
-            str_json(&names, label_name(p->s, i, buf));
+            str_json_printed(&names, label_name(p->s, i, buf));
         else
             str_append(&names, label_name(p->s, i, buf));
     }
@@ -92,7 +100,7 @@ static void put_several(struct predictions *p, const double *values)
     if (p->json)
         str_printf(&p->line, "[%s]", str_text(&names));
     else
-        put_csv(&p->line, str_text(&names));
+        put_csv(p, str_text(&names));
     str_free(&names);
 }
 
@@ -153,7 +161,7 @@ static void put_input_name(struct predictions *p, int column)
         name = longer;
     }
     p->line.failed |= name.failed;
-    put_csv(&p->line, str_text(&name));
+    put_csv(p, str_text(&name));
     str_free(&name);
 }
 
@@ -163,7 +171,7 @@ static void put_header(struct predictions *p)
     const char *own;
     for (int64_t i = 0; (own = own_column(p, i, buf)); i++) {
         str_append(&p->line, i ? "," : "");
-        put_csv(&p->line, own);
+        put_csv(p, own);
     }
     for (int i = 0; i < snug_columns(p->s); i++) {
         str_append(&p->line, ",");
@@ -190,7 +198,7 @@ static void put_csv_row(struct predictions *p, int64_t index, const double *valu
     }
     for (int i = 0; i < snug_columns(p->s); i++) {
         str_append(&p->line, ",");
-        put_csv(&p->line, snug_cell(p->s, i));
+        put_csv(p, snug_cell(p->s, i));
     }
 }
 
@@ -207,9 +215,9 @@ static void put_input(struct predictions *p)
     }
     for (int i = 0; i < snug_columns(p->s); i++) {
         str_append(&p->line, i ? "," : "{");
-        str_json(&p->line, snug_column(p->s, i));
+        str_json_printed(&p->line, snug_column(p->s, i));
         str_append(&p->line, ":");
-        str_json(&p->line, snug_cell(p->s, i));
+        str_json_printed(&p->line, snug_cell(p->s, i));
     }
     str_append(&p->line, "}");
 }

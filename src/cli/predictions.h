@@ -9,6 +9,7 @@ struct predictions {
     bool json;
     double threshold; /* of several labels those above it are named */
     int64_t top;      /* only so many labels, the likeliest first; 0: all, in their order */
+    bool terminal;    /* what texts could do to one is escaped; files and pipes get them as they are */
     struct str line;  /* what is to be written next, with its line break */
 
     bool begun;

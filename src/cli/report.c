@@ -40,9 +40,10 @@ void numbers_free(struct numbers *l)
 
 static void put_json_numbers(struct str *out, const struct numbers *l)
 {
-    for (size_t i = 0; i < l->n; i++)
-        str_printf(out, isfinite(l->of[i].value) ? "%s\"%s\": %.10g" : "%s\"%s\": null", i ? ", " : "", l->of[i].name,
-                   l->of[i].value);
+    for (size_t i = 0; i < l->n; i++) {
+        str_printf(out, "%s\"%s\": ", i ? ", " : "", l->of[i].name);
+        str_json_number(out, l->of[i].value, 10);
+    }
 }
 
 /* ---- labels ---- */
@@ -153,7 +154,7 @@ static void put_json_labels(struct str *out, const snug_session *s, const struct
     str_append(out, ", \"by_label\": [");
     for (int64_t i = 0; i < b->n; i++) {
         str_append(out, i ? ", {\"label\": " : "{\"label\": ");
-        str_json(out, label_name(s, i, buf));
+        str_json_printed(out, label_name(s, i, buf));
         str_append(out, ", ");
         put_json_numbers(out, &b->of[i]);
         str_append(out, "}");
@@ -183,9 +184,9 @@ static void put_json_confusions(struct str *out, const snug_session *s, struct c
     str_append(out, ", \"top_confusions\": [");
     for (size_t i = 0; i < n && i < CONFUSIONS; i++) {
         str_append(out, i ? ", {\"label\": " : "{\"label\": ");
-        str_json(out, label_name(s, c->cells[i].actual, buf));
+        str_json_printed(out, label_name(s, c->cells[i].actual, buf));
         str_append(out, ", \"predicted\": ");
-        str_json(out, label_name(s, c->cells[i].predicted, buf));
+        str_json_printed(out, label_name(s, c->cells[i].predicted, buf));
         str_printf(out, ", \"rows\": %lld}", (long long)c->cells[i].rows);
     }
     str_append(out, "]");
@@ -225,13 +226,7 @@ int report_json(const struct numbers *all, const snug_session *s, struct snug_er
 static void put_cut(struct str *out, const char *text, int columns)
 {
     struct str clean = {0};
-    for (size_t i = 0, n = strlen(text), bytes; i < n; i += bytes ? bytes : 1) {
-        bytes = (size_t)utf8_printable(text + i, n - i);
-        if (bytes)
-            str_append_n(&clean, text + i, bytes);
-        else
-            str_printf(&clean, "\\x%02X", (unsigned char)text[i]);
-    }
+    str_escape(&clean, text);
     int width = text_columns(str_text(&clean), clean.n);
     bool cut = columns && width > columns;
     size_t n = clean.n;
@@ -248,14 +243,23 @@ static void put_cut(struct str *out, const char *text, int columns)
     str_free(&clean);
 }
 
+/* What put_cut takes for all of a text. */
+static int shown_columns(const char *text)
+{
+    struct str clean = {0};
+    str_escape(&clean, text);
+    int columns = text_columns(str_text(&clean), clean.n);
+    str_free(&clean);
+    return columns;
+}
+
 /* Columns of the longest name of `n` labels. */
 static int longest_name(const snug_session *s, int64_t n)
 {
     char buf[32];
     int longest = (int)strlen("label");
     for (int64_t i = 0; i < n; i++) {
-        const char *name = label_name(s, i, buf);
-        int width = text_columns(name, strlen(name));
+        int width = shown_columns(label_name(s, i, buf));
         longest = width > longest ? width : longest;
     }
     return longest;
@@ -270,8 +274,8 @@ static int number_columns(const char *name)
 static void put_number(struct str *out, const char *name, double value)
 {
     bool count = !strcmp(name, "support") || !strcmp(name, "predicted");
-    if (isnan(value))
-        str_printf(out, "%*s", number_columns(name), "NaN");
+    if (number_word(value))
+        str_printf(out, "%*s", number_columns(name), number_word(value));
     else
         str_printf(out, count ? "%*.0f" : fabs(value) < 1000 ? "%*.4f" : "%*.4g", number_columns(name), value);
 }
@@ -407,8 +411,11 @@ int report_text(const struct numbers *all, const snug_session *s, int columns, s
     if (!code)
         code = open_confusions(s, &c, err);
     for (size_t i = 0; i < all->n; i++) {
-        bool nan = isnan(all->of[i].value);
-        str_printf(&out, nan ? "%-20s NaN\n" : "%-20s %.6g\n", all->of[i].name, all->of[i].value);
+        str_printf(&out, "%-20s ", all->of[i].name);
+        if (number_word(all->of[i].value))
+            str_printf(&out, "%s\n", number_word(all->of[i].value));
+        else
+            str_printf(&out, "%.6g\n", all->of[i].value);
     }
     if (!code && b.n)
         put_labels(&out, s, &b, columns);

@@ -51,7 +51,9 @@ static void put_summary(struct str *out, const snug_session *s, const struct snu
     if (t->log_lines_missing)
         printf("Lines missing in log.jsonl: %lld\n", (long long)t->log_lines_missing);
     if (t->exported)
-        str_printf(out, "model    %s, a Hugging Face folder\n", output_dir);
+        str_append(out, "model    ");
+    str_escape(out, output_dir);
+    str_append(out, ", a Hugging Face folder\n");
 }
 
 /* Names as in the Trainer's last line, where it has them. */

@@ -48,18 +48,6 @@ static void add_total(struct totals *sum, const struct st_tensor *t)
     sum->dtype_elements[t->dtype] += st_elements(t);
 }
 
-/* Names come from files: what could change the terminal is shown as \xNN. */
-static void append_clean(struct str *out, const char *s)
-{
-    for (int n; *s; s += n ? n : 1) {
-        n = utf8_printable(s, strlen(s));
-        if (n)
-            str_append_n(out, s, (size_t)n);
-        else
-            str_printf(out, "\\x%02X", (unsigned char)*s);
-    }
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -74,7 +62,8 @@ static int append_json_bytes(const char *bytes, size_t n, void *out)
 
 static void append_json_value(struct str *out, json_t *v)
 {
-    if (json_dump_callback(v, append_json_bytes, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS))
+    if (json_dump_callback(v, append_json_bytes, out,
+                           JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT | JSON_SORT_KEYS))
         out->failed = true; /* only memory can fail here */
 }
 
@@ -86,11 +75,11 @@ static void json_tensor(struct str *out, const struct st_tensor *t, const char *
     str_printf(out, "{\"bytes\":%lld,\"dtype\":\"%s\",", (long long)t->bytes, dtype_name(t->dtype));
     if (file) {
         str_append(out, "\"file\":");
-        str_json(out, file);
+        str_json_printed(out, file);
         str_append(out, ",");
     }
     str_append(out, "\"name\":");
-    str_json(out, t->name);
+    str_json_printed(out, t->name);
     str_printf(out, ",\"offset\":%lld,\"shape\":[", (long long)t->at);
     for (int i = 0; i < t->ndim; i++)
         str_printf(out, i ? ",%lld" : "%lld", (long long)t->shape[i]);
@@ -103,12 +92,12 @@ static void json_file(struct str *out, const struct st_file *f)
     str_append(out, "\"metadata\":{");
     for (size_t i = 0; i < f->n_metadata; i++) {
         str_append(out, i ? "," : "");
-        str_json(out, f->metadata[2 * i]);
+        str_json_printed(out, f->metadata[2 * i]);
         str_append(out, ":");
-        str_json(out, f->metadata[2 * i + 1]);
+        str_json_printed(out, f->metadata[2 * i + 1]);
     }
     str_append(out, "},\"path\":");
-    str_json(out, f->path);
+    str_json_printed(out, f->path);
 }
 
 static void json_totals(struct str *out, const struct totals *sum)
@@ -140,7 +129,7 @@ static void json_folder(struct str *out, const struct model_dir *d, const struct
         str_append(out, "}");
     }
     str_printf(out, "],\"notes\":[%s],\"path\":", str_text(notes));
-    str_json(out, d->path);
+    str_json_printed(out, d->path);
     str_append(out, ",\"tensors\":[");
     for (size_t i = 0; i < d->n_tensors; i++) {
         str_append(out, i ? "," : "");
@@ -210,7 +199,7 @@ static void text_tensor(struct str *out, const struct st_tensor *t, const struct
     char shape[200];
     size_t begin = out->n;
     str_append(out, "  ");
-    append_clean(out, t->name);
+    str_escape(out, t->name);
     while (out->n < begin + 2 + (size_t)l->name && !out->failed)
         str_append(out, " ");
     str_printf(out, "%s  %-4s  ", l->between, dtype_name(t->dtype));
@@ -224,9 +213,9 @@ static void text_metadata(struct str *out, const struct st_file *f)
 {
     for (size_t i = 0; i < f->n_metadata; i++) {
         str_append(out, "  metadata ");
-        append_clean(out, f->metadata[2 * i]);
+        str_escape(out, f->metadata[2 * i]);
         str_append(out, " = ");
-        append_clean(out, f->metadata[2 * i + 1]);
+        str_escape(out, f->metadata[2 * i + 1]);
         str_append(out, "\n");
     }
 }
@@ -248,7 +237,7 @@ static void text_single(struct str *out, const struct st_file *f, int columns)
 {
     struct totals sum = {0};
     struct layout l = {0};
-    append_clean(out, f->path);
+    str_escape(out, f->path);
     str_printf(out, ": safetensors, %lld bytes, header %lld bytes\n", (long long)f->file_bytes,
                (long long)f->header_bytes);
     text_metadata(out, f);
@@ -266,7 +255,7 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
 {
     struct totals sum = {0};
     struct layout l = {0};
-    append_clean(out, d->path);
+    str_escape(out, d->path);
     str_append(out, ": Hugging Face model folder\n");
     for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
         json_t *v = json_object_get(d->config, config_facts[i]);
@@ -280,7 +269,7 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
         str_printf(out, "  has %s\n", d->copies[i]);
     str_append(out, str_text(notes));
     for (size_t i = 0; i < d->n_files; i++) {
-        append_clean(out, last_part(d->files[i].path));
+        str_escape(out, last_part(d->files[i].path));
         str_printf(out, ": %lld bytes, header %lld bytes, %zu tensors\n", (long long)d->files[i].file_bytes,
                    (long long)d->files[i].header_bytes, d->files[i].n_tensors);
         text_metadata(out, &d->files[i]);
@@ -311,7 +300,7 @@ static void take_note(void *ctx, const char *line)
     struct note_list *notes = ctx;
     if (notes->json) {
         str_append(&notes->text, notes->text.n ? "," : "");
-        str_json(&notes->text, line);
+        str_json_printed(&notes->text, line);
     } else {
         str_printf(&notes->text, "  note: %s\n", line);
     }

@@ -181,28 +181,81 @@ static int duplicate_key(const char *text, size_t n, size_t key_end, const char 
     return error_at(err, path, text, second.key, what);
 }
 
-/* Advice for the mistakes that people make; jansson's texts are in its load.c. */
-static const char *advice(const char *what)
+/* What jansson's texts (in its load.c) say, in words for the user. A text begins with `text`; `expected` is what would
+ * have been right where it says so, else `fault` is what is wrong. */
+static const struct {
+    const char *text, *expected, *fault;
+} mistakes[] = {
+    {"string or '}' expected", "a name in quotes", NULL},
+    {"':' expected", "':'", NULL},
+    {"'}' expected", "',' or '}'", NULL},
+    {"']' expected", "',' or ']'", NULL},
+    {"end of file expected", "the end of the document", NULL},
+    {"invalid token", "a value", NULL},
+    {"unexpected token", "a value", NULL},
+    {"premature end of input", NULL, "the text ends in a string; is the file complete?"},
+    {"unexpected newline", NULL, "a string goes over the end of its line; close it, or write \\n"},
+    {"control character", NULL, "a control character in a string; write it as \\u00XX"},
+    {"invalid escape", NULL, "a backslash in a string that begins no escape of JSON; write \\\\"},
+    {"invalid Unicode", NULL, "a \\u in a string that is no character; correct it"},
+    {"\\u0000 is not allowed", NULL, "\\u0000 is not allowed; remove it"},
+    {"too big", NULL, "a number is too large; correct it"},
+    {"real number overflow", NULL, "a number is too large; correct it"},
+    {"unable to decode", NULL, "a byte is not UTF-8; save the file as UTF-8"},
+};
+
+/* Advice for what people write where JSON wants something else. */
+static const char *advice(const char *found)
 {
-    static const struct {
-        const char *in_text, *advice;
-    } known[] = {
-        {"near 'NaN'", "JSON has no NaN"},
-        {"near 'Infinity'", "JSON has no Infinity"},
-        {"near '-'", "JSON has no -Infinity, and digits follow a minus sign"},
-        {"near '/'", "JSON has no comments"},
-        {"near '#'", "JSON has no comments"},
-        {"near '}'", "is there a comma too many?"},
-        {"near ']'", "is there a comma too many?"},
-        {"near end of file", "is the file complete?"},
-        {"premature end", "is the file complete?"},
-        {"end of file expected", "something follows the document's end"},
-        {"unable to decode", "the text must be UTF-8"},
+    static const char *const known[][2] = {
+        {"NaN", "JSON has no NaN"},
+        {"Infinity", "JSON has no Infinity"},
+        {"-", "JSON has no -Infinity, and digits follow a minus sign"},
+        {"/", "JSON has no comments"},
+        {"#", "JSON has no comments"},
+        {"'", "JSON has double quotes only"},
+        {"}", "is there a comma too many?"},
+        {"]", "is there a comma too many?"},
+        {"True", "JSON has true, false and null"},
+        {"False", "JSON has true, false and null"},
+        {"None", "JSON has true, false and null"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strstr(what, known[i].in_text))
-            return known[i].advice;
+        if (!strcmp(found, known[i][0]))
+            return known[i][1];
     return "correct the file";
+}
+
+/* The word or mark at which jansson stopped, which its text ends in unless it is long; "" at the end of the file. */
+static void stopped_at(const json_error_t *e, char found[32])
+{
+    const char *near = strstr(e->text, " near '");
+    size_t n = near ? strlen(near + 7) : 0;
+    snprintf(found, 32, "%.*s", n ? (int)n - 1 : 0, near ? near + 7 : "");
+}
+
+static int syntax_error(const char *text, size_t n, const json_error_t *e, const char *path, struct snug_err *err)
+{
+    const char *expected = NULL, *fault = "it is malformed; correct the file";
+    char found[32], what[160];
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        if (!strncmp(e->text, mistakes[i].text, strlen(mistakes[i].text))) {
+            expected = mistakes[i].expected;
+            fault = mistakes[i].fault;
+            break;
+        }
+    stopped_at(e, found);
+    size_t at = e->position > 0 && (size_t)e->position <= n ? (size_t)e->position : n, back = strlen(found);
+    at -= back <= at ? back : 0;
+    if (expected && strstr(e->text, "near end of file"))
+        snprintf(what, sizeof what, "not valid JSON: it ends where %s is expected; is the file complete?", expected);
+    else if (expected && !*found)
+        snprintf(what, sizeof what, "not valid JSON: a long word where %s is expected; correct the file", expected);
+    else if (expected)
+        snprintf(what, sizeof what, "not valid JSON: '%s' where %s is expected; %s", found, expected, advice(found));
+    else
+        snprintf(what, sizeof what, "not valid JSON: %s", fault);
+    return error_at(err, path, text, at, what);
 }
 
 static int parse_with_jansson(const char *text, size_t n, const char *path, json_t **out, struct snug_err *err)
@@ -228,8 +281,7 @@ static int parse_with_jansson(const char *text, size_t n, const char *path, json
     const char *kind = first == '<' || first >= 'A' ? foreign_kind(text, n < 64 ? n : 64) : NULL;
     if (kind && first != '[' && first != '{')
         return err_set(err, SNUG_ERR_INPUT, "%s: not JSON but %s", path, kind);
-    return err_set(err, SNUG_ERR_INPUT, "%s:%d:%d: not valid JSON: %s; %s", path, e.line, e.column, e.text,
-                   advice(e.text));
+    return syntax_error(text, n, &e, path, err);
 }
 
 int json_parse(const char *text, size_t bytes, const char *path, json_t **out, struct snug_err *err)

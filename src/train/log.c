@@ -160,9 +160,6 @@ bool log_is_ours(const struct io *io, const char *path)
 
 void log_number(struct str *s, const char *name, double value)
 {
-    str_append(s, s->n > 1 ? ", " : "");
-    if (isfinite(value))
-        str_printf(s, "\"%s\": %.10g", name, value);
-    else
-        str_printf(s, "\"%s\": \"%s\"", name, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+    str_printf(s, "%s\"%s\": ", s->n > 1 ? ", " : "", name);
+    str_json_number(s, value, 10);
 }

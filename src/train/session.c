@@ -10,6 +10,7 @@
 #include "train/stream.h"
 
 #include "base/machine.h"
+#include "base/str.h"
 #include "base/threads.h"
 
 #include <stdarg.h>
@@ -19,11 +20,12 @@
 
 void session_note(const struct session *s, const char *format, ...)
 {
-    char line[512];
+    char raw[512], line[1024];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(line, sizeof line, format, ap);
+    vsnprintf(raw, sizeof raw, format, ap);
     va_end(ap);
+    text_escape(line, sizeof line, raw);
     if (s->events.note)
         s->events.note(s->events.ctx, line);
 }

@@ -1,5 +1,6 @@
 #include "train/state.h"
 
+#include "base/str.h"
 #include "train/option_change.h"
 #include "train/output.h"
 #include "train/train.h"
@@ -19,7 +20,7 @@ static void set_hash(json_t *o, const char *key, struct hash128 h)
 /* JSON has no NaN: a loss that is not finite (its update was skipped) is a word, as in the log. */
 static json_t *number_to_json(double x)
 {
-    return isfinite(x) ? json_real(x) : json_string(isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
+    return number_word(x) ? json_string(number_word(x)) : json_real(x);
 }
 
 static double number_from_json(const json_t *o)

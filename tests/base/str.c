@@ -2,8 +2,10 @@
 #include "base/str.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +53,16 @@ static void remembers_a_failed_allocation(void **state)
     mem_set_ops(NULL);
 }
 
+/* The bytes of code point c. */
+static size_t put_utf8(uint32_t c, char *to)
+{
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)(n == 1 ? c : (0xF00u >> n & 0xFF) | c);
+    return n;
+}
+
 static void json_strings(void **state)
 {
     (void)state;
@@ -61,6 +73,45 @@ static void json_strings(void **state)
     str_json(&s, "\xff-\xe2\x82");
     assert_string_equal(s.s, "\"\xEF\xBF\xBD-\xEF\xBF\xBD\xEF\xBF\xBD\"");
     str_free(&s);
+}
+
+/* Control characters, separators, and all characters with the property Bidi_Control (Unicode, PropList.txt). */
+static void nothing_steers_a_terminal(void **state)
+{
+    (void)state;
+    static const uint32_t steering[] = {0x00,   0x09,   0x0A,   0x1B,   0x7F,   0x80,   0x9B,   0x9F,
+                                        0x61C,  0x200E, 0x200F, 0x2028, 0x2029, 0x202A, 0x202B, 0x202C,
+                                        0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069};
+    static const uint32_t harmless[] = {0x20,   0x7E,   0xA0,   0xE9,   0x61B,  0x61D,
+                                        0x200D, 0x2010, 0x202F, 0x2065, 0x206A, 0x1F600};
+    char text[8];
+    for (size_t i = 0; i < sizeof steering / sizeof *steering; i++)
+        assert_int_equal(utf8_printable(text, put_utf8(steering[i], text)), 0);
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        size_t n = put_utf8(harmless[i], text);
+        assert_int_equal(utf8_printable(text, n), n);
+    }
+    struct str s = {0};
+    str_escape(&s, "a\xe2\x80\xae\xc3\xa9\x1b[2J\xff");
+    assert_string_equal(str_text(&s), "a\\xE2\\x80\\xAE\xc3\xa9\\x1B[2J\\xFF");
+    str_free(&s);
+    str_json_printed(&s, "a\xe2\x80\xae\xc2\x9b\x7f\xc3\xa9\n\xff");
+    assert_string_equal(str_text(&s), "\"a\\u202e\\u009b\\u007f\xc3\xa9\\n\xEF\xBF\xBD\"");
+    str_free(&s);
+}
+
+static void numbers_that_are_not_finite(void **state)
+{
+    (void)state;
+    struct str s = {0};
+    const double x[] = {0.1, NAN, -NAN, INFINITY, -INFINITY, 1e300};
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
+        str_json_number(&s, x[i], 10);
+        str_append(&s, " ");
+    }
+    assert_string_equal(str_text(&s), "0.1 \"NaN\" \"NaN\" \"Infinity\" \"-Infinity\" 1e+300 ");
+    str_free(&s);
+    assert_null(number_word(-0.0));
 }
 
 /* Table 3-7 of the Unicode standard: the edges of each row. */
@@ -101,6 +152,8 @@ int main(void)
         cmocka_unit_test(remembers_a_failed_allocation),
         cmocka_unit_test(json_strings),
         cmocka_unit_test(utf8_edges),
+        cmocka_unit_test(nothing_steers_a_terminal),
+        cmocka_unit_test(numbers_that_are_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

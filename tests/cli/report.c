@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,12 +136,43 @@ static void tables_fit_the_terminal(void **state)
     }
 }
 
+/* Labels come with a model from strangers. */
+static void labels_do_not_steer_the_terminal(void **state)
+{
+    (void)state;
+    const char *steered = join(folder, "steered");
+    assert_int_equal(mkdir(steered, 0700), 0);
+    assert_int_equal(symlink(join(model, "model.safetensors"), join(steered, "model.safetensors")), 0);
+    json_t *config = json_load_file(join(model, "config.json"), 0, NULL);
+    const char *const names[] = {"a\xE2\x80\xAE", "b\xC2\x9B", "c\x1B[2J"};
+    json_t *labels = json_object();
+    for (int i = 0; i < 3; i++)
+        json_object_set_new(labels, (const char *const[]){"0", "1", "2"}[i], json_string(names[i]));
+    json_object_set_new(config, "id2label", labels);
+    json_object_del(config, "label2id");
+    assert_int_equal(json_dump_file(config, join(steered, "config.json"), 0), 0);
+    json_decref(config);
+    const char *const *commands[] = {
+        ARGS("snug", "eval", "--model", steered, "--data", rows, "--device", "cpu"),
+        ARGS("snug", "predict", "--model", steered, "--data", rows, "--device", "cpu"),
+        ARGS("snug", "predict", "--model", steered, "--data", rows, "--device", "cpu", "--json")};
+    for (int i = 0; i < 3; i++) {
+        struct str text = {0};
+        run_on_terminal(120, commands[i], &text);
+        for (int k = 0; k < 3; k++)
+            assert_null(strstr(str_text(&text), names[k]));
+        assert_non_null(strstr(str_text(&text), i < 2 ? "a\\xE2\\x80\\xAE" : "a\\u202e"));
+        str_free(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_and_threads_make_no_difference),
         cmocka_unit_test(parts_agree),
         cmocka_unit_test(tables_fit_the_terminal),
+        cmocka_unit_test(labels_do_not_steer_the_terminal),
     };
     return cmocka_run_group_tests(tests, open_with_model, close_folder);
 }
