@@ -258,7 +258,10 @@ int row_stream_run(struct row_stream *s, row_block_fn *take, void *ctx, struct s
     s->take = take;
     s->ctx = ctx;
     do {
-        TRY(read_block(s, err));
+        int code = read_block(s, err);
+        if (code == SNUG_ERR_INPUT)
+            hand_over(s, NULL); /* the rows before the bad one, which is what is reported */
+        TRY(code);
         TRY(hand_over(s, err));
     } while (!s->ended);
     if (!s->done)

@@ -331,7 +331,8 @@ static void bad_rows_and_signals_in_a_pipe(void **state)
     struct child c = start(ARGS("--data-format", "jsonl"));
     say(&c, "{\"text\":\"a\"}\n");
     hear(&c, 2);
-    say(&c, "{\"text\":1}\n");
+    say(&c, "{\"text\":\"b\"}\n{\"text\":1}\n{\"text\":\"c\"}\n");
+    assert_non_null(strstr(hear(&c, 1), ",b\n"));
     close(c.in);
     assert_int_equal(end_of(c.pid), 3);
     close(c.out);
