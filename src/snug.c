@@ -546,7 +546,7 @@ static struct step_inputs inputs_of(const snug_session *s, double learning_rate)
     return (struct step_inputs){.step = s->window->step,
                                 .update = s->updates + 1,
                                 .learning_rate = learning_rate,
-                                .n = s->window->n_targets,
+                                .n = stepper_targets(&s->s.stepper, s->window),
                                 .scaled = precision_scales(&s->s.compile.precision) && isfinite(s->loss)};
 }
 

@@ -108,7 +108,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     p->has_stepper = true;
     TRY(states_start(&p->run, err));
     TRY(weights_load(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
-    struct step_inputs in = {.n = p->batch.n_targets};
+    struct step_inputs in = {.n = (double)p->batch.n_targets};
     return stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err);
 }
 

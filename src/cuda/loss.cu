@@ -149,6 +149,127 @@ __global__ static void __launch_bounds__(SUM_THREADS)
         *loss = (float)(sum * step[STEP_INV_N]);
 }
 
+/* ---- cross-entropy with weights of classes: a warp a row, as a classifier has few ---- */
+
+struct weighted_params {
+    const void *logits;
+    const int32_t *labels;
+    const float *weights;
+    float *lse;
+    double *rows;
+    int64_t N, V, pitch;
+    double smoothing;
+    const double *step, *scaler; /* from here on: backward */
+    void *dlogits;
+    bool add;
+    int64_t dpitch;
+};
+
+__device__ static inline float weighted_sum_of_warp(const float *weights, int64_t V)
+{
+    float sum = 0;
+    for (int64_t v = threadIdx.x % LANE; v < V; v += LANE)
+        sum += weights[v];
+    return warp_sum(sum);
+}
+
+template <class T> __global__ void __launch_bounds__(THREADS) weighted_kernel(const struct weighted_params p)
+{
+    int lane = threadIdx.x % LANE;
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
+    if (n >= p.N)
+        return;
+    int32_t label = p.labels[n];
+    if (label < 0) {
+        if (lane == 0)
+            p.lse[n] = 0, p.rows[n] = 0;
+        return;
+    }
+    const T *row = (const T *)p.logits + n * p.pitch;
+    float max = -INFINITY, sum = 0, all = 0;
+    for (int64_t v = lane; v < p.V; v += LANE)
+        max = fmaxf(max, to_float(row[v]));
+    max = warp_max(max);
+    for (int64_t v = lane; v < p.V; v += LANE) {
+        float z = to_float(row[v]) - finite_or_0(max);
+        sum += exp_fast(z);
+        all += p.weights[v] * z;
+    }
+    sum = warp_sum(sum);
+    all = warp_sum(all);
+    float weights = weighted_sum_of_warp(p.weights, p.V);
+    if (lane)
+        return;
+    double log_sum = logf(sum), own = (1 - p.smoothing) * (double)p.weights[label];
+    p.lse[n] = (float)(finite_or_0(max) + log_sum);
+    double loss = own * (log_sum - ((double)to_float(row[label]) - max));
+    if (p.smoothing > 0)
+        loss += p.smoothing * (weights * log_sum - all) / (double)p.V;
+    p.rows[n] = loss;
+}
+
+template <class T> __global__ void __launch_bounds__(THREADS) weighted_bwd_kernel(const struct weighted_params p)
+{
+    int lane = threadIdx.x % LANE;
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
+    if (n >= p.N)
+        return;
+    const T *row = (const T *)p.logits + n * p.pitch;
+    T *to = (T *)p.dlogits + n * p.dpitch;
+    int32_t label = p.labels[n];
+    float lse = p.lse[n], scale = (float)seed(p.step, p.scaler), each = (float)(p.smoothing / (double)p.V);
+    float own = label >= 0 ? (float)((1 - p.smoothing) * (double)p.weights[label]) : 0;
+    float all = own + each * weighted_sum_of_warp(p.weights, p.V);
+    for (int64_t v = lane; v < p.V; v += LANE) {
+        float grad[1] = {0};
+        if (label >= 0)
+            grad[0] = (exp_fast(to_float(row[v]) - lse) * all - (v == label ? own : 0) - each * p.weights[v]) * scale;
+        store_or_add<T, 1>(to + v, grad, p.add);
+    }
+    for (int64_t v = p.V + lane; v < p.dpitch; v += LANE)
+        to[v] = from_float<T>(0);
+}
+
+static int cross_entropy_weighted(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    struct weighted_params p = {.logits = a->logits.data,
+                                .labels = (const int32_t *)a->labels.data,
+                                .weights = (const float *)a->weights.data,
+                                .lse = (float *)a->lse.data,
+                                .rows = (double *)c->workspace,
+                                .N = a->logits.shape[0],
+                                .V = a->logits.shape[1],
+                                .pitch = tensor_pitch(&a->logits),
+                                .smoothing = a->smoothing};
+    if (p.N > 0)
+        WITH_FLOAT_TYPE(a->logits.dtype, T,
+                        weighted_kernel<T><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);)
+    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
+    return cuda_launched(c, "cross_entropy");
+}
+
+static int cross_entropy_bwd_weighted(const struct args_cross_entropy_bwd *a, const struct cuda_call *c)
+{
+    struct weighted_params p = {.logits = a->logits.data,
+                                .labels = (const int32_t *)a->labels.data,
+                                .weights = (const float *)a->weights.data,
+                                .lse = (float *)a->lse.data,
+                                .rows = NULL,
+                                .N = a->logits.shape[0],
+                                .V = a->logits.shape[1],
+                                .pitch = tensor_pitch(&a->logits),
+                                .smoothing = a->smoothing,
+                                .step = (const double *)a->step.data,
+                                .scaler = (const double *)a->scaler.data,
+                                .dlogits = a->dlogits.data,
+                                .add = a->dlogits.add,
+                                .dpitch = tensor_pitch(&a->dlogits)};
+    if (p.N > 0 && p.dlogits)
+        WITH_FLOAT_TYPE(a->logits.dtype, T,
+                        weighted_bwd_kernel<T><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);)
+    return cuda_launched(c, "cross_entropy_bwd");
+}
+
 extern "C" int64_t cuda_cross_entropy_workspace(const struct args_cross_entropy *a, const struct cuda_call *c)
 {
     (void)c;
@@ -157,6 +278,8 @@ extern "C" int64_t cuda_cross_entropy_workspace(const struct args_cross_entropy 
 
 extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
 {
+    if (a->weights.data)
+        return cross_entropy_weighted(a, c);
     struct cross_entropy_params p = {.logits = a->logits.data,
                                      .labels = (const int32_t *)a->labels.data,
                                      .lse = (float *)a->lse.data,
@@ -237,6 +360,8 @@ static void cross_entropy_bwd_launch(const struct cross_entropy_bwd_params *p, c
 
 extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct cuda_call *c)
 {
+    if (a->weights.data)
+        return cross_entropy_bwd_weighted(a, c);
     struct cross_entropy_bwd_params p = {.logits = a->logits.data,
                                          .labels = (const int32_t *)a->labels.data,
                                          .lse = (const float *)a->lse.data,
@@ -264,31 +389,36 @@ extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, co
 
 /* ---- mean squared error and binary cross-entropy, element by element: few logits ---- */
 
-enum loss { LOSS_MSE, LOSS_BCE };
+enum loss { LOSS_MSE, LOSS_BCE, LOSS_WEIGHTED_BCE };
 
-template <int L> __device__ static inline float loss_value(float z, float y)
+/* `weight`: that of the label where L says so. */
+template <int L> __device__ static inline float loss_value(float z, float y, const float *weight)
 {
     if constexpr (L == LOSS_MSE)
         return (z - y) * (z - y);
-    else
-        return fmaxf(z, 0) - z * y + log1pf(expf(-fabsf(z)));
+    float log = log1pf(expf(-fabsf(z))), loss = fmaxf(z, 0) - z * y + log;
+    if constexpr (L == LOSS_WEIGHTED_BCE)
+        loss += (*weight - 1) * y * (log + fmaxf(-z, 0));
+    return loss;
 }
 
-template <int L> __device__ static inline float loss_slope(float z, float y)
+template <int L> __device__ static inline float loss_slope(float z, float y, const float *weight)
 {
     if constexpr (L == LOSS_MSE)
         return 2 * (z - y);
-    else
-        return 1 / (1 + expf(-z)) - y;
+    float p = 1 / (1 + expf(-z)), slope = p - y;
+    if constexpr (L == LOSS_WEIGHTED_BCE)
+        slope += (*weight - 1) * y * (p - 1);
+    return slope;
 }
 
 template <class T, int L>
-__global__ void __launch_bounds__(SUM_THREADS)
-    loss_kernel(const T *logits, const float *labels, int64_t elements, int64_t V, const double *step, float *loss)
+__global__ void __launch_bounds__(SUM_THREADS) loss_kernel(const T *logits, const float *labels, const float *weights,
+                                                           int64_t elements, int64_t V, const double *step, float *loss)
 {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < elements; i += SUM_THREADS)
-        sum += loss_value<L>(to_float(logits[i]), labels[i]);
+        sum += loss_value<L>(to_float(logits[i]), labels[i], L == LOSS_WEIGHTED_BCE ? weights + i % V : NULL);
     sum = block_sum(sum);
     if (threadIdx.x == 0)
         *loss = (float)(sum * step[STEP_INV_N] / (double)V);
@@ -296,59 +426,69 @@ __global__ void __launch_bounds__(SUM_THREADS)
 
 template <class T, int L>
 __global__ void __launch_bounds__(THREADS)
-    loss_bwd_kernel(const T *logits, const float *labels, int64_t elements, int64_t V, const double *step,
-                    const double *scaler, T *dlogits, bool add)
+    loss_bwd_kernel(const T *logits, const float *labels, const float *weights, int64_t elements, int64_t V,
+                    const double *step, const double *scaler, T *dlogits, bool add)
 {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     float scale = (float)(seed(step, scaler) / (double)V);
     if (i >= elements)
         return;
-    float grad[1] = {loss_slope<L>(to_float(logits[i]), labels[i]) * scale};
+    float grad[1] = {loss_slope<L>(to_float(logits[i]), labels[i], L == LOSS_WEIGHTED_BCE ? weights + i % V : NULL) *
+                     scale};
     store_or_add<T, 1>(dlogits + i, grad, add);
 }
 
 template <int L>
-static void loss_launch(const struct tensor *logits, const struct tensor *labels, const struct tensor *step,
-                        const struct tensor *loss, const struct cuda_call *c)
+static void loss_launch(const struct tensor *logits, const struct tensor *labels, const float *weights,
+                        const struct tensor *step, const struct tensor *loss, const struct cuda_call *c)
 {
     WITH_FLOAT_TYPE(logits->dtype, T,
                     loss_kernel<T, L><<<1, SUM_THREADS, 0, c->stream>>>(
-                        (const T *)logits->data, (const float *)labels->data, tensor_elements(logits), logits->shape[1],
-                        (const double *)step->data, (float *)loss->data))
+                        (const T *)logits->data, (const float *)labels->data, weights, tensor_elements(logits),
+                        logits->shape[1], (const double *)step->data, (float *)loss->data))
 }
 
 template <int L>
-static void loss_bwd_launch(const struct tensor *logits, const struct tensor *labels, const struct tensor *step,
-                            const struct tensor *scaler, const struct tensor *dlogits, const struct cuda_call *c)
+static void loss_bwd_launch(const struct tensor *logits, const struct tensor *labels, const float *weights,
+                            const struct tensor *step, const struct tensor *scaler, const struct tensor *dlogits,
+                            const struct cuda_call *c)
 {
     int64_t elements = tensor_elements(logits);
     if (elements > 0 && dlogits->data)
         WITH_FLOAT_TYPE(logits->dtype, T,
                         loss_bwd_kernel<T, L><<<(unsigned)blocks_of(elements, THREADS), THREADS, 0, c->stream>>>(
-                            (const T *)logits->data, (const float *)labels->data, elements, logits->shape[1],
+                            (const T *)logits->data, (const float *)labels->data, weights, elements, logits->shape[1],
                             (const double *)step->data, (const double *)scaler->data, (T *)dlogits->data, dlogits->add))
 }
 
 extern "C" int cuda_mse(const struct args_mse *a, const struct cuda_call *c)
 {
-    loss_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->loss, c);
+    loss_launch<LOSS_MSE>(&a->logits, &a->labels, NULL, &a->step, &a->loss, c);
     return cuda_launched(c, "mse");
 }
 
 extern "C" int cuda_mse_bwd(const struct args_mse_bwd *a, const struct cuda_call *c)
 {
-    loss_bwd_launch<LOSS_MSE>(&a->logits, &a->labels, &a->step, &a->scaler, &a->dlogits, c);
+    loss_bwd_launch<LOSS_MSE>(&a->logits, &a->labels, NULL, &a->step, &a->scaler, &a->dlogits, c);
     return cuda_launched(c, "mse_bwd");
 }
 
 extern "C" int cuda_bce(const struct args_bce *a, const struct cuda_call *c)
 {
-    loss_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->loss, c);
+    const float *weights = (const float *)a->weights.data;
+    if (weights)
+        loss_launch<LOSS_WEIGHTED_BCE>(&a->logits, &a->labels, weights, &a->step, &a->loss, c);
+    else
+        loss_launch<LOSS_BCE>(&a->logits, &a->labels, NULL, &a->step, &a->loss, c);
     return cuda_launched(c, "bce");
 }
 
 extern "C" int cuda_bce_bwd(const struct args_bce_bwd *a, const struct cuda_call *c)
 {
-    loss_bwd_launch<LOSS_BCE>(&a->logits, &a->labels, &a->step, &a->scaler, &a->dlogits, c);
+    const float *weights = (const float *)a->weights.data;
+    if (weights)
+        loss_bwd_launch<LOSS_WEIGHTED_BCE>(&a->logits, &a->labels, weights, &a->step, &a->scaler, &a->dlogits, c);
+    else
+        loss_bwd_launch<LOSS_BCE>(&a->logits, &a->labels, NULL, &a->step, &a->scaler, &a->dlogits, c);
     return cuda_launched(c, "bce_bwd");
 }

@@ -48,16 +48,18 @@ OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * m
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
-OP(cross_entropy, IN(logits) IN(labels) IN(step) F32(loss) F32(lse), REAL(smoothing), DIFF,
-   "loss = 1/N sum over rows n with label >= 0 of (1-s)(lse[n] - logits[n,label]) + s/V sum_v (lse[n] - logits[n,v])")
-OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) ACC(dlogits), REAL(smoothing), NONE,
-   "the gradient of cross_entropy, times the scaler's loss scale")
+OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,
+   "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] (lse[n] - "
+   "logits[n,v]), with the weights w of the classes, or 1")
+OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), REAL(smoothing),
+   NONE, "the gradient of cross_entropy, times the scaler's loss scale")
 OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of (logits - labels)^2")
 OP(mse_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of mse, times the scaler's loss scale")
-OP(bce, IN(logits) IN(labels) IN(step) F32(loss), , DIFF,
-   "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)): binary cross-entropy with logits")
-OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
+OP(bce, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss), , DIFF,
+   "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)) + (w[v]-1) y log(1 + exp(-z)): binary cross-entropy with "
+   "logits, with the weights w of labels that are there, or 1")
+OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), , NONE,
    "the gradient of bce, times the scaler's loss scale")
 OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
    "best[n] = the first v with the largest logits[n,v]; -1 where labels[n] is negative")

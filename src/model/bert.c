@@ -178,7 +178,8 @@ static int masked_lm(struct ctx *x, int v)
     return decoder.y;
 }
 
-static void build(struct graph *g, const struct model_config *c, bool with_dropout, double smoothing, struct built *out)
+static void build(struct graph *g, const struct model_config *c, bool with_dropout, struct loss_settings loss,
+                  struct built *out)
 {
     struct ctx x = {.g = g,
                     .c = c,
@@ -195,7 +196,7 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     static int (*const by_task[MODEL_COUNT])(struct ctx *, int) = {
         [MODEL_SEQUENCE_CLASSIFICATION] = classifier, [MODEL_MASKED_LM] = masked_lm};
     out->logits = by_task[c->task](&x, v);
-    out->loss = model_loss(g, c, &x.in, out->logits, smoothing);
+    out->loss = model_loss(g, c, &x.in, out->logits, loss);
 }
 
 static const struct model_head heads[MODEL_COUNT] = {

@@ -62,8 +62,10 @@ struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int r
     return n;
 }
 
-int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits, double smoothing)
+int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits,
+               struct loss_settings loss)
 {
+    int weights = loss.class_weights ? add_input(g, "class_weights", DT_F32, SHAPE(DIM(c->num_labels))) : 0;
     enum data_task labels = task_labels(c->task, c->problem);
     if (labels == TASK_REGRESSION) {
         struct op_mse n = {.logits = logits, .labels = in->labels, .step = in->step};
@@ -71,11 +73,12 @@ int model_loss(struct graph *g, const struct model_config *c, const struct input
         return n.loss;
     }
     if (labels == TASK_MULTI_LABEL) {
-        struct op_bce n = {.logits = logits, .labels = in->labels, .step = in->step};
+        struct op_bce n = {.logits = logits, .labels = in->labels, .step = in->step, .weights = weights};
         emit_bce(g, &n);
         return n.loss;
     }
-    struct op_cross_entropy n = {.logits = logits, .labels = in->labels, .step = in->step, .smoothing = smoothing};
+    struct op_cross_entropy n = {
+        .logits = logits, .labels = in->labels, .step = in->step, .weights = weights, .smoothing = loss.smoothing};
     emit_cross_entropy(g, &n);
     return n.loss;
 }

@@ -95,7 +95,8 @@ static int norm(struct ctx *x, struct stream *s, const char *prefix)
     return n.y;
 }
 
-static void build(struct graph *g, const struct model_config *c, bool with_dropout, double smoothing, struct built *out)
+static void build(struct graph *g, const struct model_config *c, bool with_dropout, struct loss_settings loss,
+                  struct built *out)
 {
     const struct init normal = {.kind = INIT_NORMAL, .std = c->init_std, .zero_row = -1};
     const struct init zero = {.kind = INIT_ZERO, .zero_row = -1};
@@ -129,7 +130,7 @@ static void build(struct graph *g, const struct model_config *c, bool with_dropo
     struct op_linear head = {.x = norm(&x, &s, "transformer.ln_f"), .w = e.table};
     emit_linear(g, &head);
     out->logits = head.y;
-    out->loss = model_loss(g, c, &x.in, head.y, smoothing);
+    out->loss = model_loss(g, c, &x.in, head.y, loss);
 }
 
 static const struct model_head heads[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = {"GPT2LMHeadModel", NULL}};

@@ -186,13 +186,13 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
     return SNUG_OK;
 }
 
-int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,
-                struct snug_err *err)
+int model_build(const struct model_config *c, bool dropout, struct loss_settings loss, struct graph *g,
+                struct built *out, struct snug_err *err)
 {
     if (!model_class(c))
         return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", model_task_names[c->task],
                        c->arch->model_type);
-    c->arch->build(g, c, dropout, smoothing, out);
+    c->arch->build(g, c, dropout, loss, out);
     TRY(graph_ok(g, err));
     graph_value(g, out->logits)->live_out = graph_value(g, out->loss)->live_out = true;
     graph_set_name(g, out->logits, "logits");

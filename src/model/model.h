@@ -32,6 +32,12 @@ struct model_head {
     const char *weight;     /* that tells whether it was trained; NULL: it has none of its own */
 };
 
+/* What training's loss has besides the problem. */
+struct loss_settings {
+    double smoothing;   /* of labels */
+    bool class_weights; /* the input "class_weights" (V) says what a class counts */
+};
+
 struct model_arch {
     const char *model_type;                             /* of config.json */
     const char *class_prefix;                           /* what `architectures` entries begin with */
@@ -39,7 +45,8 @@ struct model_arch {
     const char *weight_prefix;      /* of the base model's tensors; files of the bare base model leave it out */
     const struct model_head *heads; /* by enum model_task */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
-    void (*build)(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out);
+    void (*build)(struct graph *g, const struct model_config *c, bool dropout, struct loss_settings loss,
+                  struct built *out);
 };
 
 /* Reads config.json `o` (from file `path`): SNUG_ERR_INPUT with key and value where something is missing, out of range
@@ -56,8 +63,8 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
 
 /* The forward pass of the configured task with its loss, into an empty graph. `dropout` false: every probability is 0.
  */
-int model_build(const struct model_config *c, bool dropout, double smoothing, struct graph *g, struct built *out,
-                struct snug_err *err);
+int model_build(const struct model_config *c, bool dropout, struct loss_settings loss, struct graph *g,
+                struct built *out, struct snug_err *err);
 
 /* Evaluation of a language model: after model_build; the output "predictions" (T) I32, what each token's logits say,
  * takes the place of "logits". */
@@ -91,7 +98,8 @@ struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int r
                           double eps, double p, int64_t site);
 
 /* The loss that the configured task and problem type ask for; labels are the input. */
-int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits, double smoothing);
+int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits,
+               struct loss_settings loss);
 
 int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out,
                    struct snug_err *err);

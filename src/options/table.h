@@ -122,6 +122,8 @@ OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order 
 OPT(STR, freeze, "none", "PATTERN,...", TRAINING, RESULT,
     "weights that are not trained, by name, such as bert.embeddings.*,bert.encoder.layer.[0-5].*")
 OPT(REAL, label_smoothing_factor, "0.0", "[0, 1)", TRAINING, RESULT, "share of a target spread over all classes")
+OPT(STR, class_weights, "none", "balanced|FILE", TRAINING, 0,
+    "of classes in the loss: balanced by their rows, or as in a JSON file {label: weight}")
 OPT(WORD, nan_policy, "stop", NAN_POLICY, TRAINING, RESULT, "loss or gradient not finite: stop, or skip the update")
 OPT(UINT, seed, "42", "", DATA, RESULT, "of everything random")
 OPT(UINT, data_seed, "none", "", TRAINING, RESULT, "of the order of the rows; none: --seed")

@@ -68,6 +68,7 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const 
                        size_text(r->run.plan.arena_bytes, needs), size_text(room, may));
     TRY(run_alloc(&r->run, err));
     TRY(stepper_open(&r->stepper, &r->run, &r->model, 1, err));
+    r->stepper.class_weights = c->class_weights;
     TRY(states_start(&r->run, err));
     return fill_weights(r, err);
 }
@@ -92,7 +93,7 @@ static int once(struct rehearsal *r, const struct subject *u, struct snug_err *e
     struct step_result result;
     double loss;
     struct dims dims;
-    in.n = u->micro->n_targets * (u->n_micro ? u->n_micro : 1);
+    in.n = (double)(u->micro->n_targets * (u->n_micro ? u->n_micro : 1));
     r->steps++;
     if (!u->n_micro)
         return stepper_forward(&r->stepper, r->run.where.eval, u->micro, &in, &loss, &dims, err);

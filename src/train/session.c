@@ -2,6 +2,7 @@
 
 #include "data/split.h"
 #include "train/choose_task.h"
+#include "train/class_weights.h"
 #include "train/fit.h"
 #include "train/freeze.h"
 #include "train/log.h"
@@ -477,6 +478,7 @@ static int choose_settings(struct session *s, struct snug_err *err)
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
+    c->class_weights = s->class_weights;
     c->freeze = c->train ? o->freeze : NULL;
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;
@@ -568,6 +570,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     if (o->command == CMD_TRAIN && !own_loop)
         TRY(output_claim(s, err));
     TRY(open_all_data(s, err));
+    TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));
     TRY(choose_settings(s, err));
     TRY(state_take_choices(s, err));
@@ -600,6 +603,7 @@ int session_load(struct session *s, struct snug_err *err)
     TRY(run_alloc(&s->run, err));
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;
+    s->stepper.class_weights = s->class_weights;
     TRY(states_start(&s->run, err));
     TRY(weights_load(&s->dir, &s->run, &s->model, &w, err));
     s->loaded = true;
@@ -618,6 +622,7 @@ void session_close(struct session *s)
         dataset_close(&s->train);
     if (s->has_data)
         dataset_close(&s->data);
+    mem_free(s->class_weights);
     label_map_free(&s->labels);
     json_decref(s->option_changes);
     tokenizer_close(s->tokenizer);

@@ -43,6 +43,7 @@ struct session {
 
     struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
     bool has_train, has_data;
+    float *class_weights;      /* (num_labels) of --class-weights; NULL: none */
     struct eval_loader *eval;  /* over data */
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;

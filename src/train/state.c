@@ -169,6 +169,9 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
         set_hash(doc, "data", dataset_fingerprint(&s->train));
+        if (s->class_weights)
+            set_hash(doc, "class_weights",
+                     hash_bytes(s->class_weights, (size_t)s->model.num_labels * sizeof *s->class_weights));
         json_object_set_new(doc, "options", options);
         json_object_set_new(doc, "backend", json_string(s->compile.backend->name));
         json_object_set_new(doc, "run", run_to_json(s->o, t));
@@ -291,6 +294,11 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
                        "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
                        "or give --allow-data-change",
                        s->o->train_data.first, found->path);
+    if (!code && !s->o->allow_data_change && !same_member(old, now, "class_weights"))
+        code = err_set(err, SNUG_ERR_CHECKPOINT,
+                       "--class-weights: the weights are not those of %s; give those, or start anew in another "
+                       "--output-dir",
+                       found->path);
     json_decref(old);
 out:
     json_decref(now);

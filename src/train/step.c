@@ -80,6 +80,12 @@ static void put_labels(const struct input_image *in, const struct batch *b, int6
         put_tokens(in, "labels", b->classes, b->B, b->B, -1); /* no labels: -1 everywhere, ignored */
 }
 
+static void put_class_weights(const struct input_image *in)
+{
+    if (in->s->class_weights)
+        put(in, "class_weights", in->s->class_weights, DT_F32, in->s->model->num_labels);
+}
+
 /* (sample, position) of each row, for the dropout masks. */
 static void put_coords(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
@@ -105,13 +111,14 @@ static void put_batch(const struct input_image *in, const struct batch *b, int64
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     put_coords(in, b, bucket);
     put_labels(in, b, bucket);
+    put_class_weights(in);
 }
 
 static void put_scalars(const struct input_image *in, const struct step_inputs *step)
 {
     uint64_t seed = in->s->seed;
     const int32_t rng[4] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), (int32_t)step->step, 0};
-    const double scalars[STEP_SCALARS] = {[STEP_INV_N] = step->n > 0 ? 1.0 / (double)step->n : 0,
+    const double scalars[STEP_SCALARS] = {[STEP_INV_N] = step->n > 0 ? 1.0 / step->n : 0,
                                           [STEP_LR] = step->learning_rate,
                                           [STEP_UPDATE] = (double)step->update};
     put(in, "rng", rng, DT_I32, 4);
@@ -134,6 +141,19 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
         put_batch(&in, b, batch_dims(s, b).T);
     put_scalars(&in, step);
     return backend->send(backend, s->run->arena, err);
+}
+
+double stepper_targets(const struct stepper *s, const struct window *w)
+{
+    double sum = 0;
+    if (!s->class_weights || s->model->problem != PROBLEM_SINGLE_LABEL)
+        return (double)w->n_targets;
+    for (int32_t i = 0; i < w->n_micro; i++)
+        for (int32_t b = 0; b < w->micro[i].B; b++) {
+            int32_t label = w->micro[i].classes[b];
+            sum += label >= 0 ? (double)s->class_weights[label] : 0;
+        }
+    return sum;
 }
 
 /* ---- results ---- */

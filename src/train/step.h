@@ -9,7 +9,8 @@ struct stepper {
     struct run *run;
     const struct model_config *model;
     uint64_t seed;
-    double *results; /* memory of the backend's alloc_host: scalars on their way from the device */
+    const float *class_weights; /* those that the programs were compiled with; NULL: none */
+    double *results;            /* memory of the backend's alloc_host: scalars on their way from the device */
 };
 
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
@@ -21,10 +22,13 @@ struct step_inputs {
     int64_t step;   /* optimizer steps before this one, skipped ones too: keys the dropout masks */
     int64_t update; /* number of this update, from 1 */
     double learning_rate;
-    int64_t n;   /* samples or targets in the whole step */
+    double n;    /* what the loss of the whole step is divided by: stepper_targets */
     bool scaled; /* the loss is scaled (fp16): a norm that is not finite is how the scale is found, and no reason to
                     look where it came from */
 };
+
+/* Samples or targets of the window; with weights of classes the sum of those of its rows, as torch divides. */
+double stepper_targets(const struct stepper *s, const struct window *w);
 
 struct step_result {
     double loss, grad_norm; /* the step's mean loss; the gradient's norm before clipping */

@@ -180,7 +180,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     struct step_inputs in = {.step = t->state.step,
                              .update = t->state.updates + 1,
                              .learning_rate = t->learning_rate,
-                             .n = w->n_targets,
+                             .n = stepper_targets(&t->s->stepper, w),
                              .scaled = precision_scales(&t->s->compile.precision)};
     TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
     if (!r.finite && !(in.scaled && isfinite(r.loss)))

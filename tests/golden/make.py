@@ -98,9 +98,9 @@ def trajectory(name, make, steps=4):
     save_file(e, f"{here}/optim/{name}.safetensors")
 
 
-def trainer(name, freeze=(), **kw):
+def trainer(name, freeze=(), loss=None, several=False, **kw):
     """The Trainer's own loop over 24 rows in their order; loss, norm and rate of every step, and the final weights. Weights whose
-    names match a pattern of `freeze` have requires_grad=False."""
+    names match a pattern of `freeze` have requires_grad=False. `loss` is torch's, of logits and labels; several: labels to a row."""
     if wanted and name not in wanted:
         return
 
@@ -127,12 +127,16 @@ def trainer(name, freeze=(), **kw):
     labels = ids[:, 0] % 3
     if not wanted:
         save_file({"input_ids": ids, "labels": labels}, path + "/data.safetensors")
+    if several:
+        labels = torch.stack([ids[:, 0] % 2, ids[:, 1] % 3 == 0, ids[:, 2] % 5 > 2], 1).float()
+        save_file({"input_ids": ids, "labels": labels}, path + "/several.safetensors")
     rows = [{"input_ids": ids[i], "attention_mask": torch.ones(S, dtype=torch.long), "labels": labels[i]} for i in range(24)]
     log = Log()
     log.rows = []
     args = T.TrainingArguments(output_dir="/tmp/golden-trainer", report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True,
                                use_cpu=True, log_level="error", **kw)
-    Sequential(model=model, args=args, train_dataset=rows, callbacks=[log]).train()
+    compute = loss and (lambda out, labels, num_items_in_batch=None: loss(out.logits, labels))
+    Sequential(model=model, args=args, train_dataset=rows, callbacks=[log], compute_loss_func=compute).train()
     model.save_pretrained(f"{path}/{name}")
     with open(f"{path}/{name}/log.json", "w") as f:
         json.dump({"args": kw, "log": log.rows}, f, indent=1)
@@ -154,6 +158,10 @@ trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_gra
 trainer("adafactor", **{**base, "optim": "adafactor"})
 trainer("freeze", ["bert.embeddings.*", "bert.encoder.layer.0.*", "*.self.query.*", "*.LayerNorm.bias"],
         **{**base, "max_grad_norm": 0.05})
+weights = torch.tensor([0.25, 1.5, 3.0])
+trainer("class_weights", loss=torch.nn.CrossEntropyLoss(weight=weights), **base)
+trainer("class_weights_smooth", loss=torch.nn.CrossEntropyLoss(weight=weights, label_smoothing=0.1), **base)
+trainer("label_weights", loss=torch.nn.BCEWithLogitsLoss(pos_weight=weights), several=True, **base)
 if not wanted:
     with open(here + "/versions.txt", "w") as f:
         f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")

@@ -30,7 +30,7 @@ struct program {
 static bool is_weight(const struct op_case *c, int slot)
 {
     const char *name = op_table[c->op].slots[slot].name;
-    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0;
+    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0;
 }
 
 static int add_value(struct program *p, const char *name, enum role role, const struct tensor *t)

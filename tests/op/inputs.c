@@ -128,6 +128,8 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
             x = (double[]){1024, LOSS_SCALE_INTERVAL - 1, 7, 0}[i];
         else if (!strcmp(name, "labels") && (c->op == OP_bce || c->op == OP_bce_bwd))
             x = random_uniform(stream, (uint32_t)slot, (uint32_t)i);
+        else if (!strcmp(name, "weights"))
+            x = i % 5 == 3 ? 0 : fabs(x);
         else if (!strcmp(name, "step"))
             x = (double[STEP_SCALARS]){0.2, 0.05, c->update ? c->update : 3}[i];
         s->ref[i] = x;

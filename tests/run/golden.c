@@ -176,7 +176,9 @@ static void runs_are_those_of_the_trainer(void **state)
 {
     (void)state;
 #define FROZEN "bert.embeddings.*,bert.encoder.layer.0.*,*.self.query.*,*.LayerNorm.bias"
-    static const struct {
+    const char *weights = join(folder, "weights.json");
+    write_text(folder, "weights.json", "{\"LABEL_1\": 1.5, \"LABEL_0\": 0.25, \"LABEL_2\": 3}");
+    const struct {
         const char *run, *optim, *schedule, *clip, *smoothing, *batch, *accumulation, *recompute, *option, *value;
     } cases[] = {
         {"adamw", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
@@ -190,21 +192,30 @@ static void runs_are_those_of_the_trainer(void **state)
         {"adafactor", "adafactor", "linear", "1.0", "0", "2", "2", "false", NULL, NULL},
         {"freeze", "adamw_torch", "linear", "0.05", "0", "4", "1", "false", "--freeze", FROZEN},
         {"freeze", "adamw_torch", "linear", "0.05", "0", "2", "2", "true", "--freeze", FROZEN},
+        {"class_weights", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", "--class-weights", weights},
+        {"class_weights", "adamw_torch", "linear", "1.0", "0", "1", "4", "true", "--class-weights", weights},
+        {"class_weights_smooth", "adamw_torch", "linear", "1.0", "0.1", "4", "1", "false", "--class-weights", weights},
+        {"class_weights_smooth", "adamw_torch", "linear", "1.0", "0.1", "2", "2", "false", "--class-weights", weights},
+        {"label_weights", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", "--class-weights", weights},
+        {"label_weights", "adamw_torch", "linear", "1.0", "0", "2", "2", "false", "--class-weights", weights},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int d = 0; d < n_devices(); d++) {
             const char *out = join(folder, "out"), *expected = fixture(join("golden/trainer", cases[c].run));
-            expect_snug(0, said(),
-                        ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data",
-                             fixture("golden/trainer/data.safetensors"), "--output-dir", out, "--num-train-epochs", "2",
-                             "--learning-rate", "1e-3", "--weight-decay", "0.01", "--warmup-steps", "3",
-                             "--train-sampling-strategy", "sequential", "--logging-steps", "1", "--save-strategy", "no",
-                             "--threads", "1"),
-                        ARGS("--device", device(d)->name, "--dtype", device(d)->dtype, "--optim", cases[c].optim,
-                             "--lr-scheduler-type", cases[c].schedule, "--max-grad-norm", cases[c].clip,
-                             "--label-smoothing-factor", cases[c].smoothing, "--batch-size", cases[c].batch,
-                             "--gradient-accumulation-steps", cases[c].accumulation, "--gradient-checkpointing",
-                             cases[c].recompute, cases[c].option, cases[c].value));
+            bool several = !strcmp(cases[c].run, "label_weights");
+            expect_snug(
+                0, said(),
+                ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data",
+                     fixture(several ? "golden/trainer/several.safetensors" : "golden/trainer/data.safetensors"),
+                     "--problem-type", several ? "multi_label_classification" : "single_label_classification",
+                     "--output-dir", out, "--num-train-epochs", "2", "--learning-rate", "1e-3", "--weight-decay",
+                     "0.01", "--warmup-steps", "3", "--train-sampling-strategy", "sequential", "--logging-steps", "1",
+                     "--save-strategy", "no", "--threads", "1", several ? NULL : "--label-smoothing-factor",
+                     cases[c].smoothing),
+                ARGS("--device", device(d)->name, "--dtype", device(d)->dtype, "--optim", cases[c].optim,
+                     "--lr-scheduler-type", cases[c].schedule, "--max-grad-norm", cases[c].clip, "--batch-size",
+                     cases[c].batch, "--gradient-accumulation-steps", cases[c].accumulation, "--gradient-checkpointing",
+                     cases[c].recompute, cases[c].option, cases[c].value));
             compare_log(out, join(expected, "log.json"), device(d));
             if (is_fp32(device(d)))
                 compare_weights(out, expected, 1e-3);
