@@ -33,27 +33,38 @@ static void put_memory(struct str *out, const snug_session *s, const struct snug
     str_append(out, "\n");
 }
 
+/* Four digits, and all of them before the point. */
+static void put_rate(struct str *out, double rate)
+{
+    str_printf(out, rate < 1000 ? "%.4g" : "%.0f", rate);
+}
+
 static void put_summary(struct str *out, const snug_session *s, const struct snug_summary *t, const char *output_dir)
 {
     if (!t->steps) {
         str_printf(out, "already complete at step %lld\n", (long long)t->first_step);
     } else {
         struct snug_forecast f = snug_forecast(s);
-        str_printf(out, "trained  %lld step%s in %.2f s, the first after %.2f s\nspeed    %.4g samples/s",
-                   (long long)t->steps, t->steps == 1 ? "" : "s", t->seconds, t->first_step_seconds,
-                   t->samples_per_second);
-        if (f.step_seconds > 0)
-            str_printf(out, " (predicted %.4g)", f.samples_per_second);
+        str_printf(out, "trained  %lld step%s in %.2f s, the first after %.2f s\nspeed    ", (long long)t->steps,
+                   t->steps == 1 ? "" : "s", t->seconds, t->first_step_seconds);
+        put_rate(out, t->samples_per_second);
+        str_append(out, " samples/s");
+        if (f.step_seconds > 0) {
+            str_append(out, " (predicted ");
+            put_rate(out, f.samples_per_second);
+            str_append(out, ")");
+        }
         str_printf(out, ", %.0f tokens/s\n         waited for data %.3f s, %.2f %%\n", t->tokens_per_second,
                    t->data_wait_seconds, 100 * t->data_wait_seconds / t->seconds);
         (t->gpu ? put_gpu_memory : put_memory)(out, s, t);
     }
     if (t->log_lines_missing)
-        printf("Lines missing in log.jsonl: %lld\n", (long long)t->log_lines_missing);
-    if (t->exported)
+        str_printf(out, "log      %lld lines are missing in log.jsonl\n", (long long)t->log_lines_missing);
+    if (t->exported) {
         str_append(out, "model    ");
-    str_escape(out, output_dir);
-    str_append(out, ", a Hugging Face folder\n");
+        str_escape(out, output_dir);
+        str_append(out, ", a Hugging Face folder\n");
+    }
 }
 
 /* Names as in the Trainer's last line, where it has them. */

@@ -61,8 +61,8 @@ struct form {
     int64_t a_bytes;      /* of packed A a task aims at: part of the second-level cache */
 };
 
-/* Runs and blocks are those that were fastest: of AVX-512 and of the matrix unit on Emerald Rapids (48 KiB and 2 MiB of
- * cache), of AVX2 on Zen. */
+/* Runs and blocks of AVX-512 and of the matrix unit are the fastest of those that were tried on Emerald Rapids (48 KiB and
+ * 2 MiB of cache). Those of narrower vectors are chosen by the size of the caches, not by measurement. */
 static struct form form_of(const struct product *p)
 {
     struct form f = {.rows = MR, .columns = NR, .run = 256, .stretch = 1024, .steps = p->K, .a_bytes = 512 << 10};
