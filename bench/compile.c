@@ -27,7 +27,8 @@ static int add_block(struct graph *g, const struct inputs *in, int x, int block)
     return model_norm(g, in, n.y, x, graph_name(g, "blocks.%d.norm", block), WIDTH, 1e-12, 0, 0).y;
 }
 
-static void build(struct graph *g, const struct model_config *c, bool dropout, double smoothing, struct built *out)
+static void build(struct graph *g, const struct model_config *c, bool dropout, struct loss_settings loss,
+                  struct built *out)
 {
     (void)dropout;
     const struct init normal = {.kind = INIT_NORMAL, .std = 0.02, .zero_row = -1};
@@ -44,7 +45,7 @@ static void build(struct graph *g, const struct model_config *c, bool dropout, d
     struct op_gather n = {.x = x, .cu = in.cu_seqlens};
     emit_gather(g, &n);
     out->logits = model_linear(g, n.y, "classifier", WIDTH, c->num_labels, (struct layer_options){.weight = normal});
-    out->loss = model_loss(g, c, &in, out->logits, smoothing);
+    out->loss = model_loss(g, c, &in, out->logits, loss);
 }
 
 static int compile(int64_t weights, enum dtype narrow, struct snug_err *err)

@@ -16,8 +16,8 @@ struct screen {
     double last;   /* seconds, when it was drawn */
     struct snug_progress now;
     const char *best_metric; /* what evaluations are compared by; NULL: nothing is */
-    char *plan;       /* shown when training starts: a run that is refused prints nothing on stdout */
-    const char *dump; /* the pass whose programs are printed, NULL: none */
+    char *plan;              /* shown when training starts: a run that is refused prints nothing on stdout */
+    const char *dump;        /* the pass whose programs are printed, NULL: none */
 };
 
 /* Opens a session that shows itself on the screen and stops on signals; cli_close gives back both, and turns `code`

@@ -13,7 +13,8 @@ struct model_tensor {
 };
 
 enum { MODEL_DIR_COPIES = 8 };
-extern const char *const model_dir_copied[MODEL_DIR_COPIES]; /* names of the files that a result takes over, where they are */
+extern const char
+    *const model_dir_copied[MODEL_DIR_COPIES]; /* names of the files that a result takes over, where they are */
 
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */

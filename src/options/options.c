@@ -129,8 +129,8 @@ const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COU
 
 const char *command_name(unsigned bit)
 {
-    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",   "plan",       "bench",
-                                                  "info",       "inspect",     "tokenize",  "debug json", "debug data",
+    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
+                                                  "info",       "inspect",     "tokenize",   "debug json", "debug data",
                                                   "debug grad", "debug optim", "debug docs", "export"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
