@@ -1,5 +1,5 @@
 /* training_arguments.h: the names of transformers' TrainingArguments, version 5.17, in its order. What each is here follows
- * from table.h; tests/cli/options.c compares the names with those recorded. */
+ * from table.h; tests/options compares the names with those recorded. */
 #ifndef OPTIONS_TRAINING_ARGUMENTS_H
 #define OPTIONS_TRAINING_ARGUMENTS_H
 

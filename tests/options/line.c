@@ -1,11 +1,6 @@
-/* Options: what each form of the command line, of a --config file and of the environment gives, and the message of each
- * refusal. Names and defaults are compared with transformers' TrainingArguments, recorded by
- * training_arguments.py. */
-#include "options/options.h"
-#include "../failing_memory.h"
-#include "format/json.h"
-#include "options/training_arguments.h"
+/* What each form of the command line and of the environment gives, and the message of each refusal. */
 #include "options/value.h"
+#include "parse.h"
 
 #include <locale.h>
 #include <math.h>
@@ -14,55 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-
-enum { MAX_WORDS = 32 };
-
-/* Parses `line`, cut at blanks (a ~ stands for one inside a word), as the options of `command` and checks them. */
-static int parse(struct options *o, unsigned command, const char *line, struct snug_err *err)
-{
-    static char copy[4096];
-    char *argv[MAX_WORDS];
-    int argc = 0;
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *w = strtok(copy, " "); w; w = strtok(NULL, " ")) {
-        for (char *s = w; *s; s++)
-            *s = *s == '~' ? ' ' : *s;
-        argv[argc++] = w;
-    }
-    options_init(o, command);
-    *err = (struct snug_err){0};
-    int code = options_parse(o, &io_posix, argc, argv, NULL, err);
-    return code ? code : options_check(o, err);
-}
-
-#define TRAIN_LINE "--model m --train-data d.csv --output-dir out "
-
-/* Expects `line`, behind what train needs, to be refused with exactly this text. */
-static void refused(const char *line, const char *text)
-{
-    struct options o;
-    struct snug_err e;
-    char whole[4096];
-    snprintf(whole, sizeof whole, TRAIN_LINE "%s", line);
-    int code = parse(&o, CMD_TRAIN, whole, &e);
-    if (code != SNUG_ERR_USAGE || strcmp(e.text, text) != 0)
-        fail_msg("%s\n  gave     %d %s\n  expected 2 %s", line, code, e.text, text);
-    options_free(&o);
-}
-
-static struct options accepted(const char *line)
-{
-    struct options o;
-    struct snug_err e;
-    char whole[4096];
-    snprintf(whole, sizeof whole, TRAIN_LINE "%s", line);
-    if (parse(&o, CMD_TRAIN, whole, &e))
-        fail_msg("%s\n  gave %s", line, e.text);
-    return o;
-}
 
 static void every_default_is_read(void **state)
 {
@@ -180,7 +128,7 @@ static void batch_size_is_the_commands_own(void **state)
     (void)state;
     struct options o;
     struct snug_err e;
-    assert_int_equal(parse(&o, CMD_PREDICT, "--model m --data d.csv --batch-size 4", &e), 0);
+    assert_int_equal(options_of(&o, CMD_PREDICT, "--model m --data d.csv --batch-size 4", &e), 0);
     assert_int_equal(o.per_device_eval_batch_size, 4);
     options_free(&o);
 }
@@ -315,10 +263,10 @@ static void options_that_need_each_other(void **state)
     (void)state;
     struct options o;
     struct snug_err e;
-    assert_int_equal(parse(&o, CMD_TRAIN, "--model m", &e), SNUG_ERR_USAGE);
+    assert_int_equal(options_of(&o, CMD_TRAIN, "--model m", &e), SNUG_ERR_USAGE);
     assert_string_equal(e.text, "--train-data: 'snug train' needs it; give --train-data FILE, see 'snug train --help'");
     options_free(&o);
-    assert_int_equal(parse(&o, CMD_PLAN, "--model m", &e), 0);
+    assert_int_equal(options_of(&o, CMD_PLAN, "--model m", &e), 0);
     options_free(&o);
     /* O12 */
     refused("--optim-args momentum=0.9",
@@ -463,7 +411,7 @@ static void names_of_other_programs(void **state)
     assert_int_equal(o.n_notes, 0);
     options_free(&o);
     struct snug_err e;
-    if (parse(
+    if (options_of(
             &o, CMD_TRAIN,
             "--model_name_or_path m --train_file d.csv --output_dir out --num-epochs 1.5 --mixed_precision bf16 --cpu",
             &e))
@@ -474,7 +422,7 @@ static void names_of_other_programs(void **state)
     assert_int_equal(o.dtype, OPT_DTYPE_BF16);
     assert_int_equal(o.device, OPT_DEVICE_CPU);
     options_free(&o);
-    assert_int_equal(parse(&o, CMD_PREDICT, "--model m --test_file d.csv --precision 16-mixed", &e), 0);
+    assert_int_equal(options_of(&o, CMD_PREDICT, "--model m --test_file d.csv --precision 16-mixed", &e), 0);
     assert_string_equal(o.data, "d.csv");
     assert_int_equal(o.dtype, OPT_DTYPE_FP16);
     options_free(&o);
@@ -485,14 +433,6 @@ static void names_of_other_programs(void **state)
             "--dataset-name: unknown option; nothing is downloaded; give files with --train-data and --eval-data");
     refused("--epoch 3", "--epoch: unknown option; did you mean --num-train-epochs? see 'snug train --help'");
     refused("--optimiser x", "--optimiser: unknown option; did you mean --optim? see 'snug train --help'");
-}
-
-static void expect_notes(const struct options *o, const char *text)
-{
-    char all[2048] = "";
-    for (size_t i = 0; i < o->n_notes; i++)
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? "\n" : "", o->notes[i]);
-    assert_string_equal(all, text);
 }
 
 static void older_spellings_get_a_note(void **state)
@@ -542,323 +482,6 @@ static void older_spellings_get_a_note(void **state)
     refused("--warmup-ratio 1.0", "--warmup-ratio: '1.0' is no share of all steps; give a number from 0 to below 1");
 }
 
-/* ---- JSON. ---- */
-
-static char folder[] = "/tmp/snug-options-XXXXXX";
-static char file[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(file, sizeof file, "%s/args", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(file);
-    return rmdir(folder);
-}
-
-static void write_config(const char *text)
-{
-    FILE *f = fopen(file, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
-}
-
-static void config_refused(const char *json, int expected, const char *text)
-{
-    struct options o;
-    struct snug_err e;
-    char whole[256];
-    write_config(json);
-    snprintf(whole, sizeof whole, TRAIN_LINE "--config %s", file);
-    int code = parse(&o, CMD_TRAIN, whole, &e);
-    if (code != expected || strncmp(e.text, file, strlen(file)) != 0 || strcmp(e.text + strlen(file), text) != 0)
-        fail_msg("%s\n  gave     %d %s\n  expected %d FILE%s", json, code, e.text, expected, text);
-    options_free(&o);
-}
-
-/* A list of names is what would be typed with commas. */
-static void lists_in_config_files(void **state)
-{
-    (void)state;
-    char line[256];
-    write_config("{\"report_to\": [\"tensorboard\"], \"freeze\": [\"a.*\", \"b\", \"c[01]\"]}");
-    snprintf(line, sizeof line, "--config %s", file);
-    struct options o = accepted(line);
-    assert_string_equal(o.freeze, "a.*,b,c[01]");
-    assert_true(options_report_to(&o, "tensorboard"));
-    options_free(&o);
-}
-
-static void config_files(void **state)
-{
-    (void)state;
-    char line[256];
-    write_config("{\"learning_rate\": 1e-4, \"max_steps\": 7, \"bf16\": true, \"optim\": \"sgd\", \"seed\": 3,"
-                 " \"optim_args\": \"momentum=0.5\", \"lr_scheduler_type\": \"cosine\","
-                 " \"lr_scheduler_kwargs\": {\"num_cycles\": 2}, \"warmup_ratio\": 0.1, \"warmup_steps\": 0,"
-                 " \"logging_steps\": 5.0, \"data\": \"for another command\", \"eval_steps\": null,"
-                 " \"push_to_hub\": false, \"save_safetensors\": true, \"report_to\": [],"
-                 " \"local_rank\": 0, \"use_ipex\": false}"); /* of one process, as 4.x saves it */
-    snprintf(line, sizeof line, "--max-steps 9 --config %s", file);
-    struct options o = accepted(line);
-    assert_true(o.learning_rate == 1e-4);
-    assert_int_equal(o.max_steps, 9); /* the command line wins */
-    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    assert_true(o.optim_args_momentum == 0.5);
-    assert_true(o.lr_scheduler_kwargs_num_cycles == 2);
-    assert_true(o.warmup_steps.ratio == 0.1);
-    assert_int_equal(o.logging_steps.steps, 5);
-    assert_int_equal(o.n_notes, 2); /* warmup_ratio, local_rank */
-    options_free(&o);
-
-    /* a flag that is false takes back what the file asks for by it, and nothing else */
-    write_config("{\"bf16\": true, \"adafactor\": true}");
-    snprintf(line, sizeof line, "--config %s --bf16 false --fp16 false --adafactor false", file);
-    o = accepted(line);
-    assert_int_equal(o.dtype, OPT_DTYPE_FP32);
-    assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
-    options_free(&o);
-    snprintf(line, sizeof line, "--config %s --fp16 false --tf32 false", file);
-    o = accepted(line);
-    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    options_free(&o);
-
-    /* transformers 5.23 writes both names */
-    write_config("{\"activation_checkpointing\": true, \"activation_checkpointing_kwargs\": {\"every_n_layers\": 2},"
-                 " \"gradient_checkpointing\": true, \"gradient_checkpointing_kwargs\": {\"every_n_layers\": 2},"
-                 " \"resume_from_checkpoint\": true}");
-    snprintf(line, sizeof line, "--config %s", file);
-    o = accepted(line);
-    assert_true(o.gradient_checkpointing);
-    assert_int_equal(o.gradient_checkpointing_kwargs_every_n_layers, 2);
-    assert_string_equal(o.resume_from_checkpoint, "true");
-    options_free(&o);
-    char twice[256];
-    snprintf(twice, sizeof twice,
-             ": gradient_checkpointing: sets the same option as %s: activation_checkpointing; give one of them", file);
-    config_refused("{\"activation_checkpointing\": true, \"gradient_checkpointing\": false}", 2, twice);
-
-    /* what a strategy does not use; not so where the other is missing altogether */
-    write_config(
-        "{\"save_strategy\": \"epoch\", \"save_steps\": 100, \"logging_strategy\": \"epoch\", \"logging_steps\": 50,"
-        " \"lr_scheduler_type\": \"constant\", \"warmup_steps\": 500, \"metric_for_best_model\": \"f1\"}");
-    snprintf(line, sizeof line, "--config %s", file);
-    o = accepted(line);
-    assert_true(o.save_steps.steps == 500 && o.logging_steps.steps == 500 && o.warmup_steps.steps == 0);
-    assert_null(o.metric_for_best_model);
-    assert_int_equal(o.n_notes, 4);
-    assert_non_null(strstr(o.notes[0], "is ignored: no effect with --"));
-    options_free(&o);
-    config_refused("{\"eval_strategy\": \"epoch\"}", 2,
-                   ": eval_strategy: no effect without --eval-data; give that too, or leave this out");
-
-    config_refused("{\"lerning_rate\": 1}", 2,
-                   ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
-    config_refused("{\"learning_rate\": \"x\"}", 2,
-                   ": learning_rate: 'x' is not a number; give one of at least 0 and at most 1000");
-    config_refused("{\"learning_rate\": [1]}", 2, ": learning_rate: [1] is of the wrong kind; give a number");
-    config_refused("{\"max_steps\": 1.5}", 2, ": max_steps: 1.5 is of the wrong kind; give a whole number");
-    config_refused("{\"bf16\": 1}", 2, ": bf16: 1 is of the wrong kind; give true or false");
-    config_refused("{\"batch_size\": 0}", 2,
-                   ": batch_size: '0' is out of range; give a whole number of at least 1 and at most 1000000");
-    config_refused("{\"push_to_hub\": true}", 2,
-                   ": push_to_hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
-    config_refused("{\"save_safetensors\": false}", 2,
-                   ": save_safetensors: refused; weights are always safetensors; leave it out");
-    config_refused("{\"config\": \"x\"}", 2, ": config: a config file cannot name another; leave it out");
-    config_refused("[1]", 3, ": not a JSON object; give {\"option\": value, ...}");
-}
-
-/* The same file as PyYAML's dump of a TrainingArguments has it, which writes 5e-05; what readers of YAML 1.1 make a text
- * of in JSON; and where a mistake stands. */
-static void yaml_config_files(void **state)
-{
-    (void)state;
-    char line[256];
-    write_config("# of a run\nlearning_rate: 5e-4\nmax_steps: 7\nbf16: true\noptim: sgd\noptim_args: {momentum: 0.5}\n"
-                 "warmup_steps: 0.1\neval_steps: null\nsave_strategy: 'no'\nseed: \"3\"\nreport_to: []\n"
-                 "memory_budget: 8g\ntext_column: größe\nfsdp:\nddp_timeout: 1800\n");
-    snprintf(line, sizeof line, "--config %s", file);
-    struct options o = accepted(line);
-    assert_true(o.learning_rate == 5e-4 && o.optim_args_momentum == 0.5 && o.warmup_steps.ratio == 0.1);
-    assert_int_equal(o.max_steps, 7);
-    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    assert_int_equal(o.save_strategy, OPT_SAVE_NO);
-    assert_true(o.seed == 3);
-    assert_int_equal(o.memory_budget, (int64_t)8 << 30);
-    assert_string_equal(o.text_column, "größe");
-    assert_int_equal(o.n_notes, 0);
-    options_free(&o);
-
-    write_config("{\"learning_rate\": \"5e-5\", \"max_steps\": \"7\", \"bf16\": \"true\", \"warmup_ratio\": \"0.1\"}");
-    o = accepted(line);
-    assert_true(o.learning_rate == 5e-5 && o.max_steps == 7 && o.dtype == OPT_DTYPE_BF16 &&
-                o.warmup_steps.ratio == 0.1);
-    options_free(&o);
-
-    config_refused("max_steps: 1\nlearning_rate: fast\n", 2,
-                   ":2: learning_rate: 'fast' is not a number; give one of at least 0 and at most 1000");
-    config_refused("max_steps: 1\n\nlerning_rate: 1\n", 2,
-                   ":3: lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
-    config_refused("push_to_hub: true\n", 2,
-                   ":1: push_to_hub: refused; nothing is uploaded; --output-dir holds a folder that can be");
-    config_refused("max_steps: 1\n- a\n", 3,
-                   ":2:1: not valid YAML; give lines of NAME: VALUE, those of one level indented alike");
-    config_refused("fast and good\n", 3, ": not lines of NAME: VALUE; give them");
-}
-
-/* What transformers' TrainingArguments are: loads the recorded file. */
-static json_t *training_arguments(const char *version)
-{
-    char path[512];
-    struct snug_err e;
-    json_t *j;
-    snprintf(path, sizeof path, "%s/tests/cli/training_arguments_%s.json", getenv("SNUG_SOURCE"), version);
-    if (json_read_file(&io_posix, path, 1 << 20, &j, &e))
-        fail_msg("%s", e.text);
-    return j;
-}
-
-/* A saved TrainingArguments of defaults loads without a note, and changes nothing but what it stands for, and the size
- * of evaluation's batches, on which no result depends: ours go by tokens. */
-static void load_training_arguments(const char *version)
-{
-    json_t *recorded = training_arguments(version), *fields = json_object_get(recorded, "fields");
-    char *dump = json_dumps(fields, 0), line[128];
-    write_config(dump);
-    snprintf(line, sizeof line, "--config %s", file);
-    struct options o = accepted(line), defaults = accepted("");
-    expect_notes(&o, "");
-    json_t *a, *b;
-    struct snug_err e;
-    assert_int_equal(options_to_json(&o, false, &a, &e), 0);
-    assert_int_equal(options_to_json(&defaults, false, &b, &e), 0);
-    const char *name;
-    json_t *v;
-    json_object_foreach(b, name, v) if (strcmp(name, "per_device_eval_batch_size") &&
-                                        !json_equal(v, json_object_get(a, name))) fail_msg("%s differs", name);
-    json_decref(a);
-    json_decref(b);
-    options_free(&o);
-    options_free(&defaults);
-    free(dump);
-    json_decref(recorded);
-}
-
-static void saved_training_arguments_load(void **state)
-{
-    (void)state;
-    load_training_arguments("4.57");
-    load_training_arguments("5.17");
-    load_training_arguments("5.23");
-}
-
-/* The names that docs/options.md has a row for are those of transformers 5.17; each is an option, or ignored, or refused
- * with what to do instead. */
-static void every_training_argument_is_known(void **state)
-{
-    (void)state;
-    static const char *const names[] = {
-#define NAME(name) #name,
-        TRAINING_ARGUMENTS(NAME)
-#undef NAME
-    };
-    json_t *recorded = training_arguments("5.17"), *fields = json_object_get(recorded, "fields"), *v;
-    const char *name;
-    size_t n = 0;
-    assert_int_equal(json_object_size(fields), 112);
-    assert_int_equal(sizeof names / sizeof *names, 112);
-    json_object_foreach(fields, name, v)
-    {
-        struct options o;
-        options_init(&o, CMD_TRAIN);
-        assert_string_equal(names[n++], name);
-        struct option_meaning m = option_lookup(&o, name);
-        assert_true(m.kind == MEANS_OPTION || m.kind == MEANS_ACCEPTED || m.kind == MEANS_REFUSED);
-        if (m.foreign && strstr(m.foreign->why, "nothing corresponds"))
-            fail_msg("%s: %s", name, m.foreign->why);
-        if (m.kind == MEANS_REFUSED && !strchr(m.foreign->why, ';') && strncmp(m.foreign->why, "use ", 4) != 0)
-            fail_msg("%s: what instead? %s", name, m.foreign->why);
-        options_free(&o);
-    }
-    json_decref(recorded);
-}
-
-/* Every word of the Trainer is one of ours, or refused by name. */
-static void every_word_is_known(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *list;
-        int option;
-    } lists[] = {{"optim", OPTION_optim},
-                 {"lr_scheduler_type", OPTION_lr_scheduler_type},
-                 {"eval_strategy", OPTION_eval_strategy},
-                 {"eval_strategy", OPTION_logging_strategy},
-                 {"save_strategy", OPTION_save_strategy}};
-    json_t *recorded = training_arguments("5.23");
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        size_t at;
-        json_t *word;
-        json_array_foreach(json_object_get(recorded, lists[k].list), at, word)
-        {
-            struct options o;
-            struct snug_err e = {0};
-            options_init(&o, CMD_TRAIN);
-            int code = options_set(&o, option_rows[lists[k].option].name, json_string_value(word), &e);
-            if (code && !strstr(e.text, "is not there yet; use one of"))
-                fail_msg("%s", e.text);
-            options_free(&o);
-        }
-    }
-    json_decref(recorded);
-}
-
-static void recorded_options_load_again(void **state)
-{
-    (void)state;
-    struct options o = accepted("--learning-rate 3.1e-5 --seed 18446744073709551615 --optim sgd --optim-args "
-                                "momentum=0.9,nesterov=true --warmup-steps 0.06 --delimiter tab --memory-budget 8GiB "
-                                "--bf16 --hidden-dropout-prob 0.2 --eval-data e --eval-strategy epoch"),
-                   again;
-    json_t *a, *b;
-    struct snug_err e;
-    char line[128];
-    assert_int_equal(options_to_json(&o, false, &a, &e), 0);
-    char *dump = json_dumps(a, 0);
-    write_config(dump);
-    snprintf(line, sizeof line, "--config %s", file);
-    if (parse(&again, CMD_TRAIN, line, &e))
-        fail_msg("%s", e.text);
-    assert_int_equal(options_to_json(&again, false, &b, &e), 0);
-    assert_true(json_equal(a, b));
-    json_decref(b);
-
-    /* What is compared on resume has no paths and nothing about logging in it. */
-    assert_int_equal(options_to_json(&o, true, &b, &e), 0);
-    assert_true(json_real_value(json_object_get(b, "learning_rate")) == 3.1e-5);
-    assert_string_equal(json_string_value(json_object_get(b, "dtype")), "bf16");
-    assert_true(json_is_true(json_object_get(json_object_get(b, "optim_args"), "nesterov")));
-    assert_true(json_is_null(json_object_get(b, "num_labels")));
-    static const char *const absent[] = {
-        "model", "output_dir", "logging_steps", "save_steps", "threads", "config", "gradient_checkpointing_kwargs"};
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
-        assert_null(json_object_get(b, absent[i]));
-    json_decref(a);
-    json_decref(b);
-    free(dump);
-    options_free(&o);
-    options_free(&again);
-}
-
 static void environment(void **state)
 {
     (void)state;
@@ -899,29 +522,6 @@ static void arguments_are_kept_apart(void **state)
     options_free(&o);
 }
 
-/* ---- Out of memory, at every allocation. ---- */
-
-static void no_memory_is_an_error(void **state)
-{
-    (void)state;
-    char line[256];
-    write_config("{\"max_steps\": 7, \"optim\": \"sgd\", \"optim_args\": {\"momentum\": 0.5}, \"report_to\": \"x\"}");
-    snprintf(line, sizeof line, TRAIN_LINE "--no-cuda --config %s", file);
-    long k = 1;
-    for (int code = SNUG_ERR_ENV; code; k++) {
-        struct options o;
-        struct snug_err e;
-        struct failing_memory memory;
-        assert_true(k < 1000);
-        failing_memory_set(&memory, k, true);
-        code = parse(&o, CMD_TRAIN, line, &e);
-        options_free(&o);
-        mem_set_ops(NULL);
-        assert_true(code == 0 || code == SNUG_ERR_ENV);
-    }
-    assert_true(k > 3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -937,16 +537,8 @@ int main(void)
         cmocka_unit_test(several_files),
         cmocka_unit_test(names_of_other_programs),
         cmocka_unit_test(older_spellings_get_a_note),
-        cmocka_unit_test(lists_in_config_files),
-        cmocka_unit_test(config_files),
-        cmocka_unit_test(yaml_config_files),
-        cmocka_unit_test(saved_training_arguments_load),
-        cmocka_unit_test(every_training_argument_is_known),
-        cmocka_unit_test(every_word_is_known),
-        cmocka_unit_test(recorded_options_load_again),
         cmocka_unit_test(environment),
         cmocka_unit_test(arguments_are_kept_apart),
-        cmocka_unit_test(no_memory_is_an_error),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
