@@ -1,7 +1,7 @@
 /* bench-atomics-cuda: what sums in a fixed order cost. The gradients of BERT-large's embeddings and biases by the kernels of
  * src/cuda, whose bits never change, beside kernels that add with atomics, whose bits do; 32 sequences of 512 tokens.
  * Times are medians of replays of a CUDA graph of 8 launches; "off": the largest difference of the two results. */
-#include "cuda/kernel.cuh"
+#include "cuda/kernels/kernel.cuh"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
  * for profilers. A check prints the relative error (of norms) of every output; each is run twice, over poisoned
  * outputs, once with the dropout mask kept between the two where it can be, and must give the same bits. Times are medians of runs of a CUDA graph; floating-point operations are
  * counted as in attention.c. */
-#include "cuda/kernel.cuh"
+#include "cuda/kernels/kernel.cuh"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "cli/commands.h"
 
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 
 #define BENCH_ROW_LINE(name, title, ...) "  " name ": " title "\n"
 

@@ -13,7 +13,7 @@
  *
  * bf16: P and dS are rounded to bf16 for the products; scores, maxima, sums and accumulators are F32. */
 #include "cpu/kernels.h"
-#include "cpu/tile.h"
+#include "cpu/product/tile.h"
 #include "op/mask.h"
 
 #include <omp.h>

@@ -5,7 +5,7 @@
 #include "base/seconds.h"
 #include "cuda/device.h"
 #include "cuda/nvml.h"
-#include "cuda/products.h"
+#include "cuda/products/products.h"
 #include "cuda/profile.h"
 
 #include <stdio.h>

@@ -15,7 +15,7 @@ struct cuda_call {
     int sms;                        /* multiprocessors of the device */
     bool sm90;                      /* kernels of NAME_sm90.cu may be used */
     bool tf32;                      /* products of F32 tensors may round their factors to tf32 */
-    struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products.h) */
+    struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products/products.h) */
     struct snug_err *err;
 };
 

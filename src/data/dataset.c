@@ -1,10 +1,10 @@
 #include "data/dataset.h"
 
 #include "base/cache_dir.h"
-#include "data/columns.h"
 #include "data/dataset_parts.h"
-#include "data/source.h"
-#include "data/table.h"
+#include "data/files/columns.h"
+#include "data/files/source.h"
+#include "data/files/table.h"
 #include "data/token_cache.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,8 +1,8 @@
 /* A dataset whose tokens were made elsewhere: a safetensors file with input_ids (N, S) and perhaps attention_mask and
  * token_type_ids (N, S) and labels. Rows are read one at a time. */
 #include "data/dataset_parts.h"
+#include "data/files/source.h"
 #include "data/label_reader.h"
-#include "data/source.h"
 #include "data/split.h"
 #include "data/token_rows.h"
 #include "format/safetensors.h"

@@ -1,8 +1,8 @@
 /* A dataset from a table of texts: rows are read on this thread, a block at a time, and tokenized on several. */
 #include "base/str.h"
 #include "data/dataset_parts.h"
+#include "data/files/table.h"
 #include "data/label_reader.h"
-#include "data/table.h"
 #include "data/token_rows.h"
 
 #include <string.h>

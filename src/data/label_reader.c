@@ -1,7 +1,7 @@
 #include "data/label_reader.h"
 
 #include "base/str.h"
-#include "data/number.h"
+#include "data/files/number.h"
 #include "format/json.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 #ifndef DATA_LABEL_READER_H
 #define DATA_LABEL_READER_H
 
-#include "data/columns.h"
-#include "data/source.h"
+#include "data/files/columns.h"
+#include "data/files/source.h"
 
 #include <jansson.h>
 #include <locale.h>

@@ -15,7 +15,7 @@
 #define DATA_TOKEN_CACHE_H
 
 #include "base/str.h"
-#include "data/columns.h"
+#include "data/files/columns.h"
 
 enum { TOKEN_CACHE_FORMAT = 2 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
 

@@ -2,7 +2,7 @@
 #ifndef DATA_TOKEN_ROWS_H
 #define DATA_TOKEN_ROWS_H
 
-#include "data/source.h"
+#include "data/files/source.h"
 #include "tokenizer/tokenizer.h"
 
 /* Rows of ids one after another, as in struct dataset. */

@@ -1,7 +1,7 @@
 /* snug bench through the real command, on a tiny model and the CPU: every row is there, planned memory is what a run
  * allocates, rates are those of the last steps, the three files say the same; stopped or killed, nothing is left
  * behind. */
-#include "cli/bench.h"
+#include "cli/bench/bench.h"
 #include "../run/command.h"
 #include "xml.h"
 

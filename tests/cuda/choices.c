@@ -1,8 +1,8 @@
 /* The choices that a device's profile keeps, taken without a device: all of them, or none where one cannot be read. */
 #include "../folder.h"
-#include "cuda/cublaslt.h"
 #include "cuda/device.h"
-#include "cuda/products.h"
+#include "cuda/products/cublaslt.h"
+#include "cuda/products/products.h"
 #include "cuda/profile.h"
 
 #include <setjmp.h>

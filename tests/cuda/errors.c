@@ -1,6 +1,6 @@
 /* What an error of CUDA's runtime becomes: a code and a line. */
 #include "cuda/device.h"
-#include "cuda/products_internal.h"
+#include "cuda/products/products_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Which algorithms of a product are timed for long, by the times of one launch each. */
-#include "cuda/tune.c"
+#include "cuda/products/tune.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

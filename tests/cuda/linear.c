@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "cuda/kernels.h"
-#include "cuda/linear_sm90.h"
-#include "cuda/products.h"
+#include "cuda/kernels/linear_sm90.h"
+#include "cuda/products/products.h"
 #include "op/act.h"
 
 #include <cuda_runtime_api.h>

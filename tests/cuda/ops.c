@@ -4,7 +4,7 @@
 #include "../op/cases.h"
 #include "../op/harness.h"
 #include "cuda/kernels.h"
-#include "cuda/products.h"
+#include "cuda/products/products.h"
 
 #include <cuda_runtime_api.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* data/columns: which columns of a file are text, pair and label, by headers as people write them. */
-#include "data/columns.h"
+#include "data/files/columns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* data/csv: rows against those that Python's csv module gave (csv/record.py), and what is refused, by line. */
-#include "data/csv.h"
+#include "data/files/csv.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* data/lines: lines of text files as Python reads them (lines/record.py), in pieces of any size. */
-#include "data/lines.h"
+#include "data/files/lines.h"
 #include "../memory_io.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* Any bytes as a CSV file. What is accepted must be the same when every field is written in quotes, and when the bytes
  * come in small pieces behind a first line. The first byte chooses the delimiter and the size of the
  * pieces, and whether there are any. */
-#include "data/csv.h"
+#include "data/files/csv.h"
 #include "../memory_io.h"
 #include "base/str.h"
 #include "fuzz.h"

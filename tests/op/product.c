@@ -1,7 +1,7 @@
-/* cpu/matmul.c against plain loops in double, for sizes round the edges of its tiles, panels and blocks, in every
+/* cpu/product/matmul.c against plain loops in double, for sizes round the edges of its tiles, panels and blocks, in every
  * layout; equal bits for any number of threads and whatever other rows are in the product. Built and run for every
  * instruction set. */
-#include "cpu/product.h"
+#include "cpu/product/product.h"
 #include "op/act.h"
 #include "tests/op/isa.h"
 

@@ -1,0 +1,491 @@
+/* snug bench: the rows of the table, and how each is planned, run and measured. */
+#include "cli/bench/bench.h"
+
+#include "base/io.h"
+#include "cli/commands.h"
+#include "format/model_dir.h"
+#include "model/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+const char *const bench_status_names[] = {"not run", "measured", "not available", "failed"};
+
+#define BENCH_ROW(name, title, dtype, optim, accumulation, checkpointing)                                              \
+    {name, title, dtype, optim, accumulation, checkpointing},
+const struct bench_row bench_rows[] = {BENCH_ROWS(BENCH_ROW)};
+const size_t n_bench_rows = sizeof bench_rows / sizeof *bench_rows;
+
+enum { GPU_STEPS = 128, CPU_STEPS = 6 };
+
+#define DEVICE_WORD(id, text) text,
+
+/* ---- what is asked for ---- */
+
+static const struct bench_row *find_row(const char *name, size_t length)
+{
+    for (size_t i = 0; i < n_bench_rows; i++)
+        if (strlen(bench_rows[i].name) == length && !strncmp(bench_rows[i].name, name, length))
+            return &bench_rows[i];
+    return NULL;
+}
+
+static int unknown_row(const char *name, struct snug_err *err)
+{
+    const char *names[sizeof bench_rows / sizeof *bench_rows];
+    struct str all = {0};
+    for (size_t i = 0; i < n_bench_rows; i++) {
+        names[i] = bench_rows[i].name;
+        str_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = nearest_name(name, names, n_bench_rows);
+    if (nearest)
+        err_set(err, SNUG_ERR_USAGE, "--rows: there is no row '%s'; did you mean %s?", name, nearest);
+    else
+        err_set(err, SNUG_ERR_USAGE, "--rows: there is no row '%s'; there are %s", name, str_text(&all));
+    str_free(&all);
+    return SNUG_ERR_USAGE;
+}
+
+/* --rows NAME,NAME: in the order of the table, each once. */
+static int choose_rows(struct bench *b, struct snug_err *err)
+{
+    bool wanted[sizeof bench_rows / sizeof *bench_rows] = {false};
+    const char *list = b->o->rows;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t length = strcspn(at, ",");
+        const struct bench_row *row = find_row(at, length);
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        if (!row)
+            return unknown_row(name, err);
+        wanted[row - bench_rows] = true;
+    }
+    b->results = mem_alloc(n_bench_rows * sizeof *b->results);
+    if (!b->results)
+        return err_no_memory(err, n_bench_rows * sizeof *b->results);
+    for (size_t i = 0; i < n_bench_rows; i++)
+        if (!list || wanted[i])
+            b->results[b->n_results++] = (struct bench_result){
+                .row = &bench_rows[i],
+                .dtype = bench_rows[i].dtype,
+                .batch_size = bench_rows[i].accumulation ? 1 : b->o->samples_per_step,
+                .accumulation = bench_rows[i].accumulation ? b->o->samples_per_step : 1,
+            };
+    return SNUG_OK;
+}
+
+static char *path_in(const char *dir, const char *name)
+{
+    struct str s = {0};
+    str_printf(&s, "%s/%s", dir, name);
+    if (!s.failed)
+        return s.s;
+    str_free(&s);
+    return NULL;
+}
+
+static int open_scratch(struct bench *b, struct snug_err *err)
+{
+    b->output_dir = mem_strdup(b->o->output_dir ? b->o->output_dir : "snug-bench");
+    char *scratch = b->output_dir ? path_in(b->output_dir, ".running-XXXXXX") : NULL;
+    if (!scratch)
+        return err_no_memory(err, 4096);
+    b->made_output_dir = !io_exists(&io_posix, b->output_dir);
+    int code = io_make_dirs(&io_posix, b->output_dir, err);
+    if (!code && !mkdtemp(scratch))
+        code = err_errno(err, SNUG_ERR_IO, b->output_dir, "hold a temporary folder", errno);
+    if (code)
+        mem_free(scratch);
+    else
+        b->scratch = scratch;
+    return code;
+}
+
+/* A folder is taken as it is; another name stands for a built-in description. */
+static int open_model(struct bench *b, struct snug_err *err)
+{
+    struct stat st;
+    b->model_name = b->o->model ? b->o->model : "bert-large";
+    if (!stat(b->model_name, &st)) {
+        b->model = mem_strdup(b->model_name);
+        return b->model ? SNUG_OK : err_no_memory(err, strlen(b->model_name));
+    }
+    b->model = path_in(b->scratch, "model");
+    return b->model ? bench_model_write(b->model_name, b->model, err) : err_no_memory(err, 4096);
+}
+
+/* --max-length, or what the model can take. */
+static int choose_length(struct bench *b, struct snug_err *err)
+{
+    struct model_dir dir = {.weights_optional = true};
+    struct model_config config;
+    TRY(model_dir_open(&io_posix, b->model, &dir, err));
+    int code = model_config_read(dir.config, dir.config_path, &config, err);
+    if (!code)
+        b->max_length = option_given(b->o, max_length) ? b->o->max_length : config.max_positions;
+    model_dir_close(&dir);
+    return code;
+}
+
+/* ---- the command lines of the children ---- */
+
+enum { MAX_ARGUMENTS = 48 };
+
+struct command_line {
+    const char *argv[MAX_ARGUMENTS];
+    int n;
+    struct arena arena;
+    bool failed;
+};
+
+static void add(struct command_line *c, const char *word)
+{
+    c->failed |= !word;
+    c->argv[c->n++] = word;
+}
+
+static void add_number(struct command_line *c, const char *flag, int64_t value)
+{
+    add(c, flag);
+    add(c, arena_printf(&c->arena, "%lld", (long long)value));
+}
+
+static void add_option(struct command_line *c, const char *flag, const char *value)
+{
+    add(c, flag);
+    add(c, value);
+}
+
+/* `snug plan` and `snug train` of a row take the same options. */
+static void make_line(const struct bench *b, const struct bench_result *r, const char *dtype, const char *command,
+                      struct command_line *c)
+{
+    static const char *const devices[] = {WORDS_DEVICE(DEVICE_WORD)};
+    int64_t steps = b->steps ? b->steps : 1, samples = b->o->samples_per_step;
+    *c = (struct command_line){0};
+    add(c, "snug");
+    add(c, command);
+    add(c, "--json");
+    add_option(c, "--model", b->model);
+    add(c, "--init-from-config");
+    add_option(c, "--train-data",
+               arena_printf(&c->arena, "synthetic:%lldx%lld", (long long)(steps * samples), (long long)b->max_length));
+    add_number(c, "--max-length", b->max_length);
+    add_option(c, "--output-dir", arena_printf(&c->arena, "%s/out", b->scratch));
+    add(c, "--discard-model");
+    add_option(c, "--save-strategy", "no");
+    add_number(c, "--max-steps", steps);
+    add_number(c, "--logging-steps", b->skipped ? b->skipped : 1);
+    add_option(c, "--dtype", dtype);
+    add_option(c, "--optim", r->row->optim);
+    add_number(c, "--per-device-train-batch-size", r->batch_size);
+    add_number(c, "--gradient-accumulation-steps", r->accumulation);
+    if (r->row->checkpointing)
+        add(c, "--gradient-checkpointing");
+    if (option_given(b->o, device))
+        add_option(c, "--device", devices[b->o->device]);
+    if (option_given(b->o, threads))
+        add_number(c, "--threads", b->o->threads);
+    c->argv[c->n] = NULL;
+}
+
+static int run_line(const struct bench *b, struct command_line *c, const struct child_events *events, int *exit_code,
+                    char error[SNUG_ERR_TEXT], struct snug_err *err)
+{
+    int code = c->failed ? err_no_memory(err, 4096) : child_run(c->argv, events, b->stop, exit_code, error, err);
+    if (!code && *exit_code && !*error)
+        snprintf(error, SNUG_ERR_TEXT, *exit_code > 128 ? "ended by signal %d%s" : "ended with status %d%s",
+                 *exit_code > 128 ? *exit_code - 128 : *exit_code,
+                 *exit_code == 137 ? ": the system had no more memory?" : "");
+    arena_free(&c->arena);
+    return code;
+}
+
+/* ---- the plan of a row ---- */
+
+struct plan_line {
+    struct bench *b;
+    int64_t arena_bytes;
+};
+
+static void read_plan(void *ctx, const char *line)
+{
+    struct plan_line *p = ctx;
+    json_t *o = json_loads(line, 0, NULL);
+    const char *device = json_string_value(json_object_get(o, "device"));
+    if (device) {
+        p->arena_bytes = json_integer_value(json_object_get(o, "arena_bytes"));
+        p->b->weights = json_integer_value(json_object_get(o, "weights"));
+        snprintf(p->b->device, sizeof p->b->device, "%s", device);
+        snprintf(p->b->threads, sizeof p->b->threads, "%lld",
+                 (long long)json_integer_value(json_object_get(o, "threads")));
+    }
+    json_decref(o);
+}
+
+/* The arena of row `r` in precision `dtype`; *exit_code and `error` when it is refused. */
+static int plan_row(struct bench *b, const struct bench_result *r, const char *dtype, int64_t *bytes, int *exit_code,
+                    char error[SNUG_ERR_TEXT], struct snug_err *err)
+{
+    struct plan_line p = {.b = b};
+    struct child_events events = {.line = read_plan, .ctx = &p};
+    struct command_line c;
+    make_line(b, r, dtype, "plan", &c);
+    TRY(run_line(b, &c, &events, exit_code, error, err));
+    *bytes = p.arena_bytes;
+    return SNUG_OK;
+}
+
+/* What is wrong with the model, the data or the device would be wrong with every row: it ends the command. */
+static int plan_first(struct bench *b, struct snug_err *err)
+{
+    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1};
+    char error[SNUG_ERR_TEXT];
+    int64_t bytes;
+    int exit_code;
+    TRY(plan_row(b, &plain, plain.row->dtype, &bytes, &exit_code, error, err));
+    if (exit_code)
+        return err_set(err, exit_code > 128 ? SNUG_ERR_ENV : exit_code, "%s", error);
+    bool cpu = !strcmp(b->device, "cpu") || !strcmp(b->device, "reference");
+    b->steps = option_given(b->o, steps) ? b->o->steps : cpu ? CPU_STEPS : GPU_STEPS;
+    b->skipped = b->steps / 3 > 2 ? b->steps / 3 : 2;
+    if (!cpu && !nvml_open(&b->nvml) && nvml_read(b->nvml, 0, getpid(), &b->gpu)) {
+        nvml_close(b->nvml);
+        b->nvml = NULL;
+    }
+    return SNUG_OK;
+}
+
+/* What "half" is on this device. */
+static int choose_half(struct bench *b, struct snug_err *err)
+{
+    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1};
+    int64_t bytes;
+    int exit_code;
+    if (b->half)
+        return SNUG_OK;
+    TRY(plan_row(b, &plain, "fp16", &bytes, &exit_code, b->no_fp16, err));
+    b->half = exit_code ? "bf16" : "fp16";
+    return SNUG_OK;
+}
+
+/* ---- measuring a row ---- */
+
+struct measurement {
+    struct bench *b;
+    struct bench_result *r;
+    struct bench_mark skipped, last;
+    bool summary; /* came */
+};
+
+static void show_step(const struct measurement *m)
+{
+    if (!m->b->terminal)
+        return;
+    char setting[64];
+    bench_setting(m->r, setting);
+    printf("\r\033[K%s (%s): step %lld of %lld", m->r->row->title, setting, (long long)m->last.step,
+           (long long)m->b->steps);
+    fflush(stdout);
+}
+
+static void read_line(void *ctx, const char *line)
+{
+    struct measurement *m = ctx;
+    json_t *o = json_loads(line, 0, NULL);
+    if (json_object_get(o, "samples_per_second")) {
+        m->last = (struct bench_mark){json_integer_value(json_object_get(o, "step")),
+                                      json_number_value(json_object_get(o, "samples_per_second")),
+                                      json_number_value(json_object_get(o, "tokens_per_second"))};
+        if (m->last.step == m->b->skipped)
+            m->skipped = m->last;
+        show_step(m);
+    } else if (json_object_get(o, "train_runtime")) {
+        m->summary = true;
+        m->r->seconds = json_number_value(json_object_get(o, "train_runtime"));
+        m->r->first_step_seconds = json_number_value(json_object_get(o, "first_step_seconds"));
+        m->r->arena_bytes = json_integer_value(json_object_get(o, "arena_bytes"));
+        if (!m->b->nvml)
+            m->r->memory_bytes = json_integer_value(json_object_get(o, "memory"));
+    }
+    json_decref(o);
+}
+
+/* The most that was in use on the device while the row ran. */
+static void look_at_device(void *ctx)
+{
+    struct measurement *m = ctx;
+    struct nvml_memory now;
+    if (m->b->nvml && !nvml_read(m->b->nvml, 0, getpid(), &now) && now.used_bytes > m->r->memory_bytes)
+        m->r->memory_bytes = now.used_bytes;
+}
+
+static bool find_rates(const struct measurement *m)
+{
+    return m->summary && bench_rates(&m->skipped, &m->last, m->b->o->samples_per_step, &m->r->samples_per_second,
+                                     &m->r->tokens_per_second);
+}
+
+static int train_row(struct bench *b, struct bench_result *r, struct snug_err *err)
+{
+    struct measurement m = {.b = b, .r = r};
+    struct child_events events = {.line = read_line, .tick = look_at_device, .ctx = &m};
+    struct nvml_memory before;
+    struct command_line c;
+    char out[4096];
+    int exit_code;
+    if (b->nvml && !nvml_read(b->nvml, 0, getpid(), &before))
+        r->before_bytes = before.used_bytes;
+    show_step(&m);
+    make_line(b, r, r->dtype, "train", &c);
+    int code = run_line(b, &c, &events, &exit_code, r->reason, err);
+    snprintf(out, sizeof out, "%s/out", b->scratch);
+    bench_remove_tree(out);
+    if (b->terminal)
+        fputs("\r\033[K", stdout);
+    TRY(code);
+    r->status = exit_code == SNUG_ERR_USAGE    ? BENCH_LACKING
+                : !exit_code && find_rates(&m) ? BENCH_MEASURED
+                                               : BENCH_FAILED;
+    if (!exit_code && r->status == BENCH_FAILED)
+        snprintf(r->reason, sizeof r->reason, "its log has no steps to measure");
+    return SNUG_OK;
+}
+
+/* A precision or an optimizer that this build or device does not have is refused already by the plan. */
+static int measure_row(struct bench *b, struct bench_result *r, struct snug_err *err)
+{
+    int exit_code;
+    if (!strcmp(r->row->dtype, "half")) {
+        TRY(choose_half(b, err));
+        r->dtype = b->half;
+        if (*b->no_fp16)
+            snprintf(r->note, sizeof r->note, "bf16 instead of fp16");
+    }
+    TRY(plan_row(b, r, r->dtype, &r->planned_bytes, &exit_code, r->reason, err));
+    if (!exit_code)
+        return train_row(b, r, err);
+    r->status = exit_code == SNUG_ERR_USAGE || exit_code == SNUG_ERR_ENV ? BENCH_LACKING : BENCH_FAILED;
+    return SNUG_OK;
+}
+
+static int measure_all(struct bench *b, struct snug_err *err)
+{
+    for (size_t i = 0; i < b->n_results; i++) {
+        struct str text = {0};
+        int code = measure_row(b, &b->results[i], err);
+        if (code == SNUG_STOPPED)
+            for (size_t k = i; k < b->n_results; k++)
+                snprintf(b->results[k].reason, SNUG_ERR_TEXT, "stopped by a signal");
+        TRY(code);
+        bench_row_text(&b->results[i], &text);
+        fputs(str_text(&text), stdout);
+        fflush(stdout);
+        str_free(&text);
+    }
+    return SNUG_OK;
+}
+
+/* ---- the command ---- */
+
+static int write_report(const struct bench *b, const char *name, void (*make)(const struct bench *, struct str *),
+                        struct str *text, struct snug_err *err)
+{
+    char *path = path_in(b->output_dir, name);
+    make(b, text);
+    int code = path ? str_check(text, err) : err_no_memory(err, 4096);
+    if (!code)
+        code = io_write_file(&io_posix, path, text->s, text->n, err);
+    mem_free(path);
+    return code;
+}
+
+static int write_reports(const struct bench *b, struct snug_err *err)
+{
+    struct str markdown = {0}, json = {0}, svg = {0};
+    int code = write_report(b, "bench.md", bench_markdown, &markdown, err);
+    if (!code)
+        code = write_report(b, "bench.json", bench_json, &json, err);
+    if (!code)
+        code = write_report(b, "bench.svg", bench_svg, &svg, err);
+    if (!code)
+        printf("\n%s\nThe same, as numbers and as a picture: %s/bench.md, bench.json, bench.svg\n", str_text(&markdown),
+               b->output_dir);
+    str_free(&markdown);
+    str_free(&json);
+    str_free(&svg);
+    return code;
+}
+
+static size_t count(const struct bench *b, enum bench_status status)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->n_results; i++)
+        n += b->results[i].status == status;
+    return n;
+}
+
+/* A table without a single number is an error: that of its first row. */
+static int finish(const struct bench *b, int code, struct snug_err *err)
+{
+    bool any = count(b, BENCH_MEASURED) > 0;
+    struct snug_err ignored;
+    if (code == SNUG_STOPPED && !any)
+        return err_set(err, SNUG_STOPPED, "stopped by a signal before a row was measured");
+    if (code == SNUG_STOPPED) {
+        write_reports(b, &ignored);
+        return err_set(err, SNUG_STOPPED, "stopped by a signal; the rows measured so far are in %s", b->output_dir);
+    }
+    TRY(code);
+    if (!any)
+        return err_set(err, SNUG_ERR_ENV, "no row could be measured; the first, %s: %s", b->results[0].row->name,
+                       b->results[0].reason);
+    return write_reports(b, err);
+}
+
+static int open_bench(struct bench *b, struct snug_err *err)
+{
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(b->date, sizeof b->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+    b->terminal = isatty(STDOUT_FILENO);
+    info_cpu_name(b->cpu);
+    TRY(choose_rows(b, err));
+    TRY(snug_stop_new(&b->stop, err));
+    TRY(snug_stop_on_signals(b->stop, err));
+    TRY(open_scratch(b, err));
+    TRY(open_model(b, err));
+    TRY(choose_length(b, err));
+    return plan_first(b, err);
+}
+
+int run_bench(struct options *o, const struct arguments *args, struct snug_err *err)
+{
+    struct bench b = {.o = o};
+    (void)args;
+    int code = open_bench(&b, err);
+    bool opened = !code;
+    if (!code)
+        code = measure_all(&b, err);
+    if (b.scratch)
+        bench_remove_tree(b.scratch);
+    if (opened || code == SNUG_STOPPED)
+        code = finish(&b, code, err);
+    if (code && b.made_output_dir)
+        rmdir(b.output_dir); /* succeeds only where it is empty: nothing came of it */
+    if (code == SNUG_STOPPED && snug_stop_exit_code(b.stop))
+        code = snug_stop_exit_code(b.stop);
+    nvml_close(b.nvml);
+    snug_stop_free(b.stop);
+    mem_free(b.results);
+    mem_free(b.output_dir);
+    mem_free(b.scratch);
+    mem_free(b.model);
+    return code;
+}

@@ -1,0 +1,114 @@
+/* bench.svg: for every row a bar of speed and a bar of memory, of which the planned arena is the dark part. */
+#include "cli/bench/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Pixels. Two panels stand side by side behind the labels. */
+enum { LABELS = 350, PANEL = 270, GAP = 90, TOP = 76, ROW = 30, BAR = 18, WIDTH = LABELS + 2 * (PANEL + GAP) };
+
+static const char *const styles =
+    "<style>text{font:13px sans-serif;fill:#222}.title{font-size:16px;font-weight:bold}.head{font-weight:bold}"
+    ".quiet{fill:#777}.speed{fill:#3b6fb6}.memory{fill:#b9c6d8}.planned{fill:#5a708f}</style>\n";
+
+/* Text between tags, or in an attribute: what XML 1.0 cannot have becomes a question mark. */
+static void put_escaped(struct str *out, const char *text)
+{
+    for (size_t left = strlen(text); left;) {
+        int n = utf8_sequence(text, left);
+        if (*text == '&')
+            str_append(out, "&amp;");
+        else if (*text == '<')
+            str_append(out, "&lt;");
+        else if (*text == '>')
+            str_append(out, "&gt;");
+        else if (*text == '"')
+            str_append(out, "&quot;");
+        else if (!n || (unsigned char)*text < ' ')
+            str_append(out, "?");
+        else
+            str_append_n(out, text, (size_t)n);
+        text += n ? n : 1;
+        left -= (size_t)(n ? n : 1);
+    }
+}
+
+static void put_text(struct str *out, double x, double y, const char *class, const char *text)
+{
+    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
+    put_escaped(out, text);
+    str_append(out, "</text>\n");
+}
+
+static void put_bar(struct str *out, double x, double y, double width, const char *class)
+{
+    str_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" class=\"%s\"/>\n", x, y, width, BAR,
+               class);
+}
+
+struct scale {
+    double speed, memory; /* the largest of all rows */
+};
+
+static struct scale find_scale(const struct bench *b)
+{
+    struct scale s = {0};
+    for (size_t i = 0; i < b->n_results; i++) {
+        const struct bench_result *r = &b->results[i];
+        if (r->status != BENCH_MEASURED)
+            continue;
+        s.speed = r->samples_per_second > s.speed ? r->samples_per_second : s.speed;
+        s.memory = (double)r->memory_bytes > s.memory ? (double)r->memory_bytes : s.memory;
+        s.memory = (double)r->arena_bytes > s.memory ? (double)r->arena_bytes : s.memory;
+    }
+    return s;
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? PANEL * part / whole : 0;
+}
+
+static void put_result(const struct bench_result *r, struct scale s, double y, struct str *out)
+{
+    char text[128], setting[64];
+    const double speed_x = LABELS, memory_x = LABELS + PANEL + GAP;
+    bench_setting(r, setting);
+    snprintf(text, sizeof text, "%s (%s)", r->row->title, setting);
+    put_text(out, 10, y + 14, "label", text);
+    if (r->status != BENCH_MEASURED) {
+        snprintf(text, sizeof text, "%s: %.100s", bench_status_names[r->status], r->reason);
+        put_text(out, speed_x, y + 14, "quiet", text);
+        return;
+    }
+    double speed = share(r->samples_per_second, s.speed), memory = share((double)r->memory_bytes, s.memory);
+    double planned = share((double)r->arena_bytes, s.memory);
+    put_bar(out, speed_x, y, speed, "speed");
+    snprintf(text, sizeof text, "%.4g", r->samples_per_second);
+    put_text(out, speed_x + speed + 6, y + 14, "value", text);
+    put_bar(out, memory_x, y, memory, "memory");
+    put_bar(out, memory_x, y, planned, "planned");
+    snprintf(text, sizeof text, "%.0f", (double)r->memory_bytes / 1e6);
+    put_text(out, memory_x + (memory > planned ? memory : planned) + 6, y + 14, "value", text);
+}
+
+void bench_svg(const struct bench *b, struct str *out)
+{
+    struct str title = {0};
+    struct scale s = find_scale(b);
+    int height = TOP + ROW * (int)b->n_results + 14;
+    str_printf(&title, "snug bench: %s, %lld tokens, %s", b->model_name, (long long)b->max_length,
+               b->nvml ? b->gpu.name : b->cpu);
+    str_printf(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n%s"
+               "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+               WIDTH, height, WIDTH, height, styles);
+    put_text(out, 10, 26, "title", str_text(&title));
+    put_text(out, LABELS, TOP - 14, "head", "samples/s");
+    put_text(out, LABELS + PANEL + GAP, TOP - 14, "head", "memory, MB (dark: as planned)");
+    for (size_t i = 0; i < b->n_results; i++)
+        put_result(&b->results[i], s, TOP + ROW * (double)i, out);
+    str_append(out, "</svg>\n");
+    out->failed |= title.failed;
+    str_free(&title);
+}

@@ -1,0 +1,78 @@
+/* epilogue.h: what becomes of the sums of a matrix product: C = act(sum + bias), its slope, or C + sum. */
+#ifndef CPU_PRODUCT_EPILOGUE_H
+#define CPU_PRODUCT_EPILOGUE_H
+
+#include "cpu/act.h"
+#include "cpu/product/product.h"
+
+/* Row i of C from column j on, `columns` of them: all there (`whole`), or what is left of C. */
+SIMD void epilogue_row(const struct product *p, enum act act, bool narrow, bool whole, const float *sum, int columns,
+                       int64_t i, int64_t j)
+{
+    for (int h = 0; h < columns; h += VF_LANES) {
+        int64_t column = j + h, left = whole ? VF_LANES : p->N - column, at = i * p->N + column;
+        if (left <= 0)
+            break;
+        vf v = vf_load(sum + h);
+        if (p->bias)
+            v = v + vf_get_upto(p->bias, column, left, false);
+        if (p->add)
+            v = v + vf_get_upto(p->c, at, left, narrow);
+        if (act) {
+            vf u = v;
+            v = vf_act(act, u);
+            if (p->slope)
+                vf_put_upto(p->slope, at, vf_act_slope(act, u), left, narrow);
+        }
+        vf_put_upto(p->c, at, v, left, narrow);
+    }
+}
+
+SIMD void epilogue_rows(const struct product *p, enum act act, bool narrow, bool whole, const float *sum, int columns,
+                        int64_t i, int64_t rows, int64_t j)
+{
+    for (int64_t r = 0; r < rows; r++)
+        epilogue_row(p, act, narrow, whole, sum + r * columns, columns, i + r, j);
+}
+
+/* Asks for what `epilogue` of the tile will write: with many columns in C each row is in another page and, where their
+ * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. */
+SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int64_t rows, int64_t j)
+{
+    rows = rows < p->M - i ? rows : p->M - i;
+    int64_t bytes = p->out == DT_BF16 ? 2 : 4, last = (columns - 1) * bytes;
+    for (int64_t r = 0; r < rows; r++) {
+        const char *to = (const char *)p->c + ((i + r) * p->N + j) * bytes;
+        __builtin_prefetch(to, 1, 2);
+        __builtin_prefetch(to + last, 1, 2);
+        if (p->slope) {
+            to = (const char *)p->slope + ((i + r) * p->N + j) * bytes;
+            __builtin_prefetch(to, 1, 2);
+            __builtin_prefetch(to + last, 1, 2);
+        }
+    }
+}
+
+/* The tile (rows, columns) of sums whose first is row i, column j of C; what is beyond C is left out. */
+static void epilogue(const struct product *p, const float *sum, int columns, int64_t i, int64_t rows, int64_t j)
+{
+    bool whole = j + columns <= p->N, narrow = p->out == DT_BF16;
+    rows = rows < p->M - i ? rows : p->M - i;
+    switch (p->act) {
+#define ACT_ROW(name)                                                                                                  \
+    case ACT_##name:                                                                                                   \
+        if (whole && narrow)                                                                                           \
+            epilogue_rows(p, ACT_##name, true, true, sum, columns, i, rows, j);                                        \
+        else if (whole)                                                                                                \
+            epilogue_rows(p, ACT_##name, false, true, sum, columns, i, rows, j);                                       \
+        else                                                                                                           \
+            epilogue_rows(p, ACT_##name, narrow, false, sum, columns, i, rows, j);                                     \
+        break;
+        ACTS(ACT_ROW)
+#undef ACT_ROW
+    default:
+        break;
+    }
+}
+
+#endif

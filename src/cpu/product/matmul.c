@@ -1,0 +1,383 @@
+/* The matrix product. Bound by multiply-adds: 95 % of what the processor can do is reached as follows.
+ *
+ * A register tile of C is summed over k: MR rows by NR columns in vector registers, per step NR values of B loaded and MR
+ * values of A broadcast; or, for bf16 on a matrix unit, AMX_ROWS by AMX_COLUMNS in its tiles. For that both operands lie in
+ * panels (panels.h).
+ *
+ * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block of
+ * rows are summed, one after the other; a stretch of many runs is so short that the block's rows of A, packed, stay in the
+ * second-level one while panel after panel is multiplied by them. The strip keeps the sums between runs, and between
+ * stretches those of many panels. What becomes of a sum (epilogue.h) is done with it when its last run has been added,
+ * while it is in the cache.
+ *
+ * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
+ * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
+ * thread packs the panels of B that it multiplies, and all of A is packed first. */
+#include "cpu/product/product.h"
+
+#include "cpu/product/epilogue.h"
+#include "cpu/product/panels.h"
+
+#include <omp.h>
+
+enum {
+    PACK_PANELS = 4,       /* of B, packed at a time by one thread */
+    TASKS = 32,            /* a thread, at least: what is lost at the end is part of one */
+    STRIP_BYTES = 1 << 19, /* of sums that wait for the next stretch */
+    B_BYTES = 8 << 20,     /* of packed B at a time */
+    BLOCK_TILES = 20,      /* most tiles of a task */
+    FEW_ROWS = 48,         /* so many of C are few */
+    SMALL_FLOPS = 1 << 17, /* below, waking other threads costs more than they help */
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t round_up(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* ---- the register tile ---- */
+
+/* How products of a type are computed. */
+struct form {
+    enum words words;
+    int rows, columns;    /* of a tile of C, and of the panels */
+    int64_t run, stretch; /* words along k, see above */
+    int64_t steps;        /* words along k in all */
+    int64_t a_bytes;      /* of packed A a task aims at: part of the second-level cache */
+};
+
+/* Runs and blocks of AVX-512 and of the matrix unit are the fastest of those that were tried on Emerald Rapids (48 KiB and
+ * 2 MiB of cache). Those of narrower vectors are chosen by the size of the caches, not by measurement. */
+static struct form form_of(const struct product *p)
+{
+    struct form f = {.rows = MR, .columns = NR, .run = 256, .stretch = 1024, .steps = p->K, .a_bytes = 512 << 10};
+    if (p->in != DT_BF16)
+        f.words = WORDS_F32;
+    else if (AMX)
+        f = (struct form){.words = WORDS_TILES,
+                          .rows = AMX_ROWS,
+                          .columns = AMX_COLUMNS,
+                          .run = 128,
+                          .stretch = 1024,
+                          .steps = ceil_div(p->K, 2 * AMX_WORDS) * AMX_WORDS,
+                          .a_bytes = 1 << 20};
+    else if (BF16_PAIRS) {
+        f.words = WORDS_PAIRS;
+        f.steps = ceil_div(p->K, 2);
+    } else
+        f.words = WORDS_WIDENED;
+    return f;
+}
+
+/* sum (MR,NR) = a (steps,MR) times b (steps,NR), or added to it. */
+SIMD void vector_tile(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add, bool pairs)
+{
+    vf t[MR][2];
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        t[r][0] = add ? vf_load(sum + r * NR) : vf_set1(0);
+        t[r][1] = add ? vf_load(sum + r * NR + VF_LANES) : vf_set1(0);
+    }
+    for (int64_t s = 0; s < steps; s++) {
+        vu b0 = vu_load(b + s * NR), b1 = vu_load(b + s * NR + VF_LANES);
+        UNROLL for (int r = 0; r < MR; r++)
+        {
+            vu ar = vu_set1(a[s * MR + r]);
+            t[r][0] = pairs ? vf_dot_pairs(t[r][0], ar, b0) : vf_fma((vf)ar, (vf)b0, t[r][0]);
+            t[r][1] = pairs ? vf_dot_pairs(t[r][1], ar, b1) : vf_fma((vf)ar, (vf)b1, t[r][1]);
+        }
+    }
+    UNROLL for (int r = 0; r < MR; r++)
+    {
+        vf_store(sum + r * NR, t[r][0]);
+        vf_store(sum + r * NR + VF_LANES, t[r][1]);
+    }
+}
+
+static void tile_f32(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+{
+    vector_tile(sum, a, b, steps, add, false);
+}
+
+static __attribute__((unused)) void tile_pairs(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps,
+                                               bool add)
+{
+    vector_tile(sum, a, b, steps, add, true);
+}
+
+static __attribute__((unused)) void tile_unit(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+{
+    enum { A_TILE = 4 * 16 * AMX_WORDS, ROW = 4 * AMX_COLUMNS };
+    amx_block(
+        sum, ROW, add, (struct amx_operand){.at = a, .stride = 4 * AMX_WORDS, .second = A_TILE, .step = 2 * A_TILE},
+        (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW}, steps / AMX_WORDS);
+}
+
+static void tile(enum words words, float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
+{
+    if (AMX && words == WORDS_TILES)
+        tile_unit(sum, a, b, steps, add);
+    else if (BF16_PAIRS && words == WORDS_PAIRS)
+        tile_pairs(sum, a, b, steps, add);
+    else
+        tile_f32(sum, a, b, steps, add);
+}
+
+/* ---- packing ---- */
+
+/* The same as pack_panels with what is constant made so. */
+static void pack_any(uint32_t *to, int width, int64_t panels, const struct source *o, int64_t first, int64_t s0,
+                     int64_t steps, enum words words)
+{
+#define PACK(w, words_)                                                                                                \
+    do {                                                                                                               \
+        if (o->by_k)                                                                                                   \
+            pack_panels(to, w, panels, o, true, first, s0, steps, words_);                                             \
+        else                                                                                                           \
+            pack_panels(to, w, panels, o, false, first, s0, steps, words_);                                            \
+    } while (0)
+#define PACK_WIDTHS(words_)                                                                                            \
+    do {                                                                                                               \
+        if (width == MR)                                                                                               \
+            PACK(MR, words_);                                                                                          \
+        else                                                                                                           \
+            PACK(NR, words_);                                                                                          \
+    } while (0)
+    if (words == WORDS_F32)
+        PACK_WIDTHS(WORDS_F32);
+    else if (AMX && words == WORDS_TILES)
+        PACK(AMX_COLUMNS, WORDS_TILES);
+    else if (BF16_PAIRS)
+        PACK_WIDTHS(WORDS_PAIRS);
+    else
+        PACK_WIDTHS(WORDS_WIDENED);
+#undef PACK
+#undef PACK_WIDTHS
+}
+
+/* Steps [s, s + steps) of `panels` panels of A from row `first` on. */
+static void pack_a(uint32_t *to, const struct product *p, const struct form *f, int64_t panels, int64_t first,
+                   int64_t s, int64_t steps)
+{
+    struct source o = {.base = p->a, .by_k = p->a_by_k, .rows = p->M, .K = p->K};
+    if (!AMX || f->words != WORDS_TILES)
+        pack_any(to, MR, panels, &o, first, s, steps, f->words);
+    else if (o.by_k)
+        pack_tiles(to, panels, &o, true, first, s, steps);
+    else
+        pack_tiles(to, panels, &o, false, first, s, steps);
+}
+
+static void pack_b(uint32_t *to, const struct product *p, const struct form *f, int64_t panels, int64_t first,
+                   int64_t s, int64_t steps)
+{
+    struct source o = {.base = p->b, .by_k = p->b_by_k, .rows = p->N, .K = p->K};
+    pack_any(to, f->columns, panels, &o, first, s, steps, f->words);
+}
+
+/* ---- blocks and tasks ---- */
+
+struct blocks {
+    int64_t tiles;        /* of C in a column of it */
+    int64_t blocks;       /* that they are dealt out to */
+    int64_t panels;       /* of B in a chunk */
+    int64_t groups;       /* that they are dealt out to; a task is a block times a group */
+    int64_t strip_panels; /* of B whose sums the strip has room for */
+    int64_t a_bytes;      /* of a thread's packed A */
+    int64_t strip_bytes;  /* of its strip */
+    int64_t b_bytes;      /* of the packed chunk of B */
+};
+
+static struct blocks blocks_of(const struct product *p, const struct form *f, int threads)
+{
+    struct blocks k = {.tiles = ceil_div(p->M, f->rows)};
+    int64_t row_bytes = larger(4 * f->steps, 4), stretch_bytes = smaller(row_bytes, 4 * f->stretch);
+    int64_t panels = ceil_div(p->N, f->columns), tile_bytes = 4 * f->rows * f->columns;
+    int64_t most = smaller(larger(f->a_bytes / (f->rows * stretch_bytes), 1), BLOCK_TILES);
+    /* The bytes are those of the largest blocks, whatever the blocks below, so that they only grow with the sizes. */
+    k.a_bytes = round_up(smaller(k.tiles * f->rows * stretch_bytes, larger(f->a_bytes, f->rows * stretch_bytes)));
+    k.b_bytes = round_up(smaller(panels * f->columns * row_bytes, larger(B_BYTES, f->columns * row_bytes)));
+    k.strip_bytes = smaller(k.tiles * panels * tile_bytes, larger(STRIP_BYTES, BLOCK_TILES * tile_bytes));
+    k.panels = smaller(panels, larger(B_BYTES / (f->columns * row_bytes), 1));
+    /* As many blocks as keep packed A small, or four a thread if more: blocks of 4 tiles and up. A multiple of the
+     * threads, so that all end together. */
+    int64_t each = threads > 1 ? 4 * threads : 1;
+    k.blocks = larger(ceil_div(k.tiles, most), smaller(each, larger(k.tiles / 4, 1)));
+    if (k.blocks > threads)
+        k.blocks = smaller(ceil_div(k.blocks, threads) * threads, k.tiles);
+    k.groups = threads > 1 ? smaller(larger(ceil_div(TASKS * threads, larger(k.blocks, 1)), 1), k.panels) : 1;
+    k.strip_panels = larger(k.strip_bytes / (larger(ceil_div(k.tiles, larger(k.blocks, 1)), 1) * tile_bytes), 1);
+    return k;
+}
+
+/* What a product with few rows needs: all of A for all threads; a run of a panel and its sums for each. */
+struct few {
+    int64_t tiles, a_bytes, b_bytes, strip_bytes;
+};
+
+static struct few few_of(const struct product *p, const struct form *f)
+{
+    struct few k = {.tiles = ceil_div(smaller(p->M, FEW_ROWS), f->rows)};
+    k.a_bytes = round_up(4 * k.tiles * f->rows * f->steps);
+    k.b_bytes = round_up(4 * smaller(f->run, f->steps) * f->columns);
+    k.strip_bytes = 4 * k.tiles * f->rows * f->columns;
+    return k;
+}
+
+int64_t ISA(product_workspace)(const struct product *p, int threads)
+{
+    struct form f = form_of(p);
+    struct blocks k = blocks_of(p, &f, threads);
+    struct few w = few_of(p, &f);
+    return larger(k.b_bytes + threads * (k.a_bytes + k.strip_bytes), w.a_bytes + threads * (w.b_bytes + w.strip_bytes));
+}
+
+/* Tasks, numbered block by block, are handed out in runs that get shorter: a part of what is left, of whole blocks
+ * while it is that much. So a thread packs few blocks of A, and all end together. The first task of a run; `tasks` from
+ * the last run on. */
+static int64_t run_start(int64_t run, int64_t tasks, int64_t groups, int threads)
+{
+    int64_t left = tasks;
+    for (; run > 0 && left > 0; run--) {
+        int64_t n = larger(left / (2 * threads), 1);
+        left -= n > groups ? n / groups * groups : n;
+    }
+    return tasks - left;
+}
+
+/* The part of 1 / parts, number `part`, of what is read next goes to the second-level cache. */
+static void prefetch_part(const uint32_t *words, int64_t n, int64_t part, int64_t parts)
+{
+    enum { LINE = 16 };
+    for (int64_t i = n / LINE * part / parts * LINE; i < n / LINE * (part + 1) / parts * LINE; i += LINE)
+        __builtin_prefetch(words + i, 0, 2);
+}
+
+/* A run of a panel of B times the tiles of a block, of which `sums` has the sums and packed A, `a_steps` words along k,
+ * begins with this run. The tile of C at row i, column j. */
+static void run_tiles(const struct product *p, const struct form *f, float *sums, const uint32_t *a, int64_t a_steps,
+                      const uint32_t *b, int64_t run, int64_t tiles, bool add, bool last, int64_t i, int64_t j)
+{
+    for (int64_t t = 0; t < tiles; t++) {
+        float *sum = sums + t * f->rows * f->columns;
+        if (f->words == WORDS_TILES)
+            prefetch_part(b + run * f->columns, f->run * f->columns, t, tiles);
+        if (last)
+            epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
+        tile(f->words, sum, a + t * a_steps * f->rows, b, run, add);
+        if (last)
+            epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j);
+    }
+}
+
+/* `tiles` tiles of C from row i on times `panels` panels of the packed B, which start at column j. */
+static void run_task(const struct product *p, const struct form *f, const struct blocks *k, int64_t i, int64_t tiles,
+                     int64_t j, int64_t panels, const uint32_t *b, uint32_t *a, float *strip)
+{
+    bool one = f->steps <= f->stretch; /* a panel's sums are finished before the next's begin */
+    int64_t width = one ? panels : k->strip_panels;
+    for (int64_t q0 = 0; q0 < panels; q0 += width)
+        for (int64_t s0 = 0; s0 < f->steps || s0 == 0; s0 += f->stretch) {
+            int64_t steps = smaller(f->stretch, f->steps - s0);
+            pack_a(a, p, f, tiles, i, s0, steps);
+            for (int64_t q = q0; q < smaller(q0 + width, panels); q++)
+                for (int64_t s = 0; s < steps || s == 0; s += f->run) {
+                    int64_t run = smaller(f->run, steps - s), at = s0 + s;
+                    run_tiles(p, f, strip + (one ? 0 : q - q0) * tiles * f->rows * f->columns, a + s * f->rows, steps,
+                              b + (q * f->steps + at) * f->columns, run, tiles, at > 0, at + run >= f->steps, i,
+                              j + q * f->columns);
+                }
+        }
+}
+
+/* One thread's part of a product with many rows. */
+static void run_blocks(const struct product *p, const struct form *f, const struct blocks *k, void *workspace,
+                       int threads)
+{
+    int me = omp_get_thread_num();
+    uint32_t *b = workspace,
+             *a = (uint32_t *)(void *)((char *)workspace + k->b_bytes + me * (k->a_bytes + k->strip_bytes));
+    float *strip = (float *)(void *)((char *)a + k->a_bytes);
+    int64_t panels = ceil_div(p->N, f->columns), unit = smaller(PACK_PANELS, larger(k->panels / (2 * threads), 1));
+    int64_t tasks = k->blocks * k->groups, runs = 0;
+    while (run_start(runs, tasks, k->groups, threads) < tasks)
+        runs++;
+    for (int64_t first = 0; first < panels; first += k->panels) {
+        int64_t n = smaller(k->panels, panels - first);
+#pragma omp for schedule(static)
+        for (int64_t q = 0; q < n; q += unit)
+            pack_b(b + q * f->columns * f->steps, p, f, smaller(unit, n - q), (first + q) * f->columns, 0, f->steps);
+#pragma omp for schedule(dynamic)
+        for (int64_t run = 0; run < runs; run++) {
+            int64_t end = run_start(run + 1, tasks, k->groups, threads);
+            for (int64_t task = run_start(run, tasks, k->groups, threads), next; task < end; task = next) {
+                int64_t block = task / k->groups; /* its tasks of this run are one */
+                next = smaller(end, (block + 1) * k->groups);
+                int64_t t = k->tiles * block / k->blocks, t_end = k->tiles * (block + 1) / k->blocks;
+                int64_t q = n * (task - block * k->groups) / k->groups,
+                        q_end = n * (next - block * k->groups) / k->groups;
+                run_task(p, f, k, t * f->rows, t_end - t, (first + q) * f->columns, q_end - q,
+                         b + q * f->columns * f->steps, a, strip);
+            }
+        }
+    }
+}
+
+/* One thread's part of a product with few rows. Bound by reading B. */
+static void run_few(const struct product *p, const struct form *f, const struct few *k, void *workspace)
+{
+    uint32_t *a = workspace, *b = (uint32_t *)(void *)((char *)workspace + k->a_bytes +
+                                                       omp_get_thread_num() * (k->b_bytes + k->strip_bytes));
+    float *strip = (float *)(void *)((char *)b + k->b_bytes);
+    int64_t panels = ceil_div(p->N, f->columns), rows = k->tiles * f->rows;
+#pragma omp for schedule(static)
+    for (int64_t s = 0; s < f->steps; s += f->run)
+        pack_a(a + s * rows, p, f, k->tiles, 0, s, smaller(f->run, f->steps - s));
+#pragma omp for schedule(dynamic)
+    for (int64_t q = 0; q < panels; q++) {
+        for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
+            int64_t run = smaller(f->run, f->steps - s);
+            pack_b(b, p, f, 1, q * f->columns, s, run);
+            for (int64_t t = 0; t < k->tiles; t++)
+                tile(f->words, strip + t * f->rows * f->columns, a + (s * k->tiles + t * run) * f->rows, b, run, s > 0);
+        }
+        for (int64_t t = 0; t < k->tiles; t++)
+            epilogue(p, strip + t * f->rows * f->columns, f->columns, t * f->rows, f->rows, q * f->columns);
+    }
+}
+
+void ISA(product_run)(const struct product *p, void *workspace, int threads)
+{
+    if (p->M == 0 || p->N == 0)
+        return;
+    struct form f = form_of(p);
+    struct blocks k = blocks_of(p, &f, threads);
+    struct few few = few_of(p, &f);
+    bool small = 2.0 * (double)p->M * (double)p->N * (double)p->K < SMALL_FLOPS;
+#pragma omp parallel num_threads(small ? 1 : threads)
+    {
+        if (f.words == WORDS_TILES)
+            amx_begin();
+        if (p->M <= FEW_ROWS)
+            run_few(p, &f, &few, workspace);
+        else
+            run_blocks(p, &f, &k, workspace, threads);
+        if (f.words == WORDS_TILES)
+            amx_end();
+    }
+}

@@ -1,0 +1,28 @@
+/* product.h: C = act(A B + bias), the matrix product behind linear layers. */
+#ifndef CPU_PRODUCT_PRODUCT_H
+#define CPU_PRODUCT_PRODUCT_H
+
+#include "cpu/simd.h"
+#include "graph/op.h"
+
+struct product {
+    int64_t M, N, K;
+    const void *a, *b;
+    bool a_by_k, b_by_k; /* how they lie: A as (M,K) if a_by_k, else (K,M); B as (N,K) if b_by_k, else (K,N) */
+    enum dtype in;       /* of A and B: F32 or BF16; summed in F32 */
+
+    void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to */
+    enum dtype out;
+    bool add;          /* C is added to; then act must be none */
+    const float *bias; /* (N) or NULL */
+    enum act act;
+};
+
+/* Workspace of `product_run`; grows with M, N and K. Data pointers are not looked at. */
+int64_t ISA(product_workspace)(const struct product *p, int threads);
+
+/* Every element of C is one sum over k in ascending order, cut into runs of fixed length: the bits depend neither on
+ * threads nor on M and N. */
+void ISA(product_run)(const struct product *p, void *workspace, int threads);
+
+#endif

@@ -1,0 +1,25 @@
+/* attention.cuh: what attention's launchers for different GPUs have in common. */
+#ifndef CUDA_ATTENTION_CUH
+#define CUDA_ATTENTION_CUH
+
+#include "cuda/attention/attention_tile.cuh"
+
+/* run<E, DP>(p, c) with the smallest size of tiles that holds a head. */
+#define WITH_HEAD_SIZE(p, run, E, ...)                                                                                 \
+    (p->D <= 32   ? run<E, 32>(__VA_ARGS__)                                                                            \
+     : p->D <= 64 ? run<E, 64>(__VA_ARGS__)                                                                            \
+     : p->D <= 96 ? run<E, 96>(__VA_ARGS__)                                                                            \
+                  : run<E, 128>(__VA_ARGS__))
+
+/* For 16-bit dtypes; attention_sm90.cu. */
+int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+
+/* Whether attention_short_sm90.cu takes it, on so many multiprocessors: no sequence over 512, not too few, and most of
+ * them not so short that a block spends its time on starting. */
+bool attention_is_short(const struct attention_params *p, int sms);
+/* Rows of attention_params.sums: parts of sequences that are added up by themselves; at most two a sequence. */
+int64_t attention_short_parts(const struct attention_params *p, int sms);
+int attention_backward_short_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+
+#endif

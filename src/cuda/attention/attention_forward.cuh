@@ -1,0 +1,144 @@
+/* attention_forward.cuh: the forward kernel of attention (attention_engine.cuh), a block per query tile. */
+#ifndef CUDA_ATTENTION_FORWARD_CUH
+#define CUDA_ATTENTION_FORWARD_CUH
+
+#include "cuda/attention/attention_engine.cuh"
+
+/* p = 2^(s sl - shift) in place of s; max and sum are those of the row so far, o is rescaled when the maximum grows by
+ * so much that a weight could pass 2^8. */
+template <int N>
+__device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], float (&max)[2], float (&sum)[2],
+                                           float sl)
+{
+    float most[2]; /* of this lane's columns; the row's is only asked for where it matters */
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float even = s[0][2 * h], odd = s[0][2 * h + 1];
+#pragma unroll
+        for (int j = 1; j < 8; j++) {
+            even = fmaxf(even, s[j][2 * h]);
+            odd = fmaxf(odd, s[j][2 * h + 1]);
+        }
+        most[h] = fmaxf(even, odd) * sl;
+    }
+    if (__any_sync(0xFFFFFFFFu, most[0] > max[0] + 8 || most[1] > max[1] + 8)) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float m = quad_max(most[h]), next = m > max[h] + 8 ? m : max[h];
+            float factor = next == max[h] ? 1 : exp2_fast(max[h] - next);
+            max[h] = next;
+            sum[h] *= factor;
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                o[j][2 * h] *= factor;
+                o[j][2 * h + 1] *= factor;
+            }
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float even = 0, odd = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            even += s[j][2 * h] = exp2_fast(fmaf(s[j][2 * h], sl, -max[h]));
+            odd += s[j][2 * h + 1] = exp2_fast(fmaf(s[j][2 * h + 1], sl, -max[h]));
+        }
+        sum[h] += even + odd;
+    }
+}
+
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP>
+__global__ __launch_bounds__(WARPS * 32,
+                             BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
+{
+    using T = typename E::type;
+    constexpr int ROWS = 16 * WARPS, THREADS = 32 * WARPS, BYTES = tile_bytes<T, TILE, DP>;
+    constexpr int AHEAD = STAGES - 1 - LATE;
+    extern __shared__ __align__(1024) char shared[];
+    char *q_tile = shared, *stages = shared + tile_bytes<T, ROWS, DP>; /* each stage: keys, values */
+    struct place at = my_place();
+    struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
+    if (rows.at >= rows.length)
+        return;
+    int head = (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
+    int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
+    T *o = (T *)p.o + (int64_t)row * out + head * p.D;
+    float *lse = p.lse + (int64_t)head * p.T + row;
+    if (rows.padding || rows.at >= rows_asking(p, rows.length)) {
+        rows_clear(o, out, 0, min(left, ROWS), p.D);
+        if ((int)threadIdx.x < min(left, ROWS))
+            lse[threadIdx.x] = 0;
+        return;
+    }
+
+    const T *qkv = (const T *)p.qkv;
+    struct key_loop<T> loop = key_loop_of<T, ROWS>(p, rows, head, stages);
+    auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
+    tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
+                                           p.D);
+    tiles_start<AHEAD>(load_next);
+
+    struct mask_stream stream;
+    struct mask_query queries[2];
+    if (DROP) {
+        stream = mask_stream(p.rng, p.coords, rows.first, head, p.site, p.threshold);
+        queries[0] = mask_query(&stream, (uint32_t)i);
+        queries[1] = mask_query(&stream, (uint32_t)i + 8);
+    }
+    constexpr bool KEEPS = DROP && E::KEEPS_MASK && DP == 64;
+    bool keeps = KEEPS && p.mask && rows.at + at.row0 < rows.length;
+    uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
+    float acc[DP / 8][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, sl = p.scale * LOG2E;
+    int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
+    for (int t = 0, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(t, load_next);
+        if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
+            continue;
+        uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
+        float s[8][4];
+        uint32_t flags[2][4];
+        E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
+        if (DROP)
+            flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
+        if (keeps)
+            p.mask[word + (uint32_t)t * 32] = mask_word(flags);
+        E::template wait<0>(s);
+        E::template wait<0>(acc);
+        if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
+            hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
+        softmax_tile(s, acc, max, sum, sl);
+        typename E::fragments weights;
+        if (DROP)
+            E::make_masked(weights, s, flags);
+        else
+            E::make(weights, s);
+        E::template add_product<DP>(acc, weights, v_tile);
+        if (!LATE)
+            E::template wait<0>(acc);
+    }
+
+    E::template wait<0>(acc);
+    __syncthreads();
+    float factor[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float total = quad_sum(sum[h]);
+        bool asks = i + 8 * h < rows_asking(p, rows.length);
+        factor[h] = asks ? (DROP ? p.keep_scale : 1) / total : 0;
+        if (at.c == 0 && at.row0 + at.g + 8 * h < left)
+            lse[at.row0 + at.g + 8 * h] = asks ? (max[h] + log2f(total)) * LN2 : 0;
+    }
+    tile_store<E, ROWS, DP>(o, out, left, p.D, acc, factor[0], factor[1], q_tile);
+}
+
+template <class T, int DP, class C>
+constexpr int forward_bytes = tile_bytes<T, C::rows, DP> + C::stages * 2 * tile_bytes<T, TILE, DP>;
+template <class E, int DP, class C>
+static int launch_forward(const struct attention_params *p, const struct cuda_call *c)
+{
+    attention_kernel *kernel = p->threshold ? attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, true>
+                                            : attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, false>;
+    return attention_launch(kernel, p, C::warps, forward_bytes<typename E::type, DP, C>, p->heads, c, "attention");
+}
+
+#endif

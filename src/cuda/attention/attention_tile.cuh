@@ -1,0 +1,210 @@
+/* attention_tile.cuh: which rows a block works on, and how tiles of them come into shared memory.
+ *
+ * A tile's row is cut into panels of 128 bytes; panel p of all rows lies together, and within it the 16-byte chunk c of
+ * row r lies at chunk c ^ (r % 8): no bank conflicts for any of the ways in which tiles are read, and it is the
+ * "128-byte swizzle" of wgmma. */
+#ifndef CUDA_ATTENTION_TILE_CUH
+#define CUDA_ATTENTION_TILE_CUH
+
+#include "cuda/kernels/barrier.cuh"
+#include "cuda/kernels/kernel.cuh"
+
+constexpr int TILE = 64; /* rows of a tile that a block's loop goes over */
+
+struct attention_params {
+    const void *qkv, *dout; /* (T, (A+2K) D), (T, A D) */
+    void *o, *dqkv;         /* o is read by the backward pass */
+    float *lse;             /* (A,T) */
+    float2 *statistics;     /* (A,T), -lse in units of log 2 and -do . o / keep_scale: from dq to dk and dv */
+    uint32_t *mask;         /* where the dropout mask is kept, or NULL */
+    float *sums; /* (attention_short_parts, width), of dqkv's columns over the rows of a part; NULL: not wanted */
+    const int32_t *cu, *coords, *rng;
+    int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
+    int queries;                                   /* so many rows of a sequence ask; 0: all */
+    float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
+    uint32_t site, threshold;
+};
+
+/* A block's rows: those from `at` on of a sequence of `length` rows that begins at `first`; the sequence after the last
+ * is the padding. */
+struct block_rows {
+    int first, length, at, sequence;
+    bool padding;
+};
+
+/* How many rows of a sequence ask. */
+__device__ static inline int rows_asking(const struct attention_params &p, int length)
+{
+    return p.queries ? min(p.queries, length) : length;
+}
+
+/* Grid size for blocks of R rows that straddle no sequence: sequence b has the places from cu[b] / R + b on, which are
+ * always enough, and known without a sum over sequences. */
+static inline unsigned block_places(int64_t T, int64_t B, int R)
+{
+    return (unsigned)(T / R + B + 1);
+}
+
+/* The rows of place `i`; at >= length when it has none. All lanes of a warp call it. */
+template <int R> __device__ static inline struct block_rows block_find(const struct attention_params &p, int i)
+{
+    int lane = (int)threadIdx.x % 32, b = 0, candidates = p.B + 1; /* of the last b that begins at or before i */
+    while (candidates > 1) {
+        int step = (candidates + 31) / 32;
+        bool before = lane * step < candidates && p.cu[b + lane * step] / R + b + lane * step <= i;
+        int last = 31 - __clz((int)__ballot_sync(0xFFFFFFFFu, before));
+        b += last * step;
+        candidates = min(step, candidates - last * step);
+    }
+    int first = p.cu[b], end = b < p.B ? p.cu[b + 1] : p.T;
+    return {first, end - first, (i - first / R - b) * R, b, b == p.B};
+}
+
+/* How many of the rows ask. */
+__device__ static inline int asking_rows(const struct attention_params &p, struct block_rows rows)
+{
+    return rows.padding ? 0 : max(0, rows_asking(p, rows.length) - rows.at);
+}
+
+/* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence on: a
+ * tile's 32 words lie behind those of the tile before, and word 4g + c is made of queries g and g + 8 and the tile's keys
+ * from 16c on (mask_word). The next 16 queries are mask_pitch on. */
+__device__ static inline uint32_t mask_pitch(const struct attention_params &p)
+{
+    return (uint32_t)(p.heads * ((p.longest + TILE - 1) / TILE) * 32);
+}
+
+__device__ static inline uint32_t mask_word_at(const struct attention_params &p, int sequence, int first, int head,
+                                               int at)
+{
+    uint32_t rows = (uint32_t)((first + 15 * sequence) / 16 + at / 16);
+    return rows * mask_pitch(p) + (uint32_t)head * (mask_pitch(p) / (uint32_t)p.heads);
+}
+
+/* The block's place; with `reverse` places are dealt out from the last on: causal query tiles have the more keys the
+ * later they are, and the longest should not begin last. */
+__device__ static inline int last_first(int reverse)
+{
+    return (int)(reverse ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+}
+
+/* Byte offset of chunk c of row r in a tile of ROWS rows. */
+template <int ROWS> __device__ static inline uint32_t chunk_offset(int r, int c)
+{
+    return (uint32_t)((c >> 3) * (ROWS * 128) + r * 128 + ((c & 7) ^ (r & 7)) * 16);
+}
+
+/* The same in two steps, for loops: where row r begins, with its swizzle; then chunk c. Row r + 8 is 1024 bytes on. */
+__device__ static inline uint32_t row_start(uint32_t tile, int r)
+{
+    return tile + (uint32_t)(r * 128 + (r & 7) * 16);
+}
+
+template <int ROWS> __device__ static inline uint32_t chunk_at(uint32_t start, int c)
+{
+    return (start ^ (uint32_t)(c & 7) * 16) + (uint32_t)((c >> 3) * (ROWS * 128));
+}
+
+template <class T, int ROWS, int DP> constexpr int tile_bytes = (DP * (int)sizeof(T) + 127) / 128 * 128 * ROWS;
+
+/* Starts copying 16 bytes; without `there` the source is not read, and zeros are written. */
+__device__ static inline void copy_16(uint32_t to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+__device__ static inline void copy_8(uint32_t to, const void *from, bool there)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(there ? 8 : 0) : "memory");
+}
+
+/* Key tiles are loaded in an order in which a lane of a product's result holds 16 neighbouring keys, a whole Philox
+ * call: row 8j + 2c + e of the tile is key 16c + 2j + e. */
+__device__ static inline int key_of_row(int n)
+{
+    return (n >> 1 & 3) * 16 + (n >> 3) * 2 + (n & 1);
+}
+
+/* Starts copying ROWS rows of D elements, the first at `from`; rows from `valid` on, and columns from D to DP, are 0.
+ * Done by THREADS threads, of which this is number t. Where threads stay in their column, a thread's addresses are a fixed step apart. */
+template <class T, int ROWS, int DP, int THREADS, bool KEYS>
+__device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D, int t)
+{
+    constexpr int WIDTH = 16 / (int)sizeof(T), CHUNKS = DP / WIDTH;
+    constexpr bool STEADY = THREADS % (8 * CHUNKS) == 0 && ROWS * CHUNKS % THREADS == 0;
+    int row = t / CHUNKS, chunk = t % CHUNKS;
+    if (STEADY) {
+        constexpr int STEP = THREADS / CHUNKS, FROM_STEP = KEYS ? STEP / 4 : STEP;
+        int r = KEYS ? key_of_row(row) : row, rest = chunk * WIDTH < D ? valid - r : 0;
+        const T *source = from + (int64_t)r * stride + chunk * WIDTH;
+        to += chunk_offset<ROWS>(row, chunk);
+#pragma unroll
+        for (int i = 0; i < ROWS / STEP; i++, source += FROM_STEP * (int64_t)stride)
+            copy_16(to + (uint32_t)(i * STEP * 128), source, i * FROM_STEP < rest);
+    } else {
+#pragma unroll 4
+        for (int i = t; i < ROWS * CHUNKS; i += THREADS) {
+            row = i / CHUNKS, chunk = i % CHUNKS;
+            int r = KEYS ? key_of_row(row) : row;
+            copy_16(to + chunk_offset<ROWS>(row, chunk), from + (int64_t)r * stride + chunk * WIDTH,
+                    r < valid && chunk * WIDTH < D);
+        }
+    }
+}
+
+template <class T, int ROWS, int DP, int THREADS, bool KEYS>
+__device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D)
+{
+    tile_load<T, ROWS, DP, THREADS, KEYS>(to, from, stride, valid, D, (int)threadIdx.x);
+}
+
+__device__ static inline void loads_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int N> __device__ static inline void loads_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* Writes a warp's 16 rows of a result, x times `factor`, by way of its own rows of a tile in shared memory (nobody may
+ * still read them), so that whole chunks go out. Element (row g, column E::column(j) + e) is x[j][e], (g + 8, ...) is
+ * x[j][2 + e]. */
+template <class E, int ROWS, int DP>
+__device__ static inline void tile_store(typename E::type *to, int stride, int valid, int D,
+                                         const float (&x)[DP / 8][4], float factor0, float factor1, char *tile)
+{
+    using T = typename E::type;
+    constexpr int WIDTH = 16 / (int)sizeof(T), CHUNKS = DP / WIDTH;
+    int lane = (int)threadIdx.x % 32, row0 = (int)threadIdx.x / 32 * 16, g = lane / 4;
+#pragma unroll
+    for (int j = 0; j < DP / 8; j++) {
+        int column = E::column(j);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float f = h ? factor1 : factor0;
+            pack<T, 2> two = {{from_float<T>(x[j][2 * h] * f), from_float<T>(x[j][2 * h + 1] * f)}};
+            *(pack<T, 2> *)(tile + chunk_offset<ROWS>(row0 + g + 8 * h, column / WIDTH) +
+                            column % WIDTH * (int)sizeof(T)) = two;
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16 * CHUNKS / 32; i++) {
+        int at = i * 32 + lane, row = row0 + at / CHUNKS, chunk = at % CHUNKS;
+        if (row < valid && chunk * WIDTH < D)
+            *(int4 *)(to + (int64_t)row * stride + chunk * WIDTH) =
+                *(const int4 *)(tile + chunk_offset<ROWS>(row, chunk));
+    }
+}
+
+/* Zeros in D columns of rows [from, end). */
+template <class T> __device__ static inline void rows_clear(T *to, int stride, int from, int end, int D)
+{
+    int chunks = D / (16 / (int)sizeof(T));
+    for (int i = from * chunks + (int)threadIdx.x; i < end * chunks; i += (int)blockDim.x)
+        *(int4 *)(to + (int64_t)(i / chunks) * stride + i % chunks * (16 / (int)sizeof(T))) = make_int4(0, 0, 0, 0);
+}
+
+#endif

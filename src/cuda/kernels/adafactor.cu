@@ -1,0 +1,502 @@
+/* Adafactor (op/adafactor.h) over many tensors in four launches: sums of squares by row and column; the second moments;
+ * sum of U^2; the update. Bound by bytes: 12 of g and 8 of p a parameter (12 more with a first moment).
+ *
+ * A matrix is cut into tiles of ROWS rows and COLUMNS columns by its shape alone, a block each; a tensor that is no
+ * matrix into pieces of FLAT elements. A warp has every eighth row of a tile, a lane 32 columns of it.
+ *
+ * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
+ * lanes as a tree, over the tiles; of U^2 and p^2 by row as before, then in double over a warp's rows, over the warps,
+ * over the tiles. */
+#include "cuda/kernels/update.cuh"
+
+extern "C" {
+#include "op/adafactor.h"
+}
+
+enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 128, COLUMNS = 1024, FLAT = 16384 };
+enum { FOUR = 4, GROUPS = COLUMNS / (32 * FOUR), PART = 4 /* of the groups, updated at a time */ };
+
+struct adafactor_head {
+    const double *step;
+    const float *coef;
+    double eps2, clip_threshold, decay_rate;
+    float eps1, beta1, rest1;
+    bool scale_parameter, relative_step, warmup_init;
+};
+
+struct adafactor_row {
+    struct updated u;
+    float *row, *col, *v, *m;
+    char *scratch;
+    int lead, rows, columns;
+};
+typedef many<struct adafactor_head, struct adafactor_row> adafactor_table;
+
+/* ---- how a tensor is cut ---- */
+
+struct cut {
+    int row_tiles, column_tiles; /* of a matrix */
+    int64_t tiles;               /* of the tensor */
+};
+
+__host__ __device__ static inline struct cut cut_tensor(int64_t n, int lead, int rows, int columns, bool factored)
+{
+    struct cut c = {(rows + ROWS - 1) / ROWS, (columns + COLUMNS - 1) / COLUMNS, (n + FLAT - 1) / FLAT};
+    if (factored)
+        c.tiles = (int64_t)lead * c.row_tiles * c.column_tiles;
+    return c;
+}
+
+/* What the launches hand on. */
+struct scratch {
+    double *squares, *weights; /* (tiles): sums of U^2 and of p^2 */
+    double *sum_r;             /* (lead, row_tiles): of R */
+    float *by_column;          /* (lead, row_tiles, columns): sums of g^2 */
+    float *by_row;             /* (column_tiles, lead, rows): likewise */
+    float *col_factor;         /* (lead, columns): 1 / sqrt(C) */
+};
+
+__host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead,
+                                                  int rows, int columns, bool factored)
+{
+    int64_t at = 0, l = factored ? lead : 0;
+    s->squares = (double *)base, at += c.tiles * 8;
+    s->weights = (double *)(base + at), at += c.tiles * 8;
+    s->sum_r = (double *)(base + at), at += l * c.row_tiles * 8;
+    at = (at + 15) / 16 * 16;
+    s->by_column = (float *)(base + at), at += l * c.row_tiles * columns * 4;
+    at = (at + 15) / 16 * 16;
+    s->by_row = (float *)(base + at), at += l * c.column_tiles * rows * 4;
+    at = (at + 15) / 16 * 16;
+    s->col_factor = (float *)(base + at), at += l * columns * 4;
+    return (at + 255) / 256 * 256;
+}
+
+extern "C" int64_t cuda_adafactor_workspace(const struct args_adafactor *a, const struct cuda_call *c)
+{
+    (void)c;
+    struct adafactor_shape s = adafactor_shape(&a->p);
+    struct scratch unused;
+    struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+    return lay_out(&unused, NULL, k, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+}
+
+/* The tile of a block. */
+struct tile {
+    struct scratch s;
+    struct cut c;
+    int64_t index;      /* within the tensor */
+    int matrix, at_row; /* number of the matrix, and of the tile among its rows */
+    int at_column;
+    int rows, columns; /* that it has */
+    int64_t row;       /* its first, counted through all matrices */
+    int column;
+};
+
+__device__ static inline struct tile find_tile(const struct adafactor_row &r, int64_t index)
+{
+    struct tile t;
+    bool factored = r.v == NULL;
+    t.c = cut_tensor(r.u.n, r.lead, r.rows, r.columns, factored);
+    lay_out(&t.s, r.scratch, t.c, r.lead, r.rows, r.columns, factored);
+    t.index = index;
+    int in_matrix = (int)(t.index % ((int64_t)t.c.row_tiles * t.c.column_tiles));
+    t.matrix = (int)(t.index / ((int64_t)t.c.row_tiles * t.c.column_tiles));
+    t.at_row = in_matrix / t.c.column_tiles;
+    t.at_column = in_matrix % t.c.column_tiles;
+    t.row = (int64_t)t.matrix * r.rows + t.at_row * ROWS;
+    t.column = t.at_column * COLUMNS;
+    t.rows = min(ROWS, r.rows - t.at_row * ROWS);
+    t.columns = min(COLUMNS, r.columns - t.column);
+    return t;
+}
+
+/* ---- parts of the kernels ---- */
+
+/* The sum over the block, in all threads. */
+__device__ static inline double block_sum(double x)
+{
+    __shared__ double warp[WARPS];
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_xor_sync(0xFFFFFFFFu, x, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+    for (int i = 0; i < WARPS; i++)
+        x += warp[i];
+    return x;
+}
+
+__device__ static inline double sum_of(const double *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+        sum += x[i];
+    return block_sum(sum);
+}
+
+/* Column of element e of group k, within the tile. */
+template <bool PACKED> __device__ static inline int column_of(int k, int e)
+{
+    int lane = threadIdx.x % 32;
+    return PACKED ? (k * 32 + lane) * FOUR + e : (k * FOUR + e) * 32 + lane;
+}
+
+/* Groups [first, first + N) of a lane's columns of a row; 0 where the tile has none. */
+template <bool PACKED, class T, int N>
+__device__ static inline void load_row(float (&x)[N][FOUR], const T *row, int columns, int first = 0)
+{
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (PACKED && column_of<PACKED>(first + k, 0) < columns) {
+            load_floats(x[k], row + column_of<PACKED>(first + k, 0));
+            continue;
+        }
+#pragma unroll
+        for (int e = 0; e < FOUR; e++) {
+            int c = column_of<PACKED>(first + k, e);
+            x[k][e] = !PACKED && c < columns ? to_float(row[c]) : 0;
+        }
+    }
+}
+
+template <bool PACKED, int N>
+__device__ static inline void store_row(uint8_t type, void *base, int64_t at, const float (&x)[N][FOUR], int columns,
+                                        int first)
+{
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (PACKED && column_of<PACKED>(first + k, 0) < columns)
+            store_as(type, base, at + column_of<PACKED>(first + k, 0), x[k]);
+#pragma unroll
+        for (int e = 0; e < FOUR && !PACKED; e++) {
+            int c = column_of<PACKED>(first + k, e);
+            if (c < columns)
+                store_as<1>(type, base, at + c, {x[k][e]});
+        }
+    }
+}
+
+__device__ static inline float sum_of_squares(const float (&x)[GROUPS][FOUR])
+{
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++)
+        sum += (x[k][0] * x[k][0] + x[k][1] * x[k][1]) + (x[k][2] * x[k][2] + x[k][3] * x[k][3]);
+    return sum;
+}
+
+struct adafactor_step {
+    double lr, t;
+    float coef, beta2, rest2;
+};
+
+__device__ static inline struct adafactor_step read_step(const struct adafactor_head &h)
+{
+    struct adafactor_step s;
+    s.lr = h.step[STEP_LR], s.t = h.step[STEP_UPDATE];
+    double beta2 = adafactor_beta2(h.decay_rate, s.t);
+    s.coef = h.coef ? *h.coef : 1;
+    s.beta2 = (float)beta2, s.rest2 = (float)(1 - beta2);
+    return s;
+}
+
+/* ---- sums of squares ---- */
+
+template <class G, bool PACKED>
+__device__ static void tile_sums(const struct adafactor_row &r, const struct tile &t, float coef, bool weights,
+                                 float (*by_warp)[COLUMNS])
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float sum[GROUPS][FOUR] = {};
+    double squares = 0;
+    for (int i = warp; i < t.rows; i += WARPS) {
+        float g[GROUPS][FOUR];
+        int64_t at = (t.row + i) * r.columns + t.column;
+        load_row<PACKED>(g, (const G *)r.u.g + at, t.columns);
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+            for (int e = 0; e < FOUR; e++) {
+                g[k][e] *= coef;
+                sum[k][e] = fmaf(g[k][e], g[k][e], sum[k][e]);
+            }
+        float row = warp_sum(sum_of_squares(g));
+        if (lane == 0)
+            t.s.by_row[(int64_t)t.at_column * r.lead * r.rows + t.row + i] = row;
+        if (weights) {
+            load_row<PACKED>(g, r.u.p + at, t.columns);
+            squares += (double)sum_of_squares(g);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+        for (int e = 0; e < FOUR; e++)
+            by_warp[warp][column_of<PACKED>(k, e)] = sum[k][e];
+    __syncthreads();
+    float *to = t.s.by_column + ((int64_t)t.matrix * t.c.row_tiles + t.at_row) * r.columns + t.column;
+    for (int c = threadIdx.x; c < t.columns; c += THREADS) {
+        float all = 0;
+        for (int w = 0; w < WARPS; w++)
+            all += by_warp[w][c];
+        to[c] = all;
+    }
+    squares = block_sum(squares);
+    if (threadIdx.x == 0)
+        t.s.weights[t.index] = squares;
+}
+
+/* A piece of a tensor that is no matrix: V, and the sums that follow from it alone. */
+template <class G>
+__device__ static void flat_sums(const struct adafactor_row &r, const struct tile &t, const struct adafactor_step &s,
+                                 float eps1)
+{
+    double squares = 0, weights = 0;
+    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
+        float g = to_float(((const G *)r.u.g)[i]) * s.coef, v = fmaf(s.beta2, r.v[i], s.rest2 * fmaf(g, g, eps1));
+        float u = g / sqrtf(v), p = r.u.p[i];
+        r.v[i] = v;
+        squares += (double)(u * u);
+        weights += (double)(p * p);
+    }
+    squares = block_sum(squares);
+    weights = block_sum(weights);
+    if (threadIdx.x)
+        return;
+    t.s.squares[t.index] = squares;
+    t.s.weights[t.index] = weights;
+}
+
+__global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_constant__ adafactor_table a)
+{
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
+    struct adafactor_step s = read_step(a.head);
+    __shared__ float by_warp[WARPS][COLUMNS];
+    if (s.coef < 0)
+        return;
+    if (r.v)
+        WITH_FLOAT_TYPE(r.u.type, G, flat_sums<G>(r, t, s, a.head.eps1))
+    else if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, true>(r, t, s.coef, a.head.scale_parameter, by_warp))
+    else
+        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, false>(r, t, s.coef, a.head.scale_parameter, by_warp))
+}
+
+/* ---- second moments: the first tile of each column of tiles, and of each row of them, does them ---- */
+
+__global__ static void __launch_bounds__(THREADS) moments_kernel(const __grid_constant__ adafactor_table a)
+{
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
+    struct adafactor_step s = read_step(a.head);
+    if (s.coef < 0 || r.v)
+        return;
+    for (int c = threadIdx.x; t.at_row == 0 && c < t.columns; c += THREADS) {
+        const float *from = t.s.by_column + (int64_t)t.matrix * t.c.row_tiles * r.columns + t.column + c;
+        int64_t at = (int64_t)t.matrix * r.columns + t.column + c;
+        float sum = 0;
+        for (int k = 0; k < t.c.row_tiles; k++)
+            sum += from[(int64_t)k * r.columns];
+        float moment = fmaf(s.beta2, r.col[at], s.rest2 * (sum / (float)r.rows + a.head.eps1));
+        r.col[at] = moment;
+        t.s.col_factor[at] = 1 / sqrtf(moment);
+    }
+    if (t.at_column)
+        return;
+    double all = 0;
+    if (threadIdx.x < t.rows) {
+        int64_t at = t.row + threadIdx.x;
+        float sum = 0;
+        for (int k = 0; k < t.c.column_tiles; k++)
+            sum += t.s.by_row[(int64_t)k * r.lead * r.rows + at];
+        float moment = fmaf(s.beta2, r.row[at], s.rest2 * (sum / (float)r.columns + a.head.eps1));
+        r.row[at] = moment;
+        all = moment;
+    }
+    all = block_sum(all);
+    if (threadIdx.x == 0)
+        t.s.sum_r[(int64_t)t.matrix * t.c.row_tiles + t.at_row] = all;
+}
+
+/* ---- sum of U^2 ---- */
+
+/* 1 / sqrt(R / mean(R)), times coef. */
+__device__ static inline float row_factor(const struct adafactor_row &r, int64_t row, double mean, float coef)
+{
+    return coef * sqrtf((float)(mean / (double)r.row[row]));
+}
+
+__device__ static inline double mean_of_rows(const struct adafactor_row &r, const struct tile &t)
+{
+    return sum_of(t.s.sum_r + (int64_t)t.matrix * t.c.row_tiles, t.c.row_tiles) / r.rows;
+}
+
+template <class G, bool PACKED>
+__device__ static void tile_squares(const struct adafactor_row &r, const struct tile &t, float coef)
+{
+    double mean = mean_of_rows(r, t), squares = 0;
+    float factor[GROUPS][FOUR];
+    load_row<PACKED>(factor, t.s.col_factor + (int64_t)t.matrix * r.columns + t.column, t.columns);
+    for (int i = threadIdx.x / 32; i < t.rows; i += WARPS) {
+        float u[GROUPS][FOUR], by_row = row_factor(r, t.row + i, mean, coef);
+        load_row<PACKED>(u, (const G *)r.u.g + (t.row + i) * r.columns + t.column, t.columns);
+#pragma unroll
+        for (int k = 0; k < GROUPS; k++)
+#pragma unroll
+            for (int e = 0; e < FOUR; e++)
+                u[k][e] *= factor[k][e] * by_row;
+        squares += (double)sum_of_squares(u);
+    }
+    squares = block_sum(squares);
+    if (threadIdx.x == 0)
+        t.s.squares[t.index] = squares;
+}
+
+__global__ static void __launch_bounds__(THREADS, 2) squares_kernel(const __grid_constant__ adafactor_table a)
+{
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
+    float coef = a.head.coef ? *a.head.coef : 1;
+    if (coef < 0 || r.v)
+        return;
+    if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_squares<G, true>(r, t, coef))
+    else
+        WITH_FLOAT_TYPE(r.u.type, G, tile_squares<G, false>(r, t, coef))
+}
+
+/* ---- the update ---- */
+
+struct adafactor_rates {
+    float coef, scale, decay, beta1, rest1;
+};
+
+/* p and m become new; u is U before its clipping. */
+__device__ static inline void update_element(const struct adafactor_rates &f, bool has_m, float &p, float u, float &m)
+{
+    u *= f.scale;
+    if (has_m)
+        u = m = fmaf(f.beta1, m, f.rest1 * u);
+    p = fmaf(f.decay, p, p) - u;
+}
+
+template <class G, bool PACKED>
+__device__ static void tile_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f)
+{
+    double mean = mean_of_rows(r, t);
+    float factor[GROUPS][FOUR];
+    load_row<PACKED>(factor, t.s.col_factor + (int64_t)t.matrix * r.columns + t.column, t.columns);
+    for (int i = threadIdx.x / 32; i < t.rows; i += WARPS) {
+        float by_row = row_factor(r, t.row + i, mean, f.coef);
+        int64_t at = (t.row + i) * r.columns + t.column;
+#pragma unroll
+        for (int k = 0; k < GROUPS; k += PART) {
+            float p[PART][FOUR], g[PART][FOUR], m[PART][FOUR] = {};
+            load_row<PACKED>(g, (const G *)r.u.g + at, t.columns, k);
+            load_row<PACKED>(p, r.u.p + at, t.columns, k);
+            if (r.m)
+                load_row<PACKED>(m, r.m + at, t.columns, k);
+#pragma unroll
+            for (int l = 0; l < PART; l++)
+#pragma unroll
+                for (int e = 0; e < FOUR; e++)
+                    update_element(f, r.m != NULL, p[l][e], g[l][e] * (factor[k + l][e] * by_row), m[l][e]);
+            store_row<PACKED>(DT_F32, r.u.p, at, p, t.columns, k);
+            store_row<PACKED>(DT_F32, r.m, at, m, t.columns, k);
+            store_row<PACKED>(r.u.copy_type, r.u.copy, at, p, t.columns, k);
+        }
+    }
+}
+
+template <class G>
+__device__ static void flat_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f)
+{
+    for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
+        float p = r.u.p[i], m = r.m ? r.m[i] : 0;
+        update_element(f, r.m != NULL, p, to_float(((const G *)r.u.g)[i]) * f.coef / sqrtf(r.v[i]), m);
+        r.u.p[i] = p;
+        if (r.m)
+            r.m[i] = m;
+        store_as<1>(r.u.copy_type, r.u.copy, i, {p});
+    }
+}
+
+__global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_constant__ adafactor_table a)
+{
+    const struct adafactor_head &h = a.head;
+    int row = find_row(a, (int)blockIdx.x);
+    const struct adafactor_row &r = a.row[row];
+    struct tile t = find_tile(r, (int)blockIdx.x - a.first[row]);
+    struct adafactor_step s = read_step(h);
+    if (s.coef < 0)
+        return;
+    double rms = sqrt(sum_of(t.s.squares, t.c.tiles) / (double)r.u.n);
+    double rms_p = h.scale_parameter ? sqrt(sum_of(t.s.weights, t.c.tiles) / (double)r.u.n) : 0;
+    double rate = adafactor_rate(s.lr, s.t, rms_p, h.eps2, h.scale_parameter, h.relative_step, h.warmup_init);
+    struct adafactor_rates f = {s.coef, (float)(rate / fmax(1.0, rms / h.clip_threshold)),
+                                (float)(-r.u.weight_decay * rate), h.beta1, h.rest1};
+    if (r.v)
+        WITH_FLOAT_TYPE(r.u.type, G, flat_update<G>(r, t, f))
+    else if (r.u.packed)
+        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, true>(r, t, f))
+    else
+        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, false>(r, t, f))
+}
+
+/* ---- launchers ---- */
+
+static void launch(const adafactor_table &t, const struct cuda_call *c)
+{
+    sums_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+    moments_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+    squares_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+    update_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t);
+}
+
+extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n, const struct cuda_call *c)
+{
+    adafactor_table all;
+    all.head = {(const double *)a[0]->step.data,
+                (const float *)a[0]->coef.data,
+                a[0]->eps2,
+                a[0]->clip_threshold,
+                a[0]->decay_rate,
+                (float)a[0]->eps1,
+                (float)a[0]->beta1,
+                (float)(1 - a[0]->beta1),
+                a[0]->scale_parameter != 0,
+                a[0]->relative_step != 0,
+                a[0]->warmup_init != 0};
+    char *scratch = (char *)c->workspace;
+    launch_many(
+        &all, a, n,
+        [&](struct adafactor_row *r, const struct args_adafactor *x) {
+            struct adafactor_shape s = adafactor_shape(&x->p);
+            struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+            *r = {updated_of(x, s.columns % FOUR == 0 && fits_packs(&x->m, FOUR)),
+                  (float *)x->row.data,
+                  (float *)x->col.data,
+                  (float *)x->v.data,
+                  (float *)x->m.data,
+                  scratch,
+                  (int)s.lead,
+                  (int)s.rows,
+                  (int)s.columns};
+            scratch += cuda_adafactor_workspace(x, c);
+            return s.n ? k.tiles : 0;
+        },
+        [=](const adafactor_table &t) { launch(t, c); });
+    return cuda_launched(c, "adafactor");
+}
+
+extern "C" int cuda_adafactor(const struct args_adafactor *a, const struct cuda_call *c)
+{
+    return cuda_adafactor_many(&a, 1, c);
+}

@@ -1,0 +1,623 @@
+/* On Hopper, products with everything behind them in one kernel, for 16-bit x, dy and W:
+ *     forward    u = x W^T + b, y = act(u), slope = act'(u) where it is kept; u stays in F32, and in registers
+ *     backward   du = (dy W) * slope, of the layer before; dbias = sum of du over rows
+ * Bound by flops: the epilogue of one tile runs under the products of the next.
+ *
+ * A tile is 160 rows by 128 columns of the result. It is made turned, with W as the left factor: a thread has few columns
+ * of many rows, so that b stays in a register and sums over rows need no other warp. In a block one warp loads (TMA,
+ * four stages of 64 terms of the sums), and two warpgroups take turns: while one multiplies its tile, the other writes the
+ * tile before. A cluster is two blocks with neighbouring columns; rows are loaded once for both, half by each: the L2
+ * cache could not feed more. (Tiles of 64 by 256, where every row wants all of W's columns in shared memory for itself,
+ * take 320 us for the backward pass of BERT-large's GELU on a cool H200, where these took 235 and, now that they are given
+ * the slope, take 201.) Which tiles a cluster takes depends on shapes and on the number of multiprocessors, their sums do
+ * not: ascending, 16 terms at a time. dbias: a thread's rows ascending, then a tree over the four threads of a column,
+ * then columns.cuh adds those of the tiles. */
+#include "cuda/kernels/act.cuh"
+#include "cuda/kernels/barrier.cuh"
+#include "cuda/kernels/columns.cuh"
+#include "cuda/kernels/linear_sm90.h"
+#include "cuda/kernels/matrices.cuh"
+#include "cuda/kernels/vector.cuh"
+
+#include <cuda.h>
+#include <type_traits>
+
+enum {
+    ROWS = 160,    /* of a tile */
+    COLUMNS = 128, /* of a tile: two times 64 */
+    DEPTH = 64,    /* terms of the sums in a stage: 128 bytes, the width of the swizzle */
+    STAGES = 4,
+    CLUSTER = 2, /* blocks that share the rows that they load */
+    GROUPS = 2,  /* warpgroups that multiply */
+    THREADS = 128 * (1 + GROUPS),
+    BOX = 64, /* columns in a box of the TMA, where a row of a box has 128 bytes */
+    HALVES = COLUMNS / BOX,
+    W_BYTES = COLUMNS * DEPTH * 2,
+    X_BYTES = ROWS * DEPTH * 2,
+    STAGE_BYTES = W_BYTES + X_BYTES,
+    HALF_BYTES = ROWS * BOX * 2, /* of a tile's result */
+    SHARED_BYTES = STAGES * STAGE_BYTES + GROUPS * HALVES * HALF_BYTES + 1024 + 256,
+};
+
+struct params {
+    CUtensorMap x, w, slope, y;                /* going back: dy, W, slope, du */
+    const void *b;                             /* of T, or F32 where wide_b; NULL: none */
+    float *sums;                               /* (row tiles, columns), NULL: not wanted */
+    int64_t columns;                           /* of y */
+    int depth_blocks, row_tiles, column_tiles; /* column_tiles: of a cluster */
+    bool keep_slope, wide_b;
+};
+
+/* Where things are in shared memory. */
+struct places {
+    uint32_t stages, out, full, empty, turn, slope_here, out_free;
+};
+
+__device__ static inline struct places places_of(const uint8_t *shared)
+{
+    struct places p;
+    p.stages = (shared_address(shared) + 1023) / 1024 * 1024;
+    p.out = p.stages + STAGES * STAGE_BYTES;
+    p.full = p.out + GROUPS * HALVES * HALF_BYTES; /* a stage has arrived, */
+    p.empty = p.full + 8 * STAGES;                 /* has been read; */
+    p.turn = p.empty + 8 * STAGES;                 /* a group may multiply; */
+    p.slope_here = p.turn + 8 * GROUPS;            /* the slope of its tile has arrived; */
+    p.out_free = p.slope_here + 8 * GROUPS;        /* its tile has left `out` */
+    return p;
+}
+
+/* The tiles of a block, in the order in which its groups take them. */
+struct tiles {
+    int next, step, end;
+    int row, column;
+};
+
+__device__ static inline struct tiles tiles_of(const struct params &p)
+{
+    return {(int)blockIdx.x / CLUSTER, (int)gridDim.x / CLUSTER, p.row_tiles * p.column_tiles, 0, 0};
+}
+
+__device__ static inline bool tiles_next(struct tiles *t, const struct params &p)
+{
+    if (t->next >= t->end)
+        return false;
+    t->row = t->next / p.column_tiles * ROWS;
+    t->column = (t->next % p.column_tiles * CLUSTER + (int)blockIdx.x % CLUSTER) * COLUMNS;
+    t->next += t->step;
+    return true;
+}
+
+/* ---- barriers and copies ---- */
+
+/* The same barrier in block `rank` of the cluster. Nothing was written that the others should see, so no fence over the
+ * whole GPU is asked for (.release.cluster is one, and halves the rate). */
+__device__ static inline void barrier_arrive_at(uint32_t barrier, uint32_t rank)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                 "}\n" ::"r"(barrier),
+                 "r"(rank)
+                 : "memory");
+}
+
+__device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ static inline void load_tile(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+                 "[%4];" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
+/* Into every block of the cluster, where it counts on the same barrier. */
+__device__ static inline void load_tile_for_all(uint32_t to, const CUtensorMap *map, int column, int row,
+                                                uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+                 "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier), "h"((uint16_t)((1 << CLUSTER) - 1))
+                 : "memory");
+}
+
+__device__ static inline void store_tile(const CUtensorMap *map, uint32_t from, int column, int row)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
+                 "r"(row), "r"(from)
+                 : "memory");
+}
+
+/* ---- products ---- */
+
+/* A factor in shared memory as the products read it, in rows of 128 swizzled bytes, eight rows 1024 bytes from the next
+ * eight. As it lies: a row has 64 terms, and the next 16 terms are 32 bytes on. Turned: a row has 64 columns of one term,
+ * and the next 16 terms are 16 rows on. */
+template <bool TURNED> __device__ static inline uint64_t factor(uint32_t address, int step)
+{
+    uint32_t at = address + step * (TURNED ? 16 * 128 : 32);
+    return (uint64_t)(at >> 4 & 0x3FFF) | (uint64_t)1 << 16 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+/* d (64,160), 80 numbers a thread, += or = a (64,16) b (160,16)^T */
+#define MULTIPLY(type, turned)                                                                                         \
+    asm volatile("{\n"                                                                                                 \
+                 ".reg .pred add;\n"                                                                                   \
+                 "setp.ne.b32 add, %82, 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n160k16.f32." type "." type "\n{"                                    \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                              \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                    \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                    \
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "                    \
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "                   \
+                 "%80, %81, add, 1, 1, " turned ", 0;\n"                                                               \
+                 "}\n"                                                                                                 \
+                 : D16(0), D16(16), D16(32), D16(48), D16(64)                                                          \
+                 : "l"(a), "l"(b), "r"((int)add))
+
+#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
+
+template <class T, bool TURNED>
+__device__ static inline void multiply(float (&d)[ROWS / 2], uint64_t a, uint64_t b, bool add)
+{
+    if constexpr (std::is_same_v<T, __nv_bfloat16>)
+        if constexpr (TURNED)
+            MULTIPLY("bf16", "1");
+        else
+            MULTIPLY("bf16", "0");
+    else if constexpr (TURNED)
+        MULTIPLY("f16", "1");
+    else
+        MULTIPLY("f16", "0");
+}
+
+__device__ static inline void products_begin(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ static inline void products_commit(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int LEFT> __device__ static inline void products_wait(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+/* ---- loading ---- */
+
+/* TURNED: a row of W has neighbouring columns of y, not neighbouring terms of the sums. One thread. */
+template <bool TURNED> __device__ static inline void load_stages(const struct params &p, const struct places &at)
+{
+    int rank = blockIdx.x % CLUSTER;
+    unsigned i = 0;
+    for (struct tiles t = tiles_of(p); tiles_next(&t, p);)
+        for (int k = 0; k < p.depth_blocks; k++, i++) {
+            unsigned s = i % STAGES;
+            uint32_t w = at.stages + s * STAGE_BYTES, x = w + W_BYTES, full = at.full + 8 * s;
+            barrier_wait(at.empty + 8 * s, (i / STAGES & 1) ^ 1);
+            barrier_expect(full, STAGE_BYTES);
+            if (TURNED)
+                for (int h = 0; h < HALVES; h++)
+                    load_tile(w + h * (W_BYTES / HALVES), &p.w, t.column + h * BOX, k * DEPTH, full);
+            else
+                load_tile(w, &p.w, k * DEPTH, t.column, full);
+            load_tile_for_all(x + rank * (X_BYTES / CLUSTER), &p.x, k * DEPTH, t.row + rank * (ROWS / CLUSTER), full);
+        }
+}
+
+/* The slope comes to where du will go. One thread. */
+__device__ static inline void load_slope(const struct params &p, const struct places &at)
+{
+    unsigned n = 0;
+    for (struct tiles t = tiles_of(p); tiles_next(&t, p); n++) {
+        unsigned group = n % GROUPS;
+        barrier_wait(at.out_free + 8 * group, (n / GROUPS & 1) ^ 1);
+        barrier_expect(at.slope_here + 8 * group, HALVES * HALF_BYTES);
+        for (int h = 0; h < HALVES; h++)
+            load_tile(at.out + (group * HALVES + h) * HALF_BYTES, &p.slope, t.column + h * BOX, t.row,
+                      at.slope_here + 8 * group);
+    }
+}
+
+/* ---- out ---- */
+
+/* Half of a tile lies in shared memory as rows of 64 columns, swizzled as the TMA has them. A warp has 16 of the columns;
+ * `from` is the lane's place in that for matrices of 8 by 8: two neighbouring ones of 8 rows each, twice. */
+__device__ static inline uint32_t matrices_at(uint32_t half, int warp, int lane)
+{
+    return half + (lane / 16 * 8 + lane % 8) * 128 + ((2 * warp + lane / 8 % 2) ^ (lane % 8)) * 16;
+}
+
+/* Rows 16 j to 16 j + 15 of the warp's columns, 8 numbers a thread as the products leave them. */
+template <class T> __device__ static inline void put_rows(uint32_t from, const float *d, int j)
+{
+    uint32_t r[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        r[e] = pack_pair(d[2 * e], d[2 * e + 1], T());
+    store_matrices_transposed(from + j * 2048, r);
+}
+
+template <class T> __device__ static inline void get_rows(uint32_t from, float *d, int j)
+{
+    uint32_t r[4];
+    load_matrices_transposed(r, from + j * 2048);
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        float2 v = unpack_pair(r[e], T());
+        d[2 * e] = v.x;
+        d[2 * e + 1] = v.y;
+    }
+}
+
+/* Until at most LEFT of the thread's copies have still to be read out of shared memory. */
+template <int LEFT> __device__ static inline void sent(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory");
+}
+
+/* Sends half a tile, which the group has written. */
+__device__ static inline void send(const CUtensorMap *map, uint32_t half, const struct tiles &t, int h, int group)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    group_sync(group);
+    if (threadIdx.x % 128 == 0) {
+        store_tile(map, half, t.column + h * BOX, t.row);
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    }
+}
+
+/* Of a group's two places for half a tile the next one, once it has been sent. */
+__device__ static inline uint32_t next_half(const struct places &at, int place, int group)
+{
+    if (threadIdx.x % 128 == 0)
+        sent<HALVES - 1>();
+    group_sync(group);
+    return at.out + (group * HALVES + place % HALVES) * HALF_BYTES;
+}
+
+/* As a T, also where it is wider: so cuBLASLt has it. */
+template <class T> __device__ static inline float bias_at(const struct params &p, int column)
+{
+    if (!p.b || column >= p.columns)
+        return 0;
+    return to_float(p.wide_b ? from_float<T>(((const float *)p.b)[column]) : ((const T *)p.b)[column]);
+}
+
+/* y, and the slope where it is kept. */
+template <class T, int A>
+__device__ static inline void write_forward(const struct params &p, const struct places &at,
+                                            float (&d)[HALVES][ROWS / 2], const struct tiles &t, int group)
+{
+    int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, place = 0;
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        int column = t.column + h * BOX + warp * 16 + lane / 4;
+        float b0 = bias_at<T>(p, column), b8 = bias_at<T>(p, column + 8);
+#pragma unroll
+        for (int i = 0; i < ROWS / 2; i++)
+            d[h][i] += i % 4 < 2 ? b0 : b8;
+        if (A != ACT_none && p.keep_slope) {
+            uint32_t half = next_half(at, place++, group);
+#pragma unroll
+            for (int j = 0; j < ROWS / 16; j++) {
+                float slope[8], *u = d[h] + 8 * j;
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    u[i] = act_and_slope<A, T>(u[i], &slope[i]);
+                put_rows<T>(matrices_at(half, warp, lane), slope, j);
+            }
+            send(&p.slope, half, t, h, group);
+        } else {
+            float unused;
+#pragma unroll
+            for (int i = 0; i < ROWS / 2; i++)
+                d[h][i] = act_and_slope<A, T>(d[h][i], &unused);
+        }
+        uint32_t half = next_half(at, place++, group);
+#pragma unroll
+        for (int j = 0; j < ROWS / 16; j++)
+            put_rows<T>(matrices_at(half, warp, lane), d[h] + 8 * j, j);
+        send(&p.y, half, t, h, group);
+    }
+}
+
+/* du, in the place of the slope, and the sums of its columns. */
+template <class T>
+__device__ static inline void write_backward(const struct params &p, const struct places &at,
+                                             float (&d)[HALVES][ROWS / 2], const struct tiles &t, int group)
+{
+    constexpr int BATCH = 5; /* of 16 rows, under way together */
+    int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        uint32_t half = at.out + (group * HALVES + h) * HALF_BYTES, from = matrices_at(half, warp, lane);
+        float sum0 = 0, sum8 = 0;
+#pragma unroll
+        for (int j = 0; j < ROWS / 16; j += BATCH) {
+            float slope[BATCH][8];
+#pragma unroll
+            for (int k = 0; k < BATCH; k++)
+                get_rows<T>(from, slope[k], j + k);
+#pragma unroll
+            for (int k = 0; k < BATCH; k++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    float *v = &d[h][8 * (j + k) + i];
+                    *v *= slope[k][i];
+                    if (i % 4 < 2)
+                        sum0 += *v;
+                    else
+                        sum8 += *v;
+                }
+#pragma unroll
+            for (int k = 0; k < BATCH; k++)
+                put_rows<T>(from, d[h] + 8 * (j + k), j + k);
+        }
+        send(&p.y, half, t, h, group);
+        if (p.sums) {
+            int column = t.column + h * BOX + warp * 16 + lane / 4;
+            float *sums = p.sums + t.row / ROWS * p.columns;
+            sum0 = quad_sum(sum0);
+            sum8 = quad_sum(sum8);
+            if (lane % 4 == 0 && column < p.columns)
+                sums[column] = sum0;
+            if (lane % 4 == 0 && column + 8 < p.columns)
+                sums[column + 8] = sum8;
+        }
+    }
+}
+
+/* ---- the kernel ---- */
+
+template <class T, int A, bool BACK, bool TURNED>
+__device__ static inline void make_tiles(const struct params &p, const struct places &at)
+{
+    int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+    unsigned seen = 0, mine = 0; /* tiles of the block and of this group */
+    if (group == 1 && lane == 0) /* group 0 begins */
+        barrier_arrive(at.turn);
+    for (struct tiles t = tiles_of(p); tiles_next(&t, p); seen++) {
+        if (seen % GROUPS != (unsigned)group)
+            continue;
+        float d[HALVES][ROWS / 2];
+        /* A barrier tells apart two phases only: nobody may look for a tile's stages before the tile ahead of it has
+         * seen all of its own. */
+        barrier_wait(at.turn + 8 * group, mine++ & 1);
+        unsigned i = seen * p.depth_blocks;
+        for (int k = 0; k < p.depth_blocks; k++, i++) {
+            unsigned s = i % STAGES;
+            uint32_t w = at.stages + s * STAGE_BYTES, x = w + W_BYTES;
+            barrier_wait(at.full + 8 * s, i / STAGES & 1);
+            products_begin();
+#pragma unroll
+            for (int e = 0; e < DEPTH / 16; e++)
+#pragma unroll
+                for (int h = 0; h < HALVES; h++)
+                    multiply<T, TURNED>(d[h], factor<TURNED>(w + h * (W_BYTES / HALVES), e), factor<false>(x, e),
+                                        k + e > 0);
+            products_commit();
+            products_wait<1>();
+            if (k > 0 && lane < CLUSTER) /* the stage before this one has been read */
+                barrier_arrive_at(at.empty + 8 * ((i - 1) % STAGES), lane);
+        }
+        if (lane == 0)
+            barrier_arrive(at.turn + 8 * (1 - group));
+        products_wait<0>();
+        if (lane < CLUSTER)
+            barrier_arrive_at(at.empty + 8 * ((i - 1) % STAGES), lane);
+        if (BACK) {
+            barrier_wait(at.slope_here + 8 * group, (mine - 1) & 1);
+            write_backward<T>(p, at, d, t, group);
+            if (threadIdx.x % 128 == 0) {
+                sent<0>();
+                barrier_arrive(at.out_free + 8 * group);
+            }
+        } else
+            write_forward<T, A>(p, at, d, t, group);
+    }
+    if (threadIdx.x % 128 == 0)
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+template <class T, int A, bool BACK, bool TURNED>
+__global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_constant__ struct params p)
+{
+    extern __shared__ uint8_t shared[];
+    struct places at = places_of(shared);
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; s++) {
+            barrier_init(at.full + 8 * s, 1);
+            barrier_init(at.empty + 8 * s, 4 * CLUSTER); /* the warps of one warpgroup in each block */
+        }
+        for (int g = 0; g < GROUPS; g++) {
+            barrier_init(at.turn + 8 * g, 4);
+            barrier_init(at.slope_here + 8 * g, 1);
+            barrier_init(at.out_free + 8 * g, 1);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    cluster_sync();
+    if (threadIdx.x < 128 * GROUPS) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        make_tiles<T, A, BACK, TURNED>(p, at);
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x == 128 * GROUPS)
+            load_stages<TURNED>(p, at);
+        else if (BACK && threadIdx.x == 128 * GROUPS + 32)
+            load_slope(p, at);
+    }
+    cluster_sync(); /* other blocks may still count on this one's barriers */
+}
+
+/* ---- launching ---- */
+
+typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
+                        const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/* Boxes of `box_rows` by 64 elements of a row-major (rows, columns) matrix; what is outside reads as 0 and is not
+ * written. */
+static int map_matrix(CUtensorMap *map, encode *f, const struct tensor *t, int box_rows)
+{
+    cuuint64_t size[2] = {(cuuint64_t)t->shape[1], (cuuint64_t)t->shape[0]}, stride[1] = {(cuuint64_t)t->shape[1] * 2};
+    cuuint32_t box[2] = {DEPTH, (cuuint32_t)box_rows}, ones[2] = {1, 1};
+    return f(map, t->dtype == DT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, t->data,
+             size, stride, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/* The driver's function that makes tensor maps; NULL where the driver has none. */
+static int find_encode(encode **f, const struct cuda_call *c)
+{
+    void *found = NULL;
+    enum cudaDriverEntryPointQueryResult why;
+#if CUDART_VERSION < 12050 /* as of the runtime's own version, which is 12.1 or later */
+    int code = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &why);
+#else
+    int code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &why);
+#endif
+    *f = (encode *)found;
+    return cuda_check(code, "linear", c->err);
+}
+
+/* x (rows,depth), y and slope (rows,columns). */
+static int map_all(struct params *p, const struct tensor *x, const struct tensor *w, bool turned,
+                   const struct tensor *y, const struct tensor *slope, const struct cuda_call *c)
+{
+    encode *f;
+    TRY(find_encode(&f, c));
+    p->columns = y->shape[1];
+    p->depth_blocks = (int)((x->shape[1] + DEPTH - 1) / DEPTH);
+    p->row_tiles = (int)((x->shape[0] + ROWS - 1) / ROWS);
+    p->column_tiles = (int)((p->columns + CLUSTER * COLUMNS - 1) / (CLUSTER * COLUMNS));
+    if (!f || map_matrix(&p->x, f, x, ROWS / CLUSTER) || map_matrix(&p->w, f, w, turned ? DEPTH : COLUMNS) ||
+        map_matrix(&p->slope, f, slope->data ? slope : y, ROWS) || map_matrix(&p->y, f, y, ROWS))
+        return err_set(c->err, SNUG_ERR_ENV, "cuda: linear: the driver makes no tensor map; update it");
+    return SNUG_OK;
+}
+
+template <class T, int A, bool BACK, bool TURNED> static void launch(const struct params *p, const struct cuda_call *c)
+{
+    auto kernel = linear_kernel<T, A, BACK, TURNED>;
+    int tiles = p->row_tiles * p->column_tiles, most = 0;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = CLUSTER;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = CLUSTER;
+    config.blockDim = THREADS;
+    config.dynamicSmemBytes = SHARED_BYTES;
+    config.stream = c->stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaOccupancyMaxActiveClusters(&most, kernel, &config);
+    config.gridDim = (unsigned)(CLUSTER * (tiles > most && most > 0 ? most : tiles));
+    cudaLaunchKernelEx(&config, kernel, *p);
+}
+
+template <class T, int A, bool BACK>
+static void launch_turned(const struct params *p, bool turned, const struct cuda_call *c)
+{
+    if (turned)
+        launch<T, A, BACK, true>(p, c);
+    else
+        launch<T, A, BACK, false>(p, c);
+}
+
+template <class T>
+static void launch_forward(const struct params *p, int64_t act, bool turned, const struct cuda_call *c)
+{
+    switch ((enum act)act) {
+    case ACT_gelu:
+        launch_turned<T, ACT_gelu, false>(p, turned, c);
+        break;
+    case ACT_gelu_tanh:
+        launch_turned<T, ACT_gelu_tanh, false>(p, turned, c);
+        break;
+    case ACT_silu:
+        launch_turned<T, ACT_silu, false>(p, turned, c);
+        break;
+    default:
+        launch_turned<T, ACT_none, false>(p, turned, c);
+        break;
+    }
+}
+
+/* Rows of a multiple of 16 bytes, for the TMA. */
+static bool mapped(const struct tensor *t, enum dtype type)
+{
+    return t->dtype == type && t->shape[1] % 8 == 0 && (uintptr_t)t->data % 16 == 0;
+}
+
+static bool has_kernel(enum dtype type, const struct cuda_call *c)
+{
+    return c->sm90 && (type == DT_BF16 || type == DT_F16);
+}
+
+bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *c)
+{
+    enum dtype t = a->x.dtype;
+    bool has_act = a->act == ACT_none || a->act == ACT_gelu || a->act == ACT_gelu_tanh || a->act == ACT_silu;
+    return has_kernel(t, c) && has_act && !a->y.pad[1] && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
+           (!a->slope.ndim || mapped(&a->slope, t)) && (!a->b.ndim || a->b.dtype == DT_F32 || a->b.dtype == t);
+}
+
+int cuda_linear_sm90(const struct args_linear *a, const struct cuda_call *c)
+{
+    struct params p = {};
+    p.b = a->b.data;
+    p.wide_b = a->b.dtype == DT_F32;
+    p.keep_slope = a->slope.data != NULL;
+    TRY(map_all(&p, &a->x, &a->w, a->in_out, &a->y, &a->slope, c));
+    if (a->x.dtype == DT_BF16)
+        launch_forward<__nv_bfloat16>(&p, a->act, a->in_out, c);
+    else
+        launch_forward<__half>(&p, a->act, a->in_out, c);
+    return cuda_launched(c, "linear");
+}
+
+bool cuda_linear_dx_act_sm90_fits(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    enum dtype t = a->dy.dtype;
+    return has_kernel(t, c) && mapped(&a->dy, t) && mapped(&a->w, t) && mapped(&a->slope, t) && mapped(&a->du, t);
+}
+
+static int64_t tiles_of_rows(const struct args_linear_dx_act *a)
+{
+    return (a->du.shape[0] + ROWS - 1) / ROWS;
+}
+
+int64_t cuda_linear_dx_act_sm90_workspace(const struct args_linear_dx_act *a)
+{
+    return a->dbias.ndim ? tiles_of_rows(a) * a->du.shape[1] * (int64_t)sizeof(float) : 0;
+}
+
+int cuda_linear_dx_act_sm90(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    struct params p = {};
+    p.sums = a->dbias.data ? (float *)c->workspace : NULL;
+    TRY(map_all(&p, &a->dy, &a->w, !a->in_out, &a->du, &a->slope, c));
+    if (a->dy.dtype == DT_BF16)
+        launch_turned<__nv_bfloat16, ACT_none, true>(&p, !a->in_out, c);
+    else
+        launch_turned<__half, ACT_none, true>(&p, !a->in_out, c);
+    if (a->dbias.data) {
+        struct column_sums sums = {p.sums, tiles_of_rows(a), p.columns, 1};
+        column_sums_set(&sums, 0, &a->dbias);
+        column_sums_launch(&sums, c);
+    }
+    return cuda_launched(c, "linear_dx_act");
+}

@@ -1,0 +1,285 @@
+/* The norm of the gradients and the updates of op/optimizer.c. Bound by bytes: AdamW reads p, g, m, v and writes p, m,
+ * v, 28 bytes a parameter (30 with a 16-bit copy); sumsq reads each gradient once. Arithmetic of the updates is in
+ * float, on hyper-parameters that are combined in double.
+ *
+ * Order of sums, in double: a thread of a chunk adds its groups of four squares one after another; then a tree over the
+ * threads; clip adds the partials in the same way. */
+#include "cuda/kernels/update.cuh"
+
+extern "C" {
+#include "op/clip.h"
+}
+
+/* ---- sumsq ---- */
+
+enum { SUM_THREADS = 1024, FOUR = 4 };
+
+struct sumsq_row {
+    const void *g;
+    double *partials;
+    int64_t n;
+    uint8_t type;
+    bool packed;
+};
+
+struct nothing {
+};
+typedef many<struct nothing, struct sumsq_row> sumsq_table;
+
+/* The sum over the block, in thread 0. */
+__device__ static inline double block_sum(double x)
+{
+    __shared__ double warp[SUM_THREADS / 32];
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_down_sync(0xFFFFFFFFu, x, d);
+    if (threadIdx.x % 32 == 0)
+        warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return 0;
+    x = threadIdx.x < SUM_THREADS / 32 ? warp[threadIdx.x] : 0;
+    for (int d = 16; d > 0; d /= 2)
+        x += __shfl_down_sync(0xFFFFFFFFu, x, d);
+    return x;
+}
+
+template <class G> __device__ static double square_sum(const G *g, int n, bool packed)
+{
+    int whole = packed ? n / FOUR : 0;
+    double sum = 0;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < whole; i += SUM_THREADS) {
+        float v[FOUR];
+        load_floats(v, g + (int64_t)i * FOUR);
+        double d[FOUR] = {v[0], v[1], v[2], v[3]};
+        sum += (d[0] * d[0] + d[1] * d[1]) + (d[2] * d[2] + d[3] * d[3]);
+    }
+    for (int i = whole * FOUR + threadIdx.x; i < n; i += SUM_THREADS) {
+        double v = to_float(g[i]);
+        sum += v * v;
+    }
+    return sum;
+}
+
+__global__ static void __launch_bounds__(SUM_THREADS) sumsq_kernel(const __grid_constant__ sumsq_table t)
+{
+    int k = find_row(t, (int)blockIdx.x);
+    int64_t chunk = (int)blockIdx.x - t.first[k], left = t.row[k].n - chunk * SUMSQ_CHUNK;
+    int n = (int)(left < SUMSQ_CHUNK ? left : SUMSQ_CHUNK);
+    double sum;
+    WITH_FLOAT_TYPE(t.row[k].type, G,
+                    sum = square_sum((const G *)t.row[k].g + chunk * SUMSQ_CHUNK, n, t.row[k].packed));
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        t.row[k].partials[chunk] = sum;
+}
+
+extern "C" int cuda_sumsq_many(const struct args_sumsq *const *a, int n, const struct cuda_call *c)
+{
+    static_assert(SUMSQ_CHUNK % FOUR == 0, "chunks of aligned tensors are aligned");
+    sumsq_table all;
+    launch_many(
+        &all, a, n,
+        [](struct sumsq_row *r, const struct args_sumsq *x) {
+            *r = {x->g.data, (double *)x->partials.data + x->at, tensor_elements(&x->g), (uint8_t)x->g.dtype,
+                  fits_packs(&x->g, FOUR)};
+            return chunks_of(r->n, SUMSQ_CHUNK);
+        },
+        [=](const sumsq_table &t) { sumsq_kernel<<<t.chunks, SUM_THREADS, 0, c->stream>>>(t); });
+    return cuda_launched(c, "sumsq");
+}
+
+extern "C" int cuda_sumsq(const struct args_sumsq *a, const struct cuda_call *c)
+{
+    return cuda_sumsq_many(&a, 1, c);
+}
+
+/* ---- clip ---- */
+
+__global__ static void __launch_bounds__(SUM_THREADS)
+    clip_kernel(const double *partials, int64_t n, double max_norm, double *scaler, float *norm, float *coef)
+{
+    double sum = 0, exact_norm, exact_coef;
+    for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS)
+        sum += partials[i];
+    sum = block_sum(sum);
+    if (threadIdx.x)
+        return;
+    clip_decide(sum, max_norm, scaler, &exact_norm, &exact_coef);
+    *norm = (float)exact_norm;
+    *coef = (float)exact_coef;
+}
+
+extern "C" int cuda_clip(const struct args_clip *a, const struct cuda_call *c)
+{
+    clip_kernel<<<1, SUM_THREADS, 0, c->stream>>>((const double *)a->partials.data, a->partials.shape[0], a->max_norm,
+                                                  (double *)a->scaler.data, (float *)a->norm.data,
+                                                  (float *)a->coef.data);
+    return cuda_launched(c, "clip");
+}
+
+/* ---- updates of single elements, with STATES states in F32 each ---- */
+
+/* All of a chunk is loaded before any of it is used. A block a chunk, rather than blocks that go on to further chunks:
+ * 2.27 ms against 2.43 for AdamW over BERT-large on an H200. */
+enum { THREADS = 256, BLOCKS = 2, PACKS = 4, CHUNK = THREADS * PACKS * FOUR };
+
+template <int STATES> struct update_row {
+    struct updated u;
+    float *state[STATES]; /* NULL: none is kept */
+};
+
+/* element(p, g, state) makes p and the states new. */
+template <class G, int STATES, class Element>
+__device__ static inline void update_chunk(const struct update_row<STATES> &r, int64_t start, Element element)
+{
+    float p[PACKS][FOUR], g[PACKS][FOUR], s[PACKS][STATES][FOUR] = {}, one[STATES] = {};
+    const struct updated &u = r.u;
+    if (!u.packed || start + CHUNK > u.n) {
+        for (int64_t i = start + threadIdx.x; i < u.n && i < start + CHUNK; i += THREADS) {
+            float x = u.p[i];
+            for (int k = 0; k < STATES; k++)
+                if (r.state[k])
+                    one[k] = r.state[k][i];
+            element(x, to_float(((const G *)u.g)[i]), one);
+            u.p[i] = x;
+            for (int k = 0; k < STATES; k++)
+                if (r.state[k])
+                    r.state[k][i] = one[k];
+            store_as<1>(u.copy_type, u.copy, i, {x});
+        }
+        return;
+    }
+    start += (int64_t)threadIdx.x * FOUR;
+#pragma unroll
+    for (int j = 0; j < PACKS; j++) {
+        int64_t i = start + j * THREADS * FOUR;
+        load_floats(g[j], (const G *)u.g + i);
+        load_floats(p[j], u.p + i);
+#pragma unroll
+        for (int k = 0; k < STATES; k++)
+            if (r.state[k])
+                load_floats(s[j][k], r.state[k] + i);
+    }
+#pragma unroll
+    for (int j = 0; j < PACKS; j++) {
+        int64_t i = start + j * THREADS * FOUR;
+#pragma unroll
+        for (int e = 0; e < FOUR; e++) {
+#pragma unroll
+            for (int k = 0; k < STATES; k++)
+                one[k] = s[j][k][e];
+            element(p[j][e], g[j][e], one);
+#pragma unroll
+            for (int k = 0; k < STATES; k++)
+                s[j][k][e] = one[k];
+        }
+        store_floats(u.p + i, p[j]);
+#pragma unroll
+        for (int k = 0; k < STATES; k++)
+            if (r.state[k])
+                store_floats(r.state[k] + i, s[j][k]);
+        store_as(u.copy_type, u.copy, i, p[j]);
+    }
+}
+
+/* ---- AdamW ---- */
+
+typedef many<struct adamw_head, struct update_row<2>> adamw_table;
+
+__global__ static void __launch_bounds__(THREADS, BLOCKS) adamw_kernel(const __grid_constant__ adamw_table t)
+{
+    __shared__ struct adamw_factors shared;
+    if (threadIdx.x == 0)
+        shared = adamw_factors_of(t.head);
+    __syncthreads();
+    struct adamw_factors f = shared;
+    if (f.coef < 0)
+        return;
+    int row = find_row(t, (int)blockIdx.x);
+    const struct update_row<2> &r = t.row[row];
+    float decay = (float)(-t.head.step[STEP_LR] * r.u.weight_decay);
+    float before = t.head.decay_last ? 0 : decay, after = t.head.decay_last ? decay : 0;
+    auto element = [=](float &p, float g, float(&s)[2]) {
+        g *= f.coef;
+        p = fmaf(before, p, p);
+        s[0] = fmaf(f.beta1, s[0], f.rest1 * g);
+        s[1] = fmaf(f.beta2, s[1], f.rest2 * g * g);
+        p = fmaf(f.rate, s[0] / fmaf(sqrtf(s[1]), f.scale, f.eps), p);
+        p = fmaf(after, p, p);
+    };
+    WITH_FLOAT_TYPE(r.u.type, G, update_chunk<G>(r, (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK, element));
+}
+
+extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const struct cuda_call *c)
+{
+    adamw_table all;
+    all.head = adamw_head_of(a[0], a[0]->decay_last != 0);
+    launch_many(
+        &all, a, n,
+        [](struct update_row<2> *r, const struct args_adamw *x) {
+            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)),
+                  {(float *)x->m.data, (float *)x->v.data}};
+            return chunks_of(r->u.n, CHUNK);
+        },
+        [=](const adamw_table &t) { adamw_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
+    return cuda_launched(c, "adamw");
+}
+
+extern "C" int cuda_adamw(const struct args_adamw *a, const struct cuda_call *c)
+{
+    return cuda_adamw_many(&a, 1, c);
+}
+
+/* ---- SGD ---- */
+
+struct sgd_head {
+    const double *step;
+    const float *coef;
+    float momentum, rest;
+    bool nesterov;
+};
+typedef many<struct sgd_head, struct update_row<1>> sgd_table;
+
+__global__ static void __launch_bounds__(THREADS, BLOCKS) sgd_kernel(const __grid_constant__ sgd_table t)
+{
+    const struct sgd_head &h = t.head;
+    float rate = (float)-h.step[STEP_LR], coef = h.coef ? *h.coef : 1, momentum = h.momentum, rest = h.rest;
+    bool first = h.step[STEP_UPDATE] == 1, nesterov = h.nesterov;
+    if (coef < 0)
+        return;
+    int row = find_row(t, (int)blockIdx.x);
+    const struct update_row<1> &r = t.row[row];
+    float decay = (float)r.u.weight_decay;
+    bool has_buf = r.state[0] != NULL;
+    auto element = [=](float &p, float g, float(&buf)[1]) {
+        g = fmaf(decay, p, g * coef);
+        float d = g;
+        if (has_buf) {
+            buf[0] = first ? g : fmaf(momentum, buf[0], rest * g);
+            d = nesterov ? fmaf(momentum, buf[0], g) : buf[0];
+        }
+        p = fmaf(rate, d, p);
+    };
+    WITH_FLOAT_TYPE(r.u.type, G, update_chunk<G>(r, (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK, element));
+}
+
+extern "C" int cuda_sgd_many(const struct args_sgd *const *a, int n, const struct cuda_call *c)
+{
+    sgd_table all;
+    all.head = {(const double *)a[0]->step.data, (const float *)a[0]->coef.data, (float)a[0]->momentum,
+                (float)(1 - a[0]->dampening), a[0]->nesterov != 0};
+    launch_many(
+        &all, a, n,
+        [](struct update_row<1> *r, const struct args_sgd *x) {
+            *r = {updated_of(x, fits_packs(&x->buf, FOUR)), {(float *)x->buf.data}};
+            return chunks_of(r->u.n, CHUNK);
+        },
+        [=](const sgd_table &t) { sgd_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
+    return cuda_launched(c, "sgd");
+}
+
+extern "C" int cuda_sgd(const struct args_sgd *a, const struct cuda_call *c)
+{
+    return cuda_sgd_many(&a, 1, c);
+}

@@ -1,0 +1,57 @@
+/* update.cuh: what the updates of weights have in common. */
+#ifndef CUDA_UPDATE_CUH
+#define CUDA_UPDATE_CUH
+
+#include "cuda/kernels/many.cuh"
+
+/* What the rows of all updates have: the weight, its gradient and the copy that is written with it (NULL: none). */
+struct updated {
+    float *p;
+    const void *g;
+    void *copy;
+    int64_t n;
+    double weight_decay;
+    uint8_t type, copy_type; /* of g and copy */
+    bool packed;             /* each tensor, states as well, can be read and written four elements at once */
+};
+
+/* `states` are packed as well. */
+template <class Args> static inline struct updated updated_of(const Args *a, bool states)
+{
+    return {(float *)a->p.data,     a->g.data,
+            a->copy.data,           tensor_elements(&a->p),
+            a->weight_decay,        (uint8_t)a->g.dtype,
+            (uint8_t)a->copy.dtype, states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4)};
+}
+
+/* What is the same for all tensors of an AdamW step, and the factors that follow from it, combined in double. */
+struct adamw_head {
+    const double *step;
+    const float *coef;
+    double beta1, beta2, eps;
+    bool decay_last;
+};
+
+struct adamw_factors {
+    float beta1, rest1, beta2, rest2, eps, rate, scale, coef;
+};
+
+template <class Args> static inline struct adamw_head adamw_head_of(const Args *a, bool decay_last)
+{
+    return {(const double *)a->step.data, (const float *)a->coef.data, a->beta1, a->beta2, a->eps, decay_last};
+}
+
+__device__ static inline struct adamw_factors adamw_factors_of(const struct adamw_head &h)
+{
+    struct adamw_factors f;
+    double t = h.step[STEP_UPDATE];
+    f.beta1 = (float)h.beta1, f.rest1 = (float)(1 - h.beta1);
+    f.beta2 = (float)h.beta2, f.rest2 = (float)(1 - h.beta2);
+    f.eps = (float)h.eps;
+    f.rate = (float)(-h.step[STEP_LR] / (1 - pow(h.beta1, t)));
+    f.scale = (float)(1 / sqrt(1 - pow(h.beta2, t)));
+    f.coef = h.coef ? *h.coef : 1;
+    return f;
+}
+
+#endif

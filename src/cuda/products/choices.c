@@ -1,0 +1,195 @@
+/* What is measured on a device, and what is chosen by it: algorithms and the times of steps go to the device's profile, and the
+ * algorithms of a run into its checkpoints. */
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "cuda/device.h"
+#include "cuda/products/products.h"
+#include "cuda/profile.h"
+#include "format/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
+const char *cuda_choices_kernels(const struct backend *b)
+{
+    struct cuda *d = own(b);
+    char hash[33];
+    hash_hex(cuda_products_hash(d->call.products), hash);
+    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", cuda_arch_code(d->arch),
+             d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
+    return d->kernels;
+}
+
+int cuda_choices_take_products(struct cuda *d, const char *where, struct snug_err *err)
+{
+    json_t *choices = cuda_profile_products(d->profile);
+    return choices ? cuda_products_import(d->call.products, choices, where, err) : SNUG_OK;
+}
+
+/* A cache in which an entry cannot be read is of no use: as if nothing had been measured. */
+int cuda_choices_take_kept(struct cuda *d, struct snug_err *err)
+{
+    struct snug_err why = {0};
+    int code = cuda_choices_take_products(d, cuda_profile_path(d->profile), &why);
+    if (code != SNUG_ERR_INPUT)
+        return code ? err_set(err, code, "%s", why.text) : SNUG_OK;
+    json_t *none = json_array();
+    code = none ? cuda_profile_set_products(d->profile, none, err) : err_no_memory(err, sizeof(json_t));
+    if (!code)
+        code = cuda_products_import(d->call.products, none, cuda_profile_path(d->profile), err);
+    json_decref(none);
+    return code;
+}
+
+int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
+{
+    struct cudaDeviceProp found;
+    OPENING(s->device, cudaGetDeviceProperties(&found, s->device));
+    struct cuda_profile_device device = {.name = found.name,
+                                         .arch = d->arch,
+                                         .sms = d->call.sms,
+                                         .free_bytes = d->base.available(&d->base),
+                                         .cublaslt = cuda_products_version(d->call.products)};
+    TRY(cuda_profile_open(&io_posix, s->cache_dir, &device, &d->profile, err));
+    return cuda_choices_take_kept(d, err);
+}
+
+static const char RECORDED[] = "choices in the checkpoint"; /* for messages */
+
+static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_err *err)
+{
+    int n = 0;
+    char name[128];
+    *refused = (struct snug_err){0};
+    if (d->recorded)
+        TRY(cuda_products_add_recorded(d->call.products, d->recorded, RECORDED, &n, name, err));
+    if (n)
+        err_set(refused, SNUG_ERR_ENV, "cuBLASLt takes %d of the recorded algorithms no more, such as that of %s", n,
+                name);
+    return SNUG_OK;
+}
+
+/* A cache that cannot be written is not worth a run. */
+static void save(struct cuda *d)
+{
+    cuda_profile_save(&io_posix, d->profile, cuda_products_merge, NULL);
+}
+
+/* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. So
+ * have processes that measured the same products at the same time: what is in the file first stands. */
+static int keep_choices(struct cuda *d, struct snug_err *err)
+{
+    json_t *choices;
+    struct snug_err refused; /* was said when they were taken */
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
+    int code = cuda_profile_set_products(d->profile, choices, err);
+    if (!code)
+        save(d); /* which may change the choices */
+    if (!code)
+        code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
+    json_decref(choices);
+    return code ? code : add_recorded(d, &refused, err);
+}
+
+static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
+{
+    json_t *choices;
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
+    *n = json_array_size(choices);
+    json_decref(choices);
+    return SNUG_OK;
+}
+
+int cuda_choices_tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                      bool *changed, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    size_t before, after = 0;
+    int n_products = 0, code;
+    TRY(count_measured(d, &before, err));
+    struct cuda_product_node *products = mem_alloc((size_t)(n + 1) * sizeof *products);
+    if (!products)
+        return err_no_memory(err, (unsigned long long)n * sizeof *products);
+    for (int i = 0; i < n; i++)
+        if (op_is_product(nodes[i].op))
+            products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
+    code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32,
+                              &(struct cuda_tuning){.begins = begins, .ctx = ctx}, err);
+    mem_free(products);
+    if (!code)
+        code = count_measured(d, &after, err);
+    *changed = !code && after != before; /* what is known is not measured again */
+    return code || !*changed ? code : keep_choices(d, err);
+}
+
+int cuda_choices_record(const struct backend *b, char **text, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    json_t *products;
+    *text = NULL;
+    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_OF_RUN, &products, err));
+    json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->arch, "multiprocessors", d->call.sms, "cublaslt",
+                            (json_int_t)cuda_products_version(d->call.products), "products", products);
+    char *dumped = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(all);
+    *text = dumped ? mem_strdup(dumped) : NULL;
+    free(dumped);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
+/* The algorithms of one version of cuBLASLt mean nothing to another, and sums may be cut by the number of
+ * multiprocessors. */
+static int check_recorded(const struct cuda *d, json_t *all, const char *where, struct snug_err *refused,
+                          struct snug_err *err)
+{
+    int64_t arch, sms, cublaslt, here = cuda_products_version(d->call.products);
+    TRY(json_get_int(all, where, "arch", true, 0, INT32_MAX, &arch, err));
+    TRY(json_get_int(all, where, "multiprocessors", true, 0, INT32_MAX, &sms, err));
+    TRY(json_get_int(all, where, "cublaslt", true, 0, INT64_MAX, &cublaslt, err));
+    if (cublaslt != here)
+        err_set(refused, SNUG_ERR_ENV, "the recorded algorithms are of cuBLASLt %lld, here is %lld",
+                (long long)cublaslt, (long long)here);
+    else if (arch != d->arch || sms != d->call.sms)
+        err_set(refused, SNUG_ERR_ENV,
+                "the recorded algorithms are of compute capability %lld.%lld and %lld multiprocessors, here are %d.%d "
+                "and %d",
+                (long long)arch / 10, (long long)arch % 10, (long long)sms, d->arch / 10, d->arch % 10, d->call.sms);
+    return SNUG_OK;
+}
+
+int cuda_choices_take(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
+{
+    struct cuda *d = own(b);
+    json_t *all = NULL;
+    *refused = (struct snug_err){0};
+    int code = json_parse(text, strlen(text), RECORDED, &all, err);
+    if (!code)
+        code = check_recorded(d, all, RECORDED, refused, err);
+    if (!code && !refused->code) {
+        d->recorded = json_incref(json_object_get(all, "products"));
+        code = add_recorded(d, refused, err);
+    }
+    json_decref(all);
+    if (code != SNUG_ERR_INPUT)
+        return code;
+    err_set(refused, SNUG_ERR_ENV, "%s", err->text); /* perhaps of a later version */
+    json_decref(d->recorded);
+    d->recorded = NULL;
+    return SNUG_OK;
+}
+
+double cuda_choices_recall(const struct backend *b, const char *key)
+{
+    double us = cuda_profile_time(own(b)->profile, key);
+    return us < 0 ? -1 : 1e-6 * us;
+}
+
+int cuda_choices_keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+{
+    TRY(cuda_profile_set_time(own(b)->profile, key, 1e6 * seconds, err));
+    save(own(b));
+    return SNUG_OK;
+}

@@ -1,0 +1,40 @@
+/* cublaslt.h: cuBLASLt as a table of functions, looked up when the backend opens. The library is half a gigabyte:
+ * linked in, it would be mapped by every `snug --help`, and snug could not start without it. */
+#ifndef CUDA_PRODUCTS_CUBLASLT_H
+#define CUDA_PRODUCTS_CUBLASLT_H
+
+#include "base/err.h"
+
+#include <cublasLt.h>
+
+/* What is used of it; each is called by its name without the prefix: lt->Matmul(...). */
+#define CUBLASLT_FUNCTIONS(F)                                                                                          \
+    F(Create)                                                                                                          \
+    F(Destroy)                                                                                                         \
+    F(GetVersion)                                                                                                      \
+    F(GetStatusString)                                                                                                 \
+    F(MatmulDescCreate)                                                                                                \
+    F(MatmulDescDestroy)                                                                                               \
+    F(MatmulDescSetAttribute)                                                                                          \
+    F(MatrixLayoutCreate)                                                                                              \
+    F(MatrixLayoutDestroy)                                                                                             \
+    F(MatmulPreferenceCreate)                                                                                          \
+    F(MatmulPreferenceDestroy)                                                                                         \
+    F(MatmulPreferenceSetAttribute)                                                                                    \
+    F(MatmulAlgoGetHeuristic)                                                                                          \
+    F(MatmulAlgoCheck)                                                                                                 \
+    F(Matmul)
+
+struct cublaslt {
+    void *library;
+#define F(name) __typeof__(cublasLt##name) *name;
+    CUBLASLT_FUNCTIONS(F)
+#undef F
+};
+
+/* SNUG_ERR_ENV when there is no such library, or it lacks a function. It is looked for under the names of CUDA 13 and
+ * 12, where the system looks for libraries, in CUDA_HOME and in /usr/local/cuda. */
+int cublaslt_open(struct cublaslt *lt, struct snug_err *err);
+void cublaslt_close(struct cublaslt *lt);
+
+#endif

@@ -1,0 +1,259 @@
+#include "data/files/columns.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* The names of columns that data sets on the hub and on Kaggle and transformers' own examples use, the likelier first. A
+ * pair comes before its first half alone. */
+static const struct {
+    const char *text, *pair;
+} usual_texts[] = {
+    {"text", "text_pair"},
+    {"text", NULL},
+    {"sentence1", "sentence2"},
+    {"question1", "question2"},
+    {"premise", "hypothesis"},
+    {"question", "sentence"},
+    {"query", "passage"},
+    {"text_a", "text_b"},
+    {"sentence", NULL},
+    {"utterance", NULL},
+    {"content", NULL},
+    {"review", NULL},
+    {"text1", "text2"},
+    {"sentence_a", "sentence_b"},
+    {"question", "answer"},
+    {"question", "context"},
+    {"question", "passage"},
+    {"query", "document"},
+    {"claim", "evidence"},
+    {"title", "body"},
+    {"title", "description"},
+    {"title", "abstract"},
+    {"subject", "body"},
+    {"tweet", NULL},
+    {"tweet_text", NULL},
+    {"message", NULL},
+    {"comment_text", NULL},
+    {"comment", NULL},
+    {"review_text", NULL},
+    {"review_body", NULL},
+    {"body", NULL},
+    {"post", NULL},
+    {"posts", NULL},
+    {"sms", NULL},
+    {"full_text", NULL},
+    {"clean_text", NULL},
+    {"question_text", NULL},
+    {"document", NULL},
+    {"article", NULL},
+    {"headline", NULL},
+    {"title", NULL},
+    {"description", NULL},
+    {"abstract", NULL},
+    {"excerpt", NULL},
+    {"summary", NULL},
+    {"phrase", NULL},
+    {"statement", NULL},
+    {"question", NULL},
+    {"query", NULL},
+};
+static const char *const usual_labels[] = {
+    "label",
+    "labels",
+    "category",
+    "target",
+    "intent",
+    "class",
+    "score",
+    "sentiment",
+    "emotion",
+    "gold_label",
+    "topic",
+    "rating",
+    "stars",
+    "genre",
+    "tag",
+    "polarity",
+    "label_text",
+    "label_name",
+    "class_label",
+    "class_index",
+    "class_name",
+    "is_duplicate",
+    "similarity",
+    "similarity_score",
+    "relatedness_score",
+};
+
+/* ---- the names ---- */
+
+static int find_exactly(const struct columns *c, const char *name)
+{
+    for (int i = 0; i < c->n; i++)
+        if (strcmp(c->names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+int columns_add(struct columns *c, const char *path, const char *name, struct snug_err *err)
+{
+    if (*name && find_exactly(c, name) >= 0)
+        return err_set(err, SNUG_ERR_INPUT, "%s:1: two columns are called '%s'; rename one", path, name);
+    char *copy = arena_strdup(&c->arena, name);
+    if (!copy || !MEM_GROW(c->names, c->names_cap, (size_t)c->n + 1))
+        return err_no_memory(err, strlen(name) + 1);
+    c->names[c->n++] = copy;
+    return SNUG_OK;
+}
+
+void columns_free(struct columns *c)
+{
+    mem_free(c->names);
+    arena_free(&c->arena);
+    *c = (struct columns){0};
+}
+
+/* ---- those that an option names ---- */
+
+/* As written; else in another case, if only one column is called so. */
+static int find_named(const struct columns *c, const char *name)
+{
+    int found = find_exactly(c, name), others = 0;
+    for (int i = 0; i < c->n && found < 0; i++)
+        others += strcasecmp(c->names[i], name) == 0;
+    for (int i = 0; i < c->n && found < 0 && others == 1; i++)
+        if (strcasecmp(c->names[i], name) == 0)
+            found = i;
+    return found;
+}
+
+static int no_column(const struct columns *c, const char *path, const char *name, struct snug_err *err)
+{
+    struct str list = {0};
+    columns_listed(c, &list);
+    int code = str_check(&list, err);
+    if (!code)
+        code = err_set(err, SNUG_ERR_INPUT, "%s: no column '%s'; there are: %s", path, name, str_text(&list));
+    str_free(&list);
+    return code;
+}
+
+static int named(const struct columns *c, const char *path, const char *name, int *column, struct snug_err *err)
+{
+    *column = find_named(c, name);
+    return *column < 0 ? no_column(c, path, name, err) : SNUG_OK;
+}
+
+static int add_label(struct columns *c, const char *path, const char *name, struct snug_err *err)
+{
+    int column;
+    TRY(named(c, path, name, &column, err));
+    for (int i = 0; i < c->n_labels; i++)
+        if (c->labels[i] == column)
+            return err_set(err, SNUG_ERR_USAGE, "--label-column: '%s' is there twice; name each column once", name);
+    c->labels[c->n_labels++] = column;
+    return SNUG_OK;
+}
+
+/* A column of just this name, commas and all; else a name between each two commas. */
+static int named_labels(struct columns *c, const char *path, const char *names, struct snug_err *err)
+{
+    if (find_named(c, names) >= 0 || !strchr(names, ','))
+        return add_label(c, path, names, err);
+    struct arena a = {0};
+    char *list = arena_strdup(&a, names);
+    int code = list ? SNUG_OK : err_no_memory(err, strlen(names) + 1);
+    for (char *name = list, *next; name && !code; name = next) {
+        if ((next = strchr(name, ',')))
+            *next++ = 0;
+        name += strspn(name, " ");
+        for (size_t n = strlen(name); n && name[n - 1] == ' '; n--)
+            name[n - 1] = 0;
+        code = add_label(c, path, name, err); /* each column once, so there is room */
+    }
+    arena_free(&a);
+    return code;
+}
+
+/* ---- those with usual names ---- */
+
+/* Without regard to case, and to what stands between words: "Review Text" is review_text. */
+static bool is_called(const char *column, const char *name)
+{
+    for (;; column++, name++) {
+        column += strspn(column, "_- ");
+        name += strspn(name, "_- ");
+        if (tolower((unsigned char)*column) != tolower((unsigned char)*name))
+            return false;
+        if (!*column)
+            return true;
+    }
+}
+
+bool columns_has(const struct columns *c, int column)
+{
+    bool taken = column == c->text || column == c->pair;
+    for (int i = 0; i < c->n_labels; i++)
+        taken |= c->labels[i] == column;
+    return taken;
+}
+
+static int find_usual(const struct columns *c, const char *name)
+{
+    int found = find_exactly(c, name);
+    for (int i = 0; i < c->n && (found < 0 || columns_has(c, found)); i++)
+        found = is_called(c->names[i], name) && !columns_has(c, i) ? i : -1;
+    return found;
+}
+
+static void guess_text(struct columns *c, bool pair_too)
+{
+    for (size_t i = 0; i < sizeof usual_texts / sizeof *usual_texts; i++) {
+        int text = find_usual(c, usual_texts[i].text);
+        int pair = usual_texts[i].pair ? find_usual(c, usual_texts[i].pair) : -1;
+        if (text < 0 || (usual_texts[i].pair && (pair < 0 || !pair_too)))
+            continue;
+        c->text = text;
+        c->pair = pair_too ? pair : c->pair;
+        c->text_guessed = strcmp(c->names[text], "text") || (pair >= 0 && strcmp(c->names[pair], "text_pair"));
+        return;
+    }
+}
+
+static void guess_label(struct columns *c)
+{
+    for (size_t i = 0; i < sizeof usual_labels / sizeof *usual_labels && !c->n_labels; i++) {
+        int label = find_usual(c, usual_labels[i]);
+        if (label >= 0)
+            c->labels[c->n_labels++] = label;
+    }
+    const char *name = c->n_labels ? c->names[c->labels[0]] : "label";
+    c->label_guessed = strcmp(name, "label") && strcmp(name, "labels");
+}
+
+int columns_find(struct columns *c, const struct dataset_options *o, bool labels, struct snug_err *err)
+{
+    c->text = c->pair = -1;
+    c->labels = arena_alloc(&c->arena, (size_t)(c->n + 1) * sizeof *c->labels);
+    if (!c->labels)
+        return err_no_memory(err, (size_t)c->n * sizeof *c->labels);
+    if (labels && o->label_column)
+        TRY(named_labels(c, o->path, o->label_column, err));
+    if (o->text_pair_column)
+        TRY(named(c, o->path, o->text_pair_column, &c->pair, err));
+    if (o->text_column)
+        TRY(named(c, o->path, o->text_column, &c->text, err));
+    else
+        guess_text(c, !o->text_pair_column);
+    if (labels && !o->label_column)
+        guess_label(c);
+    return SNUG_OK;
+}
+
+void columns_listed(const struct columns *c, struct str *s)
+{
+    for (int i = 0; i < c->n; i++)
+        str_printf(s, "%s%s", i ? ", " : "", *c->names[i] ? c->names[i] : "(no name)");
+}

@@ -1,0 +1,33 @@
+/* columns.h: which columns of a table hold the text, the second text and the label. */
+#ifndef DATA_FILES_COLUMNS_H
+#define DATA_FILES_COLUMNS_H
+
+#include "base/str.h"
+#include "data/dataset.h"
+
+struct columns {
+    char **names; /* (n), in the order of the file; "" for a column without a name */
+    size_t names_cap;
+    int n;
+    int text, pair;                   /* indices; -1: there is none */
+    int *labels;                      /* (n_labels) indices: one column, or one for each label (--label-column a,b,c) */
+    int n_labels;                     /* 0: there is none */
+    bool text_guessed, label_guessed; /* found by a name that is not snug's own: text, text_pair, label, labels */
+    struct arena arena;
+};
+
+/* Adds a column. SNUG_ERR_INPUT when there is one of this name; several may have none. */
+int columns_add(struct columns *c, const char *path, const char *name, struct snug_err *err);
+void columns_free(struct columns *c);
+
+/* Finds the columns that `o` names, in any case where no other is meant, and for the rest those with usual names, in any
+ * case, with or without _, - and blanks. Of the label only if `labels`. SNUG_ERR_INPUT when one that `o` names is not
+ * there; one that is looked for by its name may be missing. */
+int columns_find(struct columns *c, const struct dataset_options *o, bool labels, struct snug_err *err);
+
+bool columns_has(const struct columns *c, int column); /* whether it is text, pair or label */
+
+/* "id, Tweet, Sentiment", for messages. */
+void columns_listed(const struct columns *c, struct str *s);
+
+#endif
