@@ -43,7 +43,7 @@ void cuda_product_name(const struct cuda_product *p, char name[128]);
 /* The product of the same node by a kernel of our own, if that takes it. It is used where the whole node was measured to be
  * faster so: with a slope and without, so that what is computed again has the same bits. (cuBLASLt's own epilogues are not used
  * but for the bias: its GELU is the tanh form, and only where u is kept; its sums of dy for a bias gradient add 39 us on an
- * H200 to 126, the kernel of ours 26: docs/benchmarks.md.) */
+ * H200 to 126, the kernel of ours 26: docs/performance.md.) */
 bool cuda_product_own(enum op op, const union args_any *args, const struct cuda_product *product,
                       const struct cuda_call *c, struct cuda_product *own);
 
