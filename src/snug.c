@@ -4,9 +4,9 @@
 #include "base/machine.h"
 #include "base/size.h"
 #include "plan/report.h"
+#include "schedule/schedule.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
-#include "train/schedule.h"
 #include "train/train.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* snug export: a model folder of a checkpoint. */
-#include "train/export_checkpoint.h"
+#include "output/export_checkpoint.h"
 
 #include "cli/commands.h"
 

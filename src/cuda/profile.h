@@ -1,7 +1,7 @@
 /* profile.h: what was measured on a kind of device, kept from run to run in a JSON file
  *     DIR/device-<name>-<compute capability>-cublaslt-<version>.json
  * with what the device has, the chosen algorithms of matrix products (cuda/products/products.h) and the times of steps
- * (train/forecast.h). The file is a cache: it may be removed, and is written whole or not at all. A copy of it is enough
+ * (train/forecast/forecast.h). The file is a cache: it may be removed, and is written whole or not at all. A copy of it is enough
  * to plan for the device where that is not. */
 #ifndef CUDA_PROFILE_H
 #define CUDA_PROFILE_H

@@ -1,8 +1,8 @@
 #include "train/card.h"
 
 #include "format/json.h"
-#include "train/log.h"
-#include "train/record.h"
+#include "output/log.h"
+#include "output/record.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef TRAIN_CARD_H
 #define TRAIN_CARD_H
 
-#include "train/session.h"
+#include "train/session/session.h"
 
 #define CARD_NAME "README.md"
 

@@ -3,7 +3,7 @@
 #define TRAIN_EVALUATE_H
 
 #include "metrics/metrics.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 /* Runs the evaluation program over session->data, which has labels, into `m`. SNUG_STOPPED when a signal came: what was
  * counted is no result. SNUG_ERR_NUMERIC where logits (of a language model, the loss) are not finite, with the row and the

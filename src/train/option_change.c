@@ -1,7 +1,7 @@
 #include "train/option_change.h"
 
 #include "base/str.h"
-#include "train/schedule.h"
+#include "schedule/schedule.h"
 #include "train/train.h"
 
 /* Compared with the checkpoint unless a change is allowed. */

@@ -2,7 +2,7 @@
 #ifndef TRAIN_OPTION_CHANGE_H
 #define TRAIN_OPTION_CHANGE_H
 
-#include "train/session.h"
+#include "train/session/session.h"
 #include "train/state.h"
 
 /* What may change without the results of the steps before being another run's: recorded, for saying what changed. */

@@ -1,10 +1,10 @@
 #include "train/output.h"
 
-#include "train/log.h"
-#include "train/record.h"
+#include "output/log.h"
+#include "output/record.h"
+#include "output/whose_files.h"
 #include "train/state.h"
 #include "train/train.h"
-#include "train/whose_files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TRAIN_OUTPUT_H
 #define TRAIN_OUTPUT_H
 
-#include "train/session.h"
+#include "train/session/session.h"
 
 bool output_resumes(const struct options *o);
 const char *output_resume_source(const struct options *o); /* --resume-from-checkpoint true, auto: the output folder */

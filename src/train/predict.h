@@ -2,7 +2,7 @@
 #ifndef TRAIN_PREDICT_H
 #define TRAIN_PREDICT_H
 
-#include "train/session.h"
+#include "train/session/session.h"
 
 /* A row and its (num_labels) values: probabilities, or the numbers of a regression. Another result than SNUG_OK ends the
  * prediction and is passed on. */

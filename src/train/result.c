@@ -1,9 +1,9 @@
 /* The output folder becomes a Hugging Face folder. */
 #include "train/train.h"
 
+#include "output/export.h"
+#include "output/record.h"
 #include "train/card.h"
-#include "train/export.h"
-#include "train/record.h"
 
 #include <string.h>
 

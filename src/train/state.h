@@ -3,10 +3,10 @@
 #define TRAIN_STATE_H
 
 #include "checkpoint/checkpoint.h"
-#include "train/plateau.h"
-#include "train/position.h"
-#include "train/session.h"
-#include "train/stopping.h"
+#include "schedule/plateau.h"
+#include "schedule/position.h"
+#include "schedule/stopping.h"
+#include "train/session/session.h"
 
 /* Everything that changes from step to step, but for weights and optimizer states. */
 struct train_state {

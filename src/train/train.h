@@ -2,8 +2,8 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
-#include "train/position.h"
-#include "train/session.h"
+#include "schedule/position.h"
+#include "train/session/session.h"
 
 struct train_events {
     void (*started)(void *ctx);                                 /* everything is there: the first step follows */

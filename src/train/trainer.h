@@ -3,10 +3,10 @@
 #define TRAIN_TRAINER_H
 
 #include "metrics/metrics.h"
-#include "train/log.h"
-#include "train/schedule.h"
+#include "output/log.h"
+#include "output/tensorboard.h"
+#include "schedule/schedule.h"
 #include "train/state.h"
-#include "train/tensorboard.h"
 #include "train/train.h"
 
 struct trainer {

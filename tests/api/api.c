@@ -1,7 +1,7 @@
 /* The public interface as a program would use it: its own loop equals the command's, errors come back as values. */
 #include "snug/snug.h"
 
-#include "train/session.h"
+#include "train/session/session.h"
 
 #include <math.h>
 #include <setjmp.h>

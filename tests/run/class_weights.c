@@ -2,7 +2,7 @@
  * resumed run must have the same. What torch computes with weights is in golden.c. */
 #include "here.h"
 
-#include "train/class_weights.h"
+#include "train/session/class_weights.h"
 
 #include <math.h>
 

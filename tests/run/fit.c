@@ -2,7 +2,7 @@
 #include "command.h"
 
 #include "base/size.h"
-#include "train/fit.h"
+#include "train/session/fit.h"
 
 static const char *rows, *deep;
 

@@ -1,5 +1,5 @@
 /* Runs that go by their evaluations: early stopping, and a learning rate that falls on a plateau. How decisions follow from
- * metrics is in tests/train/schedule.c; here, that they are made, kept in checkpoints, and the same after a resume. */
+ * metrics is in tests/schedule/schedule.c; here, that they are made, kept in checkpoints, and the same after a resume. */
 #include "here.h"
 
 #include <math.h>

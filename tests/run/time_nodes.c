@@ -1,7 +1,7 @@
 /* Nodes that are timed: on a device many times at once, each in its own part of the workspace that they share. */
 #include "command.h"
 
-#include "train/session.h"
+#include "train/session/session.h"
 
 static struct backend gpu; /* the CPU's plans; nothing is computed */
 static int64_t most_bytes; /* of workspace, by nodes that were given at once */

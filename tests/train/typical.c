@@ -1,5 +1,5 @@
 /* A typical micro-batch: lengths of a small data set worked out by hand; every input in range. */
-#include "train/typical.h"
+#include "train/forecast/typical.h"
 
 #include <math.h>
 #include <setjmp.h>

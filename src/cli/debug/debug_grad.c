@@ -1,7 +1,7 @@
 /* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
 #include "base/machine.h"
 #include "cli/commands.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "format/safetensors.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 #include <string.h>
 #include <unistd.h>

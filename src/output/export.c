@@ -1,0 +1,152 @@
+/* The metadata of model.safetensors is {"format": "pt"} alone: transformers looks for it, and with one key the file is
+ * byte for byte what the reference library writes for the same tensors. */
+#include "output/export.h"
+
+#include "base/failpoint.h"
+#include "checkpoint/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* The files of one export: under which name each is written, and what it becomes. */
+struct files {
+    const struct io *io;
+    const char *dir;
+    struct arena arena;
+    struct {
+        const char *tmp, *final;
+    } * list;
+    size_t n;
+};
+
+/* A temporary name for `name`, remembered for the renames. */
+static int add(struct files *fs, const char *name, const char **tmp, struct snug_err *err)
+{
+    char *final = arena_printf(&fs->arena, "%s/%s", fs->dir, name);
+    char *stem = arena_printf(&fs->arena, "%s/.tmp-export-%s", fs->dir, name);
+    *tmp = stem ? ckpt_unique_name(&fs->arena, stem) : NULL;
+    if (!final || !*tmp)
+        return err_no_memory(err, strlen(fs->dir));
+    fs->list[fs->n].tmp = *tmp;
+    fs->list[fs->n++].final = final;
+    return SNUG_OK;
+}
+
+static int create(const struct io *io, const char *path, int *fd, struct snug_err *err)
+{
+    *fd = io->open(io, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return *fd < 0 ? err_errno(err, SNUG_ERR_IO, path, "create", errno) : SNUG_OK;
+}
+
+/* Passes `code` on, or what goes wrong in making the file durable. */
+static int finish(const struct io *io, const char *path, int fd, int code, struct snug_err *err)
+{
+    if (!code && io->fsync(io, fd) < 0)
+        code = err_errno(err, SNUG_ERR_IO, path, "fsync", errno);
+    if (io->close(io, fd) < 0 && !code)
+        code = err_errno(err, SNUG_ERR_IO, path, "close", errno);
+    return code;
+}
+
+static int write_text(struct files *fs, const char *name, const char *text, struct snug_err *err)
+{
+    const char *tmp;
+    int fd;
+    TRY(add(fs, name, &tmp, err));
+    TRY(create(fs->io, tmp, &fd, err));
+    return finish(fs->io, tmp, fd, io_write_at(fs->io, fd, tmp, text, strlen(text), 0, err), err);
+}
+
+static int copy_bytes(const struct io *io, int in, int64_t bytes, const char *from, int out, const char *to,
+                      void *piece, struct snug_err *err)
+{
+    for (int64_t at = 0; at < bytes;) {
+        int64_t n = bytes - at < CKPT_PIECE_BYTES ? bytes - at : CKPT_PIECE_BYTES;
+        TRY(io_read_at(io, in, from, piece, (size_t)n, at, err));
+        TRY(io_write_at(io, out, to, piece, (size_t)n, at, err));
+        at += n;
+    }
+    return SNUG_OK;
+}
+
+static int copy_file(struct files *fs, const char *source_dir, const char *name, void *piece, struct snug_err *err)
+{
+    const struct io *io = fs->io;
+    const char *tmp;
+    char *from = arena_printf(&fs->arena, "%s/%s", source_dir, name);
+    struct stat st;
+    int in, out;
+    int64_t bytes;
+    if (!from)
+        return err_no_memory(err, strlen(source_dir));
+    if (io->stat(io, from, &st) < 0)
+        return errno == ENOENT ? SNUG_OK : err_errno(err, SNUG_ERR_IO, from, "stat", errno);
+    TRY(io_open_read(io, from, &in, &bytes, err));
+    int code = add(fs, name, &tmp, err);
+    if (!code)
+        code = create(io, tmp, &out, err);
+    if (!code)
+        code = finish(io, tmp, out, copy_bytes(io, in, bytes, from, out, tmp, piece, err), err);
+    io->close(io, in);
+    return code;
+}
+
+static int write_weights(struct files *fs, struct export_model *m, void *piece, struct snug_err *err)
+{
+    static const char *const metadata[] = {"format", "pt"};
+    struct st_writer w;
+    const char *tmp;
+    TRY(add(fs, "model.safetensors", &tmp, err));
+    TRY(st_create(fs->io, tmp, m->tensors, m->n_tensors, metadata, 1, false, &w, err));
+    int code = SNUG_OK;
+    for (size_t i = 0; !code && i < m->n_tensors; i++) {
+        const struct st_tensor *t = &m->tensors[i];
+        for (int64_t at = 0; !code && at < t->bytes; at += CKPT_PIECE_BYTES) {
+            size_t n = (size_t)(t->bytes - at < CKPT_PIECE_BYTES ? t->bytes - at : CKPT_PIECE_BYTES);
+            code = m->read(m->ctx, t, at, piece, n, err);
+            if (!code)
+                code = st_write(&w, t, at, piece, n, err);
+        }
+    }
+    if (!code)
+        code = st_finish(&w, NULL, err);
+    if (code)
+        st_abandon(&w);
+    return code;
+}
+
+/* The weights were added last, so they are renamed last. */
+static int rename_all(struct files *fs, struct snug_err *err)
+{
+    for (size_t i = 0; i < fs->n; i++) {
+        TRY(FP("export.before_rename", err));
+        if (fs->io->rename(fs->io, fs->list[i].tmp, fs->list[i].final) < 0)
+            return err_errno(err, SNUG_ERR_IO, fs->list[i].final, "rename into place", errno);
+        fs->list[i].tmp = NULL;
+    }
+    return io_fsync_dir(fs->io, fs->dir, err);
+}
+
+int export_folder(const struct io *io, const char *dir, struct export_model *m, struct snug_err *err)
+{
+    struct files fs = {.io = io, .dir = dir};
+    void *piece = mem_realloc(NULL, CKPT_PIECE_BYTES);
+    fs.list = arena_alloc(&fs.arena, (m->n_files + EXPORT_TEXTS + 1) * sizeof *fs.list);
+    int code = piece && fs.list ? SNUG_OK : err_no_memory(err, CKPT_PIECE_BYTES);
+    for (size_t i = 0; !code && i < m->n_files; i++)
+        code = copy_file(&fs, m->source_dir, m->files[i], piece, err);
+    for (size_t i = 0; !code && i < EXPORT_TEXTS; i++)
+        if (m->texts[i].text)
+            code = write_text(&fs, m->texts[i].name, m->texts[i].text, err);
+    if (!code)
+        code = write_weights(&fs, m, piece, err);
+    if (!code)
+        code = rename_all(&fs, err);
+    for (size_t i = 0; code && i < fs.n; i++)
+        if (fs.list[i].tmp)
+            io->unlink(io, fs.list[i].tmp);
+    mem_free(piece);
+    arena_free(&fs.arena);
+    return code;
+}

@@ -1,0 +1,35 @@
+/* export.h: writing a Hugging Face model folder: model.safetensors, config.json and the tokenizer files, as
+ * transformers reads them. */
+#ifndef OUTPUT_EXPORT_H
+#define OUTPUT_EXPORT_H
+
+#include "format/safetensors.h"
+
+enum { EXPORT_TEXTS = 3 };
+struct export_text {
+    const char *name, *text;
+};
+
+struct export_model {
+    /* The weights. `read` gives `bytes` bytes of tensor t from `offset` on, in the dtype and shape listed here; it is
+     * called tensor by tensor in the order of the file (the array is sorted into it), each from front to back. */
+    struct st_tensor *tensors;
+    size_t n_tensors;
+    int (*read)(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes, struct snug_err *err);
+    void *ctx;
+
+    struct export_text texts[EXPORT_TEXTS]; /* config.json and what goes with it; text NULL: not written */
+
+    /* Files copied byte for byte from another folder: plain names. One that is not there is left out. */
+    const char *source_dir;
+    const char *const *files;
+    size_t n_files;
+};
+
+/* Writes into the existing folder `dir`. Every file is written under a temporary name and synced before the first one
+ * is renamed, and the weights come last: after a crash each file is the old one or the new one, and new weights mean
+ * that all is new. After a failure before the renames nothing has changed. SNUG_ERR_IO when the folder cannot be
+ * written, or what `read` returns. */
+int export_folder(const struct io *io, const char *dir, struct export_model *model, struct snug_err *err);
+
+#endif

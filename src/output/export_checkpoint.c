@@ -1,0 +1,229 @@
+#include "output/export_checkpoint.h"
+
+#include "base/str.h"
+#include "checkpoint/internal.h"
+#include "format/json.h"
+#include "format/model_dir.h"
+#include "output/export.h"
+#include "output/whose_files.h"
+#include "tokenizer/tokenizer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_LIMIT = 256 << 20 };
+
+struct source {
+    const struct io *io;
+    const struct options *o;
+    struct ckpt_found found;
+    json_t *doc;
+    struct st_file file;
+    bool opened;
+    struct ckpt_dir out;
+    struct arena arena;
+    char *beside;          /* the folder that the step folder lies in */
+    const char *tokenizer; /* the folder to copy from; NULL: the run had none */
+    char *config;          /* malloc'd */
+    void *wide;            /* a piece of a tensor as it is in the checkpoint */
+    size_t wide_bytes;
+};
+
+/* ---- What the checkpoint says. */
+
+static const json_t *recorded(const struct source *s, const char *key)
+{
+    return json_object_get(json_object_get(json_object_get(s->doc, "about"), "result"), key);
+}
+
+static bool has_tokenizer(const struct source *s, const char *folder)
+{
+    const char *wanted = json_string_value(json_object_get(s->doc, "tokenizer"));
+    struct tokenizer *t;
+    char hex[33];
+    if (!folder || tokenizer_open(s->io, folder, &t, NULL))
+        return false;
+    hash_hex(tokenizer_hash(t), hex);
+    tokenizer_close(t);
+    return wanted && !strcmp(hex, wanted);
+}
+
+static int find_tokenizer(struct source *s, struct snug_err *err)
+{
+    const char *const places[] = {s->o->model, json_string_value(recorded(s, "source")), s->beside};
+    if (!json_object_get(s->doc, "tokenizer"))
+        return SNUG_OK;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (has_tokenizer(s, places[i])) {
+            s->tokenizer = places[i];
+            return SNUG_OK;
+        }
+    return err_set(err, SNUG_ERR_USAGE,
+                   "%s: the run's tokenizer is not in %s; give --model with the folder that the run started from",
+                   s->found.path,
+                   s->o->model ? s->o->model
+                   : places[1] ? places[1]
+                               : s->beside);
+}
+
+/* The result's config.json, in the precision that is asked for. */
+static int make_config(struct source *s, struct snug_err *err)
+{
+    static const char *const names[] = {
+        [OPT_DTYPE_FP32] = "float32", [OPT_DTYPE_BF16] = "bfloat16", [OPT_DTYPE_FP16] = "float16"};
+    const json_t *known = recorded(s, "config");
+    json_t *config = known ? json_deep_copy(known) : NULL;
+    if (!known) {
+        char *path = arena_printf(&s->arena, "%s/config.json", s->beside);
+        if (!path)
+            return err_no_memory(err, strlen(s->beside));
+        if (!io_exists(s->io, path))
+            return err_set(
+                err, SNUG_ERR_CHECKPOINT,
+                "%s: is of a version that did not record the result's config.json; end a run there: resume it "
+                "with --max-steps %lld into another --output-dir",
+                s->found.path, (long long)s->found.step);
+        TRY(json_read_file(s->io, path, CONFIG_LIMIT, &config, err));
+    }
+    const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
+    int failed = !config || json_object_set_new(config, key, json_string(names[s->o->dtype]));
+    s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    json_decref(config);
+    return s->config ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
+/* ---- The weights. */
+
+/* A state is named after its weight: exp_avg.NAME. */
+static bool is_state(const struct st_file *f, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    return dot && st_find(f, dot + 1);
+}
+
+static enum dtype stored_type(const struct options *o)
+{
+    return o->dtype == OPT_DTYPE_BF16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
+}
+
+/* Of n weights in fp16, the first that has become infinite and was not. */
+static int check_range(const char *name, const uint16_t *half, const void *wide, enum dtype type, size_t n,
+                       struct snug_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x;
+        if ((half[i] & 0x7FFF) != 0x7C00)
+            continue;
+        dtype_convert(&x, DT_F64, (const char *)wide + dtype_bytes(type, (int64_t)i), type, 1);
+        if (isfinite(x))
+            return err_set(err, SNUG_ERR_USAGE, "%s: %g is beyond fp16, whose largest number is 65504; use --bf16",
+                           name, x);
+    }
+    return SNUG_OK;
+}
+
+static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
+                       struct snug_err *err)
+{
+    struct source *s = ctx;
+    const struct st_tensor *in = st_find(&s->file, t->name);
+    int64_t size = dtype_bytes(t->dtype, 1), first = offset / size, n = (int64_t)bytes / size;
+    size_t wide_bytes = (size_t)dtype_bytes(in->dtype, n);
+    if (wide_bytes > s->wide_bytes) {
+        mem_free(s->wide);
+        s->wide = mem_alloc(wide_bytes);
+        s->wide_bytes = s->wide ? wide_bytes : 0;
+        if (!s->wide)
+            return err_no_memory(err, wide_bytes);
+    }
+    TRY(st_read_part(&s->file, in, dtype_bytes(in->dtype, first), s->wide, wide_bytes, err));
+    dtype_convert(to, t->dtype, s->wide, in->dtype, n);
+    return t->dtype == DT_F16 ? check_range(t->name, to, s->wide, in->dtype, (size_t)n, err) : SNUG_OK;
+}
+
+/* ---- Where it goes. */
+
+static int open_output(struct source *s, struct snug_err *err)
+{
+    const char *const never[] = {NULL};
+    struct whose_file files[MODEL_DIR_COPIES + 2] = {{"config.json", FILE_RESULT}, {"model.safetensors", FILE_RESULT}};
+    size_t n = 2;
+    for (size_t i = 0; s->tokenizer && i < MODEL_DIR_COPIES; i++)
+        files[n++] = (struct whose_file){model_dir_copied[i], FILE_COPY};
+    TRY(ckpt_dir_open(s->io, s->o->output_dir, CKPT_OVERWRITE, s->o->model, NULL, 0, (struct ckpt_notes){0}, &s->out,
+                      err));
+    if (!s->o->overwrite_output_dir && ckpt_dir_has_steps(&s->out))
+        return err_set(err, SNUG_ERR_USAGE, "%s: has checkpoints of a run; give another --output-dir",
+                       s->o->output_dir);
+    struct whose_folder f = {.io = s->out.io,
+                             .path = s->o->output_dir,
+                             .source = s->tokenizer,
+                             .never = never,
+                             .overwrite = s->o->overwrite_output_dir};
+    return whose_files_check(&f, files, n, err);
+}
+
+static int write_folder(struct source *s, struct snug_err *err)
+{
+    struct st_tensor *tensors = arena_alloc(&s->arena, (s->file.n_tensors + 1) * sizeof *tensors);
+    size_t n = 0;
+    int64_t bytes = 1 << 20;
+    if (!tensors)
+        return err_no_memory(err, s->file.n_tensors * sizeof *tensors);
+    for (size_t i = 0; i < s->file.n_tensors; i++) {
+        const struct st_tensor *t = &s->file.tensors[i];
+        if (is_state(&s->file, t->name))
+            continue;
+        tensors[n] = (struct st_tensor){.name = t->name, .dtype = stored_type(s->o), .ndim = t->ndim};
+        memcpy(tensors[n].shape, t->shape, sizeof t->shape);
+        bytes += dtype_bytes(tensors[n++].dtype, st_elements(t));
+    }
+    TRY(ckpt_dir_need_bytes(&s->out, 0, -1, bytes, err));
+    struct export_model m = {.tensors = tensors,
+                             .n_tensors = n,
+                             .read = read_weight,
+                             .ctx = s,
+                             .texts = {{"config.json", s->config}},
+                             .source_dir = s->tokenizer ? s->tokenizer : "",
+                             .files = model_dir_copied,
+                             .n_files = s->tokenizer ? MODEL_DIR_COPIES : 0};
+    return export_folder(s->out.io, s->o->output_dir, &m, err);
+}
+
+static int export_found(struct source *s, struct snug_err *err)
+{
+    char *path = arena_printf(&s->arena, "%s/" CKPT_TENSORS, s->found.path);
+    s->beside = arena_printf(&s->arena, "%s/..", s->found.path);
+    if (!path || !s->beside)
+        return err_no_memory(err, strlen(s->found.path));
+    TRY(ckpt_load_state(&s->found, &s->doc, err));
+    TRY(find_tokenizer(s, err));
+    TRY(make_config(s, err));
+    TRY(open_output(s, err));
+    TRY(st_open(s->io, path, &s->file, err));
+    s->opened = true;
+    return write_folder(s, err);
+}
+
+int export_checkpoint(const struct io *io, const struct options *o, const char *from, struct ckpt_notes notes,
+                      int64_t *step, struct snug_err *err)
+{
+    struct source s = {.io = io, .o = o, .out = {.lock_fd = -1}};
+    if (o->dtype == OPT_DTYPE_TF32)
+        return err_set(err, SNUG_ERR_USAGE, "--tf32: weights are stored in fp32, bf16 or fp16; give one of these");
+    TRY(ckpt_find(io, from, 0, notes, &s.found, err));
+    *step = s.found.step;
+    int code = export_found(&s, err);
+    if (s.opened)
+        st_close(&s.file);
+    if (s.out.path)
+        ckpt_dir_close(&s.out);
+    ckpt_found_free(&s.found);
+    json_decref(s.doc);
+    free(s.config);
+    mem_free(s.wide);
+    arena_free(&s.arena);
+    return code;
+}

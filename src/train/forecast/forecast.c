@@ -1,0 +1,276 @@
+#include "train/forecast/forecast.h"
+
+#include "base/hash.h"
+#include "base/machine.h"
+#include "base/seconds.h"
+#include "train/forecast/rehearsal.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the run does again and again. */
+struct workload {
+    struct typical step, evaluation; /* evaluation: B 0 where there are no data for it */
+    struct typical_lengths lengths, eval_lengths;
+    int32_t accumulation;
+};
+
+static bool evaluates(const struct workload *w)
+{
+    return w->evaluation.batch.B > 0;
+}
+
+static void close_workload(struct workload *w)
+{
+    typical_close(&w->step);
+    typical_close(&w->evaluation);
+}
+
+static int open_workload(struct workload *w, const struct session *s, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    const struct choices *choices = &s->choices;
+    const struct typical_lengths even = {.mean = s->max_length, .unevenness = 1};
+    *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
+                           .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
+                           .accumulation = (int32_t)choices->accumulation};
+    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, choices->micro.B,
+                     choices->micro.T, err));
+    if (s->run.where.eval < 0)
+        return SNUG_OK;
+    int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
+    rows = rows < 1 ? 1 : rows > c->eval_max.B ? c->eval_max.B : rows;
+    return typical_open(&w->evaluation, &s->model, &s->data, 0, rows, c->eval_max.T, err);
+}
+
+/* ---- measured ---- */
+
+/* What a measured time is of: the graphs of a step's programs, or of the evaluation's; sizes, lengths, how often. Which
+ * algorithms products use is not in it: those of one measurement are as fast as those of another. */
+static int key_of(const struct session *s, bool evaluation, const struct batch *b, int32_t times, char key[64],
+                  struct snug_err *err)
+{
+    struct arena arena = {0};
+    struct hash_state *h = hash_new();
+    char hex[33];
+    int code = h ? SNUG_OK : err_no_memory(err, 1024);
+    for (int k = 0; k < s->run.plan.n_programs && !code; k++) {
+        char *text;
+        if ((k == s->run.where.eval) != evaluation)
+            continue;
+        code = graph_print(&s->run.plan.programs[k].graph, &arena, &text, err);
+        if (!code)
+            hash_add(h, text, strlen(text));
+    }
+    if (!code) {
+        hash_add(h, b->cu_seqlens, ((size_t)b->B + 1) * sizeof *b->cu_seqlens);
+        hash_add(h, &times, sizeof times);
+        hash_add(h, &s->o->dtype, sizeof s->o->dtype);
+        hash_hex(hash_now(h), hex);
+        snprintf(key, 64, "%s %s", evaluation ? "evaluation" : "step", hex);
+    }
+    if (h)
+        hash_end(h);
+    arena_free(&arena);
+    return code;
+}
+
+/* Seconds for which a GPU has to work until its clocks have settled, and then for which it is measured; in a short run
+ * a tenth of it will do, and of ten steps or fewer no more than a first look is worth its time. */
+static double lasting(const struct session *s, double step_seconds)
+{
+    const double settled = 0.4;
+    int64_t steps, per_epoch;
+    if (!s->has_train)
+        return settled;
+    train_steps(s, &steps, &per_epoch);
+    return fmin(settled, 0.1 * (double)steps * step_seconds);
+}
+
+/* What is measured for a long run is kept for all. */
+static int measure(const struct session *s, const struct workload *w, const char *step_key, const char *eval_key,
+                   struct forecast *out, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    struct rehearsal r;
+    double seconds = 0;
+    int code = rehearsal_open(&r, &s->compile, &s->choices, INT64_MAX, err);
+    if (!code)
+        code = rehearsal_step(&r, &w->step.batch, w->accumulation, 0, &out->step_seconds, err);
+    if (!code)
+        seconds = lasting(s, out->step_seconds);
+    if (!code && seconds > out->step_seconds)
+        code = rehearsal_step(&r, &w->step.batch, w->accumulation, seconds, &out->step_seconds, err);
+    if (!code && evaluates(w))
+        code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
+    rehearsal_close(&r);
+    if (code || seconds < lasting(s, INFINITY))
+        return code;
+    TRY(b->keep(b, step_key, out->step_seconds, err));
+    return evaluates(w) ? b->keep(b, eval_key, out->evaluation_seconds, err) : SNUG_OK;
+}
+
+/* As it was measured before, or now where there is room. */
+static int recall_or_measure(const struct session *s, const struct workload *w, struct forecast *out,
+                             struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    char step_key[64], eval_key[64] = "";
+    TRY(key_of(s, false, &w->step.batch, w->accumulation, step_key, err));
+    out->step_seconds = b->recall(b, step_key);
+    if (evaluates(w)) {
+        TRY(key_of(s, true, &w->evaluation.batch, 1, eval_key, err));
+        out->evaluation_seconds = b->recall(b, eval_key);
+    }
+    out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0;
+    if (out->measured || s->run.plan.arena_bytes > b->available(b))
+        return SNUG_OK;
+    out->measured = true;
+    return measure(s, w, step_key, eval_key, out, err);
+}
+
+/* ---- estimated ---- */
+
+/* How much is tried first. With few tokens a node takes longer for each, on a GPU many times as long as with enough of them
+ * to keep it busy. */
+static double small_tokens(const struct backend *b, double flops_per_token)
+{
+    return b->host_memory ? fmin(384, fmax(64, 1e10 / flops_per_token)) : fmax(1024, 2e12 / flops_per_token);
+}
+
+/* A model with two layers, since the last one of a classifier may be computed for few rows only, and so few tokens
+ * that it takes no time. */
+static int open_small(struct typical *t, struct model_config *m, struct compile_settings *c, struct choices *choices,
+                      const struct session *s, const struct workload *w, double times, struct snug_err *err)
+{
+    enum { VOCABULARY = 4096 };
+    int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
+    struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B};
+    double per_layer = run_flops(&s->run, k, one) / (double)(one.T * s->model.layers);
+    double tokens = fmin((double)one.T, times * small_tokens(s->compile.backend, per_layer));
+    int32_t length = (int32_t)fmin(ceil(w->lengths.mean), tokens);
+    int64_t rows = (int64_t)tokens / length;
+    *m = s->model;
+    m->layers = m->layers < 2 ? m->layers : 2;
+    m->vocab_size = m->vocab_size < VOCABULARY ? m->vocab_size : VOCABULARY;
+    *c = s->compile;
+    c->model = m;
+    *choices = s->choices;
+    choices->accumulation = choices->accumulation > 1 ? 2 : 1;
+    choices->micro = (struct dims){.T = c->backend->bucket(rows * length), .B = rows};
+    c->eval_max = c->eval_max.B > 0 ? choices->micro : c->eval_max;
+    return typical_open(t, m, NULL, length, rows, rows * length, err);
+}
+
+static double estimate_program(const struct session *s, const struct node_times *t, int k, const struct batch *b,
+                               double unevenness)
+{
+    struct dims dims = {.T = s->compile.backend->bucket(b->T), .B = b->B};
+    return k < 0 ? 0 : node_times_of(t, &s->run.plan.programs[k], dims, unevenness);
+}
+
+/* Adds the times of a small model's nodes, at so many times the fewest tokens; *all: as many as the run's. */
+static int time_small(const struct session *s, const struct workload *w, double times, struct node_times *t, bool *all,
+                      struct snug_err *err)
+{
+    struct typical small = {0};
+    struct model_config model;
+    struct compile_settings settings;
+    struct choices choices;
+    struct rehearsal r = {0};
+    const int64_t most_bytes = INT64_C(4) << 30; /* the layers of larger models take seconds */
+    int code = open_small(&small, &model, &settings, &choices, s, w, times, err);
+    if (!code)
+        code = rehearsal_open(&r, &settings, &choices, most_bytes, err);
+    if (!code)
+        code = rehearsal_nodes(&r, &small.batch, t, err);
+    *all = code || 2 * small.batch.T > w->step.batch.T;
+    rehearsal_close(&r);
+    typical_close(&small);
+    return code;
+}
+
+/* Few tokens first, and four times as many while that is quick: a fast processor takes longer for each of few. */
+static int time_nodes(const struct session *s, const struct workload *w, struct node_times *t, struct snug_err *err)
+{
+    const double quick = 0.2; /* seconds */
+    bool all = false;
+    TRY(time_small(s, w, 1, t, &all, err));
+    if (!s->compile.backend->host_memory || all || node_times_sum(t) > quick)
+        return SNUG_OK;
+    struct snug_err ignored; /* no room for more: what is known will do */
+    time_small(s, w, 4, t, &all, &ignored);
+    return SNUG_OK;
+}
+
+static int estimate(const struct session *s, const struct workload *w, struct forecast *out, struct snug_err *err)
+{
+    const double share = 0.05; /* of the threads' time, spent waiting for a processor */
+    struct node_times t = {0};
+    const struct programs *p = &s->run.where;
+    double start = seconds_now(), waited = machine_waited_seconds();
+    int code = time_nodes(s, w, &t, err);
+    waited = machine_waited_seconds() - waited;
+    out->disturbed = s->compile.backend->host_memory && waited > share * s->compile.threads * (seconds_now() - start);
+    if (!code) {
+        const struct batch *b = &w->step.batch;
+        double uneven = w->lengths.unevenness;
+        out->step_seconds = estimate_program(s, &t, p->step, b, uneven) + estimate_program(s, &t, p->first, b, uneven) +
+                            (w->accumulation - 1) * estimate_program(s, &t, p->next, b, uneven) +
+                            estimate_program(s, &t, p->update, b, uneven);
+        out->evaluation_seconds = estimate_program(s, &t, p->eval, &w->evaluation.batch, w->eval_lengths.unevenness);
+    }
+    node_times_free(&t);
+    return code;
+}
+
+/* ---- the run ---- */
+
+/* Steps of full size that take as long as all of the run's. */
+static double full_steps(const struct session *s, int64_t steps, int64_t per_epoch, double rows_per_step)
+{
+    double epochs = (double)(steps / per_epoch), rows = (double)s->train.n_rows / rows_per_step;
+    double in_epoch = s->o->dataloader_drop_last || rows > (double)per_epoch ? (double)per_epoch : rows;
+    return epochs * in_epoch + fmin((double)(steps % per_epoch), in_epoch);
+}
+
+/* From the times of a step and of a batch of the evaluation. */
+static void add_up(const struct session *s, const struct workload *w, struct forecast *out)
+{
+    int64_t per_epoch;
+    out->samples = (double)w->step.batch.B * w->accumulation;
+    out->tokens = (double)w->step.batch.T * w->accumulation;
+    out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)w->evaluation.batch.T : 0;
+    if (!s->has_train)
+        return;
+    train_steps(s, &out->steps, &per_epoch);
+    out->evaluations = train_evaluations(s, out->steps, per_epoch);
+    out->run_seconds = full_steps(s, out->steps, per_epoch, out->samples) * out->step_seconds +
+                       (double)out->evaluations * out->evaluation_seconds;
+}
+
+int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    struct workload w;
+    *out = (struct forecast){0};
+    if (!c->train || c->separate || c->keep_grads || c->backend->float_type != DT_F32)
+        return SNUG_OK;
+    int code = open_workload(&w, s, err);
+    if (!code && c->backend->recall)
+        code = recall_or_measure(s, &w, out, err);
+    if (!code && !out->measured)
+        code = estimate(s, &w, out, err);
+    if (!code) {
+        out->known = true;
+        add_up(s, &w, out);
+    }
+    close_workload(&w);
+    if (code == SNUG_ERR_ENV) { /* no room to try anything: a plan is made for larger machines too */
+        *out = (struct forecast){0};
+        code = SNUG_OK;
+    }
+    return code;
+}

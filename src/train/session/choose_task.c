@@ -1,0 +1,147 @@
+#include "train/session/choose_task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void choose_columns(const struct options *o, struct dataset_options *p)
+{
+    p->text_column = o->text_column;
+    p->text_pair_column = o->text_pair_column;
+    p->label_column = o->label_column;
+    p->delimiter = o->delimiter;
+    p->ignore_label = o->ignore_label;
+}
+
+const char *deciding_path(const struct options *o)
+{
+    return o->train_data.first ? o->train_data.first : o->data ? o->data : o->eval_data.first;
+}
+
+static bool has_task(const struct session *s, enum model_task t)
+{
+    return s->model.arch->heads[t].class_name != NULL;
+}
+
+/* The first task that the architecture has, of those with a prediction per token or per row. */
+static enum model_task first_task(const struct session *s, bool per_token)
+{
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
+        if (has_task(s, (enum model_task)t) && model_tasks[t].per_token == per_token)
+            return (enum model_task)t;
+    return MODEL_AUTO;
+}
+
+static bool fits_options(const struct session *s, enum model_task t)
+{
+    return options_idle(s->o, OPTION_task, model_task_names[t]) < 0;
+}
+
+/* What the folder's own head is for stands, unless that is a language model's and there is something to say about rows:
+ * labels, or a prediction. A bare base model is for rows first. Then options that are of no use to that task, but all
+ * to another one, are a wish for it. */
+static enum model_task wanted_task(const struct session *s)
+{
+    enum model_task stated = s->model.task, rows = first_task(s, false), t = stated;
+    if (stated && !model_tasks[stated].per_token)
+        return stated;
+    if (rows && (!stated || s->o->command == CMD_PREDICT || s->look.labels != TASK_UNLABELED))
+        t = rows;
+    if (!t)
+        t = first_task(s, true);
+    for (int other = MODEL_AUTO + 1; other < MODEL_COUNT && !fits_options(s, t); other++)
+        if (has_task(s, (enum model_task)other) && fits_options(s, (enum model_task)other))
+            t = (enum model_task)other;
+    return t;
+}
+
+/* What only another task has a use for. Where --task is given, options_check has said so. */
+static int check_options(const struct session *s, struct snug_err *err)
+{
+    char flag[OPTION_NAME_MAX];
+    const struct options *o = s->o;
+    int idle = options_idle(o, OPTION_task, model_task_names[s->model.task]);
+    if (idle >= 0)
+        return err_set(err, SNUG_ERR_USAGE, "%s: no effect on %s; leave it out, or give another --task",
+                       option_flag(option_rows[idle].name, flag), model_class(&s->model));
+    if (o->num_labels && !s->head_is_new && o->num_labels != s->model.num_labels)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--num-labels %lld: the model's trained head has %lld; leave it out, or give "
+                       "--ignore-mismatched-sizes for a new head",
+                       (long long)o->num_labels, (long long)s->model.num_labels);
+    return SNUG_OK;
+}
+
+static bool finds_head(const struct session *s)
+{
+    const char *weight = s->model.arch->heads[s->model.task].weight;
+    return !weight || weights_find(&s->dir, &s->model, weight);
+}
+
+static int check_head(const struct session *s, enum model_task stated, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    const char *weight = s->model.arch->heads[s->model.task].weight;
+    if (!s->head_is_new || !(o->command & (CMD_EVAL | CMD_PREDICT)) || o->allow_new_head || o->init_from_config)
+        return SNUG_OK;
+    bool other = o->command == CMD_EVAL && stated && stated != s->model.task;
+    return err_set(
+        err, SNUG_ERR_USAGE,
+        "%s: the head of %s was never trained, %s is not there; train it first%s%s, or give --allow-new-head", o->model,
+        model_class(&s->model), weight, other ? ", give --task " : "", other ? model_task_names[stated] : "");
+}
+
+/* Labels that nobody learns are always said; prediction has no use for any. */
+static void note_choice(const struct session *s, enum model_task stated)
+{
+    const char *path = deciding_path(s->o), *name = model_task_names[s->model.task], *kind = "";
+    bool found = !s->model.problem && s->head_is_new; /* the labels decide on the problem */
+    if (found && task_problem(s->look.labels) > PROBLEM_SINGLE_LABEL)
+        kind = model_problem_names[task_problem(s->look.labels)];
+    if (s->o->command == CMD_PREDICT)
+        return;
+    if (model_task(&s->model)->per_token && !s->look.column[0] && s->look.others[0] && first_task(s, false))
+        session_note(s,
+                     "%s: %s uses the texts, not the columns: %s; name the one that holds labels with --label-column",
+                     path, name, s->look.others);
+    if (!s->look.column[0])
+        return;
+    if (model_task(&s->model)->per_token)
+        session_note(s, "%s: the labels in '%s' are not used by %s%s%s", path, s->look.column, name,
+                     first_task(s, false) ? "; to learn them give --task " : "",
+                     first_task(s, false) ? model_task_names[first_task(s, false)] : "");
+    else if (stated != s->model.task && stated && !s->o->task)
+        session_note(s, "%s: has labels in '%s', so the task is %s (%s%s%s)%s; --task %s leaves them out", path,
+                     s->look.column, name, model_class(&s->model), *kind ? ", " : "", kind,
+                     s->head_is_new ? " with a new head" : "", model_task_names[stated]);
+    else if (*kind)
+        session_note(s, "%s: the labels in '%s' show the problem type: %s", path, s->look.column, kind);
+}
+
+void choose_new_head(struct session *s)
+{
+    s->head_replaced = !s->head_is_new;
+    s->head_is_new = true;
+    s->model.problem = (enum problem)s->o->problem_type;
+    label_map_free(&s->labels);
+}
+
+int choose_task(struct session *s, struct snug_err *err)
+{
+    enum model_task stated = s->model.task;
+    const char *path = deciding_path(s->o);
+    struct dataset_options columns = {.path = path};
+    choose_columns(s->o, &columns);
+    s->look = (struct dataset_look){.labels = TASK_UNLABELED};
+    if (path && s->o->command != CMD_PREDICT)
+        TRY(dataset_look(s->io, &columns, &s->look, err));
+    TRY(model_set_task(&s->model, s->o->task ? (enum model_task)s->o->task : wanted_task(s), s->dir.config_path, err));
+    if (s->o->problem_type)
+        s->model.problem = (enum problem)s->o->problem_type;
+    s->head_is_new = !finds_head(s);
+    if (s->o->ignore_mismatched_sizes && s->o->num_labels && s->o->num_labels != s->model.num_labels)
+        choose_new_head(s);
+    TRY(check_options(s, err));
+    TRY(check_head(s, stated, err));
+    note_choice(s, stated);
+    return SNUG_OK;
+}

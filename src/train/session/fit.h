@@ -1,0 +1,21 @@
+/* fit.h: whether what a run takes is there, and what would make it fit. Parts of session_open and session_load. */
+#ifndef TRAIN_SESSION_FIT_H
+#define TRAIN_SESSION_FIT_H
+
+#include "train/session/session.h"
+
+/* Compiles and plans s->compile with s->choices into s->run, with room for the copy of a checkpoint. Where the plan is too
+ * much for --memory-budget, or without one for the free memory of the device, what may be resident or transient (auto)
+ * becomes transient, which a note says: first --dropout-masks, then --weight-copies. SNUG_ERR_ENV: the plan is over
+ * --memory-budget; notes say what each choice that takes less would take. */
+int fit_plan(struct session *s, struct snug_err *err);
+
+/* Has a device measure how it runs the plan best (run_tune). Only where the plan's memory is free: of a batch that is far
+ * too large it would take minutes. Where it is not free, fit_room's error, unless a plan is all that is wanted. */
+int fit_tune(struct session *s, struct snug_err *err);
+
+/* That the plan's memory is free at present, before any of it is taken: a process that swaps, or is killed half-way,
+ * helps nobody. SNUG_ERR_ENV, with the same notes. */
+int fit_room(struct session *s, struct snug_err *err);
+
+#endif

@@ -1,0 +1,118 @@
+/* session.h: a model, its data and its programs, opened by the options of one command; what train, eval, predict and
+ * plan share.
+ *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in
+ *                      memory
+ *     session_load     the arena and the weights, once
+ *     session_close */
+#ifndef TRAIN_SESSION_SESSION_H
+#define TRAIN_SESSION_SESSION_H
+
+#include "base/signals.h"
+#include "checkpoint/checkpoint.h"
+#include "data/dataset.h"
+#include "data/files/row_stream.h"
+#include "data/loader.h"
+#include "options/options.h"
+#include "run/weights.h"
+#include "tokenizer/tokenizer.h"
+#include "train/forecast/forecast.h"
+#include "train/step.h"
+
+/* What the session tells its caller; each may be NULL. Lines have no newline. */
+struct session_events {
+    void (*note)(void *ctx, const char *line);
+    void (*dump)(void *ctx, const char *pass, const char *program, const char *text); /* graphs after each pass */
+    void *ctx;
+};
+
+struct session {
+    const struct io *io;
+    const struct options *o;
+    struct session_events events;
+    const struct stop_flag *stop; /* may be NULL */
+
+    struct model_dir dir;
+    struct model_config model;
+    struct dataset_look look;    /* at the data that decide the task */
+    bool head_is_new;            /* the folder has no weights for the task's head, or they are not wanted: */
+    bool head_replaced;          /* by --ignore-mismatched-sizes */
+    struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
+    struct label_map labels;     /* of the classifier; n 0 for other tasks */
+    int32_t max_length;
+    int32_t special_ids[TOKEN_SPECIALS]; /* what session_masking points to */
+
+    struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
+    bool has_train, has_data;
+    float *class_weights;      /* (num_labels) of --class-weights; NULL: none */
+    struct eval_loader *eval;  /* over data */
+    struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
+    struct dataset_options stream_data;
+    int64_t row; /* of the stream's block: the one that is being told */
+    struct {
+        int64_t tokens;
+        int32_t rows;
+    } eval_most; /* of a batch of an evaluation */
+
+    struct compile_settings compile; /* what was asked for */
+    struct choices choices;          /* what fit_plan has chosen besides */
+    struct snug_err refused; /* what of the choices of the checkpoint to resume cannot be done here; code 0: nothing */
+    struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
+    struct run run;
+    struct stepper stepper;
+    struct forecast forecast; /* of the run\'s time */
+    json_t *option_changes;   /* of the run that was resumed, before and now: train/option_change.h */
+    struct ckpt_dir output;   /* of a training run: train/output.h */
+    enum ckpt_use output_use;
+    bool opened_dir, opened_stepper, opened_output;
+    bool loaded; /* the weights are in the arena, those of the model folder or what training made of them */
+};
+
+int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
+                 struct session_events events, const struct stop_flag *stop, struct snug_err *err);
+/* Does nothing when they are there. SNUG_ERR_USAGE when a load failed before, or when a save that was abandoned took the
+ * arena with it: what is in memory is not to be used, and is not read a second time. */
+int session_load(struct session *s, struct snug_err *err);
+void session_close(struct session *s); /* also after a failure */
+
+void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct ckpt_notes session_notes(struct session *s); /* the same for checkpoints */
+
+/* The backend that the options ask for; backend_close in the end. */
+int session_backend(const struct options *o, const struct backend **out, struct snug_err *err);
+
+/* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
+int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
+
+/* How the session reads a data file; `labels` may be NULL. */
+struct dataset_options session_data_options(struct session *s, struct opt_paths paths, const struct label_map *labels);
+
+/* A loader of evaluation batches over `d`, whose sizes are within s->eval_most. */
+int session_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err);
+
+/* The most tokens of an evaluation batch of these rows; NULL: of any that the model takes. -1: no memory. */
+int64_t session_eval_tokens(const struct session *s, const struct dataset *d);
+
+/* Whether the model's tables have rows for all token ids and types of the data; `path` is named where they have not. */
+int session_check_ids(const struct model_config *m, const struct dataset *d, const char *path, struct snug_err *err);
+
+/* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
+ * backend does not know it. */
+int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err);
+
+/* What a plan begins with, before room is short; the micro-batch is not known yet (session_train_max). */
+struct choices session_choices(const struct options *o, const struct backend *b);
+
+/* The optimizer that the options describe, with states in the backend's wide type. */
+struct update session_update(const struct options *o, const struct backend *b);
+
+/* For masked language models: which tokens may be hidden. Points into the session. */
+struct masking session_masking(struct session *s);
+
+/* The name of class `id`, "LABEL_id" where the data gave none; `buf` has 32 bytes. */
+const char *session_label(const struct session *s, int32_t id, char *buf);
+
+/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the
+ * caller. */
+int session_config_text(const struct session *s, char **text, struct snug_err *err);
+
+#endif
