@@ -1,6 +1,8 @@
 #include "train/predict.h"
 
 #include "train/evaluate.h"
+#include "train/session/batches.h"
+#include "train/session/datasets.h"
 
 #include <math.h>
 
@@ -49,8 +51,8 @@ static int predict_block(void *ctx, const struct row_block *b, struct snug_err *
     struct prediction *p = ctx;
     struct session *s = p->s;
     struct eval_loader *loader;
-    TRY(session_check_ids(&s->model, &b->data, b->data.path, err));
-    TRY(session_open_eval(s, &b->data, &loader, err));
+    TRY(datasets_check_ids(&s->model, &b->data, b->data.path, err));
+    TRY(batches_open_eval(s, &b->data, &loader, err));
     int code = predict_rows(p, loader, b->first, b->data.n_rows, err);
     eval_close(loader);
     return code;

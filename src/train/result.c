@@ -4,8 +4,31 @@
 #include "output/export.h"
 #include "output/record.h"
 #include "train/card.h"
+#include "train/session/class_names.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+int train_config_text(const struct session *s, char **text, struct snug_err *err)
+{
+    json_t *config = json_deep_copy(s->dir.config), *classes = json_array();
+    int failed = !config || json_array_append_new(classes, json_string(model_class(&s->model)));
+    failed |= json_object_set_new(config, "architectures", classes);
+    json_object_del(config, "num_labels"); /* id2label says it */
+    if (json_object_get(config, "dtype"))
+        failed |= json_object_set_new(config, "dtype", json_string("float32"));
+    else
+        failed |= json_object_set_new(config, "torch_dtype", json_string("float32"));
+    if (!model_task(&s->model)->per_token) {
+        failed |= class_names_to_config(s, config);
+        failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
+    }
+    char *dumped = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    json_decref(config);
+    *text = dumped ? mem_strdup(dumped) : NULL;
+    free(dumped);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
 
 struct export_source {
     const struct run *run;
@@ -35,7 +58,7 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     char *config = NULL;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
     struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
-    int code = tensors ? session_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
+    int code = tensors ? train_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
     for (size_t i = 0; !code && i < source.n; i++) {
         tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
         memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);

@@ -134,7 +134,7 @@ static int choices_to_json(const struct backend *b, json_t **out, struct snug_er
 static int result_to_json(const struct session *s, json_t **out, struct snug_err *err)
 {
     char *text, *source = realpath(s->dir.path, NULL);
-    int code = session_config_text(s, &text, err);
+    int code = train_config_text(s, &text, err);
     json_t *config = code ? NULL : json_loads(text, 0, NULL);
     if (!code) {
         *out = json_object();

@@ -3,6 +3,7 @@
 #include "base/seconds.h"
 #include "train/evaluate.h"
 #include "train/output.h"
+#include "train/session/batches.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                                .from_row = from ? from->row : 0,
                                .end_step = total,
                                .seed = o->seed,
-                               .masking = session_masking(s)};
+                               .masking = batches_masking(s)};
     return loader_open(&l, loader, err);
 }
 

@@ -31,6 +31,10 @@ int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_ep
 int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
                       struct loader **loader, struct snug_err *err);
 
+/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the
+ * caller. */
+int train_config_text(const struct session *s, char **text, struct snug_err *err);
+
 /* Writes the session's weights, config.json, training_args.json and tokenizer files by `io` into the existing folder
  * `dir`: a Hugging Face folder. `step`: which one's the weights are, for a model card; -1: none is written. */
 int train_export(struct session *s, const struct io *io, const char *dir, int64_t step, struct snug_err *err);

@@ -1,7 +1,9 @@
 /* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
 #include "base/machine.h"
 #include "cli/commands.h"
+#include "train/session/datasets.h"
 #include "train/session/session.h"
+#include "train/session/settings.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -66,7 +68,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
     TRY(read_width(p, path, err));
     TRY(dataset_open(&io_posix, &d, &p->data, err));
     p->has_data = true;
-    TRY(session_check_ids(&p->model, &p->data, path, err));
+    TRY(datasets_check_ids(&p->model, &p->data, path, err));
     if (p->model.problem == PROBLEM_AUTO)
         p->model.problem = task_problem(p->data.task);
     TRY(batch_buffer_open(&p->buffer, &p->data, p->data.n_tokens, p->data.n_rows, 1, err));
@@ -85,9 +87,9 @@ static int run_batch(struct probe *p, struct snug_err *err)
     const struct options *o = p->o;
     const struct backend *b;
     struct precision precision;
-    TRY(session_backend(o, &p->backend, err));
+    TRY(settings_backend(o, &p->backend, err));
     b = p->backend;
-    TRY(session_precision(o, b, &precision, err));
+    TRY(settings_precision(o, b, &precision, err));
     precision.narrow_grads = false;
     struct compile_settings c = {.model = &p->model,
                                  .backend = b,
@@ -95,7 +97,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
                                  .precision = precision,
                                  .train = true,
                                  .keep_grads = true};
-    struct choices choices = session_choices(o, b);
+    struct choices choices = settings_choices(o, b);
     choices.micro = (struct dims){b->bucket(p->batch.T), p->batch.B};
     choices.accumulation = 1;
     choices.keep_masks = choices.copies = false;

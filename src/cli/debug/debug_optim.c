@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "format/safetensors.h"
 #include "train/session/session.h"
+#include "train/session/settings.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -47,7 +48,7 @@ static int open_trajectory(struct replay *r, const char *path, struct snug_err *
 static int compile(struct replay *r, const struct options *o, struct snug_err *err)
 {
     const struct backend *b;
-    TRY(session_backend(o, &b, err));
+    TRY(settings_backend(o, &b, err));
     r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : machine_cpus()};
     r->has_run = true;
     struct program *g = plan_add(&r->run.plan, "update", (struct dims){0}, err);
@@ -64,7 +65,7 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
         int grad = graph_add_kin(&g->graph, KIN_GRADIENT, weight, b->float_type, p->ndim, shape);
         graph_value(&g->graph, grad)->live_in = graph_value(&g->graph, grad)->persists = true;
     }
-    struct pass_settings p = {.update = session_update(o, b)};
+    struct pass_settings p = {.update = settings_update(o, b)};
     p.update.decay_all = true;
     p.update.max_grad_norm = 0; /* given gradients are taken as they are */
     pass_update(&g->graph, &p);

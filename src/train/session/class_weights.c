@@ -1,6 +1,7 @@
 #include "train/session/class_weights.h"
 
 #include "format/json.h"
+#include "train/session/class_names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static int balance(const struct session *s, float *weights, struct snug_err *err
             code = err_set(err, SNUG_ERR_INPUT,
                            "%s: no row has the label '%s', so --class-weights balanced has no weight "
                            "for it; give a FILE",
-                           s->o->train_data.first, session_label(s, i, buf));
+                           s->o->train_data.first, class_name(s, i, buf));
     if (!code && d->classes)
         class_weights_balance(counts, d->num_labels, d->n_rows, weights);
     for (int32_t i = 0; i < d->num_labels && !code && !d->classes; i++)
@@ -89,7 +90,7 @@ static int check_complete(const struct session *s, const char *path, const float
     for (int32_t i = 0; i < (int32_t)s->model.num_labels; i++) {
         if (isnan(weights[i]))
             return err_set(err, SNUG_ERR_INPUT, "%s: the label '%s' has no weight; give each label one", path,
-                           session_label(s, i, buf));
+                           class_name(s, i, buf));
         sum += (double)weights[i];
     }
     return sum > 0 ? SNUG_OK : err_set(err, SNUG_ERR_INPUT, "%s: all weights are 0; give one above 0", path);
@@ -119,7 +120,7 @@ static void note_weights(const struct session *s)
         most = s->class_weights[i] > s->class_weights[most] ? i : most;
     }
     session_note(s, "class weights: from %.4g (%s) to %.4g (%s)", (double)s->class_weights[least],
-                 session_label(s, least, a), (double)s->class_weights[most], session_label(s, most, b));
+                 class_name(s, least, a), (double)s->class_weights[most], class_name(s, most, b));
 }
 
 int class_weights_open(struct session *s, struct snug_err *err)

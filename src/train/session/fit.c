@@ -3,6 +3,7 @@
 #include "base/machine.h"
 #include "base/size.h"
 #include "train/evaluate.h"
+#include "train/session/batches.h"
 #include "train/state.h"
 
 #include <stdio.h>
@@ -73,7 +74,7 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
 static int split_batch(const struct session *s, int64_t limit, struct variant *v, struct snug_err *err)
 {
     for (v->bytes = INT64_MAX; v->choices.micro.B % 2 == 0 && v->bytes > limit;) {
-        TRY(session_train_max(s, v->choices.micro.B / 2, &v->choices.micro, err));
+        TRY(batches_train_max(s, v->choices.micro.B / 2, &v->choices.micro, err));
         v->choices.accumulation *= 2;
         TRY(plan_variant(s, v, err));
     }

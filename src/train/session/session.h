@@ -39,7 +39,7 @@ struct session {
     struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
     struct label_map labels;     /* of the classifier; n 0 for other tasks */
     int32_t max_length;
-    int32_t special_ids[TOKEN_SPECIALS]; /* what session_masking points to */
+    int32_t special_ids[TOKEN_SPECIALS]; /* what batches_masking points to */
 
     struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
     bool has_train, has_data;
@@ -59,7 +59,7 @@ struct session {
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
-    struct forecast forecast; /* of the run\'s time */
+    struct forecast forecast; /* of the run's time */
     json_t *option_changes;   /* of the run that was resumed, before and now: train/option_change.h */
     struct ckpt_dir output;   /* of a training run: train/output.h */
     enum ckpt_use output_use;
@@ -75,44 +75,7 @@ int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 
 void session_note(const struct session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-struct ckpt_notes session_notes(struct session *s); /* the same for checkpoints */
-
-/* The backend that the options ask for; backend_close in the end. */
-int session_backend(const struct options *o, const struct backend **out, struct snug_err *err);
-
-/* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
-int session_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
-
-/* How the session reads a data file; `labels` may be NULL. */
-struct dataset_options session_data_options(struct session *s, struct opt_paths paths, const struct label_map *labels);
-
-/* A loader of evaluation batches over `d`, whose sizes are within s->eval_most. */
-int session_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err);
-
-/* The most tokens of an evaluation batch of these rows; NULL: of any that the model takes. -1: no memory. */
-int64_t session_eval_tokens(const struct session *s, const struct dataset *d);
-
-/* Whether the model's tables have rows for all token ids and types of the data; `path` is named where they have not. */
-int session_check_ids(const struct model_config *m, const struct dataset *d, const char *path, struct snug_err *err);
-
-/* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
- * backend does not know it. */
-int session_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err);
-
-/* What a plan begins with, before room is short; the micro-batch is not known yet (session_train_max). */
-struct choices session_choices(const struct options *o, const struct backend *b);
-
-/* The optimizer that the options describe, with states in the backend's wide type. */
-struct update session_update(const struct options *o, const struct backend *b);
-
-/* For masked language models: which tokens may be hidden. Points into the session. */
-struct masking session_masking(struct session *s);
-
-/* The name of class `id`, "LABEL_id" where the data gave none; `buf` has 32 bytes. */
-const char *session_label(const struct session *s, int32_t id, char *buf);
-
-/* config.json of the result: the model's, with what this run decides (class, labels, problem type); mem_free's by the
- * caller. */
-int session_config_text(const struct session *s, char **text, struct snug_err *err);
+void session_note_line(void *session, const char *line); /* the same, as a callback */
+struct ckpt_notes session_notes(struct session *s);      /* the same for checkpoints */
 
 #endif

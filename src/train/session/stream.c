@@ -1,5 +1,8 @@
 #include "train/session/stream.h"
 
+#include "train/session/batches.h"
+#include "train/session/datasets.h"
+
 #include <string.h>
 
 enum {
@@ -44,7 +47,7 @@ int stream_open(struct session *s, struct snug_err *err)
     bool input = is_standard_input(o);
     const char *name = o->text.n ? "--text" : input ? "standard input" : o->data; /* in messages */
     TRY(check_pairs(o, err));
-    s->stream_data = session_data_options(s, (struct opt_paths){.first = name}, &s->labels);
+    s->stream_data = datasets_options(s, (struct opt_paths){.first = name}, &s->labels);
     s->stream_data.standard_input = input;
     struct row_stream_options r = {.data = &s->stream_data,
                                    .texts = o->text.items,
@@ -61,7 +64,7 @@ int stream_size(struct session *s, struct snug_err *err)
     struct row_block all;
     bool whole;
     TRY(row_stream_peek(s->stream, &all, &whole, err));
-    int64_t tokens = session_eval_tokens(s, whole ? &all.data : NULL);
+    int64_t tokens = batches_eval_tokens(s, whole ? &all.data : NULL);
     if (tokens < 0)
         return err_no_memory(err, (unsigned long long)all.data.longest * 8);
     int64_t rows = whole ? all.data.n_rows : tokens / TOKENS_OF_A_ROW + 1;
@@ -71,8 +74,8 @@ int stream_size(struct session *s, struct snug_err *err)
     if (!whole)
         return SNUG_OK;
     struct eval_loader *e;
-    TRY(session_check_ids(&s->model, &all.data, s->stream_data.path, err));
-    TRY(session_open_eval(s, &all.data, &e, err));
+    TRY(datasets_check_ids(&s->model, &all.data, s->stream_data.path, err));
+    TRY(batches_open_eval(s, &all.data, &e, err));
     c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(e)), .B = eval_max_rows(e)};
     eval_close(e);
     return SNUG_OK;

@@ -1,0 +1,79 @@
+#include "train/session/batches.h"
+
+#include "train/session/stream.h"
+
+#include <string.h>
+
+static bool only_synthetic(const struct options *o)
+{
+    const char *paths[] = {o->train_data.first, o->eval_data.first, o->data};
+    bool yes = true;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        yes &= !paths[i] || !strncmp(paths[i], "synthetic:", 10);
+    return yes;
+}
+
+struct masking batches_masking(struct session *s)
+{
+    struct masking m = {.probability = (float)s->o->mlm_probability,
+                        .mask_id = -1,
+                        .vocab_size = (int32_t)s->model.vocab_size,
+                        .special_ids = s->special_ids};
+    for (int t = 0; s->tokenizer && t < TOKEN_SPECIALS; t++) {
+        int32_t id = tokenizer_special(s->tokenizer, (enum special_token)t);
+        if (id >= 0)
+            s->special_ids[m.n_special++] = id;
+    }
+    if (s->tokenizer)
+        m.mask_id = tokenizer_special(s->tokenizer, TOKEN_MASK);
+    if (m.mask_id < 0 && only_synthetic(s->o)) /* any id will do: the last */
+        m.mask_id = (int32_t)s->model.vocab_size - 1;
+    return m;
+}
+
+/* Evaluation batches are cut by tokens: of short rows there are more in one. Metrics and predictions do not depend on
+ * it. */
+int64_t batches_eval_tokens(const struct session *s, const struct dataset *d)
+{
+    int64_t rows = s->o->per_device_eval_batch_size, busy = s->compile.backend->busy_tokens;
+    if (option_given(s->o, per_device_eval_batch_size))
+        return d ? loader_max_tokens(d, (int32_t)rows) : rows * s->max_length;
+    return busy > s->max_length ? busy : s->max_length;
+}
+
+int batches_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err)
+{
+    struct masking masking = batches_masking(s);
+    return eval_open(d, s->eval_most.rows, s->eval_most.tokens, s->o->seed, &masking, out, err);
+}
+
+int batches_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
+{
+    if (s->has_train && B > s->train.n_rows) /* a short batch is all there is */
+        B = s->train.n_rows;
+    int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
+    if (T < 0)
+        return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
+    *max = (struct dims){.T = s->compile.backend->bucket(T), .B = B};
+    return SNUG_OK;
+}
+
+int batches_size(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct compile_settings *c = &s->compile;
+    if (c->train)
+        TRY(batches_train_max(s, o->per_device_train_batch_size, &s->choices.micro, err));
+    if (s->stream)
+        return stream_size(s, err);
+    if (s->has_data) {
+        int64_t tokens = batches_eval_tokens(s, &s->data);
+        if (tokens < 0)
+            return err_no_memory(err, (unsigned long long)s->data.longest * 8);
+        s->eval_most.tokens = tokens;
+        s->eval_most.rows = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX);
+        TRY(batches_open_eval(s, &s->data, &s->eval, err));
+        c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
+    }
+    return SNUG_OK;
+}

@@ -1,0 +1,84 @@
+#include "train/session/model_folder.h"
+
+#include "output/log.h"
+#include "train/session/choose_task.h"
+#include "train/session/class_names.h"
+
+#include <string.h>
+
+static int open_folder(struct session *s, struct snug_err *err)
+{
+    s->dir = (struct model_dir){.weights_optional = s->o->init_from_config || s->o->command == CMD_PLAN,
+                                .check_finite = s->o->check_finite,
+                                .note = session_note_line,
+                                .note_ctx = s};
+    TRY(model_dir_open(s->io, s->o->model, &s->dir, err));
+    s->opened_dir = true;
+    return SNUG_OK;
+}
+
+static void override_dropout(struct session *s)
+{
+    const struct options *o = s->o;
+    if (option_given(o, hidden_dropout_prob)) {
+        if (s->model.dropout_classifier == s->model.dropout_hidden)
+            s->model.dropout_classifier = o->hidden_dropout_prob;
+        s->model.dropout_hidden = s->model.dropout_embedding = o->hidden_dropout_prob;
+    }
+    if (option_given(o, attention_probs_dropout_prob))
+        s->model.dropout_attention = o->attention_probs_dropout_prob;
+    if (option_given(o, classifier_dropout))
+        s->model.dropout_classifier = o->classifier_dropout;
+}
+
+/* What is not used never changes: it is told by the run that the folder is taken for, not by the commands around it, and
+ * not of a folder that an earlier run has written. */
+static int open_tokenizer(struct session *s, struct snug_err *err)
+{
+    struct snug_err why;
+    int code = tokenizer_open(s->io, s->o->model, &s->tokenizer, &why);
+    const char *path = deciding_path(s->o);
+    bool text = s->o->text.n || (path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10));
+    if (code && text) {
+        *err = why;
+        return code;
+    }
+    if (code)
+        s->tokenizer = NULL;
+    else if (tokenizer_vocab_size(s->tokenizer) > s->model.vocab_size && text)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: the tokenizer has %d tokens but config.json says vocab_size %lld; take both from one model",
+                       s->o->model, tokenizer_vocab_size(s->tokenizer), (long long)s->model.vocab_size);
+    for (size_t i = 0; text && tokenizer_note(s->tokenizer, i); i++)
+        session_note(s, "%s", tokenizer_note(s->tokenizer, i));
+    if (text && tokenizer_unused(s->tokenizer) && s->o->command == CMD_TRAIN && !log_is_there(s->io, s->o->model))
+        session_note(s, "%s", tokenizer_unused(s->tokenizer));
+    return SNUG_OK;
+}
+
+static int choose_max_length(struct session *s, struct snug_err *err)
+{
+    int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
+    if (option_given(s->o, max_length) && s->o->max_length > most)
+        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most that",
+                       (long long)s->o->max_length, s->model.arch->positions_key, (long long)most);
+    most = stated > 0 && stated < most ? stated : most;
+    s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
+    return SNUG_OK;
+}
+
+bool model_folder_head_may_go(const struct session *s)
+{
+    return s->o->command & (CMD_TRAIN | CMD_PLAN) && !s->head_is_new && !s->has_train;
+}
+
+int model_folder_open(struct session *s, struct snug_err *err)
+{
+    TRY(open_folder(s, err));
+    TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
+    override_dropout(s);
+    TRY(choose_task(s, err));
+    TRY(open_tokenizer(s, err));
+    TRY(choose_max_length(s, err));
+    return class_names_of_model(s, err);
+}

@@ -1,0 +1,108 @@
+#include "train/session/settings.h"
+
+static enum backend_kind backend_of(const struct options *o)
+{
+    if (o->device_profile)
+        return BACKEND_CUDA;
+    static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
+                                              [OPT_DEVICE_CPU] = BACKEND_CPU,
+                                              [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
+                                              [OPT_DEVICE_CUDA] = BACKEND_CUDA};
+    return kinds[o->device];
+}
+
+int settings_check_backend(const struct options *o, struct snug_err *err)
+{
+    return backend_check(backend_of(o), err);
+}
+
+int settings_backend(const struct options *o, const struct backend **out, struct snug_err *err)
+{
+    return backend_open(backend_of(o),
+                        &(struct cuda_settings){.profile = o->device_profile,
+                                                .tf32 = o->dtype == OPT_DTYPE_TF32,
+                                                .cache_dir = o->cache_dir},
+                        out, err);
+}
+
+int settings_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err)
+{
+    static const struct {
+        const char *name;
+        enum dtype type;
+    } kinds[] = {[OPT_DTYPE_FP32] = {"fp32", DT_F32},
+                 [OPT_DTYPE_BF16] = {"bf16", DT_BF16},
+                 [OPT_DTYPE_FP16] = {"fp16", DT_F16},
+                 [OPT_DTYPE_TF32] = {"tf32", DT_F32}};
+    enum dtype type = kinds[o->dtype].type;
+    *out = (struct precision){.wide = b->float_type,
+                              .narrow = b->float_type,
+                              .narrow_grads = true,
+                              .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
+    if (b->float_type != DT_F32)
+        return SNUG_OK;
+    if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
+        return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
+                       kinds[o->dtype].name, b->name);
+    out->narrow = type;
+    return SNUG_OK;
+}
+
+struct update settings_update(const struct options *o, const struct backend *b)
+{
+    static const enum optimizer by_option[] = {[OPT_OPTIM_ADAMW] = OPTIM_ADAMW,
+                                               [OPT_OPTIM_SGD] = OPTIM_SGD,
+                                               [OPT_OPTIM_ADAFACTOR] = OPTIM_ADAFACTOR,
+                                               [OPT_OPTIM_ADAMW_8BIT] = OPTIM_ADAMW_8BIT};
+    return (struct update){.optimizer = by_option[o->optim],
+                           .beta1 = o->adam_beta1,
+                           .beta2 = o->adam_beta2,
+                           .eps = o->adam_epsilon,
+                           .momentum = o->optim_args_momentum,
+                           .dampening = o->optim_args_dampening,
+                           .nesterov = o->optim_args_nesterov,
+                           .adafactor = {.eps1 = o->optim_args_eps1,
+                                         .eps2 = o->optim_args_eps2,
+                                         .clip_threshold = o->optim_args_clip_threshold,
+                                         .decay_rate = o->optim_args_decay_rate,
+                                         .beta1 = option_given(o, optim_args_beta1) ? o->optim_args_beta1 : -1,
+                                         .scale_parameter = o->optim_args_scale_parameter,
+                                         .relative_step = o->optim_args_relative_step,
+                                         .warmup_init = o->optim_args_warmup_init},
+                           .min_8bit_size = o->optim_args_min_8bit_size,
+                           .embeddings_8bit = o->optim_args_embeddings_8bit,
+                           .weight_decay = o->weight_decay,
+                           .max_grad_norm = o->max_grad_norm,
+                           .state_type = b->float_type};
+}
+
+struct choices settings_choices(const struct options *o, const struct backend *b)
+{
+    bool stay = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory);
+    return (struct choices){
+        .accumulation = o->gradient_accumulation_steps,
+        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
+        .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
+        .copies = stay && o->dtype != OPT_DTYPE_FP32 && o->dtype != OPT_DTYPE_TF32 && b->float_type == DT_F32,
+        /* where those of many layers run at the same time, until fit_plan needs the room */
+        .updates_at_end = o->nan_policy != OPT_NAN_STOP || (b->together && b->together(OP_adamw))};
+}
+
+int settings_set(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct compile_settings *c = &s->compile;
+    c->model = &s->model;
+    c->stop = s->stop;
+    TRY(settings_precision(o, c->backend, &c->precision, err));
+    c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
+    c->dropout = true;
+    c->smoothing = o->label_smoothing_factor;
+    c->class_weights = s->class_weights;
+    c->freeze = c->train ? o->freeze : NULL;
+    c->dump = s->events.dump;
+    c->dump_ctx = s->events.ctx;
+    c->update = settings_update(o, c->backend);
+    s->choices = settings_choices(o, c->backend);
+    return SNUG_OK;
+}
