@@ -69,7 +69,7 @@ static int compile(int64_t weights, enum dtype narrow, struct snug_err *err)
                                             .eps = 1e-8,
                                             .max_grad_norm = 1,
                                             .state_type = DT_F32}};
-    const struct choices choices = {.micro = {4096, 32}, .accumulation = 1, .copies = true};
+    const struct choices choices = {.micro = {.T = 4096, .B = 32}, .accumulation = 1, .copies = true};
     struct plan plan = {0};
     struct programs where;
     clock_t start = clock();

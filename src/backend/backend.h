@@ -5,6 +5,7 @@
 #define BACKEND_BACKEND_H
 
 #include "base/err.h"
+#include "graph/dim.h"
 #include "graph/op.h"
 
 /* A node with its buffers. */
@@ -18,7 +19,7 @@ struct work {
 /* A sequence of nodes that is run again and again: a part of a program at certain sizes. */
 struct sequence {
     int program, part;
-    int64_t T, B;
+    struct dims dims;
 };
 
 /* Memory of a device. What is not named here is the runtime's: context, kernels, libraries. */

@@ -13,7 +13,9 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
 {
     const struct value *v = graph_value(g, id);
     const char *what = NULL;
-    struct dims big = {1 << 20, 1 << 10};
+    struct dims big;
+    for (int i = 0; i < DIMS; i++)
+        big.of[i] = 1 << 20;
     if (v->ndim < 1 && v->dtype)
         what = "has no shape";
     else if (v->base < 0 || v->base >= id || (v->base && !g->values[v->base].ndim))

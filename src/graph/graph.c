@@ -215,11 +215,6 @@ const char *graph_name(struct graph *g, const char *format, ...)
     return name ? name : "";
 }
 
-bool dim_equal(struct dim a, struct dim b)
-{
-    return a.t == b.t && a.b == b.b && a.c == b.c;
-}
-
 int64_t value_elements(const struct value *v, struct dims n)
 {
     int64_t elements = 1;

@@ -6,19 +6,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "graph/dim.h"
 #include "graph/op.h"
-
-/* t*T + b*B + c, where T is the number of token rows and B the number of sequences of a micro-batch. */
-struct dim {
-    int64_t t, b, c;
-};
-#define DIM_T ((struct dim){.t = 1})
-#define DIM_B ((struct dim){.b = 1})
-#define DIM(n) ((struct dim){.c = (n)})
-
-struct dims { /* the actual or the largest sizes of a micro-batch */
-    int64_t T, B;
-};
 
 /* ORDER role */
 enum role {
@@ -174,14 +163,9 @@ static inline void *node_attr(const struct node *n, int attr)
     return (char *)&n->u + node_op(n)->attr_offset + 8 * (size_t)attr;
 }
 
-/* Size of a dimension, of a value in elements, and in bytes with its padding. */
-static inline int64_t dim_size(struct dim d, struct dims n)
-{
-    return d.t * n.T + d.b * n.B + d.c;
-}
+/* Size of a value in elements, and in bytes with its padding. */
 int64_t value_elements(const struct value *v, struct dims n);
 int64_t value_bytes(const struct value *v, struct dims n);
-bool dim_equal(struct dim a, struct dim b);
 
 /* The value whose memory `id` lies in: itself, or the one it is a slice of, or a slice of a slice. */
 static inline int value_root(const struct graph *g, int id)

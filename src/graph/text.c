@@ -7,7 +7,7 @@
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
  * of=KIND:WEIGHT, as in of=grad:%3; pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
- * Dimensions are sums of T, B and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
+ * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen (see struct value; in, out, keep: live_in, live_out, persists). '#' starts a comment. */
 #include "base/str.h"
 #include "graph/graph.h"
@@ -27,17 +27,13 @@ static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "norma
 static void put_dim(struct str *p, struct dim d)
 {
     const char *plus = "";
-    if (d.t) {
-        if (d.t != 1)
-            str_printf(p, "%lld", (long long)d.t);
-        str_printf(p, "T");
-        plus = "+";
-    }
-    if (d.b) {
+    for (int i = 0; i < DIMS; i++) {
+        if (!d.times.of[i])
+            continue;
         str_printf(p, "%s", plus);
-        if (d.b != 1)
-            str_printf(p, "%lld", (long long)d.b);
-        str_printf(p, "B");
+        if (d.times.of[i] != 1)
+            str_printf(p, "%lld", (long long)d.times.of[i]);
+        str_printf(p, "%s", dimension_table[i].name);
         plus = "+";
     }
     if (d.c || !*plus)
@@ -201,6 +197,19 @@ static bool take_id(struct reader *r, int *to)
     return false;
 }
 
+/* Its place in the table, or -1. */
+static int take_dimension(struct reader *r)
+{
+    const char *start = r->s;
+    char word[32];
+    bool taken = take_word(r, word, sizeof word);
+    for (int i = 0; taken && i < DIMS; i++)
+        if (!strcmp(dimension_table[i].name, word))
+            return i;
+    r->s = start;
+    return -1;
+}
+
 static bool take_dim(struct reader *r, struct dim *d)
 {
     *d = (struct dim){0};
@@ -209,10 +218,9 @@ static bool take_dim(struct reader *r, struct dim *d)
         bool number = *r->s >= '0' && *r->s <= '9';
         if (number && !take_int(r, &k))
             return false;
-        if (take(r, "T"))
-            d->t += k;
-        else if (take(r, "B"))
-            d->b += k;
+        int i = take_dimension(r);
+        if (i >= 0)
+            d->times.of[i] += k;
         else if (number)
             d->c += k;
         else

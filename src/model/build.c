@@ -8,7 +8,7 @@ static int add_input(struct graph *g, const char *name, enum dtype dtype, int nd
 
 void model_add_inputs(struct graph *g, const struct model_config *c, struct inputs *in)
 {
-    const struct dim b1 = {.b = 1, .c = 1};
+    const struct dim b1 = {.times.B = 1, .c = 1};
     *in = (struct inputs){
         .ids = add_input(g, "input_ids", DT_I32, SHAPE(DIM_T)),
         .positions = add_input(g, "positions", DT_I32, SHAPE(DIM_T)),

@@ -22,7 +22,7 @@
 static bool heads_fit(struct graph *g, int qkv, int64_t heads, int64_t kv_heads, int64_t queries, int64_t causal)
 {
     const struct value *v = graph_value(g, qkv);
-    return shape_require(g, v->ndim == 2 && !v->shape[1].t && !v->shape[1].b, "attention", "qkv must be (T, width)") &&
+    return shape_require(g, v->ndim == 2 && dim_is_constant(v->shape[1]), "attention", "qkv must be (T, width)") &&
            shape_require(g, heads > 0 && kv_heads > 0 && heads % kv_heads == 0, "attention",
                          "kv_heads must divide heads") &&
            shape_require(g, queries == 0 || (queries > 0 && !causal), "attention",
@@ -40,8 +40,8 @@ void shape_attention(struct graph *g, struct op_attention *n)
     n->o = shape_out(g, SHAPE(T, DIM(n->heads * D)));
     n->lse = shape_stat(g, SHAPE(DIM(n->heads), T));
     if (n->p > 0 && n->coords && n->longest > 0 && !n->queries) {
-        n->mask =
-            shape_stat(g, SHAPE(((struct dim){T.t, T.b + 15, T.c}), DIM(n->heads * ((n->longest + 63) / 64) * 8)));
+        struct dim B = dim_plus(graph_value(g, n->cu)->shape[0], -1, DIM(1));
+        n->mask = shape_stat(g, SHAPE(dim_plus(T, 15, B), DIM(n->heads * ((n->longest + 63) / 64) * 8)));
         graph_value(g, n->mask)->dtype = DT_U8;
     }
 }

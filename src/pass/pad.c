@@ -42,7 +42,7 @@ static int64_t missing(const struct value *v, int dimension, int64_t sizes)
 {
     enum { LARGE = 1024 };
     struct dim d = v->shape[dimension];
-    return d.t || d.b || d.c < LARGE ? 0 : (sizes - d.c % sizes) % sizes;
+    return !dim_is_constant(d) || d.c < LARGE ? 0 : (sizes - d.c % sizes) % sizes;
 }
 
 void pass_pad(struct graph *g, struct pass_settings *s)

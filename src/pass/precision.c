@@ -5,7 +5,7 @@
  * they are. */
 static bool is_narrowed(const struct value *v)
 {
-    return v->role == ROLE_ACTIVATION && !v->exact && v->shape[0].t > 0;
+    return v->role == ROLE_ACTIVATION && !v->exact && dim_has_tokens(v->shape[0]);
 }
 
 static bool is_activation(const struct value *v, const struct precision *p)

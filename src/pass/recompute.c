@@ -175,7 +175,7 @@ static bool head_has_tokens(const struct graph *g, int last)
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         for (int i = 0; !n->backward && n->layer > last && i < node_op(n)->n_slots; i++)
-            if (g->values[n->u.slot[i]].shape[0].t > 0)
+            if (dim_has_tokens(g->values[n->u.slot[i]].shape[0]))
                 return true;
     }
     return false;

@@ -128,10 +128,10 @@ void plan_report_json(const struct plan *p, struct str *out)
     str_append(out, "],\"programs\":[");
     for (int k = 0; k < p->n_programs; k++) {
         const struct program *g = &p->programs[k];
-        str_printf(out,
-                   "%s{\"name\":\"%s\",\"max_tokens\":%lld,\"max_sequences\":%lld,\"nodes\":%d,"
-                   "\"transient_bytes\":%lld,\"lower_bound_bytes\":%lld}",
-                   k ? "," : "", g->name, (long long)g->max.T, (long long)g->max.B, g->graph.n_nodes - 1,
+        str_printf(out, "%s{\"name\":\"%s\"", k ? "," : "", g->name);
+        for (int d = 0; d < DIMS; d++)
+            str_printf(out, ",\"max_%s\":%lld", dimension_table[d].plural, (long long)g->max.of[d]);
+        str_printf(out, ",\"nodes\":%d,\"transient_bytes\":%lld,\"lower_bound_bytes\":%lld}", g->graph.n_nodes - 1,
                    (long long)g->peak_bytes, (long long)g->lower_bound_bytes);
     }
     str_append(out, "]}");

@@ -202,7 +202,7 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     if (r->backend->one_by_one)
         return run_one_by_one(r, g, dims, from, end, err);
     if (r->backend->replay)
-        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
+        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
     if (known)
         return SNUG_OK;
     for (int i = from; i < end; i++)
@@ -364,7 +364,7 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
     bool known = false;
     double start = seconds_now(), worked = seconds_worked();
     if (n > 1 && r->backend->replay)
-        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims.T, dims.B}, &known, err));
+        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
     if (!known)
         TRY(r->backend->run(r->backend, work, n, err));
     TRY(r->backend->sync(r->backend, err));

@@ -83,7 +83,7 @@ static void programs_of_every_model_read_back(void **state)
                 .backend = variant == 0 ? backend_reference() : backend_cpu(),
                 .threads = 2,
                 .precision = {.wide = wide, .narrow = variant & 2 ? DT_BF16 : wide, .narrow_grads = true},
-                .eval_max = {30, 3},
+                .eval_max = {.T = 30, .B = 3},
                 .train = true,
                 .dropout = true,
                 .smoothing = 0.1,
@@ -97,7 +97,7 @@ static void programs_of_every_model_read_back(void **state)
                            .state_type = wide},
                 .dump = reads_back};
             const struct choices choices = {
-                .micro = {60, 7}, .accumulation = variant & 4 ? 3 : 1, .recompute_every_n = variant % 3};
+                .micro = {.T = 60, .B = 7}, .accumulation = variant & 4 ? 3 : 1, .recompute_every_n = variant % 3};
             int before = seen;
             if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
@@ -212,6 +212,34 @@ static void the_checker_knows_shapes_and_types(void **state)
 }
 
 /* A stack of two pairs of matrices: the parts of the second pair lie in it, behind the first pair. */
+/* A shape of every dimension: it reads back, and its size is the sum of 2 of the first, 3 of the second …, and 5. Words that
+ * only begin as a dimension does are none. */
+static void shapes_are_sums_of_all_dimensions(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct snug_err err;
+    struct dims n = {0};
+    char text[256] = "%1 input F32[4,", *again;
+    int64_t size = 5;
+    for (int i = 0; i < DIMS; i++) {
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%d%s+", i + 2, dimension_table[i].name);
+        n.of[i] = 10 * (i + 1);
+        size += 10 * (i + 1) * (i + 2);
+    }
+    snprintf(text + strlen(text), sizeof text - strlen(text), "5] layer=0 in keep\n");
+    if (parse(&g, text, &again, &err))
+        fail_with(&err);
+    assert_string_equal(again, text);
+    assert_int_equal(value_elements(&g.values[1], n), 4 * size);
+    n.of[DIMS - 1]++;
+    assert_int_equal(value_elements(&g.values[1], n), 4 * (size + DIMS + 1));
+    graph_free(&g);
+    refuses("%1 input F32[T1,4] layer=0\n", "\"T1,4] layer=0\": a dimension or ] was expected");
+    refuses("%1 input F32[BT] layer=0\n", "\"BT] layer=0\": a dimension or ] was expected");
+}
+
 static void slices_of_slices(void **state)
 {
     (void)state;
@@ -342,7 +370,7 @@ static void recomputation_saves_memory(void **state)
                                          .train = true,
                                          .dropout = true,
                                          .update = {.max_grad_norm = 1, .state_type = DT_F32}};
-            const struct choices choices = {.micro = {1000, 8}, .accumulation = 1, .recompute_every_n = n};
+            const struct choices choices = {.micro = {.T = 1000, .B = 8}, .accumulation = 1, .recompute_every_n = n};
             if (compile_run(&s, &choices, &plan, &where, &err))
                 fail_with(&err);
             stored = n ? stored : plan.arena_bytes;
@@ -393,7 +421,8 @@ static void memory_that_runs_out_is_an_error(void **state)
                                  .precision = {.wide = DT_F32, .narrow = DT_BF16, .narrow_grads = true},
                                  .train = true,
                                  .update = {.optimizer = OPTIM_ADAMW_8BIT, .max_grad_norm = 1, .state_type = DT_F32}};
-    const struct choices choices = {.micro = {60, 7}, .accumulation = 1, .recompute_every_n = 3, .copies = true};
+    const struct choices choices = {
+        .micro = {.T = 60, .B = 7}, .accumulation = 1, .recompute_every_n = 3, .copies = true};
     for (model.layers = 10; model.layers < 30; model.layers++) {
         bool hit = true;
         for (long k = 1; hit; k++) {
@@ -421,6 +450,7 @@ int main(void)
         cmocka_unit_test(the_checker_refuses_what_is_unsound),
         cmocka_unit_test(the_checker_knows_statistics_and_gradients),
         cmocka_unit_test(the_checker_knows_shapes_and_types),
+        cmocka_unit_test(shapes_are_sums_of_all_dimensions),
         cmocka_unit_test(slices_of_slices),
         cmocka_unit_test(the_parser_names_line_and_place),
         cmocka_unit_test(building_stops_at_the_first_failure),

@@ -152,7 +152,7 @@ static int compile_layers(int layers, const struct stop_flag *stop, struct plan 
         .dropout = true,
         .update = {.optimizer = OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .state_type = DT_F32}};
     const struct choices choices = {
-        .micro = {64, 4}, .accumulation = 1, .recompute_every_n = layers / 50, .copies = true};
+        .micro = {.T = 64, .B = 4}, .accumulation = 1, .recompute_every_n = layers / 50, .copies = true};
     return compile_run(&s, &choices, plan, &where, err);
 }
 

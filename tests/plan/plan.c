@@ -172,7 +172,7 @@ struct pair {
 static void make_pair(struct pair *q)
 {
     *q = (struct pair){0};
-    struct program *t = q->training = add_program(&q->p, "training", (struct dims){8, 2});
+    struct program *t = q->training = add_program(&q->p, "training", (struct dims){.T = 8, .B = 2});
     q->ids = graph_add_value(&t->graph, "ids", ROLE_INPUT, DT_I32, 1, &DIM_T);
     t->graph.layer = 1;
     q->w = graph_add_value(&t->graph, "w", ROLE_WEIGHT, DT_F32, 1, &DIM(100));
@@ -186,7 +186,7 @@ static void make_pair(struct pair *q)
     touch(t, q->c, q->part); /* 3: b and c */
     touch(t, 0, q->b);       /* 4 */
     touch(t, 0, q->c);       /* 5 */
-    struct program *e = q->evaluation = add_program(&q->p, "evaluation", (struct dims){20, 1});
+    struct program *e = q->evaluation = add_program(&q->p, "evaluation", (struct dims){.T = 20, .B = 1});
     q->training = &q->p.programs[0];
     q->eval_w = graph_add_value(&e->graph, "w", ROLE_WEIGHT, DT_F32, 1, &DIM(100));
     q->eval_ids = graph_add_value(&e->graph, "ids", ROLE_INPUT, DT_I32, 1, &DIM_T);
@@ -399,10 +399,10 @@ static void what_others_keep_counts(void **state)
     int64_t by_layer[4] = {0};
     make_pair(&q);
     struct plan p = {0};
-    struct program *first = add_program(&p, "first", (struct dims){8, 2});
+    struct program *first = add_program(&p, "first", (struct dims){.T = 8, .B = 2});
     int w = graph_add_value(&first->graph, "w", ROLE_WEIGHT, DT_F32, 1, &DIM(100));
     touch(first, 0, w);
-    struct program *second = add_program(&p, "second", (struct dims){8, 2});
+    struct program *second = add_program(&p, "second", (struct dims){.T = 8, .B = 2});
     second->graph.layer = 3;
     int m = graph_add_value(&second->graph, "m", ROLE_STATE, DT_F32, 1, &DIM(10));
     touch(second, 0, m);

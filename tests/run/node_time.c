@@ -43,7 +43,7 @@ static void cast(struct program *g, int64_t width)
 static void attention(struct program *g, int64_t width)
 {
     struct op_attention a = {.qkv = rows(g, 3 * width), .heads = 1, .kv_heads = 1, .scale = 1};
-    a.cu = graph_add_value(&g->graph, NULL, ROLE_INPUT, DT_I32, 1, &(struct dim){.b = 1, .c = 1});
+    a.cu = graph_add_value(&g->graph, NULL, ROLE_INPUT, DT_I32, 1, &(struct dim){.times.B = 1, .c = 1});
     emit_attention(&g->graph, &a);
 }
 
@@ -79,7 +79,7 @@ static void measured(struct node_times *t, const struct program *g, struct dims 
 static void work_is_counted(void **state)
 {
     (void)state;
-    struct program *g = add(&small, (struct dims){10, 2});
+    struct program *g = add(&small, (struct dims){.T = 10, .B = 2});
     linear(g, 4, 3);
     cast(g, 8);
     attention(g, 16);
@@ -92,7 +92,7 @@ static void nodes_take_the_time_of_their_like(void **state)
 {
     (void)state;
     struct node_times t = {0};
-    struct program *s = add(&small, (struct dims){10, 2});
+    struct program *s = add(&small, (struct dims){.T = 10, .B = 2});
     linear(s, 4, 3);
     linear(s, 4, 6);
     cast(s, 8);
@@ -101,12 +101,12 @@ static void nodes_take_the_time_of_their_like(void **state)
 
     close_to(node_times_sum(&t), 13e-6);
 
-    struct program *l = add(&large, (struct dims){100, 4});
+    struct program *l = add(&large, (struct dims){.T = 100, .B = 4});
     linear(l, 4, 6); /* 10 times the tokens: the second, not the first */
     close_to(node_times_of(&t, l, l->max, 1), 1e-5);
     linear(l, 4, 5); /* as none is: the one with most nearly as many operations, 2*10*4*6 */
     close_to(node_times_of(&t, l, l->max, 1), 1e-5 + 1e-6 * (2 * 100 * 4 * 5) / (2 * 10 * 4 * 6));
-    close_to(node_times_of(&t, l, (struct dims){10, 1}, 1), 1e-6 + 1e-6 * 5 / 6);
+    close_to(node_times_of(&t, l, (struct dims){.T = 10, .B = 1}, 1), 1e-6 + 1e-6 * 5 / 6);
     node_times_free(&t);
 }
 
@@ -114,14 +114,14 @@ static void another_shape_is_nearer_than_another_dtype(void **state)
 {
     (void)state;
     struct node_times t = {0};
-    struct program *s = add(&small, (struct dims){10, 2});
+    struct program *s = add(&small, (struct dims){.T = 10, .B = 2});
     linear(s, 4, 6);
     for (int i = 1; i < s->graph.n_values; i++)
         graph_value(&s->graph, i)->dtype = DT_BF16;
     linear(s, 4, 3);
     measured(&t, s, s->max, (double[]){0, 1e-6, 3e-6});
 
-    struct program *l = add(&large, (struct dims){100, 4});
+    struct program *l = add(&large, (struct dims){.T = 100, .B = 4});
     linear(l, 4, 6);
     close_to(node_times_of(&t, l, l->max, 1), 3e-6 * (2 * 100 * 4 * 6) / (2 * 10 * 4 * 3));
     node_times_free(&t);
@@ -131,10 +131,10 @@ static void attention_grows_with_the_squares(void **state)
 {
     (void)state;
     struct node_times t = {0};
-    struct program *s = add(&small, (struct dims){10, 2});
+    struct program *s = add(&small, (struct dims){.T = 10, .B = 2});
     attention(s, 16);
     measured(&t, s, s->max, (double[]){0, 1e-6});
-    struct program *l = add(&large, (struct dims){100, 4});
+    struct program *l = add(&large, (struct dims){.T = 100, .B = 4});
     attention(l, 16);
     close_to(node_times_of(&t, l, l->max, 1), 1e-6 * (4 * 25 * 25) / (2 * 5 * 5));
     close_to(node_times_of(&t, l, l->max, 1.25), 1.25e-6 * (4 * 25 * 25) / (2 * 5 * 5));
@@ -146,11 +146,11 @@ static void unknown_ops_are_bytes(void **state)
 {
     (void)state;
     struct node_times t = {0};
-    struct program *s = add(&small, (struct dims){10, 2});
+    struct program *s = add(&small, (struct dims){.T = 10, .B = 2});
     linear(s, 4, 3);
     cast(s, 8);
     measured(&t, s, s->max, (double[]){0, 1, 4.8e-6}); /* 480 bytes */
-    struct program *l = add(&large, (struct dims){100, 4});
+    struct program *l = add(&large, (struct dims){.T = 100, .B = 4});
     dropout(l, 32);
     close_to(node_times_of(&t, l, l->max, 1), 1e-8 * (2 * 100 * 32 * 4 + 100 * 2 * 4 + 4 * 4));
     node_times_free(&t);
