@@ -139,7 +139,7 @@ static int64_t most_kept(const struct session *s, int64_t first)
     int64_t total, per_epoch, limit = o->save_total_limit;
     train_steps(s, &total, &per_epoch);
     if (o->save_strategy == OPT_SAVE_BEST) /* the newest is the best */
-        return least(train_evaluations(s, total, per_epoch) - 1, limit > 2 ? limit : 2);
+        return least(train_evaluations(s, total) - 1, limit > 2 ? limit : 2);
     int64_t every = o->save_strategy == OPT_SAVE_EPOCH ? per_epoch : opt_steps_of(o->save_steps, total);
     int64_t saves = (total + every - 1) / every - first / every;
     bool best_besides = o->metric_for_best_model;
@@ -151,7 +151,7 @@ static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes
 {
     struct ckpt_tensor *tensors;
     size_t n;
-    TRY(state_tensors(s, only_weights, &tensors, &n, err));
+    TRY(state_tensors(&s->run, &s->memory, only_weights, &tensors, &n, err));
     *bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
     mem_free(tensors);
     return SNUG_OK;

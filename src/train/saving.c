@@ -37,7 +37,7 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     TRY(ckpt_folder_check(t->s->output.folder, err));
     log_flush(&t->log);
     t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(t->s, only_weights, &tensors, &n, err));
+    TRY(state_tensors(&t->s->run, &t->s->memory, only_weights, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
     if (!code)
         code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
@@ -68,20 +68,13 @@ int trainer_stop(struct trainer *t, struct snug_err *err)
                    (long long)t->state.step, t->o->output_dir);
 }
 
-bool trainer_due(int when, struct opt_steps every, const struct trainer *t, bool ends_epoch)
-{
-    int64_t steps = opt_steps_of(every, t->total);
-    if (when == OPT_WHEN_EPOCH)
-        return ends_epoch;
-    return when == OPT_WHEN_STEPS && steps > 0 && t->state.step % steps == 0;
-}
-
 bool trainer_save_due(const struct trainer *t, bool ends_epoch)
 {
-    bool last = t->state.step == t->total;
+    struct moment now = trainer_moment(t, ends_epoch);
+    bool last = now.step == now.total;
     switch (t->o->save_strategy) {
     case OPT_SAVE_STEPS:
-        return last || trainer_due(OPT_WHEN_STEPS, t->o->save_steps, t, ends_epoch);
+        return last || due(OPT_WHEN_STEPS, t->o->save_steps, &now);
     case OPT_SAVE_EPOCH:
         return last || ends_epoch;
     case OPT_SAVE_BEST:

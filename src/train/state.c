@@ -231,19 +231,19 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     return SNUG_OK;
 }
 
-int state_tensors(const struct session *s, bool only_weights, struct ckpt_tensor **tensors, size_t *n,
-                  struct snug_err *err)
+int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights,
+                  struct ckpt_tensor **tensors, size_t *n, struct snug_err *err)
 {
     struct run_value *v;
     unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
-    TRY(run_list(&s->run, roles, &v, n, err));
+    TRY(run_list(r, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
     for (size_t i = 0; *tensors && i < *n; i++) {
         (*tensors)[i] = (struct ckpt_tensor){.name = v[i].name,
                                              .dtype = v[i].dtype,
                                              .ndim = v[i].ndim,
                                              .data = v[i].data,
-                                             .memory = s->memory.ctx ? &s->memory : NULL};
+                                             .memory = memory->ctx ? memory : NULL};
         memcpy((*tensors)[i].shape, v[i].shape, sizeof v[i].shape);
     }
     mem_free(v);
@@ -400,7 +400,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code && !weights_will_do)
         code = check_optimizer(&found, doc, err);
     if (!code)
-        code = state_tensors(s, has_only_weights(doc), &tensors, &n, err);
+        code = state_tensors(&s->run, &s->memory, has_only_weights(doc), &tensors, &n, err);
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)

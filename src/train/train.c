@@ -31,6 +31,17 @@ void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch)
     *total = train_total(s, &p);
 }
 
+int64_t train_evaluations(const struct session *s, int64_t total)
+{
+    struct position p = train_position(s, NULL);
+    return s->has_data ? due_evaluations(s->o, &p, total) : 0;
+}
+
+struct moment trainer_moment(const struct trainer *t, bool ends_epoch)
+{
+    return (struct moment){.step = t->state.step, .total = t->total, .ends_epoch = ends_epoch};
+}
+
 /* ---- starting ---- */
 
 int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
@@ -139,21 +150,8 @@ static int start(struct trainer *t, struct snug_err *err)
 
 static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 {
-    double at =
-        t->o->eval_strategy == OPT_WHEN_EPOCH ? position_epochs(&t->position, t->state.step) : (double)t->state.step;
-    bool asked = at >= t->o->eval_delay && trainer_due(t->o->eval_strategy, t->o->eval_steps, t, ends_epoch);
-    return t->s->has_data && (asked || t->state.step == t->total);
-}
-
-int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch)
-{
-    struct trainer t = {.s = (struct session *)s, .o = s->o, .total = total, .position = train_position(s, NULL)};
-    int64_t steps = s->o->eval_strategy == OPT_WHEN_STEPS ? opt_steps_of(s->o->eval_steps, total) : per_epoch;
-    int64_t n = s->o->eval_on_start && s->has_data;
-    for (t.state.step = steps; steps > 0 && t.state.step < total; t.state.step += steps) /* the others have none */
-        n += evaluation_due(&t, t.state.step % per_epoch == 0);
-    t.state.step = total;
-    return n + evaluation_due(&t, true);
+    struct moment now = trainer_moment(t, ends_epoch);
+    return t->s->has_data && due_evaluation(t->o, &t->position, &now);
 }
 
 static int not_finite(struct trainer *t, const struct step_result *r, struct snug_err *err)
@@ -230,8 +228,9 @@ static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err
  * that its checkpoint lacks nothing but the exported folder. */
 static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
 {
+    struct moment now = trainer_moment(t, ends_epoch);
     bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
-    if (first || last || trainer_due(t->o->logging_strategy, t->o->logging_steps, t, ends_epoch))
+    if (first || last || due(t->o->logging_strategy, t->o->logging_steps, &now))
         TRY(trainer_log_step(t, err));
     return evaluate_and_save(t, ends_epoch, err);
 }

@@ -25,7 +25,7 @@ struct position train_position(const struct session *s, const struct origin *fro
 int64_t train_total(const struct session *s, const struct position *p);
 
 /* Evaluations of a run of so many steps. */
-int64_t train_evaluations(const struct session *s, int64_t total, int64_t per_epoch);
+int64_t train_evaluations(const struct session *s, int64_t total);
 
 /* The data from step `first` on. */
 int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,

@@ -5,6 +5,7 @@
 #include "metrics/metrics.h"
 #include "output/log.h"
 #include "output/tensorboard.h"
+#include "schedule/due.h"
 #include "schedule/schedule.h"
 #include "train/state.h"
 #include "train/train.h"
@@ -33,6 +34,10 @@ struct trainer {
     double looked;        /* when that was */
 };
 
+/* ---- train.c ---- */
+
+struct moment trainer_moment(const struct trainer *t, bool ends_epoch);
+
 /* ---- reports.c ---- */
 
 int64_t trainer_memory(const struct trainer *t);
@@ -47,8 +52,6 @@ void trainer_progress(struct trainer *t, double loss);
 /* ---- saving.c ---- */
 
 bool trainer_save_due(const struct trainer *t, bool ends_epoch);
-/* Whether something that happens each so many steps, or at the end of an epoch, happens now. */
-bool trainer_due(int when, struct opt_steps every, const struct trainer *t, bool ends_epoch);
 bool trainer_has_step(const struct trainer *t, int64_t step);
 int trainer_save(struct trainer *t, bool stopping, struct snug_err *err);
 int trainer_stop(struct trainer *t, struct snug_err *err);

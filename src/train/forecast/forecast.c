@@ -246,7 +246,7 @@ static void add_up(const struct session *s, const struct workload *w, struct for
     if (!s->has_train)
         return;
     train_steps(s, &out->steps, &per_epoch);
-    out->evaluations = train_evaluations(s, out->steps, per_epoch);
+    out->evaluations = train_evaluations(s, out->steps);
     out->run_seconds = full_steps(s, out->steps, per_epoch, out->samples) * out->step_seconds +
                        (double)out->evaluations * out->evaluation_seconds;
 }

@@ -1,13 +1,13 @@
-/* fit.h: whether what a run takes is there, and what would make it fit. Parts of session_open and session_load. */
+/* fit.h: whether what a run takes is there; what would make it fit says advice.h. Parts of session_open and session_load. */
 #ifndef TRAIN_SESSION_FIT_H
 #define TRAIN_SESSION_FIT_H
 
 #include "train/session/session.h"
 
 /* Compiles and plans s->compile with s->choices into s->run, with room for the copy of a checkpoint. Where the plan is too
- * much for --memory-budget, or without one for the free memory of the device, what may be resident or transient (auto)
- * becomes transient, which a note says: first --dropout-masks, then --weight-copies. SNUG_ERR_ENV: the plan is over
- * --memory-budget; notes say what each choice that takes less would take. */
+ * much for --memory-budget, or without one for the free memory of the device, choices that the options leave open give up
+ * time for room, which a note says: first kept dropout masks, then updates that wait for all gradients, then 16-bit copies of
+ * weights that stay. SNUG_ERR_ENV: the plan is over --memory-budget; notes say what each choice that takes less would take. */
 int fit_plan(struct session *s, struct snug_err *err);
 
 /* Has a device measure how it runs the plan best (run_tune). Only where the plan's memory is free: of a batch that is far

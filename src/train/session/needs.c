@@ -1,0 +1,32 @@
+#include "train/session/needs.h"
+
+#include "train/evaluate.h"
+#include "train/state.h"
+
+/* What a run takes besides the arena, in the host's memory. Checkpoints are copied before they are written, so that
+ * training goes on meanwhile; metrics keep something of every row. */
+int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
+{
+    struct ckpt_tensor *tensors;
+    size_t n;
+    if (s->has_data && s->o->command != CMD_PREDICT) {
+        struct metrics_setup setup = evaluate_setup(s);
+        r->plan.metrics_bytes = metrics_bytes(&setup);
+    }
+    if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
+        return SNUG_OK;
+    TRY(state_tensors(r, &s->memory, s->o->save_only_model, &tensors, &n, err));
+    r->plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
+    mem_free(tensors);
+    return SNUG_OK;
+}
+
+int64_t needs_host_bytes(const struct plan *p)
+{
+    return p->checkpoint_bytes + p->metrics_bytes;
+}
+
+int64_t needs_bytes(const struct backend *b, const struct plan *p)
+{
+    return p->arena_bytes + (b->host_memory ? needs_host_bytes(p) : 0);
+}
