@@ -87,6 +87,7 @@ static int read_config(struct model_dir *d, struct snug_err *err)
     struct stat st;
     if (d->io->lstat(d->io, d->config_path, &st) < 0 && errno == ENOENT)
         return no_config(d, err);
+    TRY(model_link_check(d, "config.json", false, err));
     return json_read_object(d->io, d->config_path, CONFIG_LIMIT, &d->config, err);
 }
 
@@ -170,7 +171,9 @@ static int open_weights(struct model_dir *d, struct snug_err *err)
     TRY(is_present(d, "model.safetensors.index.json", &index, err));
     if (!single && !index)
         return d->weights_optional ? SNUG_OK : no_weights(d, err);
-    char *path = model_dir_file(d, single ? "model.safetensors" : "model.safetensors.index.json");
+    const char *name = single ? "model.safetensors" : "model.safetensors.index.json";
+    TRY(model_link_check(d, name, false, err));
+    char *path = model_dir_file(d, name);
     int code = !path    ? err_no_memory(err, strlen(d->path) + 32)
                : single ? open_single(d, path, err)
                         : model_index_open(d, path, err);
@@ -189,6 +192,7 @@ static int find_copies(struct model_dir *d, struct snug_err *err)
     for (size_t i = 0; i < MODEL_DIR_COPIES; i++) {
         bool found;
         TRY(is_present(d, model_dir_copied[i], &found, err));
+        TRY(model_link_check(d, model_dir_copied[i], false, err));
         if (found)
             d->copies[d->n_copies++] = model_dir_copied[i];
     }

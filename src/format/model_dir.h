@@ -56,6 +56,11 @@ void model_dir_note(const struct model_dir *d, const char *format, ...) __attrib
 /* Opens the shards of model.safetensors.index.json into d->files and d->tensors, and compares them with the index. */
 int model_index_open(struct model_dir *d, const char *index_path, struct snug_err *err);
 
+/* Refuses, with SNUG_ERR_INPUT, a file that is a link out of the model's folder, where strangers chose what is linked: every
+ * file of a snapshot in the hub's cache, which belongs to models--X, and every shard, whose name the index gives. Other
+ * files of a user's own folder may be links to anywhere. */
+int model_link_check(const struct model_dir *d, const char *name, bool shard, struct snug_err *err);
+
 /* Makes d->tensors from d->files; a name in two files is SNUG_ERR_INPUT. */
 int model_dir_merge(struct model_dir *d, struct snug_err *err);
 

@@ -4,8 +4,6 @@
 #include "format/model_dir.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,55 +83,12 @@ static int check_presence(const struct model_dir *d, const char *index_path, con
     return code;
 }
 
-/* Cuts from a real path what lies below the folder that its files belong to. A snapshot of the Hugging Face cache,
- * models--X/snapshots/REV, is a folder of links into models--X/blobs: it is a part of models--X. */
-static void to_own_folder(char *real)
-{
-    static const char cache[] = "models--", snapshots[] = "snapshots";
-    char *revision = strrchr(real, '/');
-    if (!revision || revision - real < (ptrdiff_t)sizeof snapshots)
-        return;
-    char *parent = revision - (sizeof snapshots - 1); /* where "snapshots" would begin, behind a slash */
-    if (parent[-1] != '/' || strncmp(parent, snapshots, sizeof snapshots - 1))
-        return;
-    char *model = parent - 1;
-    while (model > real && model[-1] != '/')
-        model--;
-    if (!strncmp(model, cache, sizeof cache - 1))
-        parent[-1] = 0;
-}
-
-/* A shard may be a link to another file of the model's own folder, as in the Hugging Face cache. Any other link leads out
- * of what the user named. */
-static int check_link(const struct model_dir *d, const char *shard, struct snug_err *err)
-{
-    struct stat st;
-    char own[PATH_MAX], target[PATH_MAX];
-    char *path = model_dir_file(d, shard);
-    if (!path)
-        return err_no_memory(err, strlen(d->path) + strlen(shard) + 2);
-    int code = SNUG_OK;
-    bool link = d->io->lstat(d->io, path, &st) == 0 && S_ISLNK(st.st_mode);
-    if (link && (!d->io->realpath(d->io, d->path, own) || !d->io->realpath(d->io, path, target)))
-        code = err_errno(err, SNUG_ERR_INPUT, path, "follow the link", errno);
-    mem_free(path);
-    if (!link || code)
-        return code;
-    to_own_folder(own);
-    size_t n = strlen(own);
-    if (!strncmp(target, own, n) && target[n] == '/')
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: shard %.80s is a link to %s, out of the model's folder; put the file itself here", d->path,
-                   shard, target);
-}
-
 static int open_shards(struct model_dir *d, const char *const *names, size_t n, struct snug_err *err)
 {
     if (!(d->files = mem_alloc(n * sizeof *d->files)))
         return err_no_memory(err, n * sizeof *d->files);
     for (size_t i = 0; i < n; i++) {
-        TRY(check_link(d, names[i], err));
+        TRY(model_link_check(d, names[i], true, err));
         char *path = model_dir_file(d, names[i]);
         if (!path)
             return err_no_memory(err, strlen(d->path) + strlen(names[i]) + 2);
