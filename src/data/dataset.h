@@ -88,6 +88,7 @@ struct dataset_options {
 struct dataset_look {
     enum data_task labels; /* TASK_UNLABELED: none; TASK_AUTO: of a kind that only reading shows */
     bool names;            /* the first label is a name, or begins with one */
+    bool guessed;          /* the labels' column was found by a name that is not snug's own; reading says which it is */
     bool synthetic;        /* rows are made with whatever labels are asked for */
     char column[64];       /* that holds the labels, or several, perhaps cut; "" where there are none */
     char others[80]; /* names of the columns that are neither text nor labels, perhaps cut; "" where there are none */

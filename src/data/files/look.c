@@ -33,6 +33,7 @@ static void list_columns(const struct columns *c, struct dataset_look *look)
 {
     for (int i = 0; i < c->n_labels; i++)
         add_name(look->column, sizeof look->column, c->names[c->labels[i]]);
+    look->guessed = c->label_guessed && c->n_labels;
     if (c->n_labels && !look->column[0])
         snprintf(look->column, sizeof look->column, "%s", c->names[c->labels[0]]);
     for (int i = 0; i < c->n; i++)

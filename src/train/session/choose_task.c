@@ -105,16 +105,19 @@ static void note_choice(const struct session *s, enum model_task stated)
                      path, name, s->look.others);
     if (!s->look.column[0])
         return;
+    char where[sizeof s->look.column + 8] = ""; /* where it was guessed, reading says it */
+    if (!s->look.guessed)
+        snprintf(where, sizeof where, " in '%s'", s->look.column);
     if (model_task(&s->model)->per_token)
         session_note(s, "%s: the labels in '%s' are not used by %s%s%s", path, s->look.column, name,
                      first_task(s, false) ? "; to learn them give --task " : "",
                      first_task(s, false) ? model_task_names[first_task(s, false)] : "");
     else if (stated != s->model.task && stated && !s->o->task)
-        session_note(s, "%s: has labels in '%s', so the task is %s (%s%s%s)%s; --task %s leaves them out", path,
-                     s->look.column, name, model_class(&s->model), *kind ? ", " : "", kind,
-                     s->head_is_new ? " with a new head" : "", model_task_names[stated]);
+        session_note(s, "%s: has labels%s, so the task is %s (%s%s%s)%s; --task %s leaves them out", path, where, name,
+                     model_class(&s->model), *kind ? ", " : "", kind, s->head_is_new ? " with a new head" : "",
+                     model_task_names[stated]);
     else if (*kind)
-        session_note(s, "%s: the labels in '%s' show the problem type: %s", path, s->look.column, kind);
+        session_note(s, "%s: the labels%s show the problem type: %s", path, where, kind);
 }
 
 void choose_new_head(struct session *s)
