@@ -92,6 +92,19 @@ void str_json_printed(struct str *s, const char *text)
     append_json(s, text, true);
 }
 
+void str_json_whole_printed(struct str *s, const char *json)
+{
+    for (size_t left = strlen(json); left;) {
+        int whole = utf8_sequence(json, left), n = whole + !whole;
+        if (utf8_printable(json, left))
+            str_append_n(s, json, (size_t)n);
+        else if (whole)
+            str_printf(s, "\\u%04x", code_point(json, n));
+        json += n;
+        left -= (size_t)n;
+    }
+}
+
 size_t text_escape(char *out, size_t room, const char *text)
 {
     size_t n = strlen(text), w = 0;

@@ -35,6 +35,9 @@ void str_json(struct str *s, const char *text);
  * terminal. Readers of JSON see no difference. */
 void str_json_printed(struct str *s, const char *text);
 
+/* A whole text in JSON, such as json_dumps gives, for the same end. */
+void str_json_whole_printed(struct str *s, const char *json);
+
 /* Text from files and users, as a line for a person shows it: bytes of what utf8_printable refuses are \xNN. Both; the
  * first with at most room - 1 bytes and a 0 behind them, and gives how many. */
 size_t text_escape(char *out, size_t room, const char *text);

@@ -210,7 +210,7 @@ static void put_input(struct predictions *p)
         return;
     str_append(&p->line, ",\"input\":");
     if (snug_row_json(p->s)) {
-        str_append(&p->line, snug_row_json(p->s));
+        str_json_whole_printed(&p->line, snug_row_json(p->s));
         return;
     }
     for (int i = 0; i < snug_columns(p->s); i++) {

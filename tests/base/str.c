@@ -95,6 +95,9 @@ static void nothing_steers_a_terminal(void **state)
     str_escape(&s, "a\xe2\x80\xae\xc3\xa9\x1b[2J\xff");
     assert_string_equal(str_text(&s), "a\\xE2\\x80\\xAE\xc3\xa9\\x1B[2J\\xFF");
     str_free(&s);
+    str_json_whole_printed(&s, "{\"a\":[\"\xe2\x80\xae\xc2\x9b\x7f\xc3\xa9\\n\",1]}");
+    assert_string_equal(str_text(&s), "{\"a\":[\"\\u202e\\u009b\\u007f\xc3\xa9\\n\",1]}");
+    str_free(&s);
     str_json_printed(&s, "a\xe2\x80\xae\xc2\x9b\x7f\xc3\xa9\n\xff");
     assert_string_equal(str_text(&s), "\"a\\u202e\\u009b\\u007f\xc3\xa9\\n\xEF\xBF\xBD\"");
     str_free(&s);
