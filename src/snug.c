@@ -224,6 +224,12 @@ static void put_duration(struct str *out, double seconds)
         str_printf(out, "%lld h %lld min", s / 3600, s / 60 % 60);
 }
 
+/* Three digits, and all of them before the point. */
+static void put_number(struct str *out, double x)
+{
+    str_printf(out, x < 999.5 ? "%.3g" : "%.0f", x);
+}
+
 static void put_forecast(struct str *out, const struct snug_forecast *f)
 {
     bool short_step = f->step_seconds < 1;
@@ -240,9 +246,12 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
         }
         str_printf(out, ", %s\n", basis);
     }
-    str_printf(out, "%s%.3g %s a step, %.3g samples/s, %.0f tokens/s%s%s\n", f->steps ? "         " : "",
-               (short_step ? 1e3 : 1) * f->step_seconds, short_step ? "ms" : "s", f->samples_per_second,
-               f->tokens_per_second, f->steps ? "" : ", ", f->steps ? "" : basis);
+    str_printf(out, "%s", f->steps ? "         " : "");
+    put_number(out, (short_step ? 1e3 : 1) * f->step_seconds);
+    str_printf(out, " %s a step, ", short_step ? "ms" : "s");
+    put_number(out, f->samples_per_second);
+    str_printf(out, " samples/s, %.0f tokens/s%s%s\n", f->tokens_per_second, f->steps ? "" : ", ",
+               f->steps ? "" : basis);
 }
 
 /* Bytes of the gradients that micro-steps add up, in `type`. */

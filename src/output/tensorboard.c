@@ -193,7 +193,7 @@ static int create(struct tensorboard *t, const char *dir, double time, struct sn
         TRY(str_check(&path, err));
         mem_free(t->path);
         t->path = path.s;
-        t->fd = t->io->open(t->io, t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        t->fd = t->io->open(t->io, t->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (t->fd < 0 && (errno != EEXIST || n == 1000))
             return err_errno(err, SNUG_ERR_IO, t->path, "open", errno);
     }
