@@ -50,7 +50,8 @@ struct update {
     enum dtype state_type;
 };
 
-/* What a plan may give up or take to save room or time: train/session/fit.c moves these and nothing else of a run. Results are the same bits, but for where a batch is cut. */
+/* What a plan may give up or take to save room or time: train/session/fit.c moves these and nothing else of a run.
+ * Results are the same bits, but for where a batch is cut. */
 struct choices {
     struct dims micro;     /* the largest micro-batch of training */
     int64_t accumulation;  /* micro-batches for each update */
