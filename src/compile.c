@@ -151,13 +151,13 @@ static int compile_forward(const struct job *j, const char *name, enum program_k
     struct built built;
     struct program *g;
     TRY(add_program(j, name, training ? j->choices->micro : s->eval_max, &g, where, err));
-    struct loss_settings loss = {.smoothing = training ? s->smoothing : 0,
-                                 .class_weights = training && s->class_weights};
-    TRY(model_build(s->model, training && s->dropout, loss, &g->graph, &built, err));
+    struct build_settings settings = {.mode = training ? BUILD_TRAIN : BUILD_EVALUATE,
+                                      .dropout = s->dropout,
+                                      .smoothing = s->smoothing,
+                                      .class_weights = s->class_weights};
+    TRY(model_build(s->model, settings, &g->graph, &built, err));
     if (training) /* own loops look at the logits of a micro-step */
         graph_value(&g->graph, built.logits)->live_out = kind != PROGRAM_STEP && s->keep_grads;
-    else if (model_task(s->model)->per_token)
-        TRY(model_predict(&g->graph, &built, err));
     TRY(after_pass(j, g, "build", err));
     return run_passes(j, g, kind, built.loss, err);
 }

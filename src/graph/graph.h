@@ -68,6 +68,7 @@ struct value {
     struct init init; /* weights and states */
     bool table;       /* a weight whose rows embed looks up */
     bool frozen;      /* a weight that is not trained */
+    bool norm;        /* a weight of a norm, which weight decay leaves out */
     bool written;     /* some node so far writes it (while building) */
 };
 

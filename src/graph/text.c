@@ -1,14 +1,15 @@
 /* The text of a graph, one line a value or node; what graph_print writes, graph_parse reads:
  *
- *     %3 weight F32[768,768] "bert.pooler.dense.weight" layer=13 in keep
+ *     %3 weight F32[768,768] "dense.weight" layer=13 in keep
  *     %4 weight F32[768] "b" layer=1 slice=%3+768
  *     %5 activation BF16[T,50257] layer=13 pad=0:47
- *     %6 weight F32[2,768] "classifier.weight" layer=13 init=normal:0.02:-1:head in keep
+ *     %6 weight F32[2,768] "out.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
  * of=KIND:WEIGHT, as in of=grad:%3; pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
- * value: exact, in, out, keep, group, table, frozen (see struct value; in, out, keep: live_in, live_out, persists). '#' starts a comment. */
+ * value: exact, in, out, keep, group, table, frozen, norm (see struct value; in, out, keep: live_in, live_out, persists).
+ * '#' starts a comment. */
 #include "base/str.h"
 #include "graph/graph.h"
 
@@ -61,9 +62,9 @@ static void put_value(struct str *p, const struct graph *g, int id)
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
-    str_printf(p, "%s%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
+    str_printf(p, "%s%s%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
                v->persists ? " keep" : "", v->group ? " group" : "", v->table ? " table" : "",
-               v->frozen ? " frozen" : "");
+               v->frozen ? " frozen" : "", v->norm ? " norm" : "");
 }
 
 static void put_attr(struct str *p, const struct node *n, int i)
@@ -315,6 +316,8 @@ static int read_value(struct reader *r)
             v.table = true;
         else if (take(r, "frozen"))
             v.frozen = true;
+        else if (take(r, "norm"))
+            v.norm = true;
         else if (take(r, "in"))
             v.live_in = true;
         else if (take(r, "out"))

@@ -1,84 +1,94 @@
-/* Pieces that the architectures share. */
-#include "model/model.h"
+#include "model/build.h"
 
-static int add_input(struct graph *g, const char *name, enum dtype dtype, int ndim, const struct dim *shape)
+#include <math.h>
+
+double build_p(const struct build *b, double p)
 {
-    return graph_add_value(g, name, ROLE_INPUT, dtype, ndim, shape);
+    return b->settings.dropout ? p : 0;
 }
 
-void model_add_inputs(struct graph *g, const struct model_config *c, struct inputs *in)
+double build_p_classifier(const struct build *b)
 {
-    const struct dim b1 = {.times.B = 1, .c = 1};
-    *in = (struct inputs){
-        .ids = add_input(g, "input_ids", DT_I32, SHAPE(DIM_T)),
-        .positions = add_input(g, "positions", DT_I32, SHAPE(DIM_T)),
-        .types = c->type_vocab_size ? add_input(g, "token_type_ids", DT_I32, SHAPE(DIM_T)) : 0,
-        .cu_seqlens = add_input(g, "cu_seqlens", DT_I32, SHAPE(b1)),
-        .coords = add_input(g, "coords", DT_I32, SHAPE(DIM_T, DIM(2))),
-        .samples = add_input(g, "samples", DT_I32, SHAPE(DIM_B, DIM(2))),
-        .rng = add_input(g, "rng", DT_I32, SHAPE(DIM(4))),
-        .step = add_input(g, "step", DT_F64, SHAPE(DIM(STEP_SCALARS))),
-    };
-    if (model_task(c)->per_token)
-        in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));
-    else if (c->problem == PROBLEM_SINGLE_LABEL)
-        in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_B));
-    else
-        in->labels = add_input(g, "labels", DT_F32, SHAPE(DIM_B, DIM(c->num_labels)));
+    return build_p(b, b->c->dropout_classifier < 0 ? b->c->dropout_hidden : b->c->dropout_classifier);
 }
 
-int model_weight(struct graph *g, struct init init, const char *name, int ndim, const struct dim *shape)
+int build_weight(struct build *b, struct init init, const char *name, int ndim, const struct dim *shape)
 {
-    int id = graph_add_value(g, name, ROLE_WEIGHT, DT_F32, ndim, shape);
+    int id = graph_add_value(b->g, name, ROLE_WEIGHT, DT_F32, ndim, shape);
     if (id)
-        graph_value(g, id)->init = init;
+        graph_value(b->g, id)->init = init;
     return id;
 }
 
-int model_linear(struct graph *g, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o)
+int build_dropout(struct build *b, int v, int coords, double p)
+{
+    if (p <= 0)
+        return v;
+    struct op_dropout d = {.x = v, .coords = coords, .rng = b->in.rng, .p = p, .site = b->site++};
+    emit_dropout(b->g, &d);
+    return d.y;
+}
+
+int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o)
 {
     struct op_linear n = {.x = x, .act = o.act, .in_out = o.in_out};
-    n.w = o.in_out ? WEIGHT(g, o.weight, graph_name(g, "%s.weight", prefix), DIM(in), DIM(out))
-                   : WEIGHT(g, o.weight, graph_name(g, "%s.weight", prefix), DIM(out), DIM(in));
-    n.b = WEIGHT(g, o.bias, graph_name(g, "%s.bias", prefix), DIM(out));
-    emit_linear(g, &n);
+    n.w = o.in_out ? WEIGHT(b, o.weight, graph_name(b->g, "%s.weight", prefix), DIM(in), DIM(out))
+                   : WEIGHT(b, o.weight, graph_name(b->g, "%s.weight", prefix), DIM(out), DIM(in));
+    n.b = WEIGHT(b, o.bias, graph_name(b->g, "%s.bias", prefix), DIM(out));
+    emit_linear(b->g, &n);
     return n.y;
 }
 
-struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int res, const char *prefix, int64_t width,
-                          double eps, double p, int64_t site)
+int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act)
 {
-    const struct init one = {.kind = INIT_ONE, .zero_row = -1}, zero = {.kind = INIT_ZERO, .zero_row = -1};
+    struct layer_options o = {.weight = b->normal, .bias = b->zero, .act = act};
+    o.weight.head = o.bias.head = true;
+    return build_linear(b, x, prefix, in, out, o);
+}
+
+struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o)
+{
+    const struct init one = {.kind = INIT_ONE, .head = o.head, .zero_row = -1};
+    const struct init zero = {.kind = INIT_ZERO, .head = o.head, .zero_row = -1};
+    const struct dim width = DIM(b->c->hidden_size);
     struct op_norm n = {.x = x,
-                        .res = res,
-                        .gamma = WEIGHT(g, one, graph_name(g, "%s.weight", prefix), DIM(width)),
-                        .beta = WEIGHT(g, zero, graph_name(g, "%s.bias", prefix), DIM(width)),
-                        .coords = p > 0 ? in->coords : 0,
-                        .rng = p > 0 ? in->rng : 0,
-                        .eps = eps,
-                        .p = p,
-                        .site = site};
-    emit_norm(g, &n);
+                        .res = o.res,
+                        .gamma = WEIGHT(b, one, graph_name(b->g, "%s.weight", prefix), width),
+                        .beta = WEIGHT(b, zero, graph_name(b->g, "%s.bias", prefix), width),
+                        .coords = o.p > 0 ? o.coords : 0,
+                        .rng = o.p > 0 ? b->in.rng : 0,
+                        .eps = o.eps,
+                        .p = o.p,
+                        .site = o.site};
+    emit_norm(b->g, &n);
+    if (!b->g->err.code)
+        graph_value(b->g, n.gamma)->norm = graph_value(b->g, n.beta)->norm = true;
     return n;
 }
 
-int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits,
-               struct loss_settings loss)
+int build_attention(struct build *b, int qkv, bool causal, int64_t queries)
 {
-    int weights = loss.class_weights ? add_input(g, "class_weights", DT_F32, SHAPE(DIM(c->num_labels))) : 0;
-    enum data_task labels = task_labels(c->task, c->problem);
-    if (labels == TASK_REGRESSION) {
-        struct op_mse n = {.logits = logits, .labels = in->labels, .step = in->step};
-        emit_mse(g, &n);
-        return n.loss;
-    }
-    if (labels == TASK_MULTI_LABEL) {
-        struct op_bce n = {.logits = logits, .labels = in->labels, .step = in->step, .weights = weights};
-        emit_bce(g, &n);
-        return n.loss;
-    }
-    struct op_cross_entropy n = {
-        .logits = logits, .labels = in->labels, .step = in->step, .weights = weights, .smoothing = loss.smoothing};
-    emit_cross_entropy(g, &n);
-    return n.loss;
+    const struct model_config *c = b->c;
+    double p = build_p(b, c->dropout_attention);
+    struct op_attention a = {.qkv = qkv,
+                             .cu = b->in.cu_seqlens,
+                             .coords = p > 0 ? b->in.coords : 0,
+                             .rng = p > 0 ? b->in.rng : 0,
+                             .heads = c->heads,
+                             .kv_heads = c->heads,
+                             .causal = causal,
+                             .scale = 1 / sqrt((double)(c->hidden_size / c->heads)),
+                             .p = p,
+                             .site = b->site++,
+                             .longest = c->longest,
+                             .queries = queries};
+    emit_attention(b->g, &a);
+    return a.o;
+}
+
+int build_first_rows(struct build *b, int v)
+{
+    struct op_gather first = {.x = v, .cu = b->in.cu_seqlens};
+    emit_gather(b->g, &first);
+    return first.y;
 }

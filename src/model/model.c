@@ -1,168 +1,7 @@
-#include "model/model.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include "model/build.h"
 
 extern const struct model_arch arch_bert, arch_gpt2;
-static const struct model_arch *const archs[] = {&arch_bert, &arch_gpt2};
-
-enum { N_ARCHS = sizeof archs / sizeof *archs };
-
-static int unsupported_type(const char *path, const char *type, struct snug_err *err)
-{
-    char list[128] = "";
-    for (size_t i = 0; i < N_ARCHS; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", archs[i]->model_type);
-    if (!type)
-        return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; supported are: %s", path, list);
-    return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%s\"; supported are: %s", path, type, list);
-}
-
-/* The task that the class name of a checkpoint stands for; AUTO for a bare base model or another head. */
-static int read_architectures(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
-{
-    json_t *list = json_object_get(o, "architectures");
-    if (!list || json_is_null(list) || (json_is_array(list) && json_array_size(list) == 0))
-        return SNUG_OK;
-    const char *name = json_string_value(json_array_get(list, 0));
-    char text[64];
-    if (!name)
-        return err_set(err, SNUG_ERR_INPUT, "%s: architectures is %s; write a list of class names", path,
-                       json_value_text(list, text));
-    if (strncmp(name, c->arch->class_prefix, strlen(c->arch->class_prefix)))
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: architectures says \"%s\" but model_type is \"%s\"; one of them must be corrected", path,
-                       name, c->arch->model_type);
-    for (int t = 0; t < MODEL_COUNT; t++)
-        if (c->arch->heads[t].class_name && !strcmp(c->arch->heads[t].class_name, name))
-            c->task = (enum model_task)t;
-    return SNUG_OK;
-}
-
-/* num_labels from id2label (transformers keeps no num_labels in the file), or the number itself; 2 where there is
- * neither. */
-static int read_labels(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
-{
-    json_t *names = json_object_get(o, "id2label"), *ids = json_object_get(o, "label2id");
-    int64_t stated = -1;
-    char text[64];
-    TRY(json_get_int(o, path, "num_labels", false, 1, 1 << 20, &stated, err));
-    c->num_labels = stated > 0 ? stated : 2;
-    if (!names || json_is_null(names))
-        return SNUG_OK;
-    if (!json_is_object(names) || !json_object_size(names))
-        return err_set(err, SNUG_ERR_INPUT, "%s: id2label is %s; write {\"0\": \"a name\", ...}", path,
-                       json_is_object(names) ? "empty" : json_value_text(names, text));
-    int64_t n = (int64_t)json_object_size(names);
-    if (stated > 0 && stated != n)
-        return err_set(err, SNUG_ERR_INPUT, "%s: num_labels is %lld but id2label has %lld entries; make them agree",
-                       path, (long long)stated, (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        char key[24];
-        snprintf(key, sizeof key, "%lld", (long long)i);
-        const char *name = json_string_value(json_object_get(names, key));
-        if (!name)
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: id2label has %lld entries but no name for \"%s\"; keys must be 0 to %lld", path,
-                           (long long)n, key, (long long)n - 1);
-        json_t *id = json_object_get(ids, name);
-        if (json_is_object(ids) && (!json_is_integer(id) || json_integer_value(id) != i))
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: id2label has \"%s\" for \"%s\" but label2id has %s for it; make them agree", path, name,
-                           key, id ? json_value_text(id, text) : "nothing");
-    }
-    if (json_is_object(ids) && (int64_t)json_object_size(ids) != n)
-        return err_set(err, SNUG_ERR_INPUT, "%s: id2label has %lld entries but label2id has %zu; make them agree", path,
-                       (long long)n, json_object_size(ids));
-    c->num_labels = n;
-    return SNUG_OK;
-}
-
-static int read_problem(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
-{
-    const char *name = NULL;
-    TRY(json_get_string(o, path, "problem_type", false, &name, err));
-    if (!name)
-        return SNUG_OK;
-    for (int i = 1; i < PROBLEM_COUNT; i++)
-        if (!strcmp(model_problem_names[i], name)) {
-            c->problem = (enum problem)i;
-            return SNUG_OK;
-        }
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: problem_type is \"%s\"; supported are regression, single_label_classification, "
-                   "multi_label_classification",
-                   path, name);
-}
-
-/* What no architecture supports here, and must not be ignored. */
-static int refuse_unsupported(json_t *o, const char *path, struct snug_err *err)
-{
-    static const char *const keys[] = {"quantization_config", "auto_map", "rope_scaling"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *v = json_object_get(o, keys[i]);
-        if (v && !json_is_null(v))
-            return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path,
-                           keys[i]);
-    }
-    static const char *const types[] = {"torch_dtype", "dtype"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const char *t = NULL;
-        TRY(json_get_string(o, path, types[i], false, &t, err));
-        if (t && strcmp(t, "float32") && strcmp(t, "float16") && strcmp(t, "bfloat16") && strcmp(t, "float64"))
-            return err_set(err, SNUG_ERR_INPUT, "%s: %s is \"%s\"; supported are float32, float16, bfloat16, float64",
-                           path, types[i], t);
-    }
-    return SNUG_OK;
-}
-
-int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
-{
-    *c = (struct model_config){.pad_id = -1};
-    const char *type = NULL;
-    TRY(json_get_string(o, path, "model_type", false, &type, err));
-    for (size_t i = 0; type && i < N_ARCHS; i++)
-        if (!strcmp(archs[i]->model_type, type))
-            c->arch = archs[i];
-    if (!c->arch)
-        return unsupported_type(path, type, err);
-    TRY(read_architectures(o, path, c, err));
-    TRY(refuse_unsupported(o, path, err));
-    TRY(read_labels(o, path, c, err));
-    TRY(read_problem(o, path, c, err));
-    TRY(c->arch->config(o, path, c, err));
-    if (c->hidden_size % c->heads)
-        return err_set(err, SNUG_ERR_INPUT, "%s: %s %lld is not a multiple of %s %lld; correct one", path,
-                       c->arch->hidden_key, (long long)c->hidden_size, c->arch->heads_key, (long long)c->heads);
-    if (c->pad_id >= c->vocab_size)
-        return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
-                       (long long)c->pad_id, (long long)c->vocab_size);
-    return SNUG_OK;
-}
-
-int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out, struct snug_err *err)
-{
-    static const struct {
-        const char *name;
-        enum act act;
-    } rows[] = {{"gelu", ACT_gelu}, {"gelu_new", ACT_gelu_tanh}, {"gelu_pytorch_tanh", ACT_gelu_tanh},
-                {"relu", ACT_relu}, {"tanh", ACT_tanh},          {"silu", ACT_silu},
-                {"swish", ACT_silu}};
-    const char *name = NULL;
-    TRY(json_get_string(o, path, key, false, &name, err));
-    *out = fallback;
-    if (!name)
-        return SNUG_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].name, name)) {
-            *out = rows[i].act;
-            return SNUG_OK;
-        }
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: %s is \"%s\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu, tanh, silu, swish", path,
-                   key, name);
-}
+const struct model_arch *const model_archs[] = {&arch_bert, &arch_gpt2, NULL};
 
 const struct task *model_task(const struct model_config *c)
 {
@@ -172,6 +11,11 @@ const struct task *model_task(const struct model_config *c)
 const char *model_class(const struct model_config *c)
 {
     return c->arch->heads[c->task].class_name;
+}
+
+bool model_has_task(const struct model_config *c, enum model_task task)
+{
+    return c->arch->heads[task].class_name != NULL;
 }
 
 int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err)
@@ -186,27 +30,93 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
     return SNUG_OK;
 }
 
-int model_build(const struct model_config *c, bool dropout, struct loss_settings loss, struct graph *g,
-                struct built *out, struct snug_err *err)
+/* ---- building ---- */
+
+static int add_input(struct graph *g, const char *name, enum dtype dtype, int ndim, const struct dim *shape)
+{
+    return graph_add_value(g, name, ROLE_INPUT, dtype, ndim, shape);
+}
+
+static void add_inputs(struct graph *g, const struct model_config *c, struct inputs *in)
+{
+    const struct dim b1 = {.times.B = 1, .c = 1};
+    *in = (struct inputs){
+        .ids = add_input(g, "input_ids", DT_I32, SHAPE(DIM_T)),
+        .positions = add_input(g, "positions", DT_I32, SHAPE(DIM_T)),
+        .types = c->type_vocab_size ? add_input(g, "token_type_ids", DT_I32, SHAPE(DIM_T)) : 0,
+        .cu_seqlens = add_input(g, "cu_seqlens", DT_I32, SHAPE(b1)),
+        .coords = add_input(g, "coords", DT_I32, SHAPE(DIM_T, DIM(2))),
+        .samples = add_input(g, "samples", DT_I32, SHAPE(DIM_B, DIM(2))),
+        .rng = add_input(g, "rng", DT_I32, SHAPE(DIM(4))),
+        .step = add_input(g, "step", DT_F64, SHAPE(DIM(STEP_SCALARS))),
+    };
+    if (model_task(c)->per_token)
+        in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));
+    else if (c->problem == PROBLEM_SINGLE_LABEL)
+        in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_B));
+    else
+        in->labels = add_input(g, "labels", DT_F32, SHAPE(DIM_B, DIM(c->num_labels)));
+}
+
+/* The loss that the task and the problem ask for. */
+static int add_loss(struct build *b, int logits)
+{
+    const struct build_settings *s = &b->settings;
+    int weights = s->class_weights ? add_input(b->g, "class_weights", DT_F32, SHAPE(DIM(b->c->num_labels))) : 0;
+    enum data_task labels = task_labels(b->c->task, b->c->problem);
+    if (labels == TASK_REGRESSION) {
+        struct op_mse n = {.logits = logits, .labels = b->in.labels, .step = b->in.step};
+        emit_mse(b->g, &n);
+        return n.loss;
+    }
+    if (labels == TASK_MULTI_LABEL) {
+        struct op_bce n = {.logits = logits, .labels = b->in.labels, .step = b->in.step, .weights = weights};
+        emit_bce(b->g, &n);
+        return n.loss;
+    }
+    struct op_cross_entropy n = {
+        .logits = logits, .labels = b->in.labels, .step = b->in.step, .weights = weights, .smoothing = s->smoothing};
+    emit_cross_entropy(b->g, &n);
+    return n.loss;
+}
+
+static int add_predictions(struct build *b, int logits)
+{
+    struct op_argmax n = {.logits = logits, .labels = b->in.labels};
+    emit_argmax(b->g, &n);
+    return n.best;
+}
+
+static void give(struct graph *g, int id, const char *name, bool wanted)
+{
+    if (g->err.code)
+        return;
+    graph_set_name(g, id, name);
+    graph_value(g, id)->live_out = wanted;
+}
+
+int model_build(const struct model_config *c, struct build_settings settings, struct graph *g, struct built *out,
+                struct snug_err *err)
 {
     if (!model_class(c))
         return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models", model_task_names[c->task],
                        c->arch->model_type);
-    c->arch->build(g, c, dropout, loss, out);
+    bool training = settings.mode == BUILD_TRAIN;
+    struct build b = {.g = g,
+                      .c = c,
+                      .settings = training ? settings : (struct build_settings){.mode = settings.mode},
+                      .normal = {.kind = INIT_NORMAL, .std = c->init_std, .zero_row = -1},
+                      .zero = {.kind = INIT_ZERO, .zero_row = -1}};
+    add_inputs(g, c, &b.in);
+    int v = c->arch->body(&b);
+    g->layer = (int)c->layers + 1;
+    *out = (struct built){.logits = c->arch->heads[c->task].logits(&b, v)};
+    out->loss = add_loss(&b, out->logits);
+    bool per_token = !training && model_task(c)->per_token;
+    give(g, out->logits, "logits", !per_token);
+    give(g, out->loss, "loss", true);
+    if (per_token)
+        give(g, add_predictions(&b, out->logits), "predictions", true);
     TRY(graph_ok(g, err));
-    graph_value(g, out->logits)->live_out = graph_value(g, out->loss)->live_out = true;
-    graph_set_name(g, out->logits, "logits");
-    graph_set_name(g, out->loss, "loss");
     return graph_check(g, "build", err);
-}
-
-int model_predict(struct graph *g, const struct built *b, struct snug_err *err)
-{
-    struct op_argmax n = {.logits = b->logits, .labels = graph_find(g, "labels")};
-    emit_argmax(g, &n);
-    TRY(graph_ok(g, err));
-    graph_value(g, b->logits)->live_out = false;
-    graph_value(g, n.best)->live_out = true;
-    graph_set_name(g, n.best, "predictions");
-    return SNUG_OK;
 }

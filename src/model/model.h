@@ -1,107 +1,92 @@
-/* model.h: architectures. Each is one file (config.json to graph) and one row in model.c. */
+/* model.h: architectures. Each is one file (config.json to graph) and one row in model.c; everybody else asks the row. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
-#include "format/json.h"
-#include "graph/graph.h"
-#include "model/task.h"
+#include "model/config.h"
 
-/* What a config.json says, in terms that all architectures share. */
-struct model_config {
-    const struct model_arch *arch;
-    enum model_task task;
-    enum problem problem;
-    int64_t hidden_size, layers, heads, kv_heads, intermediate_size, vocab_size, max_positions, type_vocab_size;
-    int64_t num_labels;
-    int64_t pad_id; /* -1: none */
-    bool untied;    /* the output has embeddings of its own, which no task here can use */
-    enum act act;
-    double norm_eps, init_std;
-    double dropout_embedding, dropout_hidden, dropout_attention, dropout_classifier;
+/* What a program is for. */
+enum build_mode { BUILD_TRAIN, BUILD_EVALUATE };
+
+struct build_settings {
+    enum build_mode mode;
+    /* Of training; an evaluation has none of them. */
+    bool dropout;       /* false: every probability is 0 */
+    double smoothing;   /* of labels */
+    bool class_weights; /* the input "class_weights" (V) says what a class counts in the loss */
 };
 
-/* What a build adds to the graph. The inputs have fixed names, which model_add_inputs documents. */
+/* What a build adds to the graph. The inputs have fixed names, which build.h documents. */
 struct built {
     int logits; /* (B,labels) or (T,V) */
     int loss;   /* (1) */
 };
 
+struct build; /* build.h */
+
 /* A task of an architecture. */
 struct model_head {
     const char *class_name; /* that transformers loads; NULL: the architecture has no such task */
-    const char *weight;     /* that tells whether it was trained; NULL: it has none of its own */
+    const char *weight;     /* of its output layer: tells whether it was trained; NULL: it has none of its own */
+    int (*logits)(struct build *b, int v); /* from what `body` gives */
 };
 
-/* What training's loss has besides the problem. */
-struct loss_settings {
-    double smoothing;   /* of labels */
-    bool class_weights; /* the input "class_weights" (V) says what a class counts */
+/* A second name of a weight, which files may have too. */
+struct tied_name {
+    const char *name, *weight;
 };
 
 struct model_arch {
-    const char *model_type;                             /* of config.json */
-    const char *class_prefix;                           /* what `architectures` entries begin with */
-    const char *hidden_key, *heads_key, *positions_key; /* of config.json */
-    const char *weight_prefix;      /* of the base model's tensors; files of the bare base model leave it out */
+    const char *model_type;    /* of config.json */
+    const char *class_prefix;  /* what `architectures` entries begin with */
+    const char *positions_key; /* of config.json: what limits the length of an input */
+
+    /* Names of tensors in files. */
+    const char *base_prefix;        /* of the base model's; files of the bare base model leave it out */
+    const char *layer_prefix;       /* behind it, of the numbered layers', up to the number */
+    const struct tied_name *tied;   /* up to a row of NULL */
+    const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
+
+    /* Reads its own part of a config.json, refusing what it does not support. */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
-    void (*build)(struct graph *g, const struct model_config *c, bool dropout, struct loss_settings loss,
-                  struct built *out);
+    /* The forward pass up to the head: gives (T,H), or (B,H) where the task wants one row a sequence. */
+    int (*body)(struct build *b);
 };
 
-/* Reads config.json `o` (from file `path`): SNUG_ERR_INPUT with key and value where something is missing, out of range
- * or not supported. The task and the kind of labels stay AUTO where the file does not say. */
-int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+extern const struct model_arch *const model_archs[]; /* up to NULL */
 
 /* The configured task's row, and its class, which goes into the config.json of the result. */
 const struct task *model_task(const struct model_config *c);
 const char *model_class(const struct model_config *c);
 
+bool model_has_task(const struct model_config *c, enum model_task task);
+
 /* Configures the task. SNUG_ERR_USAGE where the architecture does not have it, SNUG_ERR_INPUT where config.json (`path`)
  * is one that it cannot work with. */
 int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err);
 
-/* The forward pass of the configured task with its loss, into an empty graph. `dropout` false: every probability is 0.
- */
-int model_build(const struct model_config *c, bool dropout, struct loss_settings loss, struct graph *g,
-                struct built *out, struct snug_err *err);
+/* The forward pass of the configured task with its loss, into an empty graph. What it gives are the values named "loss"
+ * and "logits"; in the evaluation of a task with a prediction per token, "predictions" (T) I32 instead of the logits. */
+int model_build(const struct model_config *c, struct build_settings settings, struct graph *g, struct built *out,
+                struct snug_err *err);
 
-/* Evaluation of a language model: after model_build; the output "predictions" (T) I32, what each token's logits say,
- * takes the place of "logits". */
-int model_predict(struct graph *g, const struct built *b, struct snug_err *err);
+/* ---- Names of tensors in files (names.c) ---- */
 
-/* For the builders in this folder. */
-struct inputs {
-    int ids, positions, types; /* (T) I32 */
-    int cu_seqlens;            /* (B+1) I32 */
-    int coords;                /* (T,2) I32: sample within the optimizer step, position */
-    int samples;               /* (B,2) I32: the same for one row per sequence; position is 0 */
-    int rng;                   /* (4) I32 */
-    int step;                  /* (8) F64, enum step_scalar */
-    int labels;                /* (B) I32, (B,V) F32 or (T) I32 */
-};
-void model_add_inputs(struct graph *g, const struct model_config *c, struct inputs *in);
+enum { MODEL_NAME_MAX = 600 };
 
-int model_weight(struct graph *g, struct init init, const char *name, int ndim, const struct dim *shape);
-#define WEIGHT(g, init, name, ...) model_weight((g), (init), (name), SHAPE(__VA_ARGS__))
+/* Spelling i of weight `name`, as files may have it: with or without the base model's prefix, behind "module.", or with
+ * gamma and beta for a norm. The first is `name` itself. false: there are no more. */
+bool model_spelling(const struct model_config *c, const char *name, int i, char spelling[MODEL_NAME_MAX]);
 
-/* y = act(x W^T + b) with weights PREFIX.weight and PREFIX.bias. */
-struct layer_options {
-    struct init weight, bias;
-    enum act act;
-    bool in_out; /* GPT-2's Conv1D */
-};
-int model_linear(struct graph *g, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
+/* Whether a tensor that is no weight of the programs needs no mention: a buffer, or a tied weight's second name. */
+bool model_ignores(const struct model_config *c, const char *name);
 
-/* norm with weights PREFIX.weight and PREFIX.bias; p 0: no dropout. Gives the node, for y and h. */
-struct op_norm model_norm(struct graph *g, const struct inputs *in, int x, int res, const char *prefix, int64_t width,
-                          double eps, double p, int64_t site);
+/* The layer that a tensor belongs to, from 0; -1 for none. */
+int64_t model_layer_of(const struct model_config *c, const char *name);
 
-/* The loss that the configured task and problem type ask for; labels are the input. */
-int model_loss(struct graph *g, const struct model_config *c, const struct inputs *in, int logits,
-               struct loss_settings loss);
-
-int model_read_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out,
-                   struct snug_err *err);
+/* The weight that tells whether the task's head was trained, NULL where the head has none of its own; and whether `name`
+ * belongs to the same output layer, as classifier.bias does to that of classifier.weight. */
+const char *model_head_weight(const struct model_config *c);
+bool model_is_of_head(const struct model_config *c, const char *name);
 
 #endif

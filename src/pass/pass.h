@@ -123,7 +123,7 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
-bool update_decays(const char *weight_name); /* false for biases and norms, as the Trainer decides by name */
+bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* recompute: drops the activations of segments of choices.recompute_every_n layers after the forward pass, but for what enters a
  * segment, and computes them again before the segment's backward nodes; the last segment only where what follows it

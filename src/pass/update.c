@@ -5,10 +5,9 @@
 #include <ctype.h>
 #include <string.h>
 
-/* The Trainer's rule (transformers, get_decay_parameter_names): no decay for parameters of norms and for biases, found
- * by name: `bias`, `layernorm`, `rmsnorm`, and `norm` as a word of its own or behind an underscore. GPT-2's norms are
- * ln_1, ln_2, ln_f. */
-bool update_decays(const char *weight_name)
+/* The Trainer's rule (transformers, get_decay_parameter_names): no decay for parameters of norms, and for names with
+ * `bias`, `layernorm`, `rmsnorm`, or `norm` as a word of its own or behind an underscore. */
+static bool decays_by_name(const char *weight_name)
 {
     char name[512];
     size_t n = 0;
@@ -20,10 +19,15 @@ bool update_decays(const char *weight_name)
     char *rest;
     for (char *word = strtok_r(name, ".", &rest); word; word = strtok_r(NULL, ".", &rest)) {
         size_t len = strlen(word);
-        if (!strcmp(word, "norm") || (len > 5 && !strcmp(word + len - 5, "_norm")) || !strncmp(word, "ln_", 3))
+        if (!strcmp(word, "norm") || (len > 5 && !strcmp(word + len - 5, "_norm")))
             return false;
     }
     return true;
+}
+
+bool update_decays(const struct value *weight)
+{
+    return !weight->norm && decays_by_name(weight->name);
 }
 
 static int64_t count(const struct value *v)
@@ -106,7 +110,7 @@ static void emit_update_8bit(struct graph *g, const struct update *u, struct op_
 /* copy: of the weight, 0 for none. */
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int copy, int step, int coef)
 {
-    double decay = u->decay_all || update_decays(g->values[weight].name) ? u->weight_decay : 0;
+    double decay = u->decay_all || update_decays(&g->values[weight]) ? u->weight_decay : 0;
     if (update_is_8bit(u, graph_value(g, weight))) {
         struct op_adamw8bit n = {
             .p = weight, .g = gradient, .step = step, .coef = coef, .copy = copy, .weight_decay = decay};

@@ -7,35 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- names ---- */
-
-static const struct model_tensor *find_spelled(const struct model_dir *d, const char *name)
-{
-    char other[600];
-    const struct model_tensor *t = model_dir_find(d, name);
-    if (t)
-        return t;
-    snprintf(other, sizeof other, "module.%s", name);
-    if ((t = model_dir_find(d, other)))
-        return t;
-    /* checkpoints converted from TensorFlow */
-    static const char *const old[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(name), tail = strlen(old[i][0]);
-        if (n <= tail || strcmp(name + n - tail, old[i][0]))
-            continue;
-        snprintf(other, sizeof other, "%.*s%s", (int)(n - tail), name, old[i][1]);
-        return model_dir_find(d, other);
-    }
-    return NULL;
-}
-
 const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name)
 {
-    const struct model_tensor *t = find_spelled(d, name);
-    size_t n = strlen(c->arch->weight_prefix);
-    if (!t && !strncmp(name, c->arch->weight_prefix, n))
-        t = find_spelled(d, name + n);
+    char spelling[MODEL_NAME_MAX];
+    const struct model_tensor *t = NULL;
+    for (int i = 0; !t && model_spelling(c, name, i, spelling); i++)
+        t = model_dir_find(d, spelling);
     return t;
 }
 
@@ -72,32 +49,15 @@ static int check_tensor(const struct model_tensor *t, const struct run_value *w,
                    t->file->path, t->tensor->name, have, want);
 }
 
-/* The number behind `word` in a name such as "encoder.layer.3.output", -1 without one. */
-static int64_t number_behind(const char *name, const char *word)
-{
-    long long layer;
-    const char *at = strstr(name, word);
-    return at && sscanf(at + strlen(word), "%lld", &layer) == 1 ? layer : -1;
-}
-
 /* Depth of the stack of layers in the file, to tell "config says 24, weights have 12". */
-static int64_t layers_in_file(const struct model_dir *d)
+static int64_t layers_in_file(const struct model_dir *d, const struct model_config *c)
 {
     int64_t most = 0;
     for (size_t i = 0; i < d->n_tensors; i++) {
-        const char *name = d->tensors[i].tensor->name;
-        int64_t layer = number_behind(name, "layer.");
-        layer = layer < 0 ? number_behind(name, "h.") : layer;
+        int64_t layer = model_layer_of(c, d->tensors[i].tensor->name);
         most = layer + 1 > most ? layer + 1 : most;
     }
     return most;
-}
-
-/* Whether `name` belongs to the layer of the head's weight, as classifier.bias does to that of classifier.weight. */
-static bool is_of_head(const struct model_config *c, const char *name)
-{
-    const char *weight = c->arch->heads[c->task].weight, *dot = weight ? strrchr(weight, '.') : NULL;
-    return dot && !strncmp(name, weight, (size_t)(dot - weight) + 1);
 }
 
 /* What the weights lack. */
@@ -109,7 +69,7 @@ struct missing {
 static int report_missing(const struct model_dir *d, const struct model_config *c, struct missing m, const bool *used,
                           struct snug_err *err)
 {
-    int64_t layers = layers_in_file(d);
+    int64_t layers = layers_in_file(d, c);
     size_t other = 0;
     while (other + 1 < d->n_tensors && used[other])
         other++;
@@ -137,7 +97,7 @@ static int report_unknown(const struct model_dir *d, const struct model_config *
                           bool strict, struct snug_err *err)
 {
     char line[400], why[120] = "";
-    int64_t layers = layers_in_file(d);
+    int64_t layers = layers_in_file(d, c);
     const char *are = unknown == 1 ? "tensor is" : "tensors are";
     if (layers > c->layers)
         snprintf(why, sizeof why, " (config.json says %lld layers, the weights have %lld)", (long long)c->layers,
@@ -159,10 +119,8 @@ static int check_unknown(const struct model_dir *d, const struct model_config *c
     const char *first = NULL;
     for (size_t i = 0; i < d->n_tensors; i++) {
         const char *name = d->tensors[i].tensor->name;
-        if (used[i] || strstr(name, "position_ids") || strstr(name, ".attn.bias") ||
-            strstr(name, ".attn.masked_bias") || strstr(name, "lm_head.weight") ||
-            strstr(name, "cls.predictions.decoder."))
-            continue; /* buffers that older versions saved; second names of tied weights, which check_tied compares */
+        if (used[i] || model_ignores(c, name))
+            continue;
         unknown++;
         first = first ? first : name;
     }
@@ -172,14 +130,9 @@ static int check_unknown(const struct model_dir *d, const struct model_config *c
 /* A second name of a tied weight must hold the same numbers. */
 static int check_tied(struct model_dir *d, const struct model_config *c, struct snug_err *err)
 {
-    static const char *const pairs[][2] = {
-        {"lm_head.weight", "transformer.wte.weight"},
-        {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
-        {"cls.predictions.decoder.bias", "cls.predictions.bias"},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        const struct model_tensor *a = find_spelled(d, pairs[i][0]), *b = weights_find(d, c, pairs[i][1]);
-        if (!a || !b || !model_task(c)->tied)
+    for (const struct tied_name *t = c->arch->tied; t->name && model_task(c)->tied; t++) {
+        const struct model_tensor *a = weights_find(d, c, t->name), *b = weights_find(d, c, t->weight);
+        if (!a || !b)
             continue;
         bool same = a->tensor->bytes == b->tensor->bytes && a->tensor->dtype == b->tensor->dtype;
         void *x = mem_alloc((size_t)a->tensor->bytes), *y = mem_alloc((size_t)b->tensor->bytes);
@@ -225,7 +178,7 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         code = err_no_memory(err, d->n_tensors + 1);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
-        bool anew = o->new_head && is_of_head(c, w[i].name);
+        bool anew = o->new_head && model_is_of_head(c, w[i].name);
         missing.of += !w[i].init.head;
         if (t)
             used[t - d->tensors] = true;
@@ -324,7 +277,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
         code = err_no_memory(err, (unsigned long long)largest * sizeof *host);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name);
-        if (t && !(o->new_head && is_of_head(c, w[i].name)))
+        if (t && !(o->new_head && model_is_of_head(c, w[i].name)))
             code = model_dir_read(d, t, DT_F32, host, err);
         else
             fill_new(&w[i], o->seed, r->threads, host);

@@ -103,10 +103,19 @@ static void put_coords(const struct input_image *in, const struct batch *b, int6
         memset(coords + 2 * (int64_t)b->T, 0, 2 * sizeof *coords * (size_t)(bucket - b->T));
 }
 
+/* As the model numbers them. */
+static void put_positions(const struct input_image *in, const struct batch *b, int64_t bucket)
+{
+    int32_t *to = place(in, "positions"), first = (int32_t)in->s->model->first_position;
+    put_tokens(in, "positions", b->positions, b->T, bucket, 0);
+    for (int32_t t = 0; to && t < b->T; t++)
+        to[t] += first;
+}
+
 static void put_batch(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
     put_tokens(in, "input_ids", b->ids, b->T, bucket, 0);
-    put_tokens(in, "positions", b->positions, b->T, bucket, 0);
+    put_positions(in, b, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     put_coords(in, b, bucket);

@@ -119,21 +119,20 @@ static void packing_is_what_it_is_defined_to_be(void **state)
 
 /* ---- Depth. */
 
-static const struct model_config narrow_bert = {.task = MODEL_SEQUENCE_CLASSIFICATION,
-                                                .problem = PROBLEM_SINGLE_LABEL,
-                                                .hidden_size = 16,
-                                                .heads = 2,
-                                                .kv_heads = 2,
-                                                .intermediate_size = 32,
-                                                .vocab_size = 40,
-                                                .max_positions = 16,
-                                                .type_vocab_size = 2,
-                                                .num_labels = 2,
-                                                .act = ACT_gelu,
-                                                .norm_eps = 1e-12,
-                                                .init_std = 0.02,
-                                                .dropout_hidden = 0.1,
-                                                .dropout_attention = 0.1};
+static const struct model_config narrow_bert = {
+    .task = MODEL_SEQUENCE_CLASSIFICATION,
+    .problem = PROBLEM_SINGLE_LABEL,
+    .hidden_size = 16,
+    .heads = 2,
+    .vocab_size = 40,
+    .longest = 16,
+    .type_vocab_size = 2,
+    .num_labels = 2,
+    .init_std = 0.02,
+    .dropout_hidden = 0.1,
+    .dropout_attention = 0.1,
+    .dropout_classifier = -1,
+    .own.encoder = {.intermediate_size = 32, .act = ACT_gelu, .norm_eps = 1e-12}};
 
 static int compile_layers(int layers, const struct stop_flag *stop, struct plan *plan, struct snug_err *err)
 {

@@ -128,7 +128,7 @@ static int choose_length(struct bench *b, struct snug_err *err)
     TRY(model_dir_open(&io_posix, b->model, &dir, err));
     int code = model_config_read(dir.config, dir.config_path, &config, err);
     if (!code)
-        b->max_length = option_given(b->o, max_length) ? b->o->max_length : config.max_positions;
+        b->max_length = option_given(b->o, max_length) ? b->o->max_length : config.longest;
     model_dir_close(&dir);
     return code;
 }

@@ -38,7 +38,7 @@ static int open_model(struct probe *p, const char *path, struct snug_err *err)
     TRY(model_config_read(p->dir.config, p->dir.config_path, &p->model, err));
     enum model_task task = p->model.task;
     for (int t = MODEL_COUNT - 1; t > MODEL_AUTO && !p->model.task; t--) /* the first that the architecture has */
-        task = p->model.arch->heads[t].class_name ? (enum model_task)t : task;
+        task = model_has_task(&p->model, (enum model_task)t) ? (enum model_task)t : task;
     return model_set_task(&p->model, task, p->dir.config_path, err);
 }
 
@@ -60,7 +60,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
 {
     struct dataset_options d = {.path = path,
                                 .task = task_labels(p->model.task, p->model.problem),
-                                .max_length = (int32_t)p->model.max_positions,
+                                .max_length = (int32_t)p->model.longest,
                                 .vocab_size = (int32_t)p->model.vocab_size,
                                 .num_labels = model_task(&p->model)->per_token ? 0 : (int32_t)p->model.num_labels,
                                 .cache_dir = "",

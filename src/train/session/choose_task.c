@@ -17,16 +17,11 @@ const char *deciding_path(const struct options *o)
     return o->train_data.first ? o->train_data.first : o->data ? o->data : o->eval_data.first;
 }
 
-static bool has_task(const struct session *s, enum model_task t)
-{
-    return s->model.arch->heads[t].class_name != NULL;
-}
-
 /* The first task that the architecture has, of those with a prediction per token or per row. */
 static enum model_task first_task(const struct session *s, bool per_token)
 {
     for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
-        if (has_task(s, (enum model_task)t) && model_tasks[t].per_token == per_token)
+        if (model_has_task(&s->model, (enum model_task)t) && model_tasks[t].per_token == per_token)
             return (enum model_task)t;
     return MODEL_AUTO;
 }
@@ -49,7 +44,7 @@ static enum model_task wanted_task(const struct session *s)
     if (!t)
         t = first_task(s, true);
     for (int other = MODEL_AUTO + 1; other < MODEL_COUNT && !fits_options(s, t); other++)
-        if (has_task(s, (enum model_task)other) && fits_options(s, (enum model_task)other))
+        if (model_has_task(&s->model, (enum model_task)other) && fits_options(s, (enum model_task)other))
             t = (enum model_task)other;
     return t;
 }
@@ -73,14 +68,14 @@ static int check_options(const struct session *s, struct snug_err *err)
 
 static bool finds_head(const struct session *s)
 {
-    const char *weight = s->model.arch->heads[s->model.task].weight;
+    const char *weight = model_head_weight(&s->model);
     return !weight || weights_find(&s->dir, &s->model, weight);
 }
 
 static int check_head(const struct session *s, enum model_task stated, struct snug_err *err)
 {
     const struct options *o = s->o;
-    const char *weight = s->model.arch->heads[s->model.task].weight;
+    const char *weight = model_head_weight(&s->model);
     if (!s->head_is_new || !(o->command & (CMD_EVAL | CMD_PREDICT)) || o->allow_new_head || o->init_from_config)
         return SNUG_OK;
     bool other = o->command == CMD_EVAL && stated && stated != s->model.task;

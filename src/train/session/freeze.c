@@ -106,7 +106,7 @@ int freeze_check(const struct session *s, struct snug_err *err)
     if (!s->o->freeze)
         return SNUG_OK;
     TRY(graph_init(&g, err));
-    int code = model_build(&s->model, false, (struct loss_settings){0}, &g, &built, err);
+    int code = model_build(&s->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
     if (!code)
         code = check_patterns(s, &g, err);
     graph_free(&g);

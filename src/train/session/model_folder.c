@@ -20,11 +20,8 @@ static int open_folder(struct session *s, struct snug_err *err)
 static void override_dropout(struct session *s)
 {
     const struct options *o = s->o;
-    if (option_given(o, hidden_dropout_prob)) {
-        if (s->model.dropout_classifier == s->model.dropout_hidden)
-            s->model.dropout_classifier = o->hidden_dropout_prob;
+    if (option_given(o, hidden_dropout_prob))
         s->model.dropout_hidden = s->model.dropout_embedding = o->hidden_dropout_prob;
-    }
     if (option_given(o, attention_probs_dropout_prob))
         s->model.dropout_attention = o->attention_probs_dropout_prob;
     if (option_given(o, classifier_dropout))
@@ -58,10 +55,11 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
 
 static int choose_max_length(struct session *s, struct snug_err *err)
 {
-    int64_t most = s->model.max_positions, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
+    int64_t most = s->model.longest, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
     if (option_given(s->o, max_length) && s->o->max_length > most)
-        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most that",
-                       (long long)s->o->max_length, s->model.arch->positions_key, (long long)most);
+        return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most %lld",
+                       (long long)s->o->max_length, s->model.arch->positions_key,
+                       (long long)(s->model.first_position + most), (long long)most);
     most = stated > 0 && stated < most ? stated : most;
     s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
     return SNUG_OK;

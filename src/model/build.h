@@ -1,0 +1,66 @@
+/* build.h: for the architectures: what they have in common when they emit a forward pass. */
+#ifndef MODEL_BUILD_H
+#define MODEL_BUILD_H
+
+#include "model/model.h"
+
+struct inputs {
+    int ids;        /* (T) I32, "input_ids" */
+    int positions;  /* (T) I32, from the architecture's first_position in each sequence */
+    int types;      /* (T) I32, "token_type_ids"; 0 where type_vocab_size is 0 */
+    int cu_seqlens; /* (B+1) I32 */
+    int coords;     /* (T,2) I32: sample within the optimizer step, position from 0 */
+    int samples;    /* (B,2) I32: the same for one row per sequence; position is 0 */
+    int rng;        /* (4) I32 */
+    int step;       /* (8) F64, enum step_scalar */
+    int labels;     /* (B) I32, (B,labels) F32 or (T) I32 */
+};
+
+/* A forward pass in the making. model_build begins it, with the inputs; the architecture's body and head add to it. */
+struct build {
+    struct graph *g;
+    const struct model_config *c;
+    struct build_settings settings;
+    struct inputs in;
+    struct init normal, zero; /* how weights start: by initializer_range, as 0 */
+    int64_t site;             /* of the next dropout */
+};
+
+/* The dropout probability of this program: `p`, or 0. */
+double build_p(const struct build *b, double p);
+double build_p_classifier(const struct build *b);
+
+int build_weight(struct build *b, struct init init, const char *name, int ndim, const struct dim *shape);
+#define WEIGHT(b, init, name, ...) build_weight((b), (init), (name), SHAPE(__VA_ARGS__))
+
+/* v, or with p > 0 dropout of it; coords: that of its rows. */
+int build_dropout(struct build *b, int v, int coords, double p);
+
+/* y = act(x W^T + b) with weights PREFIX.weight and PREFIX.bias. */
+struct layer_options {
+    struct init weight, bias;
+    enum act act;
+    bool in_out; /* GPT-2's Conv1D */
+};
+int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
+
+/* As build_linear, but a part of what the task adds: it may be absent from a checkpoint. */
+int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act);
+
+/* The norm of res + dropout(x), rows of hidden_size, with weights PREFIX.weight and PREFIX.bias; coords: that of the
+ * rows. res 0: of x alone, without dropout. Gives the node, for y and h. */
+struct norm_options {
+    int res, coords;
+    double p, eps;
+    int64_t site;
+    bool head; /* a part of what the task adds */
+};
+struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);
+
+/* Attention of `heads` heads of equal width over qkv (T,3H); queries: of only so many rows of each sequence, 0 for all. */
+int build_attention(struct build *b, int qkv, bool causal, int64_t queries);
+
+/* (T,H) -> (B,H): the sequences' first rows. */
+int build_first_rows(struct build *b, int v);
+
+#endif

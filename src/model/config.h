@@ -1,0 +1,62 @@
+/* config.h: what a config.json says. */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include "format/json.h"
+#include "graph/graph.h"
+#include "model/task.h"
+
+/* Encoders of BERT's kind (encoder.h). */
+struct encoder_config {
+    int64_t intermediate_size;
+    enum act act;
+    double norm_eps;
+};
+
+struct gpt2_config {
+    int64_t intermediate_size;
+    enum act act;
+    double norm_eps;
+};
+
+/* What all architectures have, and others ask for; then what only one's own files know. */
+struct model_config {
+    const struct model_arch *arch;
+    enum model_task task;
+    enum problem problem;
+    int64_t num_labels;
+    int64_t hidden_size, layers, heads, vocab_size;
+    int64_t type_vocab_size; /* token types; 0: inputs have none */
+    int64_t longest;         /* input, in tokens */
+    int64_t first_position;  /* of a sequence's first token; the others' follow */
+    int64_t pad_id;          /* -1: none */
+    bool untied;             /* the output has embeddings of its own, which no task here can use */
+    double init_std;
+    double dropout_embedding, dropout_hidden, dropout_attention;
+    double dropout_classifier; /* -1: as dropout_hidden */
+    union {
+        struct encoder_config encoder;
+        struct gpt2_config gpt2;
+    } own;
+};
+
+/* Reads config.json `o` (from file `path`): SNUG_ERR_INPUT with key and value where something is missing, out of range
+ * or not supported. The task and the kind of labels stay AUTO where the file does not say. */
+int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* ---- For the architectures: what several of them read ---- */
+
+/* An activation's name; absent: `fallback`. */
+int config_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out, struct snug_err *err);
+
+/* tie_word_embeddings, true where it is absent. */
+int config_tied(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* Refuses a switch that is true, and goes by its name. */
+int config_refuse_true(json_t *o, const char *path, const char *key, struct snug_err *err);
+
+/* Heads of equal width: hidden_size must be a multiple of heads, which the file calls by these keys. */
+int config_check_heads(const struct model_config *c, const char *path, const char *hidden_key, const char *heads_key,
+                       struct snug_err *err);
+
+#endif

@@ -1,0 +1,145 @@
+#include "model/encoder.h"
+
+#include <string.h>
+
+int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    const char *positions = "absolute";
+    struct encoder_config *own = &c->own.encoder;
+    c->longest = 512, c->type_vocab_size = 2, c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
+    own->norm_eps = 1e-12;
+    TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
+    TRY(json_get_int(o, path, "num_hidden_layers", true, 1, 1000, &c->layers, err));
+    TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
+    TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
+    TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
+    TRY(json_get_int(o, path, "type_vocab_size", false, 1, 1 << 16, &c->type_vocab_size, err));
+    TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
+    TRY(json_get_real(o, path, "layer_norm_eps", false, 1e-300, 1, &own->norm_eps, err));
+    TRY(json_get_real(o, path, "initializer_range", false, 0, 10, &c->init_std, err));
+    TRY(json_get_real(o, path, "hidden_dropout_prob", false, 0, 0.999, &c->dropout_hidden, err));
+    TRY(json_get_real(o, path, "attention_probs_dropout_prob", false, 0, 0.999, &c->dropout_attention, err));
+    TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
+    c->dropout_embedding = c->dropout_hidden;
+    TRY(config_act(o, path, "hidden_act", ACT_gelu, &own->act, err));
+    TRY(json_get_string(o, path, "position_embedding_type", false, &positions, err));
+    if (strcmp(positions, "absolute"))
+        return err_set(err, SNUG_ERR_INPUT, "%s: position_embedding_type is \"%s\"; use a model that has \"absolute\"",
+                       path, positions);
+    TRY(config_refuse_true(o, path, "is_decoder", err));
+    TRY(config_tied(o, path, c, err));
+    return config_check_heads(c, path, "hidden_size", "num_attention_heads", err);
+}
+
+static const char *weight_of(struct build *b, const char *name)
+{
+    return graph_name(b->g, "%s.weight", name);
+}
+
+static int embeddings(struct build *b, const struct encoder *e)
+{
+    const struct model_config *c = b->c;
+    int64_t H = c->hidden_size;
+    struct init words = b->normal, positions = b->normal;
+    words.zero_row = c->pad_id;
+    positions.zero_row = c->first_position - 1; /* -1: none */
+    struct op_embed n = {
+        .ids = b->in.ids,
+        .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(H)),
+        .ids2 = b->in.positions,
+        .table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(H)),
+        .ids3 = b->in.types,
+        .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(H)) : 0};
+    emit_embed(b->g, &n);
+    struct op_norm norm = build_norm(b, n.y, e->norm, (struct norm_options){.eps = c->own.encoder.norm_eps});
+    return build_dropout(b, norm.y, b->in.coords, build_p(b, c->dropout_embedding));
+}
+
+/* A name of layer i. */
+static const char *of_layer(struct build *b, const struct encoder *e, int i, const char *name)
+{
+    return graph_name(b->g, "%s.%d.%s", e->layer, i, name);
+}
+
+/* Query, key and value have a weight each in the file and are one product here: (3H,H), its thirds under their own
+ * names. */
+static int query_key_value(struct build *b, const struct encoder *e, int layer, int v)
+{
+    struct graph *g = b->g;
+    int64_t H = b->c->hidden_size;
+    const char *const parts[] = {e->query, e->key, e->value};
+    const char *whole = of_layer(b, e, layer, e->query_key_value);
+    int w = WEIGHT(b, b->normal, weight_of(b, whole), DIM(3 * H), DIM(H));
+    int bias = WEIGHT(b, b->zero, graph_name(g, "%s.bias", whole), DIM(3 * H));
+    for (int i = 0; i < 3 && bias; i++) {
+        const char *part = of_layer(b, e, layer, parts[i]);
+        int sw = graph_add_slice(g, weight_of(b, part), w, i * H * H, SHAPE(DIM(H), DIM(H)));
+        int sb = graph_add_slice(g, graph_name(g, "%s.bias", part), bias, i * H, SHAPE(DIM(H)));
+        graph_value(g, sw)->init = b->normal;
+        graph_value(g, sb)->init = b->zero;
+        graph_value(g, w)->group = graph_value(g, bias)->group = true;
+    }
+    struct op_linear n = {.x = v, .w = w, .b = bias};
+    emit_linear(g, &n);
+    return n.y;
+}
+
+/* Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
+ * a classifier, which reads only those, needs no others of the last layer. Their dropout masks are the same: position 0
+ * of each sample. */
+static int layer(struct build *b, const struct encoder *e, int i, int v, bool first_only)
+{
+    const struct model_config *c = b->c;
+    int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
+    b->g->layer = i + 1;
+    int o = build_attention(b, query_key_value(b, e, i, v), false, first_only);
+    struct norm_options norm = {
+        .coords = b->in.coords, .p = build_p(b, c->dropout_hidden), .eps = c->own.encoder.norm_eps};
+    if (first_only) {
+        o = build_first_rows(b, o);
+        v = build_first_rows(b, v);
+        norm.coords = b->in.samples;
+    }
+    struct layer_options plain = {.weight = b->normal, .bias = b->zero}, act = plain;
+    struct norm_options first = norm;
+    act.act = c->own.encoder.act;
+    first.p = e->keeps_attention ? 0 : norm.p;
+    first.res = v;
+    first.site = b->site++;
+    o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, plain);
+    norm.res = build_norm(b, o, of_layer(b, e, i, e->attention_norm), first).y;
+    norm.site = b->site++;
+    o = build_linear(b, norm.res, of_layer(b, e, i, e->up), H, F, act);
+    o = build_linear(b, o, of_layer(b, e, i, e->down), F, H, plain);
+    return build_norm(b, o, of_layer(b, e, i, e->norm_out), norm).y;
+}
+
+int encoder_body(struct build *b, const struct encoder *e)
+{
+    int v = embeddings(b, e);
+    for (int i = 0; i < b->c->layers; i++)
+        v = layer(b, e, i, v, !model_task(b->c)->per_token && i == b->c->layers - 1);
+    return v;
+}
+
+int encoder_classifier(struct build *b, int v, const char *dense, enum act act, const char *labels)
+{
+    int64_t H = b->c->hidden_size;
+    v = build_head_linear(b, v, dense, H, H, act);
+    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
+    return build_head_linear(b, v, labels, H, b->c->num_labels, ACT_none);
+}
+
+int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act)
+{
+    int64_t H = b->c->hidden_size;
+    struct init bias = b->zero;
+    bias.head = true;
+    v = build_head_linear(b, v, m->dense, H, H, act);
+    v = build_norm(b, v, m->norm, (struct norm_options){.eps = b->c->own.encoder.norm_eps, .head = true}).y;
+    struct op_linear decoder = {
+        .x = v, .w = graph_find(b->g, weight_of(b, m->words)), .b = WEIGHT(b, bias, m->bias, DIM(b->c->vocab_size))};
+    emit_linear(b->g, &decoder);
+    return decoder.y;
+}

@@ -1,0 +1,34 @@
+/* encoder.h: encoders of BERT's kind: learned positions, post-norm layers. What differs are names, and few facts. */
+#ifndef MODEL_ENCODER_H
+#define MODEL_ENCODER_H
+
+#include "model/build.h"
+
+/* Without ".weight" and ".bias". */
+struct encoder {
+    const char *words, *positions, *types, *norm;      /* of the embeddings */
+    const char *layer;                                 /* before a layer's number; what follows stands behind it */
+    const char *query, *key, *value, *query_key_value; /* the last is their product here, and in no file */
+    const char *attention, *attention_norm;            /* the product behind attention, and the norm behind that */
+    const char *up, *down, *norm_out;                  /* feed-forward */
+    bool keeps_attention;                              /* no dropout of the product behind attention */
+};
+
+/* Reads what BERT's config.json has, with its defaults but for those that are set in `c` before: pad_id. */
+int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* Embeddings and layers. Gives (T,H), or (B,H), the rows of the first tokens, where the task wants one row a sequence. */
+int encoder_body(struct build *b, const struct encoder *e);
+
+/* A classifier's two products: act(v W^T + b), dropout, and the labels' (B,labels). */
+int encoder_classifier(struct build *b, int v, const char *dense, enum act act, const char *labels);
+
+/* The masked language model's head: product, activation, norm, and the product with the input's embeddings, which has a
+ * bias of its own. Gives (T,V). */
+struct encoder_mlm {
+    const char *dense, *norm, *bias; /* the last is a whole name */
+    const char *words;               /* as the encoder's */
+};
+int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act);
+
+#endif

@@ -1,0 +1,80 @@
+/* Names of tensors in files. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool begins(const char *name, const char *with)
+{
+    return !strncmp(name, with, strlen(with));
+}
+
+static bool ends(const char *name, const char *with)
+{
+    size_t n = strlen(name), tail = strlen(with);
+    return n >= tail && !strcmp(name + n - tail, with);
+}
+
+/* As checkpoints have it that were converted from TensorFlow; other names stay as they are. */
+static void spell_norm(const char *name, char spelling[MODEL_NAME_MAX])
+{
+    static const char *const old[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+    snprintf(spelling, MODEL_NAME_MAX, "%s", name);
+    for (size_t i = 0; i < 2; i++)
+        if (ends(name, old[i][0]))
+            snprintf(spelling, MODEL_NAME_MAX, "%.*s%s", (int)(strlen(name) - strlen(old[i][0])), name, old[i][1]);
+}
+
+bool model_spelling(const struct model_config *c, const char *name, int i, char spelling[MODEL_NAME_MAX])
+{
+    enum { AS_IT_IS, BEHIND_MODULE, OLD_NORM, SPELLINGS };
+    const char *prefix = c->arch->base_prefix;
+    bool bare = i >= SPELLINGS;
+    if (i >= 2 * SPELLINGS || (bare && !begins(name, prefix)))
+        return false;
+    name += bare ? strlen(prefix) : 0;
+    if (i % SPELLINGS == OLD_NORM)
+        spell_norm(name, spelling);
+    else
+        snprintf(spelling, MODEL_NAME_MAX, "%s%s", i % SPELLINGS == BEHIND_MODULE ? "module." : "", name);
+    return true;
+}
+
+/* Behind "module." and the base model's prefix. */
+static const char *bare_name(const struct model_config *c, const char *name)
+{
+    const char *const prefixes[] = {"module.", c->arch->base_prefix};
+    for (size_t i = 0; i < 2; i++)
+        name += begins(name, prefixes[i]) ? strlen(prefixes[i]) : 0;
+    return name;
+}
+
+bool model_ignores(const struct model_config *c, const char *name)
+{
+    const char *bare = bare_name(c, name);
+    for (const char *const *end = c->arch->ignored; *end; end++)
+        if (ends(bare, *end))
+            return true;
+    for (const struct tied_name *t = c->arch->tied; t->name; t++)
+        if (!strcmp(bare, t->name))
+            return true;
+    return false;
+}
+
+int64_t model_layer_of(const struct model_config *c, const char *name)
+{
+    const char *bare = bare_name(c, name), *prefix = c->arch->layer_prefix;
+    long long layer;
+    return begins(bare, prefix) && sscanf(bare + strlen(prefix), "%lld", &layer) == 1 ? layer : -1;
+}
+
+const char *model_head_weight(const struct model_config *c)
+{
+    return c->arch->heads[c->task].weight;
+}
+
+bool model_is_of_head(const struct model_config *c, const char *name)
+{
+    const char *weight = model_head_weight(c), *dot = weight ? strrchr(weight, '.') : NULL;
+    return dot && !strncmp(name, weight, (size_t)(dot - weight) + 1);
+}
