@@ -1,8 +1,9 @@
-/* snug predict: a line for each row, in their order, on the standard output or in a file. */
+/* snug predict: the rows' predictions, in their order, on the standard output or in a file. */
 #include "base/out_file.h"
 #include "cli/commands.h"
 #include "cli/predictions.h"
 #include "cli/screen.h"
+#include "cli/terminal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static int put_row(void *ctx, int64_t index, const double *values)
 {
     struct output *o = ctx;
     const struct str *line = &o->lines.line;
+    o->lines.columns = o->lines.terminal ? terminal_columns(STDOUT_FILENO) : 0; /* windows change */
     TRY(predictions_add(&o->lines, index, values, o->err));
     o->rows++;
     if (o->file.path)

@@ -50,11 +50,6 @@ static void put_value(struct predictions *p, double x)
 
 /* ---- labels ---- */
 
-struct likely {
-    int64_t label;
-    double value;
-};
-
 static int compare_likely(const void *a, const void *b)
 {
     const struct likely *x = a, *y = b;
@@ -62,16 +57,15 @@ static int compare_likely(const void *a, const void *b)
                                 : (x->label > y->label) - (x->label < y->label);
 }
 
-/* Puts the labels that are shown into p->order; how many. */
-static int64_t choose_labels(struct predictions *p, const double *values)
+int64_t predictions_choose(struct predictions *p, const double *values, int64_t top)
 {
     int64_t n = snug_num_labels(p->s);
     for (int64_t i = 0; i < n; i++)
         p->order[i] = (struct likely){.label = i, .value = values ? values[i] : 0};
-    if (!p->top)
+    if (!top)
         return n;
     qsort(p->order, (size_t)n, sizeof *p->order, compare_likely);
-    return p->top < n ? p->top : n;
+    return top < n ? top : n;
 }
 
 static int64_t likeliest(const struct predictions *p, const double *values)
@@ -182,7 +176,9 @@ static void put_header(struct predictions *p)
 
 static void put_csv_row(struct predictions *p, int64_t index, const double *values)
 {
-    int64_t shown = choose_labels(p, values);
+    int64_t shown = predictions_choose(p, values, p->top);
+    if (!p->begun)
+        put_header(p);
     str_printf(&p->line, "%lld", (long long)index);
     if (has_label(p)) {
         str_append(&p->line, ",");
@@ -224,7 +220,7 @@ static void put_input(struct predictions *p)
 
 static void put_json_row(struct predictions *p, int64_t index, const double *values)
 {
-    int64_t shown = choose_labels(p, values);
+    int64_t shown = predictions_choose(p, values, p->top);
     str_printf(&p->line, "{\"row\":%lld", (long long)index);
     if (has_label(p)) {
         str_append(&p->line, ",\"label\":");
@@ -252,13 +248,13 @@ int predictions_add(struct predictions *p, int64_t index, const double *values, 
         p->order = mem_alloc(bytes);
     if (!p->order)
         return err_no_memory(err, bytes);
-    if (!p->begun && !p->json)
-        put_header(p);
-    p->begun = true;
     if (p->json)
         put_json_row(p, index, values);
+    else if (p->columns)
+        prediction_table_row(p, index, values);
     else
         put_csv_row(p, index, values);
+    p->begun = true;
     str_append(&p->line, "\n");
     return str_check(&p->line, err);
 }

@@ -32,6 +32,24 @@ int text_columns(const char *text, size_t n)
     return columns;
 }
 
+void text_cut(struct str *out, const char *text, int columns)
+{
+    size_t all = strlen(text), fits = 0;
+    if (text_columns(text, all) <= columns) {
+        str_append(out, text);
+        return;
+    }
+    for (int used = 0; fits < all;) {
+        size_t n = (size_t)utf8_sequence(text + fits, all - fits);
+        used += text_columns(text + fits, n);
+        if (!n || used >= columns)
+            break;
+        fits += n;
+    }
+    str_append_n(out, text, fits);
+    str_append(out, columns > 0 ? "…" : "");
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

@@ -16,6 +16,9 @@ int terminal_columns(int fd);
 /* Columns that n bytes of valid UTF-8 take. */
 int text_columns(const char *text, size_t n);
 
+/* Appends as much of `text`, valid UTF-8, as `columns` columns hold; where that is not all, it ends in an ellipsis. */
+void text_cut(struct str *out, const char *text, int columns);
+
 /* Appends `text`, one line without its end, broken between words so that no line has more than `columns` columns, but
  * for a single word that does; lines after the first begin with `indent` blanks. A number stays with the word behind it,
  * both sides of a "=" stay together, and so does what stands between two pairs of blanks, where they can. 0 columns: not

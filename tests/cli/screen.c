@@ -13,7 +13,7 @@
 enum { LINES = 512, WIDEST = 512 };
 
 struct terminal {
-    char text[LINES][WIDEST]; /* ASCII; all that is printed here is */
+    char text[LINES][WIDEST]; /* a character of several bytes, one column wide, is a '?' */
     int row, column, columns;
     bool wrapped;
     int draws, ends; /* carriage returns, line ends */
@@ -47,8 +47,8 @@ static void put(struct terminal *t, const char **s)
     } else if (**s == '\n') {
         t->row++;
         t->ends++;
-    } else {
-        put_character(t, **s);
+    } else if ((**s & 0xC0) != 0x80) {
+        put_character(t, **s & 0x80 ? '?' : **s);
     }
     assert_in_range(t->row, 0, LINES - 1);
 }
@@ -80,9 +80,9 @@ static int open_with_model(void **state)
     return code;
 }
 
-/* Runs snug train for so many steps with `columns` columns, and gives what stands there. When there are `narrow_at` log
- * lines, the window gets `then` columns. */
-static void run_on_terminal(struct terminal *t, const char *steps, int columns, int narrow_at, int then,
+/* Runs snug with `columns` columns, and gives what stands there. When there are `narrow_at` log lines, the window gets
+ * `then` columns. */
+static void run_on_terminal(struct terminal *t, const char *const *argv, int columns, int narrow_at, int then,
                             const char *kind)
 {
     struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
@@ -91,29 +91,6 @@ static void run_on_terminal(struct terminal *t, const char *steps, int columns, 
     int side = open(ptsname(controller), O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(side >= 0);
     assert_int_equal(ioctl(side, TIOCSWINSZ, &size), 0);
-    const char *argv[] = {"snug",
-                          "train",
-                          "--model",
-                          "m",
-                          "--train-data",
-                          rows,
-                          "--eval-data",
-                          rows,
-                          "--output-dir",
-                          "out",
-                          "--threads",
-                          "1",
-                          "--max-steps",
-                          steps,
-                          "--logging-steps",
-                          "4",
-                          "--eval-strategy",
-                          "steps",
-                          "--eval-steps",
-                          "12",
-                          "--save-strategy",
-                          "no",
-                          NULL};
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (!pid) {
@@ -144,6 +121,36 @@ static void run_on_terminal(struct terminal *t, const char *steps, int columns, 
         print_screen(t);
         fail_msg("exit %d", code);
     }
+}
+
+/* Runs snug train for so many steps. */
+static void train_on_terminal(struct terminal *t, const char *steps, int columns, int narrow_at, int then,
+                              const char *kind)
+{
+    const char *argv[] = {"snug",
+                          "train",
+                          "--model",
+                          "m",
+                          "--train-data",
+                          rows,
+                          "--eval-data",
+                          rows,
+                          "--output-dir",
+                          "out",
+                          "--threads",
+                          "1",
+                          "--max-steps",
+                          steps,
+                          "--logging-steps",
+                          "4",
+                          "--eval-strategy",
+                          "steps",
+                          "--eval-steps",
+                          "12",
+                          "--save-strategy",
+                          "no",
+                          NULL};
+    run_on_terminal(t, argv, columns, narrow_at, then, kind);
     remove_tree(join(folder, "out"));
 }
 
@@ -163,7 +170,7 @@ static void lines_fit(void **state)
     static const int widths[] = {40, 60, 80, 120};
     static struct terminal t;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        run_on_terminal(&t, "24", widths[i], 0, 0, "xterm");
+        train_on_terminal(&t, "24", widths[i], 0, 0, "xterm");
         if (t.wrapped)
             print_screen(&t);
         assert_false(t.wrapped);
@@ -184,7 +191,7 @@ static void a_window_that_becomes_narrower(void **state)
 {
     (void)state;
     static struct terminal t;
-    run_on_terminal(&t, "400", 120, 2, 40, "xterm"); /* more than a pipe holds: not all is under way by then */
+    train_on_terminal(&t, "400", 120, 2, 40, "xterm"); /* more than a pipe holds: not all is under way by then */
     const char *early = find_line(&t, "step 4/400  "), *late = find_line(&t, "step 400/400  ");
     if (!early || !late)
         print_screen(&t);
@@ -198,11 +205,102 @@ static void a_dumb_terminal_has_plain_lines(void **state)
 {
     (void)state;
     static struct terminal t;
-    run_on_terminal(&t, "24", 200, 0, 0, "dumb");
+    train_on_terminal(&t, "24", 200, 0, 0, "dumb");
     assert_int_equal(t.draws, t.ends); /* that the terminal's driver puts before line ends */
     const char *line = find_line(&t, "step 4/24  ");
     assert_non_null(line);
     assert_non_null(strstr(line, "tokens/s"));
+}
+
+/* A model of words: [PAD], [UNK], [CLS], [SEP], [MASK], a, b, ...; and a file of texts. */
+static void make_texts(void)
+{
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    const char *from = fixture("golden/trainer/init");
+    assert_int_equal(mkdir(join(folder, "words"), 0777), 0);
+    assert_int_equal(symlink(join(from, "config.json"), join(folder, "words/config.json")), 0);
+    assert_int_equal(symlink(join(from, "model.safetensors"), join(folder, "words/model.safetensors")), 0);
+    FILE *vocab = fopen(join(folder, "words/vocab.txt"), "w"), *data = fopen(join(folder, "texts.csv"), "w");
+    assert_true(vocab && data);
+    for (int i = 0; i < 37; i++)
+        i < 5 ? fprintf(vocab, "%s\n", special[i]) : fprintf(vocab, "%s%c\n", i < 31 ? "" : "##", 'a' + (i - 5) % 26);
+    fputs("id,text\n7,a b c\n8,\"d\ne \x1b[31m\"\n9,", data);
+    for (int i = 0; i < 60; i++)
+        fputs("f ", data);
+    fputs("\n", data);
+    fclose(vocab);
+    fclose(data);
+}
+
+/* The likeliest class of row i and its probability, as --json has them. */
+static double likeliest(int i, char label[32])
+{
+    expect_snug(0, said(), ARGS("predict", "--model", join(folder, "words"), "--data", join(folder, "texts.csv")),
+                ARGS("--json", "--device", "cpu"));
+    FILE *f = fopen(said(), "r");
+    assert_non_null(f);
+    char line[1024];
+    json_t *o = NULL;
+    while (!o && fgets(line, sizeof line, f))
+        if (*line == '{' && i-- == 0)
+            o = json_loads(line, 0, NULL);
+    fclose(f);
+    snprintf(label, 32, "%s", json_string_value(json_object_get(o, "label")));
+    double p = json_number_value(json_object_get(json_object_get(o, "probabilities"), label));
+    json_decref(o);
+    return p;
+}
+
+static void predictions_are_a_table(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {"snug",      "predict",  "--model", "words", "--data",
+                                       "texts.csv", "--device", "cpu",     NULL};
+    static const struct {
+        int columns;
+        const char *texts[4];
+    } cases[] = {
+        {40, {"id | text", "7 | a b c", "8 | d e \\x1B[31m", "9 | f f f f f f ?"}},
+        {80,
+         {"id | text", "7 | a b c", "8 | d e \\x1B[31m", "9 | f f f f f f f f f f f f f f f f f f f f f f f f f f ?"}},
+    };
+    static struct terminal t;
+    make_texts();
+    for (size_t k = 0; k < 2; k++) {
+        run_on_terminal(&t, argv, cases[k].columns, 0, 0, "xterm");
+        assert_false(t.wrapped);
+        for (int i = 0; i < 4; i++)
+            assert_non_null(strstr(t.text[i], cases[k].texts[i]));
+        for (int i = 0; i < 3; i++) {
+            char label[32], shown[32];
+            double p = likeliest(i, label), x;
+            int row;
+            assert_int_equal(sscanf(t.text[1 + i], "%d %31s %lf", &row, shown, &x), 3);
+            assert_int_equal(row, i);
+            assert_string_equal(shown, label);
+            assert_true(x > p - 1e-4 && x < p + 1e-4);
+        }
+    }
+    run_on_terminal(&t, argv, 200, 0, 0, "dumb");
+    assert_memory_equal(t.text[0], "row,label,", 10);
+}
+
+static void text_is_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        int columns;
+        const char *text, *expected;
+    } cases[] = {
+        {5, "größe", "größe"}, {4, "größe", "grö…"}, {1, "größe", "…"}, {0, "größe", ""},
+        {4, "你好", "你好"},   {3, "你好", "你…"},   {2, "你好", "…"},  {0, "", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct str out = {0};
+        text_cut(&out, cases[i].text, cases[i].columns);
+        assert_string_equal(str_text(&out), cases[i].expected);
+        str_free(&out);
+    }
 }
 
 /* From 40 columns on the line fits, whatever the numbers; the step and the time that is left are always there, in a
@@ -267,6 +365,8 @@ int main(void)
         cmocka_unit_test(lines_fit),
         cmocka_unit_test(a_window_that_becomes_narrower),
         cmocka_unit_test(a_dumb_terminal_has_plain_lines),
+        cmocka_unit_test(predictions_are_a_table),
+        cmocka_unit_test(text_is_cut),
         cmocka_unit_test(the_drawn_line),
         cmocka_unit_test(text_is_broken_between_words),
     };
