@@ -151,8 +151,12 @@ int64_t host_available(const struct backend *b);
     .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
     .sync = host_sync, .available = host_available
 
-/* The device that "auto" means: a GPU if there is one. */
-enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_REFERENCE, BACKEND_CUDA };
+/* With the words of --device. "auto" means a GPU if there is one. */
+#define BACKENDS(W)                                                                                                    \
+    W(BACKEND_AUTO, "auto") W(BACKEND_CPU, "cpu") W(BACKEND_CUDA, "cuda") W(BACKEND_REFERENCE, "reference")
+#define BACKEND_ID(id, text) id,
+enum backend_kind { BACKENDS(BACKEND_ID) };
+#undef BACKEND_ID
 int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const struct backend **out,
                  struct snug_err *err);
 

@@ -9,11 +9,12 @@
 
 #include <stdint.h>
 
-enum order_kind {
-    ORDER_SEQUENTIAL,
-    ORDER_RANDOM,
-    ORDER_BY_LENGTH, /* as transformers' group_by_length: shuffled, then sorted by length within mega-batches */
-};
+/* With the words of --train-sampling-strategy. ORDER_BY_LENGTH is transformers' group_by_length: shuffled, then sorted by
+ * length within mega-batches. */
+#define ORDERS(W) W(ORDER_RANDOM, "random") W(ORDER_SEQUENTIAL, "sequential") W(ORDER_BY_LENGTH, "group_by_length")
+#define ORDER_ID(id, text) id,
+enum order_kind { ORDERS(ORDER_ID) ORDER_COUNT };
+#undef ORDER_ID
 
 struct order {
     enum order_kind kind;

@@ -143,6 +143,11 @@ int64_t opt_steps_of(struct opt_steps s, int64_t all_steps)
     return s.ratio > 0 ? (int64_t)ceil((double)all_steps * s.ratio) : s.steps;
 }
 
+enum dtype options_dtype(const struct options *o)
+{
+    return o->dtype == OPT_DTYPE_BF16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
+}
+
 void options_init(struct options *o, unsigned command)
 {
     *o = (struct options){.command = command};

@@ -14,9 +14,11 @@
 #ifndef OPTIONS_OPTIONS_H
 #define OPTIONS_OPTIONS_H
 
-#include "base/io.h"
+#include "backend/backend.h"
+#include "data/files/format.h"
+#include "data/order.h"
 #include "model/task.h"
-#include "pass/passes.h"
+#include "pass/pass.h"
 
 #include <jansson.h>
 
@@ -40,19 +42,18 @@ enum command_bit {
 enum { N_COMMANDS = 14 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
-/* The words of WORD options: the enumerator is the member's value, the text is what is typed. */
+/* The words of WORD options: the enumerator is the member's value, the text is what is typed. First those whose list
+ * belongs to what does it: the member's value is an enum model_task, problem, order_kind, … */
 #define WORDS_TASK(W) W(MODEL_AUTO, "auto") MODEL_TASKS(W)
 #define WORDS_PROBLEM(W) W(PROBLEM_AUTO, "auto") MODEL_PROBLEMS(W)
+#define WORDS_SAMPLING ORDERS
+#define WORDS_OPTIM OPTIMIZERS
+#define WORDS_DEVICE BACKENDS
+#define WORDS_FORMAT TABLE_FORMATS
+
 #define WORDS_UTF8(W) W(UTF8_ERROR, "error") W(UTF8_REPLACE, "replace")
 #define WORDS_EMPTY(W) W(EMPTY_KEEP, "keep") W(EMPTY_ERROR, "error")
-#define WORDS_SAMPLING(W)                                                                                              \
-    W(SAMPLING_RANDOM, "random")                                                                                       \
-    W(SAMPLING_SEQUENTIAL, "sequential")                                                                               \
-    W(SAMPLING_GROUP_BY_LENGTH, "group_by_length")
 #define WORDS_NAN_POLICY(W) W(NAN_STOP, "stop") W(NAN_SKIP, "skip")
-#define WORDS_OPTIM(W)                                                                                                 \
-    W(OPTIM_ADAMW, "adamw_torch")                                                                                      \
-    W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
 #define WORDS_SCHEDULE(W)                                                                                              \
     W(SCHEDULE_LINEAR, "linear")                                                                                       \
     W(SCHEDULE_COSINE, "cosine")                                                                                       \
@@ -72,27 +73,16 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_COPIES(W) W(COPIES_AUTO, "auto") W(COPIES_RESIDENT, "resident") W(COPIES_TRANSIENT, "transient")
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
 #define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
-#define WORDS_DEVICE(W)                                                                                                \
-    W(DEVICE_AUTO, "auto") W(DEVICE_CPU, "cpu") W(DEVICE_CUDA, "cuda") W(DEVICE_REFERENCE, "reference")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
-#define WORDS_FORMAT(W)                                                                                                \
-    W(FORMAT_AUTO, "auto")                                                                                             \
-    W(FORMAT_CSV, "csv")                                                                                               \
-    W(FORMAT_TSV, "tsv") W(FORMAT_JSON, "json") W(FORMAT_JSONL, "jsonl") W(FORMAT_TXT, "txt")
 #define DUMP_WORD(W, name, programs) W(DUMP_##name, #name)
 #define WORDS_DUMP(W) W(DUMP_NONE, "none") W(DUMP_build, "build") PASSES(DUMP_WORD, W)
 #define WORDS_SAVE(W) W(SAVE_NO, "no") W(SAVE_STEPS, "steps") W(SAVE_EPOCH, "epoch") W(SAVE_BEST, "best")
 
-/* The enumerators get OPT_ in front: OPT_NAN_STOP, OPT_DEVICE_CPU, … Those of tasks and problems have the values of enum
- * model_task and enum problem. */
+/* The enumerators of the others get OPT_ in front: OPT_NAN_STOP, OPT_DTYPE_BF16, … */
 #define OPT_WORD_ID(id, text) OPT_##id,
-enum { WORDS_TASK(OPT_WORD_ID) };
-enum { WORDS_PROBLEM(OPT_WORD_ID) };
 enum { WORDS_UTF8(OPT_WORD_ID) };
 enum { WORDS_EMPTY(OPT_WORD_ID) };
-enum { WORDS_SAMPLING(OPT_WORD_ID) };
 enum { WORDS_NAN_POLICY(OPT_WORD_ID) };
-enum { WORDS_OPTIM(OPT_WORD_ID) };
 enum { WORDS_SCHEDULE(OPT_WORD_ID) };
 enum { WORDS_RAMP(OPT_WORD_ID) };
 enum { WORDS_MODE(OPT_WORD_ID) };
@@ -100,10 +90,8 @@ enum { WORDS_THRESHOLD(OPT_WORD_ID) };
 enum { WORDS_COPIES(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
 enum { WORDS_GRADIENTS(OPT_WORD_ID) };
-enum { WORDS_DEVICE(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };
 enum { WORDS_SAVE(OPT_WORD_ID) };
-enum { WORDS_FORMAT(OPT_WORD_ID) };
 enum { WORDS_DUMP(OPT_WORD_ID) };
 #undef OPT_WORD_ID
 
@@ -152,7 +140,7 @@ struct options {
 #define OPT_MEMBER_STR(name) const char *name;
 #define OPT_MEMBER_PATHS(name) struct opt_paths name;
 #define OPT_MEMBER_TEXTS(name) struct opt_texts name;
-#define OPT_MEMBER_WORD(name) int name; /* an enumerator of above */
+#define OPT_MEMBER_WORD(name) int name; /* an enumerator of its list above */
 #define OPT_MEMBER_KWARGS(name)         /* has no value of its own, only its keys have */
 #define OPT(type, name, ...) OPT_MEMBER_##type(name)
 #define OPT_SUB(parent, type, name, ...) OPT_MEMBER_##type(parent##_##name)
@@ -210,6 +198,9 @@ int options_read_config(struct options *o, const struct io *io, const char *path
 /* After everything was given: what is needed, what excludes what, what has no effect. Fills in what follows from other
  * options: data_seed; with evaluations eval_steps, metric_for_best_model, greater_is_better. */
 int options_check(struct options *o, struct snug_err *err);
+
+/* What --dtype stores numbers in. tf32 is DT_F32: only products round. */
+enum dtype options_dtype(const struct options *o);
 
 /* Whether --report-to names it, or all. */
 bool options_report_to(const struct options *o, const char *name);

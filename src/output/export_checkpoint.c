@@ -71,8 +71,7 @@ static int find_tokenizer(struct source *s, struct snug_err *err)
 /* The result's config.json, in the precision that is asked for. */
 static int make_config(struct source *s, struct snug_err *err)
 {
-    static const char *const names[] = {
-        [OPT_DTYPE_FP32] = "float32", [OPT_DTYPE_BF16] = "bfloat16", [OPT_DTYPE_FP16] = "float16"};
+    static const char *const names[] = {[DT_F32] = "float32", [DT_BF16] = "bfloat16", [DT_F16] = "float16"};
     const json_t *known = recorded(s, "config");
     json_t *config = known ? json_deep_copy(known) : NULL;
     if (!known) {
@@ -88,7 +87,7 @@ static int make_config(struct source *s, struct snug_err *err)
         TRY(json_read_file(s->io, path, CONFIG_LIMIT, &config, err));
     }
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
-    int failed = !config || json_object_set_new(config, key, json_string(names[s->o->dtype]));
+    int failed = !config || json_object_set_new(config, key, json_string(names[options_dtype(s->o)]));
     s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
     return s->config ? SNUG_OK : err_no_memory(err, 1 << 16);
@@ -101,11 +100,6 @@ static bool is_state(const struct st_file *f, const char *name)
 {
     const char *dot = strchr(name, '.');
     return dot && st_find(f, dot + 1);
-}
-
-static enum dtype stored_type(const struct options *o)
-{
-    return o->dtype == OPT_DTYPE_BF16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
 }
 
 /* Of n weights in fp16, the first that has become infinite and was not. */
@@ -176,7 +170,7 @@ static int write_folder(struct source *s, struct snug_err *err)
         const struct st_tensor *t = &s->file.tensors[i];
         if (is_state(&s->file, t->name))
             continue;
-        tensors[n] = (struct st_tensor){.name = t->name, .dtype = stored_type(s->o), .ndim = t->ndim};
+        tensors[n] = (struct st_tensor){.name = t->name, .dtype = options_dtype(s->o), .ndim = t->ndim};
         memcpy(tensors[n].shape, t->shape, sizeof t->shape);
         bytes += dtype_bytes(tensors[n++].dtype, st_elements(t));
     }

@@ -33,7 +33,13 @@ static inline bool precision_scales(const struct precision *p)
     return p->narrow == DT_F16;
 }
 
-enum optimizer { OPTIM_ADAMW, OPTIM_SGD, OPTIM_ADAFACTOR, OPTIM_ADAMW_8BIT, OPTIM_COUNT };
+/* With the words of --optim. */
+#define OPTIMIZERS(W)                                                                                                  \
+    W(OPTIM_ADAMW, "adamw_torch")                                                                                      \
+    W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
+#define OPTIM_ID(id, text) id,
+enum optimizer { OPTIMIZERS(OPTIM_ID) OPTIM_COUNT };
+#undef OPTIM_ID
 struct update {
     enum optimizer optimizer;
     double beta1, beta2, eps;   /* AdamW */

@@ -48,13 +48,11 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                       struct loader **loader, struct snug_err *err)
 {
     const struct options *o = s->o;
-    static const enum order_kind kinds[] = {[OPT_SAMPLING_RANDOM] = ORDER_RANDOM,
-                                            [OPT_SAMPLING_SEQUENTIAL] = ORDER_SEQUENTIAL,
-                                            [OPT_SAMPLING_GROUP_BY_LENGTH] = ORDER_BY_LENGTH};
     int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
     int64_t order_rows = from && from->order_rows ? from->order_rows : rows;
     uint64_t seed = option_given(o, data_seed) ? o->data_seed : o->seed;
-    TRY(order_open(order, kinds[o->train_sampling_strategy], s->train.n_rows, seed, s->train.offsets, order_rows, err));
+    TRY(order_open(order, (enum order_kind)o->train_sampling_strategy, s->train.n_rows, seed, s->train.offsets,
+                   order_rows, err));
     struct loader_options l = {.data = &s->train,
                                .order = order,
                                .batch_size = (int32_t)o->per_device_train_batch_size,

@@ -51,7 +51,7 @@ static void config_files(void **state)
     snprintf(line, sizeof line, "--config %s --bf16 false --fp16 false --adafactor false", config_file);
     o = accepted(line);
     assert_int_equal(o.dtype, OPT_DTYPE_FP32);
-    assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
+    assert_int_equal(o.optim, OPTIM_ADAMW);
     options_free(&o);
     snprintf(line, sizeof line, "--config %s --fp16 false --tf32 false", config_file);
     o = accepted(line);

@@ -86,7 +86,7 @@ static void forms_of_the_command_line(void **state)
     assert_int_equal(o.memory_budget, 8589934592);
     assert_int_equal(o.delimiter, '\t');
     assert_int_equal(o.per_device_train_batch_size, 3);
-    assert_int_equal(o.optim, OPT_OPTIM_SGD);
+    assert_int_equal(o.optim, OPTIM_SGD);
     assert_true(o.optim_args_momentum == 0.9 && o.optim_args_nesterov);
     assert_int_equal(o.gradient_checkpointing_kwargs_every_n_layers, 2);
     assert_string_equal(o.model, "m");
@@ -99,7 +99,7 @@ static void forms_of_the_command_line(void **state)
     assert_int_equal(o.memory_budget, 1500000000);
     assert_int_equal(o.delimiter, ';');
     assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    assert_int_equal(o.device, OPT_DEVICE_CPU);
+    assert_int_equal(o.device, BACKEND_CPU);
     assert_int_equal(o.logging_steps.steps, 500);
     assert_true(o.logging_first_step);
     options_free(&o);
@@ -400,7 +400,7 @@ static void names_of_other_programs(void **state)
         accepted("--lr 3e-4 --epochs 2 --wd 0.1 --optimizer adamw --fp32 --batch_size 4 --validation_file e.csv "
                  "--max_seq_length 64 --num_warmup_steps 7 --lr_scheduler cosine --grad_accum_steps 2 --grad_clip 0.5");
     assert_true(o.learning_rate == 3e-4 && o.num_train_epochs == 2 && o.weight_decay == 0.1 && o.max_grad_norm == 0.5);
-    assert_int_equal(o.optim, OPT_OPTIM_ADAMW);
+    assert_int_equal(o.optim, OPTIM_ADAMW);
     assert_int_equal(o.dtype, OPT_DTYPE_FP32);
     assert_int_equal(o.per_device_train_batch_size, 4);
     assert_string_equal(o.eval_data.first, "e.csv");
@@ -420,7 +420,7 @@ static void names_of_other_programs(void **state)
     assert_string_equal(o.train_data.first, "d.csv");
     assert_true(o.num_train_epochs == 1.5);
     assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    assert_int_equal(o.device, OPT_DEVICE_CPU);
+    assert_int_equal(o.device, BACKEND_CPU);
     options_free(&o);
     assert_int_equal(options_of(&o, CMD_PREDICT, "--model m --test_file d.csv --precision 16-mixed", &e), 0);
     assert_string_equal(o.data, "d.csv");
@@ -442,8 +442,8 @@ static void older_spellings_get_a_note(void **state)
                                 "--group_by_length --warmup_ratio 0.25 --optim adamw_hf");
     assert_int_equal(o.per_device_train_batch_size, 4);
     assert_int_equal(o.eval_strategy, OPT_WHEN_EPOCH);
-    assert_int_equal(o.device, OPT_DEVICE_CPU);
-    assert_int_equal(o.train_sampling_strategy, OPT_SAMPLING_GROUP_BY_LENGTH);
+    assert_int_equal(o.device, BACKEND_CPU);
+    assert_int_equal(o.train_sampling_strategy, ORDER_BY_LENGTH);
     assert_true(o.warmup_steps.ratio == 0.25);
     expect_notes(&o, "--per_gpu_train_batch_size is an older spelling: it is now --per-device-train-batch-size\n"
                      "--evaluation_strategy is an older spelling: it is now --eval-strategy\n"

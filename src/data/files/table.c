@@ -2,55 +2,12 @@
 
 #include "base/str.h"
 #include "data/dataset_parts.h"
-#include "data/files/foreign.h"
 #include "data/files/sniff.h"
 #include "format/json.h"
 
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
-
-/* ---- formats ---- */
-
-bool data_format_is_table(enum data_format format)
-{
-    return format != FORMAT_SAFETENSORS && format != FORMAT_SYNTHETIC;
-}
-
-int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err)
-{
-    static const struct {
-        const char *ending;
-        enum data_format format;
-    } endings[] = {
-        {".csv", FORMAT_CSV},
-        {".tsv", FORMAT_TSV},
-        {".json", FORMAT_JSON},
-        {".jsonl", FORMAT_JSONL},
-        {".ndjson", FORMAT_JSONL},
-        {".txt", FORMAT_LINES},
-        {".safetensors", FORMAT_SAFETENSORS},
-    };
-    if (strncmp(path, "synthetic:", 10) == 0) {
-        *format = FORMAT_SYNTHETIC;
-        return SNUG_OK;
-    }
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
-        if (strcasecmp(dot, endings[i].ending) == 0) {
-            *format = endings[i].format;
-            return SNUG_OK;
-        }
-    }
-    struct stat st;
-    if (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode))
-        return err_set(err, SNUG_ERR_INPUT, "%s: a folder; give a file of data in it", path);
-    TRY(foreign_refuse_file(io, path, err));
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl, .txt and .safetensors; rename or "
-                   "convert it",
-                   path, dot ? dot : "");
-}
 
 static bool is_csv(const struct table *t)
 {
@@ -285,12 +242,6 @@ int table_hash_files(const struct io *io, const struct dataset_options *o, struc
 
 /* ---- opening ---- */
 
-static const char *const format_names[] = {[FORMAT_CSV] = "CSV",
-                                           [FORMAT_TSV] = "TSV",
-                                           [FORMAT_JSON] = "JSON",
-                                           [FORMAT_JSONL] = "JSON lines",
-                                           [FORMAT_LINES] = "lines of text"};
-
 static int open_standard_input(struct table *t, struct snug_err *err)
 {
     struct source input;
@@ -299,7 +250,8 @@ static int open_standard_input(struct table *t, struct snug_err *err)
     if (t->format == FORMAT_UNKNOWN) {
         code = sniff_format(&input, t->o, &t->format, err);
         if (!code)
-            dataset_note(t->o, "read as %s, by its first line; --data-format says otherwise", format_names[t->format]);
+            dataset_note(t->o, "read as %s, by its first line; --data-format says otherwise",
+                         data_format_names[t->format]);
     }
     t->input = &input;
     if (!code)

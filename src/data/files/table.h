@@ -5,22 +5,9 @@
 
 #include "data/files/columns.h"
 #include "data/files/csv.h"
+#include "data/files/format.h"
 #include "data/files/jsonl.h"
 #include "data/files/lines.h"
-
-/* What a path's ending says about the format. FORMAT_UNKNOWN is only asked for: the first line shall tell. */
-enum data_format {
-    FORMAT_CSV,
-    FORMAT_TSV,
-    FORMAT_JSON,
-    FORMAT_JSONL,
-    FORMAT_LINES,
-    FORMAT_SAFETENSORS,
-    FORMAT_SYNTHETIC,
-    FORMAT_UNKNOWN,
-};
-bool data_format_is_table(enum data_format format);
-int data_format_of(const struct io *io, const char *path, enum data_format *format, struct snug_err *err);
 
 enum table_labels { TABLE_NO_LABELS, TABLE_LABELS, TABLE_LABELS_IF_ANY };
 

@@ -2,13 +2,7 @@
 
 static enum backend_kind backend_of(const struct options *o)
 {
-    if (o->device_profile)
-        return BACKEND_CUDA;
-    static const enum backend_kind kinds[] = {[OPT_DEVICE_AUTO] = BACKEND_AUTO,
-                                              [OPT_DEVICE_CPU] = BACKEND_CPU,
-                                              [OPT_DEVICE_REFERENCE] = BACKEND_REFERENCE,
-                                              [OPT_DEVICE_CUDA] = BACKEND_CUDA};
-    return kinds[o->device];
+    return o->device_profile ? BACKEND_CUDA : (enum backend_kind)o->device;
 }
 
 int settings_check_backend(const struct options *o, struct snug_err *err)
@@ -27,14 +21,10 @@ int settings_backend(const struct options *o, const struct backend **out, struct
 
 int settings_precision(const struct options *o, const struct backend *b, struct precision *out, struct snug_err *err)
 {
-    static const struct {
-        const char *name;
-        enum dtype type;
-    } kinds[] = {[OPT_DTYPE_FP32] = {"fp32", DT_F32},
-                 [OPT_DTYPE_BF16] = {"bf16", DT_BF16},
-                 [OPT_DTYPE_FP16] = {"fp16", DT_F16},
-                 [OPT_DTYPE_TF32] = {"tf32", DT_F32}};
-    enum dtype type = kinds[o->dtype].type;
+#define WORD(id, text) text,
+    static const char *const words[] = {WORDS_DTYPE(WORD)};
+#undef WORD
+    enum dtype type = options_dtype(o);
     *out = (struct precision){.wide = b->float_type,
                               .narrow = b->float_type,
                               .narrow_grads = true,
@@ -43,18 +33,14 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
         return SNUG_OK;
     if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
         return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
-                       kinds[o->dtype].name, b->name);
+                       words[o->dtype], b->name);
     out->narrow = type;
     return SNUG_OK;
 }
 
 struct update settings_update(const struct options *o, const struct backend *b)
 {
-    static const enum optimizer by_option[] = {[OPT_OPTIM_ADAMW] = OPTIM_ADAMW,
-                                               [OPT_OPTIM_SGD] = OPTIM_SGD,
-                                               [OPT_OPTIM_ADAFACTOR] = OPTIM_ADAFACTOR,
-                                               [OPT_OPTIM_ADAMW_8BIT] = OPTIM_ADAMW_8BIT};
-    return (struct update){.optimizer = by_option[o->optim],
+    return (struct update){.optimizer = (enum optimizer)o->optim,
                            .beta1 = o->adam_beta1,
                            .beta2 = o->adam_beta2,
                            .eps = o->adam_epsilon,
@@ -79,13 +65,13 @@ struct update settings_update(const struct options *o, const struct backend *b)
 struct choices settings_choices(const struct options *o, const struct backend *b)
 {
     bool stay = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory);
-    return (struct choices){
-        .accumulation = o->gradient_accumulation_steps,
-        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
-        .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
-        .copies = stay && o->dtype != OPT_DTYPE_FP32 && o->dtype != OPT_DTYPE_TF32 && b->float_type == DT_F32,
-        /* where those of many layers run at the same time, until fit_plan needs the room */
-        .updates_at_end = o->nan_policy != OPT_NAN_STOP || (b->together && b->together(OP_adamw))};
+    return (struct choices){.accumulation = o->gradient_accumulation_steps,
+                            .recompute_every_n =
+                                o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
+                            .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
+                            .copies = stay && options_dtype(o) != DT_F32 && b->float_type == DT_F32,
+                            /* where those of many layers run at the same time, until fit_plan needs the room */
+                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || (b->together && b->together(OP_adamw))};
 }
 
 int settings_set(struct session *s, struct snug_err *err)

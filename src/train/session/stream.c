@@ -15,20 +15,12 @@ static bool is_standard_input(const struct options *o)
     return o->data && !strcmp(o->data, "-");
 }
 
-static enum data_format wanted_format(const struct options *o)
-{
-    static const enum data_format formats[] = {
-        [OPT_FORMAT_AUTO] = FORMAT_UNKNOWN, [OPT_FORMAT_CSV] = FORMAT_CSV,     [OPT_FORMAT_TSV] = FORMAT_TSV,
-        [OPT_FORMAT_JSON] = FORMAT_JSON,    [OPT_FORMAT_JSONL] = FORMAT_JSONL, [OPT_FORMAT_TXT] = FORMAT_LINES};
-    return formats[o->data_format];
-}
-
 bool stream_is_wanted(const struct io *io, const struct options *o)
 {
     enum data_format format;
     if (o->command != CMD_PREDICT)
         return false;
-    if (o->text.n || is_standard_input(o) || wanted_format(o) != FORMAT_UNKNOWN)
+    if (o->text.n || is_standard_input(o) || o->data_format != FORMAT_UNKNOWN)
         return true;
     return o->data && !data_format_of(io, o->data, &format, NULL) && data_format_is_table(format);
 }
@@ -53,7 +45,7 @@ int stream_open(struct session *s, struct snug_err *err)
                                    .texts = o->text.items,
                                    .pairs = o->text_pair.items,
                                    .n_texts = o->text.n,
-                                   .format = wanted_format(o),
+                                   .format = (enum data_format)o->data_format,
                                    .most_rows = 1 + BLOCK_VALUES / (s->model.num_labels + 1)};
     return row_stream_open(s->io, &r, &s->stream, err);
 }
