@@ -36,8 +36,7 @@ void model_dir_note(const struct model_dir *d, const char *format, ...)
     d->note(d->note_ctx, clean.text);
 }
 
-/* Whether there is something of this name, whatever it is. */
-static int is_present(const struct model_dir *d, const char *name, bool *found, struct snug_err *err)
+int model_dir_has(const struct model_dir *d, const char *name, bool *found, struct snug_err *err)
 {
     struct stat st;
     char *path = model_dir_file(d, name);
@@ -64,29 +63,13 @@ static int open_folder(struct model_dir *d, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* Of a folder without config.json; a checkpoint of a run has a manifest. */
-static int no_config(const struct model_dir *d, struct snug_err *err)
-{
-    struct stat st;
-    char *manifest = model_dir_file(d, "MANIFEST.json");
-    bool is_checkpoint = manifest && d->io->lstat(d->io, manifest, &st) == 0;
-    mem_free(manifest);
-    if (is_checkpoint)
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "%s: a checkpoint, not a model folder; resume the run from it with --max-steps of that very step "
-            "and another --output-dir, which then is one",
-            d->path);
-    return err_set(err, SNUG_ERR_INPUT, "config.json not found in %s; expected a Hugging Face model folder", d->path);
-}
-
 static int read_config(struct model_dir *d, struct snug_err *err)
 {
     if (!(d->config_path = model_dir_file(d, "config.json")))
         return err_no_memory(err, strlen(d->path) + 16);
     struct stat st;
     if (d->io->lstat(d->io, d->config_path, &st) < 0 && errno == ENOENT)
-        return no_config(d, err);
+        return model_dir_no_config(d, err);
     TRY(model_link_check(d, "config.json", false, err));
     return json_read_object(d->io, d->config_path, CONFIG_LIMIT, &d->config, err);
 }
@@ -124,24 +107,6 @@ static int open_single(struct model_dir *d, const char *path, struct snug_err *e
     return model_dir_merge(d, err);
 }
 
-static int no_weights(const struct model_dir *d, struct snug_err *err)
-{
-    static const char *const pickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
-    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++) {
-        bool found;
-        TRY(is_present(d, pickles[i], &found, err));
-        if (found)
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: has only %s: pickle weights are not loaded; convert with transformers: "
-                           "from_pretrained, then save_pretrained",
-                           d->path, pickles[i]);
-    }
-    return err_set(
-        err, SNUG_ERR_INPUT,
-        "%s: no weights; looked for model.safetensors and model.safetensors.index.json; give the right folder",
-        d->path);
-}
-
 static bool is_float(enum dtype t)
 {
     return t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16;
@@ -167,10 +132,10 @@ static void note_mixed_floats(const struct model_dir *d)
 static int open_weights(struct model_dir *d, struct snug_err *err)
 {
     bool single, index;
-    TRY(is_present(d, "model.safetensors", &single, err));
-    TRY(is_present(d, "model.safetensors.index.json", &index, err));
+    TRY(model_dir_has(d, "model.safetensors", &single, err));
+    TRY(model_dir_has(d, "model.safetensors.index.json", &index, err));
     if (!single && !index)
-        return d->weights_optional ? SNUG_OK : no_weights(d, err);
+        return d->weights_optional ? SNUG_OK : model_dir_no_weights(d, err);
     const char *name = single ? "model.safetensors" : "model.safetensors.index.json";
     TRY(model_link_check(d, name, false, err));
     char *path = model_dir_file(d, name);
@@ -191,7 +156,7 @@ static int find_copies(struct model_dir *d, struct snug_err *err)
 {
     for (size_t i = 0; i < MODEL_DIR_COPIES; i++) {
         bool found;
-        TRY(is_present(d, model_dir_copied[i], &found, err));
+        TRY(model_dir_has(d, model_dir_copied[i], &found, err));
         TRY(model_link_check(d, model_dir_copied[i], false, err));
         if (found)
             d->copies[d->n_copies++] = model_dir_copied[i];

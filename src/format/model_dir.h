@@ -53,6 +53,13 @@ int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype
 char *model_dir_file(const struct model_dir *d, const char *name);
 void model_dir_note(const struct model_dir *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether there is something of this name, whatever it is. */
+int model_dir_has(const struct model_dir *d, const char *name, bool *found, struct snug_err *err);
+
+/* SNUG_ERR_INPUT that says what the folder is instead, where that can be seen, and how to get one that is read. */
+int model_dir_no_config(const struct model_dir *d, struct snug_err *err);
+int model_dir_no_weights(const struct model_dir *d, struct snug_err *err);
+
 /* Opens the shards of model.safetensors.index.json into d->files and d->tensors, and compares them with the index. */
 int model_index_open(struct model_dir *d, const char *index_path, struct snug_err *err);
 

@@ -51,7 +51,7 @@ static int bad_byte(const struct source *s, struct snug_err *err)
         return err_at(err, SNUG_ERR_INPUT, p, "row %lld has a NUL byte at offset %lld; remove it", (long long)s->row,
                       (long long)s->offset);
     return err_at(err, SNUG_ERR_INPUT, p,
-                  "row %lld, byte at offset %lld: 0x%02X is not UTF-8; convert it (from Latin-1: iconv -f latin1 -t "
+                  "row %lld, byte at offset %lld: 0x%02X is not UTF-8; convert it (from Windows: iconv -f cp1252 -t "
                   "utf-8)",
                   (long long)s->row, (long long)s->offset, byte);
 }

@@ -118,11 +118,25 @@ static const char *better_delimiter(const struct table *t)
     return !found ? NULL : *found == ';' ? ";" : *found == '|' ? "|" : *found == ',' ? "," : "\\t";
 }
 
+/* NULL, or the member of the first object that is an array of objects: all rows in one. */
+static const char *rows_within(const struct table *t)
+{
+    const char *key;
+    json_t *value;
+    if (is_json(t))
+        json_object_foreach(t->json.row, key, value) if (json_is_object(json_array_get(value, 0))) return key;
+    return NULL;
+}
+
 static int no_usual_column(const struct table *t, const char *what, struct snug_err *err)
 {
     if (t->format == FORMAT_LINES)
         return err_set(err, SNUG_ERR_INPUT, "%s: a text file has no %s; give .csv or .jsonl, or another --task",
                        t->path, what);
+    if (rows_within(t))
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: an object whose '%s' is an array of rows; write them alone, with: jq -c '.[\"%s\"][]'",
+                       t->path, rows_within(t), rows_within(t));
     struct str list = {0};
     columns_listed(&t->columns, &list);
     int code = str_check(&list, err);
