@@ -86,6 +86,11 @@ static int make_config(struct source *s, struct snug_err *err)
                 s->found.path, (long long)s->found.step);
         TRY(json_read_file(s->io, path, CONFIG_LIMIT, &config, err));
     }
+    if (config && !json_is_object(config)) {
+        json_decref(config);
+        return err_set(err, SNUG_ERR_CHECKPOINT,
+                       "%s: the result's config.json is no object in it; take another checkpoint", s->found.path);
+    }
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
     int failed = !config || json_object_set_new(config, key, json_string(names[options_dtype(s->o)]));
     s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));

@@ -84,6 +84,10 @@ static void move_origin(const struct session *s, int64_t old_rows, struct train_
     if (rows == old_rows)
         return;
     old.step_rows = old_rows;
+    if (!position_steps_per_epoch(&old)) { /* of the data that are there now: they were more */
+        t->origin = (struct origin){.step = t->step, .epoch = t->origin.epoch};
+        return;
+    }
     struct origin now = {.step = t->step, .order_rows = t->origin.order_rows ? t->origin.order_rows : old_rows};
     position_of(&old, t->step, &now.epoch, &now.row);
     if (old.drop_last && old.n_rows - now.row < rows) /* no step is left in this epoch */
@@ -91,9 +95,11 @@ static void move_origin(const struct session *s, int64_t old_rows, struct train_
     t->origin = now;
 }
 
-static int64_t integer(const json_t *o, int row)
+/* 0 where it is none of the option's. */
+static int64_t rows_in(const json_t *o, int row)
 {
-    return json_integer_value(json_object_get(o, option_rows[row].name));
+    json_int_t n = json_integer_value(json_object_get(o, option_rows[row].name));
+    return n > 0 && n <= INT32_MAX ? n : 0;
 }
 
 int option_change_apply(struct session *s, json_t *saved, struct train_state *t, struct snug_err *err)
@@ -101,12 +107,12 @@ int option_change_apply(struct session *s, json_t *saved, struct train_state *t,
     json_t *now, *options = json_object_get(saved, "options"), *about = json_object_get(saved, "about");
     json_t *before = json_object_get(about, "option_changes");
     json_decref(s->option_changes);
-    s->option_changes = before ? json_deep_copy(before) : json_array();
+    s->option_changes = json_is_array(before) ? json_deep_copy(before) : json_array();
     if (!s->option_changes)
         return err_no_memory(err, 256);
     if (!s->o->allow_option_change)
         return SNUG_OK;
-    int64_t rows = integer(options, of_results[0]) * integer(options, of_results[1]);
+    int64_t rows = rows_in(options, of_results[0]) * rows_in(options, of_results[1]);
     TRY(options_to_json(s->o, false, &now, err));
     size_t n = schedule_follows_metric(s->o) ? N_RESULTS - 1 : N_RESULTS; /* there the rate has a life of its own */
     int code = compare(s, t->step, of_results, n, options, now, true, err);

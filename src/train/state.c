@@ -204,6 +204,29 @@ static void stopping_from_json(const json_t *reports, struct stopping *s)
     *s = (struct stopping){.begun = true, .best = number_from_json(best), .failed = json_integer_value(failed)};
 }
 
+static bool are_counts(const json_int_t *x, size_t n)
+{
+    const json_int_t most = (json_int_t)1 << 53;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] < 0 || x[i] > most)
+            return false;
+    return true;
+}
+
+/* Where the rows of a step changed; none of it where they never did. */
+static int origin_from_json(const json_t *doc, struct origin *from, struct snug_err *err)
+{
+    json_int_t at[4] = {0};
+    const json_t *changed = json_object_get(json_object_get(doc, "run"), "rows_changed");
+    if (changed && (json_unpack((json_t *)changed, "{s:I,s:I,s:I,s:I}", "step", &at[0], "epoch", &at[1], "row", &at[2],
+                                "order_rows", &at[3]) ||
+                    !are_counts(at, 4)))
+        return err_set(err, SNUG_ERR_CHECKPOINT,
+                       "the checkpoint's state.json does not say where rows of a step changed; take another");
+    *from = (struct origin){at[0], at[1], at[2], at[3]};
+    return SNUG_OK;
+}
+
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err)
 {
     json_int_t step, updates, samples, tokens, loss_steps, best_step, evaluated_step, log_bytes;
@@ -211,16 +234,17 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     if (json_unpack((json_t *)doc, "{s:{s:I,s:I,s:I,s:I},s:{s:{s:o,s:I,s:F,s:I,s:I,s:I}}}", "run", "step", &step,
                     "updates", &updates, "samples", &samples, "tokens", &tokens, "about", "reports", "loss_sum",
                     &loss_sum, "loss_steps", &loss_steps, "best", &t->best, "best_step", &best_step, "evaluated_step",
-                    &evaluated_step, "log_bytes", &log_bytes))
+                    &evaluated_step, "log_bytes", &log_bytes) ||
+        !json_is_object(json_object_get(doc, "options")) ||
+        !are_counts(
+            (json_int_t[]){step, updates, samples, tokens, loss_steps, best_step + 1, evaluated_step + 1, log_bytes},
+            8))
         return err_set(err, SNUG_ERR_CHECKPOINT,
                        "the checkpoint's state.json has no run state; it was not written by train");
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
     t->loss_sum = number_from_json(loss_sum), t->loss_steps = loss_steps;
     t->best_step = best_step, t->evaluated_step = evaluated_step, t->log_bytes = log_bytes;
-    json_int_t at[4] = {0};
-    json_unpack((json_t *)doc, "{s:{s:{s:I,s:I,s:I,s:I}}}", "run", "rows_changed", "step", &at[0], "epoch", &at[1],
-                "row", &at[2], "order_rows", &at[3]);
-    t->origin = (struct origin){at[0], at[1], at[2], at[3]};
+    TRY(origin_from_json(doc, &t->origin, err));
     const char *run_name = "";
     json_unpack((json_t *)doc, "{s:{s:{s:s}}}", "about", "reports", "run_name", &run_name);
     snprintf(t->run_name, sizeof t->run_name, "%s", run_name);
@@ -385,6 +409,9 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     int code = ckpt_load_state(&found, &doc, err);
     if (!code)
         code = state_from_json(doc, t, err);
+    if (!code && t->step != found.step)
+        code = err_set(err, SNUG_ERR_CHECKPOINT, "%s: its state.json is that of step %lld; take another checkpoint",
+                       found.path, (long long)t->step);
     if (!code && !same_best(s->o, doc)) {
         t->best_step = -1;
         t->stopping = (struct stopping){0};

@@ -1,7 +1,7 @@
 /* Runs that must give the same numbers: however the batch is cut, whatever is recomputed, on any number of threads,
  * with any amount of saving and logging. And runs that must end: NaN in a weight, a learning rate that nothing
  * survives. */
-#include "command.h"
+#include "forge.h"
 
 #include "base/hash.h"
 
@@ -466,25 +466,9 @@ static void so_is_a_step_of_many_micro_batches(void **state)
 /* Makes the checkpoint one of a version that had no `key` of --optim-args yet. */
 static void forget_key(const char *step, const char *key)
 {
-    size_t n;
-    char hash[33], entry[128];
     json_t *state = json_load_file(join(step, "state.json"), 0, NULL), *options = json_object_get(state, "options");
     assert_int_equal(json_object_del(json_object_get(options, "optim_args"), key), 0);
-    char *text = json_dumps(state, JSON_INDENT(1)), *manifest = read_text(join(step, "MANIFEST.json"), &n);
-    write_text(step, "state.json", text);
-    hash_hex(hash_bytes(text, strlen(text)), hash);
-    snprintf(entry, sizeof entry, "{\"name\": \"state.json\", \"bytes\": %zu, \"xxh3_128\": \"%s\"}", strlen(text),
-             hash);
-    char *begin = strstr(manifest, "{\"name\": \"state.json\""), *end = strchr(begin, '}') + 1;
-    char *made = malloc(n + sizeof entry);
-    int kept = sprintf(made, "%.*s%s", (int)(begin - manifest), manifest, entry);
-    sprintf(made + kept, "%.*s", (int)(strrchr(end, ',') + 2 - end), end); /* to its own hash */
-    hash_hex(hash_bytes(made, strlen(made)), hash);
-    sprintf(made + strlen(made), "\"xxh3_128\": \"%s\"\n}\n", hash);
-    write_text(step, "MANIFEST.json", made);
-    free(made);
-    free(manifest);
-    free(text);
+    forge_state(step, state);
     json_decref(state);
 }
 

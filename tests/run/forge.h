@@ -1,0 +1,10 @@
+/* forge.h: checkpoints that say something else and are whole all the same. */
+#ifndef TESTS_RUN_FORGE_H
+#define TESTS_RUN_FORGE_H
+
+#include "command.h"
+
+/* Gives the checkpoint another state.json, and a manifest that vouches for it. */
+void forge_state(const char *step, const json_t *state);
+
+#endif
