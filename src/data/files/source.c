@@ -137,9 +137,11 @@ int source_fill(struct source *s, struct snug_err *err)
 /* Enough of the beginning to see what kind of file it is; of a stream what comes first. */
 static int read_head(struct source *s, struct snug_err *err)
 {
-    do
+    size_t there;
+    do {
         TRY(read_more(s, err));
-    while ((s->is_stream ? s->n == 0 : s->n + s->held < FOREIGN_HEAD_BYTES) && may_go_on(s));
+        there = s->n + s->held;
+    } while (s->is_stream ? s->n == 0 && may_go_on(s) : there < FOREIGN_HEAD_BYTES && (int64_t)there < s->size);
     TRY(foreign_refuse(s->path, s->buf, s->n + s->held, err));
     if (s->n == 0 && s->held)
         return bad_byte(s, err);
