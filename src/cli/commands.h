@@ -63,9 +63,6 @@ void docs_ops(FILE *f);
 void docs_man(FILE *f);
 void docs_completion(FILE *f);
 
-/* info.c: what the processor calls itself, "" or "unknown" where it does not say. */
-void info_cpu_name(char name[49]);
-
 /* The exit codes, as in snug.h. */
 struct exit_code {
     const char *code, *meaning;

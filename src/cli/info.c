@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/processor.h"
 #include "cli/terminal.h"
 #include "cuda/nvml.h"
 
@@ -16,90 +17,6 @@
 #include <utf8proc.h>
 #include <xxhash.h>
 #include <yaml.h>
-#if defined __x86_64__
-#include <cpuid.h>
-#endif
-
-/* ---- The processor. ---- */
-
-#if defined __x86_64__
-
-/* The parts of the register file that the operating system saves (Intel SDM vol. 1, 13.3): without them the
- * instructions are there and must not be used. */
-enum { XCR_AVX = 0x6, XCR_AVX512 = 0xE6, XCR_AMX = 0x60000 };
-
-static uint64_t xgetbv0(void)
-{
-    uint32_t low, high;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t)high << 32 | low;
-}
-
-/* cpuid leaf, sub-leaf, register (0 eax … 3 edx) and bit of what kernels choose by. */
-static const struct {
-    const char *name;
-    uint32_t leaf, sub, reg, bit, xcr;
-} features[] = {
-    {"sse4.2", 1, 0, 2, 20, 0},
-    {"avx", 1, 0, 2, 28, XCR_AVX},
-    {"f16c", 1, 0, 2, 29, XCR_AVX},
-    {"fma", 1, 0, 2, 12, XCR_AVX},
-    {"avx2", 7, 0, 1, 5, XCR_AVX},
-    {"avx512f", 7, 0, 1, 16, XCR_AVX512},
-    {"avx512dq", 7, 0, 1, 17, XCR_AVX512},
-    {"avx512bw", 7, 0, 1, 30, XCR_AVX512},
-    {"avx512vl", 7, 0, 1, 31, XCR_AVX512},
-    {"avx512vnni", 7, 0, 2, 11, XCR_AVX512},
-    {"avx512bf16", 7, 1, 0, 5, XCR_AVX512},
-    {"avx512fp16", 7, 0, 3, 23, XCR_AVX512},
-    {"amx-tile", 7, 0, 3, 24, XCR_AMX},
-    {"amx-bf16", 7, 0, 3, 22, XCR_AMX},
-};
-
-static size_t cpu_features(const char *names[], size_t room)
-{
-    uint32_t r[4];
-    size_t n = 0;
-    bool saves = __get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) && r[2] >> 27 & 1;
-    uint64_t xcr = saves ? xgetbv0() : 0;
-    for (size_t i = 0; i < sizeof features / sizeof *features && n < room; i++)
-        if (__get_cpuid_count(features[i].leaf, features[i].sub, &r[0], &r[1], &r[2], &r[3]) &&
-            r[features[i].reg] >> features[i].bit & 1 && (xcr & features[i].xcr) == features[i].xcr)
-            names[n++] = features[i].name;
-    return n;
-}
-
-void info_cpu_name(char name[49])
-{
-    uint32_t r[12] = {0};
-    for (uint32_t i = 0; i < 3; i++)
-        if (!__get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]))
-            break;
-    memcpy(name, r, 48);
-    name[48] = 0;
-    size_t n = strlen(name);
-    while (n && name[n - 1] == ' ')
-        name[--n] = 0;
-    memmove(name, name + strspn(name, " "), strlen(name + strspn(name, " ")) + 1);
-}
-
-#else
-
-static size_t cpu_features(const char *names[], size_t room)
-{
-    (void)names;
-    (void)room;
-    return 0;
-}
-
-void info_cpu_name(char name[49])
-{
-    strcpy(name, "unknown");
-}
-
-#endif
-
-/* ---- The report. ---- */
 
 struct library {
     const char *name;
@@ -126,7 +43,7 @@ static size_t libraries(struct library list[5])
 enum { MAX_GPUS = 16, MAX_NAMES = 32 };
 
 struct facts {
-    char cpu[49];
+    char cpu[PROCESSOR_NAME_MAX];
     const char *kernels; /* for which instruction set */
     const char *features[MAX_NAMES];
     size_t n_features;
@@ -210,10 +127,10 @@ int run_info(struct options *o, const struct arguments *args, struct snug_err *e
     (void)args;
     struct facts f = {
         .total = machine_memory_bytes(), .available = machine_memory_available(), .limit = machine_memory_limit()};
-    info_cpu_name(f.cpu);
+    processor_name(f.cpu);
     TRY(backend_check(BACKEND_CPU, err));
     f.kernels = backend_cpu()->kernels(backend_cpu());
-    f.n_features = cpu_features(f.features, MAX_NAMES);
+    f.n_features = processor_features(f.features, MAX_NAMES);
     f.n_libraries = libraries(f.libraries);
     find_gpus(&f);
     struct str s = {0};

@@ -14,6 +14,8 @@
  * bf16: P and dS are rounded to bf16 for the products; scores, maxima, sums and accumulators are F32. */
 #include "cpu/kernels.h"
 #include "cpu/product/tile.h"
+#include "cpu/simd_math.h"
+#include "cpu/simd_philox.h"
 #include "op/mask.h"
 
 #include <omp.h>

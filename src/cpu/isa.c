@@ -1,7 +1,7 @@
 #include "cpu/isa.h"
 
 #include "backend/backend.h"
-#include "base/seconds.h"
+#include "cpu/probe.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,9 +9,10 @@
 #include <string.h>
 #if defined __x86_64__
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined __aarch64__
+#include <sys/auxv.h>
 #endif
 
 #if defined __x86_64__
@@ -58,52 +59,22 @@ static bool refuses_amx(void)
     return processor_has_amx() && !has_amx();
 }
 
-/* ---- is the dot product of bf16 pairs worth it? ---- */
-
-/* Both with as many sums at a time as hide the latency. */
-#define PROBE(name, target_, type, step)                                                                               \
-    __attribute__((target(target_), noinline)) static double name(void)                                                \
-    {                                                                                                                  \
-        enum { SUMS = 12, STEPS = 500 };                                                                               \
-        __m512 sum[SUMS];                                                                                              \
-        type x;                                                                                                        \
-        memset(&x, 0, sizeof x);                                                                                       \
-        for (int i = 0; i < SUMS; i++)                                                                                 \
-            sum[i] = _mm512_setzero_ps();                                                                              \
-        double start = seconds_now();                                                                                  \
-        for (int s = 0; s < STEPS; s++)                                                                                \
-            _Pragma("GCC unroll 12") for (int i = 0; i < SUMS; i++)                                                    \
-            {                                                                                                          \
-                sum[i] = step(sum[i], x);                                                                              \
-                __asm__ volatile("" : "+v"(sum[i]));                                                                   \
-            }                                                                                                          \
-        return seconds_now() - start;                                                                                  \
-    }
-#define DOT_STEP(sum, x) _mm512_dpbf16_ps(sum, x, x)
-#define FMA_STEP(sum, x) _mm512_fmadd_ps(x, x, sum)
-PROBE(seconds_of_dots, "avx512f,avx512bf16", __m512bh, DOT_STEP)
-PROBE(seconds_of_fmas, "avx512f", __m512, FMA_STEP)
-
-/* A dot product does the work of two fused multiply-adds. AMD's processors make as many of one as of the other, Intel's
- * half as many: then nothing is won that the rest of the product would not lose. What lies between is measured here, in
- * a tenth of a millisecond; the least of several times, since whatever else runs only makes one longer. */
-static bool dots_pay(void)
-{
-    enum { TIMES = 16 };
-    double dots = 1, fmas = 1;
-    for (int i = 0; i < TIMES; i++) {
-        double d = seconds_of_dots(), f = seconds_of_fmas();
-        dots = d < dots ? d : dots;
-        fmas = f < fmas ? f : fmas;
-    }
-    return dots < 1.5 * fmas;
-}
-
 #else
 
 static bool refuses_amx(void)
 {
     return false;
+}
+
+#endif
+
+#if defined __aarch64__
+
+/* Linux tells what the processor has (Documentation/arch/arm64/elf_hwcaps.rst). */
+static bool has_neon_bf16(void)
+{
+    enum { BF16 = 1 << 14 };
+    return getauxval(AT_HWCAP2) & BF16;
 }
 
 #endif
@@ -123,11 +94,16 @@ static const struct row {
     bool (*usable)(void);
     bool (*pays)(void); /* against the one before it */
 } rows[] = {
+#if defined __aarch64__
+    {{"neon", &cpu_kernels_neon}, always, always},
+    {{"neonbf16", &cpu_kernels_neonbf16}, has_neon_bf16, cpu_bf16_pays},
+#else
     {{"generic", &cpu_kernels_generic}, always, always},
+#endif
 #if defined __x86_64__
     {{"avx2", &cpu_kernels_avx2}, has_avx2, always},
     {{"avx512", &cpu_kernels_avx512}, has_avx512, always},
-    {{"avx512bf16", &cpu_kernels_avx512bf16}, has_avx512bf16, dots_pay},
+    {{"avx512bf16", &cpu_kernels_avx512bf16}, has_avx512bf16, cpu_bf16_pays},
     {{"amx", &cpu_kernels_amx}, has_amx, always},
 #endif
 };
@@ -159,7 +135,7 @@ static const struct cpu_isa *choose(void)
     return NULL;
 }
 
-/* Whoever skips this gets portable kernels for a name that is not there. */
+/* Whoever skips this gets the slowest kernels for a name that is not there. */
 int backend_cpu_check(struct snug_err *err)
 {
     const struct cpu_isa *isa;

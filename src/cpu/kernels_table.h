@@ -11,6 +11,6 @@ struct cpu_kernels {
 
 /* ORDER isa */
 extern const struct cpu_kernels cpu_kernels_generic, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16,
-    cpu_kernels_amx;
+    cpu_kernels_amx, cpu_kernels_neon, cpu_kernels_neonbf16;
 
 #endif

@@ -1,9 +1,9 @@
 /* simd.h: vectors for the CPU kernels. Kernel sources are compiled once per instruction set (src/cpu/meson.build), so a
- * kernel is written once, in C with the vector extensions of gcc and clang, and only this file and the matrix tiles
- * know intrinsics.
+ * kernel is written once, in C with the vector extensions of gcc and clang, and only these headers and
+ * the matrix tiles know intrinsics. simd_math.h has functions, simd_philox.h random numbers.
  *
  *     vf, vi, vu    VF_LANES floats, signed, unsigned 32-bit integers: one register
- *                   (16 lanes with AVX-512, 8 with AVX2, else 4)
+ *                   (16 lanes with AVX-512, 8 with AVX2, 4 with NEON and elsewhere)
  *     vh            VF_LANES 16-bit integers: bf16 bit patterns in memory order
  *
  * + - * / & | ^ << and comparisons are the compiler's own (a comparison gives -1 or 0 in each lane of a vi). Numbers
@@ -13,7 +13,6 @@
 #define CPU_SIMD_H
 
 #include "base/dtype.h"
-#include "base/philox.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -22,6 +21,8 @@
 
 #if defined __SSE2__
 #include <immintrin.h>
+#elif defined __ARM_NEON
+#include <arm_neon.h>
 #endif
 
 /* ISA(name): the external name of a kernel in this compilation, as in cpu_norm_avx512. */
@@ -81,7 +82,11 @@ SIMD vi vi_iota(void)
 /* Where the mask is -1 a, where it is 0 b. */
 SIMD vf vf_select(vi mask, vf a, vf b)
 {
+#if defined __ARM_NEON
+    return (vf)vbslq_f32((uint32x4_t)mask, (float32x4_t)a, (float32x4_t)b);
+#else
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
+#endif
 }
 
 /* The lanes of v where the mask is -1, 0 elsewhere. */
@@ -174,6 +179,18 @@ SIMD vf vf_copysign(vf x, vf y)
 {
     return (vf)(((vi)x & 0x7FFFFFFF) | ((vu)y & 0x80000000u));
 }
+
+/* Lane i of a and of b one after another, from the low halves (or the high halves). */
+#if defined __AVX512F__
+#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif defined __AVX2__
+#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
 
 /* ---- memory: unaligned; the _n forms touch only the first n < VF_LANES lanes, and read 0 into the others ---- */
 
@@ -284,12 +301,14 @@ SIMD vu vu_round_bf16(vf x)
     return (nan & (u | 0x400000)) | (~nan & rounded);
 }
 
-/* To nearest, ties to even, as bf16_from_float. The processor's own instruction (AVX512_BF16) makes 0 of |x| < 2^-126.
- */
+/* To nearest, ties to even, as bf16_from_float. AVX512_BF16's instruction makes 0 of |x| < 2^-126, arm64's
+ * does not. */
 SIMD vh vh_from_vf(vf x)
 {
 #if defined __AVX512BF16__
     return (vh)_mm512_cvtneps_pbh((__m512)x);
+#elif defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+    return (vh)vcvt_bf16_f32((float32x4_t)x);
 #else
     return __builtin_convertvector(vu_round_bf16(x) >> 16, vh);
 #endif
@@ -346,6 +365,8 @@ SIMD vf vf_fma(vf a, vf b, vf c)
     return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined __FMA__
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined __ARM_NEON
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #elif defined __FP_FAST_FMAF && !defined __SSE2__
     for (int i = 0; i < VF_LANES; i++)
         c[i] = __builtin_fmaf(a[i], b[i], c[i]);
@@ -363,6 +384,8 @@ SIMD vf vf_sqrt(vf x)
     return (vf)_mm256_sqrt_ps((__m256)x);
 #elif defined __SSE2__
     return (vf)_mm_sqrt_ps((__m128)x);
+#elif defined __ARM_NEON
+    return (vf)vsqrtq_f32((float32x4_t)x);
 #else
     for (int i = 0; i < VF_LANES; i++)
         x[i] = sqrtf(x[i]);
@@ -410,6 +433,8 @@ SIMD float vf_hsum(vf v)
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+#elif defined __ARM_NEON
+    return vaddvq_f32((float32x4_t)v);
 #else
 #define ADD_(a, b) ((a) + (b))
     VF_FOLD(v, ADD_);
@@ -429,6 +454,8 @@ SIMD float vf_hmax(vf v)
     __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     q = _mm_max_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+#elif defined __ARM_NEON
+    return vmaxvq_f32((float32x4_t)v);
 #else
 #define MAX_(a, b) ((a) > (b) ? (a) : (b))
     VF_FOLD(v, MAX_);
@@ -438,7 +465,7 @@ SIMD float vf_hmax(vf v)
 
 /* Whether products of bf16 are computed by the processor's dot product of pairs; else bf16 is widened and multiplied as
  * F32, which is as fast where there is no such instruction, and faster where it runs at half the rate. */
-#if defined __AVX512BF16__
+#if defined __AVX512BF16__ || defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 enum { BF16_PAIRS = 1 };
 #else
 enum { BF16_PAIRS = 0 };
@@ -458,201 +485,18 @@ SIMD vu vu_pair_round(vf even, vf odd)
     return vu_pair(vh_from_vf(even), vh_from_vf(odd));
 }
 
-/* acc + a.odd * b.odd + a.even * b.even in fp32. The native instruction makes 0 of denormals and does not fuse; the
- * order of the two additions is the same everywhere. */
+/* acc + a.odd * b.odd + a.even * b.even in fp32. The processors' own instructions make 0 of denormals and do not fuse.
+ * x86-64's adds in this order; arm64's adds the sum of the two products, and rounds each sum to odd. */
 SIMD vf vf_dot_pairs(vf acc, vu a, vu b)
 {
 #if defined __AVX512BF16__
     return (vf)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)b);
+#elif defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+    return (vf)vbfdotq_f32((float32x4_t)acc, (bfloat16x8_t)a, (bfloat16x8_t)b);
 #else
     acc = vf_fma((vf)(a & 0xFFFF0000u), (vf)(b & 0xFFFF0000u), acc);
     return vf_fma((vf)(a << 16), (vf)(b << 16), acc);
 #endif
-}
-
-/* ---- functions. The polynomials are minimax fits made for these ranges; errors are over all floats of the stated
- * range ---- */
-
-/* p * 2^n for whole n in [-150, 150] given as floats. */
-SIMD vf vf_scale2(vf p, vf n)
-{
-#if defined __AVX512F__
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
-#else
-    vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
-    return p * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
-#endif
-}
-
-/* e^(x + y) for |y| <= 0.02: what an argument's rounding lost can be handed in as y. */
-SIMD vf vf_exp2parts(vf x, vf y)
-{
-    x = vf_min(vf_set1(89), vf_max(vf_set1(-104), x)); /* in this order NaN stays */
-    const float round = 0x1.8p23f;
-    vf n = vf_fma(x, vf_set1(0x1.715476p0f), vf_set1(round)) - round;
-    vf r = vf_fma(n, vf_set1(0x1.bd0106p-13f), vf_fma(n, vf_set1(-0x1.63p-1f), x)); /* x - n ln 2, ln 2 in two parts */
-    r = r + y;
-    vf p = vf_set1(0x1.6a1a72p-10f);
-    p = vf_fma(p, r, vf_set1(0x1.123fc6p-7f));
-    p = vf_fma(p, r, vf_set1(0x1.555916p-5f));
-    p = vf_fma(p, r, vf_set1(0x1.55548ap-3f));
-    p = vf_fma(p, r, vf_set1(0x1.fffffcp-2f));
-    p = vf_fma(p, r * r, r) + 1;
-    return vf_scale2(p, n);
-}
-
-/* e^x, |relative error| < 1e-7 (gradual underflow below -87.3, 0 below -103.97, Inf above 88.72). */
-SIMD vf vf_exp(vf x)
-{
-    return vf_exp2parts(x, (vf){0});
-}
-
-/* 2^x, |relative error| < 2e-7 (gradual underflow below -126, 0 below -150, Inf above 128): cheaper than e^x, where a
- * factor log2(e) can be part of what makes x. */
-SIMD vf vf_exp2(vf x)
-{
-    /* 2^x = 2^floor(x) 2^r, 0 <= r <= 1 */
-#if defined __AVX512F__
-    vf r = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC),
-       n = x; /* scalef takes floor(n) */
-#else
-    const float round = 0x1.8p23f;
-    x = vf_min(vf_set1(129), vf_max(vf_set1(-150), x)); /* in this order NaN stays */
-    vf n = x - 0.5f + round - round, r = x - n;
-#endif
-    vf p = vf_set1(0x1.ec320ap-10f);
-    p = vf_fma(p, r, vf_set1(0x1.26900ep-7f));
-    p = vf_fma(p, r, vf_set1(0x1.c95446p-5f));
-    p = vf_fma(p, r, vf_set1(0x1.ebd5a8p-3f));
-    p = vf_fma(p, r, vf_set1(0x1.62e4f6p-1f));
-    p = vf_fma(p, r, vf_set1(0x1.fffffep-1f));
-    return vf_scale2(p, n);
-}
-
-/* Natural logarithm of positive normal x, |relative error| < 1.5e-7; -Inf at 0 (and below 2^-126), NaN below 0. */
-SIMD vf vf_log(vf x)
-{
-    /* x = 2^e (1 + f) with 1 + f in [sqrt 1/2, sqrt 2) */
-    vi bits = (vi)x - 0x3F3504F3, e = bits >> 23;
-    vf f = (vf)((bits & 0x7FFFFF) + 0x3F3504F3) - 1, n = __builtin_convertvector(e, vf);
-    vf p = vf_set1(-0x1.38b576p-4f);
-    p = vf_fma(p, f, vf_set1(0x1.055b68p-3f));
-    p = vf_fma(p, f, vf_set1(-0x1.0d8542p-3f));
-    p = vf_fma(p, f, vf_set1(0x1.22da1ep-3f));
-    p = vf_fma(p, f, vf_set1(-0x1.547244p-3f));
-    p = vf_fma(p, f, vf_set1(0x1.99a008p-3f));
-    p = vf_fma(p, f, vf_set1(-0x1.000226p-2f));
-    p = vf_fma(p, f, vf_set1(0x1.555544p-2f));
-    vf ff = f * f;
-    p = vf_fma(n, vf_set1(-0x1.bd0106p-13f), vf_fma(p, f * ff, ff * -0.5f)) + f;
-    vf y = vf_fma(n, vf_set1(0x1.63p-1f), p);
-    y = vf_select(x < 0x1p-126f, vf_set1(-INFINITY), y);
-    y = vf_select(x < 0, vf_set1(NAN), y);
-    return vf_select(x < INFINITY, y, x); /* Inf and NaN as they came */
-}
-
-/* |relative error| < 1.5e-7. */
-SIMD vf vf_tanh(vf x)
-{
-    vf a = vf_abs(x), z = x * x;
-    vf p = vf_set1(-0x1.75e1a8p-8f);
-    p = vf_fma(p, z, vf_set1(0x1.522692p-6f));
-    p = vf_fma(p, z, vf_set1(-0x1.b83c58p-5f));
-    p = vf_fma(p, z, vf_set1(0x1.110726p-3f));
-    p = vf_fma(p, z, vf_set1(-0x1.555532p-2f));
-    vf small = vf_fma(p * z, x, x), large = 1 - 2 / (vf_exp(a + a) + 1);
-    return vf_select(a < 0.625f, small, vf_copysign(large, x));
-}
-
-/* 1 / (1 + e^-x), |relative error| < 1.5e-7 above -87. */
-SIMD vf vf_sigmoid(vf x)
-{
-    return 1 / (1 + vf_exp(-x));
-}
-
-/* The normal distribution's cdf Phi(x) = (1 + erf(x / sqrt 2)) / 2, and its density in *pdf. |relative error| < 5e-7
- * where x > -9 (both tails keep their digits; 1 + erf would lose them), 0 below -14.5. */
-SIMD vf vf_normal(vf x, vf *pdf)
-{
-    /* Phi(-a) = e^(-a^2/2) R(a), R a polynomial in t = 1 / (1 + 0.3 a). a^2 in two parts: the square of its upper 12
-     * bits, which is exact, and the rest. */
-    vf a = vf_min(vf_set1(14.5f), vf_abs(x)), upper = (vf)((vi)a & ~0xFFF);
-    vf e = vf_exp2parts(upper * upper * -0.5f, (a - upper) * (a + upper) * -0.5f);
-    vf t = 1 / vf_fma(a, vf_set1(0.3f), vf_set1(1));
-    vf p = vf_set1(0.038407404f);
-    p = vf_fma(p, t, vf_set1(-0.169307515f));
-    p = vf_fma(p, t, vf_set1(0.228951886f));
-    p = vf_fma(p, t, vf_set1(-0.0768397674f));
-    p = vf_fma(p, t, vf_set1(0.142765343f));
-    p = vf_fma(p, t, vf_set1(0.0945858359f));
-    p = vf_fma(p, t, vf_set1(0.121945269f));
-    p = vf_fma(p, t, vf_set1(0.119484209f));
-    p = vf_fma(p, t, vf_set1(7.37242954e-06f));
-    *pdf = e * 0.398942280f;
-    vf tail = e * p;
-    return vf_select(x < 0, tail, 1 - tail);
-}
-
-/* ---- Philox4x32-10, VF_LANES calls at once (base/philox.h) ---- */
-
-struct vphilox {
-    vu w[4];
-};
-
-/* The high and low halves of a * m. */
-SIMD vu vu_mul_wide(vu a, uint32_t m, vu *low)
-{
-#if defined __AVX512F__
-    __m512i by = _mm512_set1_epi32((int)m), even = _mm512_mul_epu32((__m512i)a, by);
-    __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), by);
-    *low = (vu)_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-    return (vu)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-#elif defined __AVX2__
-    __m256i by = _mm256_set1_epi32((int)m), even = _mm256_mul_epu32((__m256i)a, by);
-    __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), by);
-    *low = (vu)_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
-    return (vu)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-#else
-    vu high;
-    for (int i = 0; i < VF_LANES; i++)
-        high[i] = (uint32_t)((uint64_t)a[i] * m >> 32);
-    *low = a * m;
-    return high;
-#endif
-}
-
-SIMD struct vphilox vphilox4x32(struct vphilox c, uint32_t key0, uint32_t key1)
-{
-    for (int round = 0; round < 10; round++) {
-        vu a_low, b_low, a_high = vu_mul_wide(c.w[0], 0xD2511F53u, &a_low),
-                         b_high = vu_mul_wide(c.w[2], 0xCD9E8D57u, &b_low);
-        c = (struct vphilox){{b_high ^ c.w[1] ^ key0, b_low, a_high ^ c.w[3] ^ key1, a_low}};
-        key0 += 0x9E3779B9u;
-        key1 += 0xBB67AE85u;
-    }
-    return c;
-}
-
-/* Lane i of a and of b one after another, from the low halves (or the high halves). */
-#if defined __AVX512F__
-#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#elif defined __AVX2__
-#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#else
-#define VU_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define VU_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#endif
-
-/* out (VF_LANES, 4): the words call by call, as VF_LANES scalar calls would leave them. */
-SIMD void vphilox_store(uint32_t *out, struct vphilox c)
-{
-    vu even_low = VU_ZIP_LOW(c.w[0], c.w[2]), even_high = VU_ZIP_HIGH(c.w[0], c.w[2]);
-    vu odd_low = VU_ZIP_LOW(c.w[1], c.w[3]), odd_high = VU_ZIP_HIGH(c.w[1], c.w[3]);
-    vu all[4] = {VU_ZIP_LOW(even_low, odd_low), VU_ZIP_HIGH(even_low, odd_low), VU_ZIP_LOW(even_high, odd_high),
-                 VU_ZIP_HIGH(even_high, odd_high)};
-    memcpy(out, all, sizeof all);
 }
 
 #endif

@@ -5,7 +5,7 @@
 #include "../sanitized.h"
 #include "backend/backend.h"
 #include "base/philox.h"
-#include "cpu/kernels_table.h"
+#include "cpu/isa.h"
 #include "maps.h"
 #include "op/dynamic_map.h"
 
@@ -426,11 +426,9 @@ static void test_cpu(void **state)
     (void)state;
     if (!is_wanted("cpu"))
         skip();
-    test_isa("generic", &cpu_kernels_generic);
-#if defined __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        test_isa("avx2", &cpu_kernels_avx2);
-#endif
+    const struct cpu_isa *isa;
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        test_isa(isa->name, isa->kernels);
     test_all(backend_cpu()); /* with the best */
 }
 

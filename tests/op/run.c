@@ -61,6 +61,8 @@ ISA_TEST(avx2)
 ISA_TEST(avx512)
 ISA_TEST(avx512bf16)
 ISA_TEST(amx)
+ISA_TEST(neon)
+ISA_TEST(neonbf16)
 
 static void test_amx_emulated(void **state)
 {
@@ -92,7 +94,10 @@ int main(void)
         cmocka_unit_test(test_avx512),
         cmocka_unit_test(test_avx512bf16),
         cmocka_unit_test(test_amx),
+        cmocka_unit_test(test_neon),
+        cmocka_unit_test(test_neonbf16),
         cmocka_unit_test(test_amx_emulated),
     };
+    cmocka_set_test_filter(getenv("SNUG_TEST_FILTER")); /* NULL: all */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

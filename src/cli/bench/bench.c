@@ -455,7 +455,7 @@ static int open_bench(struct bench *b, struct snug_err *err)
     struct tm utc;
     strftime(b->date, sizeof b->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
     b->terminal = isatty(STDOUT_FILENO);
-    info_cpu_name(b->cpu);
+    processor_name(b->cpu);
     TRY(choose_rows(b, err));
     TRY(snug_stop_new(&b->stop, err));
     TRY(snug_stop_on_signals(b->stop, err));

@@ -12,6 +12,7 @@
 #define CLI_BENCH_BENCH_H
 
 #include "base/str.h"
+#include "cli/processor.h"
 #include "cuda/nvml.h"
 #include "options/options.h"
 
@@ -78,7 +79,7 @@ struct bench {
     int64_t max_length, steps, skipped; /* steps; of these, not timed */
     int64_t weights;
     char device[32], threads[16];
-    char cpu[64];
+    char cpu[PROCESSOR_NAME_MAX];
     char date[32];
     struct nvml *nvml;      /* NULL: the device is no GPU, or nothing is told */
     struct nvml_memory gpu; /* when bench started */

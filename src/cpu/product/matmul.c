@@ -1,8 +1,8 @@
 /* The matrix product. Bound by multiply-adds: 95 % of what the processor can do is reached as follows.
  *
  * A register tile of C is summed over k: MR rows by NR columns in vector registers, per step NR values of B loaded and MR
- * values of A broadcast; or, for bf16 on a matrix unit, AMX_ROWS by AMX_COLUMNS in its tiles. For that both operands lie in
- * panels (panels.h).
+ * values of A broadcast; or, for bf16, in blocks of 2 by 2 by arm64's matrix instruction (bfmmla.h), or AMX_ROWS by
+ * AMX_COLUMNS in the tiles of AMX (amx.h). For that both operands lie in panels (panels.h).
  *
  * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block of
  * rows are summed, one after the other; a stretch of many runs is so short that the block's rows of A, packed, stay in the
@@ -76,7 +76,10 @@ static struct form form_of(const struct product *p)
                           .stretch = 1024,
                           .steps = ceil_div(p->K, 2 * AMX_WORDS) * AMX_WORDS,
                           .a_bytes = 1 << 20};
-    else if (BF16_PAIRS) {
+    else if (BFMMLA) {
+        f.words = WORDS_QUADS;
+        f.steps = ceil_div(p->K, 2 * QUAD) * QUAD;
+    } else if (BF16_PAIRS) {
         f.words = WORDS_PAIRS;
         f.steps = ceil_div(p->K, 2);
     } else
@@ -120,6 +123,32 @@ static __attribute__((unused)) void tile_pairs(float *sum, const uint32_t *a, co
     vector_tile(sum, a, b, steps, add, true);
 }
 
+/* The same with quads: a (steps / QUAD, MR, QUAD), b (steps / QUAD, NR, QUAD), blocks of 2 x 2 in registers. */
+static __attribute__((unused)) void tile_quads(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps,
+                                               bool add)
+{
+    vf t[MR / 2][NR / 2];
+    UNROLL for (int r = 0; r < MR / 2; r++) UNROLL for (int c = 0; c < NR / 2; c += 2)
+    {
+        t[r][c] = add ? vf_load(sum + 2 * r * NR + 2 * c) : vf_set1(0);
+        t[r][c + 1] = add ? vf_load(sum + (2 * r + 1) * NR + 2 * c) : vf_set1(0);
+        swap_blocks(&t[r][c], &t[r][c + 1]);
+    }
+    for (int64_t s = 0; s < steps; s += QUAD)
+        UNROLL for (int r = 0; r < MR / 2; r++)
+        {
+            vu rows = vu_load(a + s * MR + r * VF_LANES);
+            UNROLL for (int c = 0; c < NR / 2; c++) t[r][c] =
+                vf_bfmmla(t[r][c], rows, vu_load(b + s * NR + c * VF_LANES));
+        }
+    UNROLL for (int r = 0; r < MR / 2; r++) UNROLL for (int c = 0; c < NR / 2; c += 2)
+    {
+        swap_blocks(&t[r][c], &t[r][c + 1]);
+        vf_store(sum + 2 * r * NR + 2 * c, t[r][c]);
+        vf_store(sum + (2 * r + 1) * NR + 2 * c, t[r][c + 1]);
+    }
+}
+
 static __attribute__((unused)) void tile_unit(float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
 {
     enum { A_TILE = 4 * 16 * AMX_WORDS, ROW = 4 * AMX_COLUMNS };
@@ -132,6 +161,8 @@ static void tile(enum words words, float *sum, const uint32_t *a, const uint32_t
 {
     if (AMX && words == WORDS_TILES)
         tile_unit(sum, a, b, steps, add);
+    else if (BFMMLA && words == WORDS_QUADS)
+        tile_quads(sum, a, b, steps, add);
     else if (BF16_PAIRS && words == WORDS_PAIRS)
         tile_pairs(sum, a, b, steps, add);
     else
@@ -162,6 +193,10 @@ static void pack_any(uint32_t *to, int width, int64_t panels, const struct sourc
         PACK_WIDTHS(WORDS_F32);
     else if (AMX && words == WORDS_TILES)
         PACK(AMX_COLUMNS, WORDS_TILES);
+    else if (BFMMLA && width == MR)
+        pack_quads(to, MR, panels, o, o->by_k, first, s0, steps);
+    else if (BFMMLA)
+        pack_quads(to, NR, panels, o, o->by_k, first, s0, steps);
     else if (BF16_PAIRS)
         PACK_WIDTHS(WORDS_PAIRS);
     else

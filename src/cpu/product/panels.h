@@ -2,20 +2,23 @@
  *
  * Rows of A, and columns of B, lie in panels of MR and NR, or of AMX_ROWS and AMX_COLUMNS. In a panel a step along k is
  * one 32-bit word per row: a float, or two bf16 that follow each other where the processor multiplies pairs of them; else
- * bf16 is widened here. A panel is (steps, width) words. Only A for the matrix unit differs: (steps / AMX_WORDS, width,
- * AMX_WORDS), tile after tile. Panels are filled up with 0 beyond the operand's rows and beyond K.
+ * bf16 is widened here. A panel is (steps, width) words. Two differ: A for AMX is (steps / AMX_WORDS, width, AMX_WORDS),
+ * tile after tile; both operands of arm64's BFMMLA are (steps / QUAD, width, QUAD). Panels are filled up with 0 beyond the operand's rows and beyond K.
  *
  * Bound by the latency of memory: the processor does not see what comes next, since reads jump from row to row. */
 #ifndef CPU_PRODUCT_PANELS_H
 #define CPU_PRODUCT_PANELS_H
 
 #include "cpu/amx.h"
+#include "cpu/bfmmla.h"
 
 enum {
 #if defined __AVX512F__
     MR = 12,
 #elif defined __AVX2__
     MR = 6,
+#elif defined __ARM_NEON
+    MR = 12,
 #else
     MR = 4,
 #endif
@@ -23,12 +26,12 @@ enum {
     STEPS_AHEAD = 16, /* that packing prefetches */
 };
 
-/* What a word of a panel holds; WORDS_TILES are pairs for the matrix unit. */
-enum words { WORDS_F32, WORDS_WIDENED, WORDS_PAIRS, WORDS_TILES };
+/* What a word of a panel holds; WORDS_TILES are pairs for AMX, WORDS_QUADS pairs for BFMMLA. */
+enum words { WORDS_F32, WORDS_WIDENED, WORDS_PAIRS, WORDS_TILES, WORDS_QUADS };
 
 SIMD bool words_are_pairs(enum words words)
 {
-    return words == WORDS_PAIRS || words == WORDS_TILES;
+    return words == WORDS_PAIRS || words == WORDS_TILES || words == WORDS_QUADS;
 }
 
 /* An operand in memory. */
@@ -171,6 +174,37 @@ SIMD void pack_tiles(uint32_t *to, int64_t panels, const struct source *o, bool 
         for (int64_t s = 0; s < steps; s += AMX_WORDS)
             for (int64_t q = 0; q < panels; q++)
                 pack_tile(to + (q * steps + s) * AMX_ROWS, o, false, first + q * AMX_ROWS, s0 + s);
+}
+
+/* QUAD words from step s on of a row whose values lie one after another; 0 beyond K. */
+SIMD void put_quad(uint32_t *to, const char *row, int64_t s, int64_t K)
+{
+    int64_t left = K - 2 * s;
+    if (left < 2 * QUAD)
+        memset(to, 0, 4 * QUAD);
+    if (left > 0)
+        memcpy(to, row + 4 * s, left < 2 * QUAD ? 2 * (size_t)left : 4 * QUAD);
+}
+
+/* Steps [s0, s0 + steps) of `panels` panels for BFMMLA, a multiple of QUAD, from row `first` on. */
+SIMD void pack_quads(uint32_t *to, int width, int64_t panels, const struct source *o, bool by_k, int64_t first,
+                     int64_t s0, int64_t steps)
+{
+    const char *base = o->base;
+    int64_t rows = o->rows, K = o->K;
+    for (int64_t q = 0; q < panels; q++, first += width)
+        for (int64_t s = s0; s < s0 + steps; s += QUAD, to += QUAD * width)
+            for (int g = 0; g < width; g += VF_LANES) {
+                int64_t at = first + g;
+                for (int r = 0; by_k && r < VF_LANES; r++) /* a row that is not there: one without elements */
+                    put_quad(to + (g + r) * QUAD, base + (at + r) * K * 2, s, at + r < rows ? K : 0);
+                if (by_k)
+                    continue;
+                vu even = words_across(base, rows, s, K, at, rows - at, WORDS_QUADS),
+                   odd = words_across(base, rows, s + 1, K, at, rows - at, WORDS_QUADS);
+                vu_store(to + g * QUAD, VU_ZIP_LOW(even, odd));
+                vu_store(to + g * QUAD + VF_LANES, VU_ZIP_HIGH(even, odd));
+            }
 }
 
 #endif

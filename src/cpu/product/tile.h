@@ -62,7 +62,9 @@ SIMD int64_t tile_pad(bool pair, int64_t n)
 TILE_KERNEL(4, 4)
 TILE_KERNEL(8, 2)
 TILE_KERNEL(16, 1)
-#else /* 16 registers: 8 sums */
+#elif defined __ARM_NEON /* 32 too; tile_pad makes N a multiple of 4 vectors */
+TILE_KERNEL(4, 4)
+#else                    /* 16 registers: 8 sums */
 TILE_KERNEL(4, 2)
 #endif
 
@@ -80,6 +82,8 @@ SIMD void tile_loops(bool pair, enum tile_start start, int64_t M, int64_t N, int
     TILE_STRIP(4, 4);
     TILE_STRIP(8, 2);
     TILE_STRIP(16, 1);
+#elif defined __ARM_NEON
+    TILE_STRIP(4, 4);
 #else
     TILE_STRIP(4, 2);
 #endif
