@@ -13,7 +13,7 @@
 const struct backend *__real_backend_cpu(void);
 const struct backend *__wrap_backend_cpu(void);
 
-enum { MOST = 512 };
+enum { MOST = 4096 };
 
 static struct line {
     enum op op;
