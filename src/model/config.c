@@ -6,7 +6,7 @@
 
 static int unsupported_type(const char *path, const char *type, struct snug_err *err)
 {
-    char list[128] = "";
+    char list[512] = "";
     for (int i = 0; model_archs[i]; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", model_archs[i]->model_type);
     if (!type)

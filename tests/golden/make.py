@@ -22,33 +22,45 @@ def bert(**k):
     return T.BertConfig(**d)
 
 
+def roberta(config=T.RobertaConfig, **k):
+    """Positions begin behind the pad token's: 12 are enough for S tokens."""
+    return config(**bert(type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **k).to_diff_dict())
+
+
+SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
+ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
     "bert": (T.BertForSequenceClassification, bert()),
-    "bert_regression": (T.BertForSequenceClassification, bert(num_labels=1, problem_type="regression")),
-    "bert_multilabel": (T.BertForSequenceClassification, bert(num_labels=4, problem_type="multi_label_classification")),
+    "bert_regression": (T.BertForSequenceClassification, bert(**ONE)),
+    "bert_multilabel": (T.BertForSequenceClassification, bert(**SEVERAL)),
     "bert_mlm": (T.BertForMaskedLM, bert(hidden_act="gelu_new")),
     "gpt2": (T.GPT2LMHeadModel, T.GPT2Config(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_positions=12, resid_pdrop=0.0,
                                              embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
+    "roberta": (T.RobertaForSequenceClassification, roberta()),
+    "roberta_regression": (T.RobertaForSequenceClassification, roberta(**ONE)),
+    "roberta_multilabel": (T.RobertaForSequenceClassification, roberta(**SEVERAL)),
+    "roberta_mlm": (T.RobertaForMaskedLM, roberta(hidden_act="gelu_new")),
+    "xlm_roberta": (T.XLMRobertaForSequenceClassification, roberta(T.XLMRobertaConfig)),
 }
 
 
 def inputs(name, cfg, g):
     B = len(LENGTHS)
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
-    ids = torch.randint(5, V, (B, S), generator=g) * mask
+    ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.pad_token_id or 0) * (1 - mask)
     d = {"input_ids": ids, "attention_mask": mask}
     if name.startswith("bert"):
         d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
-    if name == "bert":
-        d["labels"] = torch.tensor([2, 0, 1, 2])
-    elif name == "bert_regression":
+    if name.endswith("_regression"):
         d["labels"] = torch.randn(B, generator=g)
-    elif name == "bert_multilabel":
+    elif name.endswith("_multilabel"):
         d["labels"] = torch.randint(0, 2, (B, cfg.num_labels), generator=g).float()
-    elif name == "bert_mlm":
+    elif name.endswith("_mlm"):
         d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.4) & (mask == 1), ids, -100)
-    else:
+    elif name == "gpt2":
         d["labels"] = torch.where(mask == 1, ids, -100)
+    else:
+        d["labels"] = torch.tensor([2, 0, 1, 2])
     return d
 
 
@@ -98,9 +110,10 @@ def trajectory(name, make, steps=4):
     save_file(e, f"{here}/optim/{name}.safetensors")
 
 
-def trainer(name, freeze=(), loss=None, several=False, **kw):
+def trainer(name, freeze=(), loss=None, several=False, begin=None, **kw):
     """The Trainer's own loop over 24 rows in their order; loss, norm and rate of every step, and the final weights. Weights whose
-    names match a pattern of `freeze` have requires_grad=False. `loss` is torch's, of logits and labels; several: labels to a row."""
+    names match a pattern of `freeze` have requires_grad=False. `loss` is torch's, of logits and labels; several: labels to a row.
+    begin: a case of CASES, whose recorded weights it begins with."""
     if wanted and name not in wanted:
         return
 
@@ -117,7 +130,7 @@ def trainer(name, freeze=(), loss=None, several=False, **kw):
     torch.manual_seed(9)
     cfg = bert()
     cfg._attn_implementation = "eager"
-    model = T.BertForSequenceClassification(cfg)
+    model = CASES[begin][0].from_pretrained(f"{here}/{begin}", attn_implementation="eager") if begin else T.BertForSequenceClassification(cfg)
     path = f"{here}/trainer"
     if not wanted:
         model.save_pretrained(path + "/init")
@@ -162,6 +175,8 @@ weights = torch.tensor([0.25, 1.5, 3.0])
 trainer("class_weights", loss=torch.nn.CrossEntropyLoss(weight=weights), **base)
 trainer("class_weights_smooth", loss=torch.nn.CrossEntropyLoss(weight=weights, label_smoothing=0.1), **base)
 trainer("label_weights", loss=torch.nn.BCEWithLogitsLoss(pos_weight=weights), several=True, **base)
+for case in ["roberta"]:
+    trainer(case, begin=case, **{**base, "weight_decay": 5.0})
 if not wanted:
     with open(here + "/versions.txt", "w") as f:
         f.write(f"torch {torch.__version__}, transformers {T.__version__}, float64\n")

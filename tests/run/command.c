@@ -172,6 +172,13 @@ const char *fixture(const char *path)
     return arena_printf(&names, "%s/tests/%s", getenv("SNUG_SOURCE"), path);
 }
 
+void open_tensors(const char *path, struct st_file *f)
+{
+    struct snug_err err;
+    if (st_open(&io_posix, path, f, &err))
+        fail_msg("%s", err.text);
+}
+
 double *read_tensor(const struct st_file *f, const char *name, int64_t *n)
 {
     const struct st_tensor *t = st_find(f, name);

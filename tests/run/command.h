@@ -65,6 +65,7 @@ const char *fixture(const char *path);
 const char *join(const char *dir, const char *name); /* likewise */
 
 /* A tensor's elements as doubles (F64 F32 BF16), free'd by the caller; fails the test where it is not there. */
+void open_tensors(const char *path, struct st_file *f);
 double *read_tensor(const struct st_file *f, const char *name, int64_t *n);
 double norm(const double *x, int64_t n);
 double distance(const double *x, const double *y, int64_t n);

@@ -1,0 +1,75 @@
+/* RoBERTa (Liu et al., arXiv 1907.11692) and XLM-RoBERTa (Conneau et al., arXiv 1911.02116) as transformers'
+ * modeling_roberta: BERT's encoder with positions that begin behind the padding token's id, and heads without a pooler. */
+#include "model/encoder.h"
+
+#define WORDS "roberta.embeddings.word_embeddings"
+
+static const struct encoder roberta = {.words = WORDS,
+                                       .positions = "roberta.embeddings.position_embeddings",
+                                       .types = "roberta.embeddings.token_type_embeddings",
+                                       .norm = "roberta.embeddings.LayerNorm",
+                                       .layer = "roberta.encoder.layer",
+                                       .query = "attention.self.query",
+                                       .key = "attention.self.key",
+                                       .value = "attention.self.value",
+                                       .query_key_value = "attention.self.query_key_value",
+                                       .attention = "attention.output.dense",
+                                       .attention_norm = "attention.output.LayerNorm",
+                                       .up = "intermediate.dense",
+                                       .down = "output.dense",
+                                       .norm_out = "output.LayerNorm"};
+
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    c->pad_id = 1;
+    TRY(encoder_config(o, path, c, err));
+    c->first_position = c->pad_id + 1;
+    c->longest -= c->first_position;
+    if (c->longest < 1)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: max_position_embeddings %lld leaves no position behind pad_token_id %lld; correct one",
+                       path, (long long)(c->first_position + c->longest), (long long)c->pad_id);
+    return SNUG_OK;
+}
+
+static int body(struct build *b)
+{
+    return encoder_body(b, &roberta);
+}
+
+static int classifier(struct build *b, int v)
+{
+    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
+    return encoder_classifier(b, v, "classifier.dense", ACT_tanh, "classifier.out_proj");
+}
+
+/* Its activation is GELU, whatever hidden_act says. */
+static int masked_lm(struct build *b, int v)
+{
+    static const struct encoder_mlm head = {
+        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = WORDS};
+    return encoder_masked_lm(b, v, &head, ACT_gelu);
+}
+
+#define HEADS(prefix)                                                                                                  \
+    {                                                                                                                  \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {prefix "ForSequenceClassification", "classifier.out_proj.weight",           \
+                                           classifier},                                                                \
+        [MODEL_MASKED_LM] = {prefix "ForMaskedLM", "lm_head.dense.weight", masked_lm},                                 \
+    }
+static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
+static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");
+
+static const struct tied_name tied[] = {
+    {"lm_head.decoder.weight", WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
+
+static const char *const ignored[] = {"embeddings.position_ids", NULL};
+
+#define ARCH(type, prefix, its_heads)                                                                                  \
+    {                                                                                                                  \
+        .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
+        .base_prefix = "roberta.", .layer_prefix = "encoder.layer.", .tied = tied, .ignored = ignored,                 \
+        .heads = its_heads, .config = config, .body = body,                                                            \
+    }
+const struct model_arch arch_roberta = ARCH("roberta", "Roberta", roberta_heads);
+const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads);

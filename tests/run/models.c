@@ -1,0 +1,216 @@
+/* Every model of tests/golden through the command, from folder to folder: trained with dropout, evaluated, planned, stopped
+ * and resumed, computed with fewer activations kept. And how new weights begin. */
+#include "command.h"
+
+#include <math.h>
+
+/* A folder of tests/golden, and whether it predicts rows. */
+static const struct model {
+    const char *name;
+    bool per_row;
+} models[] = {{"roberta", true}, {"roberta_mlm", false}, {"xlm_roberta", true}};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+#define RUN(m, on)                                                                                                     \
+    "--model", fixture(join("golden", (m)->name)), "--train-data", "synthetic:40x10", "--eval-data", "synthetic:9x10", \
+        "--device", (on)->name, "--dtype", (on)->dtype, "--threads", "1", "--hidden-dropout-prob", "0.2",              \
+        "--attention-probs-dropout-prob", "0.2", "--max-steps", "6", "--save-steps", "3", "--json"
+
+/* A run of model m into folder/NAME, with what `second` says besides. */
+static const char *train(const char *name, const struct model *m, const struct device *on, const char *const *second)
+{
+    const char *out = join(folder, name);
+    remove_tree(out);
+    expect_snug(
+        0, said(),
+        ARGS("train", RUN(m, on), "--output-dir", out, "--learning-rate", "1e-3", "--logging-steps", "1", "--log-hash"),
+        second);
+    return out;
+}
+
+static json_t *last_line(const char *out)
+{
+    json_t *log = read_log(out), *last = json_incref(json_array_get(log, json_array_size(log) - 1));
+    json_decref(log);
+    return last;
+}
+
+/* A resumed run's log begins behind the step that it goes on from. */
+static void assert_same_end(const char *a, const char *b)
+{
+    json_t *x = last_line(a), *y = last_line(b);
+    if (!json_equal(x, y))
+        fail_msg("%s\n%s", json_dumps(x, 0), json_dumps(y, 0));
+    json_decref(x);
+    json_decref(y);
+    assert_true(same_bytes(join(a, "model.safetensors"), join(b, "model.safetensors")));
+}
+
+/* What --json prints: `name`, or NULL. */
+static json_t *printed(const char *name)
+{
+    size_t n;
+    char *text = read_text(said(), &n);
+    json_t *all = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL), *one = json_object_get(all, name);
+    json_incref(one);
+    json_decref(all);
+    free(text);
+    return one;
+}
+
+static void a_run_that_goes_on_ends_as_one_that_did_not_stop(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_MODELS; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const char *alone = train("alone", &models[m], device(d), NULL);
+            const char *resumed =
+                train("resumed", &models[m], device(d), ARGS("--resume-from-checkpoint", join(alone, "step-00000003")));
+            assert_same_end(alone, resumed);
+            assert_same_end(alone, train("recomputed", &models[m], device(d), ARGS("--gradient-checkpointing")));
+        }
+}
+
+static double printed_number(const char *name)
+{
+    json_t *x = printed(name);
+    double number = json_number_value(x);
+    assert_true(json_is_number(x));
+    json_decref(x);
+    return number;
+}
+
+/* Its plan is what a run takes; an evaluation of what it wrote is its own last one; and that predicts every row. */
+static void a_result_is_what_the_log_says(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_MODELS; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const struct device *on = device(d);
+            const char *const *where = ARGS("--data", "synthetic:9x10", "--device", on->name, "--dtype", on->dtype);
+            char line[64];
+            expect_snug(0, said(), ARGS("plan", RUN(&models[m], on)), NULL);
+            snprintf(line, sizeof line, "\"arena_bytes\": %.0f,", printed_number("arena_bytes"));
+            const char *out = train("out", &models[m], on, NULL);
+            json_t *last = last_line(out);
+            double loss = json_number_value(json_object_get(last, "eval_loss"));
+            assert_true(file_has(said(), line));
+            expect_snug(0, said(), ARGS("eval", "--json", "--model", out), where);
+            assert_true(loss > 0 && fabs(printed_number("loss") - loss) <= on->gradient_error * loss);
+            if (models[m].per_row)
+                expect_snug(0, said(), ARGS("predict", "--json", "--model", out), where);
+            assert_true(!models[m].per_row || file_has(said(), "\"row\":8"));
+            json_decref(last);
+        }
+}
+
+/* The folder of a result has the tensors of the one that it began as, and is of the same class. */
+static void a_result_has_the_names_of_its_model(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_MODELS; m++) {
+        const char *model = fixture(join("golden", models[m].name));
+        const char *out = train("out", &models[m], device(0), NULL);
+        struct st_file a, b;
+        open_tensors(join(model, "model.safetensors"), &a);
+        open_tensors(join(out, "model.safetensors"), &b);
+        assert_int_equal(a.n_tensors, b.n_tensors);
+        for (size_t i = 0; i < a.n_tensors; i++) {
+            const struct st_tensor *t = st_find(&b, a.tensors[i].name);
+            if (!t)
+                fail_msg("%s: %s is not in the result", model, a.tensors[i].name);
+            assert_int_equal(t->ndim, a.tensors[i].ndim);
+            assert_memory_equal(t->shape, a.tensors[i].shape, (size_t)t->ndim * sizeof *t->shape);
+        }
+        json_t *old = json_load_file(join(model, "config.json"), 0, NULL);
+        json_t *new = json_load_file(join(out, "config.json"), 0, NULL);
+        assert_true(json_equal(json_object_get(old, "architectures"), json_object_get(new, "architectures")));
+        json_decref(old);
+        json_decref(new);
+        st_close(&a);
+        st_close(&b);
+    }
+}
+
+/* As transformers begins: linear layers and embeddings N(0, initializer_range), but for a padding row of zeros and the
+ * products into GPT-2's residual stream, which have 1/sqrt(2 layers) of that; norms 1, biases 0. Means and standard
+ * deviations lie within five of their own standard errors. pad_row -1: none. */
+static void check_new_tensor(const struct st_file *f, const char *name, double std, int64_t pad_row)
+{
+    int64_t n;
+    double *x = read_tensor(f, name, &n), sum = 0, squares = 0;
+    const struct st_tensor *t = st_find(f, name);
+    bool bias = strstr(name, ".bias"), norm_weight = !bias && t->ndim == 1;
+    int64_t first = 0, width = t->ndim > 1 ? t->shape[1] : n;
+    if (strstr(name, "c_proj."))
+        std /= sqrt(2.0 * 3);
+    if (pad_row >= 0) {
+        for (int64_t i = 0; i < width; i++) {
+            assert_true(x[pad_row * width + i] == 0);
+            x[pad_row * width + i] = x[i]; /* out of the sample: the first row takes its place */
+        }
+        first = width;
+    }
+    for (int64_t i = first; i < n; i++) {
+        sum += x[i];
+        squares += x[i] * x[i];
+        if (t->ndim == 1 && x[i] != (norm_weight ? 1 : 0))
+            fail_msg("%s: %g at %lld", name, x[i], (long long)i);
+    }
+    double size = (double)(n - first), mean = sum / size, deviation = sqrt(squares / size);
+    if (t->ndim > 1 && (fabs(mean) > 5 * std / sqrt(size) || fabs(deviation / std - 1) > 5 / sqrt(2 * size)))
+        fail_msg("%s: mean %g, standard deviation %g instead of %g", name, mean, deviation, std);
+    free(x);
+}
+
+static void new_weights_begin_as_in_transformers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *width;
+        int tensors, pad_id;
+        const char *padded[2]; /* tables with a padding row */
+    } cases[] = {
+        {"golden/bert", "hidden_size", 5 + 3 * 16 + 4, 5, {"word_embeddings", NULL}},
+        {"golden/gpt2", "n_embd", 2 + 3 * 12 + 2, 5, {NULL, NULL}},
+        {"golden/roberta", "hidden_size", 5 + 3 * 16 + 4, 3, {"word_embeddings", "position_embeddings"}},
+    };
+    for (size_t m = 0; m < sizeof cases / sizeof *cases; m++) {
+        const char *rows = make_rows(folder, 12, 7, 4 + (uint32_t)m, m != 1);
+        const char *model = make_deeper(folder, cases[m].model, 3), *path = join(model, "config.json");
+        const char *out = join(folder, "new");
+        json_t *config = json_load_file(path, 0, NULL);
+        json_object_set_new(config, cases[m].width, json_integer(64));
+        json_object_set_new(config, "initializer_range", json_real(0.05));
+        json_object_set_new(config, "pad_token_id", json_integer(cases[m].pad_id));
+        assert_int_equal(json_dump_file(config, path, 0), 0);
+        json_decref(config);
+        expect_snug(0, said(),
+                    ARGS("train", "--model", model, "--init-from-config", "--train-data", rows, "--output-dir", out,
+                         "--max-steps", "1", "--learning-rate", "0", "--save-strategy", "no"),
+                    NULL);
+        struct st_file f;
+        open_tensors(join(out, "model.safetensors"), &f);
+        assert_int_equal(f.n_tensors, cases[m].tensors);
+        for (size_t i = 0; i < f.n_tensors; i++) {
+            bool padded = false;
+            for (int k = 0; k < 2 && cases[m].padded[k]; k++)
+                padded |= strstr(f.tensors[i].name, cases[m].padded[k]) != NULL;
+            check_new_tensor(&f, f.tensors[i].name, 0.05, padded ? cases[m].pad_id : -1);
+        }
+        st_close(&f);
+        remove_tree(out);
+        remove_tree(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_that_goes_on_ends_as_one_that_did_not_stop),
+        cmocka_unit_test(a_result_is_what_the_log_says),
+        cmocka_unit_test(a_result_has_the_names_of_its_model),
+        cmocka_unit_test(new_weights_begin_as_in_transformers),
+    };
+    return cmocka_run_group_tests_name("models", tests, open_folder, close_folder);
+}
