@@ -33,7 +33,7 @@ static void join_nodes(const struct backend *b, struct graph *g)
     bool opened = hazards_open(&h, g);
     for (int k = 1, first = 1; k < g->n_nodes && opened; k++) {
         struct node *n = &g->nodes[k];
-        n->joins = k > 1 && n->op == n[-1].op && b->together && b->together(n->op) && hazards_find(&h, g, n) < first;
+        n->joins = k > 1 && n->op == n[-1].op && backend_together(b, n->op) && hazards_find(&h, g, n) < first;
         if (!n->joins)
             first = k;
         hazards_add(&h, g, k);
@@ -51,7 +51,7 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
         compile_args(g, n, g->max, NULL, &args);
         if (b->takes)
             TRY(b->takes(n->op, &args, err));
-        int64_t bytes = b->workspace_bytes(b, n->op, &args, threads);
+        int64_t bytes = backend_workspace_bytes(b, n->op, &args, threads);
         if (!n->joins)
             shared = 0;
         if (bytes <= 0)
@@ -108,8 +108,8 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .update = s->update,
                               .choices = *j->choices,
                               .reads_mask = s->backend->reads_mask,
-                              .product_sizes = s->backend->product_sizes,
-                              .narrow_bias = s->backend->narrow_bias};
+                              .product_sizes = s->backend->facts.product_sizes,
+                              .narrow_bias = s->backend->facts.narrow_bias};
     if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
         p.choices.updates_at_end = true;
     if (kind != PROGRAM_STEP)
@@ -238,8 +238,8 @@ int compile_run(const struct compile_settings *s, const struct choices *choices,
 {
     const struct job j = {s, choices, plan};
     *where = (struct programs){-1, -1, -1, -1, -1, -1};
-    plan->align = s->backend->align;
-    plan->staging = s->backend->staging;
+    plan->align = s->backend->facts.align;
+    plan->staging = s->backend->facts.staging;
     plan->stop = s->stop;
     if (s->train && is_fused(&j))
         TRY(compile_forward(&j, "step", PROGRAM_STEP, &where->step, err));

@@ -43,10 +43,10 @@ static void *filled(enum dtype type, int64_t n)
 static double best_time(enum op op, const union args_any *args, int repetitions, int threads)
 {
     const struct backend *cpu = backend_cpu();
-    int64_t bytes = cpu->workspace_bytes(cpu, op, args, threads);
+    int64_t bytes = backend_workspace_bytes(cpu, op, args, threads);
     void *workspace = NULL;
     double best = 0;
-    if (cpu->alloc(cpu, bytes + 64, 0, &workspace, NULL))
+    if (cpu->arena->alloc(cpu, bytes + 64, 0, &workspace, NULL))
         return 0;
     struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     for (int i = 0; i < repetitions; i++) {
@@ -55,7 +55,7 @@ static double best_time(enum op op, const union args_any *args, int repetitions,
         double took = seconds_now() - start;
         best = best > 0 && best < took ? best : took;
     }
-    cpu->free(cpu, workspace, bytes + 64);
+    cpu->arena->free(cpu, workspace, bytes + 64);
     return best;
 }
 

@@ -33,7 +33,7 @@ static double ours(enum op op, const union args_any *args)
     struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     struct snug_err err;
     double best = 1e9, start = seconds_now();
-    if (b->workspace_bytes(b, op, args, threads) > BUFFER)
+    if (backend_workspace_bytes(b, op, args, threads) > BUFFER)
         return best;
     for (int i = 0; i < RUNS && (i < 2 || seconds_now() - start < LASTING); i++) {
         double t = seconds_now();

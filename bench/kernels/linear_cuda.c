@@ -4,6 +4,7 @@
  * usage: bench-linear-cuda [T] [fp32|tf32|bf16|fp16]      T tokens, by default 16384; by default bf16 */
 #include "cuda/kernels.h"
 #include "cuda/products/products.h"
+#include "cuda/products/tune.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -45,9 +45,9 @@ static void time_op(const char *what, enum op op, const union args_any *args, do
 {
     const struct backend *cpu = backend_cpu();
     struct work work = {.op = op, .args = *args, .call = {.threads = threads}};
-    int64_t bytes = cpu->workspace_bytes(cpu, op, args, threads) + 64;
+    int64_t bytes = backend_workspace_bytes(cpu, op, args, threads) + 64;
     double best = 1e30;
-    if (cpu->alloc(cpu, bytes, 0, &work.call.workspace, NULL))
+    if (cpu->arena->alloc(cpu, bytes, 0, &work.call.workspace, NULL))
         exit(1);
     for (int i = 0; i < repetitions; i++) {
         double start = seconds_now();
@@ -56,7 +56,7 @@ static void time_op(const char *what, enum op op, const union args_any *args, do
         best = taken < best ? taken : best;
     }
     printf("%-24s %7.2f ms  %6.2f Gparam/s  %6.1f GB/s\n", what, 1e3 * best, 1e-9 * N / best, 1e-9 * moved * N / best);
-    cpu->free(cpu, work.call.workspace, bytes);
+    cpu->arena->free(cpu, work.call.workspace, bytes);
 }
 
 int main(int argc, char **argv)

@@ -34,66 +34,30 @@ struct backend_memory {
 
 enum { BACKEND_TURNS = 2 }; /* sets of results that can be on their way at once: 0 and 1 */
 
-struct backend {
-    const char *name;
+struct backend;
+
+/* What is known of a backend before it does anything. What is 0 is off. */
+struct backend_facts {
     enum dtype
-        float_type; /* F32, or F64 on the reference: what the precision pass makes of a float it does not narrow */
+        float_type; /* F32, or F64 on the reference: what the precision pass makes of a float that it does not narrow */
+    int64_t align;  /* of values in the arena, in bytes: a power of two, at least 64 */
     unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
     bool tf32;             /* knows products in tf32 */
-    int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
-    int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
-    bool host_memory;      /* the arena is the host's own memory */
+    bool host_memory;      /* the arena is the host's own memory, and the host's processors do the work */
     bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
-    int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
+    int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */
+    int staging;           /* copies of the inputs' room in the arena, for inputs on their way to the device */
+};
 
-    /* Which kernels run here, such as "avx512": the same name gives the same bits. */
-    const char *(*kernels)(const struct backend *b);
-    /* NULL, or: a line for the user about that choice; NULL where there is nothing to say. */
-    const char *(*note)(const struct backend *b);
-    /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. */
-    int64_t (*bucket)(int64_t T);
-    /* Bytes of workspace that a node needs at these shapes (data pointers NULL); 0 for most. */
-    int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
-    /* Whether nodes of this op that follow one another run at the same time, if none needs another's result; they then
-     * have one workspace, as large as all of theirs. NULL: of none. */
-    bool (*together)(enum op op);
-    /* NULL: everything. SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). */
-    int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
-    /* NULL: none. Which nodes read a dropout mask that attention has kept (pass_keep_mask). */
-    bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
-    /* NULL, or: measures how these nodes (shapes only) run best where that is not known yet, and keeps it for all later
-     * runs; begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be
-     * called before anything is allocated. */
-    int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
-                bool *changed, struct snug_err *err);
-    /* NULL, or: of a device that is not there, how many products have the most workspace that may be wanted, as no algorithm is
-     * known for them. */
-    int (*unmeasured)(const struct backend *b);
-    /* NULL, or: seconds that were measured on this kind of device in an earlier run, by a key of the caller's; -1: not yet.
-     * `keep` keeps them for later runs. */
-    double (*recall)(const struct backend *b, const char *key);
-    int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
-    /* NULL, or: what else results depend on and another run may choose otherwise, such as the algorithms of matrix
-     * products, as a JSON object for a checkpoint; *text is mem_free'd by the caller. */
-    int (*choices)(const struct backend *b, char **text, struct snug_err *err);
-    /* Not NULL where `choices` is not: does as a checkpoint recorded, from now on and whatever is known of the device.
-     * To be called before anything is compiled. refused->text: what of it cannot be done here, if its code is not 0. */
-    int (*take_choices)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
-    /* Executes n nodes. */
-    int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
-    /* NULL, or: *known tells that this sequence has been recorded and is now run again, with the same buffers;
-     * otherwise `run` follows once, with all of its nodes. Recordings end with the arena's `free`. */
-    int (*replay)(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err);
-
+/* Where tensors lie, and how they come and go. Backends in the host's memory have host_arena. */
+struct backend_arena {
     /* The arena, aligned to `align` and zeroed. Its first inputs_bytes are the program's inputs, and behind them
      * staging copies of them. */
     int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err);
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
-    /* NULL for those in the host's memory. Takes less than 0.1 ms. */
-    void (*memory)(const struct backend *b, struct backend_memory *out);
 
     /* Where the host writes the next inputs, laid out as in the arena, and their way into it. */
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
@@ -110,9 +74,95 @@ struct backend {
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
+};
 
+/* What is measured on a device and kept for all later runs on one of its kind. */
+struct backend_profile {
+    /* NULL: the device is not there. Else measures how these nodes (shapes only) run best where that is not known yet;
+     * begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be called before
+     * anything is allocated. */
+    int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                bool *changed, struct snug_err *err);
+    /* NULL where `tune` is not. Else how many products have the most workspace that may be wanted, as no algorithm is known
+     * for them. */
+    int (*unmeasured)(const struct backend *b);
+    /* Seconds by a key of the caller's; -1: not measured yet. */
+    double (*recall)(const struct backend *b, const char *key);
+    int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
+};
+
+/* What results depend on beside the program, and another run may choose otherwise, such as the algorithms of products: part of a
+ * checkpoint. */
+struct backend_record {
+    /* A JSON object; *text is mem_free'd by the caller. */
+    int (*give)(const struct backend *b, char **text, struct snug_err *err);
+    /* Does as a checkpoint recorded, from now on and whatever is known of the device. To be called before anything is compiled.
+     * refused->text: what of it cannot be done here, if its code is not 0. */
+    int (*take)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
+};
+
+struct backend {
+    const char *name;
+    struct backend_facts facts;
+    const struct backend_arena *arena;
+
+    /* Which kernels run here, such as "avx512": the same name gives the same bits. */
+    const char *(*kernels)(const struct backend *b);
+    /* Executes n nodes. */
+    int (*run)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
+
+    /* ---- what may be left out: NULL ---- */
+
+    /* Bytes of workspace that a node needs at these shapes (data pointers NULL). NULL: none does. */
+    int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
+    /* SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). NULL: they take all. */
+    int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
+    /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. NULL: T. */
+    int64_t (*bucket)(int64_t T);
+    /* Whether nodes of this op that follow one another run at the same time, if none needs another's result; they then
+     * have one workspace, as large as all of theirs. NULL: of none. */
+    bool (*together)(enum op op);
+    /* Which nodes read a dropout mask that attention has kept (pass_keep_mask). NULL: none. */
+    bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
+    /* *known tells that this sequence has been recorded and is now run again, with the same buffers; otherwise `run`
+     * follows once, with all of its nodes. Recordings end with the arena. NULL: nothing is recorded. */
+    int (*replay)(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err);
+    /* A line for the user about the choice of kernels; NULL where there is nothing to say. */
+    const char *(*note)(const struct backend *b);
+    /* Of a device's own memory. Takes less than 0.1 ms. */
+    void (*memory)(const struct backend *b, struct backend_memory *out);
+    const struct backend_profile *profile;
+    const struct backend_record *record;
     void (*close)(const struct backend *b); /* NULL for those that are always there */
 };
+
+static inline int64_t backend_workspace_bytes(const struct backend *b, enum op op, const union args_any *args,
+                                              int threads)
+{
+    return b->workspace_bytes ? b->workspace_bytes(b, op, args, threads) : 0;
+}
+
+static inline int64_t backend_bucket(const struct backend *b, int64_t T)
+{
+    return b->bucket ? b->bucket(T) : T;
+}
+
+static inline bool backend_together(const struct backend *b, enum op op)
+{
+    return b->together && b->together(op);
+}
+
+/* Whether it can be measured here how nodes run best. */
+static inline bool backend_tunes(const struct backend *b)
+{
+    return b->profile && b->profile->tune;
+}
+
+static inline void backend_close(const struct backend *b)
+{
+    if (b && b->close)
+        b->close(b);
+}
 
 /* Contracts of every kernel:
  * - outputs are written whole (an ACC slot with `add` is added to), nothing outside them is;
@@ -136,20 +186,8 @@ bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU o
 int backend_cuda_arch(int i); /* the i-th compute capability, times ten, that this build has kernels for; 0: no more */
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
 
-/* What backends in host memory share (backend/host.c): the arena is the image of the inputs, everything is done at once. */
-int host_inputs(const struct backend *b, void *arena, void **image, struct snug_err *err);
-int host_send(const struct backend *b, void *arena, struct snug_err *err);
-int host_alloc(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
-void host_free(const struct backend *b, void *p);
-int host_copy(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
-int host_fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
-int host_wait(const struct backend *b, int turn, struct snug_err *err);
-int host_sync(const struct backend *b, struct snug_err *err);
-int64_t host_available(const struct backend *b);
-#define BACKEND_IN_HOST_MEMORY                                                                                         \
-    .host_memory = true, .busy_tokens = 4096, .inputs = host_inputs, .send = host_send, .alloc_host = host_alloc,      \
-    .free_host = host_free, .fetch = host_fetch, .wait = host_wait, .upload = host_copy, .download = host_copy,        \
-    .sync = host_sync, .available = host_available
+/* In the host's memory (backend/host.c): the arena is the image of the inputs, everything is done at once. */
+extern const struct backend_arena host_arena;
 
 /* With the words of --device. "auto" means a GPU if there is one. */
 #define BACKENDS(W)                                                                                                    \
@@ -162,11 +200,5 @@ int backend_open(enum backend_kind k, const struct cuda_settings *cuda, const st
 
 /* What can be said against it at once: starting a GPU takes half a second, better spent when all else is in order. */
 int backend_check(enum backend_kind k, struct snug_err *err);
-
-static inline void backend_close(const struct backend *b)
-{
-    if (b && b->close)
-        b->close(b);
-}
 
 #endif

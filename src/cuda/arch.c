@@ -1,5 +1,10 @@
 /* Which devices this build has kernels for. */
-#include "cuda/device.h"
+#include "cuda/arch.h"
+
+#include "backend/backend.h"
+#include "cuda/kernels.h"
+
+#include <cuda_runtime_api.h>
 
 enum { OLDEST_ARCH = 80 };
 

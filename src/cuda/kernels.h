@@ -2,7 +2,7 @@
 #ifndef CUDA_KERNELS_H
 #define CUDA_KERNELS_H
 
-#include "base/err.h"
+#include "cuda/errors.h"
 #include "graph/op.h"
 
 struct CUstream_st;
@@ -18,11 +18,6 @@ struct cuda_call {
     struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products/products.h) */
     struct snug_err *err;
 };
-
-/* Of `code`, a cudaError_t: SNUG_OK, or a line that names the op and what the runtime says. SNUG_ERR_ENV: the device has no
- * memory left; else SNUG_ERR_CHECKPOINT: what was on it is lost, and the run goes on from a checkpoint.
- * The runtime forgets the error, so that the next launch is not blamed for it. */
-int cuda_check(int code, const char *op, struct snug_err *err);
 
 /* Fills in what a call says of a device, sms and sm90. A cudaError_t. */
 int cuda_call_device(struct cuda_call *c, int device);

@@ -23,7 +23,7 @@ static int tune(struct run *r, void (*begins)(void *ctx), void *ctx, bool *chang
             compile_args(g, &g->graph.nodes[i], g->max, NULL, &nodes[n].args);
         }
     }
-    int code = r->backend->tune(r->backend, nodes, n, begins, ctx, changed, err);
+    int code = r->backend->profile->tune(r->backend, nodes, n, begins, ctx, changed, err);
     mem_free(nodes);
     return code;
 }
@@ -38,7 +38,7 @@ int run_tune(struct run *r, const struct compile_settings *s, const struct choic
              void *ctx, struct snug_err *err)
 {
     bool changed = false;
-    if (!s->backend->tune || s->dump) /* graphs are looked at without a GPU's time */
+    if (!backend_tunes(s->backend) || s->dump) /* graphs are looked at without a GPU's time */
         return SNUG_OK;
     TRY(tune(r, begins, ctx, &changed, err));
     if (!changed)
@@ -55,7 +55,7 @@ int run_alloc(struct run *r, struct snug_err *err)
         nodes = r->plan.programs[k].graph.n_nodes > nodes ? r->plan.programs[k].graph.n_nodes : nodes;
     if (!(r->work = mem_alloc((size_t)nodes * sizeof *r->work)))
         return err_no_memory(err, (unsigned long long)nodes * sizeof *r->work);
-    TRY(r->backend->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, &p, err));
+    TRY(r->backend->arena->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, &p, err));
     r->arena = p;
     return SNUG_OK;
 }
@@ -63,7 +63,7 @@ int run_alloc(struct run *r, struct snug_err *err)
 void run_close(struct run *r)
 {
     if (r->arena)
-        r->backend->free(r->backend, r->arena, r->plan.arena_bytes);
+        r->backend->arena->free(r->backend, r->arena, r->plan.arena_bytes);
     mem_free(r->work);
     plan_free(&r->plan);
     *r = (struct run){0};
@@ -184,7 +184,7 @@ static int run_one_by_one(struct run *r, const struct program *g, struct dims di
         fill_work(r, g, n, dims, r->work);
         int code = b->run(b, r->work, 1, &why);
         if (!code)
-            code = b->sync(b, &why);
+            code = b->arena->sync(b, &why);
         if (code)
             return err_set(err, code, "%s in layer %d%s, node %d of program %s: %s", node_op(n)->name, n->layer,
                            n->backward ? " (backward)" : "", i, g->name, why.text);
@@ -199,7 +199,7 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     bool known = false;
     if (from >= end)
         return SNUG_OK;
-    if (r->backend->one_by_one)
+    if (r->backend->facts.one_by_one)
         return run_one_by_one(r, g, dims, from, end, err);
     if (r->backend->replay)
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
@@ -217,7 +217,7 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     int there = results_at(g);
     TRY(run_part(r, k, 0, dims, 1, there, err));
     for (int i = 0; i < n_fetch; i++)
-        TRY(r->backend->fetch(r->backend, fetch[i].turn, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
+        TRY(r->backend->arena->fetch(r->backend, fetch[i].turn, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 
@@ -229,7 +229,7 @@ static int find_not_finite(const struct run *r, const struct tensor *t, void *ho
     *bad = -1;
     if (t->dtype != DT_F64 && t->dtype != DT_F32 && t->dtype != DT_BF16 && t->dtype != DT_F16)
         return SNUG_OK;
-    TRY(r->backend->download(r->backend, host, t->data, dtype_bytes(t->dtype, n), err));
+    TRY(r->backend->arena->download(r->backend, host, t->data, dtype_bytes(t->dtype, n), err));
     for (int64_t i = 0; i < n && *bad < 0; i++) {
         double x = t->dtype == DT_F64    ? ((const double *)host)[i]
                    : t->dtype == DT_F32  ? (double)((const float *)host)[i]
@@ -367,10 +367,10 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
     if (!known)
         TRY(r->backend->run(r->backend, work, n, err));
-    TRY(r->backend->sync(r->backend, err));
+    TRY(r->backend->arena->sync(r->backend, err));
     *seconds = (seconds_now() - start) / n;
     worked = seconds_worked() - worked;
-    if (r->backend->host_memory && worked < *seconds) /* the rest went to other programs */
+    if (r->backend->facts.host_memory && worked < *seconds) /* the rest went to other programs */
         *seconds = worked;
     return SNUG_OK;
 }
@@ -380,13 +380,13 @@ static int time_node(struct run *r, int k, int part, struct dims dims, struct wo
 static int copies(const struct run *r, const struct program *g, const struct node *n, struct dims dims, int most)
 {
     const struct backend *b = r->backend;
-    if (b->host_memory)
+    if (b->facts.host_memory)
         return 1;
-    if (!n->workspace || !b->together || !b->together(n->op))
+    if (!n->workspace || !backend_together(b, n->op))
         return most;
     union args_any args;
     compile_args(g, n, dims, NULL, &args);
-    int64_t one = b->workspace_bytes(b, n->op, &args, r->threads);
+    int64_t one = backend_workspace_bytes(b, n->op, &args, r->threads);
     int64_t room = value_bytes(graph_value(&g->graph, n->workspace), g->max);
     return one <= 0 || room / one > most ? most : room / one < 1 ? 1 : (int)(room / one);
 }
@@ -398,7 +398,7 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
     double start = seconds_now();
     const struct program *g = &r->plan.programs[k];
     struct work work[TOGETHER];
-    int tries = r->backend->host_memory ? 2 : WARM + 2;
+    int tries = r->backend->facts.host_memory ? 2 : WARM + 2;
     for (int i = 0; i < tries || (i < MANY_TRIES && seconds_now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
@@ -418,11 +418,11 @@ int run_read(const struct run *r, const struct run_value *v, void *to, enum dtyp
 {
     int64_t bytes = dtype_bytes(v->dtype, v->elements);
     if (v->dtype == type)
-        return r->backend->download(r->backend, to, v->data, bytes, err);
+        return r->backend->arena->download(r->backend, to, v->data, bytes, err);
     void *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
-    int code = r->backend->download(r->backend, raw, v->data, bytes, err);
+    int code = r->backend->arena->download(r->backend, raw, v->data, bytes, err);
     if (!code)
         dtype_convert(to, type, raw, v->dtype, v->elements);
     mem_free(raw);
@@ -434,12 +434,12 @@ int run_write(const struct run *r, const struct run_value *v, const void *from, 
 {
     int64_t bytes = dtype_bytes(v->dtype, elements);
     if (v->dtype == type)
-        return r->backend->upload(r->backend, v->data, from, bytes, err);
+        return r->backend->arena->upload(r->backend, v->data, from, bytes, err);
     void *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
     dtype_convert(raw, v->dtype, from, type, elements);
-    int code = r->backend->upload(r->backend, v->data, raw, bytes, err);
+    int code = r->backend->arena->upload(r->backend, v->data, raw, bytes, err);
     mem_free(raw);
     return code;
 }

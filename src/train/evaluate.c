@@ -61,17 +61,17 @@ static int open_pass(struct pass *p, struct snug_err *err)
     if (!p->values)
         return err_no_memory(err, (unsigned long long)most.elements * sizeof *p->values);
     for (int i = 0; i < BACKEND_TURNS; i++)
-        TRY(b->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
+        TRY(b->arena->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
     return SNUG_OK;
 }
 
 static void close_pass(struct pass *p)
 {
     const struct backend *b = p->s->compile.backend;
-    b->sync(b, NULL); /* after a failure, results may still be on their way */
+    b->arena->sync(b, NULL); /* after a failure, results may still be on their way */
     for (int i = 0; i < BACKEND_TURNS; i++)
         if (p->flights[i].results)
-            b->free_host(b, p->flights[i].results);
+            b->arena->free_host(b, p->flights[i].results);
     mem_free(p->values);
 }
 
@@ -118,7 +118,7 @@ static int not_finite(struct pass *p, const struct batch *b, int32_t i, struct s
     char where[160];
     double loss;
     struct dims dims;
-    TRY(backend->sync(backend, err)); /* the batch behind it */
+    TRY(backend->arena->sync(backend, err)); /* the batch behind it */
     TRY(stepper_forward(&s->stepper, s->run.where.eval, b, &(struct step_inputs){.n = 1}, &loss, &dims, err));
     if (!run_first_not_finite(&s->run, s->run.where.eval, dims, where, sizeof where))
         snprintf(where, sizeof where, "the result (every single value is finite)");

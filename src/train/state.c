@@ -122,9 +122,9 @@ static json_t *config_to_json(const json_t *config)
 static int choices_to_json(const struct backend *b, json_t **out, struct snug_err *err)
 {
     char *text;
-    if (!b->choices)
+    if (!b->record)
         return SNUG_OK;
-    TRY(b->choices(b, &text, err));
+    TRY(b->record->give(b, &text, err));
     *out = json_loads(text, 0, NULL);
     mem_free(text);
     return *out ? SNUG_OK : err_no_memory(err, 1 << 16);
@@ -358,7 +358,7 @@ int state_take_choices(struct session *s, struct snug_err *err)
     const struct backend *b = s->compile.backend;
     struct ckpt_found found;
     json_t *doc = NULL, *choices;
-    if (!b->take_choices || !s->o->resume_from_checkpoint || !output_resume_source(s->o))
+    if (!b->record || !s->o->resume_from_checkpoint || !output_resume_source(s->o))
         return SNUG_OK;
     if (ckpt_find(s->io, output_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
         return SNUG_OK;
@@ -366,7 +366,7 @@ int state_take_choices(struct session *s, struct snug_err *err)
     if (found.path && !ckpt_load_state(&found, &doc, NULL) &&
         (choices = json_object_get(json_object_get(doc, "about"), "choices"))) {
         char *text = json_dumps(choices, JSON_COMPACT);
-        code = text ? b->take_choices(b, text, &s->refused, err) : err_no_memory(err, 1 << 16);
+        code = text ? b->record->take(b, text, &s->refused, err) : err_no_memory(err, 1 << 16);
         free(text);
     }
     json_decref(doc);

@@ -14,7 +14,7 @@ int stepper_open(struct stepper *s, struct run *run, const struct model_config *
 {
     void *results;
     *s = (struct stepper){.run = run, .model = model, .seed = seed};
-    TRY(run->backend->alloc_host(run->backend, RESULTS * sizeof *s->results, &results, err));
+    TRY(run->backend->arena->alloc_host(run->backend, RESULTS * sizeof *s->results, &results, err));
     s->results = results;
     return SNUG_OK;
 }
@@ -22,7 +22,7 @@ int stepper_open(struct stepper *s, struct run *run, const struct model_config *
 void stepper_close(struct stepper *s)
 {
     if (s->results)
-        s->run->backend->free_host(s->run->backend, s->results);
+        s->run->backend->arena->free_host(s->run->backend, s->results);
     *s = (struct stepper){0};
 }
 
@@ -136,7 +136,7 @@ static void put_scalars(const struct input_image *in, const struct step_inputs *
 
 static struct dims batch_dims(const struct stepper *s, const struct batch *b)
 {
-    return b ? (struct dims){.T = s->run->backend->bucket(b->T), .B = b->B} : (struct dims){0};
+    return b ? (struct dims){.T = backend_bucket(s->run->backend, b->T), .B = b->B} : (struct dims){0};
 }
 
 /* The batch (NULL: none) and the scalars, on their way to program k. */
@@ -144,12 +144,12 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
 {
     void *image;
     const struct backend *backend = s->run->backend;
-    TRY(backend->inputs(backend, s->run->arena, &image, err));
+    TRY(backend->arena->inputs(backend, s->run->arena, &image, err));
     struct input_image in = {.s = s, .g = &s->run->plan.programs[k], .image = image};
     if (b)
         put_batch(&in, b, batch_dims(s, b).T);
     put_scalars(&in, step);
-    return backend->send(backend, s->run->arena, err);
+    return backend->arena->send(backend, s->run->arena, err);
 }
 
 double stepper_targets(const struct stepper *s, const struct window *w)
@@ -180,7 +180,7 @@ static int fetch_scalar(struct stepper *s, int k, const char *name, int slot, st
 static double result(const struct stepper *s, int slot)
 {
     float x;
-    if (s->run->backend->float_type == DT_F64)
+    if (s->run->backend->facts.float_type == DT_F64)
         return s->results[slot];
     memcpy(&x, &s->results[slot], sizeof x);
     return (double)x;
@@ -188,7 +188,7 @@ static double result(const struct stepper *s, int slot)
 
 static int wait(const struct stepper *s, struct snug_err *err)
 {
-    return s->run->backend->wait(s->run->backend, 0, err);
+    return s->run->backend->arena->wait(s->run->backend, 0, err);
 }
 
 static void find_where(struct stepper *s, int k, struct dims dims, struct step_result *out)
@@ -341,7 +341,7 @@ int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const
 
 int stepper_forward_end(struct stepper *s, int turn, double *loss, struct snug_err *err)
 {
-    TRY(s->run->backend->wait(s->run->backend, turn, err));
+    TRY(s->run->backend->arena->wait(s->run->backend, turn, err));
     *loss = result(s, turn);
     return SNUG_OK;
 }

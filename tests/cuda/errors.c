@@ -1,6 +1,6 @@
 /* What an error of CUDA's runtime becomes: a code and a line. */
-#include "cuda/device.h"
-#include "cuda/products/products_internal.h"
+#include "cuda/errors.h"
+#include "cuda/products/problem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,15 +63,15 @@ static void of_a_product(void **state)
 {
     (void)state;
     struct snug_err err = {0};
-    struct cuda_products p = {.version = 7, .lt = {.GetStatusString = says}};
+    struct cublaslt lt = {.version = 7, .GetStatusString = says};
     const struct cuda_product product = {OP_linear_dw, 8, 4, 2, .in = DT_BF16, .out = DT_F32, .bias = DT_U8};
     cudaGetLastError();
-    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_SUCCESS, &err), 0);
-    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_NOT_SUPPORTED, &err), SNUG_ERR_ENV);
+    assert_int_equal(problem_status(&lt, &product, CUBLAS_STATUS_SUCCESS, &err), 0);
+    assert_int_equal(problem_status(&lt, &product, CUBLAS_STATUS_NOT_SUPPORTED, &err), SNUG_ERR_ENV);
     assert_string_equal(err.text,
                         "cuda: linear_dw 8x4x2 BF16>F32: cuBLASLt 7: the status; update the driver, or report this");
     assert_int_not_equal(cudaSetDevice(1 << 20), cudaSuccess);
-    assert_int_equal(product_status(&p, &product, CUBLAS_STATUS_EXECUTION_FAILED, &err), SNUG_ERR_CHECKPOINT);
+    assert_int_equal(problem_status(&lt, &product, CUBLAS_STATUS_EXECUTION_FAILED, &err), SNUG_ERR_CHECKPOINT);
     assert_non_null(strstr(err.text, "cuda: linear_dw 8x4x2 BF16>F32: "));
     assert_non_null(strstr(err.text, "(cudaError"));
 }

@@ -1,5 +1,5 @@
 /* Which algorithms of a product are timed for long, by the times of one launch each. */
-#include "cuda/products/tune.c"
+#include "cuda/products/race.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void those_that_run(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int best[FINALISTS + 1];
-        assert_int_equal(finalists(rows[i].us, rows[i].n, best), rows[i].n_best);
+        assert_int_equal(race_finalists(rows[i].us, rows[i].n, best), rows[i].n_best);
         for (int k = 0; k < rows[i].n_best; k++)
             assert_int_equal(best[k], rows[i].best[k]);
     }

@@ -5,7 +5,10 @@
 #include "base/philox.h"
 #include "cuda/kernels.h"
 #include "cuda/kernels/linear_sm90.h"
+#include "cuda/products/algorithms_json.h"
+#include "cuda/products/nodes.h"
 #include "cuda/products/products.h"
+#include "cuda/products/tune.h"
 #include "op/act.h"
 
 #include <cuda_runtime_api.h>
@@ -535,10 +538,10 @@ static void tuned(void **state)
     b.shape[0] = 256;
     nodes[6].op = OP_linear_dx_act;
     nodes[6].args.linear_dx_act = (struct args_linear_dx_act){.dy = y, .w = w, .slope = x, .du = x, .dbias = b};
-    assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
+    assert_int_equal(algorithms_import(products, none, "none", &err), 0);
     must(cuda_products_tune(products, nodes, 7, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
     assert_int_equal(cuda_products_unmeasured(products), 0);
-    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_MEASURED, &choices, &err), 0);
+    assert_int_equal(algorithms_export(products, ALGORITHMS_MEASURED, &choices, &err), 0);
     assert_non_null(choice_of(choices, "linear_dx", 512, true));
     json_decref(choices);
     check_linear(512, 256, 192, &f);
@@ -551,7 +554,7 @@ static void tuned(void **state)
     check_dx(400, 256, 192, &f);
     f.add = true;
     assert_int_equal(cuda_products_unmeasured(products), 0);
-    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &choices, &err), 0);
+    assert_int_equal(algorithms_export(products, ALGORITHMS_ALL, &choices, &err), 0);
     assert_true(json_equal(json_object_get(choice_of(choices, "linear_dx", 512, true), "algo"),
                            json_object_get(choice_of(choices, "linear_dx", 400, true), "algo")));
     json_decref(choices);
@@ -566,25 +569,25 @@ static void choices_travel(void **state)
     (void)state;
     struct snug_err err = {0};
     json_t *before, *after;
-    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &before, &err), 0);
+    assert_int_equal(algorithms_export(products, ALGORITHMS_ALL, &before, &err), 0);
     assert_true(json_array_size(before) > 100);
-    assert_int_equal(cuda_products_import(products, before, "choices.json", &err), 0);
+    assert_int_equal(algorithms_import(products, before, "choices.json", &err), 0);
     struct form f = {.type = DT_BF16, .wide = DT_BF16, .bias = true};
     check_linear(512, 256, 192, &f);
-    assert_int_equal(cuda_products_export(products, CUDA_CHOICES_ALL, &after, &err), 0);
+    assert_int_equal(algorithms_export(products, ALGORITHMS_ALL, &after, &err), 0);
     assert_true(json_equal(before, after));
     json_decref(after);
     json_object_set_new(json_array_get(before, 0), "op", json_string("attention"));
-    assert_int_equal(cuda_products_import(products, before, "choices.json", &err), SNUG_ERR_INPUT);
+    assert_int_equal(algorithms_import(products, before, "choices.json", &err), SNUG_ERR_INPUT);
     assert_string_equal(err.text, "choices.json: products: \"attention\" is no matrix product");
     json_decref(before);
 }
 
-static json_t *exported(enum cuda_choices which)
+static json_t *exported(enum algorithms_which which)
 {
     struct snug_err err = {0};
     json_t *choices;
-    assert_int_equal(cuda_products_export(products, which, &choices, &err), 0);
+    assert_int_equal(algorithms_export(products, which, &choices, &err), 0);
     return choices;
 }
 
@@ -601,28 +604,28 @@ static void recorded_choices_stand(void **state)
     json_t *none = json_array(), *all;
     char name[128];
     int refused;
-    assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
+    assert_int_equal(algorithms_import(products, none, "none", &err), 0);
     must(cuda_products_tune(products, &node, 1, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
-    json_t *mine = exported(CUDA_CHOICES_MEASURED), *recorded = json_deep_copy(mine);
+    json_t *mine = exported(ALGORITHMS_MEASURED), *recorded = json_deep_copy(mine);
     assert_int_equal(json_array_size(mine), 1);
-    all = exported(CUDA_CHOICES_OF_RUN);
+    all = exported(ALGORITHMS_OF_RUN);
     assert_int_equal(json_array_size(all), 0); /* nobody asked for it */
     json_decref(all);
     cuda_products_workspace(products, &product);
-    struct hash128 before = cuda_products_hash(products);
+    struct hash128 before = algorithms_hash(products);
     assert_true(before.low != 0);
 
     json_object_set_new(json_array_get(recorded, 0), "us", json_real(4321));
-    must(cuda_products_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
+    must(algorithms_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
     must(cuda_products_tune(products, &node, 1, false, &(struct cuda_tuning){0}, &err), &err, "tuning");
     assert_int_equal(refused, 0);
     cuda_products_workspace(products, &product);
-    struct hash128 after = cuda_products_hash(products);
+    struct hash128 after = algorithms_hash(products);
     assert_true(after.low == before.low && after.high == before.high);
-    all = exported(CUDA_CHOICES_OF_RUN);
+    all = exported(ALGORITHMS_OF_RUN);
     assert_true(json_equal(all, recorded));
     json_decref(all);
-    all = exported(CUDA_CHOICES_MEASURED);
+    all = exported(ALGORITHMS_MEASURED);
     assert_true(json_equal(all, mine));
     json_decref(all);
     check_dx(512, 256, 192, &(struct form){.type = DT_BF16, .wide = DT_BF16});
@@ -630,11 +633,11 @@ static void recorded_choices_stand(void **state)
     /* an algorithm for bf16, said to be one for F32 */
     json_object_set_new(json_array_get(recorded, 0), "in", json_string("F32"));
     json_object_set_new(json_array_get(recorded, 0), "out", json_string("F32"));
-    assert_int_equal(cuda_products_import(products, none, "none", &err), 0);
-    must(cuda_products_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
+    assert_int_equal(algorithms_import(products, none, "none", &err), 0);
+    must(algorithms_add_recorded(products, recorded, "state.json", &refused, name, &err), &err, "taking choices");
     assert_int_equal(refused, 1);
     assert_string_equal(name, "linear_dx 512x256x192 F32>F32");
-    all = exported(CUDA_CHOICES_ALL);
+    all = exported(ALGORITHMS_ALL);
     assert_int_equal(json_array_size(all), 0);
     json_decref(all);
     json_decref(mine);

@@ -84,13 +84,13 @@ struct tensors {
 static struct tensor place(struct tensors *t, enum dtype type, int64_t n)
 {
     struct tensor x = {.data = t->arena ? t->arena + t->bytes : NULL, .dtype = type, .shape = {n}, .ndim = 1};
-    t->bytes += (dtype_bytes(type, n) + t->b->align - 1) / t->b->align * t->b->align;
+    t->bytes += (dtype_bytes(type, n) + t->b->facts.align - 1) / t->b->facts.align * t->b->facts.align;
     return x;
 }
 
 static void place_all(struct tensors *t, enum dtype narrow)
 {
-    enum dtype wide = t->b->float_type;
+    enum dtype wide = t->b->facts.float_type;
     t->bytes = 0;
     t->p = place(t, wide, t->n);
     t->copy = narrow == wide ? (struct tensor){0} : place(t, narrow, t->n);
@@ -111,14 +111,14 @@ static void open_tensors(struct tensors *t, const struct backend *b, enum dtype 
     void *arena;
     *t = (struct tensors){.b = b, .n = n, .blocks = (n + MAP_BLOCK - 1) / MAP_BLOCK};
     place_all(t, narrow);
-    must(b->alloc(b, t->bytes, 0, &arena, &err), &err);
+    must(b->arena->alloc(b, t->bytes, 0, &arena, &err), &err);
     t->arena = arena;
     place_all(t, narrow);
 }
 
 static void close_tensors(struct tensors *t)
 {
-    t->b->free(t->b, t->arena, t->bytes);
+    t->b->arena->free(t->b, t->arena, t->bytes);
 }
 
 static void put(const struct tensors *t, const struct tensor *x, const double *from)
@@ -127,14 +127,14 @@ static void put(const struct tensors *t, const struct tensor *x, const double *f
     int64_t n = tensor_elements(x);
     void *data = numbers(n, sizeof *from);
     dtype_convert(data, x->dtype, from, DT_F64, n);
-    must(t->b->upload(t->b, x->data, data, dtype_bytes(x->dtype, n), &err), &err);
+    must(t->b->arena->upload(t->b, x->data, data, dtype_bytes(x->dtype, n), &err), &err);
     free(data);
 }
 
 static void get_bytes(const struct tensors *t, const struct tensor *x, void *to)
 {
     struct snug_err err = {0};
-    must(t->b->download(t->b, to, x->data, dtype_bytes(x->dtype, tensor_elements(x)), &err), &err);
+    must(t->b->arena->download(t->b, to, x->data, dtype_bytes(x->dtype, tensor_elements(x)), &err), &err);
 }
 
 static void get(const struct tensors *t, const struct tensor *x, double *to)
@@ -200,7 +200,7 @@ static void step(const struct tensors *t, const struct hyper *h, int number, con
     put(t, &t->g, g);
     put(t, &t->step, scalars);
     must(t->b->run(t->b, &w, 1, &err), &err);
-    must(t->b->sync(t->b, &err), &err);
+    must(t->b->arena->sync(t->b, &err), &err);
 }
 
 /* ---- bitsandbytes' test ---- */
@@ -269,7 +269,7 @@ static void near_adam(const struct backend *b, const char *name, enum dtype narr
     struct tensors t;
     open_tensors(&t, b, narrow, n);
     fill_normal(adam.p, n, 0.1, 0);
-    round_to(b->float_type, adam.p, n);
+    round_to(b->facts.float_type, adam.p, n);
     put(&t, &t.p, adam.p);
     for (int s = 1; s <= STEPS; s++) {
         fill_normal(g, n, 0.01, (uint32_t)s);
@@ -320,7 +320,7 @@ static void decay_comes_last(const struct backend *b)
         p[i] = 1 + 0.001 * i;
         g[i] = 0.01 * (i - N / 2);
     }
-    open_tensors(&t, b, b->float_type, N);
+    open_tensors(&t, b, b->facts.float_type, N);
     for (int full = 0; full < 2; full++) {
         put(&t, &t.p, p);
         step(&t, &h, 1, g, full);
@@ -342,7 +342,7 @@ static void signs_are_kept(const struct backend *b)
     double g[N] = {0}, m[N], most[2];
     uint8_t code_m[N], code_v[N];
     struct tensors t;
-    open_tensors(&t, b, b->float_type, N);
+    open_tensors(&t, b, b->facts.float_type, N);
     memcpy(g + MAP_BLOCK, some, sizeof some);
     step(&t, &(struct hyper){.eps = 1e-8}, 1, g, false);
     get_bytes(&t, &t.m, code_m);
@@ -365,15 +365,15 @@ static void signs_are_kept(const struct backend *b)
 
 static enum dtype narrow_type(const struct backend *b)
 {
-    return b->narrow_types >> DT_BF16 & 1 ? DT_BF16 : b->float_type;
+    return b->facts.narrow_types >> DT_BF16 & 1 ? DT_BF16 : b->facts.float_type;
 }
 
 static void test_small(const struct backend *b, const char *name)
 {
     decay_comes_last(b);
     signs_are_kept(b);
-    near_adam(b, name, b->float_type, 1024 * 32);
-    if (narrow_type(b) != b->float_type)
+    near_adam(b, name, b->facts.float_type, 1024 * 32);
+    if (narrow_type(b) != b->facts.float_type)
         near_adam(b, name, narrow_type(b), 1024 * 32);
 }
 

@@ -12,7 +12,7 @@ enum { GUARD = 4096, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF };
 
 static struct {
     const struct backend *real;
-    struct backend functions; /* of the real one */
+    const struct backend_arena *functions; /* of the real one */
     const struct session *session;
     unsigned char *piece;
     int64_t bytes;
@@ -24,7 +24,7 @@ static void fill(int64_t from, int64_t to, int byte)
     void *bytes = malloc((size_t)(to - from));
     assert_non_null(bytes);
     memset(bytes, byte, (size_t)(to - from));
-    assert_int_equal(memory.functions.upload(memory.real, memory.piece + from, bytes, to - from, NULL), SNUG_OK);
+    assert_int_equal(memory.functions->upload(memory.real, memory.piece + from, bytes, to - from, NULL), SNUG_OK);
     free(bytes);
 }
 
@@ -36,7 +36,7 @@ static void poison(void)
 static void check_guard(int64_t from)
 {
     unsigned char bytes[GUARD];
-    assert_int_equal(memory.functions.download(memory.real, bytes, memory.piece + from, GUARD, NULL), SNUG_OK);
+    assert_int_equal(memory.functions->download(memory.real, bytes, memory.piece + from, GUARD, NULL), SNUG_OK);
     for (int i = 0; i < GUARD; i++)
         assert_int_equal(bytes[i], GUARD_BYTE);
 }
@@ -46,7 +46,7 @@ static int poisoned_alloc(const struct backend *b, int64_t bytes, int64_t inputs
     void *piece;
     (void)b;
     assert_int_equal(bytes, memory.session->run.plan.arena_bytes);
-    TRY(memory.functions.alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, &piece, err));
+    TRY(memory.functions->alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, &piece, err));
     memory.piece = piece;
     memory.bytes = bytes;
     fill(0, GUARD, GUARD_BYTE);
@@ -62,7 +62,7 @@ static void poisoned_free(const struct backend *b, void *p, int64_t bytes)
     assert_ptr_equal(p, memory.piece + GUARD);
     check_guard(0);
     check_guard(GUARD + bytes);
-    memory.functions.free(memory.real, memory.piece, bytes + 2 * GUARD);
+    memory.functions->free(memory.real, memory.piece, bytes + 2 * GUARD);
     memory.piece = NULL;
 }
 
@@ -96,12 +96,15 @@ static void train(const char *out, const struct device *on, const char *const *a
         fail_msg("%s", err.text);
     memory.session = &s;
     memory.real = s.run.backend;
-    memory.functions = copy = *s.run.backend;
+    memory.functions = s.run.backend->arena;
+    struct backend_arena poisoning = *memory.functions;
+    copy = *s.run.backend;
     /* The host's backends are constants; a GPU's is an object that was opened, and changed in place. */
     backend = is_host(on) ? &copy : (struct backend *)s.run.backend;
     if (poisoned) {
-        backend->alloc = poisoned_alloc;
-        backend->free = poisoned_free;
+        poisoning.alloc = poisoned_alloc;
+        poisoning.free = poisoned_free;
+        backend->arena = &poisoning;
         s.run.backend = backend;
     }
     if (train_run(&s, (struct train_events){.progress = poison_again}, &summary, &err))

@@ -15,7 +15,7 @@ static struct {
     bool accepts;      /* what a checkpoint recorded */
     bool old;          /* as before there were choices in checkpoints */
     char chosen[16], name[32];
-    int taken, asked; /* take_choices; workspace_bytes before it */
+    int taken, asked; /* take of the record; workspace_bytes before it */
 } fake;
 
 static const char *kernels(const struct backend *b)
@@ -25,7 +25,7 @@ static const char *kernels(const struct backend *b)
     return fake.name;
 }
 
-static int choices(const struct backend *b, char **text, struct snug_err *err)
+static int give(const struct backend *b, char **text, struct snug_err *err)
 {
     char json[64];
     (void)b;
@@ -34,7 +34,7 @@ static int choices(const struct backend *b, char **text, struct snug_err *err)
     return *text ? SNUG_OK : err_no_memory(err, sizeof json);
 }
 
-static int take_choices(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
+static int take(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
 {
     (void)b, (void)err;
     json_t *all = json_loads(text, 0, NULL);
@@ -50,10 +50,13 @@ static int take_choices(const struct backend *b, const char *text, struct snug_e
     return SNUG_OK;
 }
 
+static const struct backend_record record = {.give = give, .take = take};
+
 static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
+    (void)b;
     fake.asked++;
-    return __real_backend_cpu()->workspace_bytes(b, op, args, threads);
+    return backend_workspace_bytes(__real_backend_cpu(), op, args, threads);
 }
 
 const struct backend *__wrap_backend_cpu(void)
@@ -61,8 +64,7 @@ const struct backend *__wrap_backend_cpu(void)
     fake.base = *__real_backend_cpu();
     fake.base.kernels = kernels;
     fake.base.workspace_bytes = workspace_bytes;
-    fake.base.choices = fake.old ? NULL : choices;
-    fake.base.take_choices = fake.old ? NULL : take_choices;
+    fake.base.record = fake.old ? NULL : &record;
     snprintf(fake.chosen, sizeof fake.chosen, "%s", fake.known);
     fake.taken = fake.asked = 0;
     return &fake.base;

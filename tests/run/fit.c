@@ -177,6 +177,18 @@ static int64_t free_on_device(const struct backend *b)
     return memory_free;
 }
 
+static double nothing(const struct backend *b, const char *key)
+{
+    (void)b, (void)key;
+    return -1;
+}
+
+static int keep_nothing(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+{
+    (void)b, (void)key, (void)seconds, (void)err;
+    return SNUG_OK;
+}
+
 static int measure(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
                    bool *changed, struct snug_err *err)
 {
@@ -187,6 +199,9 @@ static int measure(const struct backend *b, const struct work *nodes, int n, voi
     *changed = false;
     return SNUG_OK;
 }
+
+static struct backend_arena device_arena;
+static const struct backend_profile profile = {.tune = measure, .recall = nothing, .keep = keep_nothing};
 
 static int notes_of_it;
 
@@ -218,9 +233,11 @@ static void open_on_device(struct options *o, struct session *s, struct backend 
     assert_int_equal(options_check(o, &err), 0);
     assert_int_equal(session_open(s, &io_posix, o, false, (struct session_events){.note = count_note}, NULL, &err), 0);
     *device = *s->compile.backend;
-    device->host_memory = false;
-    device->available = free_on_device;
-    device->tune = measure;
+    device->facts.host_memory = false;
+    device_arena = *device->arena;
+    device_arena.available = free_on_device;
+    device->arena = &device_arena;
+    device->profile = &profile;
     device->reads_mask = any_mask;
     s->compile.backend = s->run.backend = device;
 }

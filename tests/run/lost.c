@@ -5,6 +5,7 @@
 #include "train/train.h"
 
 static struct backend broken;
+static struct backend_arena broken_arena;
 static int left; /* calls that still succeed */
 static const char *rows;
 
@@ -48,12 +49,14 @@ static struct snug_err train(const char *out, int calls, bool nodes, const char 
     assert_int_equal(options_check(&o, &err), 0);
     assert_int_equal(session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err), 0);
     broken = *s.compile.backend;
+    broken_arena = *broken.arena;
+    broken.arena = &broken_arena;
     left = calls;
-    broken.one_by_one = nodes;
+    broken.facts.one_by_one = nodes;
     if (nodes)
-        broken.sync = sync_or_fail;
+        broken_arena.sync = sync_or_fail;
     else
-        broken.wait = wait_or_fail;
+        broken_arena.wait = wait_or_fail;
     s.compile.backend = s.run.backend = &broken;
     int code = train_run(&s, (struct train_events){0}, &summary, &err);
     assert_int_equal(code, SNUG_ERR_CHECKPOINT);

@@ -50,7 +50,7 @@ static void within_the_workspace(void **state)
     if (session_open(&s, &io_posix, &o, false, (struct session_events){0}, NULL, &err))
         fail_msg("%s", err.text);
     gpu = *s.compile.backend;
-    gpu.host_memory = false;
+    gpu.facts.host_memory = false;
     gpu.workspace_bytes = some_bytes;
     gpu.together = adafactors_run_together;
     gpu.run = look;

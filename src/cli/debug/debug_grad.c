@@ -98,7 +98,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
                                  .train = true,
                                  .keep_grads = true};
     struct choices choices = settings_choices(o, b);
-    choices.micro = (struct dims){.T = b->bucket(p->batch.T), .B = p->batch.B};
+    choices.micro = (struct dims){.T = backend_bucket(b, p->batch.T), .B = p->batch.B};
     choices.accumulation = 1;
     choices.keep_masks = choices.copies = false;
     TRY(run_open(&p->run, &c, &choices, err));

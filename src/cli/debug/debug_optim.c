@@ -60,9 +60,9 @@ static int compile(struct replay *r, const struct options *o, struct snug_err *e
         struct dim shape[MAX_DIMS];
         for (int d = 0; d < p->ndim; d++)
             shape[d] = DIM(p->shape[d]);
-        int weight = graph_add_value(&g->graph, arena_printf(&r->arena, "param.%d", i), ROLE_WEIGHT, b->float_type,
-                                     p->ndim, shape);
-        int grad = graph_add_kin(&g->graph, KIN_GRADIENT, weight, b->float_type, p->ndim, shape);
+        int weight = graph_add_value(&g->graph, arena_printf(&r->arena, "param.%d", i), ROLE_WEIGHT,
+                                     b->facts.float_type, p->ndim, shape);
+        int grad = graph_add_kin(&g->graph, KIN_GRADIENT, weight, b->facts.float_type, p->ndim, shape);
         graph_value(&g->graph, grad)->live_in = graph_value(&g->graph, grad)->persists = true;
     }
     struct pass_settings p = {.update = settings_update(o, b)};

@@ -1,4 +1,4 @@
-/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c) as products of cuBLASLt (products.h), or of our own where that was
+/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c) as products of cuBLASLt (products/products.h), or of our own where that was
  * measured to be faster (linear_sm90.cu).
  *
  * What runs besides the products, all bound by bytes:
@@ -13,6 +13,7 @@
 #include "cuda/kernels/linear_sm90.h"
 
 extern "C" {
+#include "cuda/products/nodes.h"
 #include "cuda/products/products.h"
 #include "op/dx_act.h"
 }

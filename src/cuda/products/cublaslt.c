@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,20 @@ static void *open_first(struct snug_err *err, int *code)
         }
     }
     return library;
+}
+
+static int start(struct cublaslt *lt, struct snug_err *err)
+{
+    lt->version = (int64_t)lt->GetVersion();
+    cublasStatus_t s = lt->Create(&lt->handle);
+    if (!s)
+        return SNUG_OK;
+    int code =
+        err_set(err, SNUG_ERR_ENV, "cuda: cuBLASLt %" PRId64 " cannot start: %s; check the driver with nvidia-smi",
+                lt->version, lt->GetStatusString(s));
+    lt->handle = NULL;
+    cublaslt_close(lt);
+    return code;
 }
 
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err)
@@ -53,11 +68,13 @@ int cublaslt_open(struct cublaslt *lt, struct snug_err *err)
         cublaslt_close(lt);
         return err_set(err, SNUG_ERR_ENV, "cuda: libcublasLt has no %s; install cuBLAS of CUDA 12.1 or later", missing);
     }
-    return SNUG_OK;
+    return start(lt, err);
 }
 
 void cublaslt_close(struct cublaslt *lt)
 {
+    if (lt->handle)
+        lt->Destroy(lt->handle);
     if (lt->library)
         dlclose(lt->library);
     *lt = (struct cublaslt){0};

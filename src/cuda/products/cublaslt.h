@@ -1,5 +1,5 @@
-/* cublaslt.h: cuBLASLt as a table of functions, looked up when the backend opens. The library is half a gigabyte:
- * linked in, it would be mapped by every `snug --help`, and snug could not start without it. */
+/* cublaslt.h: cuBLASLt: a table of functions, looked up when the backend opens, and a handle for the current device. The
+ * library is half a gigabyte: linked in, it would be mapped by every `snug --help`, and snug could not start without it. */
 #ifndef CUDA_PRODUCTS_CUBLASLT_H
 #define CUDA_PRODUCTS_CUBLASLT_H
 
@@ -27,12 +27,14 @@
 
 struct cublaslt {
     void *library;
+    cublasLtHandle_t handle; /* NULL: there is no device */
+    int64_t version;         /* such as 130100 */
 #define F(name) __typeof__(cublasLt##name) *name;
     CUBLASLT_FUNCTIONS(F)
 #undef F
 };
 
-/* SNUG_ERR_ENV when there is no such library, or it lacks a function. It is looked for under the names of CUDA 13 and
+/* SNUG_ERR_ENV when there is no such library, it lacks a function, or it cannot start on this device. It is looked for under the names of CUDA 13 and
  * 12, where the system looks for libraries, in CUDA_HOME and in /usr/local/cuda. */
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err);
 void cublaslt_close(struct cublaslt *lt);

@@ -108,8 +108,8 @@ static int measure(const struct session *s, const struct workload *w, const char
     rehearsal_close(&r);
     if (code || seconds < lasting(s, INFINITY))
         return code;
-    TRY(b->keep(b, step_key, out->step_seconds, err));
-    return evaluates(w) ? b->keep(b, eval_key, out->evaluation_seconds, err) : SNUG_OK;
+    TRY(b->profile->keep(b, step_key, out->step_seconds, err));
+    return evaluates(w) ? b->profile->keep(b, eval_key, out->evaluation_seconds, err) : SNUG_OK;
 }
 
 /* As it was measured before, or now where there is room. */
@@ -119,13 +119,13 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
     const struct backend *b = s->compile.backend;
     char step_key[64], eval_key[64] = "";
     TRY(key_of(s, false, &w->step.batch, w->accumulation, step_key, err));
-    out->step_seconds = b->recall(b, step_key);
+    out->step_seconds = b->profile->recall(b, step_key);
     if (evaluates(w)) {
         TRY(key_of(s, true, &w->evaluation.batch, 1, eval_key, err));
-        out->evaluation_seconds = b->recall(b, eval_key);
+        out->evaluation_seconds = b->profile->recall(b, eval_key);
     }
     out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0;
-    if (out->measured || s->run.plan.arena_bytes > b->available(b))
+    if (out->measured || s->run.plan.arena_bytes > b->arena->available(b))
         return SNUG_OK;
     out->measured = true;
     return measure(s, w, step_key, eval_key, out, err);
@@ -137,7 +137,7 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
  * to keep it busy. */
 static double small_tokens(const struct backend *b, double flops_per_token)
 {
-    return b->host_memory ? fmin(384, fmax(64, 1e10 / flops_per_token)) : fmax(1024, 2e12 / flops_per_token);
+    return b->facts.host_memory ? fmin(384, fmax(64, 1e10 / flops_per_token)) : fmax(1024, 2e12 / flops_per_token);
 }
 
 /* A model with two layers, since the last one of a classifier may be computed for few rows only, and so few tokens
@@ -159,7 +159,7 @@ static int open_small(struct typical *t, struct model_config *m, struct compile_
     c->model = m;
     *choices = s->choices;
     choices->accumulation = choices->accumulation > 1 ? 2 : 1;
-    choices->micro = (struct dims){.T = c->backend->bucket(rows * length), .B = rows};
+    choices->micro = (struct dims){.T = backend_bucket(c->backend, rows * length), .B = rows};
     c->eval_max = c->eval_max.B > 0 ? choices->micro : c->eval_max;
     return typical_open(t, m, NULL, length, rows, rows * length, err);
 }
@@ -167,7 +167,7 @@ static int open_small(struct typical *t, struct model_config *m, struct compile_
 static double estimate_program(const struct session *s, const struct node_times *t, int k, const struct batch *b,
                                double unevenness)
 {
-    struct dims dims = {.T = s->compile.backend->bucket(b->T), .B = b->B};
+    struct dims dims = {.T = backend_bucket(s->compile.backend, b->T), .B = b->B};
     return k < 0 ? 0 : node_times_of(t, &s->run.plan.programs[k], dims, unevenness);
 }
 
@@ -198,7 +198,7 @@ static int time_nodes(const struct session *s, const struct workload *w, struct 
     const double quick = 0.2; /* seconds */
     bool all = false;
     TRY(time_small(s, w, 1, t, &all, err));
-    if (!s->compile.backend->host_memory || all || node_times_sum(t) > quick)
+    if (!s->compile.backend->facts.host_memory || all || node_times_sum(t) > quick)
         return SNUG_OK;
     struct snug_err ignored; /* no room for more: what is known will do */
     time_small(s, w, 4, t, &all, &ignored);
@@ -213,7 +213,8 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
     double start = seconds_now(), waited = machine_waited_seconds();
     int code = time_nodes(s, w, &t, err);
     waited = machine_waited_seconds() - waited;
-    out->disturbed = s->compile.backend->host_memory && waited > share * s->compile.threads * (seconds_now() - start);
+    out->disturbed =
+        s->compile.backend->facts.host_memory && waited > share * s->compile.threads * (seconds_now() - start);
     if (!code) {
         const struct batch *b = &w->step.batch;
         double uneven = w->lengths.unevenness;
@@ -256,10 +257,10 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
     const struct compile_settings *c = &s->compile;
     struct workload w;
     *out = (struct forecast){0};
-    if (!c->train || c->separate || c->keep_grads || c->backend->float_type != DT_F32)
+    if (!c->train || c->separate || c->keep_grads || c->backend->facts.float_type != DT_F32)
         return SNUG_OK;
     int code = open_workload(&w, s, err);
-    if (!code && c->backend->recall)
+    if (!code && c->backend->profile)
         code = recall_or_measure(s, &w, out, err);
     if (!code && !out->measured)
         code = estimate(s, &w, out, err);

@@ -1,6 +1,5 @@
 #include "train/forecast/rehearsal.h"
 
-#include "base/machine.h"
 #include "base/philox.h"
 #include "base/seconds.h"
 #include "base/size.h"
@@ -60,7 +59,7 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const 
     r->settings.dump = NULL;
     r->run = (struct run){.backend = c->backend, .threads = c->threads};
     TRY(compile_run(&r->settings, choices, &r->run.plan, &r->run.where, err));
-    int64_t room = c->backend->host_memory ? machine_memory_available() : c->backend->available(c->backend);
+    int64_t room = c->backend->arena->available(c->backend);
     room = room < most ? room : most;
     char needs[SIZE_TEXT_MAX], may[SIZE_TEXT_MAX];
     if (r->run.plan.arena_bytes > room)
@@ -142,7 +141,7 @@ int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_time
 {
     const struct programs *p = &r->run.where;
     struct batch micro[2] = {*b, *b};
-    struct dims dims = {.T = r->run.backend->bucket(b->T), .B = b->B};
+    struct dims dims = {.T = backend_bucket(r->run.backend, b->T), .B = b->B};
     if (p->step >= 0 || p->first >= 0)
         TRY(once(r, &(struct subject){micro, p->next >= 0 ? 2 : 1}, err));
     if (p->eval >= 0)

@@ -63,9 +63,9 @@ static bool is_possible(const struct compile_settings *c, const struct variant *
     case SPLIT:
         return choices->micro.B % 2 == 0;
     case NO_SAVES:
-        return v->saves && c->backend->host_memory && !c->separate;
+        return v->saves && c->backend->facts.host_memory && !c->separate;
     case NARROW:
-        return v->narrow == DT_F32 && c->backend->narrow_types >> DT_BF16 & 1;
+        return v->narrow == DT_F32 && c->backend->facts.narrow_types >> DT_BF16 & 1;
     case STATES_8BIT:
         return v->optimizer == OPTIM_ADAMW && !c->separate;
     case ADAFACTOR:

@@ -35,7 +35,7 @@ struct masking batches_masking(struct session *s)
  * it. */
 int64_t batches_eval_tokens(const struct session *s, const struct dataset *d)
 {
-    int64_t rows = s->o->per_device_eval_batch_size, busy = s->compile.backend->busy_tokens;
+    int64_t rows = s->o->per_device_eval_batch_size, busy = s->compile.backend->facts.busy_tokens;
     if (option_given(s->o, per_device_eval_batch_size))
         return d ? loader_max_tokens(d, (int32_t)rows) : rows * s->max_length;
     return busy > s->max_length ? busy : s->max_length;
@@ -54,7 +54,7 @@ int batches_train_max(const struct session *s, int64_t B, struct dims *max, stru
     int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
     if (T < 0)
         return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
-    *max = (struct dims){.T = s->compile.backend->bucket(T), .B = B};
+    *max = (struct dims){.T = backend_bucket(s->compile.backend, T), .B = B};
     return SNUG_OK;
 }
 
@@ -73,7 +73,8 @@ int batches_size(struct session *s, struct snug_err *err)
         s->eval_most.tokens = tokens;
         s->eval_most.rows = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX);
         TRY(batches_open_eval(s, &s->data, &s->eval, err));
-        c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
+        c->eval_max =
+            (struct dims){.T = backend_bucket(c->backend, eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
     }
     return SNUG_OK;
 }

@@ -24,7 +24,8 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
         snprintf(advice, sizeof advice, "weights and inputs alone need %s: take a smaller model",
                  size_text(s->run.plan.persistent_bytes, needs));
     return err_set(err, SNUG_ERR_ENV, "the plan needs %s%s, %s more than %s; %s", size_text(needed(s), needs),
-                   s->compile.backend->host_memory && s->run.plan.checkpoint_bytes ? " with a checkpoint's copy" : "",
+                   s->compile.backend->facts.host_memory && s->run.plan.checkpoint_bytes ? " with a checkpoint's copy"
+                                                                                         : "",
                    size_text(needed(s) - limit, more), where, advice);
 }
 
@@ -32,7 +33,7 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
 static int64_t available(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    return b->host_memory ? machine_memory_available() : b->available(b);
+    return b->arena->available(b);
 }
 
 static int plan_anew(struct session *s, struct snug_err *err)
@@ -84,10 +85,10 @@ int fit_room(struct session *s, struct snug_err *err)
     int64_t there = available(s), host = machine_memory_available(), more = needs_host_bytes(&s->run.plan);
     char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
     snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
-             s->compile.backend->host_memory ? "" : " for it on the device");
+             s->compile.backend->facts.host_memory ? "" : " for it on the device");
     if (needed(s) > there)
         return refuse(s, there, where, err);
-    if (!s->compile.backend->host_memory && more > host)
+    if (!s->compile.backend->facts.host_memory && more > host)
         return err_set(err, SNUG_ERR_ENV,
                        "%s %s of the host's memory, and %s are free; free some, or use --save-strategy no",
                        s->run.plan.metrics_bytes ? "a checkpoint's copy and metrics need" : "a checkpoint's copy needs",
@@ -107,10 +108,10 @@ static void note_plan(const struct session *s)
     const struct backend *b = s->compile.backend;
     char more[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
     int64_t there = available(s), over = needed(s) - there;
-    int n = b->unmeasured ? b->unmeasured(b) : 0;
+    int n = b->profile && b->profile->unmeasured ? b->profile->unmeasured(b) : 0;
     if (over > 0)
         session_note(s, "the plan needs %s more than the %s that are free%s", size_text(over, more),
-                     size_text(there, size), b->host_memory ? "" : " for it on the device");
+                     size_text(there, size), b->facts.host_memory ? "" : " for it on the device");
     if (n)
         session_note(s,
                      "%d matrix products were never measured on that device: with them the plan is an upper bound, "
@@ -120,7 +121,7 @@ static void note_plan(const struct session *s)
 
 int fit_tune(struct session *s, struct snug_err *err)
 {
-    if (s->o->command == CMD_PLAN && (needed(s) > available(s) || !s->compile.backend->tune)) {
+    if (s->o->command == CMD_PLAN && (needed(s) > available(s) || !backend_tunes(s->compile.backend))) {
         note_plan(s);
         return SNUG_OK;
     }

@@ -28,5 +28,5 @@ int64_t needs_host_bytes(const struct plan *p)
 
 int64_t needs_bytes(const struct backend *b, const struct plan *p)
 {
-    return p->arena_bytes + (b->host_memory ? needs_host_bytes(p) : 0);
+    return p->arena_bytes + (b->facts.host_memory ? needs_host_bytes(p) : 0);
 }

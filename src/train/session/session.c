@@ -42,13 +42,13 @@ struct ckpt_notes session_notes(struct session *s)
 static int get(void *ctx, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
     const struct backend *b = ctx;
-    return b->download(b, to, from, bytes, err);
+    return b->arena->download(b, to, from, bytes, err);
 }
 
 static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
     const struct backend *b = ctx;
-    return b->upload(b, to, from, bytes, err);
+    return b->arena->upload(b, to, from, bytes, err);
 }
 
 static int open_backend(struct session *s, struct snug_err *err)
@@ -57,7 +57,7 @@ static int open_backend(struct session *s, struct snug_err *err)
     const struct backend *b = s->compile.backend;
     if (b->note && b->note(b))
         session_note(s, "%s", b->note(b));
-    if (!s->compile.backend->host_memory)
+    if (!s->compile.backend->facts.host_memory)
         s->memory = (struct ckpt_memory){.get = get, .put = put, .ctx = (void *)s->compile.backend};
     return SNUG_OK;
 }

@@ -25,13 +25,13 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     static const char *const words[] = {WORDS_DTYPE(WORD)};
 #undef WORD
     enum dtype type = options_dtype(o);
-    *out = (struct precision){.wide = b->float_type,
-                              .narrow = b->float_type,
+    *out = (struct precision){.wide = b->facts.float_type,
+                              .narrow = b->facts.float_type,
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
-    if (b->float_type != DT_F32)
+    if (b->facts.float_type != DT_F32)
         return SNUG_OK;
-    if (o->dtype == OPT_DTYPE_TF32 ? !b->tf32 : type != DT_F32 && !(b->narrow_types >> type & 1))
+    if (o->dtype == OPT_DTYPE_TF32 ? !b->facts.tf32 : type != DT_F32 && !(b->facts.narrow_types >> type & 1))
         return err_set(err, SNUG_ERR_USAGE, "--%s: the %s device does not know it; use --bf16, or a GPU",
                        words[o->dtype], b->name);
     out->narrow = type;
@@ -59,19 +59,20 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .embeddings_8bit = o->optim_args_embeddings_8bit,
                            .weight_decay = o->weight_decay,
                            .max_grad_norm = o->max_grad_norm,
-                           .state_type = b->float_type};
+                           .state_type = b->facts.float_type};
 }
 
 struct choices settings_choices(const struct options *o, const struct backend *b)
 {
-    bool stay = o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->host_memory);
+    bool stay =
+        o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->facts.host_memory);
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
                             .recompute_every_n =
                                 o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
                             .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
-                            .copies = stay && options_dtype(o) != DT_F32 && b->float_type == DT_F32,
+                            .copies = stay && options_dtype(o) != DT_F32 && b->facts.float_type == DT_F32,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
-                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || (b->together && b->together(OP_adamw))};
+                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || (backend_together(b, OP_adamw))};
 }
 
 int settings_set(struct session *s, struct snug_err *err)

@@ -62,13 +62,13 @@ int stream_size(struct session *s, struct snug_err *err)
     int64_t rows = whole ? all.data.n_rows : tokens / TOKENS_OF_A_ROW + 1;
     s->eval_most.tokens = tokens;
     s->eval_most.rows = (int32_t)(rows < INT32_MAX ? rows : INT32_MAX);
-    c->eval_max = (struct dims){.T = c->backend->bucket(tokens), .B = s->eval_most.rows};
+    c->eval_max = (struct dims){.T = backend_bucket(c->backend, tokens), .B = s->eval_most.rows};
     if (!whole)
         return SNUG_OK;
     struct eval_loader *e;
     TRY(datasets_check_ids(&s->model, &all.data, s->stream_data.path, err));
     TRY(batches_open_eval(s, &all.data, &e, err));
-    c->eval_max = (struct dims){.T = c->backend->bucket(eval_max_tokens(e)), .B = eval_max_rows(e)};
+    c->eval_max = (struct dims){.T = backend_bucket(c->backend, eval_max_tokens(e)), .B = eval_max_rows(e)};
     eval_close(e);
     return SNUG_OK;
 }

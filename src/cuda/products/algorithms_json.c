@@ -1,10 +1,11 @@
-/* The table of choices as JSON, one object per product:
+/* The table as JSON, one object per product:
  *     {"op": "linear", "N": 16384, "I": 1024, "O": 4096, "in": "BF16", "out": "BF16", "bias": "BF16", "in_out": false,
  *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0, "algo": "…128 digits"}
  * "bias" is missing where there is none. "used" is false where cuBLASLt has no algorithm, and for a form that lost
  * against another. "algo" is missing where there is none, and for products of our own. */
-#include "cuda/products/products_internal.h"
+#include "cuda/products/algorithms_json.h"
 
+#include "cuda/products/algorithms.h"
 #include "format/json.h"
 
 #include <stdio.h>
@@ -34,20 +35,20 @@ static bool from_hex(const char *hex, void *bytes)
     return true;
 }
 
-static json_t *to_json(const struct choice *c)
+static json_t *to_json(const struct algorithm *a)
 {
-    const struct cuda_product *p = &c->product;
+    const struct cuda_product *p = &a->product;
     json_t *o = json_pack("{s:s,s:I,s:I,s:I,s:s,s:s,s:b,s:b,s:b,s:s,s:b,s:b,s:i,s:f,s:I}", "op", op_table[p->op].name,
                           "N", (json_int_t)p->N, "I", (json_int_t)p->I, "O", (json_int_t)p->O, "in", dtype_name(p->in),
                           "out", dtype_name(p->out), "in_out", (int)p->in_out, "add", (int)p->add, "tf32", (int)p->tf32,
-                          "act", act_names[p->act], "own", (int)p->own, "used", (int)c->supported, "align", p->align,
-                          "us", c->us, "workspace", (json_int_t)c->workspace);
+                          "act", act_names[p->act], "own", (int)p->own, "used", (int)a->supported, "align", p->align,
+                          "us", a->us, "workspace", (json_int_t)a->workspace);
     int failed = !o;
     if (o && p->bias != DT_U8)
         failed |= json_object_set_new(o, "bias", json_string(dtype_name(p->bias)));
-    if (o && c->supported && !p->own) {
+    if (o && a->supported && !p->own) {
         char hex[2 * ALGO_BYTES + 1];
-        to_hex(&c->algo, hex);
+        to_hex(&a->algo, hex);
         failed |= json_object_set_new(o, "algo", json_string(hex));
     }
     if (!failed)
@@ -56,42 +57,42 @@ static json_t *to_json(const struct choice *c)
     return NULL;
 }
 
-static bool is_wanted(const struct cuda_products *p, const struct choice *c, enum cuda_choices which)
+static bool is_wanted(const struct cuda_products *p, const struct algorithm *a, enum algorithms_which which)
 {
-    return which == CUDA_CHOICES_MEASURED ? c->us > 0 && !c->recorded
-           : which == CUDA_CHOICES_OF_RUN ? !c->hidden && choice_is_runs(p, &c->product)
-                                          : !c->hidden;
+    return which == ALGORITHMS_MEASURED ? a->us > 0 && !a->recorded
+           : which == ALGORITHMS_OF_RUN ? !a->hidden && algorithms_granted(p, &a->product) >= 0
+                                        : !a->hidden;
 }
 
-int cuda_products_export(const struct cuda_products *p, enum cuda_choices which, json_t **out, struct snug_err *err)
+int algorithms_export(const struct cuda_products *p, enum algorithms_which which, json_t **out, struct snug_err *err)
 {
     json_t *array = json_array();
     bool failed = !array;
-    for (size_t i = 0; i < p->n_choices && !failed; i++)
-        if (is_wanted(p, &p->choices[i], which))
-            failed = json_array_append_new(array, to_json(&p->choices[i])) != 0;
+    for (size_t i = 0; i < p->n_algorithms && !failed; i++)
+        if (is_wanted(p, &p->algorithms[i], which))
+            failed = json_array_append_new(array, to_json(&p->algorithms[i])) != 0;
     if (failed) {
         json_decref(array);
         *out = NULL;
-        return err_no_memory(err, p->n_choices * 512);
+        return err_no_memory(err, p->n_algorithms * 512);
     }
     *out = array;
     return SNUG_OK;
 }
 
 /* In any order of the table: runs measure and read their choices in different ones. */
-struct hash128 cuda_products_hash(const struct cuda_products *p)
+struct hash128 algorithms_hash(const struct cuda_products *p)
 {
     struct hash128 all = {0, 0};
-    for (size_t i = 0; i < p->n_choices; i++) {
-        const struct choice *c = &p->choices[i];
+    for (size_t i = 0; i < p->n_algorithms; i++) {
+        const struct algorithm *a = &p->algorithms[i];
         char text[128 + 2 * ALGO_BYTES + 32], name[128], hex[2 * ALGO_BYTES + 1] = "";
-        if (c->us <= 0 || !is_wanted(p, c, CUDA_CHOICES_OF_RUN))
+        if (a->us <= 0 || !is_wanted(p, a, ALGORITHMS_OF_RUN))
             continue;
-        cuda_product_name(&c->product, name);
-        if (c->supported && !c->product.own)
-            to_hex(&c->algo, hex);
-        int n = snprintf(text, sizeof text, "%s %d %d %s", name, c->product.align, c->supported, hex);
+        cuda_product_name(&a->product, name);
+        if (a->supported && !a->product.own)
+            to_hex(&a->algo, hex);
+        int n = snprintf(text, sizeof text, "%s %d %d %s", name, a->product.align, a->supported, hex);
         struct hash128 one = hash_bytes(text, (size_t)n);
         all.high += one.high;
         all.low += one.low;
@@ -113,15 +114,15 @@ static int read_type(json_t *o, const char *where, const char *key, bool require
     return SNUG_OK;
 }
 
-static int from_json(json_t *o, const char *where, struct choice *c, struct snug_err *err)
+static int from_json(json_t *o, const char *where, struct algorithm *a, struct snug_err *err)
 {
-    struct cuda_product *p = &c->product;
+    struct cuda_product *p = &a->product;
     const char *op = NULL, *act = NULL, *algo = NULL;
     int64_t align;
     const int64_t most = INT64_C(1) << 40;
     if (!json_is_object(o))
         return err_set(err, SNUG_ERR_INPUT, "%s: products: an entry is no object", where);
-    *c = (struct choice){.product = {.bias = DT_U8}};
+    *a = (struct algorithm){.product = {.bias = DT_U8}};
     TRY(json_get_string(o, where, "op", true, &op, err));
     TRY(json_get_int(o, where, "N", true, 1, most, &p->N, err));
     TRY(json_get_int(o, where, "I", true, 1, most, &p->I, err));
@@ -134,10 +135,10 @@ static int from_json(json_t *o, const char *where, struct choice *c, struct snug
     TRY(json_get_bool(o, where, "tf32", true, &p->tf32, err));
     TRY(json_get_string(o, where, "act", true, &act, err));
     TRY(json_get_bool(o, where, "own", true, &p->own, err));
-    TRY(json_get_bool(o, where, "used", true, &c->supported, err));
+    TRY(json_get_bool(o, where, "used", true, &a->supported, err));
     TRY(json_get_int(o, where, "align", true, 1, 16, &align, err));
-    TRY(json_get_real(o, where, "us", true, 0, 1e12, &c->us, err));
-    TRY(json_get_int(o, where, "workspace", true, 0, PRODUCT_WORKSPACE_CAP, &c->workspace, err));
+    TRY(json_get_real(o, where, "us", true, 0, 1e12, &a->us, err));
+    TRY(json_get_int(o, where, "workspace", true, 0, PRODUCT_WORKSPACE_CAP, &a->workspace, err));
     TRY(json_get_string(o, where, "algo", false, &algo, err));
     p->align = (int)align;
     for (enum op i = OP_linear; i <= OP_linear_dw; i++)
@@ -149,81 +150,81 @@ static int from_json(json_t *o, const char *where, struct choice *c, struct snug
         p->act++;
     if (p->act == ACT_COUNT)
         return err_set(err, SNUG_ERR_INPUT, "%s: products: \"%s\" is no activation", where, act);
-    if (c->supported && !p->own && (!algo || !from_hex(algo, &c->algo)))
+    if (a->supported && !p->own && (!algo || !from_hex(algo, &a->algo)))
         return err_set(err, SNUG_ERR_INPUT, "%s: products: algo \"%.40s\" is not %d hexadecimal digits", where,
                        algo ? algo : "", 2 * ALGO_BYTES);
     return SNUG_OK;
 }
 
-static int check_array(json_t *choices, const char *where, struct snug_err *err)
+static int check_array(json_t *products, const char *where, struct snug_err *err)
 {
-    return json_is_array(choices) ? SNUG_OK : err_set(err, SNUG_ERR_INPUT, "%s: products is no array", where);
+    return json_is_array(products) ? SNUG_OK : err_set(err, SNUG_ERR_INPUT, "%s: products is no array", where);
 }
 
-int cuda_products_import(struct cuda_products *p, json_t *choices, const char *where, struct snug_err *err)
+int algorithms_import(struct cuda_products *p, json_t *products, const char *where, struct snug_err *err)
 {
     size_t i;
     json_t *o;
-    struct choice c;
-    TRY(check_array(choices, where, err));
-    choices_forget(p);
-    json_array_foreach(choices, i, o)
+    struct algorithm a;
+    TRY(check_array(products, where, err));
+    algorithms_forget(p);
+    json_array_foreach(products, i, o)
     {
-        TRY(from_json(o, where, &c, err));
-        TRY(choice_put(p, &c, err));
+        TRY(from_json(o, where, &a, err));
+        TRY(algorithm_put(p, &a, err));
     }
     return SNUG_OK;
 }
 
-int cuda_products_merge(json_t *choices, json_t *news, struct snug_err *err)
+int algorithms_merge(json_t *products, json_t *news, struct snug_err *err)
 {
     static const char where[] = "products of other processes"; /* for messages */
     size_t i, at;
     json_t *o, *old;
-    struct choice c, before;
+    struct algorithm a, before;
     json_array_foreach(news, i, o) /* all or, where one cannot be read, none */
-        TRY(from_json(o, where, &c, err));
+        TRY(from_json(o, where, &a, err));
     json_array_foreach(news, i, o)
     {
-        TRY(from_json(o, where, &c, err));
-        json_array_foreach(choices, at, old)
+        TRY(from_json(o, where, &a, err));
+        json_array_foreach(products, at, old)
         {
             TRY(from_json(old, where, &before, err));
-            if (product_equal(&before.product, &c.product))
+            if (product_equal(&before.product, &a.product))
                 break;
         }
-        if (at < json_array_size(choices) ? json_array_set(choices, at, o) : json_array_append(choices, o))
+        if (at < json_array_size(products) ? json_array_set(products, at, o) : json_array_append(products, o))
             return err_no_memory(err, 512);
     }
     return SNUG_OK;
 }
 
-int cuda_products_add_recorded(struct cuda_products *p, json_t *choices, const char *where, int *refused,
-                               char name[128], struct snug_err *err)
+int algorithms_add_recorded(struct cuda_products *p, json_t *products, const char *where, int *refused, char name[128],
+                            struct snug_err *err)
 {
     size_t i;
     json_t *o;
-    struct choice c;
+    struct algorithm a;
     *refused = 0;
-    TRY(check_array(choices, where, err));
-    json_array_foreach(choices, i, o) /* all or, where one cannot be read, none */
-        TRY(from_json(o, where, &c, err));
-    p->n_grants = 0;
-    json_array_foreach(choices, i, o)
+    TRY(check_array(products, where, err));
+    json_array_foreach(products, i, o) /* all or, where one cannot be read, none */
+        TRY(from_json(o, where, &a, err));
+    algorithms_forget_grants(p);
+    json_array_foreach(products, i, o)
     {
         int64_t wants;
-        TRY(from_json(o, where, &c, err));
-        if (p->handle && c.supported && !c.product.own) { /* else as recorded: of a device that is not there */
-            TRY(problem_make(p, &c.product, &c.problem, err));
-            c.ready = problem_takes(p, &c.problem, &c.algo, c.workspace, &wants);
-            if (!c.ready) {
-                problem_free(p, &c.problem);
-                cuda_product_name(&c.product, name);
+        TRY(from_json(o, where, &a, err));
+        if (p->lt.handle && a.supported && !a.product.own) { /* else as recorded: of a device that is not there */
+            TRY(problem_make(&p->lt, &a.product, &a.problem, err));
+            a.ready = problem_takes(&p->lt, &a.problem, &a.algo, a.workspace, &wants);
+            if (!a.ready) {
+                problem_free(&p->lt, &a.problem);
+                cuda_product_name(&a.product, name);
                 ++*refused;
                 continue;
             }
         }
-        TRY(choice_put_recorded(p, &c, err));
+        TRY(algorithm_put_recorded(p, &a, err));
     }
     return SNUG_OK;
 }

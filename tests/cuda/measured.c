@@ -1,6 +1,7 @@
-/* The choices that a device's profile keeps, taken without a device: all of them, or none where one cannot be read. */
+/* The algorithms that a device's profile keeps, taken without a device: all of them, or none where one cannot be read. */
 #include "../folder.h"
 #include "cuda/device.h"
+#include "cuda/products/algorithms_json.h"
 #include "cuda/products/cublaslt.h"
 #include "cuda/products/products.h"
 #include "cuda/profile.h"
@@ -42,20 +43,20 @@ static void open_without_device(struct cuda *d)
     struct snug_err err = {0};
     *d = (struct cuda){0};
     assert_int_equal(cuda_products_open_absent(7, &d->call.products, &err), 0);
-    assert_int_equal(cuda_profile_open(&io_posix, folder, &h200, &d->profile, &err), 0);
+    assert_int_equal(cuda_profile_open(&io_posix, folder, &h200, &d->measured.profile, &err), 0);
 }
 
 static void close_all(struct cuda *d)
 {
-    cuda_profile_close(d->profile);
+    cuda_profile_close(d->measured.profile);
     cuda_products_close(d->call.products);
 }
 
-static size_t n_taken(const struct cuda *d, enum cuda_choices which)
+static size_t n_taken(const struct cuda *d, enum algorithms_which which)
 {
     json_t *all;
     struct snug_err err;
-    assert_int_equal(cuda_products_export(d->call.products, which, &all, &err), 0);
+    assert_int_equal(algorithms_export(d->call.products, which, &all, &err), 0);
     size_t n = json_array_size(all);
     json_decref(all);
     return n;
@@ -82,7 +83,7 @@ static void of_a_profile(void **state)
         struct snug_err err = {0};
         char path[256], text[2048];
         open_without_device(&d);
-        strcpy(path, cuda_profile_path(d.profile));
+        strcpy(path, cuda_profile_path(d.measured.profile));
         close_all(&d);
         int n =
             snprintf(text, sizeof text,
@@ -92,7 +93,7 @@ static void of_a_profile(void **state)
         assert_int_equal(io_write_file(&io_posix, path, text, (size_t)n, &err), 0);
 
         open_without_device(&d);
-        int code = cuda_choices_take_products(&d, path, &err);
+        int code = cuda_measured_take(&d, path, &err);
         assert_int_equal(code, rows[i].why ? SNUG_ERR_INPUT : SNUG_OK);
         if (rows[i].why && (strncmp(err.text, path, strlen(path)) ||
                             strncmp(err.text + strlen(path), rows[i].why, strlen(rows[i].why))))
@@ -100,11 +101,12 @@ static void of_a_profile(void **state)
         close_all(&d);
 
         open_without_device(&d);
-        if (cuda_choices_take_kept(&d, &err))
+        if (cuda_measured_take_kept(&d, &err))
             fail_msg("%s", err.text);
-        assert_int_equal(n_taken(&d, CUDA_CHOICES_MEASURED), rows[i].taken);
-        assert_int_equal(json_array_size(cuda_profile_products(d.profile)), rows[i].taken); /* what a save will write */
-        assert_true(cuda_profile_time(d.profile, "a") == 3);
+        assert_int_equal(n_taken(&d, ALGORITHMS_MEASURED), rows[i].taken);
+        assert_int_equal(json_array_size(cuda_profile_products(d.measured.profile)),
+                         rows[i].taken); /* what a save will write */
+        assert_true(cuda_profile_time(d.measured.profile, "a") == 3);
         close_all(&d);
     }
 }
@@ -119,11 +121,11 @@ static void of_another_process(void **state)
     assert_int_equal(json_object_set_new(json_array_get(news, 0), "us", json_real(7)), 0);
     assert_int_equal(json_array_append_new(news, json_loads(PRODUCT("linear_dx", "8"), 0, NULL)), 0);
     assert_int_equal(json_array_append_new(news, json_loads(PRODUCT("norm", "8"), 0, NULL)), 0);
-    assert_int_equal(cuda_products_merge(mine, news, &err), SNUG_ERR_INPUT);
+    assert_int_equal(algorithms_merge(mine, news, &err), SNUG_ERR_INPUT);
     json_t *before = json_loads(one, 0, NULL);
     assert_true(json_equal(mine, before));
     assert_int_equal(json_array_remove(news, 2), 0);
-    assert_int_equal(cuda_products_merge(mine, news, &err), SNUG_OK);
+    assert_int_equal(algorithms_merge(mine, news, &err), SNUG_OK);
     assert_int_equal(json_array_size(mine), 3);
     assert_true(json_equal(json_array_get(mine, 0), json_array_get(before, 0)));
     assert_true(json_equal(json_array_get(mine, 1), json_array_get(news, 0)));
@@ -151,10 +153,10 @@ static void of_a_checkpoint(void **state)
     json_t *recorded = json_loads(text, 0, NULL);
     assert_non_null(recorded);
     open_without_device(&d);
-    if (cuda_products_add_recorded(d.call.products, recorded, "a checkpoint", &refused, name, &err))
+    if (algorithms_add_recorded(d.call.products, recorded, "a checkpoint", &refused, name, &err))
         fail_msg("%s", err.text);
     assert_int_equal(refused, 0);
-    assert_int_equal(n_taken(&d, CUDA_CHOICES_ALL), 1);
+    assert_int_equal(n_taken(&d, ALGORITHMS_ALL), 1);
     close_all(&d);
     json_decref(recorded);
 }

@@ -1,11 +1,13 @@
-/* What is measured on a device, and what is chosen by it: algorithms and the times of steps go to the device's profile, and the
- * algorithms of a run into its checkpoints. */
+#include "cuda/measured.h"
+
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "cuda/arch.h"
 #include "cuda/device.h"
+#include "cuda/products/algorithms_json.h"
 #include "cuda/products/products.h"
-#include "cuda/profile.h"
+#include "cuda/products/tune.h"
 #include "format/json.h"
 
 #include <stdio.h>
@@ -13,48 +15,49 @@
 #include <string.h>
 
 /* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
-const char *cuda_choices_kernels(const struct backend *b)
+const char *cuda_measured_kernels(const struct backend *b)
 {
     struct cuda *d = own(b);
     char hash[33];
-    hash_hex(cuda_products_hash(d->call.products), hash);
-    snprintf(d->kernels, sizeof d->kernels, "sm_%d%s cublaslt %lld algorithms %.8s", cuda_arch_code(d->arch),
-             d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products), hash);
-    return d->kernels;
+    hash_hex(algorithms_hash(d->call.products), hash);
+    snprintf(d->measured.kernels, sizeof d->measured.kernels, "sm_%d%s cublaslt %lld algorithms %.8s",
+             cuda_arch_code(d->arch), d->call.tf32 ? " tf32" : "", (long long)cuda_products_version(d->call.products),
+             hash);
+    return d->measured.kernels;
 }
 
-int cuda_choices_take_products(struct cuda *d, const char *where, struct snug_err *err)
+int cuda_measured_take(struct cuda *d, const char *where, struct snug_err *err)
 {
-    json_t *choices = cuda_profile_products(d->profile);
-    return choices ? cuda_products_import(d->call.products, choices, where, err) : SNUG_OK;
+    json_t *products = cuda_profile_products(d->measured.profile);
+    return products ? algorithms_import(d->call.products, products, where, err) : SNUG_OK;
 }
 
 /* A cache in which an entry cannot be read is of no use: as if nothing had been measured. */
-int cuda_choices_take_kept(struct cuda *d, struct snug_err *err)
+int cuda_measured_take_kept(struct cuda *d, struct snug_err *err)
 {
     struct snug_err why = {0};
-    int code = cuda_choices_take_products(d, cuda_profile_path(d->profile), &why);
+    int code = cuda_measured_take(d, cuda_profile_path(d->measured.profile), &why);
     if (code != SNUG_ERR_INPUT)
         return code ? err_set(err, code, "%s", why.text) : SNUG_OK;
     json_t *none = json_array();
-    code = none ? cuda_profile_set_products(d->profile, none, err) : err_no_memory(err, sizeof(json_t));
+    code = none ? cuda_profile_set_products(d->measured.profile, none, err) : err_no_memory(err, sizeof(json_t));
     if (!code)
-        code = cuda_products_import(d->call.products, none, cuda_profile_path(d->profile), err);
+        code = algorithms_import(d->call.products, none, cuda_profile_path(d->measured.profile), err);
     json_decref(none);
     return code;
 }
 
-int cuda_choices_open(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
+int cuda_measured_open(struct cuda *d, const char *cache_dir, int64_t free_bytes, struct snug_err *err)
 {
     struct cudaDeviceProp found;
-    OPENING(s->device, cudaGetDeviceProperties(&found, s->device));
+    OPENING(d->device, cudaGetDeviceProperties(&found, d->device));
     struct cuda_profile_device device = {.name = found.name,
                                          .arch = d->arch,
                                          .sms = d->call.sms,
-                                         .free_bytes = d->base.available(&d->base),
+                                         .free_bytes = free_bytes,
                                          .cublaslt = cuda_products_version(d->call.products)};
-    TRY(cuda_profile_open(&io_posix, s->cache_dir, &device, &d->profile, err));
-    return cuda_choices_take_kept(d, err);
+    TRY(cuda_profile_open(&io_posix, cache_dir, &device, &d->measured.profile, err));
+    return cuda_measured_take_kept(d, err);
 }
 
 static const char RECORDED[] = "choices in the checkpoint"; /* for messages */
@@ -64,8 +67,8 @@ static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_er
     int n = 0;
     char name[128];
     *refused = (struct snug_err){0};
-    if (d->recorded)
-        TRY(cuda_products_add_recorded(d->call.products, d->recorded, RECORDED, &n, name, err));
+    if (d->measured.recorded)
+        TRY(algorithms_add_recorded(d->call.products, d->measured.recorded, RECORDED, &n, name, err));
     if (n)
         err_set(refused, SNUG_ERR_ENV, "cuBLASLt takes %d of the recorded algorithms no more, such as that of %s", n,
                 name);
@@ -75,36 +78,36 @@ static int add_recorded(struct cuda *d, struct snug_err *refused, struct snug_er
 /* A cache that cannot be written is not worth a run. */
 static void save(struct cuda *d)
 {
-    cuda_profile_save(&io_posix, d->profile, cuda_products_merge, NULL);
+    cuda_profile_save(&io_posix, d->measured.profile, algorithms_merge, NULL);
 }
 
 /* What was measured goes to the profile, and comes back as a later run will find it: both then have the same bits. So
  * have processes that measured the same products at the same time: what is in the file first stands. */
-static int keep_choices(struct cuda *d, struct snug_err *err)
+static int keep_algorithms(struct cuda *d, struct snug_err *err)
 {
-    json_t *choices;
+    json_t *products;
     struct snug_err refused; /* was said when they were taken */
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
-    int code = cuda_profile_set_products(d->profile, choices, err);
+    TRY(algorithms_export(d->call.products, ALGORITHMS_MEASURED, &products, err));
+    int code = cuda_profile_set_products(d->measured.profile, products, err);
     if (!code)
-        save(d); /* which may change the choices */
+        save(d); /* which may change them */
     if (!code)
-        code = cuda_products_import(d->call.products, choices, cuda_profile_path(d->profile), err);
-    json_decref(choices);
+        code = algorithms_import(d->call.products, products, cuda_profile_path(d->measured.profile), err);
+    json_decref(products);
     return code ? code : add_recorded(d, &refused, err);
 }
 
 static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
 {
-    json_t *choices;
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_MEASURED, &choices, err));
-    *n = json_array_size(choices);
-    json_decref(choices);
+    json_t *products;
+    TRY(algorithms_export(d->call.products, ALGORITHMS_MEASURED, &products, err));
+    *n = json_array_size(products);
+    json_decref(products);
     return SNUG_OK;
 }
 
-int cuda_choices_tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
-                      bool *changed, struct snug_err *err)
+static int tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
+                bool *changed, struct snug_err *err)
 {
     struct cuda *d = own(b);
     size_t before, after = 0;
@@ -122,15 +125,15 @@ int cuda_choices_tune(const struct backend *b, const struct work *nodes, int n, 
     if (!code)
         code = count_measured(d, &after, err);
     *changed = !code && after != before; /* what is known is not measured again */
-    return code || !*changed ? code : keep_choices(d, err);
+    return code || !*changed ? code : keep_algorithms(d, err);
 }
 
-int cuda_choices_record(const struct backend *b, char **text, struct snug_err *err)
+static int give(const struct backend *b, char **text, struct snug_err *err)
 {
     struct cuda *d = own(b);
     json_t *products;
     *text = NULL;
-    TRY(cuda_products_export(d->call.products, CUDA_CHOICES_OF_RUN, &products, err));
+    TRY(algorithms_export(d->call.products, ALGORITHMS_OF_RUN, &products, err));
     json_t *all = json_pack("{s:i,s:i,s:I,s:o}", "arch", d->arch, "multiprocessors", d->call.sms, "cublaslt",
                             (json_int_t)cuda_products_version(d->call.products), "products", products);
     char *dumped = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -160,7 +163,7 @@ static int check_recorded(const struct cuda *d, json_t *all, const char *where, 
     return SNUG_OK;
 }
 
-int cuda_choices_take(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
+static int take(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
 {
     struct cuda *d = own(b);
     json_t *all = NULL;
@@ -169,27 +172,47 @@ int cuda_choices_take(const struct backend *b, const char *text, struct snug_err
     if (!code)
         code = check_recorded(d, all, RECORDED, refused, err);
     if (!code && !refused->code) {
-        d->recorded = json_incref(json_object_get(all, "products"));
+        d->measured.recorded = json_incref(json_object_get(all, "products"));
         code = add_recorded(d, refused, err);
     }
     json_decref(all);
     if (code != SNUG_ERR_INPUT)
         return code;
     err_set(refused, SNUG_ERR_ENV, "%s", err->text); /* perhaps of a later version */
-    json_decref(d->recorded);
-    d->recorded = NULL;
+    json_decref(d->measured.recorded);
+    d->measured.recorded = NULL;
     return SNUG_OK;
 }
 
-double cuda_choices_recall(const struct backend *b, const char *key)
+static double recall(const struct backend *b, const char *key)
 {
-    double us = cuda_profile_time(own(b)->profile, key);
+    double us = cuda_profile_time(own(b)->measured.profile, key);
     return us < 0 ? -1 : 1e-6 * us;
 }
 
-int cuda_choices_keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+static int keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
 {
-    TRY(cuda_profile_set_time(own(b)->profile, key, 1e6 * seconds, err));
+    TRY(cuda_profile_set_time(own(b)->measured.profile, key, 1e6 * seconds, err));
     save(own(b));
     return SNUG_OK;
+}
+
+static int unmeasured(const struct backend *b)
+{
+    return cuda_products_unmeasured(own(b)->call.products);
+}
+
+const struct backend_profile cuda_profile_here = {.tune = tune, .recall = recall, .keep = keep};
+const struct backend_profile cuda_profile_absent = {.unmeasured = unmeasured, .recall = recall, .keep = keep};
+const struct backend_record cuda_record = {.give = give, .take = take};
+
+int cuda_measured_read(struct cuda *d, const char *path, struct cuda_profile_device *device, struct snug_err *err)
+{
+    return cuda_profile_read(&io_posix, path, device, &d->measured.profile, err);
+}
+
+void cuda_measured_close(struct cuda *d)
+{
+    json_decref(d->measured.recorded);
+    cuda_profile_close(d->measured.profile);
 }

@@ -1,0 +1,29 @@
+/* arena.h: the arena of a device, and the ways into and out of it, as struct backend_arena. */
+#ifndef CUDA_ARENA_H
+#define CUDA_ARENA_H
+
+#include "backend/backend.h"
+
+#include <cuda_runtime_api.h>
+
+enum { STAGING = 2 };
+
+struct cuda_arena {
+    int64_t bytes, inputs_bytes;
+    cudaStream_t copies; /* of inputs */
+    /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
+    char *image[STAGING];
+    cudaEvent_t copied[STAGING]; /* image -> staging is over: the image may be written */
+    cudaEvent_t placed[STAGING]; /* staging -> inputs is over: staging may be written */
+    int turn;
+    cudaEvent_t fetched[BACKEND_TURNS];
+};
+
+extern const struct backend_arena cuda_arena;
+extern const struct backend_arena cuda_arena_absent; /* of a device that is not there: for plans */
+
+/* To be closed even where it fails. */
+int cuda_arena_open(struct cuda_arena *a, int device, struct snug_err *err);
+void cuda_arena_close(struct cuda_arena *a);
+
+#endif

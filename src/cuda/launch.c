@@ -1,0 +1,81 @@
+#include "cuda/launch.h"
+
+#define OP(name, slots, attrs, diff, text)                                                                             \
+    static int run_##name(const union args_any *a, const struct cuda_call *c)                                          \
+    {                                                                                                                  \
+        return cuda_##name(&a->name, c);                                                                               \
+    }
+#include "graph/ops.h"
+#undef OP
+
+static int (*const launchers[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
+#define OP(name, slots, attrs, diff, text) [OP_##name] = run_##name,
+#include "graph/ops.h"
+#undef OP
+};
+
+#define ROW(name)                                                                                                      \
+    static int64_t workspace_##name(const union args_any *a, const struct cuda_call *c)                                \
+    {                                                                                                                  \
+        return cuda_##name##_workspace(&a->name, c);                                                                   \
+    }
+CUDA_WORKSPACES(ROW)
+#undef ROW
+
+static int64_t (*const workspaces[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
+#define ROW(name) [OP_##name] = workspace_##name,
+    CUDA_WORKSPACES(ROW)
+#undef ROW
+};
+
+/* Nodes of one launch: those that run at the same time. */
+enum { MANY = 512 };
+#define ROW(name)                                                                                                      \
+    static int many_##name(const struct work *w, int n, const struct cuda_call *c)                                     \
+    {                                                                                                                  \
+        const struct args_##name *a[MANY];                                                                             \
+        for (int i = 0; i < n; i++)                                                                                    \
+            a[i] = &w[i].args.name;                                                                                    \
+        return cuda_##name##_many(a, n, c);                                                                            \
+    }
+CUDA_BATCHED(ROW)
+#undef ROW
+
+static int (*const batched[OP_COUNT])(const struct work *, int, const struct cuda_call *) = {
+#define ROW(name) [OP_##name] = many_##name,
+    CUDA_BATCHED(ROW)
+#undef ROW
+};
+
+int cuda_launch(enum op op, const union args_any *args, const struct cuda_call *c)
+{
+    return launchers[op](args, c);
+}
+
+int64_t cuda_launch_workspace(enum op op, const union args_any *args, const struct cuda_call *c)
+{
+    return workspaces[op] ? workspaces[op](args, c) : 0;
+}
+
+bool cuda_launch_together(enum op op)
+{
+    return batched[op];
+}
+
+int cuda_launch_nodes(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
+{
+    struct cuda_call call = *c;
+    call.err = err;
+    for (int i = 0, joined; i < n; i += joined) {
+        joined = 1;
+        call.workspace = work[i].call.workspace;
+        if (!batched[work[i].op]) {
+            TRY(cuda_launch(work[i].op, &work[i].args, &call));
+            continue;
+        }
+        while (i + joined < n && joined < MANY && work[i + joined].joins)
+            joined++;
+        TRY(batched[work[i].op](&work[i], joined, &call));
+    }
+    return SNUG_OK;
+}

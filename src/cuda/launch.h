@@ -1,0 +1,18 @@
+/* launch.h: nodes by their launchers (kernels.h). */
+#ifndef CUDA_LAUNCH_H
+#define CUDA_LAUNCH_H
+
+#include "backend/backend.h"
+#include "cuda/kernels.h"
+
+/* One node. */
+int cuda_launch(enum op op, const union args_any *args, const struct cuda_call *c);
+int64_t cuda_launch_workspace(enum op op, const union args_any *args, const struct cuda_call *c); /* bytes */
+
+/* Whether nodes of this op that run at the same time (`joins`) are one launch. */
+bool cuda_launch_together(enum op op);
+
+/* Enqueues n nodes, each with its own workspace. Capturable. */
+int cuda_launch_nodes(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err);
+
+#endif

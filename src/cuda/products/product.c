@@ -1,0 +1,29 @@
+#include "cuda/products/product.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+bool product_same_layer(const struct cuda_product *a, const struct cuda_product *b)
+{
+    return a->op == b->op && a->I == b->I && a->O == b->O && a->in == b->in && a->out == b->out &&
+           a->in_out == b->in_out && a->tf32 == b->tf32;
+}
+
+bool product_same_form(const struct cuda_product *a, const struct cuda_product *b)
+{
+    return product_same_layer(a, b) && a->bias == b->bias && a->add == b->add && a->act == b->act && a->own == b->own &&
+           a->align == b->align;
+}
+
+bool product_equal(const struct cuda_product *a, const struct cuda_product *b)
+{
+    return product_same_form(a, b) && a->N == b->N;
+}
+
+void cuda_product_name(const struct cuda_product *p, char name[128])
+{
+    snprintf(name, 128, "%s %" PRId64 "x%" PRId64 "x%" PRId64 " %s>%s%s%s%s%s%s%s%s%s", op_table[p->op].name, p->N,
+             p->I, p->O, dtype_name(p->in), dtype_name(p->out), p->in_out ? " in_out" : "", p->add ? " add" : "",
+             p->tf32 ? " tf32" : "", p->bias == DT_U8 ? "" : " b ", p->bias == DT_U8 ? "" : dtype_name(p->bias),
+             p->act ? " " : "", p->act ? act_names[p->act] : "", p->own ? " own" : "");
+}

@@ -1,0 +1,118 @@
+#include "cuda/recordings.h"
+
+#include "base/mem.h"
+#include "base/seconds.h"
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+
+#include <string.h>
+
+enum { MAX_RECORDINGS = 256 };
+
+/* A place for one more sequence: behind the others where there is room, else that of one which was given once, in turn; -1
+ * where all are graphs already, and this one is given node by node for ever. */
+static int free_place(struct recordings *r)
+{
+    if (r->n < MAX_RECORDINGS)
+        return (int)r->n;
+    for (int n = 0; n < MAX_RECORDINGS; n++) {
+        int i = (r->forget + n) % MAX_RECORDINGS;
+        if (!r->items[i].graph) {
+            r->forget = i + 1;
+            return i;
+        }
+    }
+    return -1;
+}
+
+int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream_t stream, const char *what,
+                      bool *known, struct snug_err *err)
+{
+    size_t i = 0;
+    while (i < r->n && memcmp(&r->items[i].of, s, sizeof *s))
+        i++;
+    *known = i < r->n && r->items[i].graph;
+    if (*known)
+        return cuda_check(cudaGraphLaunch(r->items[i].graph, stream), what, err);
+    if (r->no_more)
+        return SNUG_OK;
+    if (i < r->n) {
+        r->capturing = (int)i + 1;
+        return SNUG_OK;
+    }
+    int place = free_place(r);
+    if (place < 0)
+        return SNUG_OK;
+    if (!MEM_GROW(r->items, r->cap, r->n + 1))
+        return err_no_memory(err, r->cap * 2 * sizeof *r->items);
+    r->items[place] = (struct recording){.of = *s};
+    r->n += (size_t)place == r->n;
+    return SNUG_OK;
+}
+
+/* Nodes can always be given one by one: where there is no memory for a graph *out is NULL, and no more are made. */
+static int instantiate(struct recordings *r, cudaGraph_t graph, cudaStream_t stream, cudaGraphExec_t *out,
+                       struct snug_err *err)
+{
+    cudaError_t code = cudaGraphInstantiate(out, graph, 0);
+    if (code)
+        *out = NULL;
+    else /* its first launch would do that */
+        code = cudaGraphUpload(*out, stream);
+    if (code != cudaErrorMemoryAllocation)
+        return cuda_check(code, "making a graph", err);
+    cudaGetLastError();
+    if (*out)
+        cudaGraphExecDestroy(*out);
+    *out = NULL;
+    r->no_more = true;
+    return SNUG_OK;
+}
+
+static int make_graph(struct recordings *r, struct recording *to, const struct cuda_call *c, const struct work *work,
+                      int n, struct snug_err *err)
+{
+    cudaGraph_t graph = NULL;
+    CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
+    int code = cuda_launch_nodes(c, work, n, err);
+    int ended = cuda_check(cudaStreamEndCapture(c->stream, &graph), "capturing", code ? NULL : err);
+    code = code ? code : ended;
+    if (!code)
+        code = instantiate(r, graph, c->stream, &to->graph, err);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return code;
+}
+
+static int record(struct recordings *r, struct recording *to, const struct cuda_call *c, const struct work *work, int n,
+                  struct snug_err *err)
+{
+    double start = seconds_now();
+    int64_t room = cuda_free_bytes();
+    TRY(make_graph(r, to, c, work, n, err));
+    if (!to->graph)
+        return cuda_launch_nodes(c, work, n, err);
+    CUDA("launching a graph", cudaGraphLaunch(to->graph, c->stream));
+    int64_t taken = room - cuda_free_bytes();
+    r->made++;
+    r->bytes += taken > 0 ? taken : 0;
+    r->seconds += seconds_now() - start;
+    return SNUG_OK;
+}
+
+int recordings_run(struct recordings *r, const struct cuda_call *c, const struct work *work, int n,
+                   struct snug_err *err)
+{
+    int capturing = r->capturing;
+    r->capturing = 0;
+    return capturing ? record(r, &r->items[capturing - 1], c, work, n, err) : cuda_launch_nodes(c, work, n, err);
+}
+
+void recordings_forget(struct recordings *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->items[i].graph)
+            cudaGraphExecDestroy(r->items[i].graph);
+    mem_free(r->items);
+    *r = (struct recordings){0};
+}

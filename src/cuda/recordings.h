@@ -1,0 +1,38 @@
+/* recordings.h: sequences of nodes as CUDA graphs: what is given for the second time is captured, and launched whole from then
+ * on. Each belongs to the buffers of one arena. */
+#ifndef CUDA_RECORDINGS_H
+#define CUDA_RECORDINGS_H
+
+#include "backend/backend.h"
+#include "cuda/kernels.h"
+
+#include <cuda_runtime_api.h>
+
+/* A sequence that was given at least once; from the second time on it is a CUDA graph. */
+struct recording {
+    struct sequence of;
+    cudaGraphExec_t graph; /* NULL: given once so far */
+};
+
+struct recordings {
+    struct recording *items;
+    size_t n, cap;
+    int forget;     /* where the next place of a sequence that was given once is looked for */
+    int capturing;  /* index + 1 of the recording that recordings_run shall make, 0 for none */
+    bool no_more;   /* since the device had no memory for one */
+    int made;       /* graphs, */
+    int64_t bytes;  /* the device's memory that they took, */
+    double seconds; /* and how long making them took */
+};
+
+/* As replay of struct backend; `what`: of what an error then is. */
+int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream_t stream, const char *what,
+                      bool *known, struct snug_err *err);
+
+/* Runs n nodes; as a graph where recordings_replay has just said so. */
+int recordings_run(struct recordings *r, const struct cuda_call *c, const struct work *work, int n,
+                   struct snug_err *err);
+
+void recordings_forget(struct recordings *r);
+
+#endif
