@@ -47,12 +47,12 @@ struct run_fetch {
     void *to;
     const void *from; /* in the arena */
     int64_t bytes;
-    int turn; /* what backend->wait is told */
+    int turn; /* what wait of the arena is told */
 };
 
 /* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the
  * first update when the gradient's norm is known there (struct choices: updates_at_end), else at the end; on a device they
- * are there after backend->wait. */
+ * are there after wait of the arena. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */

@@ -7,109 +7,7 @@
  * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
  * lanes as a tree, over the tiles; of U^2 and p^2 by row as before, then in double over a warp's rows, over the warps,
  * over the tiles. */
-#include "cuda/kernels/update.cuh"
-
-extern "C" {
-#include "op/adafactor.h"
-}
-
-enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 128, COLUMNS = 1024, FLAT = 16384 };
-enum { FOUR = 4, GROUPS = COLUMNS / (32 * FOUR), PART = 4 /* of the groups, updated at a time */ };
-
-struct adafactor_head {
-    const double *step;
-    const float *coef;
-    double eps2, clip_threshold, decay_rate;
-    float eps1, beta1, rest1;
-    bool scale_parameter, relative_step, warmup_init;
-};
-
-struct adafactor_row {
-    struct updated u;
-    float *row, *col, *v, *m;
-    char *scratch;
-    int lead, rows, columns;
-};
-typedef many<struct adafactor_head, struct adafactor_row> adafactor_table;
-
-/* ---- how a tensor is cut ---- */
-
-struct cut {
-    int row_tiles, column_tiles; /* of a matrix */
-    int64_t tiles;               /* of the tensor */
-};
-
-__host__ __device__ static inline struct cut cut_tensor(int64_t n, int lead, int rows, int columns, bool factored)
-{
-    struct cut c = {(rows + ROWS - 1) / ROWS, (columns + COLUMNS - 1) / COLUMNS, (n + FLAT - 1) / FLAT};
-    if (factored)
-        c.tiles = (int64_t)lead * c.row_tiles * c.column_tiles;
-    return c;
-}
-
-/* What the launches hand on. */
-struct scratch {
-    double *squares, *weights; /* (tiles): sums of U^2 and of p^2 */
-    double *sum_r;             /* (lead, row_tiles): of R */
-    float *by_column;          /* (lead, row_tiles, columns): sums of g^2 */
-    float *by_row;             /* (column_tiles, lead, rows): likewise */
-    float *col_factor;         /* (lead, columns): 1 / sqrt(C) */
-};
-
-__host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead,
-                                                  int rows, int columns, bool factored)
-{
-    int64_t at = 0, l = factored ? lead : 0;
-    s->squares = (double *)base, at += c.tiles * 8;
-    s->weights = (double *)(base + at), at += c.tiles * 8;
-    s->sum_r = (double *)(base + at), at += l * c.row_tiles * 8;
-    at = (at + 15) / 16 * 16;
-    s->by_column = (float *)(base + at), at += l * c.row_tiles * columns * 4;
-    at = (at + 15) / 16 * 16;
-    s->by_row = (float *)(base + at), at += l * c.column_tiles * rows * 4;
-    at = (at + 15) / 16 * 16;
-    s->col_factor = (float *)(base + at), at += l * columns * 4;
-    return (at + 255) / 256 * 256;
-}
-
-extern "C" int64_t cuda_adafactor_workspace(const struct args_adafactor *a, const struct cuda_call *c)
-{
-    (void)c;
-    struct adafactor_shape s = adafactor_shape(&a->p);
-    struct scratch unused;
-    struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-    return lay_out(&unused, NULL, k, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
-}
-
-/* The tile of a block. */
-struct tile {
-    struct scratch s;
-    struct cut c;
-    int64_t index;      /* within the tensor */
-    int matrix, at_row; /* number of the matrix, and of the tile among its rows */
-    int at_column;
-    int rows, columns; /* that it has */
-    int64_t row;       /* its first, counted through all matrices */
-    int column;
-};
-
-__device__ static inline struct tile find_tile(const struct adafactor_row &r, int64_t index)
-{
-    struct tile t;
-    bool factored = r.v == NULL;
-    t.c = cut_tensor(r.u.n, r.lead, r.rows, r.columns, factored);
-    lay_out(&t.s, r.scratch, t.c, r.lead, r.rows, r.columns, factored);
-    t.index = index;
-    int in_matrix = (int)(t.index % ((int64_t)t.c.row_tiles * t.c.column_tiles));
-    t.matrix = (int)(t.index / ((int64_t)t.c.row_tiles * t.c.column_tiles));
-    t.at_row = in_matrix / t.c.column_tiles;
-    t.at_column = in_matrix % t.c.column_tiles;
-    t.row = (int64_t)t.matrix * r.rows + t.at_row * ROWS;
-    t.column = t.at_column * COLUMNS;
-    t.rows = min(ROWS, r.rows - t.at_row * ROWS);
-    t.columns = min(COLUMNS, r.columns - t.column);
-    return t;
-}
+#include "cuda/kernels/adafactor.cuh"
 
 /* ---- parts of the kernels ---- */
 
@@ -451,6 +349,15 @@ __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_
 }
 
 /* ---- launchers ---- */
+
+extern "C" int64_t cuda_adafactor_workspace(const struct args_adafactor *a, const struct cuda_call *c)
+{
+    (void)c;
+    struct adafactor_shape s = adafactor_shape(&a->p);
+    struct scratch unused;
+    struct cut k = cut_tensor(s.n, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+    return lay_out(&unused, NULL, k, (int)s.lead, (int)s.rows, (int)s.columns, s.factored);
+}
 
 static void launch(const adafactor_table &t, const struct cuda_call *c)
 {

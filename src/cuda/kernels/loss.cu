@@ -149,156 +149,6 @@ __global__ static void __launch_bounds__(SUM_THREADS)
         *loss = (float)(sum * step[STEP_INV_N]);
 }
 
-/* ---- cross-entropy with weights of classes: a warp a row, as a classifier has few ---- */
-
-struct weighted_params {
-    const void *logits;
-    const int32_t *labels;
-    const float *weights;
-    float *lse;
-    double *rows;
-    int64_t N, V, pitch;
-    double smoothing;
-    const double *step, *scaler; /* from here on: backward */
-    void *dlogits;
-    bool add;
-    int64_t dpitch;
-};
-
-__device__ static inline float weighted_sum_of_warp(const float *weights, int64_t V)
-{
-    float sum = 0;
-    for (int64_t v = threadIdx.x % LANE; v < V; v += LANE)
-        sum += weights[v];
-    return warp_sum(sum);
-}
-
-template <class T> __global__ void __launch_bounds__(THREADS) weighted_kernel(const struct weighted_params p)
-{
-    int lane = threadIdx.x % LANE;
-    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
-    if (n >= p.N)
-        return;
-    int32_t label = p.labels[n];
-    if (label < 0) {
-        if (lane == 0)
-            p.lse[n] = 0, p.rows[n] = 0;
-        return;
-    }
-    const T *row = (const T *)p.logits + n * p.pitch;
-    float max = -INFINITY, sum = 0, all = 0;
-    for (int64_t v = lane; v < p.V; v += LANE)
-        max = fmaxf(max, to_float(row[v]));
-    max = warp_max(max);
-    for (int64_t v = lane; v < p.V; v += LANE) {
-        float z = to_float(row[v]) - finite_or_0(max);
-        sum += exp_fast(z);
-        all += p.weights[v] * z;
-    }
-    sum = warp_sum(sum);
-    all = warp_sum(all);
-    float weights = weighted_sum_of_warp(p.weights, p.V);
-    if (lane)
-        return;
-    double log_sum = logf(sum), own = (1 - p.smoothing) * (double)p.weights[label];
-    p.lse[n] = (float)(finite_or_0(max) + log_sum);
-    double loss = own * (log_sum - ((double)to_float(row[label]) - max));
-    if (p.smoothing > 0)
-        loss += p.smoothing * (weights * log_sum - all) / (double)p.V;
-    p.rows[n] = loss;
-}
-
-template <class T> __global__ void __launch_bounds__(THREADS) weighted_bwd_kernel(const struct weighted_params p)
-{
-    int lane = threadIdx.x % LANE;
-    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
-    if (n >= p.N)
-        return;
-    const T *row = (const T *)p.logits + n * p.pitch;
-    T *to = (T *)p.dlogits + n * p.dpitch;
-    int32_t label = p.labels[n];
-    float lse = p.lse[n], scale = (float)seed(p.step, p.scaler), each = (float)(p.smoothing / (double)p.V);
-    float own = label >= 0 ? (float)((1 - p.smoothing) * (double)p.weights[label]) : 0;
-    float all = own + each * weighted_sum_of_warp(p.weights, p.V);
-    for (int64_t v = lane; v < p.V; v += LANE) {
-        float grad[1] = {0};
-        if (label >= 0)
-            grad[0] = (exp_fast(to_float(row[v]) - lse) * all - (v == label ? own : 0) - each * p.weights[v]) * scale;
-        store_or_add<T, 1>(to + v, grad, p.add);
-    }
-    for (int64_t v = p.V + lane; v < p.dpitch; v += LANE)
-        to[v] = from_float<T>(0);
-}
-
-static int cross_entropy_weighted(const struct args_cross_entropy *a, const struct cuda_call *c)
-{
-    struct weighted_params p = {.logits = a->logits.data,
-                                .labels = (const int32_t *)a->labels.data,
-                                .weights = (const float *)a->weights.data,
-                                .lse = (float *)a->lse.data,
-                                .rows = (double *)c->workspace,
-                                .N = a->logits.shape[0],
-                                .V = a->logits.shape[1],
-                                .pitch = tensor_pitch(&a->logits),
-                                .smoothing = a->smoothing};
-    if (p.N > 0)
-        WITH_FLOAT_TYPE(a->logits.dtype, T,
-                        weighted_kernel<T><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);)
-    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
-    return cuda_launched(c, "cross_entropy");
-}
-
-static int cross_entropy_bwd_weighted(const struct args_cross_entropy_bwd *a, const struct cuda_call *c)
-{
-    struct weighted_params p = {.logits = a->logits.data,
-                                .labels = (const int32_t *)a->labels.data,
-                                .weights = (const float *)a->weights.data,
-                                .lse = (float *)a->lse.data,
-                                .rows = NULL,
-                                .N = a->logits.shape[0],
-                                .V = a->logits.shape[1],
-                                .pitch = tensor_pitch(&a->logits),
-                                .smoothing = a->smoothing,
-                                .step = (const double *)a->step.data,
-                                .scaler = (const double *)a->scaler.data,
-                                .dlogits = a->dlogits.data,
-                                .add = a->dlogits.add,
-                                .dpitch = tensor_pitch(&a->dlogits)};
-    if (p.N > 0 && p.dlogits)
-        WITH_FLOAT_TYPE(a->logits.dtype, T,
-                        weighted_bwd_kernel<T><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);)
-    return cuda_launched(c, "cross_entropy_bwd");
-}
-
-extern "C" int64_t cuda_cross_entropy_workspace(const struct args_cross_entropy *a, const struct cuda_call *c)
-{
-    (void)c;
-    return (int64_t)sizeof(double) * a->logits.shape[0];
-}
-
-extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
-{
-    if (a->weights.data)
-        return cross_entropy_weighted(a, c);
-    struct cross_entropy_params p = {.logits = a->logits.data,
-                                     .labels = (const int32_t *)a->labels.data,
-                                     .lse = (float *)a->lse.data,
-                                     .rows = (double *)c->workspace,
-                                     .N = a->logits.shape[0],
-                                     .V = a->logits.shape[1],
-                                     .pitch = tensor_pitch(&a->logits),
-                                     .smoothing = a->smoothing};
-    if (p.N > 0)
-        WITH_FLOAT_TYPE(a->logits.dtype, T, {
-            if (p.V <= SHORT_ROW)
-                cross_entropy_kernel<T, 1><<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p);
-            else
-                cross_entropy_kernel<T, THREADS / LANE><<<(unsigned)p.N, THREADS, 0, c->stream>>>(p);
-        })
-    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
-    return cuda_launched(c, "cross_entropy");
-}
-
 struct cross_entropy_bwd_params {
     const void *logits;
     const int32_t *labels;
@@ -349,6 +199,112 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_bwd_kernel(const struct
         to[v] = from_float<T>(0);
 }
 
+/* ---- cross-entropy with weights of classes: a warp a row, as a classifier has few ---- */
+
+__device__ static inline float weighted_sum_of_warp(const float *weights, int64_t V)
+{
+    float sum = 0;
+    for (int64_t v = threadIdx.x % LANE; v < V; v += LANE)
+        sum += weights[v];
+    return warp_sum(sum);
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS) weighted_kernel(const struct cross_entropy_params p, const float *weights)
+{
+    int lane = threadIdx.x % LANE;
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
+    if (n >= p.N)
+        return;
+    int32_t label = p.labels[n];
+    if (label < 0) {
+        if (lane == 0)
+            p.lse[n] = 0, p.rows[n] = 0;
+        return;
+    }
+    const T *row = (const T *)p.logits + n * p.pitch;
+    float max = -INFINITY, sum = 0, all = 0;
+    for (int64_t v = lane; v < p.V; v += LANE)
+        max = fmaxf(max, to_float(row[v]));
+    max = warp_max(max);
+    for (int64_t v = lane; v < p.V; v += LANE) {
+        float z = to_float(row[v]) - finite_or_0(max);
+        sum += exp_fast(z);
+        all += weights[v] * z;
+    }
+    sum = warp_sum(sum);
+    all = warp_sum(all);
+    float sum_of_weights = weighted_sum_of_warp(weights, p.V);
+    if (lane)
+        return;
+    double log_sum = logf(sum), own = (1 - p.smoothing) * (double)weights[label];
+    p.lse[n] = (float)(finite_or_0(max) + log_sum);
+    double loss = own * (log_sum - ((double)to_float(row[label]) - max));
+    if (p.smoothing > 0)
+        loss += p.smoothing * (sum_of_weights * log_sum - all) / (double)p.V;
+    p.rows[n] = loss;
+}
+
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    weighted_bwd_kernel(const struct cross_entropy_bwd_params p, const float *weights, double smoothing)
+{
+    int lane = threadIdx.x % LANE;
+    int64_t n = (int64_t)blockIdx.x * (THREADS / LANE) + threadIdx.x / LANE;
+    if (n >= p.N)
+        return;
+    const T *row = (const T *)p.logits + n * p.pitch;
+    T *to = (T *)p.dlogits + n * p.dpitch;
+    int32_t label = p.labels[n];
+    float lse = p.lse[n], scale = (float)seed(p.step, p.scaler), each = (float)(smoothing / (double)p.V);
+    float own = label >= 0 ? (float)((1 - smoothing) * (double)weights[label]) : 0;
+    float all = own + each * weighted_sum_of_warp(weights, p.V);
+    for (int64_t v = lane; v < p.V; v += LANE) {
+        float grad[1] = {0};
+        if (label >= 0)
+            grad[0] = (exp_fast(to_float(row[v]) - lse) * all - (v == label ? own : 0) - each * weights[v]) * scale;
+        store_or_add<T, 1>(to + v, grad, p.add);
+    }
+    for (int64_t v = p.V + lane; v < p.dpitch; v += LANE)
+        to[v] = from_float<T>(0);
+}
+
+/* ---- launching cross-entropy ---- */
+
+extern "C" int64_t cuda_cross_entropy_workspace(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    (void)c;
+    return (int64_t)sizeof(double) * a->logits.shape[0];
+}
+
+template <class T>
+static void cross_entropy_launch(const struct cross_entropy_params *p, const float *weights, const struct cuda_call *c)
+{
+    unsigned blocks = (unsigned)blocks_of(p->N, THREADS / LANE);
+    if (weights)
+        weighted_kernel<T><<<blocks, THREADS, 0, c->stream>>>(*p, weights);
+    else if (p->V <= SHORT_ROW)
+        cross_entropy_kernel<T, 1><<<blocks, THREADS, 0, c->stream>>>(*p);
+    else
+        cross_entropy_kernel<T, THREADS / LANE><<<(unsigned)p->N, THREADS, 0, c->stream>>>(*p);
+}
+
+extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    struct cross_entropy_params p = {.logits = a->logits.data,
+                                     .labels = (const int32_t *)a->labels.data,
+                                     .lse = (float *)a->lse.data,
+                                     .rows = (double *)c->workspace,
+                                     .N = a->logits.shape[0],
+                                     .V = a->logits.shape[1],
+                                     .pitch = tensor_pitch(&a->logits),
+                                     .smoothing = a->smoothing};
+    if (p.N > 0)
+        WITH_FLOAT_TYPE(a->logits.dtype, T, cross_entropy_launch<T>(&p, (const float *)a->weights.data, c))
+    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
+    return cuda_launched(c, "cross_entropy");
+}
+
 template <class T, int N>
 static void cross_entropy_bwd_launch(const struct cross_entropy_bwd_params *p, const struct cuda_call *c)
 {
@@ -360,8 +316,6 @@ static void cross_entropy_bwd_launch(const struct cross_entropy_bwd_params *p, c
 
 extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct cuda_call *c)
 {
-    if (a->weights.data)
-        return cross_entropy_bwd_weighted(a, c);
     struct cross_entropy_bwd_params p = {.logits = a->logits.data,
                                          .labels = (const int32_t *)a->labels.data,
                                          .lse = (const float *)a->lse.data,
@@ -375,11 +329,15 @@ extern "C" int cuda_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, co
                                          .dpitch = tensor_pitch(&a->dlogits),
                                          .one = (float)(1 - a->smoothing),
                                          .each = (float)(a->smoothing / (double)a->logits.shape[1])};
+    const float *weights = (const float *)a->weights.data;
     /* Rows of both start equally far from a 16-byte boundary. */
     bool packed = p.pitch == p.dpitch && ((uintptr_t)p.logits - (uintptr_t)p.dlogits) % 16 == 0;
     if (p.N > 0 && p.dlogits)
         WITH_FLOAT_TYPE(a->logits.dtype, T, {
-            if (packed)
+            if (weights)
+                weighted_bwd_kernel<T>
+                    <<<(unsigned)blocks_of(p.N, THREADS / LANE), THREADS, 0, c->stream>>>(p, weights, a->smoothing);
+            else if (packed)
                 cross_entropy_bwd_launch<T, pack_width<T>>(&p, c);
             else
                 cross_entropy_bwd_launch<T, 1>(&p, c);
