@@ -1,7 +1,8 @@
 #include "model/build.h"
 
-extern const struct model_arch arch_bert, arch_gpt2, arch_roberta, arch_xlm_roberta;
-const struct model_arch *const model_archs[] = {&arch_bert, &arch_gpt2, &arch_roberta, &arch_xlm_roberta, NULL};
+extern const struct model_arch arch_bert, arch_distilbert, arch_gpt2, arch_roberta, arch_xlm_roberta;
+const struct model_arch *const model_archs[] = {&arch_bert,    &arch_distilbert,  &arch_gpt2,
+                                                &arch_roberta, &arch_xlm_roberta, NULL};
 
 const struct task *model_task(const struct model_config *c)
 {

@@ -27,6 +27,11 @@ def roberta(config=T.RobertaConfig, **k):
     return config(**bert(type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **k).to_diff_dict())
 
 
+def distilbert(**k):
+    return T.DistilBertConfig(**{**dict(vocab_size=V, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12, num_labels=3,
+                                        dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0), **k})
+
+
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
@@ -41,6 +46,10 @@ CASES = {
     "roberta_multilabel": (T.RobertaForSequenceClassification, roberta(**SEVERAL)),
     "roberta_mlm": (T.RobertaForMaskedLM, roberta(hidden_act="gelu_new")),
     "xlm_roberta": (T.XLMRobertaForSequenceClassification, roberta(T.XLMRobertaConfig)),
+    "distilbert": (T.DistilBertForSequenceClassification, distilbert()),
+    "distilbert_regression": (T.DistilBertForSequenceClassification, distilbert(**ONE)),
+    "distilbert_multilabel": (T.DistilBertForSequenceClassification, distilbert(**SEVERAL)),
+    "distilbert_mlm": (T.DistilBertForMaskedLM, distilbert(activation="gelu_new")),
 }
 
 
@@ -175,7 +184,7 @@ weights = torch.tensor([0.25, 1.5, 3.0])
 trainer("class_weights", loss=torch.nn.CrossEntropyLoss(weight=weights), **base)
 trainer("class_weights_smooth", loss=torch.nn.CrossEntropyLoss(weight=weights, label_smoothing=0.1), **base)
 trainer("label_weights", loss=torch.nn.BCEWithLogitsLoss(pos_weight=weights), several=True, **base)
-for case in ["roberta"]:
+for case in ("roberta", "distilbert"):
     trainer(case, begin=case, **{**base, "weight_decay": 5.0})
 if not wanted:
     with open(here + "/versions.txt", "w") as f:

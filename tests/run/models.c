@@ -8,7 +8,8 @@
 static const struct model {
     const char *name;
     bool per_row;
-} models[] = {{"roberta", true}, {"roberta_mlm", false}, {"xlm_roberta", true}};
+} models[] = {
+    {"roberta", true}, {"roberta_mlm", false}, {"xlm_roberta", true}, {"distilbert", true}, {"distilbert_mlm", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \
@@ -174,6 +175,7 @@ static void new_weights_begin_as_in_transformers(void **state)
         {"golden/bert", "hidden_size", 5 + 3 * 16 + 4, 5, {"word_embeddings", NULL}},
         {"golden/gpt2", "n_embd", 2 + 3 * 12 + 2, 5, {NULL, NULL}},
         {"golden/roberta", "hidden_size", 5 + 3 * 16 + 4, 3, {"word_embeddings", "position_embeddings"}},
+        {"golden/distilbert", "dim", 4 + 3 * 16 + 4, 5, {"word_embeddings", NULL}},
     };
     for (size_t m = 0; m < sizeof cases / sizeof *cases; m++) {
         const char *rows = make_rows(folder, 12, 7, 4 + (uint32_t)m, m != 1);

@@ -1,0 +1,87 @@
+/* DistilBERT (Sanh et al., arXiv 1910.01108) as transformers' modeling_distilbert: BERT's encoder under other names, without
+ * token types, and without dropout behind attention. */
+#include "model/encoder.h"
+
+#define WORDS "distilbert.embeddings.word_embeddings"
+
+static const struct encoder distilbert = {.words = WORDS,
+                                          .positions = "distilbert.embeddings.position_embeddings",
+                                          .norm = "distilbert.embeddings.LayerNorm",
+                                          .layer = "distilbert.transformer.layer",
+                                          .query = "attention.q_lin",
+                                          .key = "attention.k_lin",
+                                          .value = "attention.v_lin",
+                                          .query_key_value = "attention.qkv_lin",
+                                          .attention = "attention.out_lin",
+                                          .attention_norm = "sa_layer_norm",
+                                          .up = "ffn.lin1",
+                                          .down = "ffn.lin2",
+                                          .norm_out = "output_layer_norm",
+                                          .keeps_attention = true};
+
+/* transformers reads each of these under either name; the latter counts. */
+static int get_size(json_t *o, const char *path, const char *key, const char *other, int64_t most, int64_t *out,
+                    struct snug_err *err)
+{
+    return json_get_int(o, path, json_object_get(o, other) ? other : key, true, 1, most, out, err);
+}
+
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct encoder_config *own = &c->own.encoder;
+    c->longest = 512, c->pad_id = 0, c->init_std = 0.02;
+    c->dropout_hidden = c->dropout_attention = 0.1, c->dropout_classifier = 0.2;
+    own->norm_eps = 1e-12; /* no key of the file */
+    TRY(get_size(o, path, "dim", "hidden_size", 1 << 20, &c->hidden_size, err));
+    TRY(get_size(o, path, "n_layers", "num_hidden_layers", 1000, &c->layers, err));
+    TRY(get_size(o, path, "n_heads", "num_attention_heads", 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "hidden_dim", true, 1, 1 << 22, &own->intermediate_size, err));
+    TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
+    TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
+    TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
+    TRY(json_get_real(o, path, "initializer_range", false, 0, 10, &c->init_std, err));
+    TRY(json_get_real(o, path, "dropout", false, 0, 0.999, &c->dropout_hidden, err));
+    TRY(json_get_real(o, path, "attention_dropout", false, 0, 0.999, &c->dropout_attention, err));
+    TRY(json_get_real(o, path, "seq_classif_dropout", false, 0, 0.999, &c->dropout_classifier, err));
+    c->dropout_embedding = c->dropout_hidden;
+    TRY(config_act(o, path, "activation", ACT_gelu, &own->act, err));
+    TRY(config_refuse_true(o, path, "sinusoidal_pos_embds", err));
+    TRY(config_tied(o, path, c, err));
+    return config_check_heads(c, path, "dim", "n_heads", err);
+}
+
+static int body(struct build *b)
+{
+    return encoder_body(b, &distilbert);
+}
+
+static int classifier(struct build *b, int v)
+{
+    return encoder_classifier(b, v, "pre_classifier", ACT_relu, "classifier");
+}
+
+static int masked_lm(struct build *b, int v)
+{
+    static const struct encoder_mlm head = {
+        .dense = "vocab_transform", .norm = "vocab_layer_norm", .bias = "vocab_projector.bias", .words = WORDS};
+    return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
+}
+
+static const struct model_head heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {"DistilBertForSequenceClassification", "classifier.weight", classifier},
+    [MODEL_MASKED_LM] = {"DistilBertForMaskedLM", "vocab_transform.weight", masked_lm}};
+
+static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weight"}, {0}};
+
+static const char *const ignored[] = {"embeddings.position_ids", NULL};
+
+const struct model_arch arch_distilbert = {.model_type = "distilbert",
+                                           .class_prefix = "DistilBert",
+                                           .positions_key = "max_position_embeddings",
+                                           .base_prefix = "distilbert.",
+                                           .layer_prefix = "transformer.layer.",
+                                           .tied = tied,
+                                           .ignored = ignored,
+                                           .heads = heads,
+                                           .config = config,
+                                           .body = body};
