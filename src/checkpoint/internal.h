@@ -101,6 +101,14 @@ struct ckpt_step {
 int ckpt_list(const struct io *io, const char *output_dir, struct arena *a, struct ckpt_step **steps, size_t *n,
               struct snug_err *err);
 
+/* ---- the lock (lock.c) */
+
+bool ckpt_same_file(const struct stat *a, const struct stat *b);
+/* Is it proved that no other host uses the file system? `say`: names it when it needs care. */
+bool ckpt_is_one_host(const struct io *io, const char *path, struct ckpt_notes notes, bool say);
+/* Takes dir->path/.lock; ckpt_dir_close gives it back. SNUG_ERR_IO: another process has it, or it cannot be had. */
+int ckpt_lock(struct ckpt_dir *dir, struct snug_err *err);
+
 /* ---- writing (write.c), in whatever thread */
 
 struct ckpt_image {
