@@ -1,4 +1,4 @@
-/* train/signals: the table of signals, each in a process of its own. */
+/* base/signals: the table of signals, each in a process of its own. */
 #include "base/signals.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* train/checkpoint: which checkpoint is found, and what is said of the others: the K rows of bad folders. */
+/* checkpoint: which checkpoint is found, and what is said of the others: the K rows of bad folders. */
 #include "fixture.h"
 
 static void expect_failure(struct fixture *f, const char *from, int flags, int code, const char *part)

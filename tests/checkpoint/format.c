@@ -1,4 +1,4 @@
-/* train/checkpoint: what is saved is what is loaded; the files of a format that others read and write; the hash of a
+/* checkpoint: what is saved is what is loaded; the files of a format that others read and write; the hash of a
  * state, and the first difference of two. */
 #include "fixture.h"
 

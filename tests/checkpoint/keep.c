@@ -1,4 +1,4 @@
-/* train/checkpoint: which steps are kept, names that are taken, and file systems that say one thing and do another. */
+/* checkpoint: which steps are kept, names that are taken, and file systems that say one thing and do another. */
 #include "fixture.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* train/checkpoint: the output folder before training: rows O8 to O10, K10, K12, K13, free space, tidying up. */
+/* checkpoint: the output folder before training: rows O8 to O10, K10, K12, K13, free space, tidying up. */
 #include "help.h"
 
 #include <errno.h>

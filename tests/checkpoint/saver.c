@@ -1,4 +1,4 @@
-/* train/checkpoint: saving in a thread of its own, beside training: what comes back from it and when, and how it ends. */
+/* checkpoint: saving in a thread of its own, beside training: what comes back from it and when, and how it ends. */
 #include "fixture.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* What each form of the command line and of the environment gives, and the message of each refusal. */
+/* What each form of the command line gives, and the message of each refusal. */
 #include "options/value.h"
 #include "parse.h"
 
@@ -392,119 +392,6 @@ static void several_files(void **state)
     refused("--seed 1 2", "2: unexpected argument; options begin with --, see 'snug train --help'");
 }
 
-/* Names of the Trainer's example scripts (run_classification.py, run_mlm.py), of Accelerate's and Lightning's options. */
-static void names_of_other_programs(void **state)
-{
-    (void)state;
-    struct options o =
-        accepted("--lr 3e-4 --epochs 2 --wd 0.1 --optimizer adamw --fp32 --batch_size 4 --validation_file e.csv "
-                 "--max_seq_length 64 --num_warmup_steps 7 --lr_scheduler cosine --grad_accum_steps 2 --grad_clip 0.5");
-    assert_true(o.learning_rate == 3e-4 && o.num_train_epochs == 2 && o.weight_decay == 0.1 && o.max_grad_norm == 0.5);
-    assert_int_equal(o.optim, OPTIM_ADAMW);
-    assert_int_equal(o.dtype, OPT_DTYPE_FP32);
-    assert_int_equal(o.per_device_train_batch_size, 4);
-    assert_string_equal(o.eval_data.first, "e.csv");
-    assert_int_equal(o.max_length, 64);
-    assert_int_equal(o.warmup_steps.steps, 7);
-    assert_int_equal(o.lr_scheduler_type, OPT_SCHEDULE_COSINE);
-    assert_int_equal(o.gradient_accumulation_steps, 2);
-    assert_int_equal(o.n_notes, 0);
-    options_free(&o);
-    struct snug_err e;
-    if (options_of(
-            &o, CMD_TRAIN,
-            "--model_name_or_path m --train_file d.csv --output_dir out --num-epochs 1.5 --mixed_precision bf16 --cpu",
-            &e))
-        fail_msg("%s", e.text);
-    assert_string_equal(o.model, "m");
-    assert_string_equal(o.train_data.first, "d.csv");
-    assert_true(o.num_train_epochs == 1.5);
-    assert_int_equal(o.dtype, OPT_DTYPE_BF16);
-    assert_int_equal(o.device, BACKEND_CPU);
-    options_free(&o);
-    assert_int_equal(options_of(&o, CMD_PREDICT, "--model m --test_file d.csv --precision 16-mixed", &e), 0);
-    assert_string_equal(o.data, "d.csv");
-    assert_int_equal(o.dtype, OPT_DTYPE_FP16);
-    options_free(&o);
-    refused("--lr 1e-3 --learning-rate 1e-3", "--learning-rate: sets the same option as --lr; give one of them");
-    refused("--dropout 0.1",
-            "--dropout: unknown option; give --hidden-dropout-prob and --attention-probs-dropout-prob");
-    refused("--dataset-name imdb",
-            "--dataset-name: unknown option; nothing is downloaded; give files with --train-data and --eval-data");
-    refused("--epoch 3", "--epoch: unknown option; did you mean --num-train-epochs? see 'snug train --help'");
-    refused("--optimiser x", "--optimiser: unknown option; did you mean --optim? see 'snug train --help'");
-}
-
-static void older_spellings_get_a_note(void **state)
-{
-    (void)state;
-    struct options o = accepted("--per_gpu_train_batch_size 4 --evaluation_strategy epoch --eval-data e --no_cuda "
-                                "--group_by_length --warmup_ratio 0.25 --optim adamw_hf");
-    assert_int_equal(o.per_device_train_batch_size, 4);
-    assert_int_equal(o.eval_strategy, OPT_WHEN_EPOCH);
-    assert_int_equal(o.device, BACKEND_CPU);
-    assert_int_equal(o.train_sampling_strategy, ORDER_BY_LENGTH);
-    assert_true(o.warmup_steps.ratio == 0.25);
-    expect_notes(&o, "--per_gpu_train_batch_size is an older spelling: it is now --per-device-train-batch-size\n"
-                     "--evaluation_strategy is an older spelling: it is now --eval-strategy\n"
-                     "--no_cuda is an older spelling: it is now --device cpu\n"
-                     "--group_by_length is an older spelling: it is now --train-sampling-strategy group_by_length\n"
-                     "--optim: adamw_hf means adamw_torch, which adds epsilon after the bias correction, not before\n"
-                     "--warmup_ratio is an older spelling: it is now --warmup-steps, which takes a share of all steps "
-                     "too");
-    options_free(&o);
-    o = accepted("--warmup-ratio 0.25 --warmup-steps 10");
-    assert_int_equal(o.warmup_steps.steps, 10);
-    expect_notes(&o, "--warmup-ratio is ignored: --warmup-steps wins");
-    options_free(&o);
-    o = accepted("--report_to wandb --disable_tqdm true --dataloader-num-workers 4");
-    expect_notes(&o, "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere\n"
-                     "--dataloader-num-workers is ignored: batches are prepared ahead by threads\n"
-                     "--report_to: wandb is ignored: the log is a file of JSON lines");
-    options_free(&o);
-    o = accepted("--report-to wandb,tensorboard --logging-dir logs");
-    expect_notes(&o, "--report-to: wandb is ignored: the log is a file of JSON lines");
-    assert_true(options_report_to(&o, "tensorboard"));
-    options_free(&o);
-    o = accepted("--report-to all");
-    assert_true(options_report_to(&o, "tensorboard"));
-    options_free(&o);
-    o = accepted("--report-to none --logging-dir logs");
-    assert_false(options_report_to(&o, "tensorboard"));
-    expect_notes(&o, "--logging-dir is ignored: without --report-to tensorboard there is nothing to put there");
-    options_free(&o);
-    /* what is so anyway */
-    o = accepted(
-        "--save-safetensors true --push_to_hub False --ddp_find_unused_parameters false --fsdp \"\" --report_to none "
-        "--average_tokens_across_devices --disable_tqdm");
-    expect_notes(&o, "--disable_tqdm is ignored: there is a progress line on a terminal, and plain lines elsewhere");
-    options_free(&o);
-    refused("--warmup-ratio 1.0", "--warmup-ratio: '1.0' is no share of all steps; give a number from 0 to below 1");
-}
-
-static void environment(void **state)
-{
-    (void)state;
-    struct options o;
-    struct snug_err e;
-    assert_string_equal(options_env(0), "SNUG_THREADS");
-    options_init(&o, CMD_TRAIN);
-    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "3", &e), 0);
-    assert_int_equal(o.threads, 3);
-    char *argv[] = {"--threads", "5"};
-    assert_int_equal(options_parse(&o, &io_posix, 2, argv, NULL, &e), 0);
-    assert_int_equal(o.threads, 5);
-    options_free(&o);
-    options_init(&o, CMD_TRAIN);
-    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "x", &e), SNUG_ERR_USAGE); /* O13 */
-    assert_string_equal(e.text, "SNUG_THREADS: 'x' is not a whole number; give one of at least 1 and "
-                                "at most 4096");
-    options_free(&o);
-    options_init(&o, CMD_INFO); /* a command that takes no threads */
-    assert_int_equal(options_set_env(&o, "SNUG_THREADS", "x", &e), 0);
-    options_free(&o);
-}
-
 static void arguments_are_kept_apart(void **state)
 {
     (void)state;
@@ -535,9 +422,6 @@ int main(void)
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(options_that_need_each_other),
         cmocka_unit_test(several_files),
-        cmocka_unit_test(names_of_other_programs),
-        cmocka_unit_test(older_spellings_get_a_note),
-        cmocka_unit_test(environment),
         cmocka_unit_test(arguments_are_kept_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

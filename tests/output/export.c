@@ -1,4 +1,4 @@
-/* train/export: the bytes of the reference library, files copied as they are, and a folder that is never half. */
+/* output/export: the bytes of the reference library, files copied as they are, and a folder that is never half. */
 #include "output/export.h"
 #include "checkpoint/help.h"
 

@@ -1,4 +1,4 @@
-/* train/log: what is left of a log after a crash, and lines that could not be written. */
+/* output/log: what is left of a log after a crash, and lines that could not be written. */
 #include "output/log.h"
 
 #include "../folder.h"

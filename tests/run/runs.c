@@ -1,65 +1,6 @@
 /* Runs that must give the same numbers: however the batch is cut, whatever is recomputed, on any number of threads,
- * with any amount of saving and logging. And runs that must end: NaN in a weight, a learning rate that nothing
- * survives. */
-#include "forge.h"
-
-#include "base/hash.h"
-
-#include <math.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static const char *rows, *other_rows, *texts, *wide;
-
-/* A run into folder/NAME on a device, which ends with `status`. */
-static const char *train_until(int status, const char *name, const struct device *on, const char *const *first,
-                               const char *const *second)
-{
-    const char *out = join(folder, name);
-    const char *args[64];
-    size_t n = 0;
-    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
-                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        args[n++] = common[i];
-    for (; *first; first++)
-        args[n++] = *first;
-    args[n] = NULL;
-    remove_tree(out);
-    expect_snug(status, said(), args, second);
-    return out;
-}
-
-static const char *train(const char *name, const struct device *on, const char *const *first, const char *const *second)
-{
-    return train_until(0, name, on, first, second);
-}
-
-static double number(json_t *o, const char *name)
-{
-    json_t *x = json_object_get(o, name);
-    if (!json_is_number(x))
-        fail_msg("%s is not a number of the log", name);
-    return json_number_value(x);
-}
-
-static void assert_same_run(const char *a, const char *b)
-{
-    json_t *x = read_log(a), *y = read_log(b);
-    assert_true(json_array_size(x) > 0);
-    for (size_t i = 0; i < json_array_size(x); i++)
-        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
-            fail_msg("line %zu of the logs:\n%s\n%s", i, json_dumps(json_array_get(x, i), 0),
-                     json_dumps(json_array_get(y, i), 0));
-    assert_int_equal(json_array_size(x), json_array_size(y));
-    json_decref(x);
-    json_decref(y);
-    assert_true(same_bytes(join(a, "model.safetensors"), join(b, "model.safetensors")));
-}
-
-#define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"
-#define DROPOUT "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2"
-#define EVERY_STEP "--logging-steps", "1", "--save-strategy", "no"
+ * with any amount of saving and logging. */
+#include "runs_help.h"
 
 /* The largest relative difference of a member between two logs of the same length. */
 static double log_distance(const char *a, const char *b, const char *name)
@@ -247,6 +188,8 @@ static void early_updates_give_the_same_bits(void **state)
         }
 }
 
+static const char *wide;
+
 /* A model whose matrices, tables and batches are large enough to be cut among threads. */
 static const char *make_wide(void)
 {
@@ -340,150 +283,6 @@ static void saving_and_looking_change_nothing(void **state)
     }
 }
 
-/* ---- Ends. */
-
-static void ends_with(int status, const char *const parts[3], const char *const *first, const char *const *second)
-{
-    expect_snug(status, said(), first, second);
-    for (int i = 0; i < 3; i++)
-        if (!file_has(said(), parts[i])) {
-            size_t n;
-            fail_msg("\"%s\" is not in: %s", parts[i], read_text(said(), &n));
-        }
-}
-
-/* The fixture's model with one element of one tensor replaced. */
-static const char *make_poisoned(const char *name, float value)
-{
-    const char *model = join(folder, "poisoned"), *from = fixture("golden/trainer/init");
-    struct st_file f;
-    size_t n;
-    remove_tree(model);
-    assert_int_equal(mkdir(model, 0700), 0);
-    char *config = read_text(join(from, "config.json"), &n);
-    write_text(model, "config.json", config);
-    free(config);
-    assert_int_equal(st_open(&io_posix, join(from, "model.safetensors"), &f, NULL), SNUG_OK);
-    char *weights = read_text(join(from, "model.safetensors"), &n);
-    memcpy(weights + st_find(&f, name)->at + 8, &value, sizeof value);
-    st_close(&f);
-    FILE *to = fopen(join(model, "model.safetensors"), "wb");
-    assert_true(to && fwrite(weights, 1, n, to) == n && fclose(to) == 0);
-    free(weights);
-    return model;
-}
-
-static void numbers_that_are_not_finite_are_named(void **state)
-{
-    (void)state;
-    static const char *const tensors[] = {"bert.embeddings.position_embeddings.weight",
-                                          "bert.encoder.layer.1.attention.self.value.bias", "classifier.weight"};
-    const char *out = join(folder, "ends");
-    for (int d = 0; d < n_devices(); d++) {
-        const char *const *where = ARGS("--device", device(d)->name, "--dtype", device(d)->dtype, "--threads", "1");
-        for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-            for (int clip = 0; clip <= 1; clip++) {
-                const char *model = make_poisoned(tensors[i], i ? NAN : INFINITY);
-                ends_with(7, (const char *const[]){"step 1: ", tensors[i], "nan"},
-                          ARGS("train", "--model", model, "--train-data", rows, "--output-dir", out, "--save-steps",
-                               "1", "--max-grad-norm", clip ? "1" : "0"),
-                          where);
-                assert_int_equal(access(join(out, "model.safetensors"), F_OK), -1);
-                remove_tree(out);
-            }
-        const char *model = fixture("golden/bert_regression");
-        ends_with(7, (const char *const[]){"step ", "first in ", "--learning-rate"},
-                  ARGS("train", "--model", model, "--train-data", join(model, "inputs.safetensors"), "--output-dir",
-                       out, "--learning-rate", "1000", "--optim", "sgd", "--max-grad-norm", "0", "--batch-size", "2",
-                       "--num-train-epochs", "100"),
-                  where);
-        remove_tree(out);
-    }
-}
-
-/* The weights of a checkpoint are those of the model folder, to the bit; and there is no result. */
-static void assert_learned_nothing(const char *out, const char *step, const char *model)
-{
-    struct st_file a, b;
-    assert_int_equal(access(join(out, "model.safetensors"), F_OK), -1);
-    assert_int_equal(st_open(&io_posix, join(model, "model.safetensors"), &a, NULL), SNUG_OK);
-    assert_int_equal(st_open(&io_posix, join(join(out, step), "rank-0000.safetensors"), &b, NULL), SNUG_OK);
-    for (size_t i = 0; i < a.n_tensors; i++) {
-        int64_t n, m;
-        double *x = read_tensor(&a, a.tensors[i].name, &n), *y = read_tensor(&b, a.tensors[i].name, &m);
-        assert_int_equal(n, m);
-        assert_memory_equal(x, y, (size_t)n * sizeof *x);
-        free(x);
-        free(y);
-    }
-    st_close(&a);
-    st_close(&b);
-}
-
-/* Every step is skipped, so nothing is learned, which is said in the end; what is saved between two lines of the log
- * holds a sum that is not a number. */
-static void a_run_that_skips_can_be_resumed(void **state)
-{
-    (void)state;
-    const char *model = make_poisoned("classifier.bias", NAN), *out = NULL;
-    for (int d = 0; d < 2 * n_devices(); d++) {
-        const struct device *on = device(d / 2);
-        const char *const *run =
-            ARGS("--max-grad-norm", d % 2 ? "0" : "1", "--model", model, "--train-data", rows, "--nan-policy", "skip",
-                 "--logging-steps", "3", "--save-steps", "1", "--max-steps", "8");
-        const char *whole = train_until(7, "skipped", on, run, NULL);
-        assert_true(file_has(said(), "step 8: ") && file_has(said(), "all 8 updates were skipped"));
-        assert_learned_nothing(whole, "step-00000008", model);
-        out = train_until(7, "skipped-again", on, run, ARGS("--resume-from-checkpoint", join(whole, "step-00000004")));
-        json_t *a = read_log(whole), *b = read_log(out);
-        assert_int_equal(json_array_size(a), 3);
-        assert_int_equal(json_array_size(b), 2); /* a new folder has a new log */
-        for (size_t i = 0; i < 2; i++)
-            assert_true(json_equal(json_array_get(a, i + 1), json_array_get(b, i)));
-        json_decref(a);
-        json_decref(b);
-    }
-}
-
-/* More micro-batches than losses are waited for at once: the bad one is seen before there is an update. */
-static void so_is_a_step_of_many_micro_batches(void **state)
-{
-    (void)state;
-    const char *model = make_poisoned("classifier.bias", NAN);
-    for (int d = 0; d < n_devices(); d++) {
-        const char *out =
-            train_until(7, "skipped-parts", device(d),
-                        ARGS("--model", model, "--train-data", "synthetic:1026x4", "--batch-size", "1",
-                             "--gradient-accumulation-steps", "513", "--nan-policy", "skip", "--max-steps", "2"),
-                        NULL);
-        assert_true(file_has(said(), "step 2: loss is nan"));
-        assert_learned_nothing(out, "step-00000002", model);
-    }
-}
-
-/* ---- Checkpoints of earlier versions. */
-
-/* Makes the checkpoint one of a version that had no `key` of --optim-args yet. */
-static void forget_key(const char *step, const char *key)
-{
-    json_t *state = json_load_file(join(step, "state.json"), 0, NULL), *options = json_object_get(state, "options");
-    assert_int_equal(json_object_del(json_object_get(options, "optim_args"), key), 0);
-    forge_state(step, state);
-    json_decref(state);
-}
-
-static void a_checkpoint_from_before_an_option_is_read(void **state)
-{
-    (void)state;
-    const char *const *run = ARGS("--model", fixture("golden/trainer/init"), "--train-data", rows, "--optim",
-                                  "adamw_8bit", "--max-steps", "4", "--save-steps", "2");
-    const char *whole = train("before", device(0), run, NULL);
-    forget_key(join(whole, "step-00000002"), "embeddings_8bit");
-    const char *out =
-        train("before-again", device(0), run, ARGS("--resume-from-checkpoint", join(whole, "step-00000002")));
-    assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
-}
-
 /* ---- Memory. */
 
 /* Resident memory of every logged step: what was planned, all of it, and at most 64 MB of program. A GPU's driver takes
@@ -548,12 +347,9 @@ static void planned_memory_is_what_is_used(void **state)
     }
 }
 
-static int set_up(void **state)
+static int set_up_wide(void **state)
 {
-    open_folder(state);
-    rows = make_rows(folder, 45, 12, 1, true);
-    other_rows = make_rows(folder, 14, 12, 2, true);
-    texts = make_rows(folder, 40, 12, 3, false);
+    set_up(state);
     wide = make_wide();
     return 0;
 }
@@ -568,11 +364,7 @@ int main(void)
         cmocka_unit_test(early_updates_give_the_same_bits),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(saving_and_looking_change_nothing),
-        cmocka_unit_test(numbers_that_are_not_finite_are_named),
-        cmocka_unit_test(a_run_that_skips_can_be_resumed),
-        cmocka_unit_test(so_is_a_step_of_many_micro_batches),
-        cmocka_unit_test(a_checkpoint_from_before_an_option_is_read),
         cmocka_unit_test(planned_memory_is_what_is_used),
     };
-    return cmocka_run_group_tests_name("runs", tests, set_up, close_folder);
+    return cmocka_run_group_tests_name("runs", tests, set_up_wide, close_folder);
 }

@@ -1,4 +1,4 @@
-/* train/position: where a run is in its data, against a count, step by step, of the rows that are taken. */
+/* schedule/position: where a run is in its data, against a count, step by step, of the rows that are taken. */
 #include "schedule/position.h"
 
 #include <math.h>

@@ -1,55 +1,6 @@
-/* the files of a tokenizer, good and bad: rows T1-T8 and T13 of the bad inputs, and folders with what
+/* The files of a tokenizer, good and bad: rows T1-T8 and T13 of the bad inputs, and folders with what
  * transformers makes of them (recorded/record.py). */
-#include "../memory_io.h"
-#include "tokenizer/tokenizer.h"
-
-#include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { MOST_FILES = 4 };
-
-struct file {
-    const char *name, *content;
-};
-
-/* Opens the files of a folder "m"; a NULL name ends them. */
-static int open_folder(const struct file *files, struct tokenizer **t, struct snug_err *err)
-{
-    char paths[MOST_FILES][64];
-    struct memory_file f[MOST_FILES];
-    struct memory_io m;
-    size_t n = 0;
-    for (; n < MOST_FILES && files[n].name; n++) {
-        snprintf(paths[n], sizeof paths[n], "m/%s", files[n].name);
-        f[n] = (struct memory_file){paths[n], files[n].content, strlen(files[n].content)};
-    }
-    memory_io_init(&m, f, n);
-    int code = tokenizer_open(&m.io, "m", t, err);
-    assert_int_equal(m.open_files, 0);
-    return code;
-}
-
-static const char good_json[] =
-    "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,"
-    "\"added_tokens\":[{\"id\":1,\"content\":\"[UNK]\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
-    "\"normalized\":false,\"special\":true}],"
-    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
-    "\"strip_accents\":null,\"lowercase\":true},"
-    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
-    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}"
-    "},"
-    "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},"
-    "{\"Sequence\":{\"id\":\"B\",\"type_id\":1}}],"
-    "\"special_tokens\":{\"[CLS]\":{\"id\":\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]}}},"
-    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
-    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
-    "\"max_input_chars_per_word\":100,\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"a\":3,\"##a\":4}}}";
+#include "files_help.h"
 
 /* Each changes one value of good_json: `at` is its path ("model.vocab.a", "added_tokens.0"; a number one past the end
  * appends), `value` its JSON, NULL to remove it. */
@@ -147,34 +98,6 @@ static const struct {
     {"padding", "{\"strategy\":{\"Fixed\":128}}", 0, "padding is not used; --max-length decides"},
     {"padding", "128", 3, "\"padding\" is 128; an object"},
 };
-
-static json_t *step(json_t *o, const char *name)
-{
-    return json_is_array(o) ? json_array_get(o, (size_t)atoi(name)) : json_object_get(o, name);
-}
-
-static char *changed(const char *at, const char *value)
-{
-    char path[128], *rest = path, *name;
-    json_t *root = json_loads(good_json, 0, NULL), *o = root;
-    assert_non_null(root);
-    snprintf(path, sizeof path, "%s", at);
-    while ((name = strsep(&rest, ".")) && rest)
-        o = step(o, name);
-    json_t *new = value ? json_loads(value, JSON_DECODE_ANY, NULL) : NULL;
-    assert_true(!value || new);
-    if (!new)
-        json_object_del(o, name);
-    else if (json_is_object(o))
-        json_object_set_new(o, name, new);
-    else if ((size_t)atoi(name) == json_array_size(o))
-        json_array_append_new(o, new);
-    else
-        json_array_set_new(o, (size_t)atoi(name), new);
-    char *text = json_dumps(root, 0);
-    json_decref(root);
-    return text;
-}
 
 static bool has_note(const struct tokenizer *t, const char *part)
 {
@@ -386,89 +309,6 @@ static void folders_are_read_as_transformers_reads_them(void **state)
     fclose(f);
 }
 
-/* The same vocabulary from either file is the same tokenizer. */
-static void vocab_txt_and_tokenizer_json_have_one_hash(void **state)
-{
-    (void)state;
-    const char *const names[] = {"uncased", "cased"};
-    for (int i = 0; i < 2; i++) {
-        char path[4096], *text[3];
-        size_t bytes;
-        struct snug_err e;
-        struct tokenizer *a, *b;
-        const char *const files[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json"};
-        for (int k = 0; k < 3; k++) {
-            snprintf(path, sizeof path, "%s/tests/tokenizer/recorded/%s/%s", getenv("SNUG_SOURCE"), names[i], files[k]);
-            assert_int_equal(io_read_file(&io_posix, path, 1 << 20, &text[k], &bytes, &e), 0);
-        }
-        const struct file json[] = {{files[0], text[0]}, {files[2], text[2]}, {NULL, NULL}};
-        const struct file vocab[] = {{files[1], text[1]}, {files[2], text[2]}, {NULL, NULL}};
-        assert_int_equal(open_folder(json, &a, &e), 0);
-        assert_int_equal(open_folder(vocab, &b, &e), 0);
-        struct hash128 x = tokenizer_hash(a), y = tokenizer_hash(b);
-        assert_true(x.high == y.high && x.low == y.low);
-        tokenizer_close(a);
-        tokenizer_close(b);
-        for (int k = 0; k < 3; k++)
-            mem_free(text[k]);
-    }
-}
-
-static struct hash128 hash_of(const char *at, const char *value)
-{
-    char *json = changed(at, value);
-    struct tokenizer *t;
-    struct snug_err e;
-    if (open_folder((const struct file[]){{"tokenizer.json", json}, {NULL, NULL}}, &t, &e))
-        fail_msg("%s", e.text);
-    struct hash128 h = tokenizer_hash(t);
-    tokenizer_close(t);
-    free(json);
-    return h;
-}
-
-static void whatever_changes_ids_changes_the_hash(void **state)
-{
-    (void)state;
-    static const char *const changes[][2] = {
-        {"version", "\"1.0\""}, /* no change, to compare with */
-        {"normalizer", "null"},
-        {"normalizer.clean_text", "false"},
-        {"normalizer.handle_chinese_chars", "false"},
-        {"normalizer.lowercase", "false"},
-        {"normalizer.strip_accents", "false"},
-        {"pre_tokenizer", "null"},
-        {"truncation", "{\"direction\":\"Left\"}"},
-        {"model.max_input_chars_per_word", "99"},
-        {"model.continuing_subword_prefix", "\"#\""},
-        {"model.unk_token", "\"a\""},
-        {"model.vocab.b", "5"},
-        {"added_tokens", "[]"},
-        {"added_tokens.0.single_word", "true"},
-        {"added_tokens.0.lstrip", "true"},
-        {"added_tokens.0.rstrip", "true"},
-        {"added_tokens.0.normalized", "true"},
-        {"post_processor", "null"},
-        {"post_processor.single.0.SpecialToken.type_id", "1"},
-        {"post_processor.single.1.Sequence.type_id", "1"},
-        {"post_processor.special_tokens.[CLS].ids.0", "1"},
-        {"post_processor.special_tokens.[CLS].ids.1", "2"},
-        {"post_processor.pair",
-         "[{\"Sequence\":{\"id\":\"B\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}]"},
-        {"post_processor.pair.2", "{\"Sequence\":{\"id\":\"A\",\"type_id\":1}}"},
-    };
-    enum { CHANGES = sizeof changes / sizeof *changes };
-    struct hash128 h[CHANGES];
-    for (int i = 0; i < CHANGES; i++) {
-        h[i] = hash_of(changes[i][0], changes[i][1]);
-        for (int k = 0; k < i; k++)
-            if (h[i].high == h[k].high && h[i].low == h[k].low)
-                fail_msg("%s and %s", changes[i][0], changes[k][0]);
-    }
-    struct hash128 same = hash_of("decoder", "null");
-    assert_true(same.high == h[0].high && same.low == h[0].low);
-}
-
 /* Whichever call fails, no file is passed over in silence. */
 static void every_file_call_may_fail(void **state)
 {
@@ -523,8 +363,6 @@ int main(void)
         cmocka_unit_test(upper_case_without_configuration_is_noted),
         cmocka_unit_test(the_unknown_token_is_the_one_of_the_model),
         cmocka_unit_test(folders_are_read_as_transformers_reads_them),
-        cmocka_unit_test(vocab_txt_and_tokenizer_json_have_one_hash),
-        cmocka_unit_test(whatever_changes_ids_changes_the_hash),
         cmocka_unit_test(every_file_call_may_fail),
         cmocka_unit_test(a_file_that_cannot_be_looked_for_is_not_absent),
     };

@@ -1,0 +1,75 @@
+/* runs_help.h: whole runs on each device, and what their logs say. */
+#ifndef TEST_RUN_RUNS_HELP_H
+#define TEST_RUN_RUNS_HELP_H
+
+#include "forge.h"
+
+#include "base/hash.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *rows, *other_rows, *texts;
+
+/* A run into folder/NAME on a device, which ends with `status`. */
+static inline const char *train_until(int status, const char *name, const struct device *on, const char *const *first,
+                                      const char *const *second)
+{
+    const char *out = join(folder, name);
+    const char *args[64];
+    size_t n = 0;
+    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
+                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        args[n++] = common[i];
+    for (; *first; first++)
+        args[n++] = *first;
+    args[n] = NULL;
+    remove_tree(out);
+    expect_snug(status, said(), args, second);
+    return out;
+}
+
+static inline const char *train(const char *name, const struct device *on, const char *const *first,
+                                const char *const *second)
+{
+    return train_until(0, name, on, first, second);
+}
+
+static inline double number(json_t *o, const char *name)
+{
+    json_t *x = json_object_get(o, name);
+    if (!json_is_number(x))
+        fail_msg("%s is not a number of the log", name);
+    return json_number_value(x);
+}
+
+static inline void assert_same_run(const char *a, const char *b)
+{
+    json_t *x = read_log(a), *y = read_log(b);
+    assert_true(json_array_size(x) > 0);
+    for (size_t i = 0; i < json_array_size(x); i++)
+        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
+            fail_msg("line %zu of the logs:\n%s\n%s", i, json_dumps(json_array_get(x, i), 0),
+                     json_dumps(json_array_get(y, i), 0));
+    assert_int_equal(json_array_size(x), json_array_size(y));
+    json_decref(x);
+    json_decref(y);
+    assert_true(same_bytes(join(a, "model.safetensors"), join(b, "model.safetensors")));
+}
+
+#define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"
+#define DROPOUT "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2"
+#define EVERY_STEP "--logging-steps", "1", "--save-strategy", "no"
+
+static inline int set_up(void **state)
+{
+    open_folder(state);
+    rows = make_rows(folder, 45, 12, 1, true);
+    other_rows = make_rows(folder, 14, 12, 2, true);
+    texts = make_rows(folder, 40, 12, 3, false);
+    return 0;
+}
+
+#endif
