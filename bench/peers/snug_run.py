@@ -8,8 +8,8 @@
     step_samples_per_s, best_samples_per_s
                         with --batch: from the median and the fastest optimizer step, the first left out
 
-train_s is what the command prints at its end ("Time:"), the rest comes from OUTPUT/log.jsonl; the times of the steps are those at which their lines appear there, so they need
---logging-steps 1 and steps of some milliseconds.
+train_s is what the command prints at its end, the rest comes from OUTPUT/log.jsonl; the times of the steps are those at
+which their lines appear there, so they need --logging-steps 1 and steps of some milliseconds.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as output_dir:
     log_path = os.path.join(output_dir, "log.jsonl")
     start = time.perf_counter()
     shown = tempfile.TemporaryFile("w+")
-    process = subprocess.Popen([args.command, "train", *options, "--output-dir", output_dir], stdout=shown)
+    process = subprocess.Popen([args.command, "train", "--json", *options, "--output-dir", output_dir], stdout=shown)
     ended, pending = False, ""
     log = None
     while True:
@@ -60,7 +60,7 @@ if not rows:
 evaluations = [row for row in rows if "eval_runtime" in row]
 eval_s = sum(row["eval_runtime"] for row in evaluations)
 shown.seek(0)
-train_s = next(float(line.split()[1]) for line in shown if line.startswith("Time:"))
+train_s = json.loads(shown.read().splitlines()[-1])["train_runtime"]
 result = {"train_s": round(train_s, 1)}
 if any("eval_accuracy" in row for row in evaluations):
     result["accuracy"] = [round(row["eval_accuracy"], 4) for row in evaluations]
