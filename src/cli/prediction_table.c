@@ -30,34 +30,31 @@ static int name_columns(struct predictions *p)
     char buf[32];
     if (!p->longest_name)
         for (int64_t i = 0; i < snug_num_labels(p->s); i++) {
-            const char *name = label_name(p->s, i, buf);
-            int columns = text_columns(name, strlen(name));
+            int columns = text_cell_columns(label_name(p->s, i, buf));
             p->longest_name = columns > p->longest_name ? columns : p->longest_name;
         }
     int most = p->columns / 3, least = (int)strlen("label");
     return p->longest_name < least ? least : p->longest_name < most ? p->longest_name : most;
 }
 
-/* `text` without what would steer the terminal or break the line, in `columns` columns at most; how many it takes. */
-static int put_cut(struct str *out, const char *text, int columns)
+static void put_name(struct str *out, const char *name, int columns)
+{
+    text_cell(out, name, columns);
+    str_printf(out, "%*s", GAP, "");
+}
+
+/* On one line, whatever the text has. */
+static void put_text(struct str *out, const char *text, int columns)
 {
     struct str line = {0}, clean = {0};
     str_append(&line, text);
     for (char *c = line.s; c && (c = strpbrk(c, "\t\r\n")); c++)
         *c = ' ';
     str_escape(&clean, str_text(&line));
-    size_t before = out->n;
     text_cut(out, str_text(&clean), columns);
     out->failed |= line.failed || clean.failed;
     str_free(&line);
     str_free(&clean);
-    return out->s ? text_columns(out->s + before, out->n - before) : 0;
-}
-
-static void put_padded(struct str *out, const char *text, int columns)
-{
-    int used = put_cut(out, text, columns);
-    str_printf(out, "%*s", columns - used + GAP, "");
 }
 
 /* The names of the columns that were read, or what the row has in them. */
@@ -68,7 +65,7 @@ static void put_input(struct predictions *p, bool names, int columns)
         str_printf(&all, "%s%s", i ? " | " : "", names ? snug_column(p->s, i) : snug_cell(p->s, i));
     if (all.n && columns >= LEAST_TEXT) {
         str_printf(&p->line, "%*s", GAP, "");
-        put_cut(&p->line, str_text(&all), columns);
+        put_text(&p->line, str_text(&all), columns);
     }
     p->line.failed |= all.failed;
     str_free(&all);
@@ -83,7 +80,7 @@ static void put_header(struct predictions *p)
 {
     str_printf(&p->line, "%*s%*s", ROW_COLUMNS, "row", GAP, "");
     if (has_names(p))
-        put_padded(&p->line, "label", name_columns(p));
+        put_name(&p->line, "label", name_columns(p));
     str_printf(&p->line, "%*s", value_columns(p), is_regression(p) ? "value" : "prob.");
     put_input(p, true, text_room(p));
     str_append(&p->line, "\n");
@@ -123,7 +120,7 @@ void prediction_table_row(struct predictions *p, int64_t index, const double *va
         else
             str_printf(&p->line, "%*lld%*s", ROW_COLUMNS, (long long)index, GAP, "");
         if (has_names(p))
-            put_padded(&p->line, n ? label_name(p->s, p->order[i].label, buf) : "(none)", name_columns(p));
+            put_name(&p->line, n ? label_name(p->s, p->order[i].label, buf) : "(none)", name_columns(p));
         if (n)
             put_value(p, p->order[i].value);
         else

@@ -221,45 +221,13 @@ int report_json(const struct numbers *all, const snug_session *s, struct snug_er
 
 /* ---- tables ---- */
 
-/* A text in exactly `columns` columns: cut with an ellipsis, or filled with blanks. What a terminal could take for a
- * command is escaped. columns 0: as long as it is. */
-static void put_cut(struct str *out, const char *text, int columns)
-{
-    struct str clean = {0};
-    str_escape(&clean, text);
-    int width = text_columns(str_text(&clean), clean.n);
-    bool cut = columns && width > columns;
-    size_t n = clean.n;
-    while (cut && n && width > columns - 1) {
-        do
-            n--;
-        while (n && (clean.s[n] & 0xC0) == 0x80);
-        width = text_columns(clean.s, n);
-    }
-    str_append_n(out, str_text(&clean), n);
-    str_append(out, cut ? "…" : "");
-    str_printf(out, "%*s", columns > width + cut ? columns - width - cut : 0, "");
-    out->failed |= clean.failed;
-    str_free(&clean);
-}
-
-/* What put_cut takes for all of a text. */
-static int shown_columns(const char *text)
-{
-    struct str clean = {0};
-    str_escape(&clean, text);
-    int columns = text_columns(str_text(&clean), clean.n);
-    str_free(&clean);
-    return columns;
-}
-
 /* Columns of the longest name of `n` labels. */
 static int longest_name(const snug_session *s, int64_t n)
 {
     char buf[32];
     int longest = (int)strlen("label");
     for (int64_t i = 0; i < n; i++) {
-        int width = shown_columns(label_name(s, i, buf));
+        int width = text_cell_columns(label_name(s, i, buf));
         longest = width > longest ? width : longest;
     }
     return longest;
@@ -330,13 +298,13 @@ static void put_labels(struct str *out, const snug_session *s, const struct by_l
     if (!few)
         str_printf(out, "\nthe %lld labels of lowest f1, of %lld (--json has all)", (long long)shown, (long long)b->n);
     str_append(out, "\n");
-    put_cut(out, "label", name_columns);
+    text_cell(out, "label", name_columns);
     for (size_t i = 0; i < n; i++)
         str_printf(out, "%*s", number_columns(b->of[0].of[i].name), b->of[0].of[i].name);
     str_append(out, "\n");
     for (int64_t i = 0; places && i < shown; i++) {
         const struct numbers *l = &b->of[places[i].id];
-        put_cut(out, label_name(s, places[i].id, buf), name_columns);
+        text_cell(out, label_name(s, places[i].id, buf), name_columns);
         for (size_t k = 0; k < n; k++)
             put_number(out, l->of[k].name, l->of[k].value);
         str_append(out, "\n");
@@ -373,7 +341,7 @@ static bool put_matrix(struct str *out, const snug_session *s, const struct conf
     str_append(out, "\n");
     for (int64_t i = 0; m && i < n; i++) {
         str_printf(out, "%*lld ", id_columns, (long long)i);
-        put_cut(out, label_name(s, i, buf), name_columns);
+        text_cell(out, label_name(s, i, buf), name_columns);
         for (int64_t k = 0; k < n; k++)
             str_printf(out, "%*lld", cell, (long long)m[i * n + k]);
         str_append(out, "\n");
@@ -391,13 +359,13 @@ static void put_confusions(struct str *out, const snug_session *s, struct confus
     if (!n)
         return;
     str_append(out, "\nwhat is taken for something else most often\n    rows  ");
-    put_cut(out, "label", name_columns);
+    text_cell(out, "label", name_columns);
     str_append(out, "  predicted\n");
     for (size_t i = 0; i < n && i < CONFUSIONS_SHOWN; i++) {
         str_printf(out, "%8lld  ", (long long)c->cells[i].rows);
-        put_cut(out, label_name(s, c->cells[i].actual, buf), name_columns);
+        text_cell(out, label_name(s, c->cells[i].actual, buf), name_columns);
         str_append(out, "  ");
-        put_cut(out, label_name(s, c->cells[i].predicted, buf), columns ? name_columns : 0);
+        text_cell(out, label_name(s, c->cells[i].predicted, buf), columns ? name_columns : 0);
         str_append(out, "\n");
     }
 }

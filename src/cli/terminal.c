@@ -50,6 +50,31 @@ void text_cut(struct str *out, const char *text, int columns)
     str_append(out, columns > 0 ? "…" : "");
 }
 
+void text_cell(struct str *out, const char *text, int columns)
+{
+    struct str clean = {0}, cell = {0};
+    str_escape(&clean, text);
+    if (columns)
+        text_cut(&cell, str_text(&clean), columns);
+    else
+        str_append(&cell, str_text(&clean));
+    int used = text_columns(str_text(&cell), cell.n);
+    str_append(out, str_text(&cell));
+    str_printf(out, "%*s", columns > used ? columns - used : 0, "");
+    out->failed |= clean.failed || cell.failed;
+    str_free(&clean);
+    str_free(&cell);
+}
+
+int text_cell_columns(const char *text)
+{
+    struct str clean = {0};
+    str_escape(&clean, text);
+    int columns = text_columns(str_text(&clean), clean.n);
+    str_free(&clean);
+    return columns;
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

@@ -19,6 +19,11 @@ int text_columns(const char *text, size_t n);
 /* Appends as much of `text`, valid UTF-8, as `columns` columns hold; where that is not all, it ends in an ellipsis. */
 void text_cut(struct str *out, const char *text, int columns);
 
+/* `text` as a cell of a table: in exactly `columns` columns, cut or filled with blanks, and with what a terminal could take
+ * for a command escaped. columns 0: as long as it is. */
+void text_cell(struct str *out, const char *text, int columns);
+int text_cell_columns(const char *text); /* that all of it takes */
+
 /* Appends `text`, one line without its end, broken between words so that no line has more than `columns` columns, but
  * for a single word that does; lines after the first begin with `indent` blanks. A number stays with the word behind it,
  * both sides of a "=" stay together, and so does what stands between two pairs of blanks, where they can. 0 columns: not
