@@ -201,7 +201,10 @@ static int export_found(struct source *s, struct snug_err *err)
     TRY(find_tokenizer(s, err));
     TRY(make_config(s, err));
     TRY(open_output(s, err));
-    TRY(st_open(s->io, path, &s->file, err));
+    int code = st_open(s->io, path, &s->file, err);
+    if (code == SNUG_ERR_INPUT && err)
+        err->code = SNUG_ERR_CHECKPOINT;
+    TRY(code == SNUG_ERR_INPUT ? SNUG_ERR_CHECKPOINT : code);
     s->opened = true;
     return write_folder(s, err);
 }

@@ -4,7 +4,8 @@
 
 #include "command.h"
 
-/* Gives the checkpoint another state.json, and a manifest that vouches for it. */
-void forge_state(const char *step, const json_t *state);
+/* Gives the checkpoint another file of a name that it has, and a manifest that vouches for it. */
+void forge_file(const char *step, const char *name, const char *text);
+void forge_state(const char *step, const json_t *state); /* state.json */
 
 #endif

@@ -67,7 +67,11 @@ static void what_it_says_is_looked_at(void **state)
         if (!code && cases[i].export)
             remove_tree(model);
     }
+    forge_state(two, whole);
     json_decref(whole);
+    forge_file(two, "rank-0000.safetensors", "not one");
+    expect_snug(SNUG_ERR_CHECKPOINT, said(), ARGS("export", two, "--output-dir", model), NULL);
+    expect_snug(SNUG_ERR_CHECKPOINT, said(), run, ARGS("--max-steps", "4", "--resume-from-checkpoint", two));
     remove_tree(out);
 }
 
