@@ -264,6 +264,14 @@ int ckpt_dir_open(const struct io *io, const char *path, enum ckpt_use use, cons
     return code;
 }
 
+static bool is_complete(const struct ckpt_dir *dir, const struct ckpt_step *step, const char *path)
+{
+    struct ckpt_manifest m = {0};
+    bool yes = !step->symlink && !ckpt_verify(dir->io, path, true, &m, NULL);
+    ckpt_manifest_free(&m);
+    return yes;
+}
+
 /* Steps in the folder that look complete. */
 static int count_complete(const struct ckpt_dir *dir, int64_t *count, struct snug_err *err)
 {
@@ -273,11 +281,8 @@ static int count_complete(const struct ckpt_dir *dir, int64_t *count, struct snu
     *count = 0;
     int code = ckpt_list(dir->io, dir->path, &a, &steps, &n, err);
     for (size_t i = 0; !code && i < n; i++) {
-        struct ckpt_manifest m = {0};
         char *path = arena_printf(&a, "%s/%s", dir->path, steps[i].name);
-        if (path && !steps[i].symlink && !ckpt_verify(dir->io, path, true, &m, NULL))
-            ++*count;
-        ckpt_manifest_free(&m);
+        *count += path && is_complete(dir, &steps[i], path);
     }
     arena_free(&a);
     return code;
@@ -318,15 +323,13 @@ int ckpt_dir_clear(const struct ckpt_dir *dir, struct snug_err *err)
     size_t n;
     int code = ckpt_list(dir->io, dir->path, &a, &steps, &n, err);
     for (size_t i = 0; !code && i < n; i++) {
-        struct ckpt_manifest m = {0};
         char *path = arena_printf(&a, "%s/%s", dir->path, steps[i].name), *to;
         if (!path)
             code = err_no_memory(err, strlen(dir->path));
-        else if (!steps[i].symlink && !ckpt_verify(dir->io, path, true, &m, NULL))
+        else if (is_complete(dir, &steps[i], path))
             code = ckpt_delete(dir->io, dir->path, steps[i].name, err);
         else if (!(code = ckpt_move_aside(dir->io, dir->path, steps[i].name, &a, &to, err)))
             ckpt_note(dir->notes, "%s: not a whole checkpoint; moved to %s", path, to);
-        ckpt_manifest_free(&m);
     }
     char *latest = arena_printf(&a, "%s/latest", dir->path);
     if (!code && latest && ckpt_is_latest(dir->io, latest))

@@ -146,6 +146,34 @@ static int64_t *make_matrix(const struct confusions *c, int64_t n)
     return m;
 }
 
+/* ---- a report ---- */
+
+struct report {
+    struct by_label b;
+    struct confusions c;
+    struct str out;
+};
+
+static int open_report(const snug_session *s, struct report *r, struct snug_err *err)
+{
+    *r = (struct report){0};
+    TRY(open_by_label(s, &r->b, err));
+    return open_confusions(s, &r->c, err);
+}
+
+/* Prints what was made without an error, and frees it all. */
+static int close_report(struct report *r, int code, struct snug_err *err)
+{
+    if (!code)
+        code = str_check(&r->out, err);
+    if (!code)
+        fputs(str_text(&r->out), stdout);
+    close_by_label(&r->b);
+    mem_free(r->c.cells);
+    str_free(&r->out);
+    return code;
+}
+
 /* ---- JSON ---- */
 
 static void put_json_labels(struct str *out, const snug_session *s, const struct by_label *b)
@@ -194,29 +222,18 @@ static void put_json_confusions(struct str *out, const snug_session *s, struct c
 
 int report_json(const struct numbers *all, const snug_session *s, struct snug_err *err)
 {
-    struct by_label b;
-    struct confusions c = {0};
-    struct str out = {0};
-    int code = open_by_label(s, &b, err);
-    if (!code)
-        code = open_confusions(s, &c, err);
-    str_append(&out, "{");
-    put_json_numbers(&out, all);
-    if (!code && b.n)
-        put_json_labels(&out, s, &b);
-    if (!code && c.n && b.n <= MATRIX_CLASSES)
-        put_json_matrix(&out, &c, b.n);
-    if (!code && c.n)
-        put_json_confusions(&out, s, &c);
-    str_append(&out, "}\n");
-    if (!code)
-        code = str_check(&out, err);
-    if (!code)
-        fputs(str_text(&out), stdout);
-    close_by_label(&b);
-    mem_free(c.cells);
-    str_free(&out);
-    return code;
+    struct report r;
+    int code = open_report(s, &r, err);
+    str_append(&r.out, "{");
+    put_json_numbers(&r.out, all);
+    if (!code && r.b.n)
+        put_json_labels(&r.out, s, &r.b);
+    if (!code && r.c.n && r.b.n <= MATRIX_CLASSES)
+        put_json_matrix(&r.out, &r.c, r.b.n);
+    if (!code && r.c.n)
+        put_json_confusions(&r.out, s, &r.c);
+    str_append(&r.out, "}\n");
+    return close_report(&r, code, err);
 }
 
 /* ---- tables ---- */
@@ -372,29 +389,18 @@ static void put_confusions(struct str *out, const snug_session *s, struct confus
 
 int report_text(const struct numbers *all, const snug_session *s, int columns, struct snug_err *err)
 {
-    struct by_label b;
-    struct confusions c = {0};
-    struct str out = {0};
-    int code = open_by_label(s, &b, err);
-    if (!code)
-        code = open_confusions(s, &c, err);
+    struct report r;
+    int code = open_report(s, &r, err);
     for (size_t i = 0; i < all->n; i++) {
-        str_printf(&out, "%-20s ", all->of[i].name);
+        str_printf(&r.out, "%-20s ", all->of[i].name);
         if (number_word(all->of[i].value))
-            str_printf(&out, "%s\n", number_word(all->of[i].value));
+            str_printf(&r.out, "%s\n", number_word(all->of[i].value));
         else
-            str_printf(&out, "%.6g\n", all->of[i].value);
+            str_printf(&r.out, "%.6g\n", all->of[i].value);
     }
-    if (!code && b.n)
-        put_labels(&out, s, &b, columns);
-    if (!code && c.n && !put_matrix(&out, s, &c, b.n, columns))
-        put_confusions(&out, s, &c, b.n, columns);
-    if (!code)
-        code = str_check(&out, err);
-    if (!code)
-        fputs(str_text(&out), stdout);
-    close_by_label(&b);
-    mem_free(c.cells);
-    str_free(&out);
-    return code;
+    if (!code && r.b.n)
+        put_labels(&r.out, s, &r.b, columns);
+    if (!code && r.c.n && !put_matrix(&r.out, s, &r.c, r.b.n, columns))
+        put_confusions(&r.out, s, &r.c, r.b.n, columns);
+    return close_report(&r, code, err);
 }

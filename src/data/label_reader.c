@@ -394,34 +394,50 @@ static bool is_ignored_json(const struct label_reader *r, json_t *v)
 
 /* ---- a row ---- */
 
-int label_reader_text(struct label_reader *r, struct place p, const char *const *texts, bool *left_out,
-                      struct snug_err *err)
+/* The labels of a row, one of each column: of CSV texts, of JSON values; the other is NULL. */
+struct cells {
+    const char *const *texts;
+    json_t *const *values;
+};
+
+static bool is_ignored(const struct label_reader *r, const struct cells *c, int i)
+{
+    return c->texts ? is_ignored_text(r, c->texts[i]) : is_ignored_json(r, c->values[i]);
+}
+
+static int read_cell(struct label_reader *r, struct place p, const struct cells *c, int i, struct snug_err *err)
+{
+    return c->texts ? add_cell_text(r, p, i, c->texts[i], err) : add_cell_json(r, p, i, c->values[i], err);
+}
+
+static int read_whole(struct label_reader *r, struct place p, const struct cells *c, struct snug_err *err)
+{
+    return c->texts ? add_row_text(r, p, c->texts[0], err) : add_row_json(r, p, c->values[0], err);
+}
+
+static int read_row(struct label_reader *r, struct place p, const struct cells *c, bool *left_out, struct snug_err *err)
 {
     *left_out = false;
     for (int i = 0; i < r->columns->n_labels; i++)
-        *left_out |= is_ignored_text(r, texts[i]);
+        *left_out |= is_ignored(r, c, i);
     r->n_ignored += *left_out;
     if (*left_out)
         return SNUG_OK;
     for (int i = 0; r->column_each && i < r->columns->n_labels; i++)
-        TRY(add_cell_text(r, p, i, texts[i], err));
+        TRY(read_cell(r, p, c, i, err));
     if (!r->column_each)
-        TRY(add_row_text(r, p, texts[0], err));
+        TRY(read_whole(r, p, c, err));
     return end_row(r, p, err);
+}
+
+int label_reader_text(struct label_reader *r, struct place p, const char *const *texts, bool *left_out,
+                      struct snug_err *err)
+{
+    return read_row(r, p, &(struct cells){.texts = texts}, left_out, err);
 }
 
 int label_reader_json(struct label_reader *r, struct place p, json_t *const *values, bool *left_out,
                       struct snug_err *err)
 {
-    *left_out = false;
-    for (int i = 0; i < r->columns->n_labels; i++)
-        *left_out |= is_ignored_json(r, values[i]);
-    r->n_ignored += *left_out;
-    if (*left_out)
-        return SNUG_OK;
-    for (int i = 0; r->column_each && i < r->columns->n_labels; i++)
-        TRY(add_cell_json(r, p, i, values[i], err));
-    if (!r->column_each)
-        TRY(add_row_json(r, p, values[0], err));
-    return end_row(r, p, err);
+    return read_row(r, p, &(struct cells){.values = values}, left_out, err);
 }

@@ -177,22 +177,24 @@ static void leave_behind(struct fixture *f, struct hanging *h)
     assert_string_equal(newest, "step-00000003");
 }
 
+/* The writer hangs at folder/NAME; `newest` is the step that is found afterwards. */
+static void left_behind_at(struct fixture *f, struct hanging *h, const char *name, int64_t newest)
+{
+    snprintf(h->at, sizeof h->at, "%s%s", f->dir, name);
+    leave_behind(f, h);
+    expect_step(f, f->dir, 0, newest);
+}
+
 static void left_behind_before_it_writes(void **state)
 {
     static struct hanging h;
-    struct fixture *f = *state;
-    snprintf(h.at, sizeof h.at, "%s/step-00000004", f->dir);
-    leave_behind(f, &h);
-    expect_step(f, f->dir, 0, 3);
+    left_behind_at(*state, &h, "/step-00000004", 3);
 }
 
 static void left_behind_after_the_rename(void **state)
 {
     static struct hanging h;
-    struct fixture *f = *state;
-    snprintf(h.at, sizeof h.at, "%s", f->dir);
-    leave_behind(f, &h);
-    expect_step(f, f->dir, 0, 4);
+    left_behind_at(*state, &h, "", 4);
 }
 
 /* The same files as with a copy, from the caller's own memory, and afterwards a copy can be made again. */
