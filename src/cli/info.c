@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 #include <utf8proc.h>
 #include <xxhash.h>
 #include <yaml.h>
@@ -23,11 +25,14 @@ struct library {
     char version[32];
 };
 
-static size_t libraries(struct library list[5])
+static size_t libraries(struct library list[6])
 {
     size_t n = 0;
     list[n] = (struct library){.name = "jansson"};
     snprintf(list[n++].version, sizeof list->version, "%s", jansson_version_str());
+    list[n] = (struct library){.name = "PCRE2"};
+    pcre2_config(PCRE2_CONFIG_VERSION, list[n].version); /* at most 24 bytes, "10.42 2022-12-11" */
+    n++;
     list[n] = (struct library){.name = "utf8proc"};
     snprintf(list[n++].version, sizeof list->version, "%s", utf8proc_version());
     list[n] = (struct library){.name = "xxHash"};
@@ -47,7 +52,7 @@ struct facts {
     const char *kernels; /* for which instruction set */
     const char *features[MAX_NAMES];
     size_t n_features;
-    struct library libraries[5];
+    struct library libraries[6];
     size_t n_libraries;
     int64_t total, available, limit; /* bytes of memory; limit -1: none */
     struct nvml_memory gpus[MAX_GPUS];

@@ -1,5 +1,7 @@
 /* From an empty tokenizer to one that can encode: the vocabulary, the added tokens, the hash. */
-#include "tokenizer/parts.h"
+#include "tokenizer/char_class.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/steps/bert.h"
 #include "tokenizer/unicode.h"
 
 #include <errno.h>
@@ -77,19 +79,17 @@ static int build_added_sets(struct tokenizer *t, struct snug_err *err)
 {
     struct token_buf buf = {0};
     int code = 0;
+    TRY(scratch_get(&buf, err));
+    struct encoder e = {.t = t, .out = &buf, .s = buf.scratch, .err = err, .begins = true};
     t->raw.tokens = t->normal.tokens = t->added;
     for (size_t i = 0; i < t->n_added; i++) {
-        const struct added_token *token = &t->added[i];
+        struct added_token *token = &t->added[i];
         struct added_set *set = token->normalized ? &t->normal : &t->raw;
-        const char *pattern = token->content;
-        size_t bytes = strlen(pattern);
-        if (token->normalized && t->has_normalizer) {
-            TRY_TO(out, bert_normalize(&t->normalizer, t->flags, pattern, bytes, &buf, err));
-            pattern = buf.normal;
-            bytes = buf.n_normal;
-        }
-        int32_t other = trie_find(&set->trie, pattern, bytes);
-        if (bytes == 0)
+        struct text pattern = {token->content, strlen(token->content)};
+        if (token->normalized)
+            TRY_TO(out, tokenizer_normalize(&e, pattern, &pattern));
+        int32_t other = trie_find(&set->trie, pattern.s, pattern.n);
+        if (pattern.n == 0)
             code = err_set(err, SNUG_ERR_INPUT,
                            "%s: added token \"%s\" is empty once normalised; remove it or set normalized false",
                            t->path, token->content);
@@ -98,7 +98,10 @@ static int build_added_sets(struct tokenizer *t, struct snug_err *err)
                 err_set(err, SNUG_ERR_INPUT, "%s: added tokens \"%s\" and \"%s\" are equal once normalised; remove one",
                         t->path, t->added[other].content, token->content);
         else
-            code = added_set_add(set, pattern, bytes, i, err);
+            code = added_set_add(set, pattern.s, pattern.n, i, err);
+        token->decoded = arena_strndup(&t->arena, pattern.s, pattern.n);
+        if (!code && !token->decoded)
+            code = err_no_memory(err, pattern.n + 1);
         if (code)
             goto out;
     }
@@ -147,12 +150,20 @@ static int hash_all(struct tokenizer *t, struct snug_err *err)
         hash_add(h, head, sizeof head);
         hash_add(h, a->content, strlen(a->content) + 1);
     }
-    const struct bert_normalizer *n = &t->normalizer;
-    unsigned char switches[7] = {t->has_normalizer, n->clean_text, n->handle_chinese_chars, n->strip_accents,
-                                 n->lowercase,      t->has_split,  t->truncate_left};
+    const struct bert_normalizer none = {0}, *bert = tokenizer_bert_normalizer(t), *n = bert ? bert : &none;
+    const struct step *model = t->steps[STEP_MODEL].list;
+    unsigned char switches[7] = {
+        bert != NULL,     n->clean_text, n->handle_chinese_chars,
+        n->strip_accents, n->lowercase,  tokenizer_only_step(t, STEP_PRE_TOKENIZER, "BertPreTokenizer"),
+        t->truncate_left};
     hash_add(h, switches, sizeof switches);
-    hash_add(h, t->model->type, strlen(t->model->type) + 1);
-    t->model->hash(t, h);
+    hash_add(h, model->type->name, strlen(model->type->name) + 1);
+    model->type->hash(model->state, h);
+    if (t->settings) {
+        struct hash128 classes = char_class_hash();
+        hash_add(h, &classes, sizeof classes);
+        hash_add(h, t->settings, strlen(t->settings) + 1);
+    }
     hash_template(&t->single, h);
     hash_template(&t->pair, h);
     t->hash = hash_end(h);
@@ -162,8 +173,6 @@ static int hash_all(struct tokenizer *t, struct snug_err *err)
 
 int tokenizer_finish(struct tokenizer *t, struct snug_err *err)
 {
-    t->normalizer.strip_accents = t->strip_accents == FLAG_NULL ? t->normalizer.lowercase : t->strip_accents;
-    bert_normalizer_init(&t->normalizer, t->flags);
     TRY(build_added_sets(t, err));
     return hash_all(t, err);
 }
@@ -221,6 +230,11 @@ void tokenizer_close(struct tokenizer *t)
     trie_free(&t->added_ids);
     trie_free(&t->raw.trie);
     trie_free(&t->normal.trie);
+    for (size_t i = 0; i < t->n_regexes; i++)
+        regex_free(t->regexes[i]);
+    for (int kind = 0; kind < STEP_KINDS; kind++)
+        mem_free(t->steps[kind].list);
+    mem_free(t->regexes);
     mem_free(t->tokens);
     mem_free(t->added);
     mem_free(t->notes);

@@ -1,6 +1,6 @@
 /* What transformers keeps beside the vocabulary: tokenizer_config.json, special_tokens_map.json and added_tokens.json.
  * Keys that do not concern ids are left alone. */
-#include "tokenizer/parts.h"
+#include "tokenizer/steps/bert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,20 +104,21 @@ static int apply_normalizer(const struct tokenizer_config *c, struct tokenizer *
 {
     static const char *const words[] = {"null", "false", "true"};
     bool generic = c->class && (!strcmp(c->class, "PreTrainedTokenizerFast") || !strcmp(c->class, "TokenizersBackend"));
-    if (generic || !t->has_normalizer)
+    struct bert_normalizer *n = tokenizer_bert_normalizer(t);
+    if (generic || !n)
         return 0;
-    int lower = t->normalizer.lowercase, han = t->normalizer.handle_chinese_chars;
+    int lower = n->lowercase, han = n->handle_chinese_chars;
     const struct {
         const char *key, *in_json;
         int *value;
     } options[] = {{"do_lower_case", "lowercase", &lower},
                    {"tokenize_chinese_chars", "handle_chinese_chars", &han},
-                   {"strip_accents", "strip_accents", &t->strip_accents}};
+                   {"strip_accents", "strip_accents", &n->stated_accents}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         int stated;
         TRY(tokenizer_config_flag(c, options[i].key, &stated, err));
         if (stated == FLAG_ABSENT || stated == *options[i].value ||
-            (stated == FLAG_NULL && options[i].value != &t->strip_accents))
+            (stated == FLAG_NULL && options[i].value != &n->stated_accents))
             continue;
         TRY(tokenizer_add_note(t, err, "%s: %s %s wins over %s %s in tokenizer.json, as in transformers", c->path,
                                options[i].key, words[stated + 1], options[i].in_json, words[*options[i].value + 1]));
@@ -128,8 +129,9 @@ static int apply_normalizer(const struct tokenizer_config *c, struct tokenizer *
                                "%s: keeps upper case; transformers would not, unless tokenizer_config.json has "
                                "\"do_lower_case\": false",
                                t->path));
-    t->normalizer.lowercase = lower;
-    t->normalizer.handle_chinese_chars = han;
+    n->lowercase = lower;
+    n->handle_chinese_chars = han;
+    bert_normalizer_init(n, t->flags);
     return 0;
 }
 

@@ -4,13 +4,13 @@
 #define TOKENIZER_PARTS_H
 
 #include "format/json.h"
-#include "tokenizer/bert_text.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/trie.h"
 
 /* A token that is looked for in the text itself, before the model sees it. */
 struct added_token {
     const char *content;
+    const char *decoded; /* as decoding shows it: its normalised form where it is normalised */
     int32_t id;
     bool single_word;    /* only where no \w stands beside it */
     bool lstrip, rstrip; /* takes white space on this side with it */
@@ -57,23 +57,16 @@ struct template
     int added; /* sum of n_ids */
 };
 
-/* A kind of model: WordPiece. */
-struct token_model {
-    const char *type; /* as in tokenizer.json */
-    /* Appends the ids of one word to out->pieces. */
-    int (*encode)(const struct tokenizer *t, const char *word, size_t bytes, struct token_buf *out,
-                  struct snug_err *err);
-    void (*hash)(const struct tokenizer *t, struct hash_state *h); /* adds its settings */
+struct step_type; /* steps/step.h */
+struct step {
+    const struct step_type *type;
+    void *state; /* in the tokenizer's arena */
 };
-extern const struct token_model wordpiece_model;
-
-struct wordpiece {
-    int32_t unk;
-    const char *prefix;   /* "##" of every piece but a word's first */
-    uint32_t prefix_node; /* where it ends in t->vocab; 0 with has_continuations unset: nothing begins with it */
-    bool has_continuations;
-    int64_t max_chars; /* a longer word is unk */
+struct steps {
+    struct step *list; /* (n) in the order in which they run */
+    size_t n, cap;
 };
+enum step_kind { STEP_NORMALIZER, STEP_PRE_TOKENIZER, STEP_MODEL, STEP_POST_PROCESSOR, STEP_DECODER, STEP_KINDS };
 
 struct tokenizer_config;
 
@@ -89,13 +82,13 @@ struct tokenizer {
     size_t n_added, added_cap;
     struct added_set raw, normal;
 
-    bool has_normalizer, has_split; /* BertNormalizer, BertPreTokenizer; otherwise the text stays as it is, or whole */
-    struct bert_normalizer normalizer;
-    int strip_accents; /* as stated: 0, 1, or FLAG_NULL for what lowercase is; decides normalizer.strip_accents */
-    const struct token_model *model;
-    void *model_state;
+    struct steps steps[STEP_KINDS]; /* one model; the post-processors' result is `single` and `pair` */
+    struct regex **regexes;         /* (n_regexes) of all steps, to be freed */
+    size_t n_regexes, regexes_cap;
+    char *settings; /* what is left of the hash: NULL, or normalizers, pre-tokenizers as text */
 
     struct template single, pair;
+    bool has_template; /* a post-processor set them */
     bool truncate_left;
     int64_t max_length;
     int32_t special[TOKEN_SPECIALS];
@@ -130,12 +123,25 @@ int tokenizer_add_note(struct tokenizer *t, struct snug_err *err, const char *fo
 int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err);
 /* Makes what encoding needs from what was loaded. */
 int tokenizer_finish(struct tokenizer *t, struct snug_err *err);
-int wordpiece_init(struct tokenizer *t, const char *unk, const char *prefix, int64_t max_chars, struct snug_err *err);
+/* The BertNormalizer of a tokenizer that has no other normalizer beside it; NULL otherwise. */
+struct bert_normalizer *tokenizer_bert_normalizer(const struct tokenizer *t);
 
-/* json.c: tokenizer.json at t->path. */
-int tokenizer_bert_template(struct tokenizer *t, struct template_part cls, struct template_part sep,
-                            struct snug_err *err); /* "[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]" with types 0 and 1 */
+/* json.c: tokenizer.json at t->path, or what another file means written as one. */
 int tokenizer_read_json(struct tokenizer *t, const struct io *io, struct snug_err *err);
+int tokenizer_read_object(struct tokenizer *t, json_t *o, struct snug_err *err);
+/* {"a": 0, …} of a model: every id from 0 to n-1 once. */
+int tokenizer_read_ids(struct tokenizer *t, json_t *vocab, struct snug_err *err);
+/* *section: the object at `key`, NULL when it is null or absent. */
+int tokenizer_section(struct tokenizer *t, json_t *o, const char *key, json_t **section, struct snug_err *err);
+
+/* templates.c: without special tokens, where no post-processor has set one. */
+int tokenizer_default_template(struct tokenizer *t, struct snug_err *err);
+
+/* pipeline.c: the steps of a section of tokenizer.json, which may be a Sequence. */
+int tokenizer_read_steps(struct tokenizer *t, enum step_kind kind, json_t *section, struct snug_err *err);
+int tokenizer_add_step(struct tokenizer *t, enum step_kind kind, const char *name, json_t *o, struct snug_err *err);
+/* Whether the steps of a kind are just this one. */
+bool tokenizer_only_step(const struct tokenizer *t, enum step_kind kind, const char *name);
 
 /* vocab_txt.c: vocab.txt at t->path, for BERT; the rest of such a tokenizer is the class's, from the options in
  * tokenizer_config.json. */

@@ -2,62 +2,71 @@
 #include "tokenizer/tokenizer.h"
 
 #include "base/str.h"
-#include "tokenizer/parts.h"
+#include "tokenizer/steps/step.h"
 
 #include <string.h>
 
-void token_buf_free(struct token_buf *b)
+static int encode_words(struct encoder *e, const char *text, size_t bytes)
 {
-    mem_free(b->ids);
-    mem_free(b->type_ids);
-    mem_free(b->pieces);
-    mem_free(b->normal);
-    mem_free(b->run);
-    *b = (struct token_buf){0};
+    const struct steps *splits = &e->t->steps[STEP_PRE_TOKENIZER];
+    const struct step *model = e->t->steps[STEP_MODEL].list;
+    if (!splits->n)
+        return model->type->encode(model->state, e, text, bytes);
+    struct words w = {.text = {text, bytes}};
+    words_begin(e, &w);
+    TRY(words_add(e, &w, (struct span){0, bytes, e->begins}));
+    words_end(e, &w);
+    for (size_t i = 0; i < splits->n; i++)
+        TRY(splits->list[i].type->split(splits->list[i].state, e, &w));
+    for (size_t i = 0; i < w.n; i++)
+        TRY(model->type->encode(model->state, e, w.text.s + w.spans[i].start, w.spans[i].end - w.spans[i].start));
+    return 0;
 }
 
-static int encode_words(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
-                        struct snug_err *err)
+typedef int encode_between(struct encoder *e, const char *text, size_t bytes);
+
+/* The ids of the added tokens of `set` in the text, and what `between` makes of the text between them. */
+static int encode_around(struct encoder *e, const struct added_set *set, const char *text, size_t bytes,
+                         encode_between *between)
 {
-    if (!t->has_split)
-        return t->model->encode(t, text, bytes, out, err);
-    size_t at = 0, n;
-    while ((n = bert_next_word(t->flags, text, bytes, &at))) {
-        TRY(t->model->encode(t, text + at, n, out, err));
-        at += n;
+    if (!set->trie.n_nodes)
+        return bytes ? between(e, text, bytes) : 0;
+    struct added_scan scan = {.set = set, .flags = e->t->flags, .text = text, .bytes = bytes};
+    struct added_match m;
+    size_t from = 0;
+    bool begins = e->begins;
+    while (added_next(&scan, &m)) {
+        e->begins = begins && from == 0;
+        if (from < m.start)
+            TRY(between(e, text + from, m.start - from));
+        if (m.start < m.end)
+            TRY(push_piece(e->out, m.id, e->err));
+        from = m.end;
+    }
+    e->begins = begins && from == 0;
+    TRY(from < bytes ? between(e, text + from, bytes - from) : 0);
+    e->begins = begins;
+    return 0;
+}
+
+int tokenizer_normalize(struct encoder *e, struct text in, struct text *out)
+{
+    const struct steps *steps = &e->t->steps[STEP_NORMALIZER];
+    *out = in;
+    for (size_t i = 0; i < steps->n; i++) {
+        struct text_buf *to = &e->s->normal[i % 2];
+        to->n = 0;
+        TRY(steps->list[i].type->normalize(steps->list[i].state, e, *out, to));
+        *out = (struct text){to->s, to->n};
     }
     return 0;
 }
 
-typedef int encode_between(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
-                           struct snug_err *err);
-
-/* The ids of the added tokens of `set` in the text, and what `between` makes of the text between them. */
-static int encode_around(const struct tokenizer *t, const struct added_set *set, const char *text, size_t bytes,
-                         encode_between *between, struct token_buf *out, struct snug_err *err)
+static int encode_normal(struct encoder *e, const char *text, size_t bytes)
 {
-    if (!set->trie.n_nodes)
-        return between(t, text, bytes, out, err);
-    struct added_scan scan = {.set = set, .flags = t->flags, .text = text, .bytes = bytes};
-    struct added_match m;
-    size_t from = 0;
-    while (added_next(&scan, &m)) {
-        if (from < m.start)
-            TRY(between(t, text + from, m.start - from, out, err));
-        if (m.start < m.end)
-            TRY(push_piece(out, m.id, err));
-        from = m.end;
-    }
-    return from < bytes ? between(t, text + from, bytes - from, out, err) : 0;
-}
-
-static int encode_normal(const struct tokenizer *t, const char *text, size_t bytes, struct token_buf *out,
-                         struct snug_err *err)
-{
-    if (!t->has_normalizer)
-        return encode_around(t, &t->normal, text, bytes, encode_words, out, err);
-    TRY(bert_normalize(&t->normalizer, t->flags, text, bytes, out, err));
-    return encode_around(t, &t->normal, out->normal, out->n_normal, encode_words, out, err);
+    struct text normal;
+    TRY(tokenizer_normalize(e, (struct text){text, bytes}, &normal));
+    return encode_around(e, &e->t->normal, normal.s, normal.n, encode_words);
 }
 
 static int check_utf8(const char *text, size_t bytes, struct snug_err *err)
@@ -127,10 +136,12 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
     TRY(check_utf8(text, bytes, err));
     if (pair)
         TRY(check_utf8(pair, pair_bytes, err));
-    TRY(encode_around(t, &t->raw, text, bytes, encode_normal, out, err));
+    TRY(scratch_get(out, err));
+    struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true};
+    TRY(encode_around(&e, &t->raw, text, bytes, encode_normal));
     size_t whole[2] = {out->n_pieces, 0};
     if (pair)
-        TRY(encode_around(t, &t->raw, pair, pair_bytes, encode_normal, out, err));
+        TRY(encode_around(&e, &t->raw, pair, pair_bytes, encode_normal));
     whole[1] = out->n_pieces - whole[0];
 
     size_t kept[2] = {whole[0], whole[1]}, room = (size_t)(max_length - form->added);

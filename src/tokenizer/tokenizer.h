@@ -1,13 +1,13 @@
 /* tokenizer.h: text to token ids, exactly as Hugging Face's tokenizers library gives them for the tokenizer files in a
  * model folder: tokenizer.json, or vocab.txt for BERT, with tokenizer_config.json beside either.
  *
- * What happens to a text, in order:
- *   1. added tokens ("[SEP]", "<new>") are cut out of it          added_tokens.c
- *   2. the rest is normalised                                     bert_text.c
+ * What happens to a text, in order; the steps of 2, 4, 5 and 6 are rows of steps/steps.h:
+ *   1. added tokens ("[SEP]", "<new>") are cut out of it                                   added_tokens.c
+ *   2. the rest goes through the normalizers
  *   3. added tokens that match normalised text are cut out
- *   4. the rest is split into words                               bert_text.c
- *   5. the model turns each word into ids                         wordpiece.c
- *   6. one or two texts are cut to the maximum length and put into the template "[CLS] A [SEP] B [SEP]"
+ *   4. the rest is split into words by the pre-tokenizers
+ *   5. the model turns each word into ids
+ *   6. one or two texts are cut to the maximum length and put into the post-processor's template "[CLS] A [SEP] B [SEP]"
  *
  * Where tokenizer.json and tokenizer_config.json contradict each other, tokenizer_config.json wins when it states a
  * value, as it does in transformers; what it does not state is not assumed (transformers lower-cases when do_lower_case
@@ -19,6 +19,7 @@
 
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/str.h"
 
 struct tokenizer;
 
@@ -51,10 +52,7 @@ struct token_buf {
     size_t ids_cap, type_ids_cap;
     int32_t *pieces; /* (n_pieces), both texts without the template */
     size_t n_pieces, pieces_cap;
-    char *normal; /* (n_normal), a stretch of normalised text */
-    size_t n_normal, normal_cap;
-    uint32_t *run; /* (n_run), combining characters that wait to be ordered */
-    size_t n_run, run_cap;
+    struct scratch *scratch; /* of the steps: parts.h */
 };
 void token_buf_free(struct token_buf *b);
 
@@ -68,6 +66,12 @@ void tokenizer_close(struct tokenizer *t);
  * leaves no room beside the template. A tokenizer is never written to, so threads share one. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
                      int64_t max_length, struct token_buf *out, struct snug_err *err);
+
+/* The text of `ids` (n), as the tokenizers library's decode gives it: the decoders of the file, or the tokens with blanks between
+ * them where it names none. `skip_special` leaves out special tokens. Appends to *out; bytes that are no UTF-8 have become U+FFFD.
+ * An id that the vocabulary lacks is left out. */
+int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special, struct str *out,
+                     struct snug_err *err);
 
 int32_t tokenizer_vocab_size(const struct tokenizer *t);                  /* highest id + 1 */
 int32_t tokenizer_id(const struct tokenizer *t, const char *token);       /* -1: not in the vocabulary */

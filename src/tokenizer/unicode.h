@@ -46,6 +46,22 @@ static inline int utf8_decode(const char *text, uint32_t *c)
     return *c = (s[0] & 0x7u) << 18 | (s[1] & 0x3Fu) << 12 | (s[2] & 0x3Fu) << 6 | (s[3] & 0x3Fu), 4;
 }
 
+/* `s` (n bytes) does not begin with valid UTF-8: how many bytes one U+FFFD stands for, the longest part that could begin a
+ * character (Unicode Standard 3.9, "maximal subpart"), as Rust's from_utf8_lossy has it. */
+static inline size_t utf8_broken(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    unsigned char low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    unsigned char high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    size_t want = s[0] < 0xC2 || s[0] > 0xF4 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (want == 1 || n < 2 || s[1] < low || s[1] > high)
+        return 1;
+    size_t i = 2;
+    while (i < want && i < n && (s[i] & 0xC0) == 0x80)
+        i++;
+    return i;
+}
+
 /* Bytes of the character that ends before text + at; at > 0. */
 static inline int utf8_back(const char *text, size_t at)
 {

@@ -94,27 +94,26 @@ static int special_id(struct tokenizer *t, const struct tokenizer_config *c, enu
 
 static int bert_from_vocab(struct tokenizer *t, const struct tokenizer_config *c, struct snug_err *err)
 {
-    int32_t *id = arena_alloc(&t->arena, TOKEN_SPECIALS * sizeof *id);
-    if (!id)
-        return err_no_memory(err, TOKEN_SPECIALS * sizeof *id);
+    int32_t id[TOKEN_SPECIALS];
     static const enum special_token needed[] = {TOKEN_UNK, TOKEN_SEP, TOKEN_PAD, TOKEN_CLS};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         TRY(special_id(t, c, needed[i], &id[needed[i]], err));
-    TRY(wordpiece_init(t, t->tokens[id[TOKEN_UNK]], "##", MAX_CHARS_PER_WORD, err));
-
-    int lower, han;
+    int lower, han, accents;
     TRY(tokenizer_config_flag(c, "do_lower_case", &lower, err));
     TRY(tokenizer_config_flag(c, "tokenize_chinese_chars", &han, err));
-    TRY(tokenizer_config_flag(c, "strip_accents", &t->strip_accents, err));
-    if (t->strip_accents == FLAG_ABSENT)
-        t->strip_accents = FLAG_NULL;
-    t->has_normalizer = t->has_split = true;
-    t->normalizer.clean_text = true;
-    t->normalizer.lowercase = lower != 0;
-    t->normalizer.handle_chinese_chars = han != 0;
-    struct template_part cls = {.kind = PART_SPECIAL, .ids = &id[TOKEN_CLS], .n_ids = 1}, sep = cls;
-    sep.ids = &id[TOKEN_SEP];
-    return tokenizer_bert_template(t, cls, sep, err);
+    TRY(tokenizer_config_flag(c, "strip_accents", &accents, err));
+    json_t *o = json_pack(
+        "{s{ss ss ss si} s{ss sb sb sb so} s{ss} s{ss s[si] s[si]}}", "model", "type", "WordPiece", "unk_token",
+        t->tokens[id[TOKEN_UNK]], "continuing_subword_prefix", "##", "max_input_chars_per_word",
+        (int)MAX_CHARS_PER_WORD, "normalizer", "type", "BertNormalizer", "clean_text", 1, "handle_chinese_chars",
+        han != 0, "lowercase", lower != 0, "strip_accents", accents < 0 ? json_null() : json_boolean(accents),
+        "pre_tokenizer", "type", "BertPreTokenizer", "post_processor", "type", "BertProcessing", "cls",
+        t->tokens[id[TOKEN_CLS]], (int)id[TOKEN_CLS], "sep", t->tokens[id[TOKEN_SEP]], (int)id[TOKEN_SEP]);
+    if (!o)
+        return err_no_memory(err, 1);
+    int code = tokenizer_read_object(t, o, err);
+    json_decref(o);
+    return code;
 }
 
 int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,

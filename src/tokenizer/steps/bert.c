@@ -1,8 +1,9 @@
 /* The order of the steps is BertNormalizer's: clean, space out ideographs, decompose and drop marks, lower-case. They
  * run as one pass: only canonical ordering, which sorts the combining characters behind a base character by their
- * class, needs to hold characters back (out->run). */
-#include "tokenizer/bert_text.h"
+ * class, needs to hold characters back (scratch: chars). */
+#include "tokenizer/steps/bert.h"
 
+#include "base/mem.h"
 #include "tokenizer/unicode.h"
 
 #include <string.h>
@@ -14,13 +15,15 @@ enum { WIDEST = 24 };
 struct pass {
     const struct bert_normalizer *n;
     const uint8_t *flags;
-    struct token_buf *out;
+    struct scratch *scratch;
+    struct text_buf *to;
     size_t left; /* bytes of input from the current character on */
     struct snug_err *err;
 };
 
 void bert_normalizer_init(struct bert_normalizer *n, const uint8_t *flags)
 {
+    n->strip_accents = n->stated_accents == FLAG_NULL ? n->lowercase : n->stated_accents;
     for (int c = 0; c < 128; c++) {
         n->ascii[c] = (unsigned char)c;
         if (n->lowercase && c >= 'A' && c <= 'Z')
@@ -35,59 +38,56 @@ void bert_normalizer_init(struct bert_normalizer *n, const uint8_t *flags)
 /* Room for `more` bytes and then for all that is left if it is ASCII, so that the loop over ASCII need not ask. */
 static int make_room(struct pass *p, size_t more)
 {
-    size_t want = p->out->n_normal + more + p->left;
-    if (!MEM_GROW(p->out->normal, p->out->normal_cap, want))
-        return err_no_memory(p->err, want);
-    return 0;
+    return text_room(p->to, more + p->left, p->err);
 }
 
 /* The end of the pipeline, within the room made before. */
 static void emit(struct pass *p, uint32_t c)
 {
-    struct token_buf *o = p->out;
+    struct text_buf *o = p->to;
     if (p->n->strip_accents && char_flags(p->flags, c) & CHAR_MARK)
         return;
     if (p->n->lowercase && char_flags(p->flags, c) & CHAR_LOWER) {
         if (c == 0x130) {
-            o->n_normal += (size_t)utf8_encode('i', o->normal + o->n_normal);
+            o->n += (size_t)utf8_encode('i', o->s + o->n);
             c = 0x307;
         } else {
             c = char_lower(c);
         }
     }
-    o->n_normal += (size_t)utf8_encode(c, o->normal + o->n_normal);
+    o->n += (size_t)utf8_encode(c, o->s + o->n);
 }
 
 /* Emits the run of combining characters sorted by class, equal classes in their order. A pass per class that occurs
  * keeps it linear in the length of the run, which a hostile text can make a million. */
 static int flush_run(struct pass *p)
 {
-    struct token_buf *o = p->out;
+    struct scratch *o = p->scratch;
     bool occurs[256] = {false};
-    for (size_t i = 0; i < o->n_run; i++)
-        occurs[o->run[i] >> 24] = true;
-    TRY(make_room(p, o->n_run * 4 + WIDEST));
+    for (size_t i = 0; i < o->n_chars; i++)
+        occurs[o->chars[i] >> 24] = true;
+    TRY(make_room(p, o->n_chars * 4 + WIDEST));
     for (uint32_t class = 1; class < 256; class ++)
-        for (size_t i = 0; occurs[class] && i < o->n_run; i++)
-            if (o->run[i] >> 24 == class)
-                emit(p, o->run[i] & 0xFFFFFF);
-    o->n_run = 0;
+        for (size_t i = 0; occurs[class] && i < o->n_chars; i++)
+            if (o->chars[i] >> 24 == class)
+                emit(p, o->chars[i] & 0xFFFFFF);
+    o->n_chars = 0;
     return 0;
 }
 
 /* A character that is its own decomposition. */
 static int order(struct pass *p, uint32_t c, uint32_t class)
 {
-    struct token_buf *o = p->out;
+    struct scratch *o = p->scratch;
     if (class == 0) {
-        if (o->n_run)
+        if (o->n_chars)
             TRY(flush_run(p));
         emit(p, c);
         return 0;
     }
-    if (!MEM_GROW(o->run, o->run_cap, o->n_run + 1))
-        return err_no_memory(p->err, (o->n_run + 1) * sizeof *o->run);
-    o->run[o->n_run++] = class << 24 | c;
+    if (!MEM_GROW(o->chars, o->chars_cap, o->n_chars + 1))
+        return err_no_memory(p->err, (o->n_chars + 1) * sizeof *o->chars);
+    o->chars[o->n_chars++] = class << 24 | c;
     return 0;
 }
 
@@ -117,11 +117,13 @@ static int beyond_ascii(struct pass *p, uint32_t c)
     return order(p, ' ', 0);
 }
 
-int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, const char *text, size_t bytes,
-                   struct token_buf *out, struct snug_err *err)
+int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, struct text in, struct scratch *s,
+                   struct text_buf *to, struct snug_err *err)
 {
-    struct pass p = {n, flags, out, bytes, err};
-    out->n_normal = out->n_run = 0;
+    const char *text = in.s;
+    size_t bytes = in.n;
+    struct pass p = {n, flags, s, to, bytes, err};
+    s->n_chars = 0;
     TRY(make_room(&p, WIDEST));
     for (size_t i = 0; i < bytes;) {
         unsigned char byte = (unsigned char)text[i];
@@ -130,11 +132,11 @@ int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, const 
             unsigned char as = n->ascii[byte];
             if (as == ASCII_DROP)
                 continue;
-            if (out->n_run) {
+            if (s->n_chars) {
                 p.left = bytes - i + 1;
                 TRY(flush_run(&p));
             }
-            out->normal[out->n_normal++] = (char)as;
+            to->s[to->n++] = (char)as;
         } else {
             uint32_t c;
             p.left = bytes - i;
@@ -144,7 +146,7 @@ int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, const 
         }
     }
     p.left = 0;
-    return out->n_run ? flush_run(&p) : 0;
+    return s->n_chars ? flush_run(&p) : 0;
 }
 
 static inline uint8_t flags_at(const uint8_t *flags, const char *text, int *bytes)
@@ -173,4 +175,53 @@ size_t bert_next_word(const uint8_t *flags, const char *text, size_t bytes, size
     while (end < bytes && !(flags_at(flags, text + end, &n) & (CHAR_SPACE | CHAR_PUNCT)))
         end += (size_t)n;
     return end - start;
+}
+
+int normalizer_BertNormalizer_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
+{
+    struct bert_normalizer *n = step_state(t, sizeof *n, state, err);
+    if (!n)
+        return SNUG_ERR_ENV;
+    TRY(ONLY_KEYS(t, o, "normalizer", err, "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"));
+    bool strip = false;
+    TRY(json_get_bool(o, t->path, "clean_text", true, &n->clean_text, err));
+    TRY(json_get_bool(o, t->path, "handle_chinese_chars", true, &n->handle_chinese_chars, err));
+    TRY(json_get_bool(o, t->path, "lowercase", true, &n->lowercase, err));
+    TRY(json_get_bool(o, t->path, "strip_accents", false, &strip, err));
+    n->stated_accents = json_is_boolean(json_object_get(o, "strip_accents")) ? strip : FLAG_NULL;
+    bert_normalizer_init(n, t->flags);
+    return 0;
+}
+
+int normalizer_BertNormalizer_run(const void *state, struct encoder *e, struct text in, struct text_buf *out)
+{
+    return bert_normalize(state, e->t->flags, in, e->s, out, e->err);
+}
+
+struct bert_normalizer *tokenizer_bert_normalizer(const struct tokenizer *t)
+{
+    bool only = tokenizer_only_step(t, STEP_NORMALIZER, "BertNormalizer");
+    return only ? t->steps[STEP_NORMALIZER].list[0].state : NULL;
+}
+
+int pre_tokenizer_BertPreTokenizer_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
+{
+    (void)state;
+    return ONLY_KEYS_OF(t, o, "pre_tokenizer", err, "type");
+}
+
+int pre_tokenizer_BertPreTokenizer_run(const void *state, struct encoder *e, struct words *w)
+{
+    (void)state;
+    words_begin(e, w);
+    for (size_t i = 0; i < w->n; i++) {
+        struct span word = w->spans[i];
+        size_t at = 0, n;
+        while ((n = bert_next_word(e->t->flags, w->text.s + word.start, word.end - word.start, &at))) {
+            TRY(words_add(e, w, (struct span){word.start + at, word.start + at + n, word.begins && !at}));
+            at += n;
+        }
+    }
+    words_end(e, w);
+    return 0;
 }

@@ -1,0 +1,181 @@
+/* step.h: what a step is given and what it gives; for the files of the tokenizer only.
+ *
+ * A step's state is read once from its object in tokenizer.json, lives in the tokenizer's arena and is never written to again, so
+ * threads share it. What a step needs while it runs is in struct scratch, one per thread. */
+#ifndef TOKENIZER_STEP_H
+#define TOKENIZER_STEP_H
+
+#include "tokenizer/parts.h"
+#include "tokenizer/steps/steps.h"
+
+/* One call of tokenizer_encode. */
+struct encoder {
+    const struct tokenizer *t;
+    struct token_buf *out;
+    struct scratch *s; /* out->scratch */
+    struct snug_err *err;
+    bool begins;   /* the stretch that is at work begins the user's text */
+    size_t n_next; /* words that the running step has added */
+};
+
+struct text {
+    const char *s; /* valid UTF-8 */
+    size_t n;
+};
+
+/* A text that grows. */
+struct text_buf {
+    char *s;
+    size_t n, cap;
+};
+int text_room(struct text_buf *b, size_t more, struct snug_err *err); /* for `more` bytes behind b->n */
+int text_append(struct text_buf *b, const char *s, size_t n, struct snug_err *err);
+
+/* A word: bytes start to end of the text. */
+struct span {
+    size_t start, end;
+    bool begins; /* begins the user's text */
+};
+
+/* The words of a text between two pre-tokenizers, or its tokens between two decoders. Both the text and the list of words have two buffers in scratch, used in turn:
+ * a step reads one and writes the other. */
+struct words {
+    struct text text;
+    struct span *spans; /* (n) */
+    size_t n;
+    unsigned text_turn, span_turn;
+};
+
+/* Working memory of the steps; of one thread. Freed by token_buf_free. */
+struct scratch {
+    struct text_buf normal[2], pre[2]; /* normalised text; what pre-tokenizers or decoders make of it */
+    struct span *spans[2];
+    size_t spans_cap[2];
+    uint32_t *chars; /* (n_chars) a text in code points, class << 24 | code point */
+    size_t n_chars, chars_cap;
+    struct symbol *symbols; /* of BPE */
+    size_t symbols_cap;
+    struct merge *heap;
+    size_t heap_cap;
+    struct lattice_node *lattice; /* of Unigram */
+    size_t lattice_cap;
+    struct word_cache *words;
+    struct regex_match *match;
+};
+int scratch_get(struct token_buf *out, struct snug_err *err); /* sees to it that out->scratch is there */
+
+typedef int step_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err);
+typedef int normalizer_run(const void *state, struct encoder *e, struct text in, struct text_buf *out); /* out: empty */
+typedef int pre_tokenizer_run(const void *state, struct encoder *e, struct words *w);
+typedef int model_run(const void *state, struct encoder *e, const char *word,
+                      size_t bytes); /* appends to out->pieces */
+typedef void model_hash(const void *state,
+                        struct hash_state *h); /* settings and merges; the vocabulary is hashed apart */
+typedef int decoder_run(const void *state, struct encoder *e, struct words *w);
+
+/* A row of steps.h. */
+struct step_type {
+    const char *name;
+    step_read *read;
+    normalizer_run *normalize; /* of its kind, one of these four is set, or for a post-processor none */
+    pre_tokenizer_run *split;
+    model_run *encode;
+    decoder_run *decode;
+    model_hash *hash; /* of a model */
+};
+
+#define STEP(x, T)                                                                                                     \
+    step_read normalizer_##T##_read;                                                                                   \
+    normalizer_run normalizer_##T##_run;
+NORMALIZERS(STEP, )
+#undef STEP
+#define STEP(x, T)                                                                                                     \
+    step_read pre_tokenizer_##T##_read;                                                                                \
+    pre_tokenizer_run pre_tokenizer_##T##_run;
+PRE_TOKENIZERS(STEP, )
+#undef STEP
+#define STEP(x, T)                                                                                                     \
+    step_read model_##T##_read;                                                                                        \
+    model_run model_##T##_run;                                                                                         \
+    model_hash model_##T##_hash;
+MODELS(STEP, )
+#undef STEP
+#define STEP(x, T) step_read post_processor_##T##_read;
+POST_PROCESSORS(STEP, )
+#undef STEP
+#define STEP(x, T)                                                                                                     \
+    step_read decoder_##T##_read;                                                                                      \
+    decoder_run decoder_##T##_run;
+DECODERS(STEP, )
+#undef STEP
+
+/* Reading: json.c. Keys that are not listed (a NULL ends them) are refused; `what` names the object in messages. */
+int step_only_keys(struct tokenizer *t, json_t *o, const char *what, const char *const *known, struct snug_err *err);
+#define ONLY_KEYS_OF(t, o, what, err, ...) step_only_keys(t, o, what, (const char *const[]){__VA_ARGS__, NULL}, err)
+#define ONLY_KEYS(t, o, what, err, ...) ONLY_KEYS_OF(t, o, what, err, "type", __VA_ARGS__)
+int step_not_supported(struct tokenizer *t, const char *what, json_t *value, const char *supported,
+                       struct snug_err *err);
+/* A string kept in the arena; what is absent or null keeps *out where it is not required. */
+int step_get_string(struct tokenizer *t, json_t *o, const char *key, bool required, const char **out,
+                    struct snug_err *err);
+void *step_state(struct tokenizer *t, size_t bytes, void **state, struct snug_err *err); /* zeroed; NULL: err is set */
+
+/* Running: words.c, tokenizer.c */
+
+int tokenizer_normalize(struct encoder *e, struct text in, struct text *out); /* out: in scratch, or what came in */
+
+/* The buffer that the next step writes: the text, and the list of words. Both are empty. */
+struct text_buf *words_next_text(struct encoder *e, struct words *w);
+void words_took_text(struct words *w, const struct text_buf *b); /* makes it the current one */
+void words_begin(struct encoder *e, struct words *w);
+int words_add(struct encoder *e, struct words *w, struct span span);
+void words_end(struct encoder *e, struct words *w);
+static inline struct text word_text(const struct words *w, size_t i)
+{
+    return (struct text){w->text.s + w->spans[i].start, w->spans[i].end - w->spans[i].start};
+}
+
+/* The tokens <0x00> to <0xFF> of a vocabulary, -1 for none; all -1 without byte fallback. bpe.c */
+void step_byte_tokens(const struct tokenizer *t, bool fallback, int32_t bytes[256]);
+
+/* Splitting as the tokenizers library does: what matches, what lies between, and what becomes of both. */
+/* ORDER split_behavior */
+enum split_behavior {
+    SPLIT_REMOVED,
+    SPLIT_ISOLATED,
+    SPLIT_MERGED_WITH_PREVIOUS,
+    SPLIT_MERGED_WITH_NEXT,
+    SPLIT_CONTIGUOUS
+};
+/* The next match in text[at, n): [*start, *end). False where there is none; *code is set if that is for an error. */
+typedef bool split_matcher(const void *state, struct encoder *e, struct text text, size_t at, size_t *start,
+                           size_t *end, int *code);
+/* One match after the other, as the library finds them. */
+struct matches {
+    size_t start, end; /* of the match */
+    size_t at, last_end;
+    bool any;
+};
+bool matches_next(struct matches *m, split_matcher *match, const void *state, struct encoder *e, struct text text,
+                  int *code);
+
+int words_split(struct encoder *e, struct words *w, split_matcher *match, const void *state, enum split_behavior b,
+                bool invert);
+int step_get_behavior(struct tokenizer *t, json_t *o, const char *what, bool required, enum split_behavior *b,
+                      struct snug_err *err);
+
+/* {"String": "x"} or {"Regex": "x"}, at `key` of an object: replace.c. */
+struct pattern {
+    const char *literal; /* (n) or NULL: a regular expression */
+    size_t n;
+    const struct regex *regex;
+};
+int pattern_read(struct tokenizer *t, json_t *o, const char *key, struct pattern *p, struct snug_err *err);
+int step_regex(struct tokenizer *t, const char *pattern, const struct regex **out, struct snug_err *err);
+split_matcher regex_matcher; /* state: struct regex */
+split_matcher pattern_next;  /* state: struct pattern; matches follow one another as in the library, also empty ones */
+/* Appends `in` with every match replaced. */
+int pattern_replace(const struct pattern *p, struct encoder *e, struct text in, const char *content,
+                    struct text_buf *out);
+
+#endif
