@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "base/io.h"
+#include "base/size.h"
 #include "base/str.h"
 
 #include <sys/stat.h>
@@ -84,9 +85,9 @@ static void workspaces_are_the_profiles(void **state)
     assert_true(file_has(said(), "matrix products were never measured on that device"));
     write_profile("2", 1000, "");
     long long arena = bytes(NULL, run);
-    char line[128];
-    snprintf(line, sizeof line, "the plan needs %lld bytes more than the 1000 that are free for it on the device",
-             arena - 1000);
+    char line[128], more[SIZE_TEXT_MAX], there[SIZE_TEXT_MAX];
+    snprintf(line, sizeof line, "the plan needs %s more than the %s that are free for it on the device",
+             size_text(arena - 1000, more), size_text(1000, there));
     assert_true(file_has(said(), line));
     str_free(&products);
 }

@@ -34,6 +34,30 @@ __device__ static inline void row_deltas(float (&delta)[2], const T *const (&o)[
     }
 }
 
+/* Scores become weights: p = 2^(s scale + shift). */
+__device__ static __forceinline__ void weights_of_rows(float (&s)[8][4], float sl, const float (&shift)[2])
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            s[j][k] = exp2_fast(fmaf(s[j][k], sl, shift[k / 2]));
+}
+
+/* dP becomes ds / keep = p (mask dp - delta / keep). */
+template <bool DROP>
+__device__ static __forceinline__ void slopes_of_rows(float (&ds)[8][4], const float (&s)[8][4],
+                                                      const uint32_t (&flags)[2][4], const float (&minus_delta)[2])
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            float kept = DROP ? mask_float(s[j][k], flags[k / 2][j / 2], j % 2 * 2 + k % 2) : s[j][k];
+            ds[j][k] = fmaf(kept, ds[j][k], s[j][k] * minus_delta[k / 2]);
+        }
+}
+
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_constant__ struct attention_params p)
 {
@@ -98,19 +122,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         E::template wait<1>(s);
         if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                s[j][k] = exp2_fast(fmaf(s[j][k], sl, shift[k / 2]));
+        weights_of_rows(s, sl, shift);
         E::template wait<0>(ds);
-#pragma unroll
-        for (int j = 0; j < 8; j++) /* ds / keep = p (mask dp - delta / keep) */
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                float kept = DROP ? mask_float(s[j][k], flags[k / 2][j / 2], j % 2 * 2 + k % 2) : s[j][k];
-                ds[j][k] = fmaf(kept, ds[j][k], s[j][k] * minus_delta[k / 2]);
-            }
+        slopes_of_rows<DROP>(ds, s, flags, minus_delta);
         typename E::fragments f;
         E::make(f, ds);
         E::template add_product<DP>(acc, f, k_tile);
@@ -142,6 +156,64 @@ __device__ static inline void flags_of_queries(uint32_t (&result)[8], const stru
         result[j] = __shfl_sync(0xFFFFFFFFu, bits, 4 * j + at.c) >> (8 * (at.g % 4) + at.g / 4);
 }
 
+/* The next of the query tiles that see the keys of one block: a tile of one head, and the stage that it goes into. */
+struct query_tile {
+    int head, tile, into;
+};
+
+/* Starts loading q, do and the statistics of a tile of `queries` queries from row `first` on. */
+template <class T, int DP, int THREADS>
+__device__ static __forceinline__ void load_queries(const struct attention_params &p, const struct query_tile &n,
+                                                    int first, int queries, int width, int out, char *stages,
+                                                    float2 *statistics)
+{
+    constexpr int BYTES = tile_bytes<T, TILE, DP>;
+    int from = first + n.tile * TILE, valid = queries - n.tile * TILE;
+    const T *q = (const T *)p.qkv + (int64_t)from * width + n.head * p.D;
+    const T *dout = (const T *)p.dout + (int64_t)from * out + n.head * p.D;
+    uint32_t to = shared_address(stages + n.into * 2 * BYTES);
+    tile_load<T, TILE, DP, THREADS, false>(to, q, width, valid, p.D);
+    tile_load<T, TILE, DP, THREADS, false>(to + BYTES, dout, out, valid, p.D);
+    /* queries of zeros are without effect: s = 0, p = 1, do = 0 */
+    const float2 *stat = p.statistics + (int64_t)n.head * p.T + from;
+#pragma unroll
+    for (int i = 0; i < (TILE + THREADS - 1) / THREADS; i++) {
+        int k = i * THREADS + (int)threadIdx.x;
+        if (k < TILE)
+            copy_8(shared_address(statistics + n.into * TILE + k), stat + k, k < valid);
+    }
+}
+
+/* -inf for queries before a key (rows), with a causal mask. */
+__device__ static __forceinline__ void hide_queries(float (&s)[8][4], int key, int query0, int c)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (query0 + 8 * j + 2 * c + k % 2 < key + k / 2 * 8)
+                s[j][k] = -INFINITY;
+}
+
+/* Scores become weights, and those that dropout keeps; the queries' -delta / keep comes along. */
+template <bool DROP>
+__device__ static __forceinline__ void weights_of_columns(float (&s)[8][4], float (&kept)[8][4],
+                                                          float (&minus_delta)[8][2], const float2 *stat,
+                                                          const uint32_t (&flags)[8], float sl, int c)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        float4 two = *(const float4 *)(stat + 8 * j + 2 * c);
+        minus_delta[j][0] = two.y;
+        minus_delta[j][1] = two.w;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            s[j][k] = exp2_fast(fmaf(s[j][k], sl, k % 2 ? two.z : two.x));
+            kept[j][k] = DROP && !(flags[j] >> (k % 2 * 4 + k / 2 * 2) & 1) ? 0 : s[j][k];
+        }
+    }
+}
+
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __grid_constant__ struct attention_params p)
 {
@@ -169,27 +241,15 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     float keep = DROP ? p.keep_scale : 1;
     int queries = rows_asking(p, rows.length), tile0 = p.causal ? rows.at / TILE : 0,
         tiles = (queries + TILE - 1) / TILE;
-    int end = (kv_head + 1) * group, next_head = kv_head * group, next = tile0, into = 0;
+    int end = (kv_head + 1) * group;
+    struct query_tile next = {kv_head * group, tile0, 0};
     auto load_next = [&] {
-        if (next_head < end) {
-            int from = rows.first + next * TILE, valid = queries - next * TILE;
-            const T *q = qkv + (int64_t)from * width + next_head * p.D;
-            const T *dout = (const T *)p.dout + (int64_t)from * out + next_head * p.D;
-            uint32_t to = shared_address(stages + into * 2 * BYTES);
-            tile_load<T, TILE, DP, THREADS, false>(to, q, width, valid, p.D);
-            tile_load<T, TILE, DP, THREADS, false>(to + BYTES, dout, out, valid, p.D);
-            /* queries of zeros are without effect: s = 0, p = 1, do = 0 */
-            const float2 *stat = p.statistics + (int64_t)next_head * p.T + from;
-#pragma unroll
-            for (int i = 0; i < (TILE + THREADS - 1) / THREADS; i++) {
-                int k = i * THREADS + (int)threadIdx.x;
-                if (k < TILE)
-                    copy_8(shared_address(statistics + into * TILE + k), stat + k, k < valid);
-            }
-            into = next_stage<STAGES>(into);
-            if (++next == tiles) {
-                next = tile0;
-                next_head++;
+        if (next.head < end) {
+            load_queries<T, DP, THREADS>(p, next, rows.first, queries, width, out, stages, statistics);
+            next.into = next_stage<STAGES>(next.into);
+            if (++next.tile == tiles) {
+                next.tile = tile0;
+                next.head++;
             }
         }
         loads_commit();
@@ -228,27 +288,11 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         if (DROP)
             flags_of_queries(flags, &stream, keys, query0, at);
         E::template wait<1>(s);
-        if (p.causal && query0 < unit + E::ROW_UNIT - 1) {
-#pragma unroll
-            for (int j = 0; j < 8; j++)
-#pragma unroll
-                for (int k = 0; k < 4; k++)
-                    if (query0 + 8 * j + 2 * at.c + k % 2 < key + k / 2 * 8)
-                        s[j][k] = -INFINITY;
-        }
+        if (p.causal && query0 < unit + E::ROW_UNIT - 1)
+            hide_queries(s, key, query0, at.c);
         typename E::fragments f;
         float kept[8][4], minus_delta[8][2];
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            float4 two = *(const float4 *)(stat + 8 * j + 2 * at.c);
-            minus_delta[j][0] = two.y;
-            minus_delta[j][1] = two.w;
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                s[j][k] = exp2_fast(fmaf(s[j][k], sl, k % 2 ? two.z : two.x));
-                kept[j][k] = DROP && !(flags[j] >> (k % 2 * 4 + k / 2 * 2) & 1) ? 0 : s[j][k];
-            }
-        }
+        weights_of_columns<DROP>(s, kept, minus_delta, stat, flags, sl, at.c);
         E::make(f, kept);
         E::template wait<0>(ds);
         E::template add_product<DP>(dv_acc, f, do_tile);

@@ -183,6 +183,100 @@ __device__ static inline void row_fetch(struct row_part<T, N, PER> *r, const str
         r->coord[i] = __ldg(p.mask.coords + 2 * n + i);
 }
 
+/* Adds to the sums of g = dy gamma and of g z over a lane's part of a row, and to those of dgamma and dbeta. */
+template <class T, int N, int PER, int W>
+__device__ static __forceinline__ void row_totals(float2 &total, float (&columns)[COLUMN_PARTS][PER][N],
+                                                  const struct row_part<T, N, PER> &r, const float (&gamma)[PER][N],
+                                                  int64_t H, int lane)
+{
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        float dy[N], h[N];
+        if ((int64_t)(k * LANE * W + lane) * N >= H)
+            continue;
+        unpack<T, N>(dy, r.dy[k]);
+        unpack<T, N>(h, r.h[k]);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float z = (h[i] - r.mean) * r.rstd, g = dy[i] * gamma[k][i];
+            total.x += g;
+            total.y += g * z;
+            columns[0][k][i] += dy[i] * z;
+            columns[1][k][i] += dy[i];
+        }
+    }
+}
+
+/* Writes a lane's part of row n of dx and dres, and adds it to the sums of dbias. */
+template <class T, int N, int PER, int W>
+__device__ static __forceinline__ void
+row_gradients(const struct norm_bwd_params &p, float (&columns)[COLUMN_PARTS][PER][N],
+              const struct row_part<T, N, PER> &r, const float (&gamma)[PER][N], const struct row_mask &mask,
+              float mean_g, float mean_gz, int64_t n, int lane)
+{
+#pragma unroll
+    for (int k = 0; k < PER; k++) {
+        int64_t at = (int64_t)(k * LANE * W + lane) * N;
+        float dy[N], h[N], grad[N];
+        if (at >= p.H)
+            continue;
+        unpack<T, N>(dy, r.dy[k]);
+        unpack<T, N>(h, r.h[k]);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float z = (h[i] - r.mean) * r.rstd;
+            grad[i] = (dy[i] * gamma[k][i] - mean_g - z * mean_gz) * r.rstd;
+        }
+        if (p.dh) {
+            unpack<T, N>(h, r.dh[k]);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                grad[i] += h[i];
+        }
+        if (p.dres)
+            store_or_add<T, N>((T *)p.dres + n * p.H + at, grad, p.add_dres);
+        if (p.mask.coords)
+            mask_apply<N>(p.mask, mask, at, grad);
+        if (p.dx)
+            store_or_add<T, N>((T *)p.dx + n * p.H + at, grad, p.add_dx);
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            columns[2][k][i] += grad[i];
+    }
+}
+
+/* Adds up the sums of a block's rows, one row after the other, and writes them. */
+template <int N, int PER, int W, int ROWS>
+__device__ static __forceinline__ void
+columns_write(const struct norm_bwd_params &p, float (&columns)[COLUMN_PARTS][PER][N], float *folded, int row, int lane)
+{
+#pragma unroll
+    for (int part = 0; part < COLUMN_PARTS; part++) {
+        float *to = p.partial + (blockIdx.x * (int64_t)COLUMN_PARTS + part) * p.H;
+        for (int other = 1; other < ROWS; other++) {
+            __syncthreads();
+            if (row == other)
+#pragma unroll
+                for (int k = 0; k < PER; k++)
+#pragma unroll
+                    for (int i = 0; i < N; i++)
+                        folded[(k * N + i) * LANE * W + lane] = columns[part][k][i];
+            __syncthreads();
+            if (row == 0)
+#pragma unroll
+                for (int k = 0; k < PER; k++)
+#pragma unroll
+                    for (int i = 0; i < N; i++)
+                        columns[part][k][i] += folded[(k * N + i) * LANE * W + lane];
+        }
+        if (row == 0)
+#pragma unroll
+            for (int k = 0; k < PER; k++)
+                if ((int64_t)(k * LANE * W + lane) * N < p.H)
+                    store<float, N>(to + (k * LANE * W + lane) * N, columns[part][k]);
+    }
+}
+
 template <class T, int N, int PER, int W, int ROWS>
 __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct norm_bwd_params p)
 {
@@ -207,88 +301,20 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
     if (AHEAD)
         row_fetch<T, N, PER, W>(&next, p, n, lane);
     for (int odd = 0; n < p.N; n += step, odd ^= 1) {
-        float2 total = {0, 0}; /* of g = dy gamma, and of g z */
+        float2 total = {0, 0};
         if (!AHEAD)
             row_fetch<T, N, PER, W>(&next, p, n, lane);
         struct row_part<T, N, PER> r = next;
         if (AHEAD)
             row_fetch<T, N, PER, W>(&next, p, n + step, lane);
         mask.coord[0] = r.coord[0], mask.coord[1] = r.coord[1];
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            float dy[N], h[N];
-            if ((int64_t)(k * LANE * W + lane) * N >= p.H)
-                continue;
-            unpack<T, N>(dy, r.dy[k]);
-            unpack<T, N>(h, r.h[k]);
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                float z = (h[i] - r.mean) * r.rstd, g = dy[i] * gamma[k][i];
-                total.x += g;
-                total.y += g * z;
-                columns[0][k][i] += dy[i] * z;
-                columns[1][k][i] += dy[i];
-            }
-        }
+        row_totals<T, N, PER, W>(total, columns, r, gamma, p.H, lane);
         total = row_sum<W>(total, sums[odd][row], 1 + row);
         float mean_g = total.x / (float)p.H, mean_gz = total.y / (float)p.H;
-#pragma unroll
-        for (int k = 0; k < PER; k++) {
-            int64_t at = (int64_t)(k * LANE * W + lane) * N;
-            float dy[N], h[N], grad[N];
-            if (at >= p.H)
-                continue;
-            unpack<T, N>(dy, r.dy[k]);
-            unpack<T, N>(h, r.h[k]);
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                float z = (h[i] - r.mean) * r.rstd;
-                grad[i] = (dy[i] * gamma[k][i] - mean_g - z * mean_gz) * r.rstd;
-            }
-            if (p.dh) {
-                unpack<T, N>(h, r.dh[k]);
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    grad[i] += h[i];
-            }
-            if (p.dres)
-                store_or_add<T, N>((T *)p.dres + n * p.H + at, grad, p.add_dres);
-            if (p.mask.coords)
-                mask_apply<N>(p.mask, mask, at, grad);
-            if (p.dx)
-                store_or_add<T, N>((T *)p.dx + n * p.H + at, grad, p.add_dx);
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                columns[2][k][i] += grad[i];
-        }
+        row_gradients<T, N, PER, W>(p, columns, r, gamma, mask, mean_g, mean_gz, n, lane);
     }
-    if (!p.partial)
-        return;
-#pragma unroll
-    for (int part = 0; part < COLUMN_PARTS; part++) {
-        float *to = p.partial + (blockIdx.x * (int64_t)COLUMN_PARTS + part) * p.H;
-        for (int other = 1; other < ROWS; other++) { /* their sums, one row after the other */
-            __syncthreads();
-            if (row == other)
-#pragma unroll
-                for (int k = 0; k < PER; k++)
-#pragma unroll
-                    for (int i = 0; i < N; i++)
-                        folded[(k * N + i) * LANE * W + lane] = columns[part][k][i];
-            __syncthreads();
-            if (row == 0)
-#pragma unroll
-                for (int k = 0; k < PER; k++)
-#pragma unroll
-                    for (int i = 0; i < N; i++)
-                        columns[part][k][i] += folded[(k * N + i) * LANE * W + lane];
-        }
-        if (row == 0)
-#pragma unroll
-            for (int k = 0; k < PER; k++)
-                if ((int64_t)(k * LANE * W + lane) * N < p.H)
-                    store<float, N>(to + (k * LANE * W + lane) * N, columns[part][k]);
-    }
+    if (p.partial)
+        columns_write<N, PER, W, ROWS>(p, columns, folded, row, lane);
 }
 
 static int64_t chunks(int64_t N)

@@ -72,7 +72,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
                             .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
                             .copies = stay && options_dtype(o) != DT_F32 && b->facts.float_type == DT_F32,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
-                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || (backend_together(b, OP_adamw))};
+                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || backend_together(b, OP_adamw)};
 }
 
 int settings_set(struct session *s, struct snug_err *err)
