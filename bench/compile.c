@@ -2,6 +2,7 @@
  * half and at the whole of 50,000 weights and somewhat more than 100,000 nodes, and prints a line for each: nodes, weights, seconds of one core,
  * microseconds a node. Those stay the same where time grows with size. Arguments: fp32 or bf16 (fp32), weights (50000). */
 #include "compile.h"
+#include "model/build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,52 +12,51 @@
 /* A block as a mixture of experts has it: a product whose weight is made of many named ones, and a norm. */
 enum { WIDTH = 64, PARTS = 16, WEIGHTS_OF_BLOCK = PARTS + 3 };
 
-static int add_block(struct graph *g, const struct inputs *in, int x, int block)
+static int add_block(struct build *b, int x, int block)
 {
-    const struct init normal = {.kind = INIT_NORMAL, .std = 0.02, .zero_row = -1},
-                      zero = {.kind = INIT_ZERO, .zero_row = -1};
+    struct graph *g = b->g;
     struct op_linear n = {.x = x};
-    n.w = WEIGHT(g, normal, graph_name(g, "blocks.%d.experts", block), DIM(WIDTH), DIM(WIDTH));
-    n.b = WEIGHT(g, zero, graph_name(g, "blocks.%d.bias", block), DIM(WIDTH));
+    n.w = WEIGHT(b, b->normal, graph_name(g, "blocks.%d.experts", block), DIM(WIDTH), DIM(WIDTH));
+    n.b = WEIGHT(b, b->zero, graph_name(g, "blocks.%d.bias", block), DIM(WIDTH));
     for (int i = 0; i < PARTS; i++)
         graph_add_slice(g, graph_name(g, "blocks.%d.experts.%d.weight", block, i), n.w, i * WIDTH * WIDTH / PARTS,
                         SHAPE(DIM(WIDTH / PARTS), DIM(WIDTH)));
     emit_linear(g, &n);
     if (!g->err.code)
         graph_value(g, n.w)->group = true;
-    return model_norm(g, in, n.y, x, graph_name(g, "blocks.%d.norm", block), WIDTH, 1e-12, 0, 0).y;
+    return build_norm(b, n.y, graph_name(g, "blocks.%d.norm", block), (struct norm_options){.res = x, .eps = 1e-12}).y;
 }
 
-static void build(struct graph *g, const struct model_config *c, bool dropout, struct loss_settings loss,
-                  struct built *out)
+static int body(struct build *b)
 {
-    (void)dropout;
-    const struct init normal = {.kind = INIT_NORMAL, .std = 0.02, .zero_row = -1};
-    struct inputs in;
-    model_add_inputs(g, c, &in);
-    struct op_embed e = {.ids = in.ids, .table = WEIGHT(g, normal, "embeddings", DIM(c->vocab_size), DIM(WIDTH))};
-    emit_embed(g, &e);
+    struct op_embed e = {.ids = b->in.ids,
+                         .table = WEIGHT(b, b->normal, "embeddings", DIM(b->c->vocab_size), DIM(WIDTH))};
+    emit_embed(b->g, &e);
     int x = e.y;
-    for (int i = 0; i < c->layers; i++) {
-        g->layer = i + 1;
-        x = add_block(g, &in, x, i);
+    for (int i = 0; i < b->c->layers; i++) {
+        b->g->layer = i + 1;
+        x = add_block(b, x, i);
     }
-    g->layer = (int)c->layers + 1;
-    struct op_gather n = {.x = x, .cu = in.cu_seqlens};
-    emit_gather(g, &n);
-    out->logits = model_linear(g, n.y, "classifier", WIDTH, c->num_labels, (struct layer_options){.weight = normal});
-    out->loss = model_loss(g, c, &in, out->logits, loss);
+    return x;
+}
+
+static int classifier(struct build *b, int v)
+{
+    return build_head_linear(b, build_first_rows(b, v), "classifier", WIDTH, b->c->num_labels, ACT_none);
 }
 
 static int compile(int64_t weights, enum dtype narrow, struct snug_err *err)
 {
-    static const struct model_head heads[MODEL_COUNT] = {[MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Generated"}};
-    const struct model_arch arch = {.model_type = "generated", .heads = heads, .build = build};
+    static const struct model_head heads[MODEL_COUNT] = {
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Generated", .logits = classifier}};
+    const struct model_arch arch = {.model_type = "generated", .heads = heads, .body = body};
     const struct model_config model = {.arch = &arch,
                                        .task = MODEL_SEQUENCE_CLASSIFICATION,
                                        .problem = PROBLEM_SINGLE_LABEL,
                                        .layers = weights / WEIGHTS_OF_BLOCK,
                                        .vocab_size = 1000,
+                                       .hidden_size = WIDTH,
+                                       .init_std = 0.02,
                                        .num_labels = 2};
     struct compile_settings s = {.model = &model,
                                  .backend = backend_cpu(),
