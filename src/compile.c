@@ -19,7 +19,9 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
         t->dtype = v->dtype;
         t->ndim = (int8_t)v->ndim;
         t->add = n->add >> i & 1;
-        memcpy(t->pad, v->pad, sizeof t->pad);
+        t->pitch = v->pitch;
+        t->pad_rows = v->pad_rows;
+        t->columns = value_is_columns(v);
         for (int d = 0; d < v->ndim; d++)
             t->shape[d] = dim_size(v->shape[d], dims);
     }
@@ -215,8 +217,8 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
             break;
         struct value *x = graph_value(&g->graph, cast.x), *y = graph_value(&g->graph, cast.y);
         x->group = w->group;
-        memcpy(x->pad, w->pad, sizeof x->pad);
-        memcpy(y->pad, c->pad, sizeof y->pad);
+        x->pad_rows = w->pad_rows;
+        y->pad_rows = c->pad_rows;
         graph_set_name(&g->graph, cast.y, c->name);
         y->kin = KIN_COPY;
         y->of = cast.x;

@@ -89,6 +89,27 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
     return id;
 }
 
+void graph_place_columns(struct graph *g, int id, int base, int64_t from)
+{
+    if (g->err.code)
+        return;
+    const struct value *b = graph_value(g, base);
+    struct value *v = graph_value(g, id);
+    v->base = base;
+    v->at = from;
+    v->pitch = b->pitch ? b->pitch : b->shape[1].c;
+}
+
+int graph_add_columns(struct graph *g, int base, int64_t from, int64_t n)
+{
+    if (g->err.code)
+        return 0;
+    struct dim rows = graph_value(g, base)->shape[0];
+    int id = graph_add_slice(g, NULL, base, from, SHAPE(rows, DIM(n)));
+    graph_place_columns(g, id, base, from);
+    return id;
+}
+
 /* ORDER kin */
 const char *const kin_names[KIN_COUNT] = {"",
                                           "grad",
@@ -226,8 +247,12 @@ int64_t value_elements(const struct value *v, struct dims n)
 int64_t value_bytes(const struct value *v, struct dims n)
 {
     int64_t elements = 1;
-    for (int i = 0; i < v->ndim; i++)
-        elements *= dim_size(v->shape[i], n) + (i == 0 ? v->pad[0] : i == v->ndim - 1 ? v->pad[1] : 0);
+    if (v->pitch) {
+        int64_t rows = dim_size(v->shape[0], n), last = v->base ? dim_size(v->shape[1], n) : v->pitch;
+        elements = rows > 0 ? (rows - 1) * v->pitch + last : 0;
+    }
+    for (int i = 0; i < v->ndim && !v->pitch; i++)
+        elements *= dim_size(v->shape[i], n) + (i == 0 ? v->pad_rows : 0);
     return dtype_bytes(v->dtype, elements);
 }
 
@@ -293,14 +318,14 @@ void graph_emit(struct graph *g, enum op op, void *n)
     for (int i = 0; i < info->n_slots; i++) {
         if (!slot[i] || !slot_writes(info->slots[i].kind))
             continue;
-        struct value *root = graph_value(g, value_root(g, slot[i]));
-        if (info->slots[i].kind == SLOT_ACC && (root->written || root->live_in))
+        struct value *v = graph_value(g, slot[i]), *root = graph_value(g, value_root(g, slot[i]));
+        if (info->slots[i].kind == SLOT_ACC && (v->written || root->written || root->live_in))
             node->add |= 1u << i;
-        root->written = true;
+        (value_is_columns(v) ? v : root)->written = true;
     }
 }
 
-/* Slices are of weights and gradients, whose sizes are those of the model alone. */
+/* Slices are columns, or of weights and gradients, whose sizes are those of the model alone. */
 static bool share_elements(const struct graph *g, int a, int b)
 {
     if (!a || !b || value_root(g, a) != value_root(g, b))
@@ -309,7 +334,10 @@ static bool share_elements(const struct graph *g, int a, int b)
     if (!x->base || !y->base)
         return true;
     int64_t x_at = value_at(g, a), y_at = value_at(g, b);
-    return x_at < y_at + value_elements(y, (struct dims){0}) && y_at < x_at + value_elements(x, (struct dims){0});
+    if (value_is_columns(x) && value_is_columns(y))
+        return x_at < y_at + y->shape[1].c && y_at < x_at + x->shape[1].c;
+    return value_is_columns(x) || value_is_columns(y) ||
+           (x_at < y_at + value_elements(y, (struct dims){0}) && y_at < x_at + value_elements(x, (struct dims){0}));
 }
 
 bool node_conflicts(const struct graph *g, const struct node *a, const struct node *b)

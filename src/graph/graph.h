@@ -55,11 +55,14 @@ struct value {
     enum role role;
     int ndim;
     int layer; /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
-    int base;  /* not 0: these are the elements from `at` on of that value, whose id is smaller */
+    int base;  /* not 0: these are elements from `at` on of that value, whose id is smaller: all, or columns (pitch) */
     int64_t at;
     enum kin kin; /* what it is of the weight `of` */
     int of;
-    int64_t pad[2];   /* zeros that lie behind it: rows, and elements at the end of each row (pass_pad) */
+    int64_t
+        pitch; /* of a matrix: elements from a row to the next, where that is not its columns; else 0. Between them lie
+                         the other columns of the base or, in a whole value, zeros (pass_pad) */
+    int64_t pad_rows; /* of zeros behind the last (pass_pad) */
     bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
     bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
     bool live_out;    /* wanted after the last node */
@@ -113,6 +116,10 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
                     const struct dim *shape);
 /* Elements [at, at + size of shape) of `base`. */
 int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int ndim, const struct dim *shape);
+/* Columns [from, from + n) of the matrix `base`, an activation: with its pitch. */
+int graph_add_columns(struct graph *g, int base, int64_t from, int64_t n);
+/* Makes `id`, a matrix that a node has just made, columns of `base`, which is older: the node writes into it. */
+void graph_place_columns(struct graph *g, int id, int base, int64_t from);
 /* A value that is `kin` of `weight`: named after both, in the weight's layer. */
 int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, int ndim, const struct dim *shape);
 /* A slice of `base` that is `kin` of `weight`, a slice with the same place in its own base. */
@@ -138,11 +145,6 @@ void graph_emit(struct graph *g, enum op op, void *n);
 
 /* For passes: replaces the node list by `n` nodes (complete, outputs and all), which are copied. */
 void graph_set_nodes(struct graph *g, const struct node *nodes, int n);
-
-/* How a slot takes a weight where the node's activations have another type: as it is stored (norms, tables), in the type of
- * the activations (a product's matrix), or in either (its bias, where the backend says so). */
-enum weight_slot { WEIGHT_AS_STORED, WEIGHT_IN_NODE_TYPE, WEIGHT_IN_EITHER_TYPE };
-enum weight_slot op_weight_slot(enum op op, int slot);
 
 /* Reading nodes generically. */
 static inline const struct op_info *node_op(const struct node *n)
@@ -175,6 +177,11 @@ static inline int value_root(const struct graph *g, int id)
         id = g->values[id].base;
     return id;
 }
+/* Whether it is columns of a wider matrix. */
+static inline bool value_is_columns(const struct value *v)
+{
+    return v->base && v->pitch;
+}
 /* Its first element there. */
 static inline int64_t value_at(const struct graph *g, int id)
 {
@@ -204,7 +211,7 @@ struct grads {
     int n;  /* values that exist in the forward pass */
     int cu; /* the cu_seqlens input */
 };
-int grad_of(const struct grads *d, int id);
+int grad_of(struct grads *d, int id);
 int grad_target(struct grads *d, int id);
 void grad_set(struct grads *d, int id, int gradient); /* for a value that only this node reads */
 

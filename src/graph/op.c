@@ -43,6 +43,11 @@
 #include "graph/ops.h"
 #undef OP
 
+static const uint8_t slot_properties[OP_COUNT][OP_MAX_SLOTS] = {
+#define SLOT(op, slot, properties) [OP_##op][OP_SLOT(op, slot)] = properties,
+#include "graph/ops.h"
+};
+
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 #define ALIGN8(bytes) (((bytes) + 7) / 8 * 8)
 #define GRAD_DIFF(name) grad_any_##name
@@ -54,6 +59,7 @@ const struct op_info op_table[OP_COUNT] = {
                      .text = definition,                                                                               \
                      .slots = slots_##opname,                                                                          \
                      .attrs = attrs_##opname,                                                                          \
+                     .properties = slot_properties[OP_##opname],                                                       \
                      .n_slots = COUNT(slots_##opname),                                                                 \
                      .n_attrs = COUNT(attrs_##opname) - 1,                                                             \
                      .node_bytes = sizeof(struct op_##opname),                                                         \
@@ -82,33 +88,3 @@ const char *const act_names[ACT_COUNT] = {
     ACTS(ACT_ROW)
 #undef ACT_ROW
 };
-
-/* ---- properties of slots, a bit for each ---- */
-
-#define SLOT(opname, slotname) (1u << offsetof(struct op_##opname, slotname) / sizeof(int))
-
-static const struct slot_properties {
-    unsigned in_node_type, in_either_type; /* enum weight_slot */
-    unsigned padded_rows;                  /* the kernel knows zeros at the end of each row */
-} slot_properties[OP_COUNT] = {
-    [OP_linear] = {.in_node_type = SLOT(linear, w), .in_either_type = SLOT(linear, b), .padded_rows = SLOT(linear, y)},
-    [OP_linear_dx] = {.in_node_type = SLOT(linear_dx, w), .padded_rows = SLOT(linear_dx, dy)},
-    [OP_linear_dx_act] = {.in_node_type = SLOT(linear_dx_act, w)},
-    [OP_linear_dw] = {.padded_rows = SLOT(linear_dw, dy)},
-    [OP_cross_entropy] = {.padded_rows = SLOT(cross_entropy, logits)},
-    [OP_cross_entropy_bwd] = {.padded_rows = SLOT(cross_entropy_bwd, logits) | SLOT(cross_entropy_bwd, dlogits)},
-    [OP_argmax] = {.padded_rows = SLOT(argmax, logits)},
-};
-
-bool op_takes_padded_rows(enum op op, int slot)
-{
-    return slot_properties[op].padded_rows >> slot & 1;
-}
-
-enum weight_slot op_weight_slot(enum op op, int slot)
-{
-    const struct slot_properties *p = &slot_properties[op];
-    return p->in_node_type >> slot & 1     ? WEIGHT_IN_NODE_TYPE
-           : p->in_either_type >> slot & 1 ? WEIGHT_IN_EITHER_TYPE
-                                           : WEIGHT_AS_STORED;
-}

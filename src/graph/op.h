@@ -42,14 +42,16 @@ enum { LOSS_SCALE_START = 65536 };
 /* Elements that `sumsq` sums into one partial. */
 enum { SUMSQ_CHUNK = 65536 };
 
-/* A tensor as a kernel sees it: dense, row-major. `add`: an ACC slot that is added into instead of overwritten. */
+/* A tensor as a kernel sees it, row-major. `add`: an ACC slot that is added into instead of overwritten. */
 struct tensor {
     void *data; /* NULL: the slot is absent */
     int64_t shape[MAX_DIMS];
-    int64_t pad[2]; /* zeros behind what the shape says: rows, and elements at the end of each row (pass_pad) */
+    int64_t pitch;    /* of a matrix: elements from a row to the next; 0: as many as a row has */
+    int64_t pad_rows; /* of zeros behind the last (pass_pad) */
     enum dtype dtype;
     int8_t ndim;
     bool add;
+    bool columns; /* of a wider matrix: what lies between its rows is not its own; else that is zeros (pass_pad) */
 };
 
 static inline int64_t tensor_elements(const struct tensor *t)
@@ -60,19 +62,27 @@ static inline int64_t tensor_elements(const struct tensor *t)
     return n;
 }
 
-/* Elements that it takes room for. */
-static inline int64_t tensor_room(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i] + (i == 0 ? t->pad[0] : i == t->ndim - 1 ? t->pad[1] : 0);
-    return n;
-}
-
 /* Elements from a row of a matrix to the next. */
 static inline int64_t tensor_pitch(const struct tensor *t)
 {
-    return t->shape[1] + t->pad[1];
+    return t->pitch ? t->pitch : t->shape[1];
+}
+
+/* Columns of a matrix that products may go through: with the zeros at the end of its rows. */
+static inline int64_t tensor_columns(const struct tensor *t)
+{
+    return t->columns ? t->shape[1] : tensor_pitch(t);
+}
+
+/* Elements from its first to its last, zeros included. */
+static inline int64_t tensor_room(const struct tensor *t)
+{
+    int64_t n = 1;
+    if (t->pitch)
+        return t->shape[0] > 0 ? (t->shape[0] - 1) * t->pitch + tensor_columns(t) : 0;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i] + (i == 0 ? t->pad_rows : 0);
+    return n;
 }
 
 /* What a kernel may use besides its tensors. */
@@ -168,6 +178,19 @@ struct slot_info {
     enum slot_kind kind;
 };
 
+/* What a slot knows besides; bits. Rows of zeros behind the last one may be behind any matrix or vector. */
+enum slot_property {
+    SLOT_PITCH = 1,  /* columns of a wider matrix, on every backend */
+    SLOT_PADDED = 2, /* zeros at the end of each row, on backends whose products have sizes (pass_pad) */
+    SLOT_NODE_TYPE =
+        4, /* a weight comes in the type of the node's activations: a product's matrix. Others come as they are
+                             stored: norms, tables */
+    SLOT_EITHER_TYPE = 8, /* or in either, where the backend says so: a product's bias */
+};
+
+/* The place of a slot by its name. */
+#define OP_SLOT(op, slot) (int)(offsetof(struct op_##op, slot) / sizeof(int))
+
 struct attr_info {
     const char *name;
     enum attr_kind kind;
@@ -177,6 +200,7 @@ struct op_info {
     const char *name, *text;
     const struct slot_info *slots;
     const struct attr_info *attrs;
+    const uint8_t *properties; /* of slots: enum slot_property */
     int n_slots, n_attrs;
     size_t node_bytes;                         /* of struct op_NAME */
     size_t attr_offset;                        /* of the first attribute in it; each has 8 bytes */
@@ -201,8 +225,10 @@ static inline bool op_is_product(enum op op)
     return op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_dx_act;
 }
 
-/* Whether a slot's rows may have padding at their end; rows behind the last may be behind any matrix or vector. */
-bool op_takes_padded_rows(enum op op, int slot);
+static inline bool op_slot_is(enum op op, int slot, enum slot_property property)
+{
+    return op_table[op].properties[slot] & property;
+}
 
 static inline bool slot_reads(enum slot_kind k)
 {

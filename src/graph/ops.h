@@ -1,4 +1,4 @@
-/* ops.h: every operation, declared once. Included several times with different macros (see graph/op.h): from a row come
+/* ops.h: every operation, declared once. Included several times with different macros OP and SLOT (see graph/op.h): from a row come
  * the enum, the struct of a node, printing and parsing, arity checks, the prototypes of the shape rule, the gradient
  * rule and the kernels, each backend's kernel table and docs/ops.md. What an op computes is written in its file in op/.
  *
@@ -10,6 +10,10 @@
  *     INOUT(p)  updated in place                  F32(s)    as OUT, a statistic that no precision policy narrows
  *     UPD(m)    as INOUT; may be absent           ACC(dx)   a gradient: written, or added into what earlier nodes wrote;
  *                                                           0 where that gradient is not wanted
+ * What a slot knows besides, where it is not plain, stands in rows behind the op's:
+ *
+ *     SLOT(op, slot, properties)                (enum slot_property in graph/op.h)
+ *
  * Attributes: INT, REAL, FLAG (0 or 1), ACT (enum act).
  * Gradient: DIFF where op/ has a rule that emits the backward nodes, NONE for what is never differentiated.
  *
@@ -19,16 +23,34 @@
  *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for dropout)
  *     rng     (4)   I32  seed low, seed high, optimizer step, 0
  *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number */
+#ifndef OP
+#define OP(name, slots, attrs, diff, text)
+#endif
+#ifndef SLOT
+#define SLOT(op, slot, properties)
+#endif
+
 OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), , DIFF,
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
 OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
    "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
 OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
    "y = act(u) with u = x W^T + b; slope = act'(u), for the gradient; W is (O,I), or (I,O) when in_out")
+SLOT(linear, x, SLOT_PITCH)
+SLOT(linear, w, SLOT_NODE_TYPE)
+SLOT(linear, b, SLOT_EITHER_TYPE)
+SLOT(linear, y, SLOT_PITCH | SLOT_PADDED)
 OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
+SLOT(linear_dx, dy, SLOT_PITCH | SLOT_PADDED)
+SLOT(linear_dx, w, SLOT_NODE_TYPE)
+SLOT(linear_dx, dx, SLOT_PITCH)
 OP(linear_dw, IN(dy) IN(x) ACC(dw) ACC(db), FLAG(in_out), NONE, "dW = dy^T x; db = sum of dy over rows")
+SLOT(linear_dw, dy, SLOT_PITCH | SLOT_PADDED)
+SLOT(linear_dw, x, SLOT_PITCH)
 OP(linear_dx_act, IN(dy) IN(w) IN(slope) OUT(du) ACC(dbias), FLAG(in_out), NONE,
    "du = (dy W) * slope; dbias = sum of du over rows: linear_dx with the act_bwd behind it")
+SLOT(linear_dx_act, dy, SLOT_PITCH)
+SLOT(linear_dx_act, w, SLOT_NODE_TYPE)
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries), DIFF,
@@ -51,8 +73,11 @@ OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather:
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] (lse[n] - "
    "logits[n,v]), with the weights w of the classes, or 1")
+SLOT(cross_entropy, logits, SLOT_PADDED)
 OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), REAL(smoothing),
    NONE, "the gradient of cross_entropy, times the scaler's loss scale")
+SLOT(cross_entropy_bwd, logits, SLOT_PADDED)
+SLOT(cross_entropy_bwd, dlogits, SLOT_PADDED)
 OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of (logits - labels)^2")
 OP(mse_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of mse, times the scaler's loss scale")
@@ -63,6 +88,7 @@ OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) OPT(weights) ACC(dlogits)
    "the gradient of bce, times the scaler's loss scale")
 OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
    "best[n] = the first v with the largest logits[n,v]; -1 where labels[n] is negative")
+SLOT(argmax, logits, SLOT_PADDED)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
@@ -83,3 +109,6 @@ OP(adafactor, INOUT(p) IN(g) UPD(row) UPD(col) UPD(v) UPD(m) IN(step) OPT(coef) 
    REAL(eps1) REAL(eps2) REAL(clip_threshold) REAL(decay_rate) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter)
        FLAG(relative_step) FLAG(warmup_init),
    NONE, "Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor, g scaled by coef")
+
+#undef OP
+#undef SLOT

@@ -2,11 +2,11 @@
  *
  *     %3 weight F32[768,768] "dense.weight" layer=13 in keep
  *     %4 weight F32[768] "b" layer=1 slice=%3+768
- *     %5 activation BF16[T,50257] layer=13 pad=0:47
+ *     %5 activation BF16[T,50257] layer=13 pitch=50304
  *     %6 weight F32[2,768] "out.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
- * of=KIND:WEIGHT, as in of=grad:%3; pad=ROWS:ELEMENTS OF A ROW; init=KIND:STD:ZERO ROW, with :head for what a task adds.
+ * of=KIND:WEIGHT, as in of=grad:%3; pitch= and pad_rows= as in struct value; init=KIND:STD:ZERO ROW, with :head for what a task adds.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
@@ -57,8 +57,10 @@ static void put_value(struct str *p, const struct graph *g, int id)
         str_printf(p, " slice=%%%d+%lld", v->base, (long long)v->at);
     if (v->kin)
         str_printf(p, " of=%s:%%%d", kin_names[v->kin], v->of);
-    if (v->pad[0] || v->pad[1])
-        str_printf(p, " pad=%lld:%lld", (long long)v->pad[0], (long long)v->pad[1]);
+    if (v->pitch)
+        str_printf(p, " pitch=%lld", (long long)v->pitch);
+    if (v->pad_rows)
+        str_printf(p, " pad_rows=%lld", (long long)v->pad_rows);
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
@@ -303,9 +305,12 @@ static int read_value(struct reader *r)
             if (kin < 0 || !take(r, ":") || !take_id(r, &v.of))
                 return bad(r, "kind:%weight");
             v.kin = (enum kin)kin;
-        } else if (take(r, "pad=")) {
-            if (!take_int(r, &v.pad[0]) || !take(r, ":") || !take_int(r, &v.pad[1]))
-                return bad(r, "rows:elements");
+        } else if (take(r, "pitch=")) {
+            if (!take_int(r, &v.pitch))
+                return bad(r, "elements from row to row");
+        } else if (take(r, "pad_rows=")) {
+            if (!take_int(r, &v.pad_rows))
+                return bad(r, "rows");
         } else if (take(r, "init="))
             TRY(read_init(r, &v.init));
         else if (take(r, "exact"))

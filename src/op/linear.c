@@ -112,13 +112,14 @@ void ref_linear(const struct args_linear *a, const struct call *c)
     const double *x = a->x.data, *w = a->w.data, *b = a->b.data;
     double *y = a->y.data, *slope = a->slope.data;
     int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->y.shape[1], so, si;
+    int64_t x_pitch = tensor_pitch(&a->x), y_pitch = tensor_pitch(&a->y);
     weight_strides(&a->w, a->in_out, &so, &si);
     for (int64_t n = 0; n < N; n++)
         for (int64_t o = 0; o < O; o++) {
             double sum = b ? b[o] : 0;
             for (int64_t i = 0; i < I; i++)
-                sum += x[n * I + i] * w[o * so + i * si];
-            y[n * O + o] = act_value((enum act)a->act, sum);
+                sum += x[n * x_pitch + i] * w[o * so + i * si];
+            y[n * y_pitch + o] = act_value((enum act)a->act, sum);
             if (slope)
                 slope[n * O + o] = act_slope((enum act)a->act, sum);
         }
@@ -130,13 +131,14 @@ void ref_linear_dx(const struct args_linear_dx *a, const struct call *c)
     const double *dy = a->dy.data, *w = a->w.data;
     double *dx = a->dx.data;
     int64_t N = a->dx.shape[0], I = a->dx.shape[1], O = a->dy.shape[1], so, si;
+    int64_t dx_pitch = tensor_pitch(&a->dx), dy_pitch = tensor_pitch(&a->dy);
     weight_strides(&a->w, a->in_out, &so, &si);
     for (int64_t n = 0; n < N; n++)
         for (int64_t i = 0; i < I; i++) {
-            double sum = a->dx.add ? dx[n * I + i] : 0;
+            double sum = a->dx.add ? dx[n * dx_pitch + i] : 0;
             for (int64_t o = 0; o < O; o++)
-                sum += dy[n * O + o] * w[o * so + i * si];
-            dx[n * I + i] = sum;
+                sum += dy[n * dy_pitch + o] * w[o * so + i * si];
+            dx[n * dx_pitch + i] = sum;
         }
 }
 
@@ -146,18 +148,19 @@ void ref_linear_dw(const struct args_linear_dw *a, const struct call *c)
     const double *dy = a->dy.data, *x = a->x.data;
     double *dw = a->dw.data, *db = a->db.data;
     int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->dy.shape[1];
+    int64_t x_pitch = tensor_pitch(&a->x), dy_pitch = tensor_pitch(&a->dy);
     for (int64_t o = 0; dw && o < O; o++)
         for (int64_t i = 0; i < I; i++) {
             double *to = a->in_out ? &dw[i * O + o] : &dw[o * I + i];
             double sum = a->dw.add ? *to : 0;
             for (int64_t n = 0; n < N; n++)
-                sum += dy[n * O + o] * x[n * I + i];
+                sum += dy[n * dy_pitch + o] * x[n * x_pitch + i];
             *to = sum;
         }
     for (int64_t o = 0; db && o < O; o++) {
         double sum = a->db.add ? db[o] : 0;
         for (int64_t n = 0; n < N; n++)
-            sum += dy[n * O + o];
+            sum += dy[n * dy_pitch + o];
         db[o] = sum;
     }
 }

@@ -1,10 +1,6 @@
 #include "graph/uses.h"
 #include "pass/pass.h"
 
-#include <stddef.h>
-
-#define SLOT(opname, slot) (int)(offsetof(struct op_##opname, slot) / sizeof(int))
-
 /* Whether `a` makes a gradient that only `b` reads: that of an activation's result, of which b makes that of its input. */
 static bool is_pair(const struct graph *g, const struct uses *u, const struct node *a, const struct node *b)
 {
@@ -17,7 +13,7 @@ static struct node join(const struct node *a, const struct node *b)
 {
     struct node n = *b;
     n.op = OP_linear_dx_act;
-    n.add = (b->add >> SLOT(act_bwd, dbias) & 1) << SLOT(linear_dx_act, dbias);
+    n.add = (b->add >> OP_SLOT(act_bwd, dbias) & 1) << OP_SLOT(linear_dx_act, dbias);
     n.u.linear_dx_act = (struct op_linear_dx_act){.dy = a->u.linear_dx.dy,
                                                   .w = a->u.linear_dx.w,
                                                   .slope = b->u.act_bwd.slope,

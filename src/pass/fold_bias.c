@@ -1,18 +1,16 @@
 #include "graph/uses.h"
 #include "pass/pass.h"
 
-#include <stddef.h>
-
-/* The node that writes `id`, 0 where several do, one adds to it, or it is a part of something else. */
+/* The node that writes `id`, 0 where several do, one adds to it or writes a part, or it is a part of something else. */
 static int only_writer(const struct graph *g, const struct uses *u, int id)
 {
     int writer = 0;
     for (int i = u->from[id]; i < u->from[id + 1]; i++) { /* none for a slice */
         const struct use *use = &u->at[i];
         const struct node *n = &g->nodes[use->node];
-        if (!node_writes(n, use->slot) || n->u.slot[use->slot] != id)
+        if (!node_writes(n, use->slot))
             continue;
-        if (writer || (n->add >> use->slot & 1))
+        if (writer || n->u.slot[use->slot] != id || (n->add >> use->slot & 1))
             return 0;
         writer = use->node;
     }
@@ -32,23 +30,21 @@ static struct use *first_use_from(const struct uses *u, int from, int node, int 
     return found;
 }
 
-#define SLOT(opname, slot) (int)(offsetof(struct op_##opname, slot) / sizeof(int))
-
 /* The slot of a node that takes the sums over the rows of `dy`, which the node writes; -1 where it has none. */
 static int sums_slot(const struct node *n, int dy)
 {
     if (n->op == OP_act_bwd && n->u.act_bwd.du == dy && !n->u.act_bwd.dbias)
-        return SLOT(act_bwd, dbias);
+        return OP_SLOT(act_bwd, dbias);
     if (n->op == OP_attention_bwd && n->u.attention_bwd.dqkv == dy && !n->u.attention_bwd.dbias)
-        return SLOT(attention_bwd, dbias);
+        return OP_SLOT(attention_bwd, dbias);
     if (n->op == OP_norm_bwd && n->u.norm_bwd.dx == dy && !n->u.norm_bwd.dbias)
-        return SLOT(norm_bwd, dbias);
+        return OP_SLOT(norm_bwd, dbias);
     return -1;
 }
 
 static void fold(struct graph *g, struct uses *u, int k)
 {
-    const int db = SLOT(linear_dw, db);
+    const int db = OP_SLOT(linear_dw, db);
     struct node *n = &g->nodes[k];
     int bias = n->op == OP_linear_dw ? n->u.linear_dw.db : 0;
     int w = bias ? only_writer(g, u, n->u.linear_dw.dy) : 0;

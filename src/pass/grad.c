@@ -23,26 +23,42 @@ static int add_weight_gradient(struct graph *g, const struct slices *parts, int 
     return id;
 }
 
-int grad_of(const struct grads *d, int id)
+/* What has the gradient of a value: columns of an activation have theirs in that of the whole. */
+static int whole(const struct graph *g, int id)
 {
-    return d->of[id];
+    return value_is_columns(graph_value(g, id)) ? value_root(g, id) : id;
+}
+
+/* The gradient of a value whose whole one is there. */
+static int part_of_gradient(struct grads *d, int id)
+{
+    if (d->of[id] || d->g->err.code || whole(d->g, id) == id || !d->of[whole(d->g, id)])
+        return d->of[id];
+    struct value v = *graph_value(d->g, id);
+    return d->of[id] = graph_add_columns(d->g, d->of[whole(d->g, id)], value_at(d->g, id), v.shape[1].c);
+}
+
+int grad_of(struct grads *d, int id)
+{
+    return part_of_gradient(d, id);
 }
 
 int grad_target(struct grads *d, int id)
 {
-    if (!id || !d->wanted[id] || d->g->err.code)
+    int all = whole(d->g, id);
+    if (!id || !d->wanted[all] || d->g->err.code)
         return 0;
-    if (!d->of[id]) {
-        struct value v = *graph_value(d->g, id);
-        d->of[id] = graph_add_value(d->g, NULL, ROLE_ACTIVATION, v.dtype, v.ndim, v.shape);
+    if (!d->of[all]) {
+        struct value v = *graph_value(d->g, all);
+        d->of[all] = graph_add_value(d->g, NULL, ROLE_ACTIVATION, v.dtype, v.ndim, v.shape);
     }
-    return d->of[id];
+    return part_of_gradient(d, id);
 }
 
 void grad_set(struct grads *d, int id, int gradient)
 {
-    if (d->of[id])
-        graph_fail(d->g, SNUG_ERR_INPUT, "graph: value %d must have a single reader for its gradient", id);
+    if (d->of[id] || whole(d->g, id) != id)
+        graph_fail(d->g, SNUG_ERR_INPUT, "graph: value %d must be whole and have a single reader for its gradient", id);
     d->of[id] = gradient;
 }
 
@@ -61,17 +77,17 @@ static void mark_wanted(struct grads *d)
         const struct node *n = &g->nodes[k];
         bool flows = false;
         for (int i = 0; i < node_op(n)->n_slots; i++)
-            flows |= node_reads(n, i) && d->wanted[n->u.slot[i]];
+            flows |= node_reads(n, i) && d->wanted[whole(g, n->u.slot[i])];
         for (int i = 0; flows && i < node_op(n)->n_slots; i++)
             if (node_writes(n, i) && n->u.slot[i])
-                d->wanted[n->u.slot[i]] = true;
+                d->wanted[whole(g, n->u.slot[i])] = true;
     }
 }
 
 static bool has_gradient(const struct grads *d, const struct node *n)
 {
     for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (node_writes(n, i) && n->u.slot[i] && d->of[n->u.slot[i]])
+        if (node_writes(n, i) && n->u.slot[i] && d->of[whole(d->g, n->u.slot[i])])
             return true;
     return false;
 }

@@ -23,13 +23,12 @@ static enum dtype node_type(const struct graph *g, const struct node *n, enum dt
 static enum way choose_way(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
-    enum weight_slot kind = op_weight_slot(n->op, slot);
     bool copies = s->choices.copies;
     if (v->role != ROLE_WEIGHT || node_type(g, n, v->dtype) == v->dtype)
         return RESIDENT;
-    if (kind == WEIGHT_IN_NODE_TYPE)
+    if (op_slot_is(n->op, slot, SLOT_NODE_TYPE))
         return copies ? COPY : CAST;
-    return kind == WEIGHT_IN_EITHER_TYPE && copies && s->narrow_bias ? COPY : RESIDENT;
+    return op_slot_is(n->op, slot, SLOT_EITHER_TYPE) && copies && s->narrow_bias ? COPY : RESIDENT;
 }
 
 /* The copies that stay. */

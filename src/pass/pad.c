@@ -30,7 +30,7 @@ static bool may_be_padded(const struct graph *g, const struct uses *u, int id)
     for (int i = u->from[id]; i < u->from[id + 1]; i++) {
         const struct node *n = &g->nodes[u->at[i].node];
         struct layer l = layer_of(n);
-        if (!op_takes_padded_rows(n->op, u->at[i].slot) || n->u.slot[u->at[i].slot] != id ||
+        if (!op_slot_is(n->op, u->at[i].slot, SLOT_PADDED) || n->u.slot[u->at[i].slot] != id ||
             (op_is_product(n->op) && (l.result != id || !is_whole(g, l.weight) || !is_whole(g, l.bias))))
             return false;
     }
@@ -55,11 +55,12 @@ void pass_pad(struct graph *g, struct pass_settings *s)
         struct value *result = graph_value(g, l.result), *weight = graph_value(g, l.weight),
                      *bias = graph_value(g, l.bias);
         if (l.weight && is_whole(g, l.weight)) /* whatever becomes of the result: it is one weight in all programs */
-            weight->pad[0] = missing(weight, 0, sizes);
+            weight->pad_rows = missing(weight, 0, sizes);
         if (l.bias && is_whole(g, l.bias))
-            bias->pad[0] = missing(bias, 0, sizes);
-        if (l.result && may_be_padded(g, &u, l.result))
-            result->pad[1] = missing(result, 1, sizes);
+            bias->pad_rows = missing(bias, 0, sizes);
+        int64_t columns = missing(result, 1, sizes);
+        if (l.result && columns && may_be_padded(g, &u, l.result))
+            result->pitch = result->shape[1].c + columns;
     }
     uses_close(&u);
 }

@@ -14,10 +14,10 @@ struct recomputing {
     struct uses uses;
     int n_layers;
     int *layer_from, *by_layer; /* the nodes of layer l are by_layer[layer_from[l]] … by_layer[layer_from[l + 1] - 1] */
-    /* By value: made by a forward node of a segment, of which only the segment itself reads it going forward; to be
-     * computed again; the value that it is then. */
+    /* By root: made by a forward node of a segment, of which only the segment itself reads it going forward; to be
+     * computed again. */
     bool *made, *need;
-    int *now;
+    int *now; /* by value: what it is then */
     /* By node: has a copy; which of the copies stand before it. */
     bool *copied;
     int *copies_from, *copies_end;
@@ -84,7 +84,7 @@ static void find_needed(struct recomputing *r, const struct segment *s, const in
     for (int j = 0; j < n; j++) {
         const struct node *f = &g->nodes[nodes[j]];
         for (int i = 0; i < node_op(f)->n_slots; i++) {
-            int id = f->u.slot[i];
+            int id = value_root(g, f->u.slot[i]);
             if (id && node_writes(f, i)) {
                 r->made[id] = stays_inside(r, s, id);
                 r->need[id] = r->made[id] && is_read_from(r, s->backward, id);
@@ -93,12 +93,23 @@ static void find_needed(struct recomputing *r, const struct segment *s, const in
     }
 }
 
-static bool writes_needed(const struct node *n, const bool *need)
+static bool writes_needed(const struct graph *g, const struct node *n, const bool *need)
 {
     for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (node_writes(n, i) && n->u.slot[i] && need[n->u.slot[i]])
+        if (node_writes(n, i) && n->u.slot[i] && need[value_root(g, n->u.slot[i])])
             return true;
     return false;
+}
+
+/* What value `id` is when it has been computed again: `id` itself where it is not. */
+static int value_now(struct graph *g, int id, int *now)
+{
+    int root = value_root(g, id);
+    if (!now[id] && now[root]) {
+        now[id] = graph_add_columns(g, now[root], value_at(g, id), graph_value(g, id)->shape[1].c);
+        graph_value(g, now[id])->dtype = graph_value(g, id)->dtype;
+    }
+    return now[id] ? now[id] : id;
 }
 
 /* The copy of a forward node: reads the new values where there are any, writes new ones. */
@@ -106,29 +117,28 @@ static struct node copy_node(struct graph *g, struct node n, int *now)
 {
     n.backward = true;
     for (int i = 0; i < node_op(&n)->n_slots; i++) {
-        int id = n.u.slot[i];
+        int id = n.u.slot[i], root = value_root(g, id);
         if (!id)
             continue;
-        if (node_writes(&n, i)) {
-            struct value v = *graph_value(g, id);
-            n.u.slot[i] = graph_add_value(g, NULL, v.role, v.dtype, v.ndim, v.shape);
-            graph_value(g, n.u.slot[i])->exact = v.exact;
-            graph_value(g, n.u.slot[i])->layer = v.layer;
-            now[id] = n.u.slot[i];
-        } else if (now[id])
-            n.u.slot[i] = now[id];
+        if (node_writes(&n, i) && !now[root]) {
+            struct value v = *graph_value(g, root);
+            now[root] = graph_add_value(g, NULL, v.role, v.dtype, v.ndim, v.shape);
+            graph_value(g, now[root])->exact = v.exact;
+            graph_value(g, now[root])->layer = v.layer;
+        }
+        n.u.slot[i] = value_now(g, id, now);
     }
     return n;
 }
 
-/* What reads a value after its segment's forward pass reads the new one. */
-static void read_now(struct recomputing *r, const struct segment *s, int id)
+/* What reads a value, or columns of it, after its segment's forward pass reads the new one. */
+static void read_now(struct recomputing *r, const struct segment *s, int root)
 {
-    for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++) {
+    for (int i = r->uses.from[root]; i < r->uses.from[root + 1]; i++) {
         struct use use = r->uses.at[i];
         struct node *n = &r->g->nodes[use.node];
-        if (use.node >= s->backward && node_reads(n, use.slot) && n->u.slot[use.slot] == id)
-            n->u.slot[use.slot] = r->now[id];
+        if (use.node >= s->backward && node_reads(n, use.slot) && value_root(r->g, n->u.slot[use.slot]) == root)
+            n->u.slot[use.slot] = value_now(r->g, n->u.slot[use.slot], r->now);
     }
 }
 
@@ -137,9 +147,9 @@ static void find_copied(struct recomputing *r, const int *nodes, int n)
 {
     for (int j = n - 1; j >= 0; j--) {
         const struct node *f = &r->g->nodes[nodes[j]];
-        r->copied[nodes[j]] = writes_needed(f, r->need);
+        r->copied[nodes[j]] = writes_needed(r->g, f, r->need);
         for (int i = 0; r->copied[nodes[j]] && i < node_op(f)->n_slots; i++)
-            r->need[f->u.slot[i]] |= node_reads(f, i) && r->made[f->u.slot[i]];
+            r->need[value_root(r->g, f->u.slot[i])] |= node_reads(f, i) && r->made[value_root(r->g, f->u.slot[i])];
     }
 }
 
@@ -162,8 +172,8 @@ static int recompute_segment(struct recomputing *r, struct segment s)
             continue;
         r->copies[r->n_copies++] = copy_node(g, *f, r->now);
         for (int i = 0; i < node_op(f)->n_slots; i++)
-            if (node_writes(f, i) && r->need[f->u.slot[i]])
-                read_now(r, &s, f->u.slot[i]);
+            if (node_writes(f, i) && r->need[value_root(g, f->u.slot[i])])
+                read_now(r, &s, value_root(g, f->u.slot[i]));
     }
     r->copies_end[s.backward] = r->n_copies;
     return s.last - s.first + 1;

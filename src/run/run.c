@@ -221,8 +221,8 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 
-/* *bad: the first element that is not finite, padding included, which is 0; -1 if all are. Integers are finite. `host`
- * has room for the tensor's bytes. */
+/* *bad: the first element that is not finite, padding included, which is 0; -1 if all are. Of columns only they count.
+ * Integers are finite. `host` has room for the tensor's bytes. */
 static int find_not_finite(const struct run *r, const struct tensor *t, void *host, int64_t *bad, struct snug_err *err)
 {
     int64_t n = tensor_room(t);
@@ -235,7 +235,7 @@ static int find_not_finite(const struct run *r, const struct tensor *t, void *ho
                    : t->dtype == DT_F32  ? (double)((const float *)host)[i]
                    : t->dtype == DT_BF16 ? (double)bf16_to_float(((const uint16_t *)host)[i])
                                          : (double)fp16_to_float(((const uint16_t *)host)[i]);
-        *bad = isfinite(x) ? -1 : i;
+        *bad = isfinite(x) || (t->columns && i % t->pitch >= t->shape[1]) ? -1 : i;
     }
     return SNUG_OK;
 }

@@ -116,17 +116,17 @@ static void pad_slot(enum op op, int slot, struct tensor *t)
     const char *name = op_table[op].slots[slot].name;
     bool weight = (op == OP_linear || op == OP_linear_dx || op == OP_linear_dw) &&
                   (!strcmp(name, "w") || !strcmp(name, "b") || !strcmp(name, "dw"));
-    if (op_takes_padded_rows(op, slot) && t->ndim == 2)
-        t->pad[1] = TO - t->shape[1] % TO;
+    if (op_slot_is(op, slot, SLOT_PADDED) && t->ndim == 2)
+        t->pitch = (t->shape[1] / TO + 1) * TO;
     else if (weight && t->ndim)
-        t->pad[0] = TO - t->shape[0] % TO;
+        t->pad_rows = TO - t->shape[0] % TO;
 }
 
 /* Copies a tensor without its padding to one with it (in zeros), or back. */
 static void copy_rows(const struct tensor *t, uint8_t *padded, uint8_t *dense, bool back)
 {
-    int64_t rows = t->pad[1] ? t->shape[0] : 1, elements = tensor_elements(t), row = rows ? elements / rows : 0;
-    int64_t bytes = dtype_bytes(t->dtype, row), pitch = dtype_bytes(t->dtype, row + t->pad[1]);
+    int64_t rows = t->pitch ? t->shape[0] : 1, elements = tensor_elements(t), row = rows ? elements / rows : 0;
+    int64_t bytes = dtype_bytes(t->dtype, row), pitch = dtype_bytes(t->dtype, t->pitch ? t->pitch : row);
     if (!back)
         memset(padded, 0, (size_t)dtype_bytes(t->dtype, tensor_room(t)));
     for (int64_t r = 0; r < rows; r++)
@@ -140,7 +140,7 @@ static bool gradient_ends_with_zeros(const struct tensor *t, const uint8_t *dlog
     static const uint8_t zeros[64 * sizeof(double)];
     for (int64_t r = 0; r < t->shape[0]; r++)
         if (memcmp(dlogits + dtype_bytes(t->dtype, r * tensor_pitch(t) + t->shape[1]), zeros,
-                   (size_t)dtype_bytes(t->dtype, t->pad[1])))
+                   (size_t)dtype_bytes(t->dtype, tensor_pitch(t) - t->shape[1])))
             return false;
     return true;
 }
@@ -216,7 +216,7 @@ static bool is_named_and_padded(enum op op)
 {
     bool some = false;
     for (int i = 0; i < op_table[op].n_slots; i++)
-        some |= op_takes_padded_rows(op, i);
+        some |= op_slot_is(op, i, SLOT_PADDED);
     return named[op] && some;
 }
 
@@ -238,6 +238,7 @@ static void test_ops(void **state)
     if (cuda_products_open(&d.call.products, &err))
         fail_msg("%s", err.text);
     check_runner(&r, is_named);
+    check_columns(&r, is_named);
     r.name = "cuda, padded";
     r.run = run_padded;
     check_runner(&r, is_named_and_padded);

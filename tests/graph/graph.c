@@ -192,7 +192,7 @@ static void the_checker_knows_statistics_and_gradients(void **state)
             "slot dw (value 9): is read before anything writes it");
     refuses(X W DY DW "%10 gradient F32[3,4] \"grad.part\" layer=0 slice=%9+0 out\n"
                       "linear_dw(dy=%8 x=%1 dw=%10) in_out=0 layer=0 backward\n",
-            "gradients accumulate in whole values, not in slices");
+            "gradients accumulate in whole values or in columns, not in slices");
     /* accumulated over micro-batches: what is in it from before must not be lost */
     refuses(X W DY "%9 gradient F32[6,4] \"grad.w\" layer=0 in out keep\n"
                    "linear_dw(dy=%8 x=%1 dw=%9) in_out=0 layer=0 backward\n",
@@ -264,6 +264,66 @@ static void slices_of_slices(void **state)
     graph_free(&g);
 }
 
+/* ---- Columns: %3 is made of two that are written, %7 and %8 are read from. */
+
+#define MATRICES                                                                                                       \
+    "%1 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%2 weight F32[2,4] \"w\" layer=0 in keep\n"                                                                       \
+    "%3 activation F32[T,4] layer=0\n"
+#define LEFT "%4 activation F32[T,2] layer=0 slice=%3+0 pitch=4\n"
+#define RIGHT "%5 activation F32[T,2] layer=0 slice=%3+2 pitch=4\n"
+#define WRITES(id) "linear(x=%1 w=%2 y=" id ") act=none in_out=0 layer=0\n"
+#define OUT "%6 activation F32[T,2] layer=0 out\n"
+#define MIDDLE "%7 activation F32[T,2] layer=0 slice=%3+1 pitch=4\n"
+#define PART "%8 weight F32[2,2] \"part\" layer=0 in keep\n"
+
+static void columns_are_parts_of_a_matrix(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct snug_err err;
+    char *again;
+    const char *text =
+        MATRICES LEFT WRITES("%4") RIGHT WRITES("%5") OUT "linear(x=%3 w=%2 y=%6) act=none in_out=0 layer=0\n";
+    if (parse(&g, text, &again, &err))
+        fail_with(&err);
+    assert_int_equal(graph_value(&g, graph_add_columns(&g, 5, 1, 1))->pitch, 4);
+    assert_int_equal(value_at(&g, g.n_values - 1), 3);
+    /* from the first element to the last, of 7 rows */
+    assert_int_equal(value_bytes(&g.values[5], (struct dims){.T = 7}), 4 * (6 * 4 + 2));
+    assert_int_equal(value_elements(&g.values[5], (struct dims){.T = 7}), 14);
+    graph_free(&g);
+    const char *parts = MATRICES LEFT WRITES("%4") RIGHT WRITES("%5") MIDDLE PART OUT
+        "linear(x=%7 w=%8 y=%6) act=none in_out=0 layer=0\n";
+    if (parse(&g, parts, &again, &err))
+        fail_with(&err);
+    assert_true(!node_conflicts(&g, &g.nodes[1], &g.nodes[2]) && node_conflicts(&g, &g.nodes[1], &g.nodes[3]) &&
+                node_conflicts(&g, &g.nodes[2], &g.nodes[3]));
+    graph_free(&g);
+}
+
+static void the_checker_knows_columns(void **state)
+{
+    (void)state;
+    refuses(MATRICES LEFT WRITES("%4") OUT "linear(x=%3 w=%2 y=%6) act=none in_out=0 layer=0\n",
+            "slot x (value 3): is read before anything writes it");
+    refuses(MATRICES LEFT WRITES("%4") MIDDLE PART OUT "linear(x=%7 w=%8 y=%6) act=none in_out=0 layer=0\n",
+            "slot x (value 7): is read before anything writes it");
+    refuses(MATRICES LEFT WRITES("%4") MIDDLE WRITES("%7"), "slot y (value 7): is written twice");
+    refuses(MATRICES LEFT WRITES("%4") MIDDLE PART "linear_dx(dy=%4 w=%8 dx=%7) in_out=0 layer=0\n",
+            "slot dx (value 7): overwrites a gradient that it must add to");
+    refuses(MATRICES LEFT WRITES("%4") MIDDLE PART "linear_dx(dy=%4 w=%8 dx+=%7) in_out=0 layer=0\n",
+            "slot dx (value 7): is read before anything writes it");
+    refuses(MATRICES LEFT WRITES("%4") OUT "act_bwd(slope=%4 dy=%4 du=%6) layer=0\n",
+            "slot slope (value 4): is columns of a wider value, which this op does not know");
+    refuses(MATRICES "%4 activation F32[T,2] layer=0 slice=%3+3 pitch=4\n", "value 4 is no columns of its base");
+    refuses(MATRICES "%4 activation F32[T,2] layer=0 slice=%3+0 pitch=5\n", "value 4 is no columns of its base");
+    refuses(MATRICES "%4 activation F32[B,2] layer=0 slice=%3+0 pitch=4\n", "value 4 cannot be columns of another");
+    refuses(MATRICES "%4 weight F32[2,2] layer=0 slice=%2+0 pitch=4\n", "value 4 cannot be columns of another");
+    refuses(MATRICES "%4 activation F32[T,2] layer=0 slice=%3+0 pitch=4 out\n", "value 4 cannot be columns of another");
+    refuses(MATRICES LEFT "%5 activation F32[2] layer=0 slice=%4+0\n", "value 5 does not lie inside its base");
+}
+
 /* ---- The parser. */
 
 static void the_parser_names_line_and_place(void **state)
@@ -317,9 +377,9 @@ static void building_stops_at_the_first_failure(void **state)
 static void padding_takes_room(void **state)
 {
     const struct dims n = {.T = 3};
-    struct value logits = {.dtype = DT_BF16, .ndim = 2, .shape = {DIM_T, DIM(50257)}, .pad = {0, 47}};
-    struct value weight = {.dtype = DT_F32, .ndim = 2, .shape = {DIM(50257), DIM(4)}, .pad = {47, 0}};
-    struct value bias = {.dtype = DT_F32, .ndim = 1, .shape = {DIM(50257)}, .pad = {47, 0}};
+    struct value logits = {.dtype = DT_BF16, .ndim = 2, .shape = {DIM_T, DIM(50257)}, .pitch = 50304};
+    struct value weight = {.dtype = DT_F32, .ndim = 2, .shape = {DIM(50257), DIM(4)}, .pad_rows = 47};
+    struct value bias = {.dtype = DT_F32, .ndim = 1, .shape = {DIM(50257)}, .pad_rows = 47};
     (void)state;
     assert_true(value_elements(&logits, n) == 3 * 50257 && value_bytes(&logits, n) == 2 * 3 * 50304);
     assert_true(value_elements(&weight, n) == 4 * 50257 && value_bytes(&weight, n) == 4 * 4 * 50304);
@@ -452,6 +512,8 @@ int main(void)
         cmocka_unit_test(the_checker_knows_shapes_and_types),
         cmocka_unit_test(shapes_are_sums_of_all_dimensions),
         cmocka_unit_test(slices_of_slices),
+        cmocka_unit_test(columns_are_parts_of_a_matrix),
+        cmocka_unit_test(the_checker_knows_columns),
         cmocka_unit_test(the_parser_names_line_and_place),
         cmocka_unit_test(building_stops_at_the_first_failure),
         cmocka_unit_test(slices_are_like_their_base),

@@ -1,6 +1,6 @@
 /* Gradient rules against central differences. Each small case of an op that has a rule becomes a program: the op, then
  * a scalar loss (its own, or the mean squared error of its output), then what pass_grad emits; all run by the reference
- * kernels in F64. A derivative is estimated from f at x-2e, x-e, x+e, x+2e: (8 (f1 - f-1) - (f2 - f-2)) / 12e, off by
+ * kernels in F64; and so does a program of columns. A derivative is estimated from f at x-2e, x-e, x+e, x+2e: (8 (f1 - f-1) - (f2 - f-2)) / 12e, off by
  * e^4 f'''''/30. */
 #include "base/mem.h"
 #include "cases.h"
@@ -103,8 +103,11 @@ static void build(struct program *p, const struct op_inputs *in)
     p->loss = mse.loss;
 }
 
+/* Of the case; NULL: it has none of that name, or there is no case. */
 static const void *input_of(const struct op_inputs *in, const char *name)
 {
+    if (!in)
+        return NULL;
     const struct op_info *op = &op_table[in->c->op];
     for (int i = 0; i < op->n_slots; i++)
         if (in->slot[i].present &&
@@ -113,7 +116,13 @@ static const void *input_of(const struct op_inputs *in, const char *name)
     return NULL;
 }
 
-/* Memory for every value; inputs and weights from the case. */
+static void fill_random(double *to, int64_t n, uint32_t stream)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = random_normal(stream, 0, (uint32_t)i);
+}
+
+/* Memory for every value, columns in their bases; inputs and weights from the case, or random without one. */
 static void fill(struct program *p, const struct op_inputs *in)
 {
     assert_true(p->g.n_values <= MAX_VALUES);
@@ -122,6 +131,10 @@ static void fill(struct program *p, const struct op_inputs *in)
         int64_t n = value_elements(v, p->dims);
         bool integer = v->dtype == DT_I32;
         const void *from = v->name && v->live_in ? input_of(in, v->name) : NULL;
+        if (v->base) {
+            p->data[id] = (double *)p->data[v->base] + v->at;
+            continue;
+        }
         p->data[id] = mem_alloc((size_t)n * 8 + 1);
         assert_non_null(p->data[id]);
         if (from)
@@ -129,13 +142,14 @@ static void fill(struct program *p, const struct op_inputs *in)
         else if (v->name && !strcmp(v->name, "step"))
             ((double *)p->data[id])[STEP_INV_N] = 0.2;
         else if (v->name && !strcmp(v->name, "cu_seqlens"))
-            ((int32_t *)p->data[id])[1] = (int32_t)in->slot[0].elements;
+            ((int32_t *)p->data[id])[1] = in ? (int32_t)in->slot[0].elements : (int32_t)p->dims.T;
         else if (v->name && !strcmp(v->name, "identity"))
             for (int64_t i = 0; i < n; i += p->dims.T + 1)
                 ((double *)p->data[id])[i] = 1;
         else if (v->name && !strcmp(v->name, "target"))
-            for (int64_t i = 0; i < n; i++)
-                ((double *)p->data[id])[i] = random_normal(9999, 0, (uint32_t)i);
+            fill_random(p->data[id], n, 9999);
+        else if (!in && v->live_in)
+            fill_random(p->data[id], n, (uint32_t)id);
     }
 }
 
@@ -152,6 +166,8 @@ static void run_nodes(struct program *p, int from, int end)
             args.slot[i] = (struct tensor){.data = p->data[n->u.slot[i]],
                                            .dtype = v->dtype == DT_I32 ? DT_I32 : DT_F64,
                                            .ndim = (int8_t)v->ndim,
+                                           .pitch = v->pitch,
+                                           .columns = value_is_columns(v),
                                            .add = n->add >> i & 1};
             for (int d = 0; d < v->ndim; d++)
                 args.slot[i].shape[d] = dim_size(v->shape[d], p->dims);
@@ -177,7 +193,7 @@ static double central_difference(struct program *p, double *x)
     return (8 * (f1 - b1) - (f2 - b2)) / (12 * e);
 }
 
-static void check_weight(struct program *p, const struct op_case *c, int weight)
+static void check_weight(struct program *p, const char *what, int weight)
 {
     char name[64];
     const struct value *w = graph_value(&p->g, weight);
@@ -192,32 +208,74 @@ static void check_weight(struct program *p, const struct op_case *c, int weight)
     for (int64_t i = 0; i < n; i += stride) {
         double *x = (double *)p->data[weight] + i, slope = central_difference(p, x);
         if (!(fabs(slope - gradient[i]) <= GRADIENT_TOLERANCE * fmax(largest, fabs(slope))))
-            fail_msg("%s, %s: d loss / d %s[%lld] is %.12g by the rule, %.12g by differences (largest %.3g)",
-                     op_table[c->op].name, c->name, w->name, (long long)i, gradient[i], slope, largest);
+            fail_msg("%s: d loss / d %s[%lld] is %.12g by the rule, %.12g by differences (largest %.3g)", what, w->name,
+                     (long long)i, gradient[i], slope, largest);
     }
+}
+
+/* A forward pass with its loss; frees it. */
+static void check_program(struct program *p, const struct op_inputs *in, const char *what)
+{
+    struct snug_err err = {0};
+    p->n_forward = p->g.n_nodes;
+    pass_grad(&p->g, &(struct pass_settings){.program = PROGRAM_STEP, .loss = p->loss});
+    if (graph_check(&p->g, "grad", &err))
+        fail_msg("%s: %s", what, err.text);
+    fill(p, in);
+    run_nodes(p, 1, p->g.n_nodes);
+    for (int id = 1; id < p->g.n_values; id++)
+        if (graph_value(&p->g, id)->role == ROLE_WEIGHT)
+            check_weight(p, what, id);
+    for (int id = 1; id < p->g.n_values; id++)
+        if (!graph_value(&p->g, id)->base)
+            mem_free(p->data[id]);
+    graph_free(&p->g);
 }
 
 static void check_case(const struct op_case *c)
 {
     struct op_inputs in;
     struct program p = {.dims = {.T = c->args.slot[0].shape[0], .B = c->n_sequences}};
-    struct snug_err err = {0};
+    char what[128];
+    snprintf(what, sizeof what, "%s, %s", op_table[c->op].name, c->name);
     inputs_make(&in, c, DT_F32);
     assert_int_equal(graph_init(&p.g, NULL), SNUG_OK);
     build(&p, &in);
-    p.n_forward = p.g.n_nodes;
-    pass_grad(&p.g, &(struct pass_settings){.program = PROGRAM_STEP, .loss = p.loss});
-    if (graph_check(&p.g, "grad", &err))
-        fail_msg("%s, %s: %s", op_table[c->op].name, c->name, err.text);
-    fill(&p, &in);
-    run_nodes(&p, 1, p.g.n_nodes);
-    for (int id = 1; id < p.g.n_values; id++)
-        if (graph_value(&p.g, id)->role == ROLE_WEIGHT)
-            check_weight(&p, c, id);
-    for (int id = 1; id < p.g.n_values; id++)
-        mem_free(p.data[id]);
-    graph_free(&p.g);
+    check_program(&p, &in, what);
     inputs_free(&in);
+}
+
+static struct op_linear layer(struct program *p, int x, const char *name, int64_t in, int64_t out)
+{
+    struct op_linear n = {.x = x};
+    n.w = graph_add_value(&p->g, name, ROLE_WEIGHT, DT_F32, SHAPE(DIM(out), DIM(in)));
+    emit_linear(&p->g, &n);
+    return n;
+}
+
+/* Columns that are read, as of gate|up, and that are written, as of q|k|v with an adapter on one part: wide = x W^T;
+ * both = [wide[:, 0:3] A^T, wide[:, 3:8] C^T]; out = [both[:, 0:2] E^T, both D^T]. */
+static void check_gradients_of_columns(void)
+{
+    struct program p = {.dims = {.T = 5, .B = 1}};
+    assert_int_equal(graph_init(&p.g, NULL), SNUG_OK);
+    int x = graph_add_value(&p.g, "x", ROLE_INPUT, DT_F32, SHAPE(DIM_T, DIM(4)));
+    int step = graph_add_value(&p.g, "step", ROLE_INPUT, DT_F64, SHAPE(DIM(STEP_SCALARS)));
+    graph_add_value(&p.g, "cu_seqlens", ROLE_INPUT, DT_I32, SHAPE(DIM(2)));
+    int both = graph_add_value(&p.g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(6)));
+    int out = graph_add_value(&p.g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(5)));
+    int wide = layer(&p, x, "wide", 4, 8).y;
+    struct op_linear a = layer(&p, graph_add_columns(&p.g, wide, 0, 3), "a", 3, 2);
+    graph_place_columns(&p.g, a.y, both, 0);
+    struct op_linear c = layer(&p, graph_add_columns(&p.g, wide, 3, 5), "c", 5, 4);
+    graph_place_columns(&p.g, c.y, both, 2);
+    struct op_linear e = layer(&p, a.y, "e", 2, 2), d = layer(&p, both, "d", 6, 3);
+    graph_place_columns(&p.g, e.y, out, 0);
+    graph_place_columns(&p.g, d.y, out, 2);
+    struct op_mse mse = {.logits = out, .labels = add_like(&p, "target", out), .step = step};
+    emit_mse(&p.g, &mse);
+    p.loss = mse.loss;
+    check_program(&p, NULL, "columns");
 }
 
 void test_gradients(void **state)
@@ -229,6 +287,7 @@ void test_gradients(void **state)
             check_case(&op_cases[i]);
             checked[op_cases[i].op] = true;
         }
+    check_gradients_of_columns();
     for (int op = 1; op < OP_COUNT; op++)
         if (op_table[op].grad && !checked[op])
             fail_msg("the gradient of %s has no small case", op_table[op].name);

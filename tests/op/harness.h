@@ -33,4 +33,7 @@ struct op_runner {
 /* All cases of the ops that `wanted` (NULL: all) says yes to. */
 void check_runner(const struct op_runner *r, bool (*wanted)(enum op op));
 
+/* Those of ops that know a pitch, on columns of wider matrices (columns.c). */
+void check_columns(const struct op_runner *r, bool (*wanted)(enum op op));
+
 #endif

@@ -35,6 +35,7 @@ static void check_kernels(const char *isa, const struct cpu_kernels *kernels)
     const struct op_runner r = {
         .name = isa, .alignment_free = true, .workspace = workspace, .run = run, .kernels = kernels};
     check_runner(&r, NULL);
+    check_columns(&r, NULL);
 }
 
 /* A test for each name: where this processor has no such instructions, it says so and is skipped. */

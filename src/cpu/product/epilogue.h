@@ -10,7 +10,7 @@ SIMD void epilogue_row(const struct product *p, enum act act, bool narrow, bool 
                        int64_t i, int64_t j)
 {
     for (int h = 0; h < columns; h += VF_LANES) {
-        int64_t column = j + h, left = whole ? VF_LANES : p->N - column, at = i * p->N + column;
+        int64_t column = j + h, left = whole ? VF_LANES : p->N - column, at = i * p->c_pitch + column;
         if (left <= 0)
             break;
         vf v = vf_load(sum + h);
@@ -22,7 +22,7 @@ SIMD void epilogue_row(const struct product *p, enum act act, bool narrow, bool 
             vf u = v;
             v = vf_act(act, u);
             if (p->slope)
-                vf_put_upto(p->slope, at, vf_act_slope(act, u), left, narrow);
+                vf_put_upto(p->slope, i * p->N + column, vf_act_slope(act, u), left, narrow);
         }
         vf_put_upto(p->c, at, v, left, narrow);
     }
@@ -42,7 +42,7 @@ SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int
     rows = rows < p->M - i ? rows : p->M - i;
     int64_t bytes = p->out == DT_BF16 ? 2 : 4, last = (columns - 1) * bytes;
     for (int64_t r = 0; r < rows; r++) {
-        const char *to = (const char *)p->c + ((i + r) * p->N + j) * bytes;
+        const char *to = (const char *)p->c + ((i + r) * p->c_pitch + j) * bytes;
         __builtin_prefetch(to, 1, 2);
         __builtin_prefetch(to + last, 1, 2);
         if (p->slope) {

@@ -10,11 +10,13 @@ static struct product forward(const struct args_linear *a)
                             .N = a->y.shape[1],
                             .K = a->x.shape[1],
                             .a = a->x.data,
+                            .a_pitch = a->x.pitch,
                             .a_by_k = true,
                             .b = a->w.data,
                             .b_by_k = !a->in_out,
                             .in = a->x.dtype,
                             .c = a->y.data,
+                            .c_pitch = a->y.pitch,
                             .slope = a->slope.data,
                             .out = a->y.dtype,
                             .bias = a->b.data,
@@ -27,11 +29,13 @@ static struct product input_gradient(const struct args_linear_dx *a)
                             .N = a->dx.shape[1],
                             .K = a->dy.shape[1],
                             .a = a->dy.data,
+                            .a_pitch = a->dy.pitch,
                             .a_by_k = true,
                             .b = a->w.data,
                             .b_by_k = a->in_out,
                             .in = a->dy.dtype,
                             .c = a->dx.data,
+                            .c_pitch = a->dx.pitch,
                             .out = a->dx.dtype,
                             .add = a->dx.add};
 }
@@ -43,7 +47,9 @@ static struct product weight_gradient(const struct args_linear_dw *a)
                             .N = columns->shape[1],
                             .K = a->dy.shape[0],
                             .a = rows->data,
+                            .a_pitch = rows->pitch,
                             .b = columns->data,
+                            .b_pitch = columns->pitch,
                             .in = a->dy.dtype,
                             .c = a->dw.data,
                             .out = a->dw.dtype,
@@ -58,7 +64,7 @@ enum {
 /* sums[o] = sum of x[n,o], in runs of SUM_ROWS rows, each in ascending order. Bound by reading x. */
 SIMD void sum_columns(const struct tensor *x, const struct tensor *sums, int threads, bool narrow)
 {
-    int64_t N = x->shape[0], O = x->shape[1];
+    int64_t N = x->shape[0], O = x->shape[1], pitch = tensor_pitch(x);
     float *to = sums->data;
 #pragma omp parallel for schedule(static) num_threads(N *O < 65536 ? 1 : threads)
     for (int64_t o = 0; o < O; o += SUM_COLUMNS) {
@@ -69,11 +75,12 @@ SIMD void sum_columns(const struct tensor *x, const struct tensor *sums, int thr
             if (o + SUM_COLUMNS <= O)
                 for (int64_t n = start; n < end; n++)
                     for (int j = 0; j < 4; j++)
-                        sum[j] = sum[j] + vf_get(x->data, n * O + o + j * VF_LANES, narrow);
+                        sum[j] = sum[j] + vf_get(x->data, n * pitch + o + j * VF_LANES, narrow);
             else
                 for (int64_t n = start; n < end; n++)
                     for (int j = 0; j < 4 && o + j * VF_LANES < O; j++)
-                        sum[j] = sum[j] + vf_get_upto(x->data, n * O + o + j * VF_LANES, O - o - j * VF_LANES, narrow);
+                        sum[j] =
+                            sum[j] + vf_get_upto(x->data, n * pitch + o + j * VF_LANES, O - o - j * VF_LANES, narrow);
             for (int j = 0; j < 4; j++)
                 total[j] = total[j] + sum[j];
         }

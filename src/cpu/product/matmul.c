@@ -209,7 +209,7 @@ static void pack_any(uint32_t *to, int width, int64_t panels, const struct sourc
 static void pack_a(uint32_t *to, const struct product *p, const struct form *f, int64_t panels, int64_t first,
                    int64_t s, int64_t steps)
 {
-    struct source o = {.base = p->a, .by_k = p->a_by_k, .rows = p->M, .K = p->K};
+    struct source o = {.base = p->a, .by_k = p->a_by_k, .pitch = p->a_pitch, .rows = p->M, .K = p->K};
     if (!AMX || f->words != WORDS_TILES)
         pack_any(to, MR, panels, &o, first, s, steps, f->words);
     else if (o.by_k)
@@ -221,7 +221,7 @@ static void pack_a(uint32_t *to, const struct product *p, const struct form *f, 
 static void pack_b(uint32_t *to, const struct product *p, const struct form *f, int64_t panels, int64_t first,
                    int64_t s, int64_t steps)
 {
-    struct source o = {.base = p->b, .by_k = p->b_by_k, .rows = p->N, .K = p->K};
+    struct source o = {.base = p->b, .by_k = p->b_by_k, .pitch = p->b_pitch, .rows = p->N, .K = p->K};
     pack_any(to, f->columns, panels, &o, first, s, steps, f->words);
 }
 
@@ -396,10 +396,15 @@ static void run_few(const struct product *p, const struct form *f, const struct 
     }
 }
 
-void ISA(product_run)(const struct product *p, void *workspace, int threads)
+void ISA(product_run)(const struct product *product, void *workspace, int threads)
 {
+    struct product with_pitches = *product;
+    const struct product *p = &with_pitches;
     if (p->M == 0 || p->N == 0)
         return;
+    with_pitches.a_pitch = p->a_pitch ? p->a_pitch : p->a_by_k ? p->K : p->M;
+    with_pitches.b_pitch = p->b_pitch ? p->b_pitch : p->b_by_k ? p->K : p->N;
+    with_pitches.c_pitch = p->c_pitch ? p->c_pitch : p->N;
     struct form f = form_of(p);
     struct blocks k = blocks_of(p, &f, threads);
     struct few few = few_of(p, &f);

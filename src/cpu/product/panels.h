@@ -38,6 +38,7 @@ SIMD bool words_are_pairs(enum words words)
 struct source {
     const void *base;
     bool by_k;       /* (rows, K), else (K, rows) */
+    int64_t pitch;   /* elements from a row of it, as it lies, to the next */
     int64_t rows, K; /* rows of A, columns of B */
 };
 
@@ -101,20 +102,20 @@ SIMD void pack_panels(uint32_t *to, int width, int64_t panels, const struct sour
 {
     const char *base = o->base;
     bool pairs = words_are_pairs(words);
-    int64_t bytes = words == WORDS_F32 ? 4 : 2, rows = o->rows, K = o->K;
+    int64_t bytes = words == WORDS_F32 ? 4 : 2, rows = o->rows, K = o->K, pitch = o->pitch;
     if (!by_k) { /* step by step across all panels: reads run along the source's rows */
         for (int64_t s = 0; s < steps; s++)
             for (int64_t q = 0; q < panels; q++)
                 for (int g = 0; g < width; g += VF_LANES) {
                     int64_t at = first + q * width + g;
                     if (at < rows) {
-                        const char *ahead = base + ((s0 + s + STEPS_AHEAD) * (pairs ? 2 : 1) * rows + at) * bytes;
+                        const char *ahead = base + ((s0 + s + STEPS_AHEAD) * (pairs ? 2 : 1) * pitch + at) * bytes;
                         __builtin_prefetch(ahead, 0, 2);
                         if (pairs)
-                            __builtin_prefetch(ahead + rows * bytes, 0, 2);
+                            __builtin_prefetch(ahead + pitch * bytes, 0, 2);
                     }
                     put_words(to + (q * steps + s) * width + g,
-                              words_across(base, rows, s0 + s, K, at, rows - at, words), width);
+                              words_across(base, pitch, s0 + s, K, at, rows - at, words), width);
                 }
         return;
     }
@@ -125,9 +126,9 @@ SIMD void pack_panels(uint32_t *to, int width, int64_t panels, const struct sour
                 vu t[VF_LANES];
                 for (int r = g; r < g + VF_LANES; r++) {
                     bool there = r < width && first + r < rows;
-                    const char *row = base + (first + r) * K * bytes;
+                    const char *row = base + (first + r) * pitch * bytes;
                     if (there) /* the same of the next panel */
-                        __builtin_prefetch(row + width * K * bytes + 4 * (s0 + s), 0, 2);
+                        __builtin_prefetch(row + width * pitch * bytes + 4 * (s0 + s), 0, 2);
                     t[r - g] = there ? words_along(row, s0 + s, K, words) : (vu){0};
                 }
                 transpose(t);
@@ -147,11 +148,11 @@ SIMD void pack_tile(uint32_t *to, const struct source *o, bool by_k, int64_t fir
             for (int i = 0; i < VF_LANES; i++) {
                 int64_t row = first + r + i, step = s + g + i;
                 if (by_k) {
-                    t[i] = row < o->rows ? words_along(base + row * o->K * 2, s + g, o->K, WORDS_TILES) : (vu){0};
+                    t[i] = row < o->rows ? words_along(base + row * o->pitch * 2, s + g, o->K, WORDS_TILES) : (vu){0};
                 } else {
-                    __builtin_prefetch(base + (2 * (step + AMX_WORDS) * o->rows + first + r) * 2, 0, 2);
-                    __builtin_prefetch(base + ((2 * (step + AMX_WORDS) + 1) * o->rows + first + r) * 2, 0, 2);
-                    t[i] = words_across(base, o->rows, step, o->K, first + r, o->rows - first - r, WORDS_TILES);
+                    __builtin_prefetch(base + (2 * (step + AMX_WORDS) * o->pitch + first + r) * 2, 0, 2);
+                    __builtin_prefetch(base + ((2 * (step + AMX_WORDS) + 1) * o->pitch + first + r) * 2, 0, 2);
+                    t[i] = words_across(base, o->pitch, step, o->K, first + r, o->rows - first - r, WORDS_TILES);
                 }
             }
             if (!by_k)

@@ -11,7 +11,9 @@ struct product {
     bool a_by_k, b_by_k; /* how they lie: A as (M,K) if a_by_k, else (K,M); B as (N,K) if b_by_k, else (K,N) */
     enum dtype in;       /* of A and B: F32 or BF16; summed in F32 */
 
-    void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to */
+    int64_t a_pitch, b_pitch, c_pitch; /* elements from a row of it, as it lies, to the next; 0: as many as a row has */
+
+    void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to: dense */
     enum dtype out;
     bool add;          /* C is added to; then act must be none */
     const float *bias; /* (N) or NULL */

@@ -110,11 +110,12 @@ template <int A, class T> __device__ static inline float act_and_slope(float x, 
     }                                                                                                                  \
     }
 
-/* What follows a matrix product that left u (N,O) in y: y = act(u), and slope = act'(u) where it is not NULL. Returns nothing:
+/* What follows a matrix product that left u (N,O) in y, whose rows are `pitch` elements apart: y = act(u), and slope = act'(u),
+ * which is dense, where it is not NULL. Returns nothing:
  * the caller's cuda_launched finds a failed launch. */
 struct act_params {
     void *y, *slope;
-    int64_t N, O;
+    int64_t N, O, pitch;
     enum dtype dtype;
     enum act act;
 };

@@ -120,19 +120,18 @@ template <class T, int N, int A> __global__ void __launch_bounds__(THREADS) act_
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             if (n + r < p.N)
-                u[r] = fetch<T, N>((const T *)p.y + (n + r) * p.O + o);
+                u[r] = fetch<T, N>((const T *)p.y + (n + r) * p.pitch + o);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
             if (n + r < p.N) {
-                int64_t at = (n + r) * p.O + o;
                 float x[N], slope[N];
                 unpack<T, N>(x, u[r]);
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     x[i] = act_and_slope<A, T>(x[i], &slope[i]);
                 if (p.slope)
-                    store<T, N>((T *)p.slope + at, slope);
-                store<T, N>((T *)p.y + at, x);
+                    store<T, N>((T *)p.slope + (n + r) * p.O + o, slope);
+                store<T, N>((T *)p.y + (n + r) * p.pitch + o, x);
             }
     }
 }
@@ -146,7 +145,7 @@ template <class T, int N, int A> static void act_launch(const struct act_params 
 
 void cuda_act(const struct act_params *p, const struct cuda_call *c)
 {
-    bool packed = ((uintptr_t)p->y | (uintptr_t)p->slope) % 16 == 0 && p->O % 8 == 0;
+    bool packed = ((uintptr_t)p->y | (uintptr_t)p->slope) % 16 == 0 && p->O % 8 == 0 && p->pitch % 8 == 0;
     if (p->N * p->O > 0)
         WITH_FLOAT_TYPE(p->dtype, T, WITH_ACT(p->act, A, {
                             if (packed)

@@ -66,6 +66,7 @@ static void activate(const struct args_linear *a, const struct cuda_call *c)
     p.slope = a->slope.data;
     p.N = a->y.shape[0];
     p.O = a->y.shape[1];
+    p.pitch = tensor_pitch(&a->y);
     p.dtype = a->y.dtype;
     p.act = (enum act)a->act;
     cuda_act(&p, c);

@@ -387,7 +387,7 @@ static void launch_forward(const struct params *p, int64_t act, bool turned, con
 /* Rows of a multiple of 16 bytes, for the TMA. */
 static bool mapped(const struct tensor *t, enum dtype type)
 {
-    return t->dtype == type && t->shape[1] % 8 == 0 && (uintptr_t)t->data % 16 == 0;
+    return t->dtype == type && tensor_pitch(t) == t->shape[1] && t->shape[1] % 8 == 0 && (uintptr_t)t->data % 16 == 0;
 }
 
 static bool has_kernel(enum dtype type, const struct cuda_call *c)
@@ -399,7 +399,7 @@ bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *
 {
     enum dtype t = a->x.dtype;
     bool has_act = a->act == ACT_none || a->act == ACT_gelu || a->act == ACT_gelu_tanh || a->act == ACT_silu;
-    return has_kernel(t, c) && has_act && !a->y.pad[1] && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
+    return has_kernel(t, c) && has_act && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
            (!a->slope.ndim || mapped(&a->slope, t)) && (!a->b.ndim || a->b.dtype == DT_F32 || a->b.dtype == t);
 }
 

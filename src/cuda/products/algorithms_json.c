@@ -1,6 +1,7 @@
 /* The table as JSON, one object per product:
  *     {"op": "linear", "N": 16384, "I": 1024, "O": 4096, "in": "BF16", "out": "BF16", "bias": "BF16", "in_out": false,
  *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0, "algo": "…128 digits"}
+ * "rows_pitch", "factor_pitch" and "result_pitch" (struct cuda_product) are missing where they are 0.
  * "bias" is missing where there is none. "used" is false where cuBLASLt has no algorithm, and for a form that lost
  * against another. "algo" is missing where there is none, and for products of our own. */
 #include "cuda/products/algorithms_json.h"
@@ -44,6 +45,10 @@ static json_t *to_json(const struct algorithm *a)
                           "act", act_names[p->act], "own", (int)p->own, "used", (int)a->supported, "align", p->align,
                           "us", a->us, "workspace", (json_int_t)a->workspace);
     int failed = !o;
+    if (o && (p->rows_pitch || p->factor_pitch || p->result_pitch))
+        failed |= json_object_set_new(o, "rows_pitch", json_integer(p->rows_pitch)) ||
+                  json_object_set_new(o, "factor_pitch", json_integer(p->factor_pitch)) ||
+                  json_object_set_new(o, "result_pitch", json_integer(p->result_pitch));
     if (o && p->bias != DT_U8)
         failed |= json_object_set_new(o, "bias", json_string(dtype_name(p->bias)));
     if (o && a->supported && !p->own) {
@@ -140,6 +145,9 @@ static int from_json(json_t *o, const char *where, struct algorithm *a, struct s
     TRY(json_get_real(o, where, "us", true, 0, 1e12, &a->us, err));
     TRY(json_get_int(o, where, "workspace", true, 0, PRODUCT_WORKSPACE_CAP, &a->workspace, err));
     TRY(json_get_string(o, where, "algo", false, &algo, err));
+    TRY(json_get_int(o, where, "rows_pitch", false, 0, most, &p->rows_pitch, err));
+    TRY(json_get_int(o, where, "factor_pitch", false, 0, most, &p->factor_pitch, err));
+    TRY(json_get_int(o, where, "result_pitch", false, 0, most, &p->result_pitch, err));
     p->align = (int)align;
     for (enum op i = OP_linear; i <= OP_linear_dw; i++)
         if (!strcmp(op, op_table[i].name))

@@ -11,6 +11,12 @@ static int alignment(const void *p, int align)
     return align;
 }
 
+/* Of a product over all columns of a matrix. */
+static int64_t pitch_of(const struct tensor *t)
+{
+    return t->columns ? t->pitch : 0;
+}
+
 static struct cuda_product product_of(enum op op, const struct tensor *rows, const struct tensor *factor,
                                       const struct tensor *result)
 {
@@ -20,7 +26,10 @@ static struct cuda_product product_of(enum op op, const struct tensor *rows, con
                              .out = result->dtype,
                              .bias = DT_U8,
                              .add = result->add,
-                             .align = 16};
+                             .align = 16,
+                             .rows_pitch = pitch_of(rows),
+                             .factor_pitch = pitch_of(factor),
+                             .result_pitch = pitch_of(result)};
     p.align = alignment(rows->data, p.align);
     p.align = alignment(factor->data, p.align);
     p.align = alignment(result->data, p.align);
@@ -31,7 +40,7 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
 {
     struct cuda_product f = product_of(OP_linear, &a->x, &a->w, &a->y);
     f.I = a->x.shape[1];
-    f.O = tensor_pitch(&a->y);
+    f.O = tensor_columns(&a->y);
     f.in_out = a->in_out;
     f.tf32 = tf32;
     if (!a->b.data && !a->b.ndim)
@@ -51,13 +60,13 @@ struct cuda_product cuda_product_of(struct cuda_products *p, enum op op, const u
         const struct args_linear_dx a = op == OP_linear_dx ? args->linear_dx : dx_act_product(&args->linear_dx_act);
         f = product_of(OP_linear_dx, &a.dy, &a.w, &a.dx);
         f.I = a.dx.shape[1];
-        f.O = tensor_pitch(&a.dy);
+        f.O = tensor_columns(&a.dy);
         f.in_out = a.in_out;
     } else {
         const struct args_linear_dw *a = &args->linear_dw;
         f = product_of(op, &a->dy, &a->x, &a->dw);
         f.I = a->x.shape[1];
-        f.O = tensor_pitch(&a->dy);
+        f.O = tensor_columns(&a->dy);
         f.in_out = a->in_out;
     }
     f.tf32 = tf32 && f.in == DT_F32;

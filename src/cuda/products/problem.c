@@ -70,6 +70,8 @@ static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_prod
     int32_t ta = g.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     uint32_t epilogue = epilogue_of(product);
     int32_t bias_type = (int32_t)bias;
+    int64_t a_pitch = g.a_is_rows ? product->rows_pitch : product->factor_pitch;
+    int64_t b_pitch = g.a_is_rows ? product->factor_pitch : product->rows_pitch;
     cublasStatus_t s =
         lt->MatmulDescCreate(&out->desc, product->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!s)
@@ -81,11 +83,14 @@ static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_prod
     if (!s && product->bias != DT_U8)
         s = lt->MatmulDescSetAttribute(out->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias_type, sizeof bias_type);
     if (!s)
-        s = lt->MatrixLayoutCreate(&out->a, in, (uint64_t)g.a_rows, (uint64_t)g.a_columns, g.a_rows);
+        s = lt->MatrixLayoutCreate(&out->a, in, (uint64_t)g.a_rows, (uint64_t)g.a_columns,
+                                   a_pitch ? a_pitch : g.a_rows);
     if (!s)
-        s = lt->MatrixLayoutCreate(&out->b, in, (uint64_t)g.b_rows, (uint64_t)g.b_columns, g.b_rows);
+        s = lt->MatrixLayoutCreate(&out->b, in, (uint64_t)g.b_rows, (uint64_t)g.b_columns,
+                                   b_pitch ? b_pitch : g.b_rows);
     if (!s)
-        s = lt->MatrixLayoutCreate(&out->d, result, (uint64_t)g.m, (uint64_t)g.n, g.m);
+        s = lt->MatrixLayoutCreate(&out->d, result, (uint64_t)g.m, (uint64_t)g.n,
+                                   product->result_pitch ? product->result_pitch : g.m);
     return s;
 }
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 bool product_same_layer(const struct cuda_product *a, const struct cuda_product *b)
 {
@@ -12,7 +13,8 @@ bool product_same_layer(const struct cuda_product *a, const struct cuda_product 
 bool product_same_form(const struct cuda_product *a, const struct cuda_product *b)
 {
     return product_same_layer(a, b) && a->bias == b->bias && a->add == b->add && a->act == b->act && a->own == b->own &&
-           a->align == b->align;
+           a->align == b->align && a->rows_pitch == b->rows_pitch && a->factor_pitch == b->factor_pitch &&
+           a->result_pitch == b->result_pitch;
 }
 
 bool product_equal(const struct cuda_product *a, const struct cuda_product *b)
@@ -26,4 +28,8 @@ void cuda_product_name(const struct cuda_product *p, char name[128])
              p->I, p->O, dtype_name(p->in), dtype_name(p->out), p->in_out ? " in_out" : "", p->add ? " add" : "",
              p->tf32 ? " tf32" : "", p->bias == DT_U8 ? "" : " b ", p->bias == DT_U8 ? "" : dtype_name(p->bias),
              p->act ? " " : "", p->act ? act_names[p->act] : "", p->own ? " own" : "");
+    size_t n = strlen(name);
+    if (p->rows_pitch || p->factor_pitch || p->result_pitch)
+        snprintf(name + n, 128 - n, " pitches %" PRId64 ",%" PRId64 ",%" PRId64, p->rows_pitch, p->factor_pitch,
+                 p->result_pitch);
 }

@@ -16,6 +16,8 @@ struct cuda_product {
     bool own;        /* of linear and linear_dx: by the kernel of linear_sm90.cu, which does the rest of the node too */
     enum act act;    /* of those: the activation of a linear layer */
     int align;       /* all pointers are multiples of it: 16, or less down to an element */
+    /* Elements from a row to the next of what struct product_data calls so; 0: as many as a row has. */
+    int64_t rows_pitch, factor_pitch, result_pitch;
 };
 
 /* What it is run on. */
