@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/processor.h"
 #include "cli/terminal.h"
+#include "cpu/isa.h"
 #include "cuda/nvml.h"
 
 #include <gnu/libc-version.h>
@@ -80,7 +81,12 @@ static void append_json(struct str *s, const struct facts *f)
     str_json(s, f->cpu);
     str_append(s, ",\"kernels\":");
     str_json(s, f->kernels);
-    str_printf(s, ",\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN), machine_cpus());
+    str_append(s, ",\"usable_kernels\":[");
+    const struct cpu_isa *isa;
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        str_printf(s, "%s\"%s\"", i ? "," : "", isa->name);
+    str_printf(s, "],\"cores\":%ld,\"usable\":%d,\"instruction_sets\":[", sysconf(_SC_NPROCESSORS_ONLN),
+               machine_cpus());
     for (size_t i = 0; i < f->n_features; i++)
         str_printf(s, "%s\"%s\"", i ? "," : "", f->features[i]);
     str_append(s, "]},\"gpus\":[");
@@ -112,7 +118,10 @@ static void append_text(struct str *s, const struct facts *f)
     str_append(s, "           ");
     for (size_t i = 0; i < f->n_features; i++)
         str_printf(s, "%s%s", i ? " " : "", f->features[i]);
-    str_printf(s, "\n           runs kernels for %s (SNUG_CPU_ISA)", f->kernels);
+    str_printf(s, "\n           runs kernels for %s; SNUG_CPU_ISA chooses among ", f->kernels);
+    const struct cpu_isa *isa;
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++)
+        str_printf(s, "%s%s", i ? ", " : "", isa->name);
     for (int i = 0; i < f->n_gpus; i++)
         str_printf(s, "\n%s%s, %s, %s in use, driver %s", i ? "           " : "gpu        ", f->gpus[i].name,
                    size_text(f->gpus[i].total_bytes, size), size_text(f->gpus[i].used_bytes, other), f->gpus[i].driver);

@@ -110,10 +110,16 @@ static const struct row {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
+/* Of those that a build leaves out the kernels are NULL (absent.c). */
+static bool usable(const struct row *row)
+{
+    return row->isa.kernels->run[OP_linear] && row->usable();
+}
+
 const struct cpu_isa *cpu_isa_usable(int i)
 {
     for (int r = 0; r < ROWS; r++)
-        if (rows[r].usable() && i-- == 0)
+        if (usable(&rows[r]) && i-- == 0)
             return &rows[r].isa;
     return NULL;
 }
@@ -130,7 +136,7 @@ static const struct cpu_isa *choose(void)
 {
     const char *name = wanted();
     for (int r = ROWS - 1; r >= 0; r--)
-        if (name ? !strcmp(rows[r].isa.name, name) && rows[r].usable() : rows[r].usable() && rows[r].pays())
+        if (usable(&rows[r]) && (name ? !strcmp(rows[r].isa.name, name) : rows[r].pays()))
             return &rows[r].isa;
     return NULL;
 }
