@@ -15,9 +15,9 @@ struct eval_loader {
     int64_t at; /* rows given out */
     int64_t largest_tokens;
     int32_t largest_rows;
-    struct batch_buffer buffer[EVAL_KEPT]; /* used in turn */
+    struct batch_buffer buffer[EVAL_KEPT]; /* one after the other */
     struct batch batch[EVAL_KEPT];
-    int turn;
+    int n_given; /* batches, so far */
 };
 
 /* Longest first, by counting; equal lengths stay in the order of the file. */
@@ -102,7 +102,7 @@ const struct batch *eval_next(struct eval_loader *e)
         return NULL;
     int64_t tokens;
     int32_t n = cut(e, e->at, &tokens);
-    int i = e->turn++ % EVAL_KEPT;
+    int i = e->n_given++ % EVAL_KEPT;
     batch_buffer_reset(&e->buffer[i]);
     batch_fill(&e->buffer[i], e->data, e->rows + e->at, n, 0, 0, &e->masker, &e->batch[i]);
     e->at += n;
@@ -112,7 +112,7 @@ const struct batch *eval_next(struct eval_loader *e)
 void eval_rewind(struct eval_loader *e)
 {
     e->at = 0;
-    e->turn = 0;
+    e->n_given = 0;
 }
 
 int64_t eval_max_tokens(const struct eval_loader *e)

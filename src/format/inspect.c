@@ -120,8 +120,8 @@ static void json_folder(struct str *out, const struct model_dir *d, const struct
         separator = ",";
     }
     str_append(out, "},\"copies\":[");
-    for (size_t i = 0; i < d->n_copies; i++)
-        str_printf(out, i ? ",\"%s\"" : "\"%s\"", d->copies[i]);
+    for (size_t i = 0; i < d->n_carried; i++)
+        str_printf(out, i ? ",\"%s\"" : "\"%s\"", d->carried[i]);
     str_append(out, "],\"files\":[");
     for (size_t i = 0; i < d->n_files; i++) {
         str_append(out, i ? ",{" : "{");
@@ -265,8 +265,8 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
         append_json_value(out, v);
         str_append(out, "\n");
     }
-    for (size_t i = 0; i < d->n_copies; i++)
-        str_printf(out, "  has %s\n", d->copies[i]);
+    for (size_t i = 0; i < d->n_carried; i++)
+        str_printf(out, "  has %s\n", d->carried[i]);
     str_append(out, str_text(notes));
     for (size_t i = 0; i < d->n_files; i++) {
         str_escape(out, last_part(d->files[i].path));

@@ -8,7 +8,7 @@
 
 enum { CONFIG_LIMIT = 16 << 20 }; /* bytes; real ones have a few thousand, or a megabyte with many labels */
 
-const char *const model_dir_copied[MODEL_DIR_COPIES] = {
+const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
     "tokenizer.json", "tokenizer_config.json",   "vocab.txt",         "vocab.json",
     "merges.txt",     "special_tokens_map.json", "added_tokens.json", "generation_config.json",
 };
@@ -152,14 +152,14 @@ static int open_weights(struct model_dir *d, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int find_copies(struct model_dir *d, struct snug_err *err)
+static int find_carried(struct model_dir *d, struct snug_err *err)
 {
-    for (size_t i = 0; i < MODEL_DIR_COPIES; i++) {
+    for (size_t i = 0; i < MODEL_DIR_CARRIED; i++) {
         bool found;
-        TRY(model_dir_has(d, model_dir_copied[i], &found, err));
-        TRY(model_link_check(d, model_dir_copied[i], false, err));
+        TRY(model_dir_has(d, model_dir_carried[i], &found, err));
+        TRY(model_link_check(d, model_dir_carried[i], false, err));
         if (found)
-            d->copies[d->n_copies++] = model_dir_copied[i];
+            d->carried[d->n_carried++] = model_dir_carried[i];
     }
     return SNUG_OK;
 }
@@ -180,7 +180,7 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
     TRY_TO(failed, open_folder(d, err));
     TRY_TO(failed, read_config(d, err));
     TRY_TO(failed, open_weights(d, err));
-    TRY_TO(failed, find_copies(d, err));
+    TRY_TO(failed, find_carried(d, err));
     return SNUG_OK;
 failed:
     model_dir_close(d);

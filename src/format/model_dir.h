@@ -12,9 +12,9 @@ struct model_tensor {
     const struct st_file *file;
 };
 
-enum { MODEL_DIR_COPIES = 8 };
-extern const char
-    *const model_dir_copied[MODEL_DIR_COPIES]; /* names of the files that a result takes over, where they are */
+enum { MODEL_DIR_CARRIED = 8 };
+/* The files of tokenizer and generation, which a result takes over as they are. */
+extern const char *const model_dir_carried[MODEL_DIR_CARRIED];
 
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */
@@ -31,8 +31,8 @@ struct model_dir {
     size_t n_files;
     struct model_tensor *tensors; /* of all files, sorted by the bytes of the name; names are unique */
     size_t n_tensors;
-    const char *copies[MODEL_DIR_COPIES]; /* the tokenizer's and generation's files that are there, to be copied */
-    size_t n_copies;                      /* beside the weights of a result */
+    const char *carried[MODEL_DIR_CARRIED]; /* those of model_dir_carried that are there */
+    size_t n_carried;
     bool noted_nonfinite;
 };
 

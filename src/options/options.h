@@ -70,7 +70,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_RAMP(W) W(RAMP_LINEAR, "linear") W(RAMP_COSINE, "cosine") W(RAMP_1_SQRT, "1-sqrt")
 #define WORDS_MODE(W) W(MODE_MIN, "min") W(MODE_MAX, "max")
 #define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
-#define WORDS_COPIES(W) W(COPIES_AUTO, "auto") W(COPIES_RESIDENT, "resident") W(COPIES_TRANSIENT, "transient")
+#define WORDS_KEEP(W) W(KEEP_AUTO, "auto") W(KEEP_RESIDENT, "resident") W(KEEP_TRANSIENT, "transient")
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
 #define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
@@ -87,7 +87,7 @@ enum { WORDS_SCHEDULE(OPT_WORD_ID) };
 enum { WORDS_RAMP(OPT_WORD_ID) };
 enum { WORDS_MODE(OPT_WORD_ID) };
 enum { WORDS_THRESHOLD(OPT_WORD_ID) };
-enum { WORDS_COPIES(OPT_WORD_ID) };
+enum { WORDS_KEEP(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
 enum { WORDS_GRADIENTS(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };

@@ -180,9 +180,9 @@ OPT_SECTION(device, "Memory and device")
 OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD, RESULT, "precision of products, values and exported weights")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
-OPT(WORD, weight_copies, "auto", COPIES, MODEL, 0,
+OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
     "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
-OPT(WORD, dropout_masks, "auto", COPIES, TRAINING, 0,
+OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
     "keep the layers' inputs, compute the rest again in the backward pass")

@@ -147,10 +147,10 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
 static int open_output(struct source *s, struct snug_err *err)
 {
     const char *const never[] = {NULL};
-    struct whose_file files[MODEL_DIR_COPIES + 2] = {{"config.json", FILE_RESULT}, {"model.safetensors", FILE_RESULT}};
+    struct whose_file files[MODEL_DIR_CARRIED + 2] = {{"config.json", FILE_RESULT}, {"model.safetensors", FILE_RESULT}};
     size_t n = 2;
-    for (size_t i = 0; s->tokenizer && i < MODEL_DIR_COPIES; i++)
-        files[n++] = (struct whose_file){model_dir_copied[i], FILE_COPY};
+    for (size_t i = 0; s->tokenizer && i < MODEL_DIR_CARRIED; i++)
+        files[n++] = (struct whose_file){model_dir_carried[i], FILE_CARRIED};
     TRY(ckpt_dir_open(s->io, s->o->output_dir, CKPT_OVERWRITE, s->o->model, NULL, 0, (struct ckpt_notes){0}, &s->out,
                       err));
     if (!s->o->overwrite_output_dir && ckpt_dir_has_steps(&s->out))
@@ -186,8 +186,8 @@ static int write_folder(struct source *s, struct snug_err *err)
                              .ctx = s,
                              .texts = {{"config.json", s->config}},
                              .source_dir = s->tokenizer ? s->tokenizer : "",
-                             .files = model_dir_copied,
-                             .n_files = s->tokenizer ? MODEL_DIR_COPIES : 0};
+                             .files = model_dir_carried,
+                             .n_files = s->tokenizer ? MODEL_DIR_CARRIED : 0};
     return export_folder(s->out.io, s->o->output_dir, &m, err);
 }
 

@@ -59,7 +59,7 @@ static bool is_ours(const struct whose_folder *f, const struct whose_file *file,
         return log_is_ours(f->io, path);
     case FILE_RESULT:
         return f->goes_on;
-    case FILE_COPY:
+    case FILE_CARRIED:
         return (f->goes_on && is_there(f, "config.json")) || (source && same_bytes(f->io, path, source));
     case FILE_RECORD:
         return record_is_ours(f->io, path);

@@ -6,10 +6,10 @@
 #include "base/io.h"
 
 enum file_rule {
-    FILE_LOG,    /* ours by what is in it */
-    FILE_RESULT, /* config.json, model.safetensors: ours where the folder's run goes on */
-    FILE_COPY,   /* ours where the folder's run has a result, or where it is what would be copied, byte for byte */
-    FILE_RECORD, /* training_args.json: ours by what is in it */
+    FILE_LOG,     /* ours by what is in it */
+    FILE_RESULT,  /* config.json, model.safetensors: ours where the folder's run goes on */
+    FILE_CARRIED, /* ours where the folder's run has a result, or where it is what would be copied, byte for byte */
+    FILE_RECORD,  /* training_args.json: ours by what is in it */
 };
 
 struct whose_file {
@@ -20,7 +20,7 @@ struct whose_file {
 struct whose_folder {
     const struct io *io;
     const char *path;
-    const char *source;       /* the folder that FILE_COPY files come from */
+    const char *source;       /* the folder that FILE_CARRIED files come from */
     const char *const *never; /* (n_never) files that are never replaced, such as the data: paths, NULL is none */
     size_t n_never;
     bool goes_on;   /* a run's checkpoints are there, and it is resumed */

@@ -15,7 +15,7 @@ struct flight {
 };
 
 /* A pass over the data. */
-struct pass {
+struct evaluation {
     struct session *s;
     struct eval_loader *loader;
     const char *path;        /* of the rows, for messages, */
@@ -46,14 +46,14 @@ int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err
 }
 
 /* The program's output for a batch of these sizes. */
-static struct run_value output(const struct pass *p, struct dims dims)
+static struct run_value output(const struct evaluation *p, struct dims dims)
 {
     struct run_value v = {0};
     run_output(&p->s->run, p->s->run.where.eval, p->tokens ? "predictions" : "logits", dims, &v);
     return v;
 }
 
-static int open_pass(struct pass *p, struct snug_err *err)
+static int open_evaluation(struct evaluation *p, struct snug_err *err)
 {
     const struct backend *b = p->s->compile.backend;
     struct run_value most = output(p, p->s->compile.eval_max);
@@ -65,7 +65,7 @@ static int open_pass(struct pass *p, struct snug_err *err)
     return SNUG_OK;
 }
 
-static void close_pass(struct pass *p)
+static void close_evaluation(struct evaluation *p)
 {
     const struct backend *b = p->s->compile.backend;
     b->arena->sync(b, NULL); /* after a failure, results may still be on their way */
@@ -75,7 +75,7 @@ static void close_pass(struct pass *p)
     mem_free(p->values);
 }
 
-static int give(struct pass *p, const struct batch *b, int turn, struct snug_err *err)
+static int give(struct evaluation *p, const struct batch *b, int turn, struct snug_err *err)
 {
     struct flight *f = &p->flights[turn];
     struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
@@ -85,7 +85,7 @@ static int give(struct pass *p, const struct batch *b, int turn, struct snug_err
                                  err);
 }
 
-static void add_to_metrics(struct pass *p, const struct flight *f, double loss)
+static void add_to_metrics(struct evaluation *p, const struct flight *f, double loss)
 {
     const struct batch *b = f->batch;
     if (p->tokens)
@@ -98,7 +98,7 @@ static void add_to_metrics(struct pass *p, const struct flight *f, double loss)
 
 /* The first row whose logits are not all finite, -1 where all are; of a language model, whose logits stay on the device,
  * row 0 where the loss is not. */
-static int32_t bad_row(const struct pass *p, const struct batch *b, double loss)
+static int32_t bad_row(const struct evaluation *p, const struct batch *b, double loss)
 {
     int64_t width = p->s->model.num_labels;
     if (p->tokens)
@@ -111,7 +111,7 @@ static int32_t bad_row(const struct pass *p, const struct batch *b, double loss)
 }
 
 /* Row i of batch b, which is computed once more, node by node, to name the first tensor that is not finite. */
-static int not_finite(struct pass *p, const struct batch *b, int32_t i, struct snug_err *err)
+static int not_finite(struct evaluation *p, const struct batch *b, int32_t i, struct snug_err *err)
 {
     struct session *s = p->s;
     const struct backend *backend = s->compile.backend;
@@ -129,7 +129,7 @@ static int not_finite(struct pass *p, const struct batch *b, int32_t i, struct s
                    p->path, (long long)(p->first + b->rows[i]), where);
 }
 
-static int take(struct pass *p, int turn, struct snug_err *err)
+static int take(struct evaluation *p, int turn, struct snug_err *err)
 {
     const struct flight *f = &p->flights[turn];
     const struct batch *b = f->batch;
@@ -149,7 +149,7 @@ static int take(struct pass *p, int turn, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int all_batches(struct pass *p, struct snug_err *err)
+static int all_batches(struct evaluation *p, struct snug_err *err)
 {
     int64_t given = 0, taken = 0;
     eval_rewind(p->loader);
@@ -165,22 +165,22 @@ static int all_batches(struct pass *p, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int run_pass(struct pass *p, struct snug_err *err)
+static int run_evaluation(struct evaluation *p, struct snug_err *err)
 {
     p->tokens = model_task(&p->s->model)->per_token;
-    int code = open_pass(p, err);
+    int code = open_evaluation(p, err);
     if (!code)
         code = all_batches(p, err);
-    close_pass(p);
+    close_evaluation(p);
     return code;
 }
 
 int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err)
 {
-    struct pass p = {.s = s, .loader = s->eval, .path = s->data.path, .metrics = m};
+    struct evaluation p = {.s = s, .loader = s->eval, .path = s->data.path, .metrics = m};
     double start = seconds_now();
     metrics_reset(m);
-    TRY(run_pass(&p, err));
+    TRY(run_evaluation(&p, err));
     metrics_finish(m);
     *seconds = seconds_now() - start;
     return SNUG_OK;
@@ -189,6 +189,6 @@ int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_
 int evaluate_logits(struct session *s, struct eval_loader *loader, int64_t first, double *logits, struct snug_err *err)
 {
     const char *path = s->stream ? s->stream_data.path : s->data.path;
-    struct pass p = {.s = s, .loader = loader, .path = path, .first = first, .logits = logits};
-    return run_pass(&p, err);
+    struct evaluation p = {.s = s, .loader = loader, .path = path, .first = first, .logits = logits};
+    return run_evaluation(&p, err);
 }

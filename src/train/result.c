@@ -73,8 +73,8 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
                              .ctx = &source,
                              .texts = {{"config.json", config}, {RECORD_NAME, record.s}, {CARD_NAME, card.s}},
                              .source_dir = s->dir.path,
-                             .files = s->dir.copies,
-                             .n_files = s->dir.n_copies};
+                             .files = s->dir.carried,
+                             .n_files = s->dir.n_carried};
     if (!code)
         code = export_folder(io, dir, &m, err);
     str_free(&record);

@@ -2,7 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/seconds.h"
-#include "train/output.h"
+#include "train/output_dir.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,7 +99,7 @@ void trainer_keep_best(struct trainer *t, double value, bool ends_epoch)
 int trainer_device_lost(struct trainer *t, int code, struct snug_err *err)
 {
     struct snug_err why = err ? *err : (struct snug_err){0};
-    const char *from = output_resumes(t->o) ? output_resume_source(t->o) : NULL;
+    const char *from = output_dir_resumes(t->o) ? output_dir_resume_source(t->o) : NULL;
     int64_t step = t->first_step;
     ckpt_save_wait(t->saver, NULL); /* one that is being written was copied before */
     if (!t->o->save_only_model && ckpt_saved_step(t->saver) > step) {

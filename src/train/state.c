@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 #include "train/option_change.h"
-#include "train/output.h"
+#include "train/output_dir.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -119,7 +119,7 @@ static json_t *config_to_json(const json_t *config)
 }
 
 /* What the backend chose; NULL where it has nothing to choose. */
-static int choices_to_json(const struct backend *b, json_t **out, struct snug_err *err)
+static int algorithms_to_json(const struct backend *b, json_t **out, struct snug_err *err)
 {
     char *text;
     if (!b->record)
@@ -151,18 +151,18 @@ static int result_to_json(const struct session *s, json_t **out, struct snug_err
 int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
                   struct snug_err *err)
 {
-    json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *choices = NULL;
+    json_t *doc = json_object(), *options = NULL, *config = config_to_json(s->dir.config), *algorithms = NULL;
     json_t *result = NULL, *changeable = NULL;
     int code = doc && config ? options_to_json(s->o, true, &options, err) : err_no_memory(err, 1 << 16);
     if (!code)
-        code = choices_to_json(s->compile.backend, &choices, err);
+        code = algorithms_to_json(s->compile.backend, &algorithms, err);
     if (!code)
         code = result_to_json(s, &result, err);
     if (!code)
         code = option_change_record(s->o, &changeable, err);
     if (code) {
         json_decref(options);
-        json_decref(choices);
+        json_decref(algorithms);
         json_decref(result);
     } else {
         json_object_set(doc, "model", config);
@@ -184,8 +184,8 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         json_object_set_new(about, "changeable", changeable);
         if (json_array_size(s->option_changes))
             json_object_set(about, "option_changes", s->option_changes);
-        if (choices)
-            json_object_set_new(about, "choices", choices);
+        if (algorithms)
+            json_object_set_new(about, "choices", algorithms);
     }
     json_decref(config);
     if (code)
@@ -353,19 +353,19 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
     return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;
 }
 
-int state_take_choices(struct session *s, struct snug_err *err)
+int state_take_algorithms(struct session *s, struct snug_err *err)
 {
     const struct backend *b = s->compile.backend;
     struct ckpt_found found;
-    json_t *doc = NULL, *choices;
-    if (!b->record || !s->o->resume_from_checkpoint || !output_resume_source(s->o))
+    json_t *doc = NULL, *algorithms;
+    if (!b->record || !s->o->resume_from_checkpoint || !output_dir_resume_source(s->o))
         return SNUG_OK;
-    if (ckpt_find(s->io, output_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
+    if (ckpt_find(s->io, output_dir_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
         return SNUG_OK;
     int code = SNUG_OK;
     if (found.path && !ckpt_load_state(&found, &doc, NULL) &&
-        (choices = json_object_get(json_object_get(doc, "about"), "choices"))) {
-        char *text = json_dumps(choices, JSON_COMPACT);
+        (algorithms = json_object_get(json_object_get(doc, "about"), "choices"))) {
+        char *text = json_dumps(algorithms, JSON_COMPACT);
         code = text ? b->record->take(b, text, &s->refused, err) : err_no_memory(err, 1 << 16);
         free(text);
     }

@@ -2,7 +2,7 @@
 
 #include "base/seconds.h"
 #include "train/evaluate.h"
-#include "train/output.h"
+#include "train/output_dir.h"
 #include "train/session/batches.h"
 
 #include <math.h>
@@ -111,17 +111,17 @@ static int start(struct trainer *t, struct snug_err *err)
     TRY(check_best_metric(t, err));
     if (t->s->has_data)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
-    TRY(output_claim(t->s, err));
+    TRY(output_dir_claim(t->s, err));
     TRY(session_load(t->s, err));
-    if (output_resumes(t->o))
-        TRY(state_resume(t->s, output_resume_source(t->o), output_resume_auto(t->o) ? CKPT_AUTO : 0, false,
+    if (output_dir_resumes(t->o))
+        TRY(state_resume(t->s, output_dir_resume_source(t->o), output_dir_resume_auto(t->o) ? CKPT_AUTO : 0, false,
                          session_notes(t->s), &t->state, err));
     settle_length(t);
     if (t->state.step > t->total)
         return SNUG_OK;
     if (stopping_is_due(&t->state.stopping, t->o))
         t->total = t->state.step;
-    TRY(output_ready(t->s, t->state.step, err));
+    TRY(output_dir_ready(t->s, t->state.step, err));
     if (trainer_has_step(t, t->state.step))
         t->saved_step = t->state.step;
     if (t->state.best_step >= 0 && !trainer_has_step(t, t->state.best_step))
@@ -353,6 +353,6 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         ckpt_saver_free(t.saver);
     log_close(&t.log);
     tensorboard_close(&t.board);
-    output_release(s);
+    output_dir_release(s);
     return code;
 }

@@ -18,9 +18,9 @@ static void weights_may_be_absent(void **state)
     assert_int_equal(d.n_tensors, 0);
     assert_null(model_dir_find(&d, "w"));
     assert_string_equal(json_string_value(json_object_get(d.config, "model_type")), "bert");
-    assert_int_equal(d.n_copies, 2);
-    assert_string_equal(d.copies[0], "tokenizer.json");
-    assert_string_equal(d.copies[1], "vocab.txt");
+    assert_int_equal(d.n_carried, 2);
+    assert_string_equal(d.carried[0], "tokenizer.json");
+    assert_string_equal(d.carried[1], "vocab.txt");
     model_dir_close(&d);
     remove_tree(dir);
 }

@@ -265,7 +265,7 @@ static void masks_are_kept_where_there_is_room(void **state)
     assert_true(s.choices.keep_masks);
     assert_true(plan_with(&s, with - 1) < with);
     assert_false(s.choices.keep_masks);
-    o.dropout_masks = OPT_COPIES_RESIDENT;
+    o.dropout_masks = OPT_KEEP_RESIDENT;
     assert_int_equal(plan_with(&s, with - 1), with);
     assert_true(s.choices.keep_masks);
     session_close(&s);
@@ -280,7 +280,7 @@ static void gradients_stay_where_there_is_room(void **state)
     struct session s;
     struct backend device;
     open_on_device(&o, &s, &device, CMD_TRAIN);
-    o.dropout_masks = OPT_COPIES_RESIDENT;
+    o.dropout_masks = OPT_KEEP_RESIDENT;
     int64_t all = plan_with(&s, INT64_MAX);
     for (int waits = 0; waits < 3; waits++) {
         o.max_grad_norm = s.compile.update.max_grad_norm = waits == 1;

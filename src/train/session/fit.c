@@ -71,11 +71,11 @@ int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(needs_besides(s, &s->run, err));
-    TRY(choose(s, s->o->dropout_masks == OPT_COPIES_AUTO, &s->choices.keep_masks,
+    TRY(choose(s, s->o->dropout_masks == OPT_KEEP_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,
                "the gradients of a layer are gone when its backward pass is over", err));
-    TRY(choose(s, s->o->weight_copies == OPT_COPIES_AUTO, &s->choices.copies,
+    TRY(choose(s, s->o->weight_copies == OPT_KEEP_AUTO, &s->choices.copies,
                "16-bit copies of weights are made at each use", err));
     return check_budget(s, err);
 }

@@ -3,7 +3,7 @@
 #include "base/machine.h"
 #include "base/str.h"
 #include "base/threads.h"
-#include "train/output.h"
+#include "train/output_dir.h"
 #include "train/session/batches.h"
 #include "train/session/class_weights.h"
 #include "train/session/datasets.h"
@@ -93,12 +93,12 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));
     if (o->command == CMD_TRAIN && !own_loop)
-        TRY(output_claim(s, err));
+        TRY(output_dir_claim(s, err));
     TRY(datasets_open(s, err));
     TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));
     TRY(settings_set(s, err));
-    TRY(state_take_choices(s, err));
+    TRY(state_take_algorithms(s, err));
     s->compile.separate = own_loop;
     TRY(batches_size(s, err));
     TRY(freeze_check(s, err));
@@ -137,7 +137,7 @@ int session_load(struct session *s, struct snug_err *err)
 
 void session_close(struct session *s)
 {
-    output_release(s);
+    output_dir_release(s);
     if (s->opened_stepper)
         stepper_close(&s->stepper);
     run_close(&s->run);

@@ -55,13 +55,14 @@ struct session {
 
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
-    struct snug_err refused; /* what of the choices of the checkpoint to resume cannot be done here; code 0: nothing */
+    struct snug_err
+        refused; /* what of the algorithms in the checkpoint to resume cannot be had here; code 0: nothing */
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
     struct forecast forecast; /* of the run's time */
     json_t *option_changes;   /* of the run that was resumed, before and now: train/option_change.h */
-    struct ckpt_dir output;   /* of a training run: train/output.h */
+    struct ckpt_dir output;   /* of a training run: train/output_dir.h */
     enum ckpt_use output_use;
     bool opened_dir, opened_stepper, opened_output;
     bool loaded; /* the weights are in the arena, those of the model folder or what training made of them */

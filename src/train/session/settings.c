@@ -64,12 +64,11 @@ struct update settings_update(const struct options *o, const struct backend *b)
 
 struct choices settings_choices(const struct options *o, const struct backend *b)
 {
-    bool stay =
-        o->weight_copies == OPT_COPIES_RESIDENT || (o->weight_copies == OPT_COPIES_AUTO && !b->facts.host_memory);
+    bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
                             .recompute_every_n =
                                 o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
-                            .keep_masks = o->dropout_masks != OPT_COPIES_TRANSIENT && b->reads_mask,
+                            .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
                             .copies = stay && options_dtype(o) != DT_F32 && b->facts.float_type == DT_F32,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end = o->nan_policy != OPT_NAN_STOP || backend_together(b, OP_adamw)};

@@ -1,4 +1,4 @@
-#include "train/output.h"
+#include "train/output_dir.h"
 
 #include "output/log.h"
 #include "output/record.h"
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool output_resumes(const struct options *o)
+bool output_dir_resumes(const struct options *o)
 {
     return o->resume_from_checkpoint != NULL;
 }
 
-const char *output_resume_source(const struct options *o)
+const char *output_dir_resume_source(const struct options *o)
 {
     const char *from = o->resume_from_checkpoint;
     return !strcmp(from, "true") || !strcmp(from, "auto") ? o->output_dir : from;
 }
 
-bool output_resume_auto(const struct options *o)
+bool output_dir_resume_auto(const struct options *o)
 {
-    return output_resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
+    return output_dir_resumes(o) && !strcmp(o->resume_from_checkpoint, "auto");
 }
 
 static bool lies_in(const char *path, const char *folder)
@@ -35,8 +35,8 @@ static bool lies_in(const char *path, const char *folder)
 static bool goes_on_in_place(const struct options *o)
 {
     char from[4096], out[4096];
-    if (!realpath(output_resume_source(o), from) || !realpath(o->output_dir, out))
-        return output_resume_auto(o) || lies_in(output_resume_source(o), o->output_dir);
+    if (!realpath(output_dir_resume_source(o), from) || !realpath(o->output_dir, out))
+        return output_dir_resume_auto(o) || lies_in(output_dir_resume_source(o), o->output_dir);
     return lies_in(from, out);
 }
 
@@ -45,9 +45,9 @@ static bool goes_on_in_place(const struct options *o)
 static int check_source(struct session *s, struct snug_err *err)
 {
     struct ckpt_found found;
-    if (!output_resumes(s->o) || output_resume_auto(s->o))
+    if (!output_dir_resumes(s->o) || output_dir_resume_auto(s->o))
         return SNUG_OK;
-    const char *from = output_resume_source(s->o);
+    const char *from = output_dir_resume_source(s->o);
     int code = ckpt_find(s->io, from, CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
     ckpt_found_free(&found);
     if (!code)
@@ -79,14 +79,14 @@ static int data_paths(const struct options *o, const char ***paths, size_t *n, s
 static int check_files(struct session *s, const char *const *data, size_t n_data, struct snug_err *err)
 {
     const struct options *o = s->o;
-    struct whose_file files[MODEL_DIR_COPIES + 4] = {{LOG_NAME, FILE_LOG}};
+    struct whose_file files[MODEL_DIR_CARRIED + 4] = {{LOG_NAME, FILE_LOG}};
     bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
     size_t n = 1;
     if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
         TRY(ckpt_dir_unused(&s->output, err));
     if (!o->discard_model) {
-        for (size_t i = 0; i < s->dir.n_copies; i++)
-            files[n++] = (struct whose_file){s->dir.copies[i], FILE_COPY};
+        for (size_t i = 0; i < s->dir.n_carried; i++)
+            files[n++] = (struct whose_file){s->dir.carried[i], FILE_CARRIED};
         files[n++] = (struct whose_file){"config.json", FILE_RESULT};
         files[n++] = (struct whose_file){"model.safetensors", FILE_RESULT};
         files[n++] = (struct whose_file){RECORD_NAME, FILE_RECORD};
@@ -101,14 +101,14 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
     return whose_files_check(&f, files, n, err);
 }
 
-int output_claim(struct session *s, struct snug_err *err)
+int output_dir_claim(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     if (s->opened_output)
         return SNUG_OK;
-    s->output_use = output_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
-                    : o->overwrite_output_dir                ? CKPT_OVERWRITE
-                                                             : CKPT_FRESH;
+    s->output_use = output_dir_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
+                    : o->overwrite_output_dir                    ? CKPT_OVERWRITE
+                                                                 : CKPT_FRESH;
     const char **data;
     size_t n;
     TRY(check_source(s, err));
@@ -120,7 +120,7 @@ int output_claim(struct session *s, struct snug_err *err)
     if (code == SNUG_ERR_IO)
         ckpt_folder_check(s->output.folder, err);
     if (code)
-        output_release(s);
+        output_dir_release(s);
     mem_free(data);
     return code;
 }
@@ -157,7 +157,7 @@ static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes
     return SNUG_OK;
 }
 
-int output_ready(struct session *s, int64_t step, struct snug_err *err)
+int output_dir_ready(struct session *s, int64_t step, struct snug_err *err)
 {
     const struct options *o = s->o;
     int64_t bytes, model = 0, first = s->output_use == CKPT_RESUME ? 0 : step;
@@ -168,7 +168,7 @@ int output_ready(struct session *s, int64_t step, struct snug_err *err)
     return s->output_use == CKPT_OVERWRITE ? ckpt_dir_clear(&s->output, err) : SNUG_OK;
 }
 
-void output_release(struct session *s)
+void output_dir_release(struct session *s)
 {
     if (s->opened_output)
         ckpt_dir_close(&s->output);
