@@ -118,25 +118,38 @@ static const char *better_delimiter(const struct table *t)
     return !found ? NULL : *found == ';' ? ";" : *found == '|' ? "|" : *found == ',' ? "," : "\\t";
 }
 
-/* NULL, or the member of the first object that is an array of objects: all rows in one. */
-static const char *rows_within(const struct table *t)
+/* Where columns may hide: in an object within the row, or in the rows of the only object that there is. Says so; SNUG_OK
+ * where there are none. The rows of a pipe are not waited for. */
+static int look_within(struct table *t, struct snug_err *err)
 {
-    const char *key;
+    const char *key, *object = NULL, *rows = NULL;
     json_t *value;
-    if (is_json(t))
-        json_object_foreach(t->json.row, key, value) if (json_is_object(json_array_get(value, 0))) return key;
-    return NULL;
+    char name[64];
+    json_object_foreach(t->json.row, key, value)
+    {
+        object = object ? object : json_is_object(value) ? key : NULL;
+        rows = rows ? rows : json_is_object(json_array_get(value, 0)) ? key : NULL;
+    }
+    snprintf(name, sizeof name, "%s", object ? object : rows ? rows : "");
+    if (object)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: its '%s' is an object, whose members are no columns; make them some, with: jq -c '. + "
+                       ".[\"%s\"]'",
+                       t->path, name, name);
+    if (!rows || t->input || jsonl_next(&t->json, NULL) || t->json.row)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: an object whose '%s' is an array of rows; write them alone, with: jq -c '.[\"%s\"][]'", t->path,
+                   name, name);
 }
 
-static int no_usual_column(const struct table *t, const char *what, struct snug_err *err)
+static int no_usual_column(struct table *t, const char *what, struct snug_err *err)
 {
     if (t->format == FORMAT_LINES)
         return err_set(err, SNUG_ERR_INPUT, "%s: a text file has no %s; give .csv or .jsonl, or another --task",
                        t->path, what);
-    if (rows_within(t))
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: an object whose '%s' is an array of rows; write them alone, with: jq -c '.[\"%s\"][]'",
-                       t->path, rows_within(t), rows_within(t));
+    if (is_json(t))
+        TRY(look_within(t, err));
     struct str list = {0};
     columns_listed(&t->columns, &list);
     int code = str_check(&list, err);
