@@ -19,6 +19,12 @@ static void check_ids(const struct tokenizer *t, const struct token_buf *b)
         MUST(b->ids[i] >= 0 && b->ids[i] < tokenizer_vocab_size(t) && b->type_ids[i] >= 0);
 }
 
+/* A Unigram model may have a piece twice, of which one is found. */
+static bool is_called(const struct tokenizer *t, int32_t id, const char *token)
+{
+    return id >= 0 && !strcmp(tokenizer_token(t, id), token);
+}
+
 static void encode(const struct tokenizer *t, const char *text, size_t bytes)
 {
     struct token_buf whole = {0}, cut = {0};
@@ -68,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(tokenizer_vocab_size(t) > 0);
     for (int32_t id = 0; id < tokenizer_vocab_size(t); id++) {
         const char *token = tokenizer_token(t, id);
-        MUST(token && (!*token || tokenizer_id(t, token) == id));
+        MUST(token && (!*token || is_called(t, tokenizer_id(t, token), token)));
     }
     encode(t, (const char *)nul + 1, size - bytes - 2);
     tokenizer_close(t);
