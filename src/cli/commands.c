@@ -64,7 +64,8 @@ const struct command commands[] = {
      "with blanks between them, or with --json an object with ids and type_ids.\n",
      "  snug tokenize --model bert-base lines.txt\n"
      "  snug tokenize --model bert-base --max-length 16 --json lines.txt\n"
-     "  echo 'a line' | snug tokenize --model bert-base -\n",
+     "  echo 'a line' | snug tokenize --model bert-base -\n"
+     "  echo 101 1037 2240 102 | snug tokenize --model bert-base --decode -\n",
      run_tokenize},
     {CMD_DEBUG_JSON, "FILE", 1, 1, "whether a file is JSON that snug accepts",
      "Prints it in canonical form: one line, keys sorted. What is refused: duplicate keys, invalid UTF-8, numbers out\n"

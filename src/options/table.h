@@ -105,6 +105,7 @@ OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA, RESULT, "r
 OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
 OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
     "tokens of a row, longer ones are cut; none: what the model can take")
+OPT(BOOL, decode, "false", "", TOKENIZE, 0, "the other way: each line holds token ids, and their text is printed")
 OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
 OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
 OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of the tokens to be predicted, masked-lm")

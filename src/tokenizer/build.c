@@ -4,6 +4,8 @@
 #include "tokenizer/steps/bert.h"
 #include "tokenizer/unicode.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,25 +186,55 @@ int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct 
     return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
 }
 
+static int no_tokenizer(const struct io *io, const char *dir, struct snug_err *err)
+{
+    static const char *const models[] = {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct str path = {0};
+        bool has = false;
+        str_printf(&path, "%s/%s", dir, models[i]);
+        int code = str_check(&path, err);
+        if (!code)
+            code = tokenizer_has_file(io, str_text(&path), &has, err);
+        str_free(&path);
+        TRY(code);
+        if (has)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: has %s but no tokenizer.json; write one with transformers: "
+                           "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
+                           dir, models[i]);
+    }
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: no tokenizer: neither tokenizer.json nor vocab.txt is there; save the tokenizer with the model",
+                   dir);
+}
+
 static int open_files(struct tokenizer *t, const struct io *io, const char *dir, struct tokenizer_config *c,
                       struct snug_err *err)
 {
-    const char *json = arena_printf(&t->arena, "%s/tokenizer.json", dir);
-    const char *vocab = arena_printf(&t->arena, "%s/vocab.txt", dir);
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
+    enum { JSON, TXT, VOCAB, MERGES, NAMES };
+    const char *path[NAMES];
+    bool has[NAMES];
     t->flags = char_flags_new();
-    if (!json || !vocab || !t->flags)
-        return err_no_memory(err, 0x10000);
-    bool from_json, from_vocab;
-    TRY(tokenizer_has_file(io, json, &from_json, err));
-    TRY(tokenizer_has_file(io, vocab, &from_vocab, err));
-    if (!from_json && !from_vocab)
-        return err_set(
-            err, SNUG_ERR_INPUT,
-            "%s: no tokenizer: neither tokenizer.json nor vocab.txt is there; save the tokenizer with the model", dir);
+    for (int i = 0; i < NAMES; i++) {
+        path[i] = arena_printf(&t->arena, "%s/%s", dir, names[i]);
+        if (!path[i] || !t->flags)
+            return err_no_memory(err, 0x10000);
+        TRY(tokenizer_has_file(io, path[i], &has[i], err));
+    }
+    int from = has[JSON] ? JSON : has[TXT] ? TXT : VOCAB;
+    if (from == VOCAB && !(has[VOCAB] && has[MERGES]))
+        return no_tokenizer(io, dir, err);
     TRY(tokenizer_config_read(c, io, t, err));
-    t->path = from_json ? json : vocab;
-    TRY(from_json ? tokenizer_read_json(t, io, err) : tokenizer_read_vocab(t, io, c, err));
-    TRY(tokenizer_config_apply(c, io, t, from_json, err));
+    t->path = path[from];
+    if (from == JSON)
+        TRY(tokenizer_read_json(t, io, err));
+    else if (from == TXT)
+        TRY(tokenizer_read_vocab(t, io, c, err));
+    else
+        TRY(tokenizer_read_vocab_json(t, io, path[MERGES], c, err));
+    TRY(tokenizer_config_apply(c, io, t, from != TXT, err));
     return tokenizer_finish(t, err);
 }
 

@@ -136,6 +136,8 @@ int tokenizer_section(struct tokenizer *t, json_t *o, const char *key, json_t **
 
 /* templates.c: without special tokens, where no post-processor has set one. */
 int tokenizer_default_template(struct tokenizer *t, struct snug_err *err);
+/* "<bos> A <eos>" and "<bos> A <eos><bos> B <eos>", the second text and its bos and eos of type 1; -1: without it. */
+int tokenizer_bos_eos_template(struct tokenizer *t, int32_t bos, int32_t eos, struct snug_err *err);
 
 /* pipeline.c: the steps of a section of tokenizer.json, which may be a Sequence. */
 int tokenizer_read_steps(struct tokenizer *t, enum step_kind kind, json_t *section, struct snug_err *err);
@@ -147,6 +149,10 @@ bool tokenizer_only_step(const struct tokenizer *t, enum step_kind kind, const c
  * tokenizer_config.json. */
 int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
                          struct snug_err *err);
+
+/* vocab_json.c: vocab.json at t->path and merges.txt, for GPT-2 and RoBERTa. */
+int tokenizer_read_vocab_json(struct tokenizer *t, const struct io *io, const char *merges_path,
+                              const struct tokenizer_config *c, struct snug_err *err);
 
 /* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out. Both may be absent. */
 struct tokenizer_config {

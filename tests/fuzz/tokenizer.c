@@ -34,6 +34,10 @@ static void encode(const struct tokenizer *t, const char *text, size_t bytes)
     if (!code) {
         int room = tokenizer_template_tokens(t, false) + 2;
         check_ids(t, &whole);
+        struct str decoded = {0};
+        MUST(!tokenizer_decode(t, whole.ids, whole.n, false, &decoded, &err));
+        MUST(!tokenizer_decode(t, whole.ids, whole.n, true, &decoded, &err));
+        str_free(&decoded);
         MUST(!tokenizer_encode(t, text, bytes, NULL, 0, room, &cut, &err));
         check_ids(t, &cut);
         MUST(cut.n <= whole.n && cut.truncated == (cut.n < whole.n));

@@ -93,6 +93,28 @@ static const struct {
      "\"special\":true},{\"id\":5,\"content\":\"A\",\"single_word\":false,\"lstrip\":true,\"rstrip\":false,"
      "\"normalized\":true,\"special\":true}]",
      3, "added tokens \"a\" and \"A\" are equal once normalised"},
+    /* steps other than BERT's */
+    {"normalizer", "{\"type\":\"Sequence\",\"normalizers\":7}", 3, "normalizer.normalizers is not an array"},
+    {"normalizer", "{\"type\":\"Sequence\",\"normalizers\":[7]}", 3, "normalizer.normalizers[0] is not an object"},
+    {"normalizer", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a\"},\"content\":\"\"}", 3,
+     "\"(a\" is wrong: missing"},
+    {"normalizer", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?m)a\"},\"content\":\"\"}", 3,
+     "has an option other than (?i)"},
+    {"normalizer", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"content\":\"\"}", 3, "has &&"},
+    {"normalizer", "{\"type\":\"Replace\",\"pattern\":\"a\",\"content\":\"\"}", 3, "pattern is not {\"String\""},
+    {"normalizer", "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}", 3, "not what sentencepiece writes"},
+    {"pre_tokenizer", "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Kept\",\"invert\":false}", 3,
+     "pre_tokenizer.behavior \"Kept\" is not supported; supported: Removed, Isolated"},
+    {"pre_tokenizer", "{\"type\":\"Metaspace\",\"replacement\":\"ab\"}", 3, "one character was expected"},
+    {"pre_tokenizer", "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"last\"}", 3,
+     "always, first, never"},
+    {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}", 3,
+     "model.dropout 0.1 is not supported"},
+    {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",\"b\"]]}", 3,
+     "model.merges[0]: \"a\" and \"b\""},
+    {"model", "{\"type\":\"BPE\",\"vocab\":{\"a\":0}}", 3, "model.merges is not an array"},
+    {"model", "{\"type\":\"Unigram\",\"unk_id\":2,\"vocab\":[[\"a\",0.5]]}", 3, "unk_id is 2"},
+    {"model", "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\"]]}", 3, "model.vocab[0] is an array"},
     /* T13 */
     {"truncation", "{\"max_length\":8,\"strategy\":\"LongestFirst\",\"stride\":0}", 0, "truncation is not used"},
     {"truncation", "{\"direction\":\"Up\",\"max_length\":8}", 3, "truncation.direction \"Up\" is not supported"},
@@ -153,7 +175,13 @@ static const struct {
 } folder_rows[] = {
     /* T1 */
     {"other.txt", "", NULL, NULL, 3, "m: no tokenizer: neither tokenizer.json nor vocab.txt is there"},
-    {"vocab.json", "{}", "merges.txt", "", 3, "m: no tokenizer"},
+    {"vocab.json", "{}", NULL, NULL, 3, "m: no tokenizer"},
+    {"vocab.json", "{}", "merges.txt", "", 3, "m/vocab.json: <|endoftext|> is missing; add it"},
+    {"vocab.json", "{\"<|endoftext|>\":0,\"a\":1}", "merges.txt", "a b\n", 3,
+     "model.merges[0]: \"a\" and \"b\", or both"},
+    {"vocab.json", "{\"<|endoftext|>\":0,\"a\":1}", "merges.txt", "#version: 0.2\na\n", 3, "merges[0] is not a pair"},
+    {"vocab.json", "{\"<|endoftext|>\":0,\"a\":2}", "merges.txt", "", 3, "token \"a\" has id 2"},
+    {"spiece.model", "", NULL, NULL, 3, "m: has spiece.model but no tokenizer.json; write one with transformers"},
     /* T2 */
     {"tokenizer.json", "", NULL, NULL, 3, "m/tokenizer.json"},
     {"tokenizer.json", "{\"version\":\"1.0\",}", NULL, NULL, 3, "m/tokenizer.json:1:"},
@@ -271,12 +299,11 @@ static void the_unknown_token_is_the_one_of_the_model(void **state)
     free(json);
 }
 
-static void folders_are_read_as_transformers_reads_them(void **state)
+static void check_folders(const char *recorded, int want_rows)
 {
-    (void)state;
     char path[4096], *line = NULL;
     size_t cap = 0;
-    snprintf(path, sizeof path, "%s/tests/tokenizer/recorded/folders.jsonl", getenv("SNUG_SOURCE"));
+    snprintf(path, sizeof path, "%s/tests/tokenizer/recorded/%s", getenv("SNUG_SOURCE"), recorded);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     struct token_buf b = {0};
@@ -303,11 +330,18 @@ static void folders_are_read_as_transformers_reads_them(void **state)
         tokenizer_close(t);
         json_decref(row);
     }
-    assert_int_equal(rows, 45);
+    assert_int_equal(rows, want_rows);
     assert_int_equal(differ, 0);
     token_buf_free(&b);
     free(line);
     fclose(f);
+}
+
+static void folders_are_read_as_transformers_reads_them(void **state)
+{
+    (void)state;
+    check_folders("folders.jsonl", 45);
+    check_folders("vocab_json.jsonl", 11);
 }
 
 /* Whichever call fails, no file is passed over in silence. */

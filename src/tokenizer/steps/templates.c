@@ -170,3 +170,28 @@ int tokenizer_default_template(struct tokenizer *t, struct snug_err *err)
     t->pair = (struct template){parts, 2, 0};
     return 0;
 }
+
+int tokenizer_bos_eos_template(struct tokenizer *t, int32_t bos, int32_t eos, struct snug_err *err)
+{
+    const int32_t given[2] = {bos, eos};
+    int32_t *ids = arena_alloc(&t->arena, sizeof given);
+    struct template_part *parts = arena_alloc(&t->arena, 9 * sizeof *parts);
+    if (!ids || !parts)
+        return err_no_memory(err, 9 * sizeof *parts);
+    memcpy(ids, given, sizeof given);
+    size_t n = 0, single = 0;
+    for (int32_t text = 0; text < 3; text++) { /* the single one's, then the two of the pair */
+        int32_t type = text == 2;
+        if (bos >= 0)
+            parts[n++] = (struct template_part){PART_SPECIAL, type, &ids[0], 1};
+        parts[n++] = (struct template_part){.kind = text == 2 ? PART_B : PART_A, .type_id = type};
+        if (eos >= 0)
+            parts[n++] = (struct template_part){PART_SPECIAL, type, &ids[1], 1};
+        if (text == 0)
+            single = n;
+    }
+    int added = (bos >= 0) + (eos >= 0);
+    t->single = (struct template){parts, single, added};
+    t->pair = (struct template){parts + single, n - single, 2 * added};
+    return 0;
+}

@@ -34,6 +34,10 @@ static int read_token(struct tokenizer *t, struct unigram *u, json_t *row, size_
     if (json_array_size(row) != 2 || !token || !json_is_number(score))
         return err_set(err, SNUG_ERR_INPUT, "%s: model.vocab[%zu] is %s; [\"token\", score] was expected", t->path, i,
                        json_value_text(row, text));
+    int32_t twin = trie_find(&t->vocab, token, strlen(token));
+    if (twin >= 0)
+        return err_set(err, SNUG_ERR_INPUT, "%s: token \"%s\" is model.vocab[%d] and [%zu]; remove one", t->path, token,
+                       twin, i);
     u->scores[i] = json_number_value(score);
     return tokenizer_set_token(t, i, token, err);
 }
