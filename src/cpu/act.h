@@ -1,4 +1,8 @@
-/* act.h: the activation functions of op/act.c on vectors. */
+/* act.h: the activation functions of op/act.c on vectors.
+ *
+ * Errors over all floats against op/act.c in double: of a value y at most 1e-6 (|y| + 0.001) above -50, of a slope s at most
+ * 1e-6 (|s| + 0.1). GELU of either form from tables: 1e-7 (|y| + 1) and 3e-7 (|s| + 1), and of small y 2e-7 |y|.
+ * docs/determinism.md has what was found. */
 #ifndef CPU_ACT_H
 #define CPU_ACT_H
 
