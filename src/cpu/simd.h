@@ -334,6 +334,19 @@ SIMD void vf_put(void *base, int64_t i, vf v, bool bf16)
         vf_store((float *)base + i, v);
 }
 
+/* Two vectors one after the other. bf16 with AVX-512 is one store, of a whole line of the cache where `i` is a multiple of 32. */
+SIMD void vf_put_two(void *base, int64_t i, vf a, vf b, bool bf16)
+{
+#if defined __AVX512BF16__
+    if (bf16) {
+        _mm512_storeu_si512((uint16_t *)base + i, (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a));
+        return;
+    }
+#endif
+    vf_put(base, i, a, bf16);
+    vf_put(base, i + VF_LANES, b, bf16);
+}
+
 SIMD void vf_put_n(void *base, int64_t i, vf v, int n, bool bf16)
 {
     if (bf16)

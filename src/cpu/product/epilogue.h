@@ -5,25 +5,42 @@
 #include "cpu/act.h"
 #include "cpu/product/product.h"
 
-/* Row i of C from column j on, `columns` of them: all there (`whole`), or what is left of C. */
-SIMD void epilogue_row(const struct product *p, enum act act, bool narrow, bool whole, const float *sum, int columns,
-                       int64_t i, int64_t j)
+/* What becomes of VF_LANES sums, element `at` of C on, of which `left` are there; and the slope, where it is wanted. */
+SIMD vf epilogue_value(const struct product *p, enum act act, bool narrow, const float *sum, int64_t column, int64_t at,
+                       int64_t left, vf *slope)
 {
-    for (int h = 0; h < columns; h += VF_LANES) {
-        int64_t column = j + h, left = whole ? VF_LANES : p->N - column, at = i * p->c_pitch + column;
-        if (left <= 0)
-            break;
-        vf v = vf_load(sum + h);
-        if (p->bias)
-            v = v + vf_get_upto(p->bias, column, left, false);
-        if (p->add)
-            v = v + vf_get_upto(p->c, at, left, narrow);
-        if (act) {
-            vf u = v;
-            v = vf_act(act, u);
-            if (p->slope)
-                vf_put_upto(p->slope, i * p->N + column, vf_act_slope(act, u), left, narrow);
-        }
+    vf v = vf_load(sum);
+    if (p->bias)
+        v = v + vf_get_upto(p->bias, column, left, false);
+    if (p->add)
+        v = v + vf_get_upto(p->c, at, left, narrow);
+    if (act && p->slope)
+        *slope = vf_act_slope(act, v);
+    return act ? vf_act(act, v) : v;
+}
+
+/* Row i of C from column j on, `columns` of them, a multiple of 2 VF_LANES, and all there. */
+SIMD void epilogue_whole_row(const struct product *p, enum act act, bool narrow, const float *sum, int columns,
+                             int64_t i, int64_t j)
+{
+    for (int h = 0; h < columns; h += 2 * VF_LANES) {
+        int64_t column = j + h, at = i * p->c_pitch + column;
+        vf s0 = {0}, s1 = {0}, v0 = epilogue_value(p, act, narrow, sum + h, column, at, VF_LANES, &s0),
+           v1 = epilogue_value(p, act, narrow, sum + h + VF_LANES, column + VF_LANES, at + VF_LANES, VF_LANES, &s1);
+        if (act && p->slope)
+            vf_put_two(p->slope, i * p->N + column, s0, s1, narrow);
+        vf_put_two(p->c, at, v0, v1, narrow);
+    }
+}
+
+/* The same of as many columns as C has. */
+SIMD void epilogue_last_row(const struct product *p, enum act act, bool narrow, const float *sum, int64_t i, int64_t j)
+{
+    for (int64_t column = j; column < p->N; column += VF_LANES, sum += VF_LANES) {
+        int64_t at = i * p->c_pitch + column, left = p->N - column;
+        vf slope = {0}, v = epilogue_value(p, act, narrow, sum, column, at, left, &slope);
+        if (act && p->slope)
+            vf_put_upto(p->slope, i * p->N + column, slope, left, narrow);
         vf_put_upto(p->c, at, v, left, narrow);
     }
 }
@@ -32,11 +49,15 @@ SIMD void epilogue_rows(const struct product *p, enum act act, bool narrow, bool
                         int64_t i, int64_t rows, int64_t j)
 {
     for (int64_t r = 0; r < rows; r++)
-        epilogue_row(p, act, narrow, whole, sum + r * columns, columns, i + r, j);
+        if (whole)
+            epilogue_whole_row(p, act, narrow, sum + r * columns, columns, i + r, j);
+        else
+            epilogue_last_row(p, act, narrow, sum + r * columns, i + r, j);
 }
 
 /* Asks for what `epilogue` of the tile will write: with many columns in C each row is in another page and, where their
- * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. */
+ * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. Not for the
+ * matrix unit: there the lines of C would leave no room in those sets for the operands. */
 SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int64_t rows, int64_t j)
 {
     rows = rows < p->M - i ? rows : p->M - i;

@@ -312,7 +312,7 @@ static void run_tiles(const struct product *p, const struct form *f, float *sums
         float *sum = sums + t * f->rows * f->columns;
         if (f->words == WORDS_TILES)
             prefetch_part(b + run * f->columns, f->run * f->columns, t, tiles);
-        if (last)
+        if (last && f->words != WORDS_TILES)
             epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
         tile(f->words, sum, a + t * a_steps * f->rows, b, run, add);
         if (last)
