@@ -37,8 +37,8 @@ struct span {
     bool begins; /* begins the user's text */
 };
 
-/* The words of a text between two pre-tokenizers, or its tokens between two decoders. Both the text and the list of words have two buffers in scratch, used in turn:
- * a step reads one and writes the other. */
+/* The words of a text between two pre-tokenizers, or its tokens between two decoders. Both the text and the list of words have
+ * two buffers in scratch, used in turn: a step reads one and writes the other. */
 struct words {
     struct text text;
     struct span *spans; /* (n) */
