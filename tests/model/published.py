@@ -1,0 +1,61 @@
+"""Records which weights transformers gives well-known models: from their published config.json, for each class the number of parameters,
+the names and shapes of weights (of the layers the first alone), and which of them its Trainer does not decay.
+Run with: python published.py, which writes published.json. No weights are made or fetched."""
+import json, os, re
+import torch, transformers as T
+
+here = os.path.dirname(os.path.abspath(__file__))
+ROBERTA = dict(architectures=["RobertaForMaskedLM"], attention_probs_dropout_prob=0.1, bos_token_id=0, eos_token_id=2, hidden_act="gelu",
+               hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05,
+               max_position_embeddings=514, model_type="roberta", num_attention_heads=12, num_hidden_layers=12, pad_token_id=1,
+               type_vocab_size=1, vocab_size=50265)
+DISTILBERT = dict(activation="gelu", architectures=["DistilBertForMaskedLM"], attention_dropout=0.1, dim=768, dropout=0.1, hidden_dim=3072,
+                  initializer_range=0.02, max_position_embeddings=512, model_type="distilbert", n_heads=12, n_layers=6, pad_token_id=0,
+                  qa_dropout=0.1, seq_classif_dropout=0.2, sinusoidal_pos_embds=False, tie_weights_=True,
+                  transformers_version="4.10.0.dev0", vocab_size=30522)
+BERT = dict(architectures=["BertForMaskedLM"], attention_probs_dropout_prob=0.1, gradient_checkpointing=False, hidden_act="gelu",
+            hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-12,
+            max_position_embeddings=512, model_type="bert", num_attention_heads=12, num_hidden_layers=12, pad_token_id=0,
+            position_embedding_type="absolute", transformers_version="4.6.0.dev0", type_vocab_size=2, use_cache=True, vocab_size=30522)
+GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
+            eos_token_id=50256, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gpt2", n_ctx=1024, n_embd=768, n_head=12,
+            n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
+            summary_type="cls_index", summary_use_proj=True, task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
+            vocab_size=50257)
+# name: config.json as published, and the most tokens of an input that its tokenizer allows
+MODELS = {
+    "bert-base-uncased": (BERT, 512),
+    "gpt2": (GPT2, 1024),
+    "roberta-base": (ROBERTA, 512),
+    "distilroberta-base": ({**ROBERTA, "num_hidden_layers": 6}, 512),
+    "xlm-roberta-base": ({**ROBERTA, "architectures": ["XLMRobertaForMaskedLM"], "model_type": "xlm-roberta", "output_past": True,
+                          "position_embedding_type": "absolute", "transformers_version": "4.17.0.dev0", "use_cache": True,
+                          "vocab_size": 250002}, 512),
+    "distilbert-base-uncased": (DISTILBERT, 512),
+    "distilbert-base-uncased-finetuned-sst-2-english": ({
+        **DISTILBERT, "architectures": ["DistilBertForSequenceClassification"], "finetuning_task": "sst-2",
+        "id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}, "output_past": True,
+        "transformers_version": "4.5.0.dev0"}, 512),
+}
+out = {}
+for name, (config, longest) in MODELS.items():
+    cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(config)
+    classes = {}
+    own = config["architectures"][0]
+    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0]
+    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix != "GPT2" else set())):
+        with torch.device("meta"):
+            model = getattr(T, cls)(cfg)
+        model.tie_weights()
+        saved_as = model.all_tied_weights_keys  # second name: the name in the file
+        ps = {saved_as.get(n, n): p for n, p in model.named_parameters()}
+        decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)}
+        first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
+        classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),
+                        "weights": {n: list(p.shape) for n, p in first.items()}, "not_decayed": [n for n in first if n not in decayed]}
+    out[name] = {"config": config, "longest": longest, "classes": classes}
+with open(here + "/published.json", "w") as f:
+    json.dump({"transformers": T.__version__, "models": out}, f, indent=1)
+    f.write("\n")
+for name, m in out.items():
+    print(name, {c: (v["parameters"], v["tensors"], len(v["not_decayed"])) for c, v in m["classes"].items()})
