@@ -141,7 +141,8 @@ static void a_vocabulary_is_padded(void **state)
     becomes(WORDS("", "", "", ""), PAD, WORDS(" pad_rows=51", " pad_rows=51", " pad_rows=51", " pitch=1152"));
     /* rows not where something else sees them, but the weight, which is the same in all programs */
 #define SCALED_ROWS "%12 activation F32[T,1101] layer=2 out\nact_bwd(slope=%7 dy=%10 du=%12) layer=2 backward\n"
-    becomes(WORDS("", "", "", "") SCALED_ROWS, PAD, WORDS(" pad_rows=51", " pad_rows=51", " pad_rows=51", "") SCALED_ROWS);
+    becomes(WORDS("", "", "", "") SCALED_ROWS, PAD,
+            WORDS(" pad_rows=51", " pad_rows=51", " pad_rows=51", "") SCALED_ROWS);
     becomes(WORDS("", "", "", " out"), PAD, WORDS(" pad_rows=51", " pad_rows=51", " pad_rows=51", " out"));
     /* nothing where the weight is a part of another */
 #define PART                                                                                                           \
