@@ -211,13 +211,13 @@ static int by_weight(const void *a, const void *b)
     return x->id - y->id;
 }
 
-/* Gives the end of all. */
-static int64_t place_in_order(const struct program *g, struct item *items, int n, struct taken *t)
+/* Gives the end of all; `limit` or more, with some not placed, as soon as it is known to be that. */
+static int64_t place_in_order(const struct program *g, struct item *items, int n, int64_t limit, struct taken *t)
 {
     int64_t peak = 0;
     qsort(items, (size_t)n, sizeof *items, by_weight);
     taken_clear(t);
-    for (int k = 0; k < n && !t->failed && !stop_asked(t->stop); k++) {
+    for (int k = 0; k < n && peak < limit && !t->failed && !stop_asked(t->stop); k++) {
         struct item *x = &items[k];
         int first = g->first[x->id], last = g->last[x->id];
         x->at = find_hole(t, first, last, x->bytes);
@@ -254,7 +254,7 @@ static void try_orders(struct program *g, struct item *items, int n, struct take
          order++) {
         for (int i = 0; i < n; i++)
             items[i].weight = weigh(g, items[i].id, items[i].bytes, order);
-        int64_t peak = place_in_order(g, items, n, t);
+        int64_t peak = place_in_order(g, items, n, g->peak_bytes, t);
         if (peak >= g->peak_bytes)
             continue;
         g->peak_bytes = peak;
