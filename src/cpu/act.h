@@ -6,8 +6,9 @@
 #ifndef CPU_ACT_H
 #define CPU_ACT_H
 
-#include "cpu/gelu_tables.h"
-#include "cpu/simd_math.h"
+#include "cpu/simd/gelu_tables.h"
+#include "cpu/simd/simd_lookup.h"
+#include "cpu/simd/simd_math.h"
 #include "graph/op.h"
 
 /* 2 sqrt(2/pi) (x + 0.044715 x^3): gelu_tanh(x) = x sigmoid of this, since (1 + tanh z) / 2 = sigmoid(2 z). */

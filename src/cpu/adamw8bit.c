@@ -2,6 +2,7 @@
  * looking up and finding codes. A block of MAP_BLOCK elements is done in two passes over buffers in the first cache:
  * the update, then the codes, which need the block's largest magnitudes. */
 #include "cpu/kernels.h"
+#include "cpu/simd/simd_lookup.h"
 #include "op/dynamic_map.h"
 
 #include <float.h>

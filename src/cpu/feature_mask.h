@@ -3,7 +3,7 @@
 #ifndef CPU_FEATURE_MASK_H
 #define CPU_FEATURE_MASK_H
 
-#include "cpu/simd_philox.h"
+#include "cpu/simd/simd_philox.h"
 #include "graph/op.h"
 #include "op/mask.h"
 

@@ -4,7 +4,7 @@
 #define CPU_KERNELS_H
 
 #include "cpu/kernels_table.h"
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 
 /* A kernel for every row of ops.h. */
 #define OP(name, slots, attrs, diff, text) void ISA(cpu_##name)(const struct args_##name *a, const struct call *c);

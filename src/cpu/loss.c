@@ -1,7 +1,7 @@
 /* The losses. The sum over a row is F32 by lanes; rows are added in order in F64 (in parallel for cross-entropy, whose
  * rows' sums wait in the workspace; the others have few logits). */
 #include "cpu/kernels.h"
-#include "cpu/simd_math.h"
+#include "cpu/simd/simd_math.h"
 
 static double inverse_n(const struct tensor *step)
 {

@@ -1,4 +1,4 @@
-/* amx_emulation.h: the instructions of cpu/amx.h in plain C, after the operation sections of Intel's manual (SDM vol. 2:
+/* amx_emulation.h: the instructions of cpu/simd/amx.h in plain C, after the operation sections of Intel's manual (SDM vol. 2:
  * LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS). Using tiles that are not configured, or in shapes that do not
  * fit each other, aborts as the processor would fault. */
 #ifndef TESTS_OP_AMX_EMULATION_H

@@ -1,7 +1,7 @@
-/* cpu/simd.h and cpu/act.h against libm in double, base/dtype.h and base/philox.h. Built and run for every instruction
+/* cpu/simd/simd.h and cpu/act.h against libm in double, base/dtype.h and base/philox.h. Built and run for every instruction
  * set. */
 #include "cpu/act.h"
-#include "cpu/simd_philox.h"
+#include "cpu/simd/simd_philox.h"
 #include "op/act.h"
 #include "tests/op/isa.h"
 #include "tests/sanitized.h"

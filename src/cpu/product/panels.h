@@ -9,8 +9,8 @@
 #ifndef CPU_PRODUCT_PANELS_H
 #define CPU_PRODUCT_PANELS_H
 
-#include "cpu/amx.h"
-#include "cpu/bfmmla.h"
+#include "cpu/simd/amx.h"
+#include "cpu/simd/bfmmla.h"
 
 enum {
 #if defined __AVX512F__

@@ -2,7 +2,7 @@
 #ifndef CPU_PRODUCT_PRODUCT_H
 #define CPU_PRODUCT_PRODUCT_H
 
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 #include "graph/op.h"
 
 struct product {

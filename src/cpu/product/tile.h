@@ -10,7 +10,7 @@
 #ifndef CPU_PRODUCT_TILE_H
 #define CPU_PRODUCT_TILE_H
 
-#include "cpu/amx.h"
+#include "cpu/simd/amx.h"
 
 /* bf16 tensors are computed on as pairs where the processor has the instruction, else widened to float when packed. */
 enum { TILE_PAIRS = AMX || BF16_PAIRS };

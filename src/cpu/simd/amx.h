@@ -8,10 +8,10 @@
  *
  * What is written with AMX_ names compiles for another processor too, with the instructions emulated in C, when
  * SNUG_AMX_EMULATION names a header that has them (tests/op/amx_emulation.h): the tests run there what runs here. */
-#ifndef CPU_AMX_H
-#define CPU_AMX_H
+#ifndef CPU_SIMD_AMX_H
+#define CPU_SIMD_AMX_H
 
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 
 /* Shapes of the tiles, as the instruction wants them. */
 struct amx_shapes {

@@ -1,9 +1,9 @@
 /* simd_philox.h: Philox4x32-10 (base/philox.h), VF_LANES calls at once. */
-#ifndef CPU_SIMD_PHILOX_H
-#define CPU_SIMD_PHILOX_H
+#ifndef CPU_SIMD_SIMD_PHILOX_H
+#define CPU_SIMD_SIMD_PHILOX_H
 
 #include "base/philox.h"
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 
 struct vphilox {
     vu w[4];

@@ -9,8 +9,8 @@
  * + - * / & | ^ << and comparisons are the compiler's own (a comparison gives -1 or 0 in each lane of a vi). Numbers
  * depend neither on alignment nor on threads; across instruction sets they may differ in the last bits. NaN and Inf go
  * through every function unless it says otherwise. */
-#ifndef CPU_SIMD_H
-#define CPU_SIMD_H
+#ifndef CPU_SIMD_SIMD_H
+#define CPU_SIMD_SIMD_H
 
 #include "base/dtype.h"
 
@@ -126,52 +126,6 @@ SIMD vf vf_min(vf a, vf b)
 SIMD vf vf_abs(vf x)
 {
     return (vf)((vi)x & 0x7FFFFFFF);
-}
-
-/* Lane by lane table[i]. */
-SIMD vf vf_gather(const float *table, vi i)
-{
-#if defined __AVX512F__
-    return (vf)_mm512_i32gather_ps((__m512i)i, table, 4);
-#elif defined __AVX2__
-    return (vf)_mm256_i32gather_ps(table, (__m256i)i, 4);
-#else
-    vf v;
-    for (int k = 0; k < VF_LANES; k++)
-        v[k] = table[i[k]];
-    return v;
-#endif
-}
-
-/* The same for tables of 8 and of 16 numbers, which a register can hold (16: only with AVX-512). */
-SIMD vf vf_lookup8(const float *table, vi i)
-{
-#if defined __AVX512F__
-    return (vf)_mm512_permutexvar_ps((__m512i)i, _mm512_castps256_ps512(_mm256_loadu_ps(table)));
-#elif defined __AVX2__
-    return (vf)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
-#else
-    return vf_gather(table, i);
-#endif
-}
-
-SIMD vf vf_lookup16(const float *table, vi i)
-{
-#if defined __AVX512F__
-    return (vf)_mm512_permutexvar_ps((__m512i)i, _mm512_loadu_ps(table));
-#else
-    return vf_gather(table, i);
-#endif
-}
-
-/* The same for 32 numbers, in two registers of AVX-512; of i only the lowest five bits count. */
-SIMD vf vf_lookup32(const float *table, vi i)
-{
-#if defined __AVX512F__
-    return (vf)_mm512_permutex2var_ps(_mm512_loadu_ps(table), (__m512i)i, _mm512_loadu_ps(table + 16));
-#else
-    return vf_gather(table, i & 31);
-#endif
 }
 
 /* |x| with the sign of y. */

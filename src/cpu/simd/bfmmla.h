@@ -3,10 +3,10 @@
  *
  * Numerics: an element is what it was plus (the product at k plus that at k + 1), then the same with k + 2 and k + 3. Each
  * sum is rounded to odd, and denormals count as 0. So the bits of an element depend on its row and its column alone. */
-#ifndef CPU_BFMMLA_H
-#define CPU_BFMMLA_H
+#ifndef CPU_SIMD_BFMMLA_H
+#define CPU_SIMD_BFMMLA_H
 
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 
 #if defined __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 enum { BFMMLA = 1 };

@@ -1,6 +1,6 @@
 /* gelu_tables.h: made by gelu_tables.py. [j][i]: of (|x| - i GELU_WIDTH)^j in piece i. */
-#ifndef CPU_GELU_TABLES_H
-#define CPU_GELU_TABLES_H
+#ifndef CPU_SIMD_GELU_TABLES_H
+#define CPU_SIMD_GELU_TABLES_H
 
 #define GELU_WIDTH 0.1875f
 #define GELU_DEGREE 5

@@ -1,10 +1,10 @@
 /* simd_math.h: exponentials, logarithm, tanh and the normal distribution on vectors (simd.h). The polynomials are minimax
  * fits made for these ranges; errors are over all floats of the stated range, against libm in double (tests/op/simd.c; all
  * floats were looked at with AVX2 and with AVX-512). NaN and Inf go through. */
-#ifndef CPU_SIMD_MATH_H
-#define CPU_SIMD_MATH_H
+#ifndef CPU_SIMD_SIMD_MATH_H
+#define CPU_SIMD_SIMD_MATH_H
 
-#include "cpu/simd.h"
+#include "cpu/simd/simd.h"
 
 /* p * 2^n for whole n in [-150, 150] given as floats. */
 SIMD vf vf_scale2(vf p, vf n)
