@@ -112,13 +112,13 @@ static struct args_attention forward_args(const struct problem &q, const struct 
 {
     int64_t T = q.rows(), B = (int64_t)q.lengths.size();
     struct args_attention a = {};
-    a.qkv = {t.qkv, {T, q.width()}, {}, dtype, 2, false};
-    a.cu = {t.cu, {B + 1}, {}, DT_I32, 1, false};
-    a.coords = {q.p > 0 ? t.coords : NULL, {T, 2}, {}, DT_I32, 2, false};
-    a.rng = {q.p > 0 ? t.rng : NULL, {4}, {}, DT_I32, 1, false};
-    a.o = {t.o, {T, q.heads * q.D}, {}, dtype, 2, false};
-    a.lse = {t.lse, {q.heads, T}, {}, dtype == DT_F64 ? DT_F64 : DT_F32, 2, false};
-    a.mask = {q.kept ? t.mask : NULL, {q.mask_rows(), q.mask_width()}, {}, DT_U8, 2, false};
+    a.qkv = {t.qkv, {T, q.width()}, 0, 0, dtype, 2, false, false};
+    a.cu = {t.cu, {B + 1}, 0, 0, DT_I32, 1, false, false};
+    a.coords = {q.p > 0 ? t.coords : NULL, {T, 2}, 0, 0, DT_I32, 2, false, false};
+    a.rng = {q.p > 0 ? t.rng : NULL, {4}, 0, 0, DT_I32, 1, false, false};
+    a.o = {t.o, {T, q.heads * q.D}, 0, 0, dtype, 2, false, false};
+    a.lse = {t.lse, {q.heads, T}, 0, 0, dtype == DT_F64 ? DT_F64 : DT_F32, 2, false, false};
+    a.mask = {q.kept ? t.mask : NULL, {q.mask_rows(), q.mask_width()}, 0, 0, DT_U8, 2, false, false};
     a.heads = q.heads;
     a.kv_heads = q.kv_heads;
     a.causal = q.causal;

@@ -25,7 +25,7 @@ static const char *rows;
 static snug_session *plan(double share)
 {
     snug_options *o;
-    snug_session *s;
+    snug_session *s = NULL;
     struct snug_err err;
     const char *const set[][2] = {{"model", fixture("golden/trainer/init")},
                                   {"train-data", rows},
