@@ -20,7 +20,8 @@ void str_append_n(struct str *s, const char *bytes, size_t n)
 {
     if (!reserve(s, n))
         return;
-    memcpy(s->s + s->n, bytes, n);
+    if (n) /* without any, `bytes` may be NULL */
+        memcpy(s->s + s->n, bytes, n);
     s->n += n;
     s->s[s->n] = 0;
 }

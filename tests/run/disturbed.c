@@ -22,7 +22,8 @@ double __wrap_machine_waited_seconds(void)
 
 static const char *rows;
 
-static snug_session *plan(double share)
+/* *options are to be freed behind the session. */
+static snug_session *plan(double share, snug_options **options)
 {
     snug_options *o;
     snug_session *s = NULL;
@@ -41,13 +42,14 @@ static snug_session *plan(double share)
         code = snug_open(o, SNUG_WHOLE_RUNS, NULL, &s, &err);
     if (code)
         fail_msg("%s", err.text);
-    snug_options_free(o);
+    *options = o;
     return s;
 }
 
 static void check(double share, bool guess)
 {
-    snug_session *s = plan(share);
+    snug_options *o;
+    snug_session *s = plan(share, &o);
     struct snug_forecast f = snug_forecast(s);
     char *text;
     struct snug_err err;
@@ -58,6 +60,7 @@ static void check(double share, bool guess)
     assert_int_equal(strstr(text, "estimated") != NULL, !guess);
     snug_free(text);
     snug_close(s);
+    snug_options_free(o);
 }
 
 static void an_estimate_where_threads_hardly_wait(void **state)
