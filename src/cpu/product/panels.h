@@ -192,17 +192,17 @@ SIMD void pack_quads(uint32_t *to, int width, int64_t panels, const struct sourc
                      int64_t s0, int64_t steps)
 {
     const char *base = o->base;
-    int64_t rows = o->rows, K = o->K;
+    int64_t rows = o->rows, K = o->K, pitch = o->pitch;
     for (int64_t q = 0; q < panels; q++, first += width)
         for (int64_t s = s0; s < s0 + steps; s += QUAD, to += QUAD * width)
             for (int g = 0; g < width; g += VF_LANES) {
                 int64_t at = first + g;
                 for (int r = 0; by_k && r < VF_LANES; r++) /* a row that is not there: one without elements */
-                    put_quad(to + (g + r) * QUAD, base + (at + r) * K * 2, s, at + r < rows ? K : 0);
+                    put_quad(to + (g + r) * QUAD, base + (at + r) * pitch * 2, s, at + r < rows ? K : 0);
                 if (by_k)
                     continue;
-                vu even = words_across(base, rows, s, K, at, rows - at, WORDS_QUADS),
-                   odd = words_across(base, rows, s + 1, K, at, rows - at, WORDS_QUADS);
+                vu even = words_across(base, pitch, s, K, at, rows - at, WORDS_QUADS),
+                   odd = words_across(base, pitch, s + 1, K, at, rows - at, WORDS_QUADS);
                 vu_store(to + g * QUAD, VU_ZIP_LOW(even, odd));
                 vu_store(to + g * QUAD + VF_LANES, VU_ZIP_HIGH(even, odd));
             }
