@@ -1,0 +1,34 @@
+/* Any bytes as a GGUF file: what is accepted lies in the file without overlap, and can be read to the last element. */
+#include "format/gguf/gguf.h"
+#include "../memory_io.h"
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct memory_file file = {"f", data, size};
+    struct memory_io m;
+    struct gguf_file f;
+    struct snug_err err = {0};
+    memory_io_init(&m, &file, 1);
+    int code = gguf_open(&m.io, "f", &f, &err);
+    if (code) {
+        MUST(code == SNUG_ERR_INPUT && m.open_files == 0);
+        MUST(strlen(err.text) > 3 && strlen(err.text) < sizeof err.text);
+        return 0;
+    }
+    int64_t all = 0;
+    for (size_t i = 0; i < f.n_tensors; i++) {
+        const struct gguf_tensor *t = &f.tensors[i];
+        void *to = malloc((size_t)dtype_bytes(t->type->dtype, t->elements) + 1);
+        MUST(t->at >= 24 && t->at + t->bytes <= (int64_t)size);
+        MUST(t->bytes == t->elements / t->type->block * t->type->block_bytes);
+        MUST(gguf_find(&f, t->name) == t);
+        MUST(gguf_read(&f, t, 0, t->elements, to, &err) == SNUG_OK);
+        all += t->bytes;
+        free(to);
+    }
+    MUST(all <= (int64_t)size && json_is_object(f.metadata));
+    gguf_close(&f);
+    MUST(m.open_files == 0);
+    return 0;
+}
