@@ -77,6 +77,13 @@ struct cross_entropy_params {
     double smoothing;
 };
 
+/* Of a row without a label. */
+__device__ static inline void no_loss(const struct cross_entropy_params &p, int64_t n, int lane)
+{
+    if (lane == 0)
+        p.lse[n] = 0, p.rows[n] = 0;
+}
+
 /* W warps a row. */
 template <class T, int W>
 __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cross_entropy_params p)
@@ -88,11 +95,8 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
     if (n >= p.N)
         return; /* whole warps; a block has one row where a row has several */
     int32_t label = p.labels[n];
-    if (label < 0) {
-        if (lane == 0)
-            p.lse[n] = 0, p.rows[n] = 0;
-        return;
-    }
+    if (label < 0)
+        return no_loss(p, n, lane);
     const T *row = (const T *)p.logits + n * p.pitch;
     struct softmax s = {-INFINITY, 0, 0};
     float one[1], many[N];
@@ -217,11 +221,8 @@ __global__ void __launch_bounds__(THREADS) weighted_kernel(const struct cross_en
     if (n >= p.N)
         return;
     int32_t label = p.labels[n];
-    if (label < 0) {
-        if (lane == 0)
-            p.lse[n] = 0, p.rows[n] = 0;
-        return;
-    }
+    if (label < 0)
+        return no_loss(p, n, lane);
     const T *row = (const T *)p.logits + n * p.pitch;
     float max = -INFINITY, sum = 0, all = 0;
     for (int64_t v = lane; v < p.V; v += LANE)
