@@ -1,16 +1,17 @@
-/* needs.h: the bytes that a run takes, those beside its arena too. */
+/* needs.h: the bytes that a run takes: its arena, and what lies beside it in the host's memory. */
 #ifndef TRAIN_SESSION_NEEDS_H
 #define TRAIN_SESSION_NEEDS_H
 
 #include "train/session/session.h"
 
-/* Sets checkpoint_bytes and metrics_bytes of a plan for this session, whose run this is, or one that it could be. */
+/* Sets checkpoint_bytes and metrics_bytes of the plan of r. r is the session's own run, or one compiled from the same
+ * session with other choices. */
 int needs_besides(const struct session *s, struct run *r, struct snug_err *err);
 
-/* Those two. */
+/* checkpoint_bytes + metrics_bytes. */
 int64_t needs_host_bytes(const struct plan *p);
 
-/* All bytes in the memory where the arena is. */
+/* All bytes in the memory where the arena is: on a GPU, the arena alone. */
 int64_t needs_bytes(const struct backend *b, const struct plan *p);
 
 #endif
