@@ -3,7 +3,7 @@
  * skipped. Ops may be named: test-cuda-ops norm norm_bwd */
 #include "../op/cases.h"
 #include "../op/harness.h"
-#include "cuda/kernels.h"
+#include "cuda/launch.h"
 #include "cuda/products/products.h"
 
 #include <cuda_runtime_api.h>
@@ -15,34 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define OP(name, slots, attrs, diff, text)                                                                             \
-    static int run_##name(const union args_any *a, const struct cuda_call *c)                                          \
-    {                                                                                                                  \
-        return cuda_##name(&a->name, c);                                                                               \
-    }
-#include "graph/ops.h"
-#undef OP
-
-#define ROW(name)                                                                                                      \
-    static int64_t workspace_##name(const union args_any *a, const struct cuda_call *c)                                \
-    {                                                                                                                  \
-        return cuda_##name##_workspace(&a->name, c);                                                                   \
-    }
-CUDA_WORKSPACES(ROW)
-#undef ROW
-
-static int (*const launchers[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
-#define OP(name, slots, attrs, diff, text) [OP_##name] = run_##name,
-#include "graph/ops.h"
-#undef OP
-};
-
-static int64_t (*const workspaces[OP_COUNT])(const union args_any *, const struct cuda_call *) = {
-#define ROW(name) [OP_##name] = workspace_##name,
-    CUDA_WORKSPACES(ROW)
-#undef ROW
-};
 
 struct device {
     struct cuda_call call;
@@ -60,7 +32,7 @@ static int64_t workspace(const struct op_runner *r, enum op op, const union args
 {
     const struct device *d = r->kernels;
     (void)threads;
-    return workspaces[op] ? workspaces[op](args, &d->call) : 0;
+    return cuda_launch_workspace(op, args, &d->call);
 }
 
 /* On the kernel's stream: a plain cudaMemcpy may return before the bytes are there, and that stream waits for none. */
@@ -95,7 +67,7 @@ static void run(const struct op_runner *r, enum op op, union args_any *args, con
             args->slot[i].data = upload(&slots[i], d->memory + at, call.stream);
             at += slots[i].all_bytes;
         }
-    if (launchers[op](args, &call))
+    if (cuda_launch(op, args, &call))
         fail_msg("%s", err.text);
     must(cudaStreamSynchronize(call.stream));
     download(space, d->memory);
@@ -172,7 +144,7 @@ static void run_padded(const struct op_runner *r, enum op op, union args_any *ar
         wide[i].data = wide[i].base + GUARD_BYTES;
         copy_rows(t, wide[i].data, slots[i].data, false);
     }
-    room.bytes = workspaces[op] ? workspaces[op](args, &((const struct device *)r->kernels)->call) : 0;
+    room.bytes = cuda_launch_workspace(op, args, &((const struct device *)r->kernels)->call);
     room.all_bytes = (room.bytes + 3 * GUARD_BYTES) / GUARD_BYTES * GUARD_BYTES;
     room.base = calloc(1, (size_t)room.all_bytes);
     assert_non_null(room.base);
