@@ -32,6 +32,22 @@ void remove_tree(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+char folder[64];
+
+int open_folder(void **state)
+{
+    (void)state;
+    make_folder(folder);
+    return 0;
+}
+
+int close_folder(void **state)
+{
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
 int count_names(const char *dir, const char *prefix)
 {
     DIR *d = opendir(dir);

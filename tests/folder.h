@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* One for a whole test program: the set-up and tear-down of a group, or the first and the last thing that they do. */
+extern char folder[64];
+int open_folder(void **state);
+int close_folder(void **state);
+
 void make_folder(char path[64]);    /* a new one under $TMPDIR, or in memory */
 void remove_tree(const char *path); /* with everything in it */
 int count_names(const char *dir, const char *prefix);

@@ -37,7 +37,7 @@ static void limit_threads(void)
 static void a_run_says_so(void **state)
 {
     (void)state;
-    char folder[64], said[100], model[600], out[100];
+    char said[100], model[600], out[100];
     size_t n;
     if (SANITIZED)
         skip();

@@ -117,11 +117,11 @@ static void k5_all_bad(void **state)
 /* Replaces the manifest of a step by a text with a valid hash of its own. */
 static void forge(struct fixture *f, int step, const char *head)
 {
-    char hex[33], *text = malloc(strlen(head) + 64), folder[300];
+    char hex[33], *text = malloc(strlen(head) + 64), of_step[300];
     hash_hex(hash_bytes(head, strlen(head)), hex);
     sprintf(text, "%s\"xxh3_128\": \"%s\"\n}\n", head, hex);
-    file_of(f, step, "", folder);
-    write_text(folder, "MANIFEST.json", text);
+    file_of(f, step, "", of_step);
+    write_text(of_step, "MANIFEST.json", text);
     free(text);
 }
 

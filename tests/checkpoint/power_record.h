@@ -117,12 +117,12 @@ static inline int inode_of(const char *path)
     return i < 0 ? -1 : rec.live[dir].entries[i].ino;
 }
 
-static inline void record_new(const char *path, bool folder, const char *target)
+static inline void record_new(const char *path, bool is_folder, const char *target)
 {
     const char *name;
     int dir = folder_of(path, &name), ino = rec.n_inodes++;
     assert_true(dir >= 0 && ino < MAX_INODES);
-    rec.live[ino].folder = folder;
+    rec.live[ino].folder = is_folder;
     snprintf(rec.live[ino].target, sizeof rec.live[ino].target, "%s", target);
     struct op *op = add_op(OP_ADD);
     op->dir = dir, op->ino = ino;

@@ -14,22 +14,6 @@
 
 #include <cmocka.h>
 
-static char folder[64];
-
-static int set_up(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 /* A product of our own: it has no algorithm. */
 #define PRODUCT(op, N)                                                                                                 \
     "{\"op\":\"" op "\",\"N\":" N                                                                                      \
@@ -165,5 +149,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_profile), cmocka_unit_test(of_another_process),
                                        cmocka_unit_test(of_a_checkpoint)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

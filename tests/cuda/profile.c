@@ -13,22 +13,6 @@
 
 #include <cmocka.h>
 
-static char folder[64];
-
-static int set_up(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 static struct cuda_profile *opened(const char *dir, int64_t cublaslt)
 {
     struct snug_err err = {0};
@@ -245,5 +229,5 @@ int main(void)
                                        cmocka_unit_test(full_disk),
                                        cmocka_unit_test(of_a_device_elsewhere),
                                        cmocka_unit_test(of_two_processes)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

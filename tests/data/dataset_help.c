@@ -7,11 +7,11 @@ struct tokenizer *tokenizer;
 int set_up(void **state)
 {
     (void)state;
-    char folder[4096];
+    char recorded[4096];
     struct snug_err e;
     make_folder(dir);
-    snprintf(folder, sizeof folder, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
-    return tokenizer_open(&io_posix, folder, &tokenizer, &e);
+    snprintf(recorded, sizeof recorded, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
+    return tokenizer_open(&io_posix, recorded, &tokenizer, &e);
 }
 
 int tear_down(void **state)

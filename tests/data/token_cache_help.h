@@ -55,16 +55,16 @@ static inline void write_data(const char *text)
 /* The cache's only file, or the n-th of them; false when there are fewer. */
 static inline bool cache_file(char path[512], int n)
 {
-    DIR *folder = opendir(cache);
+    DIR *d = opendir(cache);
     struct dirent *entry;
     bool found = false;
-    while (folder && !found && (entry = readdir(folder)))
+    while (d && !found && (entry = readdir(d)))
         if (entry->d_name[0] != '.' && n-- == 0) {
             snprintf(path, 512, "%s/%s", cache, entry->d_name);
             found = true;
         }
-    if (folder)
-        closedir(folder);
+    if (d)
+        closedir(d);
     return found;
 }
 
@@ -126,13 +126,13 @@ static inline void write_cache(const char *bytes, size_t n)
 static inline int set_up(void **state)
 {
     (void)state;
-    char folder[4096];
+    char recorded[4096];
     struct snug_err e;
     make_folder(dir);
     snprintf(data, sizeof data, "%s/data.csv", dir);
     snprintf(cache, sizeof cache, "%s/cache", dir);
-    snprintf(folder, sizeof folder, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
-    return tokenizer_open(&io_posix, folder, &tokenizer, &e);
+    snprintf(recorded, sizeof recorded, "%s/tests/tokenizer/recorded/uncased", getenv("SNUG_SOURCE"));
+    return tokenizer_open(&io_posix, recorded, &tokenizer, &e);
 }
 
 static inline int tear_down(void **state)

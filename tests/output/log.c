@@ -18,7 +18,7 @@
 #define TWO "{\"step\": 2}\n"
 #define THREE "{\"step\": 3}\n"
 
-static char folder[64], said[2000];
+static char said[2000];
 static bool full; /* the disk: half of a write is made, then it fails */
 
 static void note(void *ctx, const char *line)
@@ -200,20 +200,6 @@ static void links_are_not_followed(void **state)
     expect(ONE);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,5 +207,5 @@ int main(void)
         cmocka_unit_test(only_so_much_waits),     cmocka_unit_test(whose_it_is),
         cmocka_unit_test(links_are_not_followed),
     };
-    return cmocka_run_group_tests_name("log", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("log", tests, open_folder, close_folder);
 }

@@ -12,8 +12,6 @@
 
 #include <cmocka.h>
 
-static char folder[64];
-
 /* The lines of events.py's EVENTS, as log.jsonl has them. */
 #define LONG                                                                                                           \
     "eval_a very long name of a metric of a metric of a metric of a metric of a metric of a metric of a metric of a "  \
@@ -118,24 +116,10 @@ static void what_fails_is_written_later(void **state)
         }
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_are_those_of_tensorboard),
                                        cmocka_unit_test(each_file_has_a_name_of_its_own),
                                        cmocka_unit_test(what_fails_is_written_later)};
-    return cmocka_run_group_tests_name("tensorboard", tests, begin, end);
+    return cmocka_run_group_tests_name("tensorboard", tests, open_folder, close_folder);
 }

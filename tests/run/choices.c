@@ -1,6 +1,7 @@
 /* What a backend chose (the algorithms of its matrix products) is in its checkpoints, and a resumed run does the same
  * again whatever is known by then. The backend is the CPU's with a choice that changes nothing; the linker puts
  * __wrap_backend_cpu in the place of backend_cpu. That equal choices give equal bits on a GPU: tests/run/resume.c there. */
+#include "few_rows.h"
 #include "here.h"
 
 #include "backend/backend.h"
@@ -71,8 +72,6 @@ const struct backend *__wrap_backend_cpu(void)
 }
 
 /* ---- runs ---- */
-
-static const char *rows;
 
 /* Twelve steps, or as many as asked for, on a machine that knows of an algorithm. */
 static int train(const char *out, const char *known, int64_t steps, const char *const *more, struct snug_err *err)
@@ -177,13 +176,6 @@ static void old_checkpoints_are_read(void **state)
     remove_tree(out);
 }
 
-static int set_up(void **state)
-{
-    open_folder(state);
-    rows = make_rows(folder, 29, 12, 1, true);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,5 +183,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(old_checkpoints_are_read),
     };
-    return cmocka_run_group_tests_name("choices", tests, set_up, close_folder);
+    return cmocka_run_group_tests_name("choices", tests, open_few_rows, close_folder);
 }

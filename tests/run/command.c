@@ -22,22 +22,6 @@ static const struct device devices[] = {
     {"cuda", "bf16", 3e-2, 1e-2, 5e-2, 1e-2, 5e-3},
 };
 
-char folder[64];
-
-int open_folder(void **state)
-{
-    (void)state;
-    make_folder(folder);
-    return 0;
-}
-
-int close_folder(void **state)
-{
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
 const char *said(void)
 {
     return join(folder, "said");

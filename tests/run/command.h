@@ -18,10 +18,6 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-/* A folder for the whole test program: its set-up and tear-down, or the first and the last thing they do. */
-extern char folder[64];
-int open_folder(void **state);
-int close_folder(void **state);
 const char *said(void); /* folder/said: where a test has a command write what it says */
 
 /* What every test of whole runs repeats for each of: the reference, and the CPU in both of its precisions. With

@@ -1,4 +1,5 @@
 /* snug export: a checkpoint's model folder is the one that training ends with, or would have. */
+#include "few_rows.h"
 #include "forge.h"
 #include "here.h"
 
@@ -8,8 +9,6 @@
 #define RUN                                                                                                            \
     "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3", "--save-steps", "4",   \
         "--threads", "1", "--device", "cpu"
-
-static const char *rows;
 
 static void export(const char *from, const char *to, const char *const *more)
 {
@@ -154,13 +153,6 @@ static void of_an_earlier_version(void **state)
     remove_tree(out);
 }
 
-static int set_up(void **state)
-{
-    open_folder(state);
-    rows = make_rows(folder, 29, 12, 1, true);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,5 +161,5 @@ int main(void)
         cmocka_unit_test(with_labels_and_tokenizer),
         cmocka_unit_test(of_an_earlier_version),
     };
-    return cmocka_run_group_tests_name("export_checkpoint", tests, set_up, close_folder);
+    return cmocka_run_group_tests_name("export_checkpoint", tests, open_few_rows, close_folder);
 }

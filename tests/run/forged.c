@@ -1,7 +1,6 @@
 /* A checkpoint is believed no further than its hashes: whoever made them may have made up what they vouch for. */
+#include "few_rows.h"
 #include "forge.h"
-
-static const char *rows;
 
 /* Sets the member that `path` names ("run/step") to the JSON text `value`; NULL: removes it. */
 static void set_member(json_t *doc, const char *path, const char *value)
@@ -91,18 +90,11 @@ static void fewer_rows_than_a_step_had(void **state)
     remove_tree(out);
 }
 
-static int set_up(void **state)
-{
-    open_folder(state);
-    rows = make_rows(folder, 29, 12, 1, true);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_says_is_looked_at),
         cmocka_unit_test(fewer_rows_than_a_step_had),
     };
-    return cmocka_run_group_tests_name("forged", tests, set_up, close_folder);
+    return cmocka_run_group_tests_name("forged", tests, open_few_rows, close_folder);
 }

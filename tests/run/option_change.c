@@ -1,5 +1,6 @@
 /* --allow-option-change: what may change is said and recorded, each row of an epoch is still seen once, and the changed run
  * can be stopped and resumed like any other. */
+#include "few_rows.h"
 #include "here.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
     "--model", fixture("golden/trainer/init"), "--train-data", rows, "--hidden-dropout-prob", "0.1", "--log-hash",     \
         "true", "--logging-steps", "1", "--threads", "1", "--device", "cpu", "--num-train-epochs", "3"
 
-static const char *rows, *out;
+static const char *out;
 
 static int train_until(int64_t at, const char *const *more, const char *const *still, struct snug_err *err)
 {
@@ -132,8 +133,7 @@ static void the_rest_is_refused(void **state)
 
 static int set_up(void **state)
 {
-    open_folder(state);
-    rows = make_rows(folder, 29, 12, 1, true);
+    open_few_rows(state);
     out = join(folder, "out");
     return 0;
 }

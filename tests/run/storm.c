@@ -3,6 +3,7 @@
  * must end in the same bits, and nothing that is somebody else's may have changed.
  *
  * In the suite a few of the operations are taken; SNUG_STORM=N takes each N-th, and 300 moments (scripts/crash-storm). */
+#include "few_rows.h"
 #include "here.h"
 
 #include "base/philox.h"
@@ -33,7 +34,7 @@ struct stop_info {
     uint64_t nr, args[6];
 };
 
-static const char *rows, *out, *alone, *moved;
+static const char *out, *alone, *moved;
 static long every; /* operations from one that is taken to the next; 0: some at random */
 static uint32_t drawn;
 
@@ -334,9 +335,8 @@ static void deleted_at_file_operations(void **state)
 static int set_up(void **state)
 {
     const char *storm = getenv("SNUG_STORM");
-    open_folder(state);
+    open_few_rows(state);
     every = storm ? strtol(storm, NULL, 10) : 0;
-    rows = make_rows(folder, 29, 12, 1, true);
     out = join(folder, "out"), alone = join(folder, "alone"), moved = join(folder, "moved");
     expect_snug(0, said(), run_args(), NULL);
     return rename(out, alone);
