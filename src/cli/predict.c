@@ -6,6 +6,7 @@
 #include "cli/terminal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -71,6 +72,13 @@ static int check_top(const struct output *o, struct snug_err *err)
                 : SNUG_OK;
 }
 
+static void say_written(const struct output *o, const char *path)
+{
+    char line[PATH_MAX + 64];
+    snprintf(line, sizeof line, "%lld row%s written to %s", (long long)o->rows, o->rows == 1 ? "" : "s", path);
+    print_note(line);
+}
+
 int run_predict(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     struct cli_session c = {0};
@@ -88,6 +96,8 @@ int run_predict(struct options *o, const struct arguments *args, struct snug_err
         code = snug_predict(c.session, put_row, &out, err);
     if (!code && out.file.path)
         code = out_file_publish(&out.file, err);
+    if (!code && o->output)
+        say_written(&out, o->output);
     out_file_drop(&out.file);
     predictions_free(&out.lines);
     return cli_close(&c, code);

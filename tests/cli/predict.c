@@ -384,6 +384,8 @@ static void an_output_file_is_whole_or_not_there(void **state)
     write_file("t.csv", "id,text\n1,a b\n2,c\n3,d e f\n");
     const char *csv = join(folder, "out.csv"), *jsonl = join(folder, "out.jsonl");
     assert_int_equal(predict_into(csv, NULL, NULL), 0);
+    assert_non_null(strstr(read_file(said()), "snug: note: 3 rows written to "));
+    assert_true(file_has(said(), "/out.csv\n"));
     char *first = strdup(read_file(csv));
     LINE_IS(first, 0, "row,label,no,perhaps,yes,id,text");
     assert_string_equal(strrchr(first, ','), ",d e f\n");
@@ -405,6 +407,7 @@ static void an_output_file_is_whole_or_not_there(void **state)
     write_file("t.csv", "id,text\n1,a b\n2,c\n3,d,e\n"); /* a bad row in the end */
     assert_int_equal(predict_into(csv, "--overwrite-output", NULL), 3);
     assert_true(file_has(said(), "t.csv:4: 3 fields where the header has 2"));
+    assert_false(file_has(said(), "written to"));
     assert_string_equal(read_file(csv), first);
     assert_int_equal(files_with(".tmp-"), 0);
     free(first);

@@ -46,6 +46,12 @@ static bool begins_json(const char *line, size_t n)
     return *line == '{' || i == n || line[i] == '{';
 }
 
+/* "sep=;", which Excel writes in front of a header: the reader says what to do about it. */
+static bool is_separator(const char *line, size_t n)
+{
+    return n == 5 && !memcmp(line, "sep=", 4);
+}
+
 int sniff_format(struct source *s, const struct dataset_options *o, enum data_format *format, struct snug_err *err)
 {
     size_t n;
@@ -58,7 +64,7 @@ int sniff_format(struct source *s, const struct dataset_options *o, enum data_fo
         blanks++;
     if (begins_json(line + blanks, n - blanks)) /* of an array, the reader says that it wants objects */
         *format = FORMAT_JSONL;
-    else if (o->delimiter || is_header(o, line, n, ','))
+    else if (o->delimiter || is_separator(line, n) || is_header(o, line, n, ','))
         *format = FORMAT_CSV;
     else if (is_header(o, line, n, '\t'))
         *format = FORMAT_TSV;

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "data/dataset_parts.h"
+#include "data/files/header.h"
 #include "data/files/sniff.h"
 #include "format/json.h"
 
@@ -47,6 +48,7 @@ static int open_csv(struct table *t, struct columns *c, struct snug_err *err)
     TRY(csv_next(&t->csv, err));
     if (t->csv.n_fields == 0)
         return err_set(err, SNUG_ERR_INPUT, "%s: the file is empty, 0 rows; give some data", t->path);
+    TRY(header_refuse_separator(&t->csv, err));
     t->csv.source.row = 1; /* the header does not count */
     for (size_t i = 0; i < t->csv.n_fields; i++) {
         size_t bytes;
@@ -136,7 +138,7 @@ static int look_within(struct table *t, struct snug_err *err)
                        "%s: its '%s' is an object, whose members are no columns; make them some, with: jq -c '. + "
                        ".[\"%s\"]'",
                        t->path, name, name);
-    if (!rows || t->input || jsonl_next(&t->json, NULL) || t->json.row)
+    if (!rows || t->json.source.is_stream || jsonl_next(&t->json, NULL) || t->json.row)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_INPUT,
                    "%s: an object whose '%s' is an array of rows; write them alone, with: jq -c '.[\"%s\"][]'", t->path,
@@ -150,6 +152,8 @@ static int no_usual_column(struct table *t, const char *what, struct snug_err *e
                        t->path, what);
     if (is_json(t))
         TRY(look_within(t, err));
+    else if (t->columns.text < 0 && !t->columns.n_labels)
+        TRY(header_refuse_row(&t->csv, &t->columns, err));
     struct str list = {0};
     columns_listed(&t->columns, &list);
     int code = str_check(&list, err);
