@@ -105,6 +105,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
     const struct compile_settings *s = j->s;
     struct pass_settings p = {.program = kind,
                               .loss = loss,
+                              .adapters = s->adapters,
                               .freeze = s->freeze,
                               .precision = s->precision,
                               .update = s->update,

@@ -20,8 +20,9 @@ struct compile_settings {
     bool separate;        /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
-    const float *class_weights; /* (num_labels) of training's loss, NULL: none */
-    const char *freeze;         /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
+    const float *class_weights;      /* (num_labels) of training's loss, NULL: none */
+    const struct adapters *adapters; /* of which only the weights are trained (pass_adapt), NULL: none */
+    const char *freeze; /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */
     struct update update;
     /* Called with the text of a graph after the pass of that name; NULL: never. */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text);

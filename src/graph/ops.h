@@ -34,11 +34,12 @@ OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), 
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
 OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
    "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
-OP(linear, IN(x) IN(w) OPT(b) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
-   "y = act(u) with u = x W^T + b; slope = act'(u), for the gradient; W is (O,I), or (I,O) when in_out")
+OP(linear, IN(x) IN(w) OPT(b) OPT(add) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
+   "y = act(u) with u = x W^T + b + add; slope = act'(u), for the gradient; W is (O,I), or (I,O) when in_out")
 SLOT(linear, x, SLOT_PITCH)
 SLOT(linear, w, SLOT_NODE_TYPE)
 SLOT(linear, b, SLOT_EITHER_TYPE)
+SLOT(linear, add, SLOT_PITCH)
 SLOT(linear, y, SLOT_PITCH | SLOT_PADDED)
 OP(linear_dx, IN(dy) IN(w) ACC(dx), FLAG(in_out), NONE, "dx = dy W")
 SLOT(linear_dx, dy, SLOT_PITCH | SLOT_PADDED)
@@ -68,6 +69,7 @@ OP(norm_bwd,
    REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides; dbias = sum of dx over rows")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
+OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,

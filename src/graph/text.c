@@ -23,7 +23,7 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
                                                    "gradient",   "copy",  "scalar", "workspace"};
 
 /* ORDER init */
-static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "first"};
+static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first"};
 
 static void put_dim(struct str *p, struct dim d)
 {
@@ -103,6 +103,16 @@ static void put_node(struct str *p, const struct node *n)
     str_printf(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
 }
 
+/* A value that has not been printed, behind what it is columns of. */
+static void put_once(struct str *p, const struct graph *g, int id, bool *printed)
+{
+    if (!id || printed[id])
+        return;
+    put_once(p, g, g->values[id].base, printed);
+    printed[id] = true;
+    put_value(p, g, id);
+}
+
 int graph_print(const struct graph *g, struct arena *a, char **text, struct snug_err *err)
 {
     struct str p = {0};
@@ -115,8 +125,7 @@ int graph_print(const struct graph *g, struct arena *a, char **text, struct snug
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         for (int i = 0; i < node_op(n)->n_slots; i++)
-            if (!printed[n->u.slot[i]] && n->u.slot[i] && (printed[n->u.slot[i]] = true))
-                put_value(&p, g, n->u.slot[i]);
+            put_once(&p, g, n->u.slot[i], printed);
         put_node(&p, n);
     }
     mem_free(printed);

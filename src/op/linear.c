@@ -1,10 +1,10 @@
 /* A linear layer with bias and activation, and its gradients:
- *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] ;  y = act(u) ;  slope = act'(u)
+ *     u[n,o] = sum_i x[n,i] w[o,i] + b[o] + add[n,o] ;  y = act(u) ;  slope = act'(u)
  *     dx[n,i] = sum_o dy[n,o] w[o,i] ;  dw[o,i] = sum_n dy[n,o] x[n,i] ;  db[o] = sum_n dy[n,o]
  * and linear_dx_act, what two layers have between them, where the first one's activation made the second one's x:
  *     du[n,i] = dx[n,i] slope[n,i] ;  dbias[i] = sum_n du[n,i]
  * x (N,I), w (O,I) or (I,O) when in_out, b (O) in F32 or, where the backend's narrow_bias says so, in y's type, y and slope (N,O):
- * u itself is not kept. Products of 16-bit operands are summed in F32; one that is added to a gradient of 16 bits may be rounded
+ * add (N,O), such as what an adapter adds to the layer (pass/adapt.c). u itself is not kept. Products of 16-bit operands are summed in F32; one that is added to a gradient of 16 bits may be rounded
  * to them before that. */
 #include "graph/graph.h"
 #include "op/act.h"
@@ -19,6 +19,10 @@ void shape_linear(struct graph *g, struct op_linear *n)
         !shape_require(g, !n->b || (b->ndim == 1 && dim_equal(b->shape[0], w->shape[out])), "linear", "b must be (O)"))
         return;
     struct dim N = x->shape[0], O = w->shape[out];
+    const struct value *add = graph_value(g, n->add);
+    if (!shape_require(g, !n->add || (add->ndim == 2 && dim_equal(add->shape[0], N) && dim_equal(add->shape[1], O)),
+                       "linear", "add must be (N,O)"))
+        return;
     n->y = shape_out(g, SHAPE(N, O));
     if (n->act)
         n->slope = shape_out(g, SHAPE(N, O));
@@ -67,6 +71,8 @@ void grad_linear(struct grads *d, const struct op_linear *n)
         emit_act_bwd(d->g, &a);
         dy = a.du;
     }
+    if (n->add && d->wanted[n->add])
+        grad_set(d, n->add, dy);
     /* dw first: x may die there, before dx needs room. */
     struct op_linear_dw w = {
         .dy = dy, .x = n->x, .dw = grad_target(d, n->w), .db = grad_target(d, n->b), .in_out = n->in_out};
@@ -109,14 +115,15 @@ static void weight_strides(const struct tensor *w, int64_t in_out, int64_t *o, i
 void ref_linear(const struct args_linear *a, const struct call *c)
 {
     (void)c;
-    const double *x = a->x.data, *w = a->w.data, *b = a->b.data;
+    const double *x = a->x.data, *w = a->w.data, *b = a->b.data, *add = a->add.data;
     double *y = a->y.data, *slope = a->slope.data;
     int64_t N = a->x.shape[0], I = a->x.shape[1], O = a->y.shape[1], so, si;
     int64_t x_pitch = tensor_pitch(&a->x), y_pitch = tensor_pitch(&a->y);
+    int64_t add_pitch = add ? tensor_pitch(&a->add) : 0;
     weight_strides(&a->w, a->in_out, &so, &si);
     for (int64_t n = 0; n < N; n++)
         for (int64_t o = 0; o < O; o++) {
-            double sum = b ? b[o] : 0;
+            double sum = (b ? b[o] : 0) + (add ? add[n * add_pitch + o] : 0);
             for (int64_t i = 0; i < I; i++)
                 sum += x[n * x_pitch + i] * w[o * so + i * si];
             y[n * y_pitch + o] = act_value((enum act)a->act, sum);

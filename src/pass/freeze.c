@@ -37,7 +37,7 @@ void pass_freeze(struct graph *g, struct pass_settings *s)
         return;
     for (int i = 1; i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
-        v->frozen = v->role == ROLE_WEIGHT && (v->group || is_matched(s->freeze, v->name));
+        v->frozen |= v->role == ROLE_WEIGHT && (v->group || is_matched(s->freeze, v->name));
     }
     for (int i = g->n_values - 1; i > 0; i--) /* a group is trained as soon as one of its parts is */
         if (g->values[i].role == ROLE_WEIGHT && g->values[i].base && !g->values[i].frozen)

@@ -37,10 +37,12 @@ struct copies {
     int *of;             /* by weight, so far */
 };
 
-/* That of weight `id`, with its parts where it is made of named weights. */
+/* That of weight `id`, with its parts where it is made of named weights, or the whole where it is such a part. */
 static int weight_copy(struct graph *g, struct copies *c, int id, enum dtype type)
 {
     const struct value w = *graph_value(g, id);
+    if (!c->of[id] && w.base) /* with the whole of which it is a part */
+        weight_copy(g, c, value_root(g, id), type);
     if (c->of[id])
         return c->of[id];
     c->of[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);

@@ -9,7 +9,8 @@ struct layer {
 static struct layer layer_of(const struct node *n)
 {
     if (n->op == OP_linear && !n->u.linear.in_out)
-        return (struct layer){n->u.linear.slope || n->u.linear.act ? 0 : n->u.linear.y, n->u.linear.w, n->u.linear.b};
+        return (struct layer){n->u.linear.slope || n->u.linear.act || n->u.linear.add ? 0 : n->u.linear.y,
+                              n->u.linear.w, n->u.linear.b};
     if (n->op == OP_linear_dx && !n->u.linear_dx.in_out)
         return (struct layer){n->u.linear_dx.dy, n->u.linear_dx.w, 0};
     if (n->op == OP_linear_dw && !n->u.linear_dw.in_out)

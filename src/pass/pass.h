@@ -73,11 +73,26 @@ struct choices {
 /* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
 typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
 
+/* An adapter of a linear layer (LoRA: Hu et al., arXiv 2106.09685): y = act(x W^T + b + scale dropout(x) A^T B^T). */
+struct adapter {
+    const char *module; /* the name of W without ".weight" */
+    int64_t r;          /* A is (r,I), B is (O,r) */
+    double scale;       /* alpha / r */
+};
+struct adapters {
+    const struct adapter *list; /* sorted by module */
+    size_t n;
+    const char *const *saved; /* modules that are trained in full beside them */
+    size_t n_saved;
+    double dropout;
+};
+
 /* What passes are told of the program, the run and the backend. Each reads what its comment names. */
 struct pass_settings {
     enum program_kind program;
-    int loss;           /* of the forward pass */
-    const char *freeze; /* patterns of the names of weights that are not trained; NULL: none */
+    int loss;                        /* of the forward pass */
+    const struct adapters *adapters; /* NULL: the model itself is trained */
+    const char *freeze;              /* patterns of the names of weights that are not trained; NULL: none */
     struct precision precision;
     struct update update;
     struct choices choices;
@@ -90,6 +105,14 @@ struct pass_settings {
 #define PASS(x, name, programs) void pass_##name(struct graph *g, struct pass_settings *s);
 PASSES(PASS, )
 #undef PASS
+
+/* adapt: adds an adapter to each linear layer that is in settings.adapters, with the weights MODULE.lora_A.weight and
+ * MODULE.lora_B.weight, and freezes all weights of the model but those of the modules to be saved. Adapters that read one value share its
+ * dropout, which an evaluation does not have. Where one product computes several layers (its weight is a group), it gets the columns that
+ * all of their adapters add; where some have no adapter, it becomes a product for each layer. Requires: forward nodes only. */
+size_t adapter_module_length(const char *weight_name); /* of the name without ".weight"; 0 where it does not end so */
+const struct adapter *adapters_find(const struct adapters *a, const char *weight_name); /* NULL: it has none */
+bool adapters_save(const struct adapters *a, const char *weight_name); /* whether it is trained in full */
 
 /* freeze: marks the weights that are not trained: those whose names one of the patterns matches, a list with commas of shell
  * patterns in which `*` stands for dots, too (fnmatch without flags). A group is frozen when all of its parts

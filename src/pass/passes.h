@@ -6,6 +6,7 @@
 #define PASS_PASSES_H
 
 #define PASSES(PASS, x)                                                                                                \
+    PASS(x, adapt, HAS_FORWARD)                                                                                        \
     PASS(x, freeze, HAS_FORWARD)                                                                                       \
     PASS(x, grad, HAS_BACKWARD)                                                                                        \
     PASS(x, fold_bias, HAS_BACKWARD)                                                                                   \

@@ -219,6 +219,13 @@ static void four_normals(struct philox bits, float out[4])
     }
 }
 
+/* Four independent numbers, uniform in (-1, 1). */
+static void four_uniform(struct philox bits, float out[4])
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (float)(((double)bits.w[i] + 0.5) * 0x1p-31 - 1);
+}
+
 /* Element i depends on seed, name and i only. */
 static void fill_random(const struct run_value *w, uint64_t seed, int threads, float *to)
 {
@@ -228,7 +235,11 @@ static void fill_random(const struct run_value *w, uint64_t seed, int threads, f
     for (int64_t block = 0; block < (w->elements + 3) / 4; block++) {
         float x[4];
         struct philox c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)name.low, (uint32_t)(name.low >> 32)}};
-        four_normals(philox4x32(c, (uint32_t)seed, (uint32_t)(seed >> 32)), x);
+        struct philox bits = philox4x32(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+        if (w->init.kind == INIT_UNIFORM)
+            four_uniform(bits, x);
+        else
+            four_normals(bits, x);
         for (int64_t i = 4 * block; i < 4 * block + 4 && i < w->elements; i++)
             to[i] = w->init.zero_row >= 0 && i / width == w->init.zero_row ? 0 : (float)w->init.std * x[i - 4 * block];
     }
@@ -236,7 +247,7 @@ static void fill_random(const struct run_value *w, uint64_t seed, int threads, f
 
 static void fill_new(const struct run_value *w, uint64_t seed, int threads, float *to)
 {
-    if (w->init.kind == INIT_NORMAL)
+    if (w->init.kind == INIT_NORMAL || w->init.kind == INIT_UNIFORM)
         fill_random(w, seed, threads, to);
     else
         for (int64_t i = 0; i < w->elements; i++)

@@ -386,6 +386,15 @@ const struct op_case op_cases[] = {
     {CASE(attention_bwd, "two blocks of queries", ATTENTION_BWD(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125,
           .queries = 70),
      LENGTHS(64, 63, 65, 129), .long_only = true},
+
+    {CASE(linear, "addend", LINEAR(6, 5, 7), .b = FLOAT(7), .add = NARROW(6, 7))},
+    {CASE(linear, "addend, gelu", LINEAR(5, 9, 40), .add = NARROW(5, 40), .slope = NARROW(5, 40), .act = ACT_gelu)},
+    {CASE(linear, "addend, in_out, many rows", LINEAR_IN_OUT(70, 12, 33), .b = FLOAT(33), .add = NARROW(70, 33))},
+    {CASE(linear, "large, addend", LINEAR(130, 192, 160), .b = FLOAT(160), .add = NARROW(130, 160)), .long_only = true},
+    {CASE(scale, "odd width", .x = NARROW(7, 21), .y = NARROW(7, 21), .by = 1.5)},
+    {CASE(scale, "one of everything", .x = NARROW(1, 1), .y = NARROW(1, 1), .by = -0.3)},
+    {CASE(scale, "nothing", .x = NARROW(0, 8), .y = NARROW(0, 8), .by = 2)},
+    {CASE(scale, "large", .x = NARROW(170, 301), .y = NARROW(170, 301), .by = 0.7), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

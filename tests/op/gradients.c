@@ -55,7 +55,13 @@ static int output(const struct op_case *c, const union op_any *node, const char 
     return 0;
 }
 
-/* A copy of a weight as an activation: I w. (Attention must be the only reader of qkv.) */
+/* Slots that are activations which nobody else reads. */
+static bool is_read_once(const struct op_case *c, const char *slot)
+{
+    return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale;
+}
+
+/* A copy of a weight as an activation: I w. */
 static int through_identity(struct program *p, int weight)
 {
     struct dim rows = graph_value(&p->g, weight)->shape[0];
@@ -79,7 +85,7 @@ static void build(struct program *p, const struct op_inputs *in)
         node.slot[i] = add_value(p, name, is_weight(c, i) ? ROLE_WEIGHT : ROLE_INPUT, &c->args.slot[i]);
         if (!strcmp(name, "step"))
             step = node.slot[i];
-        if (!strcmp(name, "qkv"))
+        if (is_read_once(c, name))
             node.slot[i] = through_identity(p, node.slot[i]);
     }
     if (!graph_find(&p->g, "cu_seqlens"))

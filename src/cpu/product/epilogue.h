@@ -1,19 +1,21 @@
-/* epilogue.h: what becomes of the sums of a matrix product: C = act(sum + bias), its slope, or C + sum. */
+/* epilogue.h: what becomes of the sums of a matrix product: C = act(sum + bias + addend), its slope, or C + sum. */
 #ifndef CPU_PRODUCT_EPILOGUE_H
 #define CPU_PRODUCT_EPILOGUE_H
 
 #include "cpu/act.h"
 #include "cpu/product/product.h"
 
-/* What becomes of VF_LANES sums, element `at` of C on, of which `left` are there; and the slope, where it is wanted. */
-SIMD vf epilogue_value(const struct product *p, enum act act, bool narrow, const float *sum, int64_t column, int64_t at,
+/* What becomes of VF_LANES sums, row i of C from `column` on, of which `left` are there; and the slope, where it is wanted. */
+SIMD vf epilogue_value(const struct product *p, enum act act, bool narrow, const float *sum, int64_t i, int64_t column,
                        int64_t left, vf *slope)
 {
     vf v = vf_load(sum);
     if (p->bias)
         v = v + vf_get_upto(p->bias, column, left, false);
+    if (p->addend)
+        v = v + vf_get_upto(p->addend, i * p->addend_pitch + column, left, narrow);
     if (p->add)
-        v = v + vf_get_upto(p->c, at, left, narrow);
+        v = v + vf_get_upto(p->c, i * p->c_pitch + column, left, narrow);
     if (act && p->slope)
         *slope = vf_act_slope(act, v);
     return act ? vf_act(act, v) : v;
@@ -25,8 +27,8 @@ SIMD void epilogue_whole_row(const struct product *p, enum act act, bool narrow,
 {
     for (int h = 0; h < columns; h += 2 * VF_LANES) {
         int64_t column = j + h, at = i * p->c_pitch + column;
-        vf s0 = {0}, s1 = {0}, v0 = epilogue_value(p, act, narrow, sum + h, column, at, VF_LANES, &s0),
-           v1 = epilogue_value(p, act, narrow, sum + h + VF_LANES, column + VF_LANES, at + VF_LANES, VF_LANES, &s1);
+        vf s0 = {0}, s1 = {0}, v0 = epilogue_value(p, act, narrow, sum + h, i, column, VF_LANES, &s0),
+           v1 = epilogue_value(p, act, narrow, sum + h + VF_LANES, i, column + VF_LANES, VF_LANES, &s1);
         if (act && p->slope)
             vf_put_two(p->slope, i * p->N + column, s0, s1, narrow);
         vf_put_two(p->c, at, v0, v1, narrow);
@@ -38,7 +40,7 @@ SIMD void epilogue_last_row(const struct product *p, enum act act, bool narrow, 
 {
     for (int64_t column = j; column < p->N; column += VF_LANES, sum += VF_LANES) {
         int64_t at = i * p->c_pitch + column, left = p->N - column;
-        vf slope = {0}, v = epilogue_value(p, act, narrow, sum, column, at, left, &slope);
+        vf slope = {0}, v = epilogue_value(p, act, narrow, sum, i, column, left, &slope);
         if (act && p->slope)
             vf_put_upto(p->slope, i * p->N + column, slope, left, narrow);
         vf_put_upto(p->c, at, v, left, narrow);

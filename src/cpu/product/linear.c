@@ -20,6 +20,8 @@ static struct product forward(const struct args_linear *a)
                             .slope = a->slope.data,
                             .out = a->y.dtype,
                             .bias = a->b.data,
+                            .addend = a->add.data,
+                            .addend_pitch = a->add.pitch,
                             .act = (enum act)a->act};
 }
 

@@ -405,6 +405,7 @@ void ISA(product_run)(const struct product *product, void *workspace, int thread
     with_pitches.a_pitch = p->a_pitch ? p->a_pitch : p->a_by_k ? p->K : p->M;
     with_pitches.b_pitch = p->b_pitch ? p->b_pitch : p->b_by_k ? p->K : p->N;
     with_pitches.c_pitch = p->c_pitch ? p->c_pitch : p->N;
+    with_pitches.addend_pitch = p->addend_pitch ? p->addend_pitch : p->N;
     struct form f = form_of(p);
     struct blocks k = blocks_of(p, &f, threads);
     struct few few = few_of(p, &f);

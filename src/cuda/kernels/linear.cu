@@ -4,6 +4,7 @@
  * What runs besides the products, all bound by bytes:
  * - the activation, where cuBLASLt has none that is ours: y is read once, y and its slope written once;
  * - the bias rounded to y's type, where the epilogue takes no other: O elements;
+ * - what is added to the product, brought to where the product will be: y is written once more;
  * - db, the sums of dy's columns (columns.cu).
  * linear_dx_act is one kernel of our own, or linear_dx and act_bwd one behind the other, in place: whichever was measured to
  * be faster.
@@ -72,6 +73,15 @@ static void activate(const struct args_linear *a, const struct cuda_call *c)
     cuda_act(&p, c);
 }
 
+/* The product adds to what lies where its result will be. */
+static void place_addend(const struct args_linear *a, cudaStream_t s)
+{
+    size_t element = (size_t)dtype_bytes(a->y.dtype, 1);
+    cudaMemcpy2DAsync(a->y.data, element * (size_t)tensor_pitch(&a->y), a->add.data,
+                      element * (size_t)tensor_pitch(&a->add), element * (size_t)a->y.shape[1], (size_t)a->y.shape[0],
+                      cudaMemcpyDeviceToDevice, s);
+}
+
 /* Whether the node is to be run by a kernel of our own in place of its plain product. */
 static bool runs_own(enum op op, const union args_any *any, const struct cuda_product *p, const struct cuda_call *c)
 {
@@ -95,6 +105,8 @@ extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *
         round_bias(rounded, p.bias, &a->b, c->stream);
         data.bias = rounded;
     }
+    if (a->add.data)
+        place_addend(a, c->stream);
     TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
     if (a->act != ACT_none)
         activate(a, c);

@@ -399,7 +399,7 @@ bool cuda_linear_sm90_fits(const struct args_linear *a, const struct cuda_call *
 {
     enum dtype t = a->x.dtype;
     bool has_act = a->act == ACT_none || a->act == ACT_gelu || a->act == ACT_gelu_tanh || a->act == ACT_silu;
-    return has_kernel(t, c) && has_act && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
+    return has_kernel(t, c) && has_act && !a->add.ndim && mapped(&a->x, t) && mapped(&a->w, t) && mapped(&a->y, t) &&
            (!a->slope.ndim || mapped(&a->slope, t)) && (!a->b.ndim || a->b.dtype == DT_F32 || a->b.dtype == t);
 }
 

@@ -43,6 +43,8 @@ static struct cuda_product forward(struct cuda_products *p, const struct args_li
     f.O = tensor_columns(&a->y);
     f.in_out = a->in_out;
     f.tf32 = tf32;
+    f.add = a->add.ndim > 0;
+    f.align = alignment(a->add.data, f.align);
     if (!a->b.data && !a->b.ndim)
         return f;
     f.bias = a->b.dtype;

@@ -1,0 +1,133 @@
+/* pass_adapt. The expected texts were derived by hand from y = x W^T + b + scale dropout(x) A^T B^T. */
+#include "text.h"
+
+enum { Q, Q_AND_K, Q_DROPPED, Q_EVALUATED, K_SAVED };
+
+static void adapt(struct graph *g, int p)
+{
+    const struct adapter k = {.module = "k", .r = 3, .scale = 1}, q = {.module = "q", .r = 1, .scale = 2};
+    const struct adapter both[] = {k, q};
+    const char *saved[] = {"k"};
+    struct adapters a = {.list = p == Q_AND_K ? both : &q, .n = p == Q_AND_K ? 2 : 1, .saved = saved};
+    a.n_saved = p == K_SAVED;
+    a.dropout = p == Q_DROPPED || p == Q_EVALUATED ? 0.5 : 0;
+    pass_adapt(
+        g, &(struct pass_settings){.program = p == Q_EVALUATED ? PROGRAM_EVALUATION : PROGRAM_STEP, .adapters = &a});
+}
+
+#define INPUTS_                                                                                                        \
+    "%1 input F32[T,4] \"x\" layer=0 in keep\n"                                                                        \
+    "%2 input I32[T,2] \"coords\" layer=0 in keep\n"                                                                   \
+    "%3 input I32[4] \"rng\" layer=0 in keep\n"
+
+/* ---- Layers with a product each. */
+
+#define LAYERS(q, k)                                                                                                   \
+    "%4 weight F32[2,4] \"q.weight\" layer=1 in keep" q "\n"                                                           \
+    "%5 weight F32[2,4] \"k.weight\" layer=1 in keep" k "\n"
+#define FACTORS(a, b)                                                                                                  \
+    "%" a " weight F32[1,4] \"q.lora_A.weight\" layer=1 init=uniform:0.5:-1:head in keep\n"                            \
+    "%" b " weight F32[2,1] \"q.lora_B.weight\" layer=1 init=zero:0:-1:head in keep\n"
+#define SECOND                                                                                                         \
+    "%7 activation F32[T,2] layer=1\n"                                                                                 \
+    "linear(x=%1 w=%5 y=%7) act=none in_out=0 layer=1\n"
+
+static const char two_layers[] = INPUTS_ LAYERS("", "") "%6 activation F32[T,2] layer=1\n"
+                                                        "linear(x=%1 w=%4 y=%6) act=none in_out=0 layer=1\n" SECOND;
+
+static void a_layer_gets_what_its_adapter_adds(void **state)
+{
+    (void)state;
+#define ADAPTED                                                                                                        \
+    "%9 activation F32[T,1] layer=1\n"                                                                                 \
+    "linear(x=%1 w=%8 y=%9) act=none in_out=0 layer=1\n"                                                               \
+    "%10 activation F32[T,1] layer=1\n"                                                                                \
+    "scale(x=%9 y=%10) by=2 layer=1\n"                                                                                 \
+    "%12 activation F32[T,2] layer=1\n"                                                                                \
+    "linear(x=%10 w=%11 y=%12) act=none in_out=0 layer=1\n"                                                            \
+    "%6 activation F32[T,2] layer=1\n"                                                                                 \
+    "linear(x=%1 w=%4 add=%12 y=%6) act=none in_out=0 layer=1\n" SECOND
+    text_becomes(two_layers, adapt, Q, INPUTS_ LAYERS(" frozen", " frozen") FACTORS("8", "11") ADAPTED);
+    text_becomes(two_layers, adapt, Q_EVALUATED, INPUTS_ LAYERS(" frozen", " frozen") FACTORS("8", "11") ADAPTED);
+    text_becomes(two_layers, adapt, K_SAVED, INPUTS_ LAYERS(" frozen", "") FACTORS("8", "11") ADAPTED);
+}
+
+static void dropout_is_of_the_adapter_alone(void **state)
+{
+    (void)state;
+    text_becomes(two_layers, adapt, Q_DROPPED,
+                 INPUTS_ LAYERS(" frozen", " frozen")
+                     FACTORS("9", "12") "%8 activation F32[T,4] layer=1\n"
+                                        "dropout(x=%1 coords=%2 rng=%3 y=%8) p=0.5 site=0 layer=1\n"
+                                        "%10 activation F32[T,1] layer=1\n"
+                                        "linear(x=%8 w=%9 y=%10) act=none in_out=0 layer=1\n"
+                                        "%11 activation F32[T,1] layer=1\n"
+                                        "scale(x=%10 y=%11) by=2 layer=1\n"
+                                        "%13 activation F32[T,2] layer=1\n"
+                                        "linear(x=%11 w=%12 y=%13) act=none in_out=0 layer=1\n"
+                                        "%6 activation F32[T,2] layer=1\n"
+                                        "linear(x=%1 w=%4 add=%13 y=%6) act=none in_out=0 layer=1\n" SECOND);
+}
+
+/* ---- One product for two layers. */
+
+#define GROUP(frozen)                                                                                                  \
+    "%4 weight F32[4,4] \"qk.weight\" layer=1 in keep group" frozen "\n"                                               \
+    "%5 weight F32[2,4] \"q.weight\" layer=1 slice=%4+0 in keep" frozen "\n"                                           \
+    "%6 weight F32[2,4] \"k.weight\" layer=1 slice=%4+8 in keep" frozen "\n"                                           \
+    "%7 weight F32[4] \"qk.bias\" layer=1 in keep group" frozen "\n"                                                   \
+    "%8 weight F32[2] \"q.bias\" layer=1 slice=%7+0 in keep" frozen "\n"                                               \
+    "%9 weight F32[2] \"k.bias\" layer=1 slice=%7+2 in keep" frozen "\n"
+static const char one_product[] = INPUTS_ GROUP("") "%10 activation F32[T,4] layer=1 out\n"
+                                                    "linear(x=%1 w=%4 b=%7 y=%10) act=none in_out=0 layer=1\n";
+
+static void one_product_gets_the_columns_of_all_adapters(void **state)
+{
+    (void)state;
+    text_becomes(one_product, adapt, Q_AND_K,
+                 INPUTS_ GROUP(" frozen") FACTORS(
+                     "12", "15") "%17 weight F32[3,4] \"k.lora_A.weight\" layer=1 init=uniform:0.5:-1:head in keep\n"
+                                 "%19 weight F32[2,3] \"k.lora_B.weight\" layer=1 init=zero:0:-1:head in keep\n"
+                                 "%13 activation F32[T,1] layer=1\n"
+                                 "linear(x=%1 w=%12 y=%13) act=none in_out=0 layer=1\n"
+                                 "%14 activation F32[T,1] layer=1\n"
+                                 "scale(x=%13 y=%14) by=2 layer=1\n"
+                                 "%11 activation F32[T,4] layer=1\n"
+                                 "%16 activation F32[T,2] layer=1 slice=%11+0 pitch=4\n"
+                                 "linear(x=%14 w=%15 y=%16) act=none in_out=0 layer=1\n"
+                                 "%18 activation F32[T,3] layer=1\n"
+                                 "linear(x=%1 w=%17 y=%18) act=none in_out=0 layer=1\n"
+                                 "%20 activation F32[T,2] layer=1 slice=%11+2 pitch=4\n"
+                                 "linear(x=%18 w=%19 y=%20) act=none in_out=0 layer=1\n"
+                                 "%10 activation F32[T,4] layer=1 out\n"
+                                 "linear(x=%1 w=%4 b=%7 add=%11 y=%10) act=none in_out=0 layer=1\n");
+}
+
+static void one_product_is_split_where_a_layer_has_none(void **state)
+{
+    (void)state;
+    text_becomes(one_product, adapt, Q,
+                 INPUTS_ GROUP(" frozen")
+                     FACTORS("11", "14") "%12 activation F32[T,1] layer=1\n"
+                                         "linear(x=%1 w=%11 y=%12) act=none in_out=0 layer=1\n"
+                                         "%13 activation F32[T,1] layer=1\n"
+                                         "scale(x=%12 y=%13) by=2 layer=1\n"
+                                         "%15 activation F32[T,2] layer=1\n"
+                                         "linear(x=%13 w=%14 y=%15) act=none in_out=0 layer=1\n"
+                                         "%10 activation F32[T,4] layer=1 out\n"
+                                         "%16 activation F32[T,2] layer=1 slice=%10+0 pitch=4\n"
+                                         "linear(x=%1 w=%5 b=%8 add=%15 y=%16) act=none in_out=0 layer=1\n"
+                                         "%17 activation F32[T,2] layer=1 slice=%10+2 pitch=4\n"
+                                         "linear(x=%1 w=%6 b=%9 y=%17) act=none in_out=0 layer=1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_gets_what_its_adapter_adds),
+        cmocka_unit_test(dropout_is_of_the_adapter_alone),
+        cmocka_unit_test(one_product_gets_the_columns_of_all_adapters),
+        cmocka_unit_test(one_product_is_split_where_a_layer_has_none),
+    };
+    return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);
+}
