@@ -109,6 +109,14 @@ static inline ssize_t memory_pread(const struct io *io, int fd, void *buf, size_
     return (ssize_t)bytes;
 }
 
+/* Folders have names of files in them alone, and are not listed. */
+static inline DIR *memory_opendir(const struct io *io, const char *path)
+{
+    (void)io, (void)path;
+    errno = EACCES;
+    return NULL;
+}
+
 static inline void memory_io_init(struct memory_io *m, const struct memory_file *files, size_t n_files)
 {
     *m = (struct memory_io){.io = {.open = memory_open,
@@ -117,6 +125,7 @@ static inline void memory_io_init(struct memory_io *m, const struct memory_file 
                                    .fstat = memory_fstat,
                                    .stat = memory_stat,
                                    .lstat = memory_stat,
+                                   .opendir = memory_opendir,
                                    .ctx = m},
                             .files = files,
                             .n_files = n_files};

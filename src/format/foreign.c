@@ -14,7 +14,7 @@ static const struct {
 #define MAGIC(s) s, sizeof s - 1
     {MAGIC("version https://git-lfs"), "a Git LFS pointer, not the weights; run `git lfs pull` in its folder"},
     {MAGIC("PK\3\4"), "a zip archive, perhaps PyTorch weights in pickle form, which are never read; convert it"},
-    {MAGIC("GGUF"), "a GGUF file; get the safetensors version of the model"},
+    {MAGIC("GGUF"), "a GGUF file; give it the ending .gguf"},
     {MAGIC("\x89HDF\r\n\x1a\n"), "an HDF5 file; get the safetensors version of the model"},
     {MAGIC("\x93NUMPY"), "a NumPy array; get the safetensors version of the model"},
     {MAGIC("\x1f\x8b"), "gzip-compressed; decompress it"},

@@ -1,6 +1,7 @@
 #include "format/inspect.h"
 #include "base/size.h"
 
+#include "format/gguf/model.h"
 #include "format/model_dir.h"
 
 #include <string.h>
@@ -256,7 +257,7 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
     struct totals sum = {0};
     struct layout l = {0};
     str_escape(out, d->path);
-    str_append(out, ": Hugging Face model folder\n");
+    str_append(out, d->n_made ? ": GGUF file, seen as a Hugging Face model folder\n" : ": Hugging Face model folder\n");
     for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
         json_t *v = json_object_get(d->config, config_facts[i]);
         if (!v)
@@ -340,7 +341,10 @@ static int inspect_file(const struct io *io, const char *path, bool json, int co
 int inspect(const struct io *io, const char *path, bool json, int columns, struct str *out, struct snug_err *err)
 {
     struct stat st;
-    bool folder = io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode);
+    char *gguf;
+    TRY(gguf_find_file(io, path, &gguf, err));
+    bool folder = gguf || (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode));
+    mem_free(gguf);
     TRY((folder ? inspect_folder : inspect_file)(io, path, json, columns, out, err));
     return str_check(out, err);
 }

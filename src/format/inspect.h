@@ -1,4 +1,4 @@
-/* inspect.h: what `snug inspect` shows of a safetensors file or a model folder. */
+/* inspect.h: what `snug inspect` shows of a safetensors file, a GGUF file or a model folder. */
 #ifndef FORMAT_INSPECT_H
 #define FORMAT_INSPECT_H
 

@@ -1,5 +1,7 @@
 #include "format/model_dir.h"
 
+#include "format/gguf/model.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +61,8 @@ static int open_folder(struct model_dir *d, struct snug_err *err)
         return err_errno(err, absent ? SNUG_ERR_INPUT : SNUG_ERR_IO, d->path, "open the model folder", errno);
     }
     if (!S_ISDIR(st.st_mode))
-        return err_set(err, SNUG_ERR_INPUT, "%s: not a folder; give a Hugging Face model folder", d->path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: not a folder; give a Hugging Face model folder, or a .gguf file",
+                       d->path);
     return SNUG_OK;
 }
 
@@ -176,14 +179,21 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
         return err_no_memory(err, strlen(path) + 1);
     for (size_t n = strlen(path); n > 1 && d->path[n - 1] == '/'; n--)
         d->path[n - 1] = 0;
+    char *gguf = NULL;
     int code;
-    TRY_TO(failed, open_folder(d, err));
-    TRY_TO(failed, read_config(d, err));
-    TRY_TO(failed, open_weights(d, err));
-    TRY_TO(failed, find_carried(d, err));
-    return SNUG_OK;
-failed:
-    model_dir_close(d);
+    TRY_TO(done, gguf_find_file(io, path, &gguf, err));
+    if (gguf) {
+        code = model_gguf_open(d, gguf, err);
+        goto done;
+    }
+    TRY_TO(done, open_folder(d, err));
+    TRY_TO(done, read_config(d, err));
+    TRY_TO(done, open_weights(d, err));
+    code = find_carried(d, err);
+done:
+    mem_free(gguf);
+    if (code)
+        model_dir_close(d);
     return code;
 }
 
@@ -191,6 +201,8 @@ void model_dir_close(struct model_dir *d)
 {
     for (size_t i = 0; i < d->n_files; i++)
         st_close(&d->files[i]);
+    for (size_t i = 0; i < d->n_made; i++)
+        free(d->made[i].text);
     mem_free(d->files);
     mem_free(d->tensors);
     json_decref(d->config);

@@ -1,6 +1,7 @@
 /* model_dir.h: a Hugging Face model folder: config.json, weights in one safetensors file or in shards with an index,
- * and the tokenizer's files. Opening reads and checks the configuration's JSON and all headers of all weight files; a
- * tensor's bytes are read only by model_dir_read. What config.json means is for src/model. */
+ * and the tokenizer's files; or a GGUF file, or a folder with one, which says the same in its own way. Opening reads and checks
+ * the configuration's JSON and all headers of all weight files; a tensor's bytes are read only by model_dir_read. What
+ * config.json means is for src/model. */
 #ifndef FORMAT_MODEL_DIR_H
 #define FORMAT_MODEL_DIR_H
 
@@ -16,6 +17,13 @@ enum { MODEL_DIR_CARRIED = 8 };
 /* The files of tokenizer and generation, which a result takes over as they are. */
 extern const char *const model_dir_carried[MODEL_DIR_CARRIED];
 
+/* A file of tokenizer or generation that a result gets and no folder has: it is written out of a GGUF file. */
+enum { MODEL_DIR_MADE = 3 };
+struct model_made {
+    const char *name; /* of model_dir_carried */
+    char *text;       /* the C library's free */
+};
+
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */
     bool weights_optional; /* a folder without safetensors is accepted; then n_tensors is 0 */
@@ -25,14 +33,16 @@ struct model_dir {
 
     /* Filled by model_dir_open; model_dir_close frees all of it. */
     const struct io *io;
-    char *path, *config_path;
-    json_t *config; /* an object */
+    char *path, *config_path; /* config_path: the GGUF file, where there is one */
+    json_t *config;           /* an object */
     struct st_file *files;
     size_t n_files;
     struct model_tensor *tensors; /* of all files, sorted by the bytes of the name; names are unique */
     size_t n_tensors;
     const char *carried[MODEL_DIR_CARRIED]; /* those of model_dir_carried that are there */
     size_t n_carried;
+    struct model_made made[MODEL_DIR_MADE];
+    size_t n_made;
     bool noted_nonfinite;
 };
 
@@ -67,6 +77,9 @@ int model_index_open(struct model_dir *d, const char *index_path, struct snug_er
  * file of a snapshot in the hub's cache, which belongs to models--X, and every shard, whose name the index gives. Other
  * files of a user's own folder may be links to anywhere. */
 int model_link_check(const struct model_dir *d, const char *name, bool shard, struct snug_err *err);
+
+/* Opens a GGUF file as all that a folder has. */
+int model_gguf_open(struct model_dir *d, const char *file, struct snug_err *err);
 
 /* Makes d->tensors from d->files; a name in two files is SNUG_ERR_INPUT. */
 int model_dir_merge(struct model_dir *d, struct snug_err *err);

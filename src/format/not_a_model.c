@@ -1,6 +1,8 @@
 /* What a folder is that has no model which snug reads, and how to get one from it. */
 #include "format/model_dir.h"
 
+#include <string.h>
+
 /* A model's folder in the hub's cache: that of a snapshot is meant, which is named if it is the only one. */
 static int in_hub_cache(const struct model_dir *d, const char *snapshots, struct snug_err *err)
 {
@@ -39,6 +41,26 @@ int model_dir_no_config(const struct model_dir *d, struct snug_err *err)
     return err_set(err, SNUG_ERR_INPUT, "config.json not found in %s; expected a Hugging Face model folder", d->path);
 }
 
+/* A folder with config.json is taken at its word; of its GGUF files the first is named. */
+static int only_gguf(const struct model_dir *d, struct snug_err *err)
+{
+    struct arena a = {0};
+    const char *const *names;
+    size_t n;
+    int code = SNUG_OK;
+    if (io_list(d->io, d->path, &a, &names, &n, NULL))
+        n = 0;
+    for (size_t i = 0; i < n && !code; i++) {
+        size_t length = strlen(names[i]);
+        if (length > 5 && !strcmp(names[i] + length - 5, ".gguf"))
+            code =
+                err_set(err, SNUG_ERR_INPUT, "%s: no weights beside config.json but in GGUF form; give the file: %s/%s",
+                        d->path, d->path, names[i]);
+    }
+    arena_free(&a);
+    return code;
+}
+
 int model_dir_no_weights(const struct model_dir *d, struct snug_err *err)
 {
     static const struct {
@@ -57,6 +79,7 @@ int model_dir_no_weights(const struct model_dir *d, struct snug_err *err)
                            i < 4 ? "convert with transformers: from_pretrained, then save_pretrained"
                                  : "get model.safetensors of the same model");
     }
+    TRY(only_gguf(d, err));
     return err_set(
         err, SNUG_ERR_INPUT,
         "%s: no weights; looked for model.safetensors and model.safetensors.index.json; give the right folder",

@@ -29,7 +29,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int sort_names(struct st_file *f, struct snug_err *err)
+int st_sort_names(struct st_file *f, struct snug_err *err)
 {
     f->by_name = mem_alloc(f->n_tensors * sizeof *f->by_name);
     if (!f->by_name)
@@ -117,7 +117,7 @@ static int read_header(struct st_file *f, struct snug_err *err)
     TRY(st_parse_header(f, err));
     if (f->n_tensors)
         qsort(f->tensors, f->n_tensors, sizeof *f->tensors, by_place);
-    TRY(sort_names(f, err));
+    TRY(st_sort_names(f, err));
     return check_layout(f, err);
 }
 
@@ -163,6 +163,8 @@ static int reopen(const struct st_file *f, int *fd, struct snug_err *err)
 int st_read_part(const struct st_file *f, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                  struct snug_err *err)
 {
+    if (f->source)
+        return f->source->read(f->source_state, t, offset, to, bytes, err);
     if (f->fd >= 0)
         return io_read_at(f->io, f->fd, f->path, to, bytes, t->at + offset, err);
     int fd;
@@ -187,6 +189,8 @@ void st_detach(struct st_file *f)
 void st_close(struct st_file *f)
 {
     st_detach(f);
+    if (f->source)
+        f->source->close(f->source_state);
     mem_free(f->tensors);
     mem_free(f->by_name);
     mem_free(f->metadata);

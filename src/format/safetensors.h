@@ -24,6 +24,13 @@ struct st_tensor {
     int64_t at, bytes;          /* place in the file; when writing, filled by st_create */
 };
 
+/* Where bytes of tensors come from that do not lie in a safetensors file as they are read (format/gguf). */
+struct st_source {
+    /* As st_read_part; offset and bytes are of whole elements. */
+    int (*read)(void *state, const struct st_tensor *t, int64_t offset, void *to, size_t bytes, struct snug_err *err);
+    void (*close)(void *state);
+};
+
 struct st_file {
     const struct io *io;
     char *path;
@@ -36,6 +43,8 @@ struct st_file {
     size_t n_metadata;                /* pairs of __metadata__ */
     const char **metadata;            /* key, value, key, value ..., sorted by key */
     char *header;                     /* holds all names and metadata */
+    const struct st_source *source;   /* NULL: the tensors lie in the file itself */
+    void *source_state;
 };
 
 /* Opens and validates. SNUG_ERR_INPUT for a bad file, SNUG_ERR_IO where reading fails. st_close is for after success;

@@ -3,9 +3,10 @@
 #ifndef OUTPUT_EXPORT_H
 #define OUTPUT_EXPORT_H
 
-#include "format/safetensors.h"
+#include "format/model_dir.h"
 
-enum { EXPORT_TEXTS = 3 };
+/* config.json and what goes with it; then what is made out of a GGUF file. */
+enum { EXPORT_OWN = 3, EXPORT_TEXTS = EXPORT_OWN + MODEL_DIR_MADE };
 struct export_text {
     const char *name, *text;
 };
@@ -18,7 +19,7 @@ struct export_model {
     int (*read)(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes, struct snug_err *err);
     void *ctx;
 
-    struct export_text texts[EXPORT_TEXTS]; /* config.json and what goes with it; text NULL: not written */
+    struct export_text texts[EXPORT_TEXTS]; /* text NULL: not written */
 
     /* Files copied byte for byte from another folder: plain names. One that is not there is left out. */
     const char *source_dir;

@@ -5,6 +5,7 @@
 #include "tokenizer/unicode.h"
 
 #include "base/str.h"
+#include "format/gguf/model.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -209,6 +210,33 @@ static int no_tokenizer(const struct io *io, const char *dir, struct snug_err *e
                    dir);
 }
 
+/* The tokenizer of a GGUF file, as the files of a folder would say it. */
+static int open_gguf(struct tokenizer *t, const struct io *io, const char *path, struct tokenizer_config *c,
+                     struct snug_err *err)
+{
+    struct gguf_file f;
+    json_t *o = NULL;
+    t->flags = char_flags_new();
+    t->path = c->path = c->map_path = arena_strdup(&t->arena, path);
+    if (!t->flags || !t->path)
+        return err_no_memory(err, 0x10000);
+    for (int i = 0; i < TOKEN_SPECIALS; i++)
+        t->special[i] = -1;
+    TRY(gguf_open(io, path, &f, err));
+    int code = gguf_tokenizer_config(&f, &c->config, err);
+    if (!code)
+        code = gguf_tokenizer(&f, &o, err);
+    gguf_close(&f);
+    TRY(code);
+    code = json_get_string(c->config, c->path, "tokenizer_class", false, &c->class, err);
+    if (!code)
+        code = tokenizer_read_object(t, o, err);
+    json_decref(o);
+    if (!code)
+        code = tokenizer_config_apply(c, io, t, true, err);
+    return code ? code : tokenizer_finish(t, err);
+}
+
 static int open_files(struct tokenizer *t, const struct io *io, const char *dir, struct tokenizer_config *c,
                       struct snug_err *err)
 {
@@ -244,7 +272,11 @@ int tokenizer_open(const struct io *io, const char *model_dir, struct tokenizer 
     if (!t)
         return err_no_memory(err, sizeof *t);
     struct tokenizer_config c = {.dir = model_dir};
-    int code = open_files(t, io, model_dir, &c, err);
+    char *gguf;
+    int code = gguf_find_file(io, model_dir, &gguf, err);
+    if (!code)
+        code = gguf ? open_gguf(t, io, gguf, &c, err) : open_files(t, io, model_dir, &c, err);
+    mem_free(gguf);
     tokenizer_config_free(&c);
     if (code) {
         tokenizer_close(t);

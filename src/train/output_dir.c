@@ -79,7 +79,7 @@ static int data_paths(const struct options *o, const char ***paths, size_t *n, s
 static int check_files(struct session *s, const char *const *data, size_t n_data, struct snug_err *err)
 {
     const struct options *o = s->o;
-    struct whose_file files[MODEL_DIR_CARRIED + 4] = {{LOG_NAME, FILE_LOG}};
+    struct whose_file files[MODEL_DIR_CARRIED + MODEL_DIR_MADE + 4] = {{LOG_NAME, FILE_LOG}};
     bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
     size_t n = 1;
     if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
@@ -87,6 +87,8 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
     if (!o->discard_model) {
         for (size_t i = 0; i < s->dir.n_carried; i++)
             files[n++] = (struct whose_file){s->dir.carried[i], FILE_CARRIED};
+        for (size_t i = 0; i < s->dir.n_made; i++)
+            files[n++] = (struct whose_file){s->dir.made[i].name, FILE_RESULT};
         files[n++] = (struct whose_file){"config.json", FILE_RESULT};
         files[n++] = (struct whose_file){"model.safetensors", FILE_RESULT};
         files[n++] = (struct whose_file){RECORD_NAME, FILE_RECORD};

@@ -75,6 +75,8 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
                              .source_dir = s->dir.path,
                              .files = s->dir.carried,
                              .n_files = s->dir.n_carried};
+    for (size_t i = 0; i < s->dir.n_made; i++)
+        m.texts[EXPORT_OWN + i] = (struct export_text){s->dir.made[i].name, s->dir.made[i].text};
     if (!code)
         code = export_folder(io, dir, &m, err);
     str_free(&record);

@@ -294,7 +294,7 @@ static int check_layout(struct reader *r)
     if (alignment & (alignment - 1))
         return err_set(r->err, SNUG_ERR_INPUT, "%s: general.alignment is %lld; a power of two was expected" GGUF_AGAIN,
                        f->path, (long long)alignment);
-    int64_t data_at = (r->at + alignment - 1) / alignment * alignment;
+    int64_t data_at = f->data_at = (r->at + alignment - 1) / alignment * alignment;
     if (f->n_tensors)
         qsort(f->tensors, f->n_tensors, sizeof *f->tensors, by_place);
     for (size_t i = 0; i < f->n_tensors; i++) {
@@ -403,19 +403,27 @@ const struct gguf_tensor *gguf_find(const struct gguf_file *f, const char *name)
 int gguf_read(const struct gguf_file *f, const struct gguf_tensor *t, int64_t first, int64_t count, void *to,
               struct snug_err *err)
 {
+    enum { MOST = 256 }; /* elements of a block */
     const struct gguf_type *type = t->type;
     unsigned char stored[1 << 14];
-    int64_t most = (int64_t)sizeof stored / type->block_bytes, at = first / type->block, end = at + count / type->block;
+    int64_t most = (int64_t)sizeof stored / type->block_bytes;
     if (!type->dequantize)
-        return io_read_at(f->io, f->fd, f->path, to, (size_t)count * (size_t)type->block_bytes,
+        return io_read_at(f->io, f->fd, f->path, to, (size_t)(count * type->block_bytes),
                           t->at + first * type->block_bytes, err);
-    for (float *out = to; at < end;) {
-        int64_t blocks = end - at < most ? end - at : most;
+    for (float *out = to; count;) {
+        float part[MOST];
+        int64_t skip = first % type->block, blocks = count / type->block, n = type->block - skip;
+        bool whole = !skip && blocks;
+        blocks = !whole ? 1 : blocks < most ? blocks : most;
         TRY(io_read_at(f->io, f->fd, f->path, stored, (size_t)(blocks * type->block_bytes),
-                       t->at + at * type->block_bytes, err));
-        type->dequantize(stored, blocks, out);
-        out += blocks * type->block;
-        at += blocks;
+                       t->at + first / type->block * type->block_bytes, err));
+        type->dequantize(stored, blocks, whole ? out : part);
+        n = whole ? blocks * type->block : n < count ? n : count;
+        if (!whole)
+            memcpy(out, part + skip, (size_t)n * sizeof *out);
+        out += n;
+        first += n;
+        count -= n;
     }
     return SNUG_OK;
 }

@@ -49,7 +49,7 @@ struct gguf_file {
     const struct io *io;
     char *path;
     int fd;
-    int64_t file_bytes;
+    int64_t file_bytes, data_at;
     int version;
     /* An object, key to value. Floats and doubles are reals; what is not finite is null; of u64 beyond int64 a real. */
     json_t *metadata;
@@ -65,7 +65,7 @@ void gguf_close(struct gguf_file *f);
 
 const struct gguf_tensor *gguf_find(const struct gguf_file *f, const char *name); /* NULL if absent; O(log n) */
 
-/* Elements [first, first + count) of t as t->type->dtype. Both are multiples of t->type->block. */
+/* Elements [first, first + count) of t as t->type->dtype. */
 int gguf_read(const struct gguf_file *f, const struct gguf_tensor *t, int64_t first, int64_t count, void *to,
               struct snug_err *err);
 

@@ -1,0 +1,276 @@
+/* config.json out of a GGUF file's metadata, as transformers writes it. */
+#include "format/gguf/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is read, and where it goes. After a failure later calls do nothing. */
+struct maker {
+    const struct gguf_file *f;
+    const struct gguf_family *family;
+    json_t *out;
+    struct snug_err *err;
+    int code;
+};
+
+int gguf_family_of_file(const struct gguf_file *f, const struct gguf_family **family, struct snug_err *err)
+{
+    const char *name;
+    char list[256];
+    int64_t parts = 1;
+    TRY(json_get_string(f->metadata, f->path, "general.architecture", true, &name, err));
+    TRY(json_get_int(f->metadata, f->path, "split.count", false, 0, UINT16_MAX, &parts, err));
+    if (parts > 1)
+        return err_set(err, SNUG_ERR_INPUT, "%s: one of %lld parts of a model; join them with llama-gguf-split --merge",
+                       f->path, (long long)parts);
+    *family = gguf_family(name);
+    return *family ? SNUG_OK
+                   : err_set(err, SNUG_ERR_INPUT,
+                             "%s: general.architecture is \"%.60s\"; read from GGUF files are: %s; get the model as "
+                             "safetensors",
+                             f->path, name, gguf_family_list(false, list));
+}
+
+/* A key of the architecture's. */
+static const char *own_key(const struct maker *m, const char *name, char key[128])
+{
+    snprintf(key, 128, "%s.%s", m->family->architecture, name);
+    return key;
+}
+
+static bool has(const struct maker *m, const char *name)
+{
+    char key[128];
+    return json_object_get(m->f->metadata, own_key(m, name, key)) != NULL;
+}
+
+static void set(struct maker *m, const char *name, json_t *value)
+{
+    if (m->code)
+        json_decref(value);
+    else if (json_object_set_new(m->out, name, value))
+        m->code = err_no_memory(m->err, 64);
+}
+
+/* Copies an integer from 1 on to `name`. */
+static void copy_int(struct maker *m, const char *from, bool required, const char *name)
+{
+    char key[128];
+    int64_t value = 0;
+    if (!m->code)
+        m->code =
+            json_get_int(m->f->metadata, m->f->path, own_key(m, from, key), required, 1, INT32_MAX, &value, m->err);
+    if (value)
+        set(m, name, json_integer(value));
+}
+
+/* The number of fewest digits that is the same float: 9.99999975e-06 was 1e-05 before it was stored. */
+static double shortest(double x)
+{
+    for (int digits = 1; digits < 9; digits++) {
+        char text[40];
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtof(text, NULL) == (float)x)
+            return strtod(text, NULL);
+    }
+    return x;
+}
+
+static void copy_real(struct maker *m, const char *from, bool required, const char *name)
+{
+    char key[128];
+    double value = NAN;
+    if (!m->code)
+        m->code =
+            json_get_real(m->f->metadata, m->f->path, own_key(m, from, key), required, -1e30, 1e30, &value, m->err);
+    if (!m->code && !isnan(value))
+        set(m, name, json_real(shortest(value)));
+}
+
+static void copy_token(struct maker *m, const char *key, const char *name)
+{
+    int64_t id = -1;
+    if (!m->code)
+        m->code = json_get_int(m->f->metadata, m->f->path, key, false, 0, INT32_MAX, &id, m->err);
+    if (id >= 0)
+        set(m, name, json_integer(id));
+}
+
+static void copy_tokens(struct maker *m)
+{
+    copy_token(m, "tokenizer.ggml.bos_token_id", "bos_token_id");
+    copy_token(m, "tokenizer.ggml.eos_token_id", "eos_token_id");
+    copy_token(m, "tokenizer.ggml.padding_token_id", "pad_token_id");
+}
+
+/* The rows of the embeddings count: vocab_size, where it is there, may be without padding. */
+static void copy_vocabulary(struct maker *m)
+{
+    const struct gguf_tensor *words = gguf_find(m->f, "token_embd.weight");
+    if (words && words->ndim == 2)
+        set(m, "vocab_size", json_integer(words->shape[0]));
+    else if (!m->code)
+        m->code =
+            err_set(m->err, SNUG_ERR_INPUT, "%s: no table of embeddings, token_embd.weight" GGUF_AGAIN, m->f->path);
+    set(m, "tie_word_embeddings", json_boolean(!gguf_find(m->f, "output.weight")));
+}
+
+/* ---- rotary positions ---- */
+
+/* The factor of pair i of n with Llama 3.1's settings, in the double of its converter. */
+static double llama3_factor(double base, int64_t i, int64_t n, double factor, double original)
+{
+    const double low = 1, high = 4, pi = 3.14159265358979323846;
+    double wave = 2 * pi * pow(base, (double)i / (double)n);
+    if (wave < original / high)
+        return 1;
+    if (wave > original / low)
+        return factor;
+    double smooth = (original / wave - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* rope_freqs.weight holds what Llama 3.1 divides frequencies by, and no setting says how they were made: the settings of the
+ * published models are tried, and must give all of them. */
+static void find_llama3(struct maker *m, const struct gguf_tensor *t)
+{
+    float stored[1024];
+    char key[128];
+    double base = 10000, original = 8192;
+    int64_t n = t->elements;
+    if (m->code)
+        return;
+    m->code =
+        json_get_real(m->f->metadata, m->f->path, own_key(m, "rope.freq_base", key), false, 1, 1e15, &base, m->err);
+    bool fits = n >= 1 && n <= 1024 && t->type->dtype == DT_F32;
+    if (!m->code && fits)
+        m->code = gguf_read(m->f, t, 0, n, stored, m->err);
+    double factor = fits && !m->code ? stored[n - 1] : 0;
+    for (int64_t i = 0; fits && !m->code && i < n; i++)
+        fits = fabs(stored[i] / llama3_factor(base, i, n, factor, original) - 1) < 1e-4;
+    if (!m->code && !fits)
+        m->code = err_set(m->err, SNUG_ERR_INPUT,
+                          "%s: rope_freqs.weight is not made by Llama 3.1's rule for %g positions; get the model as "
+                          "safetensors",
+                          m->f->path, original);
+    set(m, "rope_scaling",
+        json_pack("{ss sf sf sf si}", "rope_type", "llama3", "factor", factor, "low_freq_factor", 1.0,
+                  "high_freq_factor", 4.0, "original_max_position_embeddings", (int)original));
+}
+
+static void copy_scaling(struct maker *m)
+{
+    const struct gguf_tensor *factors = gguf_find(m->f, "rope_freqs.weight");
+    const char *type = "none";
+    char key[128];
+    double factor = 1;
+    int64_t original = 0;
+    if (factors) {
+        find_llama3(m, factors);
+        return;
+    }
+    if (m->code || (m->code = json_get_string(m->f->metadata, m->f->path, own_key(m, "rope.scaling.type", key), false,
+                                              &type, m->err)))
+        return;
+    if (!strcmp(type, "none"))
+        return;
+    if (strcmp(type, "linear") && strcmp(type, "yarn")) {
+        m->code = err_set(m->err, SNUG_ERR_INPUT, "%s: %s is \"%.40s\"; supported are none, linear, yarn", m->f->path,
+                          key, type);
+        return;
+    }
+    m->code = json_get_real(m->f->metadata, m->f->path, own_key(m, "rope.scaling.factor", key), true, 1, 1e9, &factor,
+                            m->err);
+    if (!m->code)
+        m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.scaling.original_context_length", key),
+                               !strcmp(type, "yarn"), 1, INT32_MAX, &original, m->err);
+    json_t *scaling = json_pack("{ss sf}", "rope_type", type, "factor", shortest(factor));
+    if (original)
+        json_object_set_new(scaling, "original_max_position_embeddings", json_integer(original));
+    set(m, "rope_scaling", scaling);
+}
+
+/* ---- what some have ---- */
+
+static void refuse_experts(struct maker *m)
+{
+    char key[128];
+    int64_t experts = 0;
+    if (m->code)
+        return;
+    m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "expert_count", key), false, 0, INT32_MAX, &experts,
+                           m->err);
+    if (!m->code && experts)
+        m->code = err_set(m->err, SNUG_ERR_INPUT,
+                          "%s: %s is %lld; models with experts are not read from GGUF files; get it as safetensors",
+                          m->f->path, key, (long long)experts);
+}
+
+static void copy_gemma2(struct maker *m)
+{
+    const json_t *layers = json_object_get(m->out, "num_hidden_layers"),
+                 *hidden = json_object_get(m->out, "hidden_size");
+    const json_t *heads = json_object_get(m->out, "num_attention_heads"), *width = json_object_get(m->out, "head_dim");
+    bool largest = json_integer_value(layers) == 46; /* of 27 B, as llama.cpp tells it too */
+    copy_real(m, "attn_logit_softcapping", true, "attn_logit_softcapping");
+    copy_real(m, "final_logit_softcapping", true, "final_logit_softcapping");
+    copy_int(m, "attention.sliding_window", true, "sliding_window");
+    if (!m->code)
+        set(m, "query_pre_attn_scalar",
+            json_integer(largest ? json_integer_value(hidden) / json_integer_value(heads) : json_integer_value(width)));
+}
+
+static void copy_all(struct maker *m)
+{
+    refuse_experts(m);
+    copy_int(m, "block_count", true, "num_hidden_layers");
+    copy_int(m, "embedding_length", true, "hidden_size");
+    copy_int(m, "feed_forward_length", true, "intermediate_size");
+    copy_int(m, "context_length", true, "max_position_embeddings");
+    copy_int(m, "attention.head_count", true, "num_attention_heads");
+    copy_int(m, has(m, "attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count", true,
+             "num_key_value_heads");
+    copy_int(m, has(m, "attention.key_length") ? "attention.key_length" : "rope.dimension_count", false, "head_dim");
+    copy_real(m, "attention.layer_norm_rms_epsilon", true, "rms_norm_eps");
+    copy_real(m, "rope.freq_base", false, "rope_theta");
+    copy_scaling(m);
+    copy_vocabulary(m);
+    copy_tokens(m);
+    if (!strcmp(m->family->model_type, "gemma2"))
+        copy_gemma2(m);
+    if (!strcmp(m->family->model_type, "llama")) {
+        set(m, "attention_bias", json_boolean(gguf_find(m->f, "blk.0.attn_q.bias") != NULL));
+        set(m, "mlp_bias", json_boolean(gguf_find(m->f, "blk.0.ffn_gate.bias") != NULL));
+    }
+}
+
+int gguf_config(const struct gguf_file *f, json_t **config, struct snug_err *err)
+{
+    struct maker m = {.f = f, .err = err};
+    TRY(gguf_family_of_file(f, &m.family, err));
+    m.out = json_pack("{s[s] ss ss ss}", "architectures", m.family->class_name, "model_type", m.family->model_type,
+                      m.family->act_key, m.family->act, "torch_dtype", "float32");
+    if (!m.out)
+        return err_no_memory(err, 1024);
+    copy_all(&m);
+    if (m.code)
+        json_decref(m.out);
+    else
+        *config = m.out;
+    return m.code;
+}
+
+int gguf_generation_config(const struct gguf_file *f, json_t **config, struct snug_err *err)
+{
+    struct maker m = {.f = f, .err = err, .out = json_object()};
+    if (!m.out)
+        return err_no_memory(err, 64);
+    copy_tokens(&m);
+    if (m.code)
+        json_decref(m.out);
+    else
+        *config = m.out;
+    return m.code;
+}

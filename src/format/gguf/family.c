@@ -1,0 +1,135 @@
+#include "format/gguf/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct gguf_names outer[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+    {0},
+};
+
+/* Behind "blk.N." and "model.layers.N.". */
+static const struct gguf_names everybodys[] = {
+    {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
+    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},       {0},
+};
+
+static const struct gguf_names gemma2[] = {
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {0},
+};
+
+static const struct gguf_names none[] = {{0}};
+
+static const struct gguf_family families[] = {
+    {"llama", "llama", "LlamaForCausalLM", true, false, none, "hidden_act", "silu"},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, none, "hidden_act", "silu"},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, none, "hidden_act", "silu"},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, none, "hidden_act", "silu"},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, gemma2, "hidden_activation", "gelu_pytorch_tanh"},
+    /* Files of Mistral's models are of the architecture llama. */
+    {"llama", "mistral", "MistralForCausalLM", true, false, none, "hidden_act", "silu"},
+};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+const struct gguf_family *gguf_family(const char *architecture)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (!strcmp(families[i].architecture, architecture))
+            return &families[i];
+    return NULL;
+}
+
+const struct gguf_family *gguf_family_of_type(const char *model_type)
+{
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (!strcmp(families[i].model_type, model_type))
+            return &families[i];
+    return NULL;
+}
+
+const char *gguf_family_list(bool model_types, char text[256])
+{
+    int n = 0;
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (model_types || gguf_family(families[i].architecture) == &families[i])
+            n += snprintf(text + n, 256 - (size_t)n, "%s%s", i ? ", " : "",
+                          model_types ? families[i].model_type : families[i].architecture);
+    return text;
+}
+
+/* ---- names ---- */
+
+/* The other name of the n bytes at `name`. */
+static const char *other_name(const struct gguf_names *list, bool to_hf, const char *name, size_t n)
+{
+    for (; list->own; list++) {
+        const char *from = to_hf ? list->own : list->hf;
+        if (strlen(from) == n && !memcmp(from, name, n))
+            return to_hf ? list->hf : list->own;
+    }
+    return NULL;
+}
+
+static bool translate(const struct gguf_family *f, bool to_hf, const char *name, char out[GGUF_NAME_MAX])
+{
+    const char *from = to_hf ? "blk." : "model.layers.", *to = to_hf ? "model.layers." : "blk.";
+    const char *end = strrchr(name, '.'), *other = NULL, *at = name;
+    if (!end || (strcmp(end, ".weight") && strcmp(end, ".bias")))
+        return false;
+    if (strncmp(name, from, strlen(from))) {
+        other = other_name(outer, to_hf, name, (size_t)(end - name));
+        return other && snprintf(out, GGUF_NAME_MAX, "%s%s", other, end) < GGUF_NAME_MAX;
+    }
+    at += strlen(from);
+    size_t digits = strspn(at, "0123456789");
+    const char *part = at + digits + 1;
+    if (!digits || digits > 6 || at[digits] != '.' || part >= end)
+        return false;
+    other = other_name(f->layer, to_hf, part, (size_t)(end - part));
+    if (!other)
+        other = other_name(everybodys, to_hf, part, (size_t)(end - part));
+    return other && snprintf(out, GGUF_NAME_MAX, "%s%.*s.%s%s", to, (int)digits, at, other, end) < GGUF_NAME_MAX;
+}
+
+bool gguf_name_to_hf(const struct gguf_family *f, const char *own, char hf[GGUF_NAME_MAX])
+{
+    return translate(f, true, own, hf);
+}
+
+bool gguf_name_from_hf(const struct gguf_family *f, const char *hf, char own[GGUF_NAME_MAX])
+{
+    return translate(f, false, hf, own);
+}
+
+/* ---- numbers ---- */
+
+enum gguf_change gguf_change(const struct gguf_family *f, const char *own)
+{
+    const char *norm = strstr(own, "_norm.weight");
+    if (f->permuted && strstr(own, ".attn_q."))
+        return GGUF_QUERY_ROWS;
+    if (f->permuted && strstr(own, ".attn_k."))
+        return GGUF_KEY_ROWS;
+    return norm && f->norms_plus_one ? GGUF_PLUS_ONE : GGUF_SAME;
+}
+
+int64_t gguf_stored_row(int64_t row, int64_t width)
+{
+    int64_t at = row % width;
+    return row - at + (at < width / 2 ? 2 * at : 2 * (at - width / 2) + 1);
+}
+
+int64_t gguf_model_row(int64_t stored, int64_t width)
+{
+    int64_t at = stored % width;
+    return stored - at + at / 2 + at % 2 * (width / 2);
+}
