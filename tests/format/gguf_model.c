@@ -82,11 +82,11 @@ static void is_the_model_that_it_was_made_of(void **state)
 
 /* ---- where a file is found ---- */
 
-static void put_recorded(const char *folder, const char *name)
+static void put_recorded(const char *in_folder, const char *name)
 {
     size_t n;
     char *bytes = read_text(recorded("llama", "gguf"), &n);
-    FILE *f = fopen(in(folder, name), "wb");
+    FILE *f = fopen(in(in_folder, name), "wb");
     fwrite(bytes, 1, n, f);
     fclose(f);
     free(bytes);
@@ -94,29 +94,29 @@ static void put_recorded(const char *folder, const char *name)
 
 static void is_found_in_a_folder(void **state)
 {
-    char folder[64];
+    char place[64];
     struct model_dir d = {0};
     struct snug_err err;
     (void)state;
-    make_folder(folder);
-    write_text(folder, "README.md", "a model");
-    assert_int_equal(model_dir_open(&io_posix, folder, &d, &err), SNUG_ERR_INPUT);
+    make_folder(place);
+    write_text(place, "README.md", "a model");
+    assert_int_equal(model_dir_open(&io_posix, place, &d, &err), SNUG_ERR_INPUT);
     assert_non_null(strstr(err.text, "config.json not found"));
-    put_recorded(folder, "model.gguf");
-    assert_int_equal(model_dir_open(&io_posix, folder, &d, &err), 0);
+    put_recorded(place, "model.gguf");
+    assert_int_equal(model_dir_open(&io_posix, place, &d, &err), 0);
     assert_int_equal(d.n_tensors, 21);
-    assert_string_equal(d.path, folder);
+    assert_string_equal(d.path, place);
     model_dir_close(&d);
-    put_recorded(folder, "another.gguf");
-    assert_int_equal(model_dir_open(&io_posix, folder, &d, &err), SNUG_ERR_INPUT);
+    put_recorded(place, "another.gguf");
+    assert_int_equal(model_dir_open(&io_posix, place, &d, &err), SNUG_ERR_INPUT);
     assert_non_null(strstr(err.text, "has 2 GGUF files; give one of them, such as "));
-    assert_int_equal(model_dir_open(&io_posix, in(folder, "model.gguf"), &d, &err), 0);
+    assert_int_equal(model_dir_open(&io_posix, in(place, "model.gguf"), &d, &err), 0);
     model_dir_close(&d);
-    write_text(folder, "config.json", "{}");
-    assert_int_equal(model_dir_open(&io_posix, folder, &d, &err), SNUG_ERR_INPUT);
+    write_text(place, "config.json", "{}");
+    assert_int_equal(model_dir_open(&io_posix, place, &d, &err), SNUG_ERR_INPUT);
     if (!strstr(err.text, "another.gguf"))
         fail_msg("%s", err.text);
-    remove_tree(folder);
+    remove_tree(place);
 }
 
 /* ---- what is refused: the recorded file with some bytes changed ---- */
