@@ -204,7 +204,7 @@ static void folder_itself(void **state)
     assert_string_equal(err.text, "/tmp/snug-no-such-folder: no such folder; give a Hugging Face model folder on this "
                                   "machine, nothing is downloaded");
     assert_int_equal(model_dir_open(&io_posix, "/dev/null", &d, &err), SNUG_ERR_INPUT);
-    assert_string_equal(err.text, "/dev/null: not a folder; give a Hugging Face model folder");
+    assert_string_equal(err.text, "/dev/null: not a folder; give a Hugging Face model folder, or a .gguf file");
     assert_int_equal(model_dir_open(&io_posix, "/dev/null/x", &d, &err), SNUG_ERR_INPUT);
     char *path = malloc(5001); /* X18 */
     memset(path, 'p', 5000);
