@@ -24,7 +24,11 @@
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
     ROW(norm)                                                                                                          \
-    ROW(norm_bwd)
+    ROW(norm_bwd)                                                                                                      \
+    ROW(rms_norm)                                                                                                      \
+    ROW(rms_norm_bwd)                                                                                                  \
+    ROW(rotary)                                                                                                        \
+    ROW(rotary_bwd)
 
 #define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);
 CPU_WORKSPACES(ROW)
@@ -32,6 +36,12 @@ CPU_WORKSPACES(ROW)
 
 /* sums (O) F32 = sum of the rows of x (N,O), or added to them. */
 void ISA(cpu_sum_columns)(const struct tensor *x, const struct tensor *sums, int threads);
+
+/* Elements [i, i + left) of a gradient: v, added to what is there where the tensor is added into. */
+SIMD void put_or_add(const struct tensor *to, int64_t i, vf v, int64_t left, bool bf16)
+{
+    vf_put_upto(to->data, i, to->add ? v + vf_get_upto(to->data, i, left, bf16) : v, left, bf16);
+}
 
 /* Fewer elements than this are not worth waking threads for. */
 enum { PARALLEL_FROM = 16384 };

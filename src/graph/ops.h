@@ -67,6 +67,21 @@ OP(norm_bwd,
    IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta)
        ACC(dbias),
    REAL(p) INT(site), NONE, "the gradient of norm; dh is what reaches h besides; dbias = sum of dx over rows")
+OP(rms_norm, IN(x) OPT(res) IN(gamma) OUT(y) MAYBE(h) F32(rstd), REAL(eps) FLAG(one_plus), DIFF,
+   "h = res + x; y = h rstd gamma, or h rstd (1 + gamma) with one_plus; rstd = 1 / sqrt(1/H sum h^2 + eps)")
+OP(rms_norm_bwd, IN(dy) OPT(dh) IN(h) IN(gamma) IN(rstd) ACC(dx) ACC(dres) ACC(dgamma), FLAG(one_plus), NONE,
+   "the gradient of rms_norm; dh is what reaches h besides")
+OP(glu, IN(x) OUT(y), ACT(act), DIFF, "y = act(left half of each row of x) * right half")
+OP(glu_bwd, IN(x) IN(dy) ACC(dx), ACT(act), NONE, "the gradient of glu")
+OP(rotary_table, IN(positions) IN(frequencies) F32(table), REAL(factor), NONE,
+   "table[n] = factor cos(p f) for each frequency f, then factor sin(p f), with p = positions[n]")
+OP(rotary, IN(qkv) OPT(table) OPT(q_gamma) OPT(k_gamma) OUT(y) MAYBE(rstd),
+   INT(heads) INT(kv_heads) REAL(eps) FLAG(one_plus), DIFF,
+   "of q and k: RMS norm of each head, or of all heads together, where there are gammas; then the rotation by the "
+   "table "
+   "of a head's first entries in pairs (i, i + R/2); v as it is")
+OP(rotary_bwd, IN(dy) OPT(table) OPT(qkv) OPT(q_gamma) OPT(k_gamma) OPT(rstd) ACC(dqkv) ACC(dq_gamma) ACC(dk_gamma),
+   INT(heads) INT(kv_heads) FLAG(one_plus), NONE, "the gradient of rotary")
 OP(dropout, IN(x) IN(coords) IN(rng) OUT(y), REAL(p) INT(site), DIFF, "y = x * mask / (1-p)")
 OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx = dy * mask / (1-p)")
 OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")

@@ -30,7 +30,8 @@ struct program {
 static bool is_weight(const struct op_case *c, int slot)
 {
     const char *name = op_table[c->op].slots[slot].name;
-    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0;
+    bool angles = c->op == OP_rotary && !strcmp(name, "table");
+    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0 && !angles;
 }
 
 static int add_value(struct program *p, const char *name, enum role role, const struct tensor *t)
@@ -102,6 +103,11 @@ static void build(struct program *p, const struct op_inputs *in)
         struct op_norm next = {
             .x = y, .res = node.norm.h, .gamma = node.norm.gamma, .beta = node.norm.beta, .eps = 1e-6};
         emit_norm(&p->g, &next);
+        y = next.y;
+    }
+    if (c->op == OP_rms_norm && node.rms_norm.h) {
+        struct op_rms_norm next = {.x = y, .res = node.rms_norm.h, .gamma = node.rms_norm.gamma, .eps = 1e-6};
+        emit_rms_norm(&p->g, &next);
         y = next.y;
     }
     struct op_mse mse = {.logits = y, .labels = add_like(p, "target", y), .step = step};

@@ -88,6 +88,8 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[i] = i < 3 ? (int32_t[]){-1234567, 42, 1001}[i] : 0;
         else if (!strcmp(name, "coords"))
             x[i] = 0;
+        else if (!strcmp(name, "positions"))
+            x[i] = (int32_t)(u * 4000);
         else
             x[i] = !strcmp(name, "labels") && i % 4 == 2 ? -100 : (int32_t)(u * (double)classes);
     }
@@ -116,7 +118,7 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
         double x = random_normal(stream, (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "x") || !strcmp(name, "h"))
             x += c->offset;
-        else if (!strcmp(name, "gamma"))
+        else if (strstr(name, "gamma"))
             x = 1 + 0.3 * x;
         else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "partials"))
             x = c->skip && c->op == OP_clip ? INFINITY : x * x;
@@ -155,6 +157,17 @@ static struct tensor wide(const struct op_inputs *in, const char *name)
     return t;
 }
 
+/* Of rows of H elements, which lie `pitch` apart: 1/sqrt(mean of squares + eps) of each, `stride` apart in rstd. */
+static void make_rstd(const double *h, int64_t rows, int64_t H, int64_t pitch, double *rstd, int64_t stride)
+{
+    for (int64_t n = 0; n < rows; n++) {
+        double squares = 0;
+        for (int64_t i = 0; i < H; i++)
+            squares += h[n * pitch + i] * h[n * pitch + i] / (double)H;
+        rstd[n * stride] = 1 / sqrt(squares + 1e-6);
+    }
+}
+
 /* Statistics that the forward op would have left for a backward op. */
 static void make_statistics(struct op_inputs *in)
 {
@@ -188,6 +201,17 @@ static void make_statistics(struct op_inputs *in)
             ((double *)mean.data)[n] = sum;
             ((double *)rstd.data)[n] = 1 / sqrt(squares + 1e-12);
         }
+    } else if (c->op == OP_rms_norm_bwd) {
+        struct tensor h = wide(in, "h"), rstd = wide(in, "rstd");
+        make_rstd(h.data, h.shape[0], h.shape[1], h.shape[1], rstd.data, 1);
+    } else if (c->op == OP_rotary_bwd && c->args.rotary_bwd.rstd.ndim) {
+        struct tensor x = wide(in, "qkv"), rstd = wide(in, "rstd");
+        int64_t A = c->args.rotary_bwd.heads, K = c->args.rotary_bwd.kv_heads, D = x.shape[1] / (A + 2 * K);
+        for (int64_t h = 0; h < A + K && rstd.shape[1] == A + K; h++)
+            make_rstd((double *)x.data + h * D, x.shape[0], D, x.shape[1], (double *)rstd.data + h, A + K);
+        for (int part = 0; part < 2 && rstd.shape[1] == 2 && A + K > 2; part++)
+            make_rstd((double *)x.data + part * A * D, x.shape[0], (part ? K : A) * D, x.shape[1],
+                      (double *)rstd.data + part, 2);
     } else if (c->op == OP_cross_entropy_bwd) {
         struct args_cross_entropy f = {.logits = wide(in, "logits"),
                                        .labels = wide(in, "labels"),

@@ -68,6 +68,16 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->norm.x.shape[1];
     case OP_norm_bwd:
         return (double)(a->norm_bwd.dy.shape[0] + a->norm_bwd.dy.shape[1]);
+    case OP_rms_norm:
+        return (double)a->rms_norm.x.shape[1];
+    case OP_rms_norm_bwd:
+        return (double)(a->rms_norm_bwd.dy.shape[0] + a->rms_norm_bwd.dy.shape[1]);
+    case OP_rotary:
+        return a->rotary.q_gamma.ndim ? (double)a->rotary.q_gamma.shape[0] : 4;
+    case OP_rotary_bwd: /* of a gamma: over rows, and over heads */
+        return a->rotary_bwd.q_gamma.ndim
+                   ? (double)(a->rotary_bwd.dy.shape[0] * a->rotary_bwd.heads) + (double)a->rotary_bwd.q_gamma.shape[0]
+                   : 4;
     case OP_embed_bwd:
         return (double)a->embed_bwd.dy.shape[0];
     case OP_cross_entropy:

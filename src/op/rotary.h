@@ -1,0 +1,35 @@
+/* rotary.h: how the heads of qkv lie, for the kernels of rotary and rotary_bwd. */
+#ifndef OP_ROTARY_H
+#define OP_ROTARY_H
+
+#include "graph/op.h"
+
+/* A row of qkv has A query heads, K key heads and K value heads of D elements; of the first two kinds, R elements of each
+ * are rotated. Heads that are normalised as one are a group: one head, or all of q and all of k. */
+struct rotary_shape {
+    int64_t T, A, K, D, R, width, groups;
+};
+
+struct rotary_group {
+    int64_t first, count; /* heads */
+    bool key;             /* of k: takes its gamma */
+};
+
+static inline struct rotary_shape rotary_shape(const struct tensor *qkv, const struct tensor *table,
+                                               const struct tensor *q_gamma, int64_t heads, int64_t kv_heads)
+{
+    struct rotary_shape s = {.T = qkv->shape[0], .A = heads, .K = kv_heads, .width = qkv->shape[1]};
+    s.D = s.width / (heads + 2 * kv_heads);
+    s.R = table->ndim ? table->shape[1] : 0;
+    s.groups = q_gamma->ndim && q_gamma->shape[0] != s.D ? 2 : heads + kv_heads;
+    return s;
+}
+
+static inline struct rotary_group rotary_group(const struct rotary_shape *s, int64_t g)
+{
+    if (s->groups == s->A + s->K)
+        return (struct rotary_group){.first = g, .count = 1, .key = g >= s->A};
+    return (struct rotary_group){.first = g ? s->A : 0, .count = g ? s->K : s->A, .key = g > 0};
+}
+
+#endif
