@@ -39,7 +39,9 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
-    ROW(norm_bwd)
+    ROW(norm_bwd)                                                                                                      \
+    ROW(rms_norm_bwd)                                                                                                  \
+    ROW(rotary_bwd)
 
 #define ROW(name) int64_t cuda_##name##_workspace(const struct args_##name *a, const struct cuda_call *c);
 CUDA_WORKSPACES(ROW)

@@ -35,6 +35,10 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
         return cuda_check_features(args->norm.x.shape[1], "norm", err);
     case OP_norm_bwd:
         return cuda_check_features(args->norm_bwd.dy.shape[1], "norm_bwd", err);
+    case OP_rms_norm:
+        return cuda_check_features(args->rms_norm.x.shape[1], "rms_norm", err);
+    case OP_rms_norm_bwd:
+        return cuda_check_features(args->rms_norm_bwd.dy.shape[1], "rms_norm_bwd", err);
     default:
         return SNUG_OK;
     }

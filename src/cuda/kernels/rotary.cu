@@ -1,0 +1,419 @@
+/* Rotary embeddings with norms of queries and keys, and back. Bound by bytes: qkv and y once; back, dy and dqkv once, with gammas
+ * qkv too, and dy and qkv once more for their gradients.
+ *
+ * A group of lanes has what is normalised as one: a head, or all heads of q or of k; each lane has packs of N pairs of elements
+ * that are rotated with each other, and reads them again (from the cache) behind the sum. Order of sums: a group's by lanes, folded in a
+ * butterfly, then warp after warp. A gamma's: rows are dealt out to at most CHUNKS blocks by shape; in a block, threads take every Y-th
+ * (row, head) in order and are added in order; the blocks are added as columns.cuh says. */
+#include "cuda/kernels/columns.cuh"
+#include "cuda/kernels/vector.cuh"
+
+extern "C" {
+#include "op/rotary.h"
+}
+
+enum { THREADS = 256, CHUNKS = 264, CHUNK_ROWS = 8 };
+
+struct rotary_params {
+    const void *x; /* qkv; back, dy */
+    void *y;       /* back, dqkv */
+    const float *table, *q_gamma, *k_gamma;
+    const void *qkv; /* back, with gammas */
+    float *rstd;
+    int64_t T, A, K, D, R, width, groups; /* as in op/rotary.h */
+    float eps, one, sign;
+    bool each, add; /* each: a group is one head */
+};
+
+__global__ static void __launch_bounds__(THREADS)
+    rotary_table_kernel(const int32_t *positions, const double *frequencies, float *table, int64_t elements,
+                        int64_t half, double factor)
+{
+    int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = at / half, i = at % half;
+    double sine, cosine;
+    if (at >= elements)
+        return;
+    sincos(positions[n] * frequencies[i], &sine, &cosine);
+    table[2 * n * half + i] = (float)(factor * cosine);
+    table[(2 * n + 1) * half + i] = (float)(factor * sine);
+}
+
+extern "C" int cuda_rotary_table(const struct args_rotary_table *a, const struct cuda_call *c)
+{
+    int64_t half = a->frequencies.shape[0], elements = a->positions.shape[0] * half;
+    if (elements > 0)
+        rotary_table_kernel<<<(unsigned)((elements + THREADS - 1) / THREADS), THREADS, 0, c->stream>>>(
+            (const int32_t *)a->positions.data, (const double *)a->frequencies.data, (float *)a->table.data, elements,
+            half, a->factor);
+    return cuda_launched(c, "rotary_table");
+}
+
+/* Where the two elements of a pair lie in a head. */
+struct place {
+    int64_t a, b, angle; /* angle: -1 where they are not rotated */
+};
+
+__device__ static inline struct place place(const struct rotary_params &p, int64_t i)
+{
+    int64_t half = p.R / 2, rest = (p.D - p.R) / 2;
+    if (i < half)
+        return {i, half + i, i};
+    return {p.R + i - half, p.R + rest + i - half, -1};
+}
+
+/* N pairs, rotated by the angles of row n. */
+template <int N>
+__device__ static inline void rotate(const struct rotary_params &p, int64_t n, int64_t angle, float (&a)[N],
+                                     float (&b)[N])
+{
+    float cosine[N], sine[N];
+    if (angle < 0)
+        return;
+    load<float, N>(cosine, p.table + n * p.R + angle);
+    load<float, N>(sine, p.table + n * p.R + p.R / 2 + angle);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float x = a[i], y = b[i], s = p.sign * sine[i];
+        a[i] = x * cosine[i] - y * s;
+        b[i] = y * cosine[i] + x * s;
+    }
+}
+
+/* The sum over a group's L lanes, in all of them. */
+template <int L> __device__ static inline float group_sum(float x)
+{
+    if constexpr (L <= 32) {
+        for (int d = L / 2; d > 0; d /= 2)
+            x += __shfl_xor_sync(0xFFFFFFFFu, x, d);
+        return x;
+    } else {
+        __shared__ float sums[L / 32];
+        x = warp_sum(x);
+        if (threadIdx.x % 32 == 0)
+            sums[threadIdx.x / 32] = x;
+        __syncthreads();
+        x = sums[0];
+        for (int w = 1; w < L / 32; w++)
+            x += sums[w];
+        return x;
+    }
+}
+
+/* A group's heads: which gammas, 0 of q, 1 of k, 2 none (v). */
+struct heads {
+    int64_t first, count;
+    int part;
+};
+
+__device__ static inline struct heads heads_of(const struct rotary_params &p, int64_t g)
+{
+    if (p.each)
+        return {g, 1, g < p.A ? 0 : g < p.A + p.K ? 1 : 2};
+    return {g == 0 ? 0 : g == 1 ? p.A : p.A + p.K, g == 0 ? p.A : p.K, (int)g};
+}
+
+template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rotary_kernel(const struct rotary_params p)
+{
+    int64_t all = p.groups + (p.each ? p.K : 1), at = (int64_t)blockIdx.x * (THREADS / L) + threadIdx.x / L;
+    int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
+    struct heads h = heads_of(p, g);
+    int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
+    const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
+    float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0, rstd = 1;
+    if (p.q_gamma) {
+        for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
+            struct place i = place(p, j % packs * N);
+            load<T, N>(a, (const T *)p.x + row + j / packs * p.D + i.a);
+            load<T, N>(b, (const T *)p.x + row + j / packs * p.D + i.b);
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                squares += a[k] * a[k] + b[k] * b[k];
+        }
+        rstd = 1 / sqrtf(group_sum<L>(squares) / (float)(h.count * p.D) + p.eps);
+        if (gamma && p.rstd && count && threadIdx.x % L == 0)
+            p.rstd[n * p.groups + g] = rstd;
+    }
+    for (int64_t j = threadIdx.x % L; j < count; j += L) {
+        struct place i = place(p, j % packs * N);
+        int64_t head = j / packs * p.D;
+        load<T, N>(a, (const T *)p.x + row + head + i.a);
+        load<T, N>(b, (const T *)p.x + row + head + i.b);
+        if (gamma) {
+            load<float, N>(gamma_a, gamma + head + i.a);
+            load<float, N>(gamma_b, gamma + head + i.b);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                a[k] *= rstd * (gamma_a[k] + p.one);
+                b[k] *= rstd * (gamma_b[k] + p.one);
+            }
+        }
+        if (h.part < 2)
+            rotate<N>(p, n, i.angle, a, b);
+        store<T, N>((T *)p.y + row + head + i.a, a);
+        store<T, N>((T *)p.y + row + head + i.b, b);
+    }
+}
+
+/* N pairs of dy rotated back, their z = x rstd, and gamma. */
+template <int N> struct back {
+    float da[N], db[N], za[N], zb[N], gamma_a[N], gamma_b[N];
+};
+
+template <class T, int N>
+__device__ static inline void back_load(struct back<N> &v, const struct rotary_params &p, int64_t n, int64_t head,
+                                        const struct place &i, const float *gamma, float rstd)
+{
+    load<T, N>(v.da, (const T *)p.x + head + i.a);
+    load<T, N>(v.db, (const T *)p.x + head + i.b);
+    rotate<N>(p, n, i.angle, v.da, v.db);
+    load<T, N>(v.za, (const T *)p.qkv + head + i.a);
+    load<T, N>(v.zb, (const T *)p.qkv + head + i.b);
+    load<float, N>(v.gamma_a, gamma + i.a);
+    load<float, N>(v.gamma_b, gamma + i.b);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        v.za[k] *= rstd, v.zb[k] *= rstd;
+        v.gamma_a[k] += p.one, v.gamma_b[k] += p.one;
+    }
+}
+
+/* dqkv of q and k where there are gammas; v as in rotary_kernel. */
+template <class T, int N, int L>
+__global__ void __launch_bounds__(THREADS) rotary_norm_bwd_kernel(const struct rotary_params p)
+{
+    int64_t all = p.groups + (p.each ? p.K : 1), at = (int64_t)blockIdx.x * (THREADS / L) + threadIdx.x / L;
+    int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
+    struct heads h = heads_of(p, g);
+    int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
+    const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
+    float rstd = gamma && count ? p.rstd[n * p.groups + g] : 0, total = 0;
+    struct back<N> v;
+    for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
+        int64_t head = j / packs * p.D;
+        back_load<T, N>(v, p, n, row + head, place(p, j % packs * N), gamma + head, rstd);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            total += v.da[k] * v.gamma_a[k] * v.za[k] + v.db[k] * v.gamma_b[k] * v.zb[k];
+    }
+    float mean = group_sum<L>(total) / (float)(h.count * p.D);
+    for (int64_t j = threadIdx.x % L; j < count; j += L) {
+        struct place i = place(p, j % packs * N);
+        int64_t head = j / packs * p.D;
+        if (gamma) {
+            back_load<T, N>(v, p, n, row + head, i, gamma + head, rstd);
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                v.da[k] = (v.da[k] * v.gamma_a[k] - v.za[k] * mean) * rstd;
+                v.db[k] = (v.db[k] * v.gamma_b[k] - v.zb[k] * mean) * rstd;
+            }
+        } else {
+            load<T, N>(v.da, (const T *)p.x + row + head + i.a);
+            load<T, N>(v.db, (const T *)p.x + row + head + i.b);
+        }
+        store_or_add<T, N>((T *)p.y + row + head + i.a, v.da, p.add);
+        store_or_add<T, N>((T *)p.y + row + head + i.b, v.db, p.add);
+    }
+}
+
+/* dqkv where there are no gammas: as rotary_kernel, but that it may add. */
+template <class T, int N> __global__ void __launch_bounds__(THREADS) rotary_bwd_kernel(const struct rotary_params p)
+{
+    int64_t packs = p.D / 2 / N, heads = p.A + 2 * p.K, j = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    int64_t n = j / (heads * packs), h = j / packs % heads, at = n * p.width + h * p.D;
+    float a[N], b[N];
+    if (n >= p.T)
+        return;
+    struct place i = place(p, j % packs * N);
+    load<T, N>(a, (const T *)p.x + at + i.a);
+    load<T, N>(b, (const T *)p.x + at + i.b);
+    if (h < p.A + p.K)
+        rotate<N>(p, n, i.angle, a, b);
+    store_or_add<T, N>((T *)p.y + at + i.a, a, p.add);
+    store_or_add<T, N>((T *)p.y + at + i.b, b, p.add);
+}
+
+/* partial (chunks, H): sums of dx' z of q (part 0) or of k. Threads (X, Y): X packs of pairs; block (x, y): packs from x X on, chunk y. */
+template <class T, int N>
+__global__ void __launch_bounds__(THREADS)
+    gamma_sums_kernel(const struct rotary_params p, float *partial, int64_t H, int part)
+{
+    __shared__ float folded[2 * N][THREADS];
+    int64_t packs = p.D / 2 / N, j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    int64_t count = part ? p.K : p.A, first = part ? p.A : 0, heads = p.each ? count : 1;
+    int64_t rows = p.T > blockIdx.y ? (p.T - blockIdx.y + gridDim.y - 1) / gridDim.y : 0;
+    struct place i = place(p, j % packs * N);
+    const float *gamma = part ? p.k_gamma : p.q_gamma;
+    float a[N] = {0}, b[N] = {0};
+    int at = threadIdx.y * blockDim.x + threadIdx.x;
+    bool live = 2 * j * N < H;
+    for (int64_t item = threadIdx.y; live && item < rows * heads; item += blockDim.y) {
+        int64_t n = blockIdx.y + item / heads * gridDim.y, head = first + (p.each ? item % heads : j / packs);
+        struct back<N> v;
+        back_load<T, N>(v, p, n, n * p.width + head * p.D, i, gamma + (p.each ? 0 : j / packs * p.D),
+                        p.rstd[n * p.groups + (p.each ? head : part)]);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            a[k] += v.da[k] * v.za[k], b[k] += v.db[k] * v.zb[k];
+    }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        folded[k][at] = a[k], folded[N + k][at] = b[k];
+    __syncthreads();
+    if (threadIdx.y > 0 || !live)
+        return;
+    for (unsigned y = 1; y < blockDim.y; y++)
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            a[k] += folded[k][y * blockDim.x + at], b[k] += folded[N + k][y * blockDim.x + at];
+    partial += blockIdx.y * H + (p.each ? 0 : j / packs * p.D);
+    store<float, N>(partial + i.a, a);
+    store<float, N>(partial + i.b, b);
+}
+
+/* ---- launching ---- */
+
+static struct rotary_params params(const struct rotary_shape *s, const struct tensor *table,
+                                   const struct tensor *q_gamma, const struct tensor *k_gamma, int64_t one_plus)
+{
+    return {.table = (const float *)table->data,
+            .q_gamma = (const float *)q_gamma->data,
+            .k_gamma = (const float *)k_gamma->data,
+            .T = s->T,
+            .A = s->A,
+            .K = s->K,
+            .D = s->D,
+            .R = s->R,
+            .width = s->width,
+            .groups = s->groups,
+            .one = one_plus ? 1.0f : 0.0f,
+            .sign = 1,
+            .each = s->groups == s->A + s->K};
+}
+
+/* Whether N pairs, of any type, can be accessed as aligned packs. */
+static bool packed(const struct rotary_params &p)
+{
+    return ((uintptr_t)p.x | (uintptr_t)p.y | (uintptr_t)p.qkv | (uintptr_t)p.table | (uintptr_t)p.q_gamma |
+            (uintptr_t)p.k_gamma) %
+                   16 ==
+               0 &&
+           p.R / 2 % 8 == 0 && (p.D - p.R) / 2 % 8 == 0;
+}
+
+static unsigned blocks(int64_t n, int64_t of)
+{
+    return (unsigned)((n + of - 1) / of);
+}
+
+/* L lanes a group: as many as have a pack of a head, or a block for all heads. */
+template <class T, int N, int L>
+static void groups_launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
+{
+    int64_t groups = p.T * (p.groups + (p.each ? p.K : 1));
+    if (back)
+        rotary_norm_bwd_kernel<T, N, L><<<blocks(groups, THREADS / L), THREADS, 0, c->stream>>>(p);
+    else
+        rotary_kernel<T, N, L><<<blocks(groups, THREADS / L), THREADS, 0, c->stream>>>(p);
+}
+
+template <class T, int N>
+static void groups_by_size(const struct rotary_params &p, bool back, const struct cuda_call *c)
+{
+    if (!p.each)
+        groups_launch<T, N, THREADS>(p, back, c);
+    else if (p.D / 2 / N <= 4)
+        groups_launch<T, N, 4>(p, back, c);
+    else if (p.D / 2 / N <= 8)
+        groups_launch<T, N, 8>(p, back, c);
+    else if (p.D / 2 / N <= 16)
+        groups_launch<T, N, 16>(p, back, c);
+    else
+        groups_launch<T, N, 32>(p, back, c);
+}
+
+extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *c)
+{
+    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
+    p.x = a->qkv.data, p.y = a->y.data, p.rstd = (float *)a->rstd.data, p.eps = (float)a->eps;
+    if (p.T > 0)
+        WITH_FLOAT_TYPE(a->qkv.dtype, T, {
+            if (packed(p))
+                groups_by_size<T, pack_width<T>>(p, false, c);
+            else
+                groups_by_size<T, 1>(p, false, c);
+        })
+    return cuda_launched(c, "rotary");
+}
+
+/* Rows are dealt out to so many blocks for the sums of the gammas. */
+static int64_t chunks(int64_t T)
+{
+    int64_t n = (T + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    return n < CHUNKS ? n : CHUNKS;
+}
+
+extern "C" int64_t cuda_rotary_bwd_workspace(const struct args_rotary_bwd *a, const struct cuda_call *c)
+{
+    (void)c;
+    return a->q_gamma.ndim
+               ? (int64_t)sizeof(float) * chunks(a->dy.shape[0]) * (a->q_gamma.shape[0] + a->k_gamma.shape[0])
+               : 0;
+}
+
+template <class T, int N>
+static void gamma_sums_launch(const struct rotary_params &p, float *partial, int64_t H, int part,
+                              const struct cuda_call *c)
+{
+    int64_t packs = H / 2 / N;
+    int x = 1;
+    while (x < packs && x < 32)
+        x *= 2;
+    gamma_sums_kernel<T, N>
+        <<<dim3(blocks(packs, x), (unsigned)chunks(p.T)), dim3(x, THREADS / x), 0, c->stream>>>(p, partial, H, part);
+}
+
+/* dgamma of q (part 0) or of k, by way of `partial`. */
+static void gamma_sums(const struct rotary_params &p, const struct tensor *dgamma, float *partial, enum dtype dtype,
+                       int part, const struct cuda_call *c)
+{
+    if (!dgamma->data)
+        return;
+    struct column_sums s = {.partial = partial, .chunks = chunks(p.T), .H = dgamma->shape[0], .parts = 1};
+    column_sums_set(&s, 0, dgamma);
+    if (p.T > 0)
+        WITH_FLOAT_TYPE(dtype, T, {
+            if (packed(p))
+                gamma_sums_launch<T, pack_width<T>>(p, partial, s.H, part, c);
+            else
+                gamma_sums_launch<T, 1>(p, partial, s.H, part, c);
+        })
+    column_sums_launch(&s, c);
+}
+
+template <class T, int N> static void back_launch(const struct rotary_params &p, const struct cuda_call *c)
+{
+    if (p.q_gamma)
+        groups_by_size<T, N>(p, true, c);
+    else
+        rotary_bwd_kernel<T, N><<<blocks(p.T * p.width / 2 / N, THREADS), THREADS, 0, c->stream>>>(p);
+}
+
+extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cuda_call *c)
+{
+    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
+    float *partial = (float *)c->workspace;
+    p.x = a->dy.data, p.y = a->dqkv.data, p.qkv = a->qkv.data, p.rstd = (float *)a->rstd.data;
+    p.sign = -1, p.add = a->dqkv.add;
+    if (p.y && p.T > 0)
+        WITH_FLOAT_TYPE(a->dy.dtype, T, {
+            if (packed(p))
+                back_launch<T, pack_width<T>>(p, c);
+            else
+                back_launch<T, 1>(p, c);
+        })
+    gamma_sums(p, &a->dq_gamma, partial, a->dy.dtype, 0, c);
+    gamma_sums(p, &a->dk_gamma, partial + chunks(p.T) * a->q_gamma.shape[0], a->dy.dtype, 1, c);
+    return cuda_launched(c, "rotary_bwd");
+}
