@@ -4,8 +4,9 @@
 
 #include "../sanitized.h" /* under sanitizers only the small cases run */
 
-void test_gradients(void **state);    /* gradients.c */
-void test_clip(void **state);         /* clip.c */
-void test_shape_errors(void **state); /* errors.c */
+void test_gradients(void **state);          /* gradients.c */
+void test_columns_recomputed(void **state); /* likewise */
+void test_clip(void **state);               /* clip.c */
+void test_shape_errors(void **state);       /* errors.c */
 
 #endif

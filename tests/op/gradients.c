@@ -189,6 +189,14 @@ static void run_nodes(struct program *p, int from, int end)
     }
 }
 
+static void close_program(struct program *p)
+{
+    for (int id = 1; id < p->g.n_values; id++)
+        if (!graph_value(&p->g, id)->base)
+            mem_free(p->data[id]);
+    graph_free(&p->g);
+}
+
 static double loss_at(struct program *p, double *x, double value)
 {
     double kept = *x;
@@ -238,10 +246,7 @@ static void check_program(struct program *p, const struct op_inputs *in, const c
     for (int id = 1; id < p->g.n_values; id++)
         if (graph_value(&p->g, id)->role == ROLE_WEIGHT)
             check_weight(p, what, id);
-    for (int id = 1; id < p->g.n_values; id++)
-        if (!graph_value(&p->g, id)->base)
-            mem_free(p->data[id]);
-    graph_free(&p->g);
+    close_program(p);
 }
 
 static void check_case(const struct op_case *c)
@@ -266,28 +271,94 @@ static struct op_linear layer(struct program *p, int x, const char *name, int64_
 }
 
 /* Columns that are read, as of gate|up, and that are written, as of q|k|v with an adapter on one part: wide = x W^T;
- * both = [wide[:, 0:3] A^T, wide[:, 3:8] C^T]; out = [both[:, 0:2] E^T, both D^T]. */
+ * both = [wide[:, 0:3] A^T, wide[:, 3:8] C^T]; out = [both[:, 0:2] E^T, both D^T]. What makes `out` belongs to layer
+ * `second`, the rest to layer 1. */
+static void build_columns(struct program *p, int second)
+{
+    *p = (struct program){.dims = {.T = 5, .B = 1}};
+    assert_int_equal(graph_init(&p->g, NULL), SNUG_OK);
+    int x = graph_add_value(&p->g, "x", ROLE_INPUT, DT_F32, SHAPE(DIM_T, DIM(4)));
+    int step = graph_add_value(&p->g, "step", ROLE_INPUT, DT_F64, SHAPE(DIM(STEP_SCALARS)));
+    graph_add_value(&p->g, "cu_seqlens", ROLE_INPUT, DT_I32, SHAPE(DIM(2)));
+    p->g.layer = 1;
+    int both = graph_add_value(&p->g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(6)));
+    int out = graph_add_value(&p->g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(5)));
+    int wide = layer(p, x, "wide", 4, 8).y;
+    struct op_linear a = layer(p, graph_add_columns(&p->g, wide, 0, 3), "a", 3, 2);
+    graph_place_columns(&p->g, a.y, both, 0);
+    struct op_linear c = layer(p, graph_add_columns(&p->g, wide, 3, 5), "c", 5, 4);
+    graph_place_columns(&p->g, c.y, both, 2);
+    p->g.layer = second;
+    struct op_linear e = layer(p, a.y, "e", 2, 2), d = layer(p, both, "d", 6, 3);
+    graph_place_columns(&p->g, e.y, out, 0);
+    graph_place_columns(&p->g, d.y, out, 2);
+    p->g.layer = second + 1;
+    struct op_mse mse = {.logits = out, .labels = add_like(p, "target", out), .step = step};
+    emit_mse(&p->g, &mse);
+    p->loss = mse.loss;
+}
+
 static void check_gradients_of_columns(void)
 {
-    struct program p = {.dims = {.T = 5, .B = 1}};
-    assert_int_equal(graph_init(&p.g, NULL), SNUG_OK);
-    int x = graph_add_value(&p.g, "x", ROLE_INPUT, DT_F32, SHAPE(DIM_T, DIM(4)));
-    int step = graph_add_value(&p.g, "step", ROLE_INPUT, DT_F64, SHAPE(DIM(STEP_SCALARS)));
-    graph_add_value(&p.g, "cu_seqlens", ROLE_INPUT, DT_I32, SHAPE(DIM(2)));
-    int both = graph_add_value(&p.g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(6)));
-    int out = graph_add_value(&p.g, NULL, ROLE_ACTIVATION, DT_F32, SHAPE(DIM_T, DIM(5)));
-    int wide = layer(&p, x, "wide", 4, 8).y;
-    struct op_linear a = layer(&p, graph_add_columns(&p.g, wide, 0, 3), "a", 3, 2);
-    graph_place_columns(&p.g, a.y, both, 0);
-    struct op_linear c = layer(&p, graph_add_columns(&p.g, wide, 3, 5), "c", 5, 4);
-    graph_place_columns(&p.g, c.y, both, 2);
-    struct op_linear e = layer(&p, a.y, "e", 2, 2), d = layer(&p, both, "d", 6, 3);
-    graph_place_columns(&p.g, e.y, out, 0);
-    graph_place_columns(&p.g, d.y, out, 2);
-    struct op_mse mse = {.logits = out, .labels = add_like(&p, "target", out), .step = step};
-    emit_mse(&p.g, &mse);
-    p.loss = mse.loss;
+    struct program p;
+    build_columns(&p, 1);
     check_program(&p, NULL, "columns");
+}
+
+/* Poisons what no node of the backward pass reads; how many activations that are. */
+static int poison_dropped(struct program *p)
+{
+    int n = 0;
+    for (int id = 1; id < p->g.n_values; id++) {
+        const struct value *v = graph_value(&p->g, id);
+        bool read = v->base || v->role != ROLE_ACTIVATION || id == p->loss;
+        for (int k = p->n_forward; k < p->g.n_nodes && !read; k++)
+            for (int i = 0; i < node_op(&p->g.nodes[k])->n_slots; i++)
+                read |= value_root(&p->g, p->g.nodes[k].u.slot[i]) == id;
+        for (int64_t i = 0; !read && i < value_elements(v, p->dims); i++)
+            ((double *)p->data[id])[i] = NAN;
+        n += !read;
+    }
+    return n;
+}
+
+/* Runs a program of columns; with recompute, what it drops must be gone: `dropped` activations. */
+static void run_columns(struct program *p, int second, bool recompute, int dropped)
+{
+    struct snug_err err = {0};
+    struct pass_settings settings = {.program = PROGRAM_STEP, .choices.recompute_every_n = recompute};
+    build_columns(p, second);
+    settings.loss = p->loss;
+    p->n_forward = p->g.n_nodes;
+    pass_grad(&p->g, &settings);
+    pass_recompute(&p->g, &settings);
+    if (graph_check(&p->g, "recompute", &err))
+        fail_msg("%s", err.text);
+    fill(p, NULL);
+    run_nodes(p, 1, p->n_forward);
+    assert_int_equal(poison_dropped(p), dropped);
+    run_nodes(p, p->n_forward, p->g.n_nodes);
+}
+
+/* In one layer `wide` and `both` are made again, by columns and from columns; in two, `both` is kept between them. */
+void test_columns_recomputed(void **state)
+{
+    (void)state;
+    for (int second = 1; second <= 2; second++) {
+        struct program kept, again;
+        run_columns(&kept, second, false, 0);
+        run_columns(&again, second, true, 3 - second);
+        for (int id = 1; id < kept.g.n_values; id++) {
+            const struct value *v = graph_value(&kept.g, id);
+            if (v->kin == KIN_GRADIENT) {
+                int other = graph_find(&again.g, v->name);
+                assert_true(other > 0);
+                assert_memory_equal(again.data[other], kept.data[id], (size_t)value_elements(v, kept.dims) * 8);
+            }
+        }
+        close_program(&kept);
+        close_program(&again);
+    }
 }
 
 void test_gradients(void **state)

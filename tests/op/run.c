@@ -90,6 +90,7 @@ int main(void)
         cmocka_unit_test(test_shape_errors),
         cmocka_unit_test(test_clip),
         cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_columns_recomputed),
         cmocka_unit_test(test_generic),
         cmocka_unit_test(test_avx2),
         cmocka_unit_test(test_avx512),
