@@ -32,7 +32,7 @@ struct backend_memory {
     double recorded_seconds; /* and how long that took */
 };
 
-enum { BACKEND_TURNS = 2 }; /* sets of results that can be on their way at once: 0 and 1 */
+enum { BACKEND_FLIGHTS = 2 }; /* sets of results that may be on their way to the host at once: 0 and 1 */
 
 struct backend;
 
@@ -59,16 +59,18 @@ struct backend_arena {
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
 
-    /* Where the host writes the next inputs, laid out as in the arena, and their way into it. */
+    /* `inputs` gives the memory into which the host writes the next inputs, laid out as in the arena. `send` enqueues
+     * their copy into the arena. */
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
     int (*send)(const struct backend *b, void *arena, struct snug_err *err);
 
-    /* Results on their way to memory from alloc_host, behind all work so far. `wait`: until those of this turn have
-     * arrived, but not until what was given later is done. */
+    /* `fetch` enqueues a copy of results into memory from alloc_host, behind all work so far. `flight`, 0 or 1, is the
+     * set of results that the copy belongs to. `wait` returns when the copies of that set have arrived. It does not
+     * wait for work that was enqueued behind them. */
     int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
     void (*free_host)(const struct backend *b, void *p);
-    int (*fetch)(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err);
-    int (*wait)(const struct backend *b, int turn, struct snug_err *err);
+    int (*fetch)(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err);
+    int (*wait)(const struct backend *b, int flight, struct snug_err *err);
 
     /* Copies that are over on return, of the size of a tensor. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);

@@ -51,15 +51,15 @@ static int copy(const struct backend *b, void *to, const void *from, int64_t byt
     return SNUG_OK;
 }
 
-static int fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err)
+static int fetch(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    (void)turn;
+    (void)flight;
     return copy(b, to, from, bytes, err);
 }
 
-static int wait(const struct backend *b, int turn, struct snug_err *err)
+static int wait(const struct backend *b, int flight, struct snug_err *err)
 {
-    (void)b, (void)turn, (void)err;
+    (void)b, (void)flight, (void)err;
     return SNUG_OK;
 }
 

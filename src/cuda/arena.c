@@ -6,7 +6,7 @@
 
 static void release(const struct backend *b, void *p, int64_t bytes)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     (void)bytes;
     cudaStreamSynchronize(d->call.stream);
     recordings_forget(&d->recordings);
@@ -32,7 +32,7 @@ static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct s
 
 static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     struct cuda_arena *a = &d->arena;
     TRY(cuda_check(cudaMalloc(p, (size_t)bytes), "the arena", err));
     a->inputs_bytes = inputs_bytes;
@@ -60,18 +60,18 @@ static int64_t available(const struct backend *b)
 
 static int inputs(const struct backend *b, void *arena, void **image, struct snug_err *err)
 {
-    struct cuda_arena *a = &own(b)->arena;
+    struct cuda_arena *a = &cuda_of(b)->arena;
     (void)arena;
-    CUDA(cuda_whole_program(b), cudaEventSynchronize(a->copied[a->turn]));
-    *image = a->image[a->turn];
+    CUDA(cuda_whole_program(b), cudaEventSynchronize(a->copied[a->next]));
+    *image = a->image[a->next];
     return SNUG_OK;
 }
 
 static int send(const struct backend *b, void *arena, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     struct cuda_arena *a = &d->arena;
-    int i = a->turn;
+    int i = a->next;
     size_t bytes = (size_t)a->inputs_bytes;
     char *to = arena, *staging = to + (i + 1) * a->inputs_bytes;
     CUDA("inputs", cudaStreamWaitEvent(a->copies, a->placed[i], 0));
@@ -80,7 +80,7 @@ static int send(const struct backend *b, void *arena, struct snug_err *err)
     CUDA("inputs", cudaStreamWaitEvent(d->call.stream, a->copied[i], 0));
     CUDA("inputs", cudaMemcpyAsync(to, staging, bytes, cudaMemcpyDeviceToDevice, d->call.stream));
     CUDA("inputs", cudaEventRecord(a->placed[i], d->call.stream));
-    a->turn = (i + 1) % STAGING;
+    a->next = (i + 1) % STAGING;
     return SNUG_OK;
 }
 
@@ -90,32 +90,32 @@ static void free_host(const struct backend *b, void *p)
     cudaFreeHost(p);
 }
 
-static int fetch(const struct backend *b, int turn, void *to, const void *from, int64_t bytes, struct snug_err *err)
+static int fetch(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     CUDA("results", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, d->call.stream));
-    return cuda_check(cudaEventRecord(d->arena.fetched[turn], d->call.stream), "results", err);
+    return cuda_check(cudaEventRecord(d->arena.fetched[flight], d->call.stream), "results", err);
 }
 
-static int wait(const struct backend *b, int turn, struct snug_err *err)
+static int wait(const struct backend *b, int flight, struct snug_err *err)
 {
-    return cuda_check(cudaEventSynchronize(own(b)->arena.fetched[turn]), cuda_whole_program(b), err);
+    return cuda_check(cudaEventSynchronize(cuda_of(b)->arena.fetched[flight]), cuda_whole_program(b), err);
 }
 
 static int finish(const struct backend *b, struct snug_err *err)
 {
-    return cuda_check(cudaStreamSynchronize(own(b)->call.stream), cuda_whole_program(b), err);
+    return cuda_check(cudaStreamSynchronize(cuda_of(b)->call.stream), cuda_whole_program(b), err);
 }
 
 static int upload(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, own(b)->call.stream));
+    CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, cuda_of(b)->call.stream));
     return finish(b, err);
 }
 
 static int download(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, own(b)->call.stream));
+    CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, cuda_of(b)->call.stream));
     return finish(b, err);
 }
 
@@ -135,7 +135,7 @@ const struct backend_arena cuda_arena = {.alloc = alloc,
 int cuda_arena_open(struct cuda_arena *a, int device, struct snug_err *err)
 {
     OPENING(device, cudaStreamCreateWithFlags(&a->copies, cudaStreamNonBlocking));
-    for (int i = 0; i < BACKEND_TURNS; i++)
+    for (int i = 0; i < BACKEND_FLIGHTS; i++)
         OPENING(device, cudaEventCreateWithFlags(&a->fetched[i], cudaEventDisableTiming));
     for (int i = 0; i < STAGING; i++) {
         OPENING(device, cudaEventCreateWithFlags(&a->copied[i], cudaEventDisableTiming));
@@ -152,7 +152,7 @@ void cuda_arena_close(struct cuda_arena *a)
         if (a->placed[i])
             cudaEventDestroy(a->placed[i]);
     }
-    for (int i = 0; i < BACKEND_TURNS; i++)
+    for (int i = 0; i < BACKEND_FLIGHTS; i++)
         if (a->fetched[i])
             cudaEventDestroy(a->fetched[i]);
     if (a->copies)
@@ -169,7 +169,7 @@ static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes
 
 static int64_t free_on_device(const struct backend *b)
 {
-    return own(b)->free_bytes;
+    return cuda_of(b)->free_bytes;
 }
 
 const struct backend_arena cuda_arena_absent = {.alloc = no_alloc, .available = free_on_device};

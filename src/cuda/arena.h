@@ -11,12 +11,12 @@ enum { STAGING = 2 };
 struct cuda_arena {
     int64_t bytes, inputs_bytes;
     cudaStream_t copies; /* of inputs */
-    /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each, used in turn. */
+    /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each are used alternately. */
     char *image[STAGING];
     cudaEvent_t copied[STAGING]; /* image -> staging is over: the image may be written */
     cudaEvent_t placed[STAGING]; /* staging -> inputs is over: staging may be written */
-    int turn;
-    cudaEvent_t fetched[BACKEND_TURNS];
+    int next;                    /* which of the two comes next */
+    cudaEvent_t fetched[BACKEND_FLIGHTS];
 };
 
 extern const struct backend_arena cuda_arena;

@@ -25,7 +25,7 @@ static int64_t bucket(int64_t T)
 static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
     (void)threads;
-    return cuda_launch_workspace(op, args, &own(b)->call);
+    return cuda_launch_workspace(op, args, &cuda_of(b)->call);
 }
 
 static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
@@ -35,18 +35,18 @@ static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum
 
 static int replay(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     return recordings_replay(&d->recordings, s, d->call.stream, cuda_whole_program(b), known, err);
 }
 
 static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
 {
-    return recordings_run(&own(b)->recordings, &own(b)->call, work, n, err);
+    return recordings_run(&cuda_of(b)->recordings, &cuda_of(b)->call, work, n, err);
 }
 
 static void memory(const struct backend *b, struct backend_memory *out)
 {
-    const struct cuda *d = own(b);
+    const struct cuda *d = cuda_of(b);
     *out = (struct backend_memory){.used_bytes = cuda_used_bytes(d->nvml, d->device),
                                    .before_bytes = d->before_bytes,
                                    .arena_bytes = d->arena.bytes,
@@ -105,7 +105,7 @@ static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snu
 
 static void close_device(const struct backend *b)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     cuda_measured_close(d);
     nvml_close(d->nvml);
     cuda_products_close(d->call.products);

@@ -23,7 +23,7 @@ struct cuda {
 };
 
 /* A backend is const to its users; what it keeps for itself is not. */
-static inline struct cuda *own(const struct backend *b)
+static inline struct cuda *cuda_of(const struct backend *b)
 {
     return (struct cuda *)b;
 }

@@ -17,7 +17,7 @@
 /* The name of the kernels tells the choices of algorithms apart, since other ones may give other bits. */
 const char *cuda_measured_kernels(const struct backend *b)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     char hash[33];
     hash_hex(algorithms_hash(d->call.products), hash);
     snprintf(d->measured.kernels, sizeof d->measured.kernels, "sm_%d%s cublaslt %lld algorithms %.8s",
@@ -109,7 +109,7 @@ static int count_measured(const struct cuda *d, size_t *n, struct snug_err *err)
 static int tune(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
                 bool *changed, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     size_t before, after = 0;
     int n_products = 0, code;
     TRY(count_measured(d, &before, err));
@@ -130,7 +130,7 @@ static int tune(const struct backend *b, const struct work *nodes, int n, void (
 
 static int give(const struct backend *b, char **text, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     json_t *products;
     *text = NULL;
     TRY(algorithms_export(d->call.products, ALGORITHMS_OF_RUN, &products, err));
@@ -165,7 +165,7 @@ static int check_recorded(const struct cuda *d, json_t *all, const char *where, 
 
 static int take(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err)
 {
-    struct cuda *d = own(b);
+    struct cuda *d = cuda_of(b);
     json_t *all = NULL;
     *refused = (struct snug_err){0};
     int code = json_parse(text, strlen(text), RECORDED, &all, err);
@@ -186,20 +186,20 @@ static int take(const struct backend *b, const char *text, struct snug_err *refu
 
 static double recall(const struct backend *b, const char *key)
 {
-    double us = cuda_profile_time(own(b)->measured.profile, key);
+    double us = cuda_profile_time(cuda_of(b)->measured.profile, key);
     return us < 0 ? -1 : 1e-6 * us;
 }
 
 static int keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
 {
-    TRY(cuda_profile_set_time(own(b)->measured.profile, key, 1e6 * seconds, err));
-    save(own(b));
+    TRY(cuda_profile_set_time(cuda_of(b)->measured.profile, key, 1e6 * seconds, err));
+    save(cuda_of(b));
     return SNUG_OK;
 }
 
 static int unmeasured(const struct backend *b)
 {
-    return cuda_products_unmeasured(own(b)->call.products);
+    return cuda_products_unmeasured(cuda_of(b)->call.products);
 }
 
 const struct backend_profile cuda_profile_here = {.tune = tune, .recall = recall, .keep = keep};

@@ -217,7 +217,7 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     int there = results_at(g);
     TRY(run_part(r, k, 0, dims, 1, there, err));
     for (int i = 0; i < n_fetch; i++)
-        TRY(r->backend->arena->fetch(r->backend, fetch[i].turn, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
+        TRY(r->backend->arena->fetch(r->backend, fetch[i].flight, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 

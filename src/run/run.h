@@ -47,7 +47,7 @@ struct run_fetch {
     void *to;
     const void *from; /* in the arena */
     int64_t bytes;
-    int turn; /* what wait of the arena is told */
+    int flight; /* the set that it belongs to; the arena's `wait` takes this number */
 };
 
 /* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the

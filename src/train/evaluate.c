@@ -23,7 +23,7 @@ struct evaluation {
     struct metrics *metrics; /* NULL: nobody wants them */
     double *logits;          /* likewise */
     bool tokens;             /* a language model's: the output is a prediction for each token, else logits */
-    struct flight flights[BACKEND_TURNS];
+    struct flight flights[BACKEND_FLIGHTS];
     double *values; /* the logits of a batch */
 };
 
@@ -60,7 +60,7 @@ static int open_evaluation(struct evaluation *p, struct snug_err *err)
     p->values = mem_alloc(p->tokens ? 1 : (size_t)most.elements * sizeof *p->values);
     if (!p->values)
         return err_no_memory(err, (unsigned long long)most.elements * sizeof *p->values);
-    for (int i = 0; i < BACKEND_TURNS; i++)
+    for (int i = 0; i < BACKEND_FLIGHTS; i++)
         TRY(b->arena->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
     return SNUG_OK;
 }
@@ -69,19 +69,19 @@ static void close_evaluation(struct evaluation *p)
 {
     const struct backend *b = p->s->compile.backend;
     b->arena->sync(b, NULL); /* after a failure, results may still be on their way */
-    for (int i = 0; i < BACKEND_TURNS; i++)
+    for (int i = 0; i < BACKEND_FLIGHTS; i++)
         if (p->flights[i].results)
             b->arena->free_host(b, p->flights[i].results);
     mem_free(p->values);
 }
 
-static int give(struct evaluation *p, const struct batch *b, int turn, struct snug_err *err)
+static int give(struct evaluation *p, const struct batch *b, int flight, struct snug_err *err)
 {
-    struct flight *f = &p->flights[turn];
+    struct flight *f = &p->flights[flight];
     struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
     struct run_fetch fetch = {.to = f->results, .from = v.data, .bytes = dtype_bytes(v.dtype, v.elements)};
     f->batch = b;
-    return stepper_forward_begin(&p->s->stepper, p->s->run.where.eval, b, &(struct step_inputs){.n = 1}, &fetch, turn,
+    return stepper_forward_begin(&p->s->stepper, p->s->run.where.eval, b, &(struct step_inputs){.n = 1}, &fetch, flight,
                                  err);
 }
 
@@ -129,14 +129,14 @@ static int not_finite(struct evaluation *p, const struct batch *b, int32_t i, st
                    p->path, (long long)(p->first + b->rows[i]), where);
 }
 
-static int take(struct evaluation *p, int turn, struct snug_err *err)
+static int take(struct evaluation *p, int flight, struct snug_err *err)
 {
-    const struct flight *f = &p->flights[turn];
+    const struct flight *f = &p->flights[flight];
     const struct batch *b = f->batch;
     struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
     int64_t width = p->s->model.num_labels;
     double loss;
-    TRY(stepper_forward_end(&p->s->stepper, turn, &loss, err));
+    TRY(stepper_forward_end(&p->s->stepper, flight, &loss, err));
     if (!p->tokens)
         dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
     int32_t bad = p->s->o->nan_policy == OPT_NAN_STOP ? bad_row(p, b, loss) : -1;
@@ -158,9 +158,9 @@ static int all_batches(struct evaluation *p, struct snug_err *err)
         if (stop_asked(p->s->stop))
             return err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation");
         if (b)
-            TRY(give(p, b, (int)(given++ % BACKEND_TURNS), err));
-        if (given - taken == (b ? BACKEND_TURNS : 1))
-            TRY(take(p, (int)(taken++ % BACKEND_TURNS), err));
+            TRY(give(p, b, (int)(given++ % BACKEND_FLIGHTS), err));
+        if (given - taken == (b ? BACKEND_FLIGHTS : 1))
+            TRY(take(p, (int)(taken++ % BACKEND_FLIGHTS), err));
     } while (taken < given);
     return SNUG_OK;
 }

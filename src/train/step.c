@@ -326,23 +326,23 @@ int stepper_step(struct stepper *s, const struct window *w, const struct step_in
 }
 
 int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in,
-                          const struct run_fetch *output, int turn, struct snug_err *err)
+                          const struct run_fetch *output, int flight, struct snug_err *err)
 {
     struct run_fetch f[2];
-    TRY(fetch_scalar(s, k, "loss", turn, &f[0], err));
-    f[0].turn = turn;
+    TRY(fetch_scalar(s, k, "loss", flight, &f[0], err));
+    f[0].flight = flight;
     if (output) {
         f[1] = *output;
-        f[1].turn = turn;
+        f[1].flight = flight;
     }
     TRY(send(s, k, b, in, err));
     return run_program(s->run, k, batch_dims(s, b), f, output ? 2 : 1, err);
 }
 
-int stepper_forward_end(struct stepper *s, int turn, double *loss, struct snug_err *err)
+int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug_err *err)
 {
-    TRY(s->run->backend->arena->wait(s->run->backend, turn, err));
-    *loss = result(s, turn);
+    TRY(s->run->backend->arena->wait(s->run->backend, flight, err));
+    *loss = result(s, flight);
     return SNUG_OK;
 }
 

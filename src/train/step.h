@@ -52,10 +52,10 @@ int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,
                     struct dims *dims, struct snug_err *err);
 
-/* The same in two parts: one more batch may be on its way meanwhile, in the other of the BACKEND_TURNS. `output` (may be
- * NULL): of the program, to memory of the backend's alloc_host, where it is after the second part; its turn is ignored. */
+/* The same in two parts: one more batch may be on its way meanwhile, in the other of the BACKEND_FLIGHTS. `output` (may be
+ * NULL): of the program, to memory of the backend's alloc_host, where it is after the second part; its `flight` is ignored. */
 int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in,
-                          const struct run_fetch *output, int turn, struct snug_err *err);
-int stepper_forward_end(struct stepper *s, int turn, double *loss, struct snug_err *err);
+                          const struct run_fetch *output, int flight, struct snug_err *err);
+int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug_err *err);
 
 #endif

@@ -14,9 +14,9 @@ static int lost(struct snug_err *err)
     return err_set(err, SNUG_ERR_CHECKPOINT, "gpu: a program: fell off the bus");
 }
 
-static int wait_or_fail(const struct backend *b, int turn, struct snug_err *err)
+static int wait_or_fail(const struct backend *b, int flight, struct snug_err *err)
 {
-    (void)b, (void)turn;
+    (void)b, (void)flight;
     return left-- > 0 ? SNUG_OK : lost(err);
 }
 
