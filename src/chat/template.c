@@ -10,6 +10,7 @@ struct chat_template {
     const char *name;
     struct arena arena;
     struct chat_stmt *body;
+    struct hash128 hash;
     bool has_generation, reads_clock;
 };
 
@@ -60,6 +61,7 @@ int chat_template_open(const char *name, const char *text, size_t bytes, struct 
     struct chat_template *t = *out = mem_alloc(sizeof *t);
     if (!t)
         return err_no_memory(err, sizeof *t);
+    t->hash = hash_bytes(text, bytes);
     t->name = arena_strdup(&t->arena, name);
     int code = t->name ? parse(t, text, bytes, err) : err_no_memory(err, strlen(name) + 1);
     if (code) {
@@ -80,6 +82,11 @@ void chat_template_close(struct chat_template *t)
 bool chat_template_has_generation(const struct chat_template *t)
 {
     return t->has_generation;
+}
+
+struct hash128 chat_template_hash(const struct chat_template *t)
+{
+    return t->hash;
 }
 
 bool chat_template_reads_clock(const struct chat_template *t)

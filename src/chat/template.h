@@ -11,6 +11,7 @@
 #ifndef CHAT_TEMPLATE_H
 #define CHAT_TEMPLATE_H
 
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/str.h"
 
@@ -25,6 +26,7 @@ int chat_template_open(const char *name, const char *text, size_t bytes, struct 
 void chat_template_close(struct chat_template *t);
 
 bool chat_template_has_generation(const struct chat_template *t); /* {% generation %} stands in it */
+struct hash128 chat_template_hash(const struct chat_template *t); /* of its text */
 bool chat_template_reads_clock(const struct chat_template *t);    /* strftime_now stands in it */
 
 struct chat_variable {

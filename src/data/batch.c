@@ -63,6 +63,9 @@ static void fill_targets(const struct dataset *d, const struct masker *masker, i
     if (d->task == TASK_CAUSAL_LM) {
         memcpy(targets, (given ? given : ids) + 1, (size_t)(n - 1) * sizeof *targets);
         targets[n - 1] = IGNORE_INDEX;
+        const uint8_t *learned = d->loss_mask ? d->loss_mask + d->offsets[row] : NULL;
+        for (int32_t i = 0; learned && i < n - 1; i++)
+            targets[i] = learned[i + 1] ? targets[i] : IGNORE_INDEX;
     } else if (given) {
         memcpy(targets, given, (size_t)n * sizeof *targets);
     } else {

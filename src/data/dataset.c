@@ -24,6 +24,7 @@ void dataset_close(struct dataset *d)
         mem_free(d->classes);
         mem_free(d->values);
         mem_free(d->targets);
+        mem_free(d->loss_mask);
     }
     label_map_free(&d->labels);
     *d = (struct dataset){0};
@@ -129,6 +130,10 @@ static void note_columns(const struct dataset_options *o, const struct columns *
 {
     if (o->labels && o->labels->from_data)
         return;
+    if (c->form == ROWS_PROMPT)
+        dataset_note(o, "rows are prompts and completions; --text-column reads a text instead");
+    else if (c->form != ROWS_TEXT)
+        dataset_note(o, "rows are conversations, in '%s'; --text-column reads a text instead", c->names[c->turns]);
     const char *label = c->label_guessed ? c->names[c->labels[0]] : NULL;
     if (c->text_guessed && c->pair >= 0)
         dataset_note(o, "the texts are the columns '%s' and '%s', by their names; --text-column chooses others",
@@ -149,6 +154,9 @@ void dataset_note_rows(const struct dataset_options *o, const struct dataset *d)
     if (d->empty)
         dataset_note(o, "%lld rows have an empty text%s", (long long)d->empty,
                      task_is_lm(d->task) ? "" : ", and are kept");
+    if (d->no_target)
+        dataset_note(o, "%lld rows have nothing to learn within %d tokens, and are left out", (long long)d->no_target,
+                     (int)o->max_length);
     if (d->truncated)
         dataset_note(o, "%lld of %lld rows (%.1f %%) were longer than %d tokens and are cut (--max-length)",
                      (long long)d->truncated, (long long)d->n_rows, 100.0 * (double)d->truncated / (double)d->n_rows,

@@ -14,6 +14,7 @@
 #include "model/task.h"
 
 struct tokenizer;
+struct chat_setup;
 
 enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
 
@@ -37,6 +38,7 @@ struct dataset {
     int32_t *classes;   /* (n_rows), TASK_CLASS */
     float *values;      /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
     int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL */
+    uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
     int32_t num_labels; /* 0 without labels per row */
 
     enum label_form label_form; /* as written in the file */
@@ -44,6 +46,7 @@ struct dataset {
     int64_t truncated;          /* rows cut at max_length */
     int64_t empty;              /* rows with an empty text */
     int64_t ignored;            /* rows that were left out for their label (ignore_label) */
+    int64_t no_target;          /* rows that were left out because the mask leaves nothing to learn */
     struct hash128 fingerprint; /* of content, columns, tokenizer, max_length and label map */
     void *block;                /* one piece of memory that owns the arrays, or NULL: each is its own */
 };
@@ -64,6 +67,9 @@ struct dataset_options {
     const char *text_column, *text_pair_column, *label_column;
     char delimiter; /* 0: a comma, in .tsv a tab */
     bool empty_is_error;
+
+    const struct chat_setup *chat; /* TASK_CAUSAL_LM: rows may be conversations (chat_rows.h); NULL: only texts */
+    int32_t block_size; /* TASK_CAUSAL_LM: texts are joined and cut into rows of so many tokens; 0: a text is a row */
 
     /* Labels. With `labels` (of the training data, or of the model) every label must be one of them; without, they are
      * made from the data. num_labels: how many there must be; 0: as many as the data have (synthetic: 2). */

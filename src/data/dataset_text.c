@@ -27,6 +27,8 @@ static int read_row(struct text_reading *r, struct snug_err *err)
 {
     const struct table *t = &r->table;
     bool left_out = false;
+    if (t->columns.form != ROWS_TEXT)
+        return text_block_add_object(&r->block, t->place, table_object(t), err);
     if (t->format == FORMAT_LINES && task_is_lm(r->task) && is_blank(t->row_text)) /* what stands between paragraphs */
         return SNUG_OK;
     if (task_has_label(r->task) && t->json.row)
@@ -47,17 +49,23 @@ static int read_row(struct text_reading *r, struct snug_err *err)
 static int read_rows(struct text_reading *r, struct snug_err *err)
 {
     int threads = token_threads(r->o->threads);
+    int64_t max_length = r->o->block_size ? 0 : r->o->max_length;
     while (!r->table.ended) {
         TRY(table_next(&r->table, err));
         if (!r->table.ended)
             TRY(read_row(r, err));
         if (r->table.ended || text_block_full(&r->block))
-            TRY(token_rows_encode(&r->tokens, r->o->tokenizer, r->o->max_length, threads, r->o->stop, &r->block, err));
+            TRY(token_rows_encode(&r->tokens, r->o->tokenizer, max_length, threads, r->o->stop, &r->block, err));
         TRY(source_check_stop(r->o->stop, r->o->path, err));
     }
     if (r->tokens.n_rows == 0 && r->labels.n_ignored)
         return err_set(err, SNUG_ERR_INPUT, "%s: all %lld rows have the label '%s', which --ignore-label leaves out",
                        r->o->path, (long long)r->labels.n_ignored, r->o->ignore_label);
+    if (r->tokens.n_rows == 0 && r->tokens.no_target)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: none of %lld rows has anything to learn within %d tokens; give a larger --max-length, or "
+                       "other rows",
+                       r->o->path, (long long)r->tokens.no_target, (int)r->o->max_length);
     if (r->tokens.n_rows == 0)
         return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows behind the header; give some data", r->o->path);
     return SNUG_OK;
@@ -71,6 +79,41 @@ static void drop_rows_without_tokens(struct token_rows *t)
         if (t->offsets[row + 1] > t->offsets[row])
             t->offsets[++n] = t->offsets[row + 1];
     t->n_rows = n;
+}
+
+/* Rows as one text, with the tokenizer's EOS behind each that does not end so, in blocks of one length. What does not
+ * fill a block is left out, as transformers' run_clm.py does it. */
+static int join_texts(struct text_reading *r, struct snug_err *err)
+{
+    struct token_rows *t = &r->tokens, joined = {0};
+    int32_t end = tokenizer_special(r->o->tokenizer, TOKEN_EOS), size = r->o->block_size;
+    int64_t n_blocks = 0;
+    int code = SNUG_OK;
+    for (int64_t row = 0; row < t->n_rows && !code; row++) {
+        size_t n = (size_t)(t->offsets[row + 1] - t->offsets[row]);
+        const int32_t *ids = t->ids + t->offsets[row];
+        code = token_rows_add(&joined, ids, NULL, n, err);
+        if (!code && n && end >= 0 && ids[n - 1] != end)
+            code = token_rows_add(&joined, &end, NULL, 1, err);
+    }
+    n_blocks = joined.n_tokens / size;
+    if (!code && !n_blocks)
+        code = err_set(err, SNUG_ERR_INPUT, "%s: %lld tokens do not fill a block of %d; give a smaller --block-size",
+                       r->o->path, (long long)joined.n_tokens, (int)size);
+    if (!code && n_blocks >= joined.n_rows && !MEM_GROW(joined.offsets, joined.offsets_cap, (size_t)n_blocks + 1))
+        code = err_no_memory(err, (size_t)n_blocks * sizeof *joined.offsets);
+    for (int64_t i = 0; i <= n_blocks && !code; i++)
+        joined.offsets[i] = i * size;
+    joined.n_rows = n_blocks;
+    token_rows_free(code ? &joined : t);
+    if (code)
+        return code;
+    dataset_note(r->o,
+                 "texts are joined into %lld blocks of %d tokens; the last %lld tokens fill none and are left out",
+                 (long long)n_blocks, (int)size, (long long)(joined.n_tokens - n_blocks * size));
+    joined.n_tokens = n_blocks * size;
+    *t = joined;
+    return SNUG_OK;
 }
 
 static void *shrink(void *p, size_t bytes)
@@ -92,7 +135,9 @@ static void take_tokens(struct text_reading *r, struct dataset *d)
         d->types = shrink(t->types, (size_t)t->n_tokens);
     else
         mem_free(t->types);
+    d->loss_mask = t->loss_mask;
     d->truncated = t->truncated;
+    d->no_target = t->no_target;
     d->empty = r->empty;
     *t = (struct token_rows){0};
 }
@@ -102,11 +147,18 @@ int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, s
 {
     const struct columns *c = &r->table.columns;
     struct str s = {0};
-    str_json(&s, c->names[c->text]);
+    if (c->form == ROWS_TEXT)
+        str_json(&s, c->names[c->text]);
+    else
+        str_printf(&s, "form %d ", (int)c->form);
     str_json(&s, c->pair < 0 ? "" : c->names[c->pair]);
     str_json(&s, c->n_labels ? c->names[c->labels[0]] : "");
     for (int i = 1; i < c->n_labels; i++)
         str_json(&s, c->names[c->labels[i]]);
+    if (c->form != ROWS_TEXT)
+        chat_setup_describe(r->o->chat, &s);
+    if (r->o->block_size)
+        str_printf(&s, " block %d", (int)r->o->block_size);
     int code = str_check(&s, err);
     *h = hash_bytes(str_text(&s), s.n);
     str_free(&s);
@@ -143,6 +195,15 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     TRY_TO(fail, table_open(io, o, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
     r->table_open = true;
     r->task = decide_task(o, &r->table.columns);
+    r->block.chat = o->chat;
+    r->block.columns = &r->table.columns;
+    if (r->table.columns.form != ROWS_TEXT && o->block_size)
+        TRY_TO(fail, err_set(err, SNUG_ERR_USAGE,
+                             "--block-size: %s holds conversations, which are not joined; leave it out (rows are never "
+                             "padded)",
+                             o->path));
+    if (r->table.columns.form != ROWS_TEXT && !o->chat)
+        TRY_TO(fail, err_set(err, SNUG_ERR_INPUT, "%s: conversations need a tokenizer's chat settings", o->path));
     TRY_TO(fail, label_reader_open(&r->labels, r->task, o, &r->table.columns, err));
     return SNUG_OK;
 fail:
@@ -154,6 +215,8 @@ fail:
 int text_reading_finish(struct text_reading *r, struct dataset *d, struct dataset_origin *origin, struct snug_err *err)
 {
     TRY(read_rows(r, err));
+    if (r->o->block_size)
+        TRY(join_texts(r, err));
     origin->content = table_hash(&r->table);
     TRY(text_reading_hash_columns(r, &origin->columns, err));
     d->task = r->task;

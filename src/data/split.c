@@ -56,11 +56,12 @@ static int allocate(const struct dataset *d, int64_t n_rows, int64_t n_tokens, s
     out->offsets = mem_alloc((rows + 1) * sizeof *out->offsets);
     out->ids = mem_alloc(tokens * sizeof *out->ids);
     out->types = d->types ? mem_alloc(tokens) : NULL;
+    out->loss_mask = d->loss_mask ? mem_alloc(tokens) : NULL;
     out->classes = d->classes ? mem_alloc(rows * sizeof *out->classes) : NULL;
     out->values = d->values ? mem_alloc(rows * width * sizeof *out->values) : NULL;
     out->targets = d->targets ? mem_alloc(tokens * sizeof *out->targets) : NULL;
-    bool all = out->offsets && out->ids && !out->types == !d->types && !out->classes == !d->classes &&
-               !out->values == !d->values && !out->targets == !d->targets;
+    bool all = out->offsets && out->ids && !out->types == !d->types && !out->loss_mask == !d->loss_mask &&
+               !out->classes == !d->classes && !out->values == !d->values && !out->targets == !d->targets;
     int code = all ? SNUG_OK : err_no_memory(err, (tokens + rows) * sizeof *out->ids);
     if (!code && d->labels.n)
         code = label_map_copy(&out->labels, &d->labels, d->path, err);
@@ -96,6 +97,7 @@ int dataset_move_rows(struct dataset *d, const uint8_t *which, struct dataset *o
         TRY(allocate(d, n_rows, n_tokens, out, err));
     part_tokens(d->ids, sizeof *d->ids, d, which, out ? out->ids : NULL);
     part_tokens(d->types, sizeof *d->types, d, which, out ? out->types : NULL);
+    part_tokens(d->loss_mask, sizeof *d->loss_mask, d, which, out ? out->loss_mask : NULL);
     part_tokens(d->targets, sizeof *d->targets, d, which, out ? out->targets : NULL);
     part_items(d->classes, sizeof *d->classes, d->n_rows, which, out ? out->classes : NULL);
     part_items(d->values, (size_t)d->num_labels * sizeof *d->values, d->n_rows, which, out ? out->values : NULL);

@@ -17,10 +17,10 @@ struct header {
     char magic[8];
     struct hash128 key, checksum;
     int64_t n_rows, n_tokens, n_label_bytes, n_type_bytes, n_name_bytes;
-    int64_t truncated, empty, ignored;
-    int32_t task, label_form, num_labels, reserved;
+    int64_t truncated, empty, ignored, no_target;
+    int32_t task, label_form, num_labels, masked;
 };
-_Static_assert(sizeof(struct header) == 120, "the cache's header has no padding");
+_Static_assert(sizeof(struct header) == 128, "the cache's header has no padding");
 
 static const char magic[8] = "snugtok";
 
@@ -95,6 +95,8 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
         .truncated = d->truncated,
         .empty = d->empty,
         .ignored = d->ignored,
+        .no_target = d->no_target,
+        .masked = d->loss_mask != NULL,
         .task = (int32_t)d->task,
         .label_form = (int32_t)d->label_form,
         .num_labels = d->num_labels,
@@ -106,6 +108,7 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
         {d->ids, (size_t)d->n_tokens * sizeof *d->ids},
         {d->classes ? (const void *)d->classes : d->values, (size_t)h.n_label_bytes},
         {d->types, (size_t)h.n_type_bytes},
+        {d->loss_mask, d->loss_mask ? (size_t)d->n_tokens : 0},
         {str_text(names), names->n},
     };
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -227,16 +230,18 @@ static bool sizes_fit(const struct header *h, const struct dataset_options *o, e
     const int64_t most = (int64_t)1 << 40;
     bool labeled = task_has_label(task), ignores = labeled && o->ignore_label;
     int64_t wanted = o->labels ? o->labels->n : o->num_labels;
-    if (h->task != (int32_t)task || !form_fits(h->label_form, task) || h->reserved ||
+    if (h->task != (int32_t)task || !form_fits(h->label_form, task) ||
+        !in_range(h->masked, 0, task == TASK_CAUSAL_LM) ||
         !in_range(h->num_labels, labeled, labeled ? LABELS_MAX : 0) || (labeled && wanted && h->num_labels != wanted) ||
         !in_range(h->n_rows, 1, most) || !in_range(h->n_tokens, h->n_rows, most) ||
         !in_range(h->n_name_bytes, 0, most) || !in_range(h->truncated, 0, h->n_rows) ||
-        !in_range(h->empty, 0, h->n_rows) || !in_range(h->ignored, 0, ignores ? most : 0))
+        !in_range(h->empty, 0, h->n_rows) || !in_range(h->ignored, 0, ignores ? most : 0) ||
+        !in_range(h->no_target, 0, h->masked ? most : 0))
         return false;
     int64_t labels = task == TASK_CLASS ? 4 * h->n_rows : 4 * h->n_rows * h->num_labels;
     return h->n_label_bytes == labels && (h->n_type_bytes == 0 || h->n_type_bytes == h->n_tokens) &&
-           size ==
-               (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes + h->n_name_bytes;
+           size == (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes +
+                       h->masked * h->n_tokens + h->n_name_bytes;
 }
 
 static bool check(const char *block, int64_t size, struct hash128 key, const struct dataset_options *o,
@@ -272,6 +277,9 @@ static bool rows_fit(const struct dataset *d, const struct dataset_options *o)
     }
     for (int64_t i = 0; i < d->n_tokens; i++)
         if (d->ids[i] < 0 || d->ids[i] >= vocabulary)
+            return false;
+    for (int64_t i = 0; d->loss_mask && i < d->n_tokens; i++)
+        if (d->loss_mask[i] > 1)
             return false;
     return d->truncated <= full; /* what is cut has just that length */
 }
@@ -360,6 +368,7 @@ static int bind(struct dataset *d, char *block, const struct header *h, const st
         .truncated = h->truncated,
         .empty = h->empty,
         .ignored = h->ignored,
+        .no_target = h->no_target,
         .block = block,
     };
     char *at = block + sizeof *h;
@@ -375,6 +384,9 @@ static int bind(struct dataset *d, char *block, const struct header *h, const st
     if (h->n_type_bytes)
         d->types = (uint8_t *)at;
     at += h->n_type_bytes;
+    if (h->masked)
+        d->loss_mask = (uint8_t *)at;
+    at += h->masked * h->n_tokens;
     if (!rows_fit(d, o) || !labels_fit(d))
         return damaged(path, err);
     if (h->num_labels) {

@@ -10,6 +10,7 @@
  *     ids      int32  (n_tokens)
  *     labels   int32  (n_rows)  or  float (n_rows, num_labels)  or nothing
  *     types    uint8  (n_tokens)  or nothing
+ *     mask     uint8  (n_tokens)  or nothing: what is learned, 0 or 1
  *     names    of the labels, each with a 0 byte behind it                                                           */
 #ifndef DATA_TOKEN_CACHE_H
 #define DATA_TOKEN_CACHE_H
@@ -17,7 +18,7 @@
 #include "base/str.h"
 #include "data/files/columns.h"
 
-enum { TOKEN_CACHE_FORMAT = 2 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
+enum { TOKEN_CACHE_FORMAT = 3 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
 
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);

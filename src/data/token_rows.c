@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { BLOCK_ROWS = 16384, BLOCK_BYTES = 8 << 20, PIECE_ROWS = 64, MAX_THREADS = 64 };
+enum { BLOCK_OBJECTS = 2048, BLOCK_ROWS = 16384, BLOCK_BYTES = 8 << 20, PIECE_ROWS = 64, MAX_THREADS = 64 };
 
 /* ---- rows ---- */
 
@@ -28,11 +28,22 @@ int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *type
     return SNUG_OK;
 }
 
+int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_t *loss_mask, size_t n,
+                          struct snug_err *err)
+{
+    size_t end = (size_t)t->n_tokens + n;
+    if (!MEM_GROW(t->loss_mask, t->loss_mask_cap, end))
+        return err_no_memory(err, end);
+    memcpy(t->loss_mask + t->n_tokens, loss_mask, n);
+    return token_rows_add(t, ids, NULL, n, err);
+}
+
 void token_rows_free(struct token_rows *t)
 {
     mem_free(t->offsets);
     mem_free(t->ids);
     mem_free(t->types);
+    mem_free(t->loss_mask);
     *t = (struct token_rows){0};
 }
 
@@ -63,13 +74,30 @@ int text_block_add(struct text_block *b, struct place p, const char *text, size_
     return SNUG_OK;
 }
 
+int text_block_add_object(struct text_block *b, struct place p, json_t *object, struct snug_err *err)
+{
+    if (!MEM_GROW(b->rows, b->rows_cap, b->n_rows + 1))
+        return err_no_memory(err, b->n_rows * sizeof *b->rows);
+    b->rows[b->n_rows++] = (struct text_row){.place = p, .object = json_incref(object)};
+    return SNUG_OK;
+}
+
+static void drop_objects(struct text_block *b)
+{
+    for (size_t i = 0; i < b->n_rows; i++)
+        json_decref(b->rows[i].object);
+}
+
 bool text_block_full(const struct text_block *b)
 {
+    if (b->n_rows >= BLOCK_OBJECTS && b->rows[0].object)
+        return true;
     return b->n_rows >= BLOCK_ROWS || b->n_texts >= BLOCK_BYTES;
 }
 
 void text_block_free(struct text_block *b)
 {
+    drop_objects(b);
     mem_free(b->rows);
     mem_free(b->texts);
     *b = (struct text_block){0};
@@ -94,6 +122,23 @@ struct work {
     atomic_size_t next;
 };
 
+static int encode_object(const struct work *w, const struct text_row *r, struct chat_buf *buf, struct token_rows *out,
+                         struct snug_err *err)
+{
+    struct snug_err e;
+    int code = chat_row_encode(w->block->chat, w->tokenizer, w->max_length, w->block->columns, r->object, buf, &e);
+    if (code == SNUG_ERR_INPUT)
+        return err_at(err, code, r->place, "%s", e.text);
+    if (code)
+        return err_set(err, code, "%s", e.text);
+    if (!buf->has_target) {
+        out->no_target++;
+        return SNUG_OK;
+    }
+    out->truncated += buf->truncated;
+    return token_rows_add_masked(out, buf->ids, buf->mask, buf->n, err);
+}
+
 static int encode_row(const struct work *w, const struct text_row *r, struct token_buf *buf, struct token_rows *out,
                       struct snug_err *err)
 {
@@ -110,20 +155,23 @@ static int encode_row(const struct work *w, const struct text_row *r, struct tok
     return token_rows_add(out, buf->ids, buf->type_ids, buf->n, err);
 }
 
-static void encode_piece(const struct work *w, size_t i, struct token_buf *buf)
+static void encode_piece(const struct work *w, size_t i, struct token_buf *buf, struct chat_buf *chat)
 {
     struct piece *p = &w->pieces[i];
     size_t end = (i + 1) * PIECE_ROWS < w->block->n_rows ? (i + 1) * PIECE_ROWS : w->block->n_rows;
     for (size_t row = i * PIECE_ROWS; row < end && !p->code; row++)
-        p->code = encode_row(w, &w->block->rows[row], buf, &p->rows, &p->err);
+        p->code = w->block->rows[row].object ? encode_object(w, &w->block->rows[row], chat, &p->rows, &p->err)
+                                             : encode_row(w, &w->block->rows[row], buf, &p->rows, &p->err);
 }
 
 static void *run(void *arg)
 {
     struct work *w = arg;
     struct token_buf buf = {0};
+    struct chat_buf chat = {0};
     for (size_t i; !stop_asked(w->stop) && (i = atomic_fetch_add(&w->next, 1)) < w->n_pieces;)
-        encode_piece(w, i, &buf);
+        encode_piece(w, i, &buf, &chat);
+    chat_buf_free(&chat);
     token_buf_free(&buf);
     return NULL;
 }
@@ -147,8 +195,11 @@ static int append(struct token_rows *t, const struct token_rows *piece, struct s
 {
     size_t rows = (size_t)(t->n_rows + piece->n_rows), tokens = (size_t)(t->n_tokens + piece->n_tokens);
     if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
-        !MEM_GROW(t->types, t->types_cap, tokens))
+        !MEM_GROW(t->types, t->types_cap, tokens) ||
+        (piece->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)))
         return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
+    if (piece->loss_mask)
+        memcpy(t->loss_mask + t->n_tokens, piece->loss_mask, (size_t)piece->n_tokens);
     if (piece->n_tokens) {
         memcpy(t->ids + t->n_tokens, piece->ids, (size_t)piece->n_tokens * sizeof *t->ids);
         memcpy(t->types + t->n_tokens, piece->types, (size_t)piece->n_tokens * sizeof *t->types);
@@ -160,6 +211,7 @@ static int append(struct token_rows *t, const struct token_rows *piece, struct s
     t->n_tokens += piece->n_tokens;
     t->any_type |= piece->any_type;
     t->truncated += piece->truncated;
+    t->no_target += piece->no_target;
     return SNUG_OK;
 }
 
@@ -184,6 +236,7 @@ int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, i
         token_rows_free(&w.pieces[i].rows);
     }
     mem_free(w.pieces);
+    drop_objects(b);
     b->n_rows = b->n_texts = 0;
     return code;
 }

@@ -2,6 +2,7 @@
 #ifndef DATA_TOKEN_ROWS_H
 #define DATA_TOKEN_ROWS_H
 
+#include "data/chat_rows.h"
 #include "data/files/source.h"
 #include "tokenizer/tokenizer.h"
 
@@ -12,7 +13,10 @@ struct token_rows {
     int32_t *ids;     /* (n_tokens) */
     uint8_t *types;   /* (n_tokens) */
     size_t offsets_cap, ids_cap, types_cap;
-    bool any_type; /* some type is not 0 */
+    uint8_t *loss_mask; /* (n_tokens), of rows that came with one; NULL: none did */
+    size_t loss_mask_cap;
+    int64_t no_target; /* rows that were left out, because their mask leaves nothing to learn */
+    bool any_type;     /* some type is not 0 */
     int64_t truncated;
 };
 
@@ -21,6 +25,7 @@ struct text_row {
     struct place place;
     size_t text, text_bytes; /* place in `texts` */
     size_t pair, pair_bytes;
+    json_t *object; /* a conversation instead of texts; its reference is the block's */
 };
 struct text_block {
     struct text_row *rows; /* (n_rows) */
@@ -28,10 +33,13 @@ struct text_block {
     char *texts;
     size_t n_texts, texts_cap;
     bool has_pair;
+    const struct chat_setup *chat; /* for conversations, */
+    const struct columns *columns; /* which say what they are */
 };
 
 int text_block_add(struct text_block *b, struct place p, const char *text, size_t text_bytes, const char *pair,
                    size_t pair_bytes, struct snug_err *err);
+int text_block_add_object(struct text_block *b, struct place p, json_t *object, struct snug_err *err);
 bool text_block_full(const struct text_block *b); /* enough for all threads to have work, little enough to hold */
 void text_block_free(struct text_block *b);
 
@@ -41,6 +49,9 @@ void text_block_free(struct text_block *b);
 int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
                       const struct stop_flag *stop, struct text_block *b, struct snug_err *err);
 /* One row of n ids; types NULL: all 0. */
+/* The same with a mask of n, which all rows have or none. */
+int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_t *loss_mask, size_t n,
+                          struct snug_err *err);
 int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err);
 void token_rows_free(struct token_rows *t);
 

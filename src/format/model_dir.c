@@ -11,8 +11,9 @@
 enum { CONFIG_LIMIT = 16 << 20 }; /* bytes; real ones have a few thousand, or a megabyte with many labels */
 
 const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
-    "tokenizer.json", "tokenizer_config.json",   "vocab.txt",         "vocab.json",
-    "merges.txt",     "special_tokens_map.json", "added_tokens.json", "generation_config.json",
+    "tokenizer.json",      "tokenizer_config.json",   "vocab.txt",         "vocab.json",
+    "merges.txt",          "special_tokens_map.json", "added_tokens.json", "generation_config.json",
+    "chat_template.jinja", "chat_template.json",
 };
 
 char *model_dir_file(const struct model_dir *d, const char *name)

@@ -13,7 +13,7 @@ struct model_tensor {
     const struct st_file *file;
 };
 
-enum { MODEL_DIR_CARRIED = 8 };
+enum { MODEL_DIR_CARRIED = 10 };
 /* The files of tokenizer and generation, which a result takes over as they are. */
 extern const char *const model_dir_carried[MODEL_DIR_CARRIED];
 

@@ -116,10 +116,12 @@ enum {
     TRUNCATED = 80,
     EMPTY = 88,
     IGNORED = 96,
-    TASK = 104,
-    FORM = 108,
-    NUM_LABELS = 112,
-    HEADER = 120
+    NO_TARGET = 104,
+    TASK = 112,
+    FORM = 116,
+    NUM_LABELS = 120,
+    MASKED = 124,
+    HEADER = 128
 };
 enum { IDS = HEADER + 3 * 8, LABELS = IDS + 6 * 4, NAMES = LABELS + 2 * 4 };
 
@@ -177,8 +179,8 @@ static void forgeries_are_found(void **state)
     CHECK(TASK_MULTI_LABEL, "text,label\nworld,0;1\nice,1;0\n", {TASK, TASK_REGRESSION, 4}, {FORM, 4, 4},
           {LABELS, TWO, 4}, {LABELS + 12, BELOW_0, 4}, {LABELS, NAN_BITS, 4});
     CHECK(TASK_CLASS, "text,label\nworld,1\nice,0\n", {NAMES, '7', 1}, {NAMES + 2, 'x', 1});
-    CHECK(TASK_CAUSAL_LM, "text\nworld\nice\n", {TASK, TASK_MASKED_LM, 4}, {TASK, TASK_UNLABELED, 4},
-          {FORM, LABELS_NAMES, 4}, {NUM_LABELS, 1, 4});
+    CHECK(TASK_CAUSAL_LM, "text\nworld\nice\n", {TASK, TASK_MASKED_LM, 4}, {TASK, TASK_UNLABELED, 4}, {MASKED, 1, 4},
+          {MASKED, -1, 4}, {NO_TARGET, 1, 8}, {FORM, LABELS_NAMES, 4}, {NUM_LABELS, 1, 4});
 #undef CHECK
 }
 

@@ -252,6 +252,23 @@ int columns_find(struct columns *c, const struct dataset_options *o, bool labels
     return SNUG_OK;
 }
 
+void columns_find_form(struct columns *c)
+{
+    static const struct {
+        const char *name;
+        enum row_form form;
+    } names[] = {{"messages", ROWS_MESSAGES},
+                 {"conversations", ROWS_CONVERSATIONS},
+                 {"conversation", ROWS_CONVERSATIONS},
+                 {"prompt", ROWS_PROMPT}};
+    c->completion = find_exactly(c, "completion");
+    for (size_t i = 0; i < sizeof names / sizeof *names && c->form == ROWS_TEXT; i++) {
+        c->turns = find_exactly(c, names[i].name);
+        if (c->turns >= 0 && (names[i].form != ROWS_PROMPT || c->completion >= 0))
+            c->form = names[i].form;
+    }
+}
+
 void columns_listed(const struct columns *c, struct str *s)
 {
     for (int i = 0; i < c->n; i++)

@@ -5,13 +5,23 @@
 #include "base/str.h"
 #include "data/dataset.h"
 
+/* What a row of a language model's data is. Of JSON only; others are texts. */
+enum row_form {
+    ROWS_TEXT,
+    ROWS_MESSAGES,      /* "messages": [{"role", "content"}, …] */
+    ROWS_CONVERSATIONS, /* "conversations": [{"from", "value"}, …] */
+    ROWS_PROMPT,        /* "prompt" and "completion": two texts, or two lists of messages */
+};
+
 struct columns {
     char **names; /* (n), in the order of the file; "" for a column without a name */
     size_t names_cap;
     int n;
-    int text, pair;                   /* indices; -1: there is none */
-    int *labels;                      /* (n_labels) indices: one column, or one for each label (--label-column a,b,c) */
-    int n_labels;                     /* 0: there is none */
+    int text, pair; /* indices; -1: there is none */
+    int *labels;    /* (n_labels) indices: one column, or one for each label (--label-column a,b,c) */
+    int n_labels;   /* 0: there is none */
+    enum row_form form;
+    int turns, completion;            /* indices of the columns that the form names */
     bool text_guessed, label_guessed; /* found by a name that is not snug's own: text, text_pair, label, labels */
     struct arena arena;
 };
@@ -24,6 +34,9 @@ void columns_free(struct columns *c);
  * case, with or without _, - and blanks. Of the label only if `labels`. SNUG_ERR_INPUT when one that `o` names is not
  * there; one that is looked for by its name may be missing. */
 int columns_find(struct columns *c, const struct dataset_options *o, bool labels, struct snug_err *err);
+
+/* Sets form, turns and completion. */
+void columns_find_form(struct columns *c);
 
 bool columns_has(const struct columns *c, int column); /* whether it is text, pair or label */
 

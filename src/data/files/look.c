@@ -46,6 +46,10 @@ static int look_at_table(const struct io *io, const struct dataset_options *o, e
 {
     struct table t;
     TRY(table_open(io, o, format, TABLE_LABELS_IF_ANY, &t, err));
+    if (t.columns.form != ROWS_TEXT) { /* a conversation is for a language model, whatever else stands beside it */
+        table_close(&t);
+        return SNUG_OK;
+    }
     list_columns(&t.columns, look);
     int code = SNUG_OK, n_labels = t.columns.n_labels;
     if (n_labels) {

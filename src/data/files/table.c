@@ -168,6 +168,13 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
 {
     struct columns *c = &t->columns;
     int code = columns_find(c, t->o, labels != TABLE_NO_LABELS, err);
+    if (is_json(t) && !t->o->text_column && (labels == TABLE_LABELS_IF_ANY || t->o->task == TASK_CAUSAL_LM))
+        columns_find_form(c);
+    if (c->form != ROWS_TEXT) {
+        c->text = c->pair = -1;
+        c->text_guessed = false;
+        return code;
+    }
     bool no_label = labels == TABLE_LABELS && !c->n_labels;
     const char *better = better_delimiter(t);
     if (better && (code || c->text < 0 || no_label))
@@ -362,8 +369,11 @@ static int next_json(struct table *t, struct snug_err *err)
     if (t->ended)
         return SNUG_OK;
     t->place = t->json.place;
-    TRY(json_text(t, c->text, &t->row_text, &t->text_bytes, err));
-    if (c->pair >= 0)
+    t->row_text = "";
+    t->text_bytes = 0;
+    if (c->form == ROWS_TEXT)
+        TRY(json_text(t, c->text, &t->row_text, &t->text_bytes, err));
+    if (c->pair >= 0 && c->form == ROWS_TEXT)
         TRY(json_text(t, c->pair, &t->row_pair, &t->pair_bytes, err));
     for (int i = 0; i < c->n_labels; i++) {
         t->label_jsons[i] = json_object_get(t->json.row, c->names[c->labels[i]]);

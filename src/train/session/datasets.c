@@ -2,6 +2,7 @@
 
 #include "data/split.h"
 #include "train/session/batches.h"
+#include "train/session/chat.h"
 #include "train/session/choose_task.h"
 #include "train/session/class_names.h"
 #include "train/session/model_folder.h"
@@ -58,6 +59,8 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
+                                .chat = s->model.task == MODEL_CAUSAL_LM ? &s->chat : NULL,
+                                .block_size = (int32_t)o->block_size,
                                 .misfit = model_folder_head_may_go(s) ? "give --ignore-mismatched-sizes for a new head"
                                                                       : NULL,
                                 .seed = o->seed,
@@ -159,6 +162,7 @@ int datasets_open(struct session *s, struct snug_err *err)
         TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
                          s->o->dataloader_drop_last, err));
         TRY(check_masking(s, &s->train, err));
+        TRY(chat_check_data(s, &s->train, s->o->train_data.first, err));
         TRY(class_names_of_data(s, &s->train, err));
     }
     if (stream_is_wanted(s->io, s->o)) {

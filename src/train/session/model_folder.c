@@ -1,6 +1,7 @@
 #include "train/session/model_folder.h"
 
 #include "output/log.h"
+#include "train/session/chat.h"
 #include "train/session/choose_task.h"
 #include "train/session/class_names.h"
 
@@ -60,8 +61,16 @@ static int choose_max_length(struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_USAGE, "--max-length %lld: config.json has %s %lld; use at most %lld",
                        (long long)s->o->max_length, s->model.arch->positions_key,
                        (long long)(s->model.first_position + most), (long long)most);
+    if (s->o->block_size > most)
+        return err_set(err, SNUG_ERR_USAGE, "--block-size %lld: config.json has %s %lld; use at most %lld",
+                       (long long)s->o->block_size, s->model.arch->positions_key,
+                       (long long)(s->model.first_position + most), (long long)most);
     most = stated > 0 && stated < most ? stated : most;
-    s->max_length = (int32_t)(option_given(s->o, max_length) ? s->o->max_length : most);
+    if (s->o->block_size && option_given(s->o, max_length))
+        return err_set(err, SNUG_ERR_USAGE, "--max-length: no effect with --block-size; leave it out");
+    s->max_length = (int32_t)(s->o->block_size                 ? s->o->block_size
+                              : option_given(s->o, max_length) ? s->o->max_length
+                                                               : most);
     return SNUG_OK;
 }
 
@@ -78,5 +87,6 @@ int model_folder_open(struct session *s, struct snug_err *err)
     TRY(choose_task(s, err));
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
+    TRY(chat_open(s, err));
     return class_names_of_model(s, err);
 }

@@ -5,6 +5,7 @@
 #include "base/threads.h"
 #include "train/output_dir.h"
 #include "train/session/batches.h"
+#include "train/session/chat.h"
 #include "train/session/class_weights.h"
 #include "train/session/datasets.h"
 #include "train/session/fit.h"
@@ -95,6 +96,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     if (o->command == CMD_TRAIN && !own_loop)
         TRY(output_dir_claim(s, err));
     TRY(datasets_open(s, err));
+    TRY(chat_show_sample(s, err));
     TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));
     TRY(settings_set(s, err));
@@ -150,6 +152,7 @@ void session_close(struct session *s)
     mem_free(s->class_weights);
     label_map_free(&s->labels);
     json_decref(s->option_changes);
+    chat_close(s);
     tokenizer_close(s->tokenizer);
     if (s->opened_dir)
         model_dir_close(&s->dir);

@@ -9,6 +9,7 @@
 
 #include "base/signals.h"
 #include "checkpoint/checkpoint.h"
+#include "data/chat_rows.h"
 #include "data/dataset.h"
 #include "data/files/row_stream.h"
 #include "data/loader.h"
@@ -33,11 +34,13 @@ struct session {
 
     struct model_dir dir;
     struct model_config model;
-    struct dataset_look look;    /* at the data that decide the task */
-    bool head_is_new;            /* the folder has no weights for the task's head, or they are not wanted: */
-    bool head_replaced;          /* by --ignore-mismatched-sizes */
-    struct tokenizer *tokenizer; /* NULL: the folder has none (data are token ids) */
-    struct label_map labels;     /* of the classifier; n 0 for other tasks */
+    struct dataset_look look;            /* at the data that decide the task */
+    bool head_is_new;                    /* the folder has no weights for the task's head, or they are not wanted: */
+    bool head_replaced;                  /* by --ignore-mismatched-sizes */
+    struct tokenizer *tokenizer;         /* NULL: the folder has none (data are token ids) */
+    struct chat_template *chat_template; /* the folder's, or --chat-template; NULL: none */
+    struct chat_setup chat;              /* of a causal language model */
+    struct label_map labels;             /* of the classifier; n 0 for other tasks */
     int32_t max_length;
     int32_t special_ids[TOKEN_SPECIALS]; /* what batches_masking points to */
 
