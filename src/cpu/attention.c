@@ -33,24 +33,33 @@ static int64_t carve_forward(struct forward *f, void *base, int64_t D)
     return c.used;
 }
 
-/* Block of n_keys by n_queries scores: new maxima, and P^T in place of S^T as (keys in units, QUERIES). */
+/* Block of n_keys by n_queries scores: new maxima, and P^T in place of S^T as (keys in units, QUERIES). `starts`: max and sum
+ * are not there yet. A query may see no key of its first blocks: the maximum is -inf until it does. */
 SIMD void softmax_block(const struct problem *p, const struct forward *f, bool pair, int64_t b, int64_t head,
-                        int64_t query, int64_t n_queries, int64_t key, int64_t n_keys, float *max, float *sum)
+                        int64_t query, int64_t n_queries, int64_t key, int64_t n_keys, bool starts, float *max,
+                        float *sum)
 {
-    bool diagonal = p->causal && key + n_keys - 1 > query;
+    bool edge = hides(p, query, n_queries, key, n_keys), changed = edge || p->softcap > 0;
+    float per_cap = p->softcap > 0 ? p->scale / p->softcap : 0;
     for (int64_t j = 0; j < n_queries; j += VF_LANES) {
         float *s = f->scores + j;
         vi queries = vi_iota() + (int32_t)(query + j);
-        vf old = key ? vf_load(max + j) : vf_set1(-INFINITY), m = old, total = {0};
+        vf old = starts ? vf_set1(-INFINITY) : vf_load(max + j), m = old, total = {0};
         for (int64_t i = 0; i < n_keys; i++) {
-            vf x = vf_load(s + i * QUERIES) * p->scale;
-            if (diagonal) {
-                x = vf_select(queries >= (int32_t)(key + i), x, vf_set1(-INFINITY));
+            vf x = vf_load(s + i * QUERIES);
+            x = p->softcap > 0 ? vf_tanh(x * per_cap) * p->softcap : x * p->scale;
+            if (edge)
+                x = vf_select(sees(p, queries, key + i), x, vf_set1(-INFINITY));
+            if (changed)
                 vf_store(s + i * QUERIES, x);
-            }
             m = vf_max(m, x);
         }
-        vf factor = vf_set1(LOG2E * (diagonal ? 1 : p->scale)), m2 = m * LOG2E; /* e^x = 2^(x log2 e) */
+        vf factor = vf_set1(LOG2E * (changed ? 1 : p->scale)), m2 = m * LOG2E; /* e^x = 2^(x log2 e) */
+        vf fall = (old - m) * LOG2E;
+        if (p->window) {
+            m2 = vf_where(m > -INFINITY, m2);
+            fall = vf_select(m > -INFINITY, fall, vf_set1(-INFINITY));
+        }
         for (int64_t i0 = 0; i0 < n_keys; i0 += 16) {
             struct vphilox bits = {0};
             if (p->drop)
@@ -76,10 +85,10 @@ SIMD void softmax_block(const struct problem *p, const struct forward *f, bool p
             }
         }
         zero_rows(pair, (uint32_t *)s, 0, n_keys);
-        vf shrink = vf_exp2((old - m) * LOG2E);
+        vf shrink = vf_exp2(fall);
         vf_store(f->shrink + j, shrink);
         vf_store(max + j, m);
-        vf_store(sum + j, key ? vf_fma(vf_load(sum + j), shrink, total) : total);
+        vf_store(sum + j, starts ? total : vf_fma(vf_load(sum + j), shrink, total));
     }
 }
 
@@ -116,22 +125,25 @@ SIMD void forward_task(const struct args_attention *a, const struct problem *p, 
                        bool bf16, struct part part, int64_t head)
 {
     int64_t b = part.sequence, D = p->D, width = tile_pad(pair, D), length = p->cu[b + 1] - p->cu[b];
-    int64_t end = smaller(asking(p, b), part.query + CHUNK), n_keys = p->causal ? end : length;
-    for (int64_t chunk = 0; chunk < n_keys; chunk += CHUNK) {
+    int64_t end = smaller(asking(p, b), part.query + CHUNK), n_keys = end_key(p, end - 1, length);
+    for (int64_t chunk = first_key(p, part.query); chunk < n_keys; chunk += CHUNK) {
         int64_t chunk_end = smaller(n_keys, chunk + CHUNK);
         pack_keys(p, f, pair, bf16, b, head, chunk, chunk_end - chunk);
         for (int64_t query = part.query; query < end; query += QUERIES) {
             int64_t n = smaller(QUERIES, end - query), at = query - part.query;
+            int64_t first = first_key(p, query), stop = smaller(chunk_end, end_key(p, query + n - 1, length));
+            if (first >= stop || chunk >= stop)
+                continue;
             float *o = f->o + at * width, *max = f->max + at, *sum = f->sum + at;
             tile_pack_rows(pair, bf16, f->stage, units(pair, width), p->qkv, (p->cu[b] + query) * p->width + head * D,
                            p->width, n, D);
             tile_transpose(f->q, QUERIES, f->stage, units(pair, width), tile_pad(pair, n), units(pair, width));
-            for (int64_t key = chunk; key < chunk_end && !(p->causal && key >= query + n); key += KEYS) {
+            for (int64_t key = chunk > first ? chunk : first; key < stop; key += KEYS) {
                 int64_t m = smaller(KEYS, chunk_end - key), in_chunk = key - chunk;
                 tile_product(pair, TILE_ZERO, m, tile_pad(pair, n), units(pair, D),
                              f->k + in_chunk * units(pair, width), units(pair, width), f->q, f->scores, QUERIES, NULL);
-                softmax_block(p, f, pair, b, head, query, n, key, m, max, sum);
-                tile_product(pair, key ? TILE_SCALE : TILE_ZERO, D, tile_pad(pair, n), units(pair, m),
+                softmax_block(p, f, pair, b, head, query, n, key, m, key == first, max, sum);
+                tile_product(pair, key > first ? TILE_SCALE : TILE_ZERO, D, tile_pad(pair, n), units(pair, m),
                              f->v + in_chunk * width, KEYS, (uint32_t *)f->scores, o, QUERIES, f->shrink);
             }
         }
@@ -156,7 +168,7 @@ static void forward_any(const struct args_attention *a, const struct problem *p,
 int64_t ISA(cpu_attention_workspace)(const struct args_attention *a, int threads)
 {
     struct forward f;
-    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, 0, 0, 0, 0);
+    struct problem p = PROBLEM(a);
     int64_t parts = most_parts(p.B, p.T);
     return (parts * (int64_t)sizeof(struct part) + 63) / 64 * 64 +
            smaller(threads, parts * p.heads) * carve_forward(&f, NULL, p.D);
@@ -164,8 +176,7 @@ int64_t ISA(cpu_attention_workspace)(const struct args_attention *a, int threads
 
 void ISA(cpu_attention)(const struct args_attention *a, const struct call *c)
 {
-    struct problem p = make_problem(&a->qkv, &a->cu, &a->coords, &a->rng, a->heads, a->kv_heads, a->causal, a->scale,
-                                    a->p, a->site, a->queries);
+    struct problem p = PROBLEM(a);
     struct carver carver = {.base = c->workspace};
     struct part *parts = carve(&carver, most_parts(p.B, p.T) * (int64_t)sizeof *parts / 4);
     int64_t tasks = list_parts(parts, &p, CHUNK) * p.heads;

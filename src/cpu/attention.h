@@ -23,38 +23,24 @@ enum { QUERIES = 64, KEYS = 64, CHUNK = 512 };
 struct problem {
     const int32_t *cu, *coords, *rng;
     const void *qkv;
-    int64_t B, T, D, width, heads, kv_heads, queries;
+    int64_t B, T, D, width, heads, kv_heads, queries, window;
     bool bf16, causal, drop;
     uint32_t threshold;
     int64_t site;
-    float scale, keep_scale; /* of scores; of kept weights, 1 without dropout */
+    float scale, softcap, keep_scale; /* keep_scale: of kept weights, 1 without dropout */
 };
 
-static inline struct problem make_problem(const struct tensor *qkv, const struct tensor *cu,
-                                          const struct tensor *coords, const struct tensor *rng, int64_t heads,
-                                          int64_t kv_heads, int64_t causal, double scale, double p, int64_t site,
-                                          int64_t queries)
-{
-    bool drop = p > 0 && coords->data;
-    return (struct problem){.cu = cu->data,
-                            .coords = coords->data,
-                            .rng = rng->data,
-                            .qkv = qkv->data,
-                            .B = cu->shape[0] - 1,
-                            .T = qkv->shape[0],
-                            .D = qkv->shape[1] / (heads + 2 * kv_heads),
-                            .width = qkv->shape[1],
-                            .heads = heads,
-                            .kv_heads = kv_heads,
-                            .queries = queries,
-                            .bf16 = qkv->dtype == DT_BF16,
-                            .causal = causal,
-                            .drop = drop,
-                            .threshold = drop ? mask_threshold8(p) : 0,
-                            .site = site,
-                            .scale = (float)scale,
-                            .keep_scale = drop ? (float)mask_scale8(p) : 1};
-}
+/* Of either op's arguments, which have what it wants under the same names. A window that no sequence fills is none. */
+#define PROBLEM(a)                                                                                                     \
+    {                                                                                                                  \
+        .cu = (a)->cu.data, .coords = (a)->coords.data, .rng = (a)->rng.data, .qkv = (a)->qkv.data,                    \
+        .B = (a)->cu.shape[0] - 1, .T = (a)->qkv.shape[0], .D = (a)->qkv.shape[1] / ((a)->heads + 2 * (a)->kv_heads),  \
+        .width = (a)->qkv.shape[1], .heads = (a)->heads, .kv_heads = (a)->kv_heads, .queries = (a)->queries,           \
+        .window = (a)->window < (a)->qkv.shape[0] ? (a)->window : 0, .bf16 = (a)->qkv.dtype == DT_BF16,                \
+        .causal = (a)->causal, .drop = (a)->p > 0 && (a)->coords.data, .threshold = mask_threshold8((a)->p),           \
+        .site = (a)->site, .scale = (float)(a)->scale, .softcap = (float)(a)->softcap,                                 \
+        .keep_scale = (a)->p > 0 && (a)->coords.data ? (float)mask_scale8((a)->p) : 1                                  \
+    }
 
 static inline int64_t smaller(int64_t a, int64_t b)
 {
@@ -71,6 +57,39 @@ static inline int64_t asking(const struct problem *p, int64_t b)
 {
     int64_t length = b < p->B ? p->cu[b + 1] - p->cu[b] : 0;
     return p->queries ? smaller(p->queries, length) : length;
+}
+
+/* ---- what a query sees ---- */
+
+/* Where the first block of keys begins of which a query sees one. */
+static inline int64_t first_key(const struct problem *p, int64_t query)
+{
+    return p->window && query >= p->window ? (query - p->window + 1) / KEYS * KEYS : 0;
+}
+
+/* Behind the last key that a query of a sequence sees. */
+static inline int64_t end_key(const struct problem *p, int64_t query, int64_t length)
+{
+    if (p->causal)
+        return query + 1;
+    return p->window ? smaller(query + p->window, length) : length;
+}
+
+/* Whether some query of a block does not see some of its keys. */
+static inline bool hides(const struct problem *p, int64_t query, int64_t n_queries, int64_t key, int64_t n_keys)
+{
+    int64_t before = query + n_queries - 1 - key, behind = key + n_keys - 1 - query; /* the furthest key of a query */
+    return (p->causal && behind > 0) || (p->window && (before >= p->window || behind >= p->window));
+}
+
+/* -1 in the lanes of the queries that see a key. */
+SIMD vi sees(const struct problem *p, vi queries, int64_t key)
+{
+    vi back = queries - (int32_t)key;
+    if (!p->window)
+        return back >= 0;
+    int32_t window = (int32_t)p->window;
+    return (back < window) & (p->causal ? back >= 0 : -back < window);
 }
 
 /* Hands out parts of a workspace; with base NULL it only counts. */
@@ -97,14 +116,15 @@ static inline int64_t most_parts(int64_t B, int64_t T)
     return B + T / CHUNK;
 }
 
+/* The later queries of a causal sequence come first, since they see more keys. */
 static inline int64_t list_parts(struct part *parts, const struct problem *p, int64_t queries)
 {
     int64_t n = 0;
     for (int class = 31; class >= 0; class --)
         for (int64_t b = 0; b < p->B; b++) {
-            int64_t length = p->cu[b + 1] - p->cu[b];
-            for (int64_t q = 0; length >> class == 1 && q < asking(p, b); q += queries)
-                parts[n++] = (struct part){(int32_t)b, (int32_t)q};
+            int64_t length = p->cu[b + 1] - p->cu[b], count = blocks(asking(p, b), queries);
+            for (int64_t i = 0; length >> class == 1 && i < count; i++)
+                parts[n++] = (struct part){(int32_t)b, (int32_t)((p->causal ? count - 1 - i : i) * queries)};
         }
     return n;
 }

@@ -22,14 +22,24 @@ int cuda_check_features(int64_t H, const char *op, struct snug_err *err)
                    (long long)H, MAX_FEATURES);
 }
 
+static int check_scores(int64_t window, double softcap, const char *op, struct snug_err *err)
+{
+    if (window == 0 && softcap <= 0)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: a %s; there is no kernel for it on CUDA: use --device cpu", op,
+                   window ? "window" : "softcap");
+}
+
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
 {
     const struct args_attention *a = &args->attention;
     const struct args_attention_bwd *b = &args->attention_bwd;
     switch (op) {
     case OP_attention:
+        TRY(check_scores(a->window, a->softcap, "attention", err));
         return cuda_check_head(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads), "attention", err);
     case OP_attention_bwd:
+        TRY(check_scores(b->window, b->softcap, "attention_bwd", err));
         return cuda_check_head(b->qkv.shape[1] / (b->heads + 2 * b->kv_heads), "attention_bwd", err);
     case OP_norm:
         return cuda_check_features(args->norm.x.shape[1], "norm", err);

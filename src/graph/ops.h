@@ -54,13 +54,18 @@ SLOT(linear_dx_act, dy, SLOT_PITCH)
 SLOT(linear_dx_act, w, SLOT_NODE_TYPE)
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries), DIFF,
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
+       REAL(softcap),
+   DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "
-   "has more than `longest` rows (0: not known); o is 0 but in a sequence's first `queries` rows (0: all); mask: room "
-   "in which a backend may keep what dropout decided")
+   "has more than `longest` rows (0: not known); o is 0 but in a sequence's first `queries` rows (0: all); query i "
+   "sees "
+   "key j where |i - j| < window (0: all keys) and, when causal, j <= i; scores s become c tanh(s/c) with c = softcap "
+   "(0: they stay); mask: room in which a backend may keep what dropout decided")
 OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv) ACC(dbias),
-   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries), NONE,
-   "the gradient of attention; dbias = sum of dqkv over rows")
+   INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
+       REAL(softcap),
+   NONE, "the gradient of attention; dbias = sum of dqkv over rows")
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
 OP(norm_bwd,

@@ -1,11 +1,15 @@
 /* Scaled dot-product attention over packed sequences (Vaswani et al., arXiv 1706.03762), grouped heads allowed:
- *     S[i,j] = scale q_i . k_j          i, j rows of one sequence; j <= i when causal
+ *     S[i,j] = cap(scale q_i . k_j)     i, j rows of one sequence; j <= i when causal; |i - j| < window
  *     P = softmax(S) over j ;  lse[i] = log sum_j exp(S[i,j]) ;  o_i = sum_j mask[i,j] P[i,j] v_j
  *     qkv (T, (A+2K) D) holds for each row A query heads, K key heads, K value heads; o (T, A D); lse (A,T)
  * Backward, with P rebuilt from lse and M the mask with its scale (Dao, arXiv 2307.08691):
  *     dv_j = sum_i M P do_i ;  dP = M (do_i . v_j) ;  dS = P (dP - do_i . o_i)
  *     dq_i = scale sum_j dS k_j ;  dk_j = scale sum_i dS q_i
  *     dbias = sum of dqkv over the rows, the gradient of a bias that was added to make qkv
+ * cap(s) = s, or c tanh(s/c) where softcap is c > 0 (Gemma Team, arXiv 2408.00118); dS is then also multiplied with its
+ * slope, 1 - tanh(s/c)^2. A query sees itself and window - 1 rows before it and, where not causal, behind it (Beltagy et al.,
+ * arXiv 2004.05150); window 0: all rows. So transformers' sliding_window of a decoder is `window`, and ModernBERT's
+ * local_attention is 2 (window - 1).
  * No sequence has more than `longest` rows; 0: not known.
  * Padding rows (from cu[B] on) get o = 0, lse = 0, dqkv = 0.
  * Only the first `queries` rows of a sequence ask, where that is not 0: the others get o = 0, lse = 0, dq = 0, and their do is
@@ -31,9 +35,15 @@ static bool heads_fit(struct graph *g, int qkv, int64_t heads, int64_t kv_heads,
                          "the width of qkv must be a multiple of heads + 2 kv_heads");
 }
 
+static bool scores_fit(struct graph *g, int64_t window, double softcap)
+{
+    return shape_require(g, window >= 0, "attention", "window must be 0 or above it") &&
+           shape_require(g, softcap >= 0 && softcap < INFINITY, "attention", "softcap must be 0 or above it");
+}
+
 void shape_attention(struct graph *g, struct op_attention *n)
 {
-    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal))
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) || !scores_fit(g, n->window, n->softcap))
         return;
     struct dim T = graph_value(g, n->qkv)->shape[0];
     int64_t D = graph_value(g, n->qkv)->shape[1].c / (n->heads + 2 * n->kv_heads);
@@ -48,7 +58,7 @@ void shape_attention(struct graph *g, struct op_attention *n)
 
 void shape_attention_bwd(struct graph *g, struct op_attention_bwd *n)
 {
-    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) ||
+    if (!heads_fit(g, n->qkv, n->heads, n->kv_heads, n->queries, n->causal) || !scores_fit(g, n->window, n->softcap) ||
         !shape_same(g, n->o, n->dout, "attention_bwd"))
         return;
     const struct value *v = graph_value(g, n->qkv), *dbias = graph_value(g, n->dbias);
@@ -74,61 +84,104 @@ void grad_attention(struct grads *d, const struct op_attention *n)
                                  .p = n->p,
                                  .site = n->site,
                                  .longest = n->longest,
-                                 .queries = n->queries};
+                                 .queries = n->queries,
+                                 .window = n->window,
+                                 .softcap = n->softcap};
     emit_attention_bwd(d->g, &b);
     grad_set(d, n->qkv, b.dqkv);
 }
 
-/* Scores of a head, at most: as if the rows were B sequences of equal length. */
-static double scores_of(const struct tensor *o, const struct tensor *cu, int64_t causal, int64_t queries)
+/* The area under min(x, limit) from 0 to n: scores of n queries of which the x-th sees x keys, but no more than the limit. */
+static double area(double n, double limit)
 {
-    double T = (double)o->shape[0], B = (double)(cu->shape[0] > 1 ? cu->shape[0] - 1 : 1);
-    double asking = queries ? fmin((double)queries, T / B) : T / B;
-    return T * asking / (causal ? 2 : 1);
+    return n < limit ? n * n / 2 : limit * n - limit * limit / 2;
+}
+
+/* Scores of a head, at most: as if the rows were B sequences of equal length. */
+static double scores_of(const struct tensor *o, const struct tensor *cu, int64_t causal, int64_t queries,
+                        int64_t window)
+{
+    double T = (double)o->shape[0], B = (double)(cu->shape[0] > 1 ? cu->shape[0] - 1 : 1), length = T / B;
+    double asking = queries ? fmin((double)queries, length) : length, limit = window ? (double)window : length;
+    double behind = area(asking, limit), ahead = area(length, limit) - area(length - asking, limit);
+    return B * (causal ? behind : behind + ahead);
 }
 
 double flops_attention(const struct args_attention *a)
 {
-    return 4.0 * scores_of(&a->o, &a->cu, a->causal, a->queries) * (double)a->o.shape[1];
+    return 4.0 * scores_of(&a->o, &a->cu, a->causal, a->queries, a->window) * (double)a->o.shape[1];
 }
 
 double flops_attention_bwd(const struct args_attention_bwd *a)
 {
-    return 10.0 * scores_of(&a->o, &a->cu, a->causal, a->queries) * (double)a->o.shape[1];
+    return 10.0 * scores_of(&a->o, &a->cu, a->causal, a->queries, a->window) * (double)a->o.shape[1];
 }
 
 /* One (sequence, head): where its rows and its slices of qkv lie. */
 struct task {
     int64_t first, length, queries, width, D, q, k, v; /* q, k, v: offsets within a row */
-    int64_t head;
+    int64_t head, window;
     bool causal;
-    double scale;
+    double scale, softcap;
 };
 
-static struct task make_task(const struct tensor *qkv, const int32_t *cu, int64_t b, int64_t head, int64_t heads,
-                             int64_t kv_heads, bool causal, double scale, int64_t queries)
+/* Of either op's arguments, which have what it wants under the same names. */
+#define TASK(a, b, head)                                                                                               \
+    make_task(&(a)->qkv, (a)->cu.data, b, head,                                                                        \
+              (struct op_attention){.heads = (a)->heads,                                                               \
+                                    .kv_heads = (a)->kv_heads,                                                         \
+                                    .causal = (a)->causal,                                                             \
+                                    .scale = (a)->scale,                                                               \
+                                    .queries = (a)->queries,                                                           \
+                                    .window = (a)->window,                                                             \
+                                    .softcap = (a)->softcap})
+
+static struct task make_task(const struct tensor *qkv, const int32_t *cu, int64_t b, int64_t head,
+                             struct op_attention n)
 {
-    int64_t D = qkv->shape[1] / (heads + 2 * kv_heads), kv = head / (heads / kv_heads), length = cu[b + 1] - cu[b];
+    int64_t D = qkv->shape[1] / (n.heads + 2 * n.kv_heads), kv = head / (n.heads / n.kv_heads);
+    int64_t length = cu[b + 1] - cu[b];
     return (struct task){.first = cu[b],
                          .length = length,
-                         .queries = queries && queries < length ? queries : length,
+                         .queries = n.queries && n.queries < length ? n.queries : length,
                          .width = qkv->shape[1],
                          .D = D,
                          .q = head * D,
-                         .k = (heads + kv) * D,
-                         .v = (heads + kv_heads + kv) * D,
+                         .k = (n.heads + kv) * D,
+                         .v = (n.heads + n.kv_heads + kv) * D,
                          .head = head,
-                         .causal = causal,
-                         .scale = scale};
+                         .window = n.window,
+                         .causal = n.causal,
+                         .scale = n.scale,
+                         .softcap = n.softcap};
 }
 
-static double score(const struct task *t, const double *qkv, int64_t i, int64_t j)
+/* The keys that query i sees are those from first_key to end_key - 1. */
+static int64_t first_key(const struct task *t, int64_t i)
+{
+    return t->window && i >= t->window ? i - t->window + 1 : 0;
+}
+
+static int64_t end_key(const struct task *t, int64_t i)
+{
+    if (t->causal)
+        return i + 1;
+    return t->window && t->length - i > t->window ? i + t->window : t->length;
+}
+
+/* The slope is that of the capped score by the score before. */
+static double score(const struct task *t, const double *qkv, int64_t i, int64_t j, double *slope)
 {
     const double *q = qkv + (t->first + i) * t->width + t->q, *k = qkv + (t->first + j) * t->width + t->k;
     double sum = 0;
     for (int64_t d = 0; d < t->D; d++)
         sum += q[d] * k[d];
-    return t->scale * sum;
+    *slope = 1;
+    if (t->softcap <= 0)
+        return t->scale * sum;
+    double bent = tanh(t->scale * sum / t->softcap);
+    *slope = 1 - bent * bent;
+    return t->softcap * bent;
 }
 
 /* What dropout multiplies the weight of (i, j) with. */
@@ -145,16 +198,15 @@ static void forward_row(const struct args_attention *a, const struct task *t, in
 {
     const double *qkv = a->qkv.data;
     double *o = (double *)a->o.data + (t->first + i) * a->o.shape[1] + t->head * t->D;
-    int64_t keys = t->causal ? i + 1 : t->length;
-    double max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < keys; j++) {
-        double s = score(t, qkv, i, j);
+    double max = -INFINITY, sum = 0, slope;
+    for (int64_t j = first_key(t, i); j < end_key(t, i); j++) {
+        double s = score(t, qkv, i, j, &slope);
         max = s > max || isnan(s) ? s : max;
     }
     for (int64_t d = 0; d < t->D; d++)
         o[d] = 0;
-    for (int64_t j = 0; j < keys; j++) {
-        double e = exp(score(t, qkv, i, j) - max);
+    for (int64_t j = first_key(t, i); j < end_key(t, i); j++) {
+        double e = exp(score(t, qkv, i, j, &slope) - max);
         double m = mask(t, a->coords.data, a->rng.data, a->site, a->p, i, j);
         const double *v = qkv + (t->first + j) * t->width + t->v;
         sum += e;
@@ -169,7 +221,6 @@ static void forward_row(const struct args_attention *a, const struct task *t, in
 void ref_attention(const struct args_attention *a, const struct call *c)
 {
     (void)c;
-    const int32_t *cu = a->cu.data;
     int64_t B = a->cu.shape[0] - 1, T = a->o.shape[0];
     double *o = a->o.data, *lse = a->lse.data;
     for (int64_t i = 0; i < T * a->o.shape[1]; i++)
@@ -178,7 +229,7 @@ void ref_attention(const struct args_attention *a, const struct call *c)
         lse[i] = 0;
     for (int64_t b = 0; b < B; b++)
         for (int64_t h = 0; h < a->heads; h++) {
-            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale, a->queries);
+            struct task t = TASK(a, b, h);
             for (int64_t i = 0; i < t.queries; i++)
                 forward_row(a, &t, i);
         }
@@ -193,14 +244,14 @@ static void backward_row(const struct args_attention_bwd *a, const struct task *
     double *dqkv = a->dqkv.data, *dq = dqkv + (t->first + i) * t->width + t->q, delta = 0;
     for (int64_t d = 0; d < t->D; d++)
         delta += dout[d] * o[d];
-    for (int64_t j = 0; j < (t->causal ? i + 1 : t->length); j++) {
+    for (int64_t j = first_key(t, i); j < end_key(t, i); j++) {
         const double *k = qkv + (t->first + j) * t->width + t->k, *v = qkv + (t->first + j) * t->width + t->v;
         double *dk = dqkv + (t->first + j) * t->width + t->k, *dv = dqkv + (t->first + j) * t->width + t->v;
-        double p = exp(score(t, qkv, i, j) - lse), dp = 0;
+        double slope, p = exp(score(t, qkv, i, j, &slope) - lse), dp = 0;
         double m = mask(t, a->coords.data, a->rng.data, a->site, a->p, i, j);
         for (int64_t d = 0; d < t->D; d++)
             dp += dout[d] * v[d];
-        double ds = p * (m * dp - delta);
+        double ds = p * (m * dp - delta) * slope;
         for (int64_t d = 0; d < t->D; d++) {
             dv[d] += m * p * dout[d];
             dq[d] += t->scale * ds * k[d];
@@ -212,14 +263,13 @@ static void backward_row(const struct args_attention_bwd *a, const struct task *
 void ref_attention_bwd(const struct args_attention_bwd *a, const struct call *c)
 {
     (void)c;
-    const int32_t *cu = a->cu.data;
     double *dqkv = a->dqkv.data, *dbias = a->dbias.data;
     int64_t T = a->dqkv.shape[0], width = a->dqkv.shape[1];
     for (int64_t i = 0; i < T * width; i++)
         dqkv[i] = 0;
     for (int64_t b = 0; b + 1 < a->cu.shape[0]; b++)
         for (int64_t h = 0; h < a->heads; h++) {
-            struct task t = make_task(&a->qkv, cu, b, h, a->heads, a->kv_heads, a->causal, a->scale, a->queries);
+            struct task t = TASK(a, b, h);
             for (int64_t i = 0; i < t.queries; i++)
                 backward_row(a, &t, i);
         }

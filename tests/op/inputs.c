@@ -188,7 +188,9 @@ static void make_statistics(struct op_inputs *in)
                                    .scale = c->args.attention_bwd.scale,
                                    .p = c->args.attention_bwd.p,
                                    .site = c->args.attention_bwd.site,
-                                   .queries = c->args.attention_bwd.queries};
+                                   .queries = c->args.attention_bwd.queries,
+                                   .window = c->args.attention_bwd.window,
+                                   .softcap = c->args.attention_bwd.softcap};
         ref_attention(&f, &call);
     } else if (c->op == OP_norm_bwd) {
         struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");
