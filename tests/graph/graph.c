@@ -181,7 +181,7 @@ static void the_checker_knows_statistics_and_gradients(void **state)
     refuses(X CU "%5 activation F32[T,2] layer=0 out\n%6 activation F32[1,T] layer=0\n"
                  "%7 input F32[T,6] \"qkv\" layer=0 in keep\n"
                  "attention(qkv=%7 cu=%4 o=%5 lse=%6) heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 "
-                 "queries=0 layer=0\n",
+                 "queries=0 window=0 softcap=0 layer=0\n",
             "slot lse (value 6): a statistic must be exact");
 #define DY "%8 input F32[T,6] \"dy\" layer=0 in keep\n"
 #define DW "%9 gradient F32[6,4] \"grad.w\" layer=0 out\n"

@@ -159,7 +159,7 @@ static void a_bias_gradient_moves_to_the_writer_of_its_rows(void **state)
     "%7 activation F32[T,6] layer=1\n"
 #define ATTENTION_BWD(sums)                                                                                            \
     "attention_bwd(qkv=%1 o=%2 lse=%3 dout=%2 cu=%4 dqkv=%7" sums                                                      \
-    ") heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 queries=0 layer=1 backward\n"
+    ") heads=1 kv_heads=1 causal=0 scale=1 p=0 site=0 longest=0 queries=0 window=0 softcap=0 layer=1 backward\n"
 
 static void so_does_that_of_query_key_and_value(void **state)
 {

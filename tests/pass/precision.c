@@ -109,7 +109,8 @@ static void bf16_casts_between_tokens_and_sequences(void **state)
 static void a_mask_is_kept_for_who_reads_it(void **state)
 {
     (void)state;
-#define ATTRIBUTES " heads=2 kv_heads=2 causal=0 scale=0.5 p=0.25 site=1 longest=100 queries=0 layer=1"
+#define ATTRIBUTES                                                                                                     \
+    " heads=2 kv_heads=2 causal=0 scale=0.5 p=0.25 site=1 longest=100 queries=0 window=0 softcap=0 layer=1"
 #define ROOM "%8 activation U8[T+15B,32] layer=1 exact\n"
 #define ATTENTION(room, written, read)                                                                                 \
     "%1 input I32[B+1] \"cu_seqlens\" layer=0 in keep\n"                                                               \
