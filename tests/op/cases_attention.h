@@ -1,4 +1,4 @@
-/* attention_cases.h: rows of the table in cases.c, for what decoder language models want of attention: windows (one short
+/* cases_attention.h: rows of the table in cases.c, for what decoder language models want of attention: windows (one short
  * of a block of 64 rows, as long, one longer), capped scores, heads of the sizes and groups of published models. */
 {CASE(attention, "window, causal", ATTENTION(20, 2, 2, 1, 4), .scale = 0.5, .causal = 1, .window = 3), LENGTHS(13, 7)},
     {CASE(attention, "window, both ways", ATTENTION(22, 2, 2, 2, 3), .scale = 0.6, .window = 3), LENGTHS(12, 8)},
