@@ -45,13 +45,15 @@ const struct command commands[] = {
      run_bench},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
-    {CMD_EXPORT, "CHECKPOINT", 1, 1, "a model folder of any checkpoint of a run",
+    {CMD_EXPORT, "CHECKPOINT|MODEL", 1, 1, "a model folder of any checkpoint of a run, or a GGUF file of a model",
      "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir "
      "becomes\n"
-     "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n",
+     "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n"
+     "With --output FILE.gguf MODEL is a model folder, or a GGUF file, and FILE.gguf is for llama.cpp.\n",
      "  snug export out/step-00000800 --output-dir model-800\n"
      "  snug export out --output-dir newest --bf16\n"
-     "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n",
+     "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n"
+     "  snug export out --output model.gguf --outtype q8_0\n",
      run_export},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",

@@ -1,7 +1,8 @@
-/* snug export: a model folder of a checkpoint. */
-#include "output/export_checkpoint.h"
-
+/* snug export: a model folder of a checkpoint, or a GGUF file of a model folder. */
+#include "base/size.h"
 #include "cli/commands.h"
+#include "output/export_checkpoint.h"
+#include "output/gguf/export_gguf.h"
 
 static void show(void *ctx, const char *line)
 {
@@ -9,9 +10,29 @@ static void show(void *ctx, const char *line)
     print_note(line);
 }
 
+static int to_gguf(const struct options *o, const char *model, struct snug_err *err)
+{
+    static const char *const types[] = {
+        [OPT_OUTTYPE_F16] = "F16", [OPT_OUTTYPE_BF16] = "BF16", [OPT_OUTTYPE_Q8_0] = "Q8_0", [OPT_OUTTYPE_F32] = "F32"};
+    struct gguf_export e = {.model = model,
+                            .file = o->output,
+                            .type = gguf_type_named(types[o->outtype]),
+                            .overwrite = o->overwrite_output,
+                            .note = show};
+    char size[SIZE_TEXT_MAX];
+    int64_t bytes = 0;
+    TRY(export_gguf(&io_posix, &e, &bytes, err));
+    printf("model    %s, a GGUF file of %s, %s\n", o->output, types[o->outtype], size_text(bytes, size));
+    return SNUG_OK;
+}
+
 int run_export(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     int64_t step;
+    if (o->output && option_given(o, dtype))
+        return err_set(err, SNUG_ERR_USAGE, "--dtype: is for --output-dir; of a GGUF file say --outtype");
+    if (o->output)
+        return to_gguf(o, args->items[0], err);
     TRY(export_checkpoint(&io_posix, o, args->items[0], (struct ckpt_notes){.fn = show}, &step, err));
     printf("model    %s, a Hugging Face folder of step %lld\n", o->output_dir, (long long)step);
     return SNUG_OK;

@@ -72,6 +72,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
 #define WORDS_KEEP(W) W(KEEP_AUTO, "auto") W(KEEP_RESIDENT, "resident") W(KEEP_TRANSIENT, "transient")
 #define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
+#define WORDS_OUTTYPE(W) W(OUTTYPE_F16, "f16") W(OUTTYPE_BF16, "bf16") W(OUTTYPE_Q8_0, "q8_0") W(OUTTYPE_F32, "f32")
 #define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")
 #define DUMP_WORD(W, name, programs) W(DUMP_##name, #name)
@@ -89,6 +90,7 @@ enum { WORDS_MODE(OPT_WORD_ID) };
 enum { WORDS_THRESHOLD(OPT_WORD_ID) };
 enum { WORDS_KEEP(OPT_WORD_ID) };
 enum { WORDS_DTYPE(OPT_WORD_ID) };
+enum { WORDS_OUTTYPE(OPT_WORD_ID) };
 enum { WORDS_GRADIENTS(OPT_WORD_ID) };
 enum { WORDS_WHEN(OPT_WORD_ID) };
 enum { WORDS_SAVE(OPT_WORD_ID) };

@@ -1,4 +1,5 @@
 /* config.json out of a GGUF file's metadata, as transformers writes it. */
+#include "format/gguf/llama3.h"
 #include "format/gguf/model.h"
 
 #include <math.h>
@@ -119,45 +120,45 @@ static void copy_vocabulary(struct maker *m)
 
 /* ---- rotary positions ---- */
 
-/* The factor of pair i of n with Llama 3.1's settings, in the double of its converter. */
-static double llama3_factor(double base, int64_t i, int64_t n, double factor, double original)
+/* Whether the n divisors are those of Llama 3.1's rule for so many positions; *s: with which settings. */
+static bool is_llama3(const float *divisors, int64_t n, double theta, double original, struct llama3_scaling *s)
 {
-    const double low = 1, high = 4, pi = 3.14159265358979323846;
-    double wave = 2 * pi * pow(base, (double)i / (double)n);
-    if (wave < original / high)
-        return 1;
-    if (wave > original / low)
-        return factor;
-    double smooth = (original / wave - low) / (high - low);
-    return 1 / ((1 - smooth) / factor + smooth);
+    *s = (struct llama3_scaling){.factor = divisors[n - 1], .low = 1, .high = 4, .original = original};
+    bool same = true;
+    for (int64_t i = 0; same && i < n; i++)
+        same = fabs(divisors[i] / llama3_divisor(s, theta, i, n) - 1) < 1e-4;
+    return same;
 }
 
 /* rope_freqs.weight holds what Llama 3.1 divides frequencies by, and no setting says how they were made: the settings of the
- * published models are tried, and must give all of them. */
+ * published models are tried, then other lengths, and must give all of them. */
 static void find_llama3(struct maker *m, const struct gguf_tensor *t)
 {
-    float stored[1024];
+    float divisors[1024];
     char key[128];
-    double base = 10000, original = 8192;
+    double theta = 10000;
+    struct llama3_scaling s = {.factor = 1};
     int64_t n = t->elements;
     if (m->code)
         return;
     m->code =
-        json_get_real(m->f->metadata, m->f->path, own_key(m, "rope.freq_base", key), false, 1, 1e15, &base, m->err);
+        json_get_real(m->f->metadata, m->f->path, own_key(m, "rope.freq_base", key), false, 1, 1e15, &theta, m->err);
     bool fits = n >= 1 && n <= 1024 && t->type->dtype == DT_F32;
     if (!m->code && fits)
-        m->code = gguf_read(m->f, t, 0, n, stored, m->err);
-    double factor = fits && !m->code ? stored[n - 1] : 0;
-    for (int64_t i = 0; fits && !m->code && i < n; i++)
-        fits = fabs(stored[i] / llama3_factor(base, i, n, factor, original) - 1) < 1e-4;
+        m->code = gguf_read(m->f, t, 0, n, divisors, m->err);
+    if (!m->code && fits && !is_llama3(divisors, n, theta, 8192, &s)) {
+        int64_t original = 16;
+        while (original <= 1 << 20 && !is_llama3(divisors, n, theta, (double)original, &s))
+            original *= 2;
+        fits = original <= 1 << 20;
+    }
     if (!m->code && !fits)
-        m->code = err_set(m->err, SNUG_ERR_INPUT,
-                          "%s: rope_freqs.weight is not made by Llama 3.1's rule for %g positions; get the model as "
-                          "safetensors",
-                          m->f->path, original);
+        m->code =
+            err_set(m->err, SNUG_ERR_INPUT,
+                    "%s: rope_freqs.weight is not made by Llama 3.1's rule; get the model as safetensors", m->f->path);
     set(m, "rope_scaling",
-        json_pack("{ss sf sf sf si}", "rope_type", "llama3", "factor", factor, "low_freq_factor", 1.0,
-                  "high_freq_factor", 4.0, "original_max_position_embeddings", (int)original));
+        json_pack("{ss sf sf sf si}", "rope_type", "llama3", "factor", shortest(s.factor), "low_freq_factor", s.low,
+                  "high_freq_factor", s.high, "original_max_position_embeddings", (int)s.original));
 }
 
 static void copy_scaling(struct maker *m)

@@ -80,6 +80,7 @@ static int take_text(struct reader *r, const char *what, uint64_t most, size_t *
 
 /* ---- metadata ---- */
 
+/* ORDER value_type */
 enum value_type {
     UINT8,
     INT8,

@@ -35,6 +35,7 @@ struct gguf_type {
     void (*dequantize)(const unsigned char *from, int64_t blocks, float *to);
 };
 const struct gguf_type *gguf_type(int64_t id); /* NULL: unknown */
+const struct gguf_type *gguf_type_named(const char *name);
 
 struct gguf_tensor {
     const char *name;

@@ -165,3 +165,11 @@ const struct gguf_type *gguf_type(int64_t id)
             return &types[i];
     return NULL;
 }
+
+const struct gguf_type *gguf_type_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i].name, name))
+            return &types[i];
+    return NULL;
+}

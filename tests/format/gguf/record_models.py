@@ -7,10 +7,12 @@ llama.gguf gemma2.gguf           models with tensors of several types; NAME.json
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
 smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the texts below
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
+export.json                      what the models' tensors are as F32, F16, BF16 and Q8_0, as gguf.quants.quantize stores them: type,
+                                 XXH3-128 of the bytes; for tests/output/export_gguf.c
 """
 import json
 import numpy as np, xxhash
-from gguf import GGMLQuantizationType as T, GGUFWriter
+from gguf import GGMLQuantizationType as T, GGUFReader, GGUFWriter
 from gguf.quants import dequantize, quantize
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from record import HERE
@@ -160,6 +162,22 @@ def llama3_factors(c, s):
     return np.array(out, dtype=np.float32)
 
 
+def export(names):
+    out = {}
+    for name in names:
+        for kind in (T.F32, T.F16, T.BF16, T.Q8_0):
+            rows = {}
+            for t in GGUFReader(f"{HERE}/{name}.gguf").tensors:
+                x = np.array(dequantize(t.data, t.tensor_type), dtype=np.float32)
+                k = T.F32 if len(t.shape) == 1 else kind
+                if name == "gemma2" and len(t.shape) == 1: x = (x - np.float32(1)) + np.float32(1)  # a folder has the number without the 1
+                raw = x if k == T.F32 else x.astype(np.float16) if k == T.F16 else quantize(x, k)
+                if t.name != "rope_freqs.weight": rows[t.name] = [k.name, xxhash.xxh3_128_hexdigest(raw.tobytes())]
+            out[f"{name} {kind.name}"] = rows
+    with open(HERE + "/export.json", "w") as f:
+        f.write("{" + ",\n".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in out.items()) + "}\n")
+
+
 def main():
     byte = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     split = lambda digits: pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(WORDS.replace("DIGITS", digits)), "isolated"), byte])
@@ -184,6 +202,7 @@ def main():
     def of_gemma2(w):
         w.add_key_length(32); w.add_value_length(32); w.add_attn_logit_softcapping(50.0); w.add_final_logit_softcapping(30.0); w.add_sliding_window(4096)
     model("gemma2", g, GEMMA2, [T.Q4_0, T.Q5_1], pieces, 1, of_gemma2)
+    export(["llama", "gemma2"])
 
 
 if __name__ == "__main__":

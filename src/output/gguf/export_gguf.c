@@ -1,0 +1,199 @@
+#include "output/gguf/export_gguf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE = 1 << 16 }; /* elements that are read at a time, or a row */
+
+/* One tensor of the file. */
+struct part {
+    const struct model_tensor *from; /* NULL: `values` */
+    const float *values;
+    char name[GGUF_NAME_MAX];
+    enum gguf_change change;
+    int64_t columns, width; /* of a row; rows of a head, where the order of rows differs */
+};
+
+struct job {
+    const struct gguf_export *e;
+    const struct gguf_family *family;
+    struct model_dir *d;
+    struct gguf_writer w;
+    struct out_file file;
+    struct part *parts;
+    size_t n;
+    float factors[GGUF_FACTORS];
+    void *raw;
+    float *wide;
+};
+
+/* ---- which tensors ---- */
+
+/* What transformers' files may have besides: buffers, and the second name of tied embeddings. */
+static bool left_out(const struct job *j, const char *name)
+{
+    const char *end = strstr(name, ".rotary_emb.inv_freq");
+    bool tied = !json_is_false(json_object_get(j->d->config, "tie_word_embeddings")) &&
+                json_object_get(j->d->config, "tie_word_embeddings");
+    return end || (tied && !strcmp(name, "lm_head.weight"));
+}
+
+static int head_width(const struct job *j, struct part *p, struct snug_err *err)
+{
+    const struct st_tensor *t = p->from->tensor;
+    int64_t heads = 1;
+    TRY(json_get_int(j->d->config, j->d->config_path, "num_attention_heads", true, 1, 4095, &heads, err));
+    if (p->change == GGUF_KEY_ROWS)
+        TRY(json_get_int(j->d->config, j->d->config_path, "num_key_value_heads", false, 1, 4095, &heads, err));
+    p->width = t->shape[0] / heads;
+    if (!p->width || t->shape[0] % heads || p->width % 2)
+        return err_set(err, SNUG_ERR_INPUT, "%s: %.80s has %lld rows, which %lld heads of an even width do not make",
+                       j->d->path, t->name, (long long)t->shape[0], (long long)heads);
+    return SNUG_OK;
+}
+
+static const struct gguf_type *type_of(const struct job *j, const struct st_tensor *t)
+{
+    if (t->ndim == 1)
+        return gguf_type_named("F32");
+    return t->shape[t->ndim - 1] % j->e->type->block ? gguf_type_named("F16") : j->e->type;
+}
+
+static int add_tensor(struct job *j, const struct model_tensor *from, struct snug_err *err)
+{
+    const struct st_tensor *t = from->tensor;
+    struct part *p = &j->parts[j->n];
+    *p = (struct part){.from = from, .columns = t->ndim > 1 ? t->shape[t->ndim - 1] : 1};
+    if (left_out(j, t->name))
+        return SNUG_OK;
+    bool number = t->dtype == DT_F32 || t->dtype == DT_F16 || t->dtype == DT_BF16 || t->dtype == DT_F64;
+    if (!gguf_name_from_hf(j->family, t->name, p->name) || t->ndim < 1 || t->ndim > 2 || !number)
+        return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s has no place in a GGUF file of the architecture %s",
+                       j->d->path, t->name, j->family->architecture);
+    p->change = gguf_change(j->family, p->name);
+    if (p->change == GGUF_QUERY_ROWS || p->change == GGUF_KEY_ROWS)
+        TRY(head_width(j, p, err));
+    gguf_put_tensor(&j->w, p->name, type_of(j, t), t->ndim, t->shape);
+    j->n++;
+    return SNUG_OK;
+}
+
+static int add_tensors(struct job *j, int64_t n_factors, struct snug_err *err)
+{
+    j->parts = mem_alloc((j->d->n_tensors + 1) * sizeof *j->parts);
+    if (!j->parts)
+        return err_no_memory(err, j->d->n_tensors * sizeof *j->parts);
+    if (n_factors) {
+        j->parts[j->n++] = (struct part){.values = j->factors, .name = "rope_freqs.weight", .columns = n_factors};
+        gguf_put_tensor(&j->w, "rope_freqs.weight", gguf_type_named("F32"), 1, &n_factors);
+    }
+    for (size_t i = 0; i < j->d->n_tensors; i++)
+        TRY(add_tensor(j, &j->d->tensors[i], err));
+    return SNUG_OK;
+}
+
+/* ---- their numbers ---- */
+
+/* Elements [at, at + n) of the file's tensor into j->wide; n is a row where rows are in another order. */
+static int read_piece(struct job *j, const struct part *p, int64_t at, int64_t n, struct snug_err *err)
+{
+    const struct st_tensor *t = p->from->tensor;
+    if (p->width)
+        at = gguf_model_row(at / p->columns, p->width) * p->columns;
+    TRY(st_read_part(p->from->file, t, dtype_bytes(t->dtype, at), j->raw, (size_t)dtype_bytes(t->dtype, n), err));
+    dtype_convert(j->wide, DT_F32, j->raw, t->dtype, n);
+    for (int64_t i = 0; p->change == GGUF_PLUS_ONE && i < n; i++)
+        j->wide[i] += 1;
+    return SNUG_OK;
+}
+
+static int write_part(struct job *j, const struct part *p, struct snug_err *err)
+{
+    if (!p->from)
+        return gguf_write_elements(&j->w, p->name, p->values, p->columns, err);
+    int64_t all = st_elements(p->from->tensor), rows = p->width ? 1 : PIECE / p->columns,
+            step = p->columns * (rows ? rows : 1);
+    for (int64_t at = 0; at < all; at += step) {
+        int64_t n = all - at < step ? all - at : step;
+        TRY(read_piece(j, p, at, n, err));
+        TRY(gguf_write_elements(&j->w, p->from->tensor->name, j->wide, n, err));
+    }
+    return SNUG_OK;
+}
+
+static int write_file(struct job *j, struct snug_err *err)
+{
+    int64_t widest = PIECE;
+    for (size_t i = 0; i < j->n; i++)
+        widest = j->parts[i].columns > widest ? j->parts[i].columns : widest;
+    j->raw = mem_realloc(NULL, (size_t)widest * sizeof(double));
+    j->wide = mem_realloc(NULL, (size_t)widest * sizeof *j->wide);
+    if (!j->raw || !j->wide)
+        return err_no_memory(err, (size_t)widest * 12);
+    TRY(gguf_write_start(&j->w, &j->file, err));
+    for (size_t i = 0; i < j->n; i++)
+        TRY(write_part(j, &j->parts[i], err));
+    return out_file_publish(&j->file, err);
+}
+
+/* ---- all together ---- */
+
+static int put_general(struct job *j, struct snug_err *err)
+{
+    static const struct {
+        const char *type;
+        uint32_t id;
+    } file_types[] = {{"F32", 0}, {"F16", 1}, {"Q8_0", 7}, {"BF16", 32}}; /* llama_ftype */
+    const char *model_type = NULL, *name = strrchr(j->d->path, '/');
+    char list[256];
+    TRY(json_get_string(j->d->config, j->d->config_path, "model_type", true, &model_type, err));
+    if (!(j->family = gguf_family_of_type(model_type)))
+        return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%.60s\"; GGUF files are written of: %s",
+                       j->d->config_path, model_type, gguf_family_list(true, list));
+    gguf_put_text(&j->w, "general.architecture", j->family->architecture);
+    gguf_put_text(&j->w, "general.type", "model");
+    gguf_put_text(&j->w, "general.name", name && name[1] ? name + 1 : j->d->path);
+    for (size_t i = 0; i < sizeof file_types / sizeof *file_types; i++)
+        if (!strcmp(file_types[i].type, j->e->type->name))
+            gguf_put_uint(&j->w, "general.file_type", file_types[i].id);
+    gguf_put_uint(&j->w, "general.quantization_version", 2);
+    return SNUG_OK;
+}
+
+static int export_opened(struct job *j, struct snug_err *err)
+{
+    int64_t n_factors = 0;
+    const struct model_tensor *words = model_dir_find(j->d, "model.embed_tokens.weight");
+    TRY(put_general(j, err));
+    if (!words || words->tensor->ndim != 2)
+        return err_set(err, SNUG_ERR_INPUT, "%s: no table of embeddings, model.embed_tokens.weight; give a whole model",
+                       j->d->path);
+    TRY(gguf_put_config(&j->w, j->d, j->family, j->factors, &n_factors, err));
+    TRY(gguf_put_vocabulary(&j->w, j->d, words->tensor->shape[0], err));
+    TRY(add_tensors(j, n_factors, err));
+    TRY(out_file_open(j->d->io, j->e->file, j->e->overwrite, &j->file, err));
+    return write_file(j, err);
+}
+
+int export_gguf(const struct io *io, const struct gguf_export *e, int64_t *bytes, struct snug_err *err)
+{
+    struct model_dir d = {.note = e->note, .note_ctx = e->note_ctx};
+    struct job *j = mem_alloc(sizeof *j);
+    if (!j)
+        return err_no_memory(err, sizeof *j);
+    j->e = e;
+    j->d = &d;
+    int code = model_dir_open(io, e->model, &d, err);
+    if (!code) {
+        code = export_opened(j, err);
+        *bytes = j->file.bytes;
+        out_file_drop(&j->file);
+        model_dir_close(&d);
+    }
+    gguf_writer_free(&j->w);
+    mem_free(j->parts);
+    mem_free(j->raw);
+    mem_free(j->wide);
+    mem_free(j);
+    return code;
+}

@@ -1,0 +1,262 @@
+/* output/gguf: a model as a GGUF file holds what the gguf package would store (tests/format/gguf/record_models.py), reads back as the
+ * same model and tokenizer, and is the same from a folder and from a GGUF file. */
+#include "output/gguf/export_gguf.h"
+#include "../failing_memory.h"
+#include "../folder.h"
+#include "base/hash.h"
+#include "format/gguf/model.h"
+#include "tokenizer/tokenizer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const types[] = {"F32", "F16", "BF16", "Q8_0"};
+enum { TYPES = 4 };
+
+static const char *recorded(const char *name, const char *end)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/tests/format/gguf/%s.%s", getenv("SNUG_SOURCE"), name, end);
+    return path;
+}
+
+static int export_as(const char *model, const char *type, const char *file, struct snug_err *err)
+{
+    struct gguf_export e = {.model = model, .file = file, .type = gguf_type_named(type), .overwrite = true};
+    int64_t bytes;
+    return export_gguf(&io_posix, &e, &bytes, err);
+}
+
+/* Names, types and bytes of the tensors, but for rope_freqs.weight, which is compared as numbers. */
+static void compare_tensors(const struct gguf_file *f, json_t *expected)
+{
+    const char *name;
+    json_t *row;
+    struct snug_err err;
+    assert_int_equal(f->n_tensors - (gguf_find(f, "rope_freqs.weight") != NULL), json_object_size(expected));
+    json_object_foreach(expected, name, row)
+    {
+        const struct gguf_tensor *t = gguf_find(f, name);
+        char hex[33];
+        assert_non_null(t);
+        assert_string_equal(t->type->name, json_string_value(json_array_get(row, 0)));
+        void *raw = malloc((size_t)t->bytes);
+        assert_int_equal(io_read_at(f->io, f->fd, f->path, raw, (size_t)t->bytes, t->at, &err), 0);
+        hash_hex(hash_bytes(raw, (size_t)t->bytes), hex);
+        if (strcmp(hex, json_string_value(json_array_get(row, 1))))
+            fail_msg("%s: %s", name, hex);
+        free(raw);
+    }
+}
+
+static void compare_factors(const struct gguf_file *f, const struct gguf_file *original)
+{
+    const struct gguf_tensor *a = gguf_find(f, "rope_freqs.weight"), *b = gguf_find(original, "rope_freqs.weight");
+    float x[64], y[64];
+    struct snug_err err;
+    assert_true(!a == !b);
+    if (!a)
+        return;
+    assert_int_equal(a->elements, b->elements);
+    assert_int_equal(gguf_read(f, a, 0, a->elements, x, &err) | gguf_read(original, b, 0, b->elements, y, &err), 0);
+    for (int64_t i = 0; i < a->elements; i++)
+        assert_float_equal(x[i], y[i], 1e-6 * y[i]);
+}
+
+/* What the converter's file says is said here too, but for the model's name and the names of tokens that nothing uses. */
+static void compare_metadata(const struct gguf_file *f, const struct gguf_file *original)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(original->metadata, key, value)
+    {
+        json_t *own = json_object_get(f->metadata, key);
+        if (!strcmp(key, "general.name") || !strcmp(key, "tokenizer.ggml.tokens") ||
+            !strcmp(key, "tokenizer.ggml.scores"))
+            assert_true(json_typeof(own) == json_typeof(value) && json_array_size(own) == json_array_size(value));
+        else if (!json_equal(own, value))
+            fail_msg("%s differs", key);
+    }
+}
+
+static void stores_what_the_package_stores(void **state)
+{
+    static const char *const models[] = {"llama", "gemma2"};
+    json_t *expected;
+    struct snug_err err = {0};
+    (void)state;
+    assert_int_equal(json_read_object(&io_posix, recorded("export", "json"), 1 << 20, &expected, &err), 0);
+    for (int i = 0; i < 2 * TYPES; i++) {
+        const char *model = models[i / TYPES], *type = types[i % TYPES];
+        struct gguf_file f, original;
+        char row[64];
+        snprintf(row, sizeof row, "%s %s", model, type);
+        if (export_as(recorded(model, "gguf"), type, in(folder, "out.gguf"), &err))
+            fail_msg("%s: %s", row, err.text);
+        assert_int_equal(gguf_open(&io_posix, in(folder, "out.gguf"), &f, &err), 0);
+        assert_int_equal(gguf_open(&io_posix, recorded(model, "gguf"), &original, &err), 0);
+        compare_tensors(&f, json_object_get(expected, row));
+        compare_factors(&f, &original);
+        compare_metadata(&f, &original);
+        gguf_close(&f);
+        gguf_close(&original);
+    }
+    json_decref(expected);
+}
+
+/* ---- read back ---- */
+
+static void compare_ids(const struct tokenizer *t, const char *rows)
+{
+    FILE *f = fopen(recorded(rows, "jsonl"), "r");
+    struct token_buf buf = {0};
+    struct snug_err err;
+    char line[4096];
+    while (fgets(line, sizeof line, f)) {
+        json_t *row = json_loads(line, 0, NULL), *text = json_object_get(row, "text"),
+               *ids = json_object_get(row, "ids");
+        assert_int_equal(tokenizer_encode(t, json_string_value(text), json_string_length(text), NULL, 0, 0, &buf, &err),
+                         0);
+        assert_int_equal(buf.n, json_array_size(ids));
+        for (size_t i = 0; i < buf.n; i++)
+            assert_int_equal(buf.ids[i], json_integer_value(json_array_get(ids, i)));
+        json_decref(row);
+    }
+    fclose(f);
+    token_buf_free(&buf);
+}
+
+static void reads_back_as_the_same_model(void **state)
+{
+    static const char *const models[] = {"llama", "gemma2"}, *const rows[] = {"smollm", "spm"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct model_dir a = {0}, b = {0};
+        struct tokenizer *t;
+        struct snug_err err;
+        assert_int_equal(export_as(recorded(models[i], "gguf"), "F32", in(folder, "out.gguf"), &err), 0);
+        assert_int_equal(model_dir_open(&io_posix, recorded(models[i], "gguf"), &a, &err), 0);
+        assert_int_equal(model_dir_open(&io_posix, in(folder, "out.gguf"), &b, &err), 0);
+        assert_true(json_equal(a.config, b.config));
+        assert_int_equal(a.n_tensors, b.n_tensors);
+        for (size_t k = 0; k < a.n_tensors; k++)
+            assert_string_equal(a.tensors[k].tensor->name, b.tensors[k].tensor->name);
+        model_dir_close(&a);
+        model_dir_close(&b);
+        assert_int_equal(tokenizer_open(&io_posix, in(folder, "out.gguf"), &t, &err), 0);
+        compare_ids(t, rows[i]);
+        tokenizer_close(t);
+    }
+}
+
+/* ---- from a folder ---- */
+
+/* The folder that the recorded model stands for. */
+static void make_model_folder(const char *path, const char *name)
+{
+    struct model_dir d = {0};
+    struct st_writer w;
+    struct snug_err err;
+    struct st_tensor *list;
+    assert_int_equal(model_dir_open(&io_posix, recorded(name, "gguf"), &d, &err), 0);
+    char *config = json_dumps(d.config, 0);
+    write_text(path, "config.json", config);
+    free(config);
+    for (size_t i = 0; i < d.n_made; i++)
+        write_text(path, d.made[i].name, d.made[i].text);
+    list = malloc(d.n_tensors * sizeof *list);
+    for (size_t i = 0; i < d.n_tensors; i++)
+        list[i] = *d.tensors[i].tensor;
+    unlink(in(path, "model.safetensors"));
+    assert_int_equal(st_create(&io_posix, in(path, "model.safetensors"), list, d.n_tensors, NULL, 0, false, &w, &err),
+                     0);
+    for (size_t i = 0; i < d.n_tensors; i++) {
+        const struct model_tensor *t = model_dir_find(&d, list[i].name);
+        void *bytes = malloc((size_t)list[i].bytes);
+        assert_int_equal(st_read(t->file, t->tensor, bytes, &err), 0);
+        assert_int_equal(st_write(&w, &list[i], 0, bytes, (size_t)list[i].bytes, &err), 0);
+        free(bytes);
+    }
+    assert_int_equal(st_finish(&w, NULL, &err), 0);
+    free(list);
+    model_dir_close(&d);
+}
+
+static void is_the_same_from_a_folder(void **state)
+{
+    char model[64];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct gguf_file a, b;
+        struct snug_err err = {0};
+        const char *name = i ? "gemma2" : "llama";
+        make_folder(model);
+        make_model_folder(model, name);
+        if (export_as(model, "Q8_0", in(folder, "a.gguf"), &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(export_as(recorded(name, "gguf"), "Q8_0", in(folder, "b.gguf"), &err), 0);
+        assert_int_equal(gguf_open(&io_posix, in(folder, "a.gguf"), &a, &err), 0);
+        assert_int_equal(gguf_open(&io_posix, in(folder, "b.gguf"), &b, &err), 0);
+        json_object_del(a.metadata, "general.name");
+        json_object_del(b.metadata, "general.name");
+        assert_true(json_equal(a.metadata, b.metadata));
+        assert_int_equal(a.n_tensors, b.n_tensors);
+        assert_int_equal(a.file_bytes - a.data_at, b.file_bytes - b.data_at);
+        char *x = malloc((size_t)(a.file_bytes - a.data_at)), *y = malloc((size_t)(a.file_bytes - a.data_at));
+        size_t n = (size_t)(a.file_bytes - a.data_at);
+        assert_int_equal(io_read_at(a.io, a.fd, a.path, x, n, a.data_at, &err) |
+                             io_read_at(b.io, b.fd, b.path, y, n, b.data_at, &err),
+                         0);
+        assert_memory_equal(x, y, n);
+        free(x);
+        free(y);
+        gguf_close(&a);
+        gguf_close(&b);
+        remove_tree(model);
+    }
+}
+
+/* ---- what goes wrong ---- */
+
+static void leaves_nothing_where_it_fails(void **state)
+{
+    struct snug_err err = {0};
+    struct failing_memory memory;
+    char model[64];
+    (void)state;
+    make_folder(model);
+    make_model_folder(model, "llama");
+    for (long k = 1;; k++) {
+        failing_memory_set(&memory, k, false);
+        int code = export_as(model, "Q8_0", in(folder, "fails.gguf"), &err);
+        bool hit = failing_memory_hit(&memory);
+        mem_set_ops(NULL);
+        assert_true(code == (hit ? SNUG_ERR_ENV : 0) || code == 0); /* patterns do without memory for machine code */
+        if (!hit)
+            break;
+        assert_int_equal(count_names(folder, "fails.gguf.tmp"), 0);
+        unlink(in(folder, "fails.gguf"));
+    }
+    write_text(model, "config.json", "{\"model_type\":\"bert\"}");
+    assert_int_equal(export_as(model, "F16", in(folder, "other.gguf"), &err), SNUG_ERR_INPUT);
+    assert_non_null(strstr(err.text, "config.json: model_type is \"bert\"; GGUF files are written of: llama, qwen2,"));
+    assert_int_equal(count_names(folder, "other"), 0);
+    remove_tree(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stores_what_the_package_stores),
+        cmocka_unit_test(reads_back_as_the_same_model),
+        cmocka_unit_test(is_the_same_from_a_folder),
+        cmocka_unit_test(leaves_nothing_where_it_fails),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
