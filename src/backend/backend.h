@@ -80,26 +80,26 @@ struct backend_arena {
 
 /* What is measured on a device and kept for all later runs on one of its kind. */
 struct backend_profile {
-    /* NULL: the device is not there. Else measures how these nodes (shapes only) run best where that is not known yet;
-     * begins(ctx) is called before the first measurement; *changed: other workspaces may be wanted now. To be called before
-     * anything is allocated. */
+    /* Measures how these nodes (shapes only) run best, as far as that is not known yet. Calls begins(ctx) before the
+     * first measurement. Sets *changed if nodes may want other workspaces now. Call it before anything is allocated.
+     * NULL: the device is not there, so nothing can be measured. */
     int (*tune)(const struct backend *b, const struct work *nodes, int n, void (*begins)(void *ctx), void *ctx,
                 bool *changed, struct snug_err *err);
-    /* NULL where `tune` is not. Else how many products have the most workspace that may be wanted, as no algorithm is known
-     * for them. */
+    /* For plans without the device: how many products have no known algorithm. The plan gives each of them the largest
+     * workspace that it may want. NULL if `tune` is there. */
     int (*unmeasured)(const struct backend *b);
-    /* Seconds by a key of the caller's; -1: not measured yet. */
+    /* Times of the caller's own, in seconds, by a key that it makes up. recall gives -1 for what was not kept. */
     double (*recall)(const struct backend *b, const char *key);
     int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
 };
 
-/* What results depend on beside the program, and another run may choose otherwise, such as the algorithms of products: part of a
- * checkpoint. */
+/* Choices of the backend that results depend on, such as the algorithms of products. Another run may choose otherwise, so a
+ * checkpoint records them. */
 struct backend_record {
-    /* A JSON object; *text is mem_free'd by the caller. */
+    /* The choices as a JSON object. The caller mem_frees *text. */
     int (*give)(const struct backend *b, char **text, struct snug_err *err);
-    /* Does as a checkpoint recorded, from now on and whatever is known of the device. To be called before anything is compiled.
-     * refused->text: what of it cannot be done here, if its code is not 0. */
+    /* Makes the choices of a checkpoint the backend's own; they win over what is known of the device. Call it before
+     * anything is compiled. Sets refused if some of them cannot be made here, and says which in its text. */
     int (*take)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
 };
 
@@ -121,13 +121,13 @@ struct backend {
     int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. NULL: T. */
     int64_t (*bucket)(int64_t T);
-    /* Whether nodes of this op that follow one another run at the same time, if none needs another's result; they then
-     * have one workspace, as large as all of theirs. NULL: of none. */
+    /* Whether nodes of this op run at the same time when they follow one another and none needs another's result.
+     * They share one workspace, which is as large as all of theirs. NULL: no op does. */
     bool (*together)(enum op op);
     /* Which nodes read a dropout mask that attention has kept (pass_keep_mask). NULL: none. */
     bool (*reads_mask)(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
-    /* *known tells that this sequence has been recorded and is now run again, with the same buffers; otherwise `run`
-     * follows once, with all of its nodes. Recordings end with the arena. NULL: nothing is recorded. */
+    /* Runs a sequence again if it was recorded, with the same buffers, and sets *known. If it was not, the caller calls
+     * `run` once with all of the sequence's nodes. Recordings end with the arena. NULL: nothing is recorded. */
     int (*replay)(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err);
     /* A line for the user about the choice of kernels; NULL where there is nothing to say. */
     const char *(*note)(const struct backend *b);

@@ -35,15 +35,15 @@ void str_json(struct str *s, const char *text);
  * terminal. Readers of JSON see no difference. */
 void str_json_printed(struct str *s, const char *text);
 
-/* A whole text in JSON, such as json_dumps gives, for the same end. */
+/* Appends a JSON text, such as json_dumps gives, with the same characters escaped in its strings. */
 void str_json_whole_printed(struct str *s, const char *json);
 
-/* Text from files and users, as a line for a person shows it: bytes of what utf8_printable refuses are \xNN. Both; the
- * first with at most room - 1 bytes and a 0 behind them, and gives how many. */
+/* Text from files and users as a line for a person shows it: each byte of what utf8_printable refuses becomes \xNN.
+ * text_escape writes at most room - 1 bytes and a 0 behind them, and gives how many; str_escape appends all. */
 size_t text_escape(char *out, size_t room, const char *text);
 void str_escape(struct str *s, const char *text);
 
-/* How numbers that are not finite are written everywhere: NaN, Infinity, -Infinity. NULL for those that are. */
+/* The word for a number that is not finite: NaN, Infinity or -Infinity. NULL for a finite number. */
 const char *number_word(double x);
 /* A member's value in JSON, with so many significant digits. JSON has no word for what is not finite, so that is a
  * string, which float() of Python and Number() of JavaScript take. */

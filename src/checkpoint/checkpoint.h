@@ -106,9 +106,9 @@ int ckpt_dir_unused(const struct ckpt_dir *dir, struct snug_err *err);
 /* Whether a folder named step-N is in it, whole or not. */
 bool ckpt_dir_has_steps(const struct ckpt_dir *dir);
 
-/* SNUG_ERR_IO with the numbers unless there is room for `kept` checkpoints of `bytes` and the one being written (kept -1:
- * for none), and for the model in the end. Complete ones in the folder count as kept. kept: as many as there are at most
- * when a save begins. */
+/* Whether the disk has room for `kept` checkpoints of `bytes`, for one more that is being written, and for the model in the
+ * end; if not, SNUG_ERR_IO with the numbers. `kept` is the largest number of checkpoints that are there when a save begins;
+ * complete ones in the folder count. -1: the run writes no checkpoint. */
 int ckpt_dir_need_bytes(const struct ckpt_dir *dir, int64_t bytes, int64_t kept, int64_t model_bytes,
                         struct snug_err *err);
 
@@ -159,9 +159,10 @@ void ckpt_saver_retain(struct ckpt_saver *s, int64_t step, int64_t best_step);
 bool ckpt_save_busy(struct ckpt_saver *s);
 int64_t ckpt_saved_step(struct ckpt_saver *s); /* the newest reported complete by this saver, or -1 */
 
-/* Waits; errors are lost. After SNUG_STOPPED a writer that hangs in the disk is left behind with the saver, which it
- * frees in the end: it notes and publishes nothing more, and needs nothing of the caller's but `io`, where that is not the
- * held folder's (after ckpt_save_in_place the tensors too). A folder that it was renaming into place may still appear, complete. */
+/* Waits for the writer; its errors are lost. After SNUG_STOPPED it does not wait for a writer that hangs in the disk. Such a
+ * writer frees the saver in the end, and notes and publishes nothing more; a folder that it was renaming into place may
+ * still appear, complete. It goes on using the config's `io`, unless that is the held folder's, and after
+ * ckpt_save_in_place the tensors. */
 void ckpt_saver_free(struct ckpt_saver *s);
 
 /* ---- Resuming. -------------------------------------------------------------------------------------------------- */

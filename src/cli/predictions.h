@@ -25,7 +25,7 @@ struct predictions {
 int predictions_add(struct predictions *p, int64_t index, const double *values, struct snug_err *err);
 void predictions_free(struct predictions *p);
 
-/* ---- For the files that it is made of. ---- */
+/* ---- for predictions.c and prediction_table.c alone ---- */
 
 /* Puts the `top` likeliest labels, the likeliest first, or with 0 all in their order, into p->order; how many. values NULL:
  * 0 for each. */

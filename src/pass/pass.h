@@ -56,17 +56,18 @@ struct update {
     enum dtype state_type;
 };
 
-/* What a plan may give up or take to save room or time: train/session/fit.c moves these and nothing else of a run.
- * Results are the same bits, but for where a batch is cut. */
+/* What a plan may give up or take to save room or time. train/session/fit.c changes these and nothing else of a run.
+ * `micro` and `accumulation` decide how a batch is cut, on which bits depend; no other choice changes a bit. */
 struct choices {
     struct dims micro;     /* the largest micro-batch of training */
     int64_t accumulation;  /* micro-batches for each update */
     int recompute_every_n; /* activations of segments of so many layers are computed again; 0: kept */
     bool keep_masks;       /* of attention's dropout, for the backward pass, where the backend reads them */
     bool copies;           /* 16-bit copies of weights stay; else they are made at each use */
-    /* Updates wait for the norm of all gradients, as they do anyhow where it clips or scales them. Else they stand behind their
-     * layer's backward nodes: gradients die there, but a GPU takes longer with fewer updates at a time, and weights have
-     * changed when the norm turns out not to be finite. */
+    /* true: all updates stand at the end of the step, behind the norm of all gradients. Where the norm clips or scales
+     * gradients, that is so in any case. false: a layer's updates stand behind its backward nodes. Gradients then die
+     * there, but a GPU takes longer with fewer updates at a time, and weights have changed before it is known that the
+     * norm is not finite. */
     bool updates_at_end;
 };
 
@@ -114,56 +115,59 @@ size_t adapter_module_length(const char *weight_name); /* of the name without ".
 const struct adapter *adapters_find(const struct adapters *a, const char *weight_name); /* NULL: it has none */
 bool adapters_save(const struct adapters *a, const char *weight_name); /* whether it is trained in full */
 
-/* freeze: marks the weights that are not trained: those whose names one of the patterns matches, a list with commas of shell
- * patterns in which `*` stands for dots, too (fnmatch without flags). A group is frozen when all of its parts
- * are. The passes behind it do the rest: a frozen weight has no gradient, no state and no update, and where nothing
- * before a node is trained its backward pass is not there. Requires: forward nodes only. */
+/* freeze: marks the weights that are not trained: those whose names match one of the patterns. `settings.freeze` is a list
+ * of shell patterns with commas between them; `*` matches dots too (fnmatch without flags). A group is frozen when all of
+ * its parts are. Later passes do the rest: a frozen weight has no gradient, no state and no update, and a node has no
+ * backward pass if nothing before it is trained. Requires: forward nodes only. */
 enum { FREEZE_PATTERN_MAX = 512 };
 bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* the next of the list; false: no more */
 bool freeze_matches(const char *pattern, const char *weight_name);
 
-/* grad: emits the backward pass of `loss` behind the forward nodes. Gradients of trained weights are KIN_GRADIENT of them, parts
- * of groups included. They last behind a micro-batch; that of a further one (PROGRAM_NEXT) adds every contribution, else the
- * first one is written. Requires: forward nodes only. Keeps: everything. */
+/* grad: emits the backward pass of `loss` behind the forward nodes. Each trained weight, parts of groups included, gets a
+ * gradient (KIN_GRADIENT), which outlives the micro-batch. The first contribution to it is written and the others are
+ * added; in PROGRAM_NEXT all are added. Requires: forward nodes only. Keeps: everything. */
 
 /* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
  * up on the way (act_bwd, norm_bwd, attention_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
  * done. Keeps: nodes and their order; results but for the order of those sums. */
 
-/* fold_act: a linear_dx and the act_bwd right behind it, which alone reads what it makes, become one node; the gradient
- * between them is no value any more, and need not be rounded. Requires: grad done; fold_bias before, for the bias
- * gradient to come along. Keeps: the order of nodes; results but for that rounding. */
+/* fold_act: a linear_dx and the act_bwd right behind it become one node, if no other node reads the gradient between them.
+ * That gradient is no value any more, so it is not rounded. Requires: grad done, and fold_bias before it, so that the bias
+ * gradient comes along. Keeps: the order of nodes; results but for that rounding. */
 
-/* precision: gives every float its dtype. Weights, their statistics and states stay in `wide` (F32, or F64 on the
- * reference); activations over tokens become `narrow`, and casts are inserted where activations of a node would mix the two.
- * With `narrow_grads`, the gradient of a product's weight is narrow too (only where one node writes it, or adds to it).
- * precision_scales: the losses' gradients are scaled. Requires: grad done, all floats F32. Keeps: order, ids of values. */
+/* precision: gives every float its dtype.
+ * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference.
+ * - Activations over tokens become `narrow`. A cast is inserted where a node's activations would mix the two.
+ * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
+ * - Where precision_scales says so, the gradients of the losses are scaled.
+ * Requires: grad done, all floats F32. Keeps: order, ids of values. */
 
-/* materialize: how a weight comes to each node that uses it. As it is stored, where the node takes that type; cast to the type of
- * the node's activations, where the op's row of slots says so (op_slots): for each use, or, with choices.copies, as a
- * narrow copy (KIN_COPY) that stays and is written by updates. With narrow_bias those have copies of biases beside them. Requires:
- * precision done. Keeps: order, ids of values. */
+/* materialize: brings each weight to the nodes that use it. A node that takes the stored type reads the weight itself. For
+ * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,
+ * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. Requires: precision
+ * done. Keeps: order, ids of values. */
 
-/* keep_mask: what attention's dropout decided is made again in the backward pass, but with choices.keep_masks where the
- * backend reads_mask. Requires: precision done. Keeps: results, bit for bit. */
+/* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
+ * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */
 
-/* update: the norm of all gradients and one update node per weight. Gradients come from this graph, or (accumulated)
- * from before it. A weight's KIN_COPY is written with it. Reads update, precision, choices.updates_at_end. Requires: grad,
- * precision and materialize done. */
+/* update: adds the norm of all gradients and one update node for each weight, which writes the weight's KIN_COPY too.
+ * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
+ * choices.updates_at_end. Requires: grad, precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
-/* recompute: drops the activations of segments of choices.recompute_every_n layers after the forward pass, but for what enters a
- * segment, and computes them again before the segment's backward nodes; the last segment only where what follows it
- * works on tokens (a language model). Gives recomputed_layers. Requires: grad done. Keeps: results, bit for bit. */
+/* recompute: cuts the layers into segments of choices.recompute_every_n. The activations inside a segment are dropped after
+ * its forward nodes and computed again before its backward nodes; what enters a segment is kept. The last segment is left
+ * alone unless the head works on tokens, as a language model's does. Sets recomputed_layers. Requires: grad done. Keeps:
+ * results, bit for bit. */
 
-/* pad: the outputs of a large linear layer whose number is no multiple of product_sizes (a vocabulary: 50257) get zeros behind
- * them: the rows of its result and of that one's gradient, and rows behind its weight, the weight's gradient and the
- * bias. Where an op of another kind would see padded rows, or the host, they stay as they are. Requires: precision done. Keeps:
- * everything but the room that those values take. */
+/* pad: rounds the outputs of large linear layers up to a multiple of product_sizes, as for a vocabulary of 50257. Zeros then
+ * stand at the end of each row of the result and of its gradient, and in rows behind the weight, the weight's gradient and
+ * the bias. A layer is left alone if the host, or an op whose slot is not SLOT_PADDED, would see the zeros. Requires:
+ * precision done. Keeps: everything but the room that those values take. */
 
-/* order: removes what nobody needs (nodes, optional outputs) and moves updates that need not wait for the norm to the
- * end of their layer's backward nodes. Keeps: results. */
+/* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last
+ * backward node of their layer. Keeps: results. */
 
 #endif

@@ -11,7 +11,7 @@ bool plan_is_transient(const struct program *g, int id);
 /* The place of a persistent value in one of the first `before` programs, by name; -1 if it is new. */
 int64_t plan_known_place(const struct plan *p, int before, const struct value *v);
 
-/* Places of a program's transient values, from 0 on, in g->at, and g->peak_bytes. Wants lifetimes and the lower bound. */
+/* Sets g->at of a program's transient values, counted from 0, and g->peak_bytes. Lifetimes and the lower bound are set. */
 int plan_pack_program(const struct plan *p, struct program *g, struct snug_err *err);
 
 #endif

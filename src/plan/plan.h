@@ -15,8 +15,8 @@ struct program {
     struct graph graph;
     struct dims max; /* the largest micro-batch it gets */
     int64_t *at;     /* by value id: byte offset in the arena, -1 where it takes no room; slices resolved */
-    /* By value id, roots only: the nodes that write it first and read it last, or nodes that run at the same time as
-     * those. It lives from one to the other. */
+    /* By value id, of roots only: the first and the last node of a value's life. The first writes it and the last reads
+     * it, or they run at the same time as the nodes that do. */
     int *first, *last;
     int64_t peak_bytes;        /* the transient part: its size, */
     int64_t lower_bound_bytes; /* and the largest sum of what lives at once, which no packing can beat */

@@ -15,9 +15,9 @@ struct run {
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
 int run_open(struct run *r, const struct compile_settings *s, const struct choices *choices, struct snug_err *err);
-/* Before run_alloc: what the backend does not know yet about these nodes is measured, and the plan made anew where other
- * workspaces are wanted; begins(ctx) is called before the first measurement. It can take minutes for a plan that is far
- * too large: look first. */
+/* Measures how the nodes run best, as far as the backend does not know it yet, and plans anew if that asks for other
+ * workspaces. begins(ctx) is called before the first measurement. Call it before run_alloc, and only for a plan that fits:
+ * one that is far too large can take minutes. */
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
              void *ctx, struct snug_err *err);
 int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
@@ -50,9 +50,9 @@ struct run_fetch {
     int flight; /* the set that it belongs to; the arena's `wait` takes this number */
 };
 
-/* Executes program k for the actual sizes (T already rounded up to the backend's bucket). The fetches stand before the
- * first update when the gradient's norm is known there (struct choices: updates_at_end), else at the end; on a device they
- * are there after wait of the arena. */
+/* Executes program k for the actual sizes; T is already rounded up to the backend's bucket. Results are fetched before the
+ * first update if the norm of all gradients is known there (struct choices: updates_at_end), else at the end. On a device
+ * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */

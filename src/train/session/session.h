@@ -35,8 +35,8 @@ struct session {
     struct model_dir dir;
     struct model_config model;
     struct dataset_look look;            /* at the data that decide the task */
-    bool head_is_new;                    /* the folder has no weights for the task's head, or they are not wanted: */
-    bool head_replaced;                  /* by --ignore-mismatched-sizes */
+    bool head_is_new;                    /* the task's head begins with random weights: the folder has none for it, */
+    bool head_replaced;                  /* or --ignore-mismatched-sizes replaces them */
     struct tokenizer *tokenizer;         /* NULL: the folder has none (data are token ids) */
     struct chat_template *chat_template; /* the folder's, or --chat-template; NULL: none */
     struct chat_setup chat;              /* of a causal language model */
@@ -50,7 +50,7 @@ struct session {
     struct eval_loader *eval;  /* over data */
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;
-    int64_t row; /* of the stream's block: the one that is being told */
+    int64_t row; /* within the stream's block: the one whose prediction the caller is being given */
     struct {
         int64_t tokens;
         int32_t rows;
@@ -59,7 +59,7 @@ struct session {
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
     struct snug_err
-        refused; /* what of the algorithms in the checkpoint to resume cannot be had here; code 0: nothing */
+        refused; /* which algorithms of the checkpoint to resume cannot be had here; code 0: none is missing */
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
@@ -73,8 +73,8 @@ struct session {
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err);
-/* Does nothing when they are there. SNUG_ERR_USAGE when a load failed before, or when a save that was abandoned took the
- * arena with it: what is in memory is not to be used, and is not read a second time. */
+/* Allocates the arena and reads the weights; does nothing if they are there. SNUG_ERR_USAGE after a load that failed, and
+ * after a save that was abandoned and still reads the arena: such a session cannot be used any more. */
 int session_load(struct session *s, struct snug_err *err);
 void session_close(struct session *s); /* also after a failure */
 
