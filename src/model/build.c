@@ -34,9 +34,43 @@ int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t
     struct op_linear n = {.x = x, .act = o.act, .in_out = o.in_out};
     n.w = o.in_out ? WEIGHT(b, o.weight, graph_name(b->g, "%s.weight", prefix), DIM(in), DIM(out))
                    : WEIGHT(b, o.weight, graph_name(b->g, "%s.weight", prefix), DIM(out), DIM(in));
-    n.b = WEIGHT(b, o.bias, graph_name(b->g, "%s.bias", prefix), DIM(out));
+    if (!o.no_bias)
+        n.b = WEIGHT(b, o.bias, graph_name(b->g, "%s.bias", prefix), DIM(out));
     emit_linear(b->g, &n);
     return n.y;
+}
+
+/* Rows [at, at + out) of weight `whole`, under its own name. */
+static void add_part(struct build *b, const char *name, int whole, int64_t at, int ndim, const struct dim *shape,
+                     struct init init)
+{
+    int id = graph_add_slice(b->g, name, whole, at, ndim, shape);
+    if (id)
+        graph_value(b->g, id)->init = init;
+}
+
+int build_parts(struct build *b, int x, const char *whole, int64_t in, const struct part *parts, int n,
+                struct layer_options o)
+{
+    struct graph *g = b->g;
+    int64_t all = 0;
+    for (int i = 0; i < n; i++)
+        all += parts[i].out;
+    int w = WEIGHT(b, o.weight, graph_name(g, "%s.weight", whole), DIM(all), DIM(in));
+    int bias = o.no_bias ? 0 : WEIGHT(b, o.bias, graph_name(g, "%s.bias", whole), DIM(all));
+    for (int64_t i = 0, at = 0; i < n && w; at += parts[i++].out) {
+        add_part(b, graph_name(g, "%s.weight", parts[i].prefix), w, at * in, SHAPE(DIM(parts[i].out), DIM(in)),
+                 o.weight);
+        if (bias)
+            add_part(b, graph_name(g, "%s.bias", parts[i].prefix), bias, at, SHAPE(DIM(parts[i].out)), o.bias);
+    }
+    if (w)
+        graph_value(g, w)->group = true;
+    if (bias)
+        graph_value(g, bias)->group = true;
+    struct op_linear l = {.x = x, .w = w, .b = bias, .act = o.act};
+    emit_linear(g, &l);
+    return l.y;
 }
 
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act)
@@ -66,7 +100,28 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
     return n;
 }
 
-int build_attention(struct build *b, int qkv, bool causal, int64_t queries)
+int build_norm_scale(struct build *b, const char *name, int64_t size, bool one_plus)
+{
+    const struct init one = {.kind = one_plus ? INIT_ZERO : INIT_ONE, .zero_row = -1};
+    int id = WEIGHT(b, one, name, DIM(size));
+    if (id)
+        graph_value(b->g, id)->norm = true;
+    return id;
+}
+
+struct op_rms_norm build_rms_norm(struct build *b, int x, int res, const char *prefix, double eps, bool one_plus)
+{
+    const char *name = graph_name(b->g, "%s.weight", prefix);
+    struct op_rms_norm n = {.x = x,
+                            .res = res,
+                            .gamma = build_norm_scale(b, name, b->c->hidden_size, one_plus),
+                            .eps = eps,
+                            .one_plus = one_plus};
+    emit_rms_norm(b->g, &n);
+    return n;
+}
+
+int build_attention(struct build *b, int qkv, struct attention_options o)
 {
     const struct model_config *c = b->c;
     double p = build_p(b, c->dropout_attention);
@@ -75,20 +130,32 @@ int build_attention(struct build *b, int qkv, bool causal, int64_t queries)
                              .coords = p > 0 ? b->in.coords : 0,
                              .rng = p > 0 ? b->in.rng : 0,
                              .heads = c->heads,
-                             .kv_heads = c->heads,
-                             .causal = causal,
-                             .scale = 1 / sqrt((double)(c->hidden_size / c->heads)),
+                             .kv_heads = o.kv_heads ? o.kv_heads : c->heads,
+                             .causal = o.causal,
+                             .scale = o.scale > 0 ? o.scale : 1 / sqrt((double)o.head_size),
                              .p = p,
                              .site = b->site++,
                              .longest = c->longest,
-                             .queries = queries};
+                             .queries = o.queries,
+                             .window = o.window,
+                             .softcap = o.cap};
     emit_attention(b->g, &a);
     return a.o;
 }
 
+static int some_rows(struct build *b, int v, bool last)
+{
+    struct op_gather rows = {.x = v, .cu = b->in.cu_seqlens, .last = last};
+    emit_gather(b->g, &rows);
+    return rows.y;
+}
+
 int build_first_rows(struct build *b, int v)
 {
-    struct op_gather first = {.x = v, .cu = b->in.cu_seqlens};
-    emit_gather(b->g, &first);
-    return first.y;
+    return some_rows(b, v, false);
+}
+
+int build_last_rows(struct build *b, int v)
+{
+    return some_rows(b, v, true);
 }

@@ -13,7 +13,9 @@ struct inputs {
     int samples;    /* (B,2) I32: the same for one row per sequence; position is 0 */
     int rng;        /* (4) I32 */
     int step;       /* (8) F64, enum step_scalar */
-    int labels;     /* (B) I32, (B,labels) F32 or (T) I32 */
+    int rotary
+        [ROTARY_KINDS]; /* (pairs) F64, "rotary_frequencies" and "window_rotary_frequencies"; 0 where there are none */
+    int labels;         /* (B) I32, (B,labels) F32 or (T) I32 */
 };
 
 /* A forward pass in the making. model_build begins it, with the inputs; the architecture's body and head add to it. */
@@ -40,9 +42,19 @@ int build_dropout(struct build *b, int v, int coords, double p);
 struct layer_options {
     struct init weight, bias;
     enum act act;
-    bool in_out; /* GPT-2's Conv1D */
+    bool in_out;  /* GPT-2's Conv1D */
+    bool no_bias; /* there is no PREFIX.bias */
 };
 int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
+
+/* One product of x (N,in) for several linear layers: the columns of y are theirs, one after the other. Each has its own
+ * weight and bias in the file; WHOLE is what the product's is called here, and in no file. */
+struct part {
+    const char *prefix;
+    int64_t out;
+};
+int build_parts(struct build *b, int x, const char *whole, int64_t in, const struct part *parts, int n,
+                struct layer_options o);
 
 /* As build_linear, but a part of what the task adds: it may be absent from a checkpoint. */
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act);
@@ -57,10 +69,27 @@ struct norm_options {
 };
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);
 
-/* Attention of `heads` heads of equal width over qkv (T,3H); queries: of only so many rows of each sequence, 0 for all. */
-int build_attention(struct build *b, int qkv, bool causal, int64_t queries);
+/* The RMS norm of res + x, rows of hidden_size, with the weight PREFIX.weight. res 0: of x alone. one_plus: it multiplies by 1 +
+ * weight. Gives the node, for y and h. */
+struct op_rms_norm build_rms_norm(struct build *b, int x, int res, const char *prefix, double eps, bool one_plus);
 
-/* (T,H) -> (B,H): the sequences' first rows. */
+/* A weight of a norm, which starts by multiplying with 1 and does not decay. */
+int build_norm_scale(struct build *b, const char *name, int64_t size, bool one_plus);
+
+/* Attention over qkv (T, (heads + 2 kv_heads) head_size). */
+struct attention_options {
+    int64_t kv_heads; /* 0: as many as heads */
+    int64_t head_size;
+    double scale; /* 0: 1 / sqrt(head_size) */
+    double cap;   /* of the scores; 0: none */
+    bool causal;
+    int64_t queries; /* only so many rows of each sequence ask; 0: all */
+    int64_t window;  /* causal: keys that a query sees, with its own; 0: all */
+};
+int build_attention(struct build *b, int qkv, struct attention_options o);
+
+/* (T,H) -> (B,H): the sequences' first or last rows. */
 int build_first_rows(struct build *b, int v);
+int build_last_rows(struct build *b, int v);
 
 #endif

@@ -94,13 +94,9 @@ static int read_problem(json_t *o, const char *path, struct model_config *c, str
 /* What no architecture supports here, and must not be ignored. */
 static int refuse_unsupported(json_t *o, const char *path, struct snug_err *err)
 {
-    static const char *const keys[] = {"quantization_config", "auto_map", "rope_scaling", "pruned_heads"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *v = json_object_get(o, keys[i]);
-        if (v && !json_is_null(v) && !(json_is_object(v) && !json_object_size(v)))
-            return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path,
-                           keys[i]);
-    }
+    static const char *const keys[] = {"quantization_config", "auto_map", "pruned_heads"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        TRY(config_refuse_present(o, path, keys[i], err));
     static const char *const types[] = {"torch_dtype", "dtype"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *t = NULL;
@@ -127,6 +123,8 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
     TRY(read_labels(o, path, c, err));
     TRY(read_problem(o, path, c, err));
     TRY(c->arch->config(o, path, c, err));
+    if (!c->rotary[ROTARY_ALL].pairs)
+        TRY(config_refuse_present(o, path, "rope_scaling", err));
     if (c->pad_id >= c->vocab_size)
         return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
                        (long long)c->pad_id, (long long)c->vocab_size);
@@ -160,7 +158,7 @@ int config_act(json_t *o, const char *path, const char *key, enum act fallback, 
 
 int config_tied(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    bool tied = true;
+    bool tied = !c->untied;
     TRY(json_get_bool(o, path, "tie_word_embeddings", false, &tied, err));
     c->untied = !tied;
     return SNUG_OK;
@@ -172,6 +170,14 @@ int config_refuse_true(json_t *o, const char *path, const char *key, struct snug
     TRY(json_get_bool(o, path, key, false, &on, err));
     return on ? err_set(err, SNUG_ERR_INPUT, "%s: %s is true and not supported; use a model without it", path, key)
               : SNUG_OK;
+}
+
+int config_refuse_present(json_t *o, const char *path, const char *key, struct snug_err *err)
+{
+    json_t *v = json_object_get(o, key);
+    if (!v || json_is_null(v) || (json_is_object(v) && !json_object_size(v)))
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path, key);
 }
 
 int config_check_heads(const struct model_config *c, const char *path, const char *hidden_key, const char *heads_key,

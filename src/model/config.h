@@ -4,6 +4,7 @@
 
 #include "format/json.h"
 #include "graph/graph.h"
+#include "model/rotary.h"
 #include "model/task.h"
 
 /* Encoders of BERT's kind (encoder.h). */
@@ -19,6 +20,39 @@ struct gpt2_config {
     double norm_eps;
 };
 
+enum { MAX_LAYERS = 1000 };
+
+/* Rotary positions of all layers, or of those that see everything; of those that see a window, where they have others. */
+enum { ROTARY_ALL, ROTARY_WINDOW, ROTARY_KINDS };
+
+enum layer_facts {
+    LAYER_SLIDES = 1,   /* attention sees the window alone */
+    LAYER_UNTURNED = 2, /* no rotary positions */
+};
+
+/* Names of a layer's norms behind its prefix; NULL: there is none. */
+struct decoder_norms {
+    const char *attention, *attention_out; /* before the block and behind it */
+    const char *mlp, *mlp_out;
+};
+
+/* Decoders of Llama's kind (decoder.h). */
+struct decoder_config {
+    const struct decoder_norms *norms;
+    int64_t kv_heads, head_size, intermediate_size;
+    int64_t window; /* keys that a layer sees that slides, with the query's own; 0: all */
+    enum act act;
+    double norm_eps;
+    bool qkv_bias, out_bias, mlp_bias;
+    bool head_norms;           /* queries and keys are normalised, head by head */
+    bool one_plus;             /* norms multiply by 1 + weight */
+    bool fused;                /* files have qkv_proj and gate_up_proj whole */
+    double embedding_scale;    /* of what enters the first layer; 0: 1 */
+    double score_scale;        /* of attention's scores; 0: 1 / sqrt(head_size) */
+    double score_cap, cap;     /* c tanh(x / c) of these, and of the logits; 0: none */
+    uint8_t layer[MAX_LAYERS]; /* enum layer_facts */
+};
+
 /* What all architectures have, and others ask for; then what only one's own files know. */
 struct model_config {
     const struct model_arch *arch;
@@ -30,15 +64,19 @@ struct model_config {
     int64_t longest;         /* input, in tokens */
     int64_t first_position;  /* of a sequence's first token; the others' follow */
     int64_t pad_id;          /* -1: none */
-    bool untied;             /* the output has embeddings of its own, which no task here can use */
+    bool untied;             /* the output has embeddings of its own */
+    struct rotary rotary[ROTARY_KINDS];
     double init_std;
     double dropout_embedding, dropout_hidden, dropout_attention;
     double dropout_classifier; /* -1: as dropout_hidden */
     union {
         struct encoder_config encoder;
         struct gpt2_config gpt2;
+        struct decoder_config decoder;
     } own;
 };
+
+extern const char *const rotary_inputs[ROTARY_KINDS]; /* names of the inputs with the frequencies (model.c) */
 
 /* Reads config.json `o` (from file `path`): SNUG_ERR_INPUT with key and value where something is missing, out of range
  * or not supported. The task and the kind of labels stay AUTO where the file does not say. */
@@ -49,11 +87,14 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
 /* An activation's name; absent: `fallback`. */
 int config_act(json_t *o, const char *path, const char *key, enum act fallback, enum act *out, struct snug_err *err);
 
-/* tie_word_embeddings, true where it is absent. */
+/* tie_word_embeddings, into c->untied, which stays where it is absent. */
 int config_tied(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
 
 /* Refuses a switch that is true, and goes by its name. */
 int config_refuse_true(json_t *o, const char *path, const char *key, struct snug_err *err);
+
+/* Refuses what is there, other than null or {}. */
+int config_refuse_present(json_t *o, const char *path, const char *key, struct snug_err *err);
 
 /* Heads of equal width: hidden_size must be a multiple of heads, which the file calls by these keys. */
 int config_check_heads(const struct model_config *c, const char *path, const char *hidden_key, const char *heads_key,

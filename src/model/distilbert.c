@@ -33,7 +33,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     c->dropout_hidden = c->dropout_attention = 0.1, c->dropout_classifier = 0.2;
     own->norm_eps = 1e-12; /* no key of the file */
     TRY(get_size(o, path, "dim", "hidden_size", 1 << 20, &c->hidden_size, err));
-    TRY(get_size(o, path, "n_layers", "num_hidden_layers", 1000, &c->layers, err));
+    TRY(get_size(o, path, "n_layers", "num_hidden_layers", MAX_LAYERS, &c->layers, err));
     TRY(get_size(o, path, "n_heads", "num_attention_heads", 4095, &c->heads, err));
     TRY(json_get_int(o, path, "hidden_dim", true, 1, 1 << 22, &own->intermediate_size, err));
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));

@@ -9,7 +9,7 @@ int encoder_config(json_t *o, const char *path, struct model_config *c, struct s
     c->longest = 512, c->type_vocab_size = 2, c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
     own->norm_eps = 1e-12;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
-    TRY(json_get_int(o, path, "num_hidden_layers", true, 1, 1000, &c->layers, err));
+    TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
     TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
     TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
@@ -62,27 +62,14 @@ static const char *of_layer(struct build *b, const struct encoder *e, int i, con
     return graph_name(b->g, "%s.%d.%s", e->layer, i, name);
 }
 
-/* Query, key and value have a weight each in the file and are one product here: (3H,H), its thirds under their own
- * names. */
+/* One product for all three. */
 static int query_key_value(struct build *b, const struct encoder *e, int layer, int v)
 {
-    struct graph *g = b->g;
     int64_t H = b->c->hidden_size;
-    const char *const parts[] = {e->query, e->key, e->value};
-    const char *whole = of_layer(b, e, layer, e->query_key_value);
-    int w = WEIGHT(b, b->normal, weight_of(b, whole), DIM(3 * H), DIM(H));
-    int bias = WEIGHT(b, b->zero, graph_name(g, "%s.bias", whole), DIM(3 * H));
-    for (int i = 0; i < 3 && bias; i++) {
-        const char *part = of_layer(b, e, layer, parts[i]);
-        int sw = graph_add_slice(g, weight_of(b, part), w, i * H * H, SHAPE(DIM(H), DIM(H)));
-        int sb = graph_add_slice(g, graph_name(g, "%s.bias", part), bias, i * H, SHAPE(DIM(H)));
-        graph_value(g, sw)->init = b->normal;
-        graph_value(g, sb)->init = b->zero;
-        graph_value(g, w)->group = graph_value(g, bias)->group = true;
-    }
-    struct op_linear n = {.x = v, .w = w, .b = bias};
-    emit_linear(g, &n);
-    return n.y;
+    const struct part parts[] = {
+        {of_layer(b, e, layer, e->query), H}, {of_layer(b, e, layer, e->key), H}, {of_layer(b, e, layer, e->value), H}};
+    struct layer_options plain = {.weight = b->normal, .bias = b->zero};
+    return build_parts(b, v, of_layer(b, e, layer, e->query_key_value), H, parts, 3, plain);
 }
 
 /* Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
@@ -93,7 +80,8 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
     const struct model_config *c = b->c;
     int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
     b->g->layer = i + 1;
-    int o = build_attention(b, query_key_value(b, e, i, v), false, first_only);
+    int o = build_attention(b, query_key_value(b, e, i, v),
+                            (struct attention_options){.head_size = H / c->heads, .queries = first_only});
     struct norm_options norm = {
         .coords = b->in.coords, .p = build_p(b, c->dropout_hidden), .eps = c->own.encoder.norm_eps};
     if (first_only) {

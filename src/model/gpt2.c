@@ -13,7 +13,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     c->longest = 1024, c->init_std = 0.02, own->norm_eps = 1e-5;
     c->dropout_embedding = c->dropout_hidden = c->dropout_attention = 0.1;
     TRY(json_get_int(o, path, "n_embd", true, 1, 1 << 20, &c->hidden_size, err));
-    TRY(json_get_int(o, path, "n_layer", true, 1, 1000, &c->layers, err));
+    TRY(json_get_int(o, path, "n_layer", true, 1, MAX_LAYERS, &c->layers, err));
     TRY(json_get_int(o, path, "n_head", true, 1, 4095, &c->heads, err));
     own->intermediate_size = 4 * c->hidden_size;
     TRY(json_get_int(o, path, "n_inner", false, 1, 1 << 22, &own->intermediate_size, err));
@@ -71,7 +71,7 @@ static int attend(struct build *b, int v, int i)
 {
     int64_t H = b->c->hidden_size;
     v = build_linear(b, v, graph_name(b->g, "transformer.h.%d.attn.c_attn", i), H, 3 * H, project(b));
-    v = build_attention(b, v, true, 0);
+    v = build_attention(b, v, (struct attention_options){.head_size = H / b->c->heads, .causal = true});
     return build_linear(b, v, graph_name(b->g, "transformer.h.%d.attn.c_proj", i), H, H, residual(b));
 }
 

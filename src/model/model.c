@@ -1,8 +1,14 @@
 #include "model/build.h"
 
-extern const struct model_arch arch_bert, arch_distilbert, arch_gpt2, arch_roberta, arch_xlm_roberta;
-const struct model_arch *const model_archs[] = {&arch_bert,    &arch_distilbert,  &arch_gpt2,
-                                                &arch_roberta, &arch_xlm_roberta, NULL};
+/* In the order in which messages list them. */
+#define ARCHS(A)                                                                                                       \
+    A(bert)                                                                                                            \
+    A(distilbert) A(gpt2) A(llama) A(mistral) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) \
+        A(xlm_roberta)
+#define DECLARE(name) extern const struct model_arch arch_##name;
+#define ROW(name) &arch_##name,
+ARCHS(DECLARE)
+const struct model_arch *const model_archs[] = {ARCHS(ROW) NULL};
 
 const struct task *model_task(const struct model_config *c)
 {
@@ -25,13 +31,15 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
     if (!model_class(c))
         return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models; leave it out", model_task_names[task],
                        c->arch->model_type);
-    if (c->untied && model_tasks[task].tied)
+    if (c->untied && model_tasks[task].tied && !c->arch->heads[task].untied)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
     return SNUG_OK;
 }
 
 /* ---- building ---- */
+
+const char *const rotary_inputs[ROTARY_KINDS] = {"rotary_frequencies", "window_rotary_frequencies"};
 
 static int add_input(struct graph *g, const char *name, enum dtype dtype, int ndim, const struct dim *shape)
 {
@@ -51,6 +59,9 @@ static void add_inputs(struct graph *g, const struct model_config *c, struct inp
         .rng = add_input(g, "rng", DT_I32, SHAPE(DIM(4))),
         .step = add_input(g, "step", DT_F64, SHAPE(DIM(STEP_SCALARS))),
     };
+    for (int i = 0; i < ROTARY_KINDS; i++)
+        if (c->rotary[i].pairs)
+            in->rotary[i] = add_input(g, rotary_inputs[i], DT_F64, SHAPE(DIM(c->rotary[i].pairs)));
     if (model_task(c)->per_token)
         in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));
     else if (c->problem == PROBLEM_SINGLE_LABEL)

@@ -28,9 +28,11 @@ struct model_head {
     const char *class_name; /* that transformers loads; NULL: the architecture has no such task */
     const char *weight;     /* of its output layer: tells whether it was trained; NULL: it has none of its own */
     int (*logits)(struct build *b, int v); /* from what `body` gives */
+    const char *untied; /* as `weight`, where config.json says that the output has embeddings of its own; NULL: that is
+                         * not supported */
 };
 
-/* A second name of a weight, which files may have too. */
+/* A second name of a weight, which files may have too; where the head has a weight of that name, it is no second one. */
 struct tied_name {
     const char *name, *weight;
 };
@@ -46,6 +48,7 @@ struct model_arch {
     const struct tied_name *tied;   /* up to a row of NULL */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
+    bool only_attention_drops;      /* there is no dropout but attention's */
 
     /* Reads its own part of a config.json, refusing what it does not support. */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);

@@ -55,8 +55,9 @@ bool model_ignores(const struct model_config *c, const char *name)
     for (const char *const *end = c->arch->ignored; *end; end++)
         if (ends(bare, *end))
             return true;
+    const char *own = model_head_weight(c);
     for (const struct tied_name *t = c->arch->tied; t->name; t++)
-        if (!strcmp(bare, t->name))
+        if (!strcmp(bare, t->name) && !(own && !strcmp(bare, own)))
             return true;
     return false;
 }
@@ -70,7 +71,8 @@ int64_t model_layer_of(const struct model_config *c, const char *name)
 
 const char *model_head_weight(const struct model_config *c)
 {
-    return c->arch->heads[c->task].weight;
+    const struct model_head *head = &c->arch->heads[c->task];
+    return c->untied && head->untied ? head->untied : head->weight;
 }
 
 bool model_is_of_head(const struct model_config *c, const char *name)

@@ -45,7 +45,7 @@ enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSIO
 struct task {
     bool per_token; /* the logits are (T,vocab_size), with a target for each token; else (B,num_labels), with labels for
                      * each row, and a prediction is made for each row */
-    bool tied;      /* the logits are products with the input's embeddings, which the model must therefore tie */
+    bool tied;      /* the logits are products with the input's embeddings, or with such of their own */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
 };

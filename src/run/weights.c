@@ -132,7 +132,7 @@ static int check_tied(struct model_dir *d, const struct model_config *c, struct 
 {
     for (const struct tied_name *t = c->arch->tied; t->name && model_task(c)->tied; t++) {
         const struct model_tensor *a = weights_find(d, c, t->name), *b = weights_find(d, c, t->weight);
-        if (!a || !b)
+        if (!a || !b || !model_ignores(c, t->name))
             continue;
         bool same = a->tensor->bytes == b->tensor->bytes && a->tensor->dtype == b->tensor->dtype;
         void *x = mem_alloc((size_t)a->tensor->bytes), *y = mem_alloc((size_t)b->tensor->bytes);

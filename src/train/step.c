@@ -86,6 +86,20 @@ static void put_class_weights(const struct input_image *in)
         put(in, "class_weights", in->s->class_weights, DT_F32, in->s->model->num_labels);
 }
 
+static void put_rotary(const struct input_image *in, const struct batch *b)
+{
+    int32_t longest = 0;
+    for (int32_t i = 0; i < b->B; i++) {
+        int32_t length = b->cu_seqlens[i + 1] - b->cu_seqlens[i];
+        longest = length > longest ? length : longest;
+    }
+    for (int i = 0; i < ROTARY_KINDS; i++) {
+        const struct rotary *r = &in->s->model->rotary[i];
+        if (r->pairs)
+            put(in, rotary_inputs[i], rotary_frequencies(r, longest), DT_F64, r->pairs);
+    }
+}
+
 /* (sample, position) of each row, for the dropout masks. */
 static void put_coords(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
@@ -121,6 +135,7 @@ static void put_batch(const struct input_image *in, const struct batch *b, int64
     put_coords(in, b, bucket);
     put_labels(in, b, bucket);
     put_class_weights(in);
+    put_rotary(in, b);
 }
 
 static void put_scalars(const struct input_image *in, const struct step_inputs *step)

@@ -32,6 +32,16 @@ def distilbert(**k):
                                         dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0), **k})
 
 
+def decoder(config, **k):
+    """Of Llama's kind; heads are wider than hidden_size / num_attention_heads."""
+    d = dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=6, intermediate_size=24,
+             max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    return config(**{n: v for n, v in {**d, **k}.items() if v is not None})
+
+
+# Factors such that the three pairs of a head are of all three kinds.
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=2.0, beta_slow=0.01, original_max_position_embeddings=12)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
@@ -50,6 +60,26 @@ CASES = {
     "distilbert_regression": (T.DistilBertForSequenceClassification, distilbert(**ONE)),
     "distilbert_multilabel": (T.DistilBertForSequenceClassification, distilbert(**SEVERAL)),
     "distilbert_mlm": (T.DistilBertForMaskedLM, distilbert(activation="gelu_new")),
+    "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, head_dim=8, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
+                                            final_logit_softcapping=3.0)),
+    "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
+                                            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                                            rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=100.0),
+                                                                 sliding_attention=dict(rope_type="default", rope_theta=10.0)))),
+    "llama": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=LLAMA3)),
+    "llama_biases": (T.LlamaForCausalLM, decoder(T.LlamaConfig, rope_parameters=YARN, attention_bias=True, mlp_bias=True,
+                                                 tie_word_embeddings=True)),
+    "llama_classes": (T.LlamaForSequenceClassification, decoder(T.LlamaConfig)),
+    "mistral": (T.MistralForCausalLM, decoder(T.MistralConfig, sliding_window=3)),
+    "phi3": (T.Phi3ForCausalLM, decoder(T.Phi3Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
+                                        partial_rotary_factor=0.67, sliding_window=5)),
+    "qwen2": (T.Qwen2ForCausalLM, decoder(T.Qwen2Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
+                                          tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+                                          rope_parameters=dict(rope_type="default", rope_theta=10.0))),  # a key's bias shows
+    "qwen3": (T.Qwen3ForCausalLM, decoder(T.Qwen3Config)),
+    "qwen3_regression": (T.Qwen3ForSequenceClassification, decoder(T.Qwen3Config, num_labels=1, problem_type="regression")),
+    "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=18, num_attention_heads=3,
+                                              num_key_value_heads=1, head_dim=None)),
 }
 
 
@@ -60,13 +90,13 @@ def inputs(name, cfg, g):
     d = {"input_ids": ids, "attention_mask": mask}
     if name.startswith("bert"):
         d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
-    if name.endswith("_regression"):
+    if cfg.num_labels == 1:
         d["labels"] = torch.randn(B, generator=g)
     elif name.endswith("_multilabel"):
         d["labels"] = torch.randint(0, 2, (B, cfg.num_labels), generator=g).float()
     elif name.endswith("_mlm"):
         d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.4) & (mask == 1), ids, -100)
-    elif name == "gpt2":
+    elif "LM" in cfg.architectures[0]:
         d["labels"] = torch.where(mask == 1, ids, -100)
     else:
         d["labels"] = torch.tensor([2, 0, 1, 2])
@@ -77,6 +107,16 @@ def perturb(model, g):
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn(p.shape, generator=g) * 0.05)
+
+
+def alone(model, d):
+    """A causal model's rows one by one, without padding: behind a window that has passed the row's end padding sees no key, and transformers'
+    gradients are not finite. The loss is the mean over all targets."""
+    rows = [model(input_ids=d["input_ids"][i:i + 1, :n]).logits for i, n in enumerate(LENGTHS)]
+    losses = [torch.nn.functional.cross_entropy(r[0, :-1], d["labels"][i, 1:n], reduction="sum")
+              for i, (n, r) in enumerate(zip(LENGTHS, rows)) if n > 1]
+    rows = [torch.nn.functional.pad(r, (0, 0, 0, S - r.shape[1])) for r in rows]
+    return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / sum(n - 1 for n in LENGTHS), logits=torch.cat(rows))
 
 
 def golden(name, cls, cfg):
@@ -93,8 +133,10 @@ def golden(name, cls, cfg):
         os.remove(path + "/generation_config.json")
 
     model = model.double().eval()
+    cfg.architectures = [cls.__name__]
     d = inputs(name, cfg, g)
-    out = model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
+    windows = getattr(cfg, "sliding_window", None)
+    out = alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + n: p.grad for n, p in model.named_parameters() if p.grad is not None})

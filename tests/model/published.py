@@ -22,6 +22,38 @@ GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], a
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
             summary_type="cls_index", summary_use_proj=True, task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
             vocab_size=50257)
+LLAMA = dict(architectures=["LlamaForCausalLM"], attention_bias=False, attention_dropout=0.0, hidden_act="silu", initializer_range=0.02,
+             model_type="llama", pretraining_tp=1, rms_norm_eps=1e-05, rope_scaling=None, tie_word_embeddings=False, use_cache=True)
+LLAMA_1B = {**LLAMA, **dict(bos_token_id=128000, eos_token_id=[128001, 128008, 128009], head_dim=64, hidden_size=2048, intermediate_size=8192,
+                            max_position_embeddings=131072, mlp_bias=False, num_attention_heads=32, num_hidden_layers=16,
+                            num_key_value_heads=8, rope_theta=500000.0, tie_word_embeddings=True, vocab_size=128256,
+                            rope_scaling=dict(factor=32.0, high_freq_factor=4.0, low_freq_factor=1.0,
+                                              original_max_position_embeddings=8192, rope_type="llama3"))}
+TINYLLAMA = {**LLAMA, **dict(bos_token_id=1, eos_token_id=2, hidden_size=2048, intermediate_size=5632, max_position_embeddings=2048,
+                             num_attention_heads=32, num_hidden_layers=22, num_key_value_heads=4, rope_theta=10000.0, vocab_size=32000)}
+SMOLLM2 = {**LLAMA, **dict(bos_token_id=0, eos_token_id=0, hidden_size=576, initializer_range=0.041666666666666664, intermediate_size=1536,
+                           is_llama_config=True, max_position_embeddings=8192, num_attention_heads=9, num_hidden_layers=30,
+                           num_key_value_heads=3, rope_interleaved=False, rope_theta=100000, tie_word_embeddings=True, vocab_size=49152)}
+SMOLLM3 = dict(architectures=["SmolLM3ForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=128000, eos_token_id=128012,
+               hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=11008, layer_types=["full_attention"] * 36,
+               max_position_embeddings=65536, max_window_layers=28, mlp_bias=False, model_type="smollm3", no_rope_layer_interval=4,
+               no_rope_layers=[1, 1, 1, 0] * 9, num_attention_heads=16, num_hidden_layers=36, num_key_value_heads=4, pad_token_id=128004,
+               pretraining_tp=2, rms_norm_eps=1e-06, rope_scaling=None, rope_theta=5000000.0, sliding_window=None,
+               use_cache=False, use_sliding_window=False, vocab_size=128256)
+MISTRAL = dict(architectures=["MistralForCausalLM"], bos_token_id=1, eos_token_id=2, hidden_act="silu", hidden_size=4096,
+               initializer_range=0.02, intermediate_size=14336, max_position_embeddings=32768, model_type="mistral",
+               num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=8, rms_norm_eps=1e-05, rope_theta=10000.0,
+               sliding_window=4096, tie_word_embeddings=False, use_cache=True, vocab_size=32000)
+QWEN25 = dict(architectures=["Qwen2ForCausalLM"], attention_dropout=0.0, bos_token_id=151643, eos_token_id=151643, hidden_act="silu",
+              hidden_size=896, initializer_range=0.02, intermediate_size=4864, max_position_embeddings=32768, max_window_layers=24,
+              model_type="qwen2", num_attention_heads=14, num_hidden_layers=24, num_key_value_heads=2, rms_norm_eps=1e-06,
+              rope_theta=1000000.0, sliding_window=32768, tie_word_embeddings=True, use_cache=True, use_mrope=False,
+              use_sliding_window=False, vocab_size=151936)
+QWEN3 = dict(architectures=["Qwen3ForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=151643, eos_token_id=151645,
+             head_dim=128, hidden_act="silu", hidden_size=1024, initializer_range=0.02, intermediate_size=3072,
+             max_position_embeddings=40960, max_window_layers=28, model_type="qwen3", num_attention_heads=16, num_hidden_layers=28,
+             num_key_value_heads=8, rms_norm_eps=1e-06, rope_scaling=None, rope_theta=1000000, sliding_window=None,
+             tie_word_embeddings=True, use_cache=True, use_sliding_window=False, vocab_size=151936)
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
     "bert-base-uncased": (BERT, 512),
@@ -36,6 +68,13 @@ MODELS = {
         **DISTILBERT, "architectures": ["DistilBertForSequenceClassification"], "finetuning_task": "sst-2",
         "id2label": {"0": "NEGATIVE", "1": "POSITIVE"}, "label2id": {"NEGATIVE": 0, "POSITIVE": 1}, "output_past": True,
         "transformers_version": "4.5.0.dev0"}, 512),
+    "Llama-3.2-1B-Instruct": (LLAMA_1B, 131072),
+    "TinyLlama-1.1B-Chat-v1.0": (TINYLLAMA, 2048),
+    "SmolLM2-135M": (SMOLLM2, 8192),
+    "SmolLM3-3B": (SMOLLM3, 65536),
+    "Mistral-7B-v0.1": (MISTRAL, 32768),
+    "Qwen2.5-0.5B": (QWEN25, 32768),
+    "Qwen3-0.6B": (QWEN3, 40960),
 }
 out = {}
 for name, (config, longest) in MODELS.items():

@@ -25,6 +25,15 @@ static const struct model {
     {"distilbert_multilabel", LABELS},
     {"distilbert_regression", NUMBER},
     {"distilbert_mlm", MASKED},
+    {"llama", TOKENS},
+    {"llama_biases", TOKENS},
+    {"llama_classes", CLASSES},
+    {"mistral", TOKENS},
+    {"phi3", TOKENS},
+    {"qwen2", TOKENS},
+    {"qwen3", TOKENS},
+    {"qwen3_regression", NUMBER},
+    {"smollm3", TOKENS},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 

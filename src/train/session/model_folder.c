@@ -27,6 +27,11 @@ static void override_dropout(struct session *s)
         s->model.dropout_attention = o->attention_probs_dropout_prob;
     if (option_given(o, classifier_dropout))
         s->model.dropout_classifier = o->classifier_dropout;
+    if (s->model.arch->only_attention_drops &&
+        (option_given(o, hidden_dropout_prob) || option_given(o, classifier_dropout)))
+        session_note(s, "%s: no effect, as %s models have no dropout but attention's",
+                     option_given(o, hidden_dropout_prob) ? "--hidden-dropout-prob" : "--classifier-dropout",
+                     s->model.arch->model_type);
 }
 
 /* What is not used never changes: it is told by the run that the folder is taken for, not by the commands around it, and

@@ -1,0 +1,276 @@
+#include "model/decoder.h"
+
+#include <math.h>
+#include <string.h>
+
+#define WORDS "model.embed_tokens.weight"
+
+/* ---- config.json ---- */
+
+/* The width of a head, and how many there are of keys. */
+static int read_heads(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
+    own->kv_heads = own->kv_heads ? own->kv_heads : c->heads;
+    TRY(json_get_int(o, path, "num_key_value_heads", false, 1, 4095, &own->kv_heads, err));
+    TRY(json_get_int(o, path, "head_dim", false, 1, 1 << 16, &own->head_size, err));
+    if (c->heads % own->kv_heads)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld; correct one", path,
+                       (long long)c->heads, (long long)own->kv_heads);
+    if (own->head_size)
+        return SNUG_OK;
+    own->head_size = c->hidden_size / c->heads;
+    return config_check_heads(c, path, "hidden_size", "num_attention_heads", err);
+}
+
+static const struct decoder_norms llama_norms = {.attention = "input_layernorm", .mlp = "post_attention_layernorm"};
+
+int decoder_config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    c->init_std = 0.02;
+    own->norms = own->norms ? own->norms : &llama_norms;
+    TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
+    TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
+    TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
+    TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
+    TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 30, &c->longest, err));
+    TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
+    TRY(json_get_real(o, path, "rms_norm_eps", false, 1e-300, 1, &own->norm_eps, err));
+    TRY(json_get_real(o, path, "initializer_range", false, 0, 10, &c->init_std, err));
+    TRY(json_get_real(o, path, "attention_dropout", false, 0, 0.999, &c->dropout_attention, err));
+    TRY(config_act(o, path, "hidden_act", ACT_silu, &own->act, err));
+    TRY(read_heads(o, path, c, err));
+    TRY(config_tied(o, path, c, err));
+    const struct rotary_model r = {
+        .head_size = own->head_size, .positions = c->longest, .theta = theta, .layer_type = "full_attention"};
+    return rotary_read(o, path, &r, &c->rotary[ROTARY_ALL], err);
+}
+
+static int read_list(json_t *o, const char *path, const char *key, const struct model_config *c, json_t **list,
+                     struct snug_err *err)
+{
+    char text[64];
+    *list = json_object_get(o, key);
+    if (!*list || json_is_null(*list))
+        return *list = NULL, SNUG_OK;
+    if (!json_is_array(*list) || (int64_t)json_array_size(*list) != c->layers)
+        return err_set(err, SNUG_ERR_INPUT, "%s: %s is %s; write a list of num_hidden_layers %lld values", path, key,
+                       json_is_array(*list) ? "a list of another length" : json_value_text(*list, text),
+                       (long long)c->layers);
+    return SNUG_OK;
+}
+
+int decoder_windows(json_t *o, const char *path, struct model_config *c, struct decoder_windows w, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    bool use = !w.asked;
+    int64_t first = w.asked ? 28 : 0;
+    json_t *types;
+    char text[64];
+    if (json_is_null(json_object_get(o, "sliding_window")))
+        own->window = 0;
+    TRY(json_get_int(o, path, "sliding_window", false, 1, 1 << 30, &own->window, err));
+    if (w.asked) {
+        TRY(json_get_bool(o, path, "use_sliding_window", false, &use, err));
+        TRY(json_get_int(o, path, "max_window_layers", false, 0, 1 << 30, &first, err));
+    }
+    TRY(read_list(o, path, "layer_types", c, &types, err));
+    for (int64_t i = 0; i < c->layers; i++) {
+        json_t *type = json_array_get(types, (size_t)i);
+        const char *name = json_string_value(type);
+        bool full = i < first || (w.full_every && (i + 1) % w.full_every == 0);
+        bool slides = types ? name && !strcmp(name, "sliding_attention") : use && own->window && !full;
+        if (types && !slides && (!name || strcmp(name, "full_attention")))
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: layer_types has %s; supported are full_attention, sliding_attention", path,
+                           json_value_text(type, text));
+        if (slides && !own->window)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: layer_types has sliding_attention but there is no sliding_window; write it", path);
+        own->layer[i] |= slides ? LAYER_SLIDES : 0;
+    }
+    return SNUG_OK;
+}
+
+int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_t interval, struct snug_err *err)
+{
+    json_t *list;
+    char text[64];
+    TRY(json_get_int(o, path, "no_rope_layer_interval", false, 1, 1 << 30, &interval, err));
+    TRY(read_list(o, path, "no_rope_layers", c, &list, err));
+    for (int64_t i = 0; i < c->layers; i++) {
+        json_t *turned = json_array_get(list, (size_t)i);
+        if (list && !json_is_integer(turned))
+            return err_set(err, SNUG_ERR_INPUT, "%s: no_rope_layers has %s; write 1 or 0", path,
+                           json_value_text(turned, text));
+        if (list ? !json_integer_value(turned) : (i + 1) % interval == 0)
+            c->own.decoder.layer[i] |= LAYER_UNTURNED;
+    }
+    return SNUG_OK;
+}
+
+/* ---- the forward pass ---- */
+
+/* The residual stream is res + branch; the norm of the next block adds them. */
+struct stream {
+    int branch, res;
+};
+
+static struct op_rms_norm rms_norm(struct build *b, int x, int res, const char *prefix)
+{
+    const struct decoder_config *own = &b->c->own.decoder;
+    return build_rms_norm(b, x, res, prefix, own->norm_eps, own->one_plus);
+}
+
+/* Gives the norm's output; the stream becomes what the norm read. */
+static int norm(struct build *b, struct stream *s, const char *prefix)
+{
+    struct op_rms_norm n = rms_norm(b, s->branch, s->res, prefix);
+    s->res = n.h ? n.h : s->branch;
+    return n.y;
+}
+
+static const char *of_layer(struct build *b, int i, const char *name)
+{
+    return graph_name(b->g, "model.layers.%d.%s", i, name);
+}
+
+static struct layer_options product(const struct build *b, bool bias)
+{
+    return (struct layer_options){.weight = b->normal, .bias = b->zero, .no_bias = !bias};
+}
+
+/* Queries and keys, normalised and turned as the layer wants it. */
+static int turn(struct build *b, int i, int qkv, int table)
+{
+    const struct model_config *c = b->c;
+    const struct decoder_config *own = &c->own.decoder;
+    struct op_rotary n = {
+        .qkv = qkv, .table = own->layer[i] & LAYER_UNTURNED ? 0 : table, .heads = c->heads, .kv_heads = own->kv_heads};
+    if (own->head_norms) {
+        n.q_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.q_norm.weight"), own->head_size, own->one_plus);
+        n.k_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.k_norm.weight"), own->head_size, own->one_plus);
+        n.one_plus = own->one_plus;
+        n.eps = own->norm_eps;
+    }
+    if (!n.table && !n.q_gamma)
+        return qkv;
+    emit_rotary(b->g, &n);
+    return n.y;
+}
+
+/* One product, which files have whole or in parts. */
+static int joined(struct build *b, int i, int v, const char *whole, const struct part *parts, int n, bool bias)
+{
+    int64_t H = b->c->hidden_size, all = 0;
+    for (int k = 0; k < n; k++)
+        all += parts[k].out;
+    if (b->c->own.decoder.fused)
+        return build_linear(b, v, of_layer(b, i, whole), H, all, product(b, bias));
+    return build_parts(b, v, of_layer(b, i, whole), H, parts, n, product(b, bias));
+}
+
+static int attend(struct build *b, int i, int v, const int *tables)
+{
+    const struct model_config *c = b->c;
+    const struct decoder_config *own = &c->own.decoder;
+    int64_t keys = own->kv_heads * own->head_size;
+    const struct part parts[] = {{of_layer(b, i, "self_attn.q_proj"), c->heads * own->head_size},
+                                 {of_layer(b, i, "self_attn.k_proj"), keys},
+                                 {of_layer(b, i, "self_attn.v_proj"), keys}};
+    bool slides = own->layer[i] & LAYER_SLIDES;
+    v = joined(b, i, v, "self_attn.qkv_proj", parts, 3, own->qkv_bias);
+    v = turn(b, i, v, slides && tables[ROTARY_WINDOW] ? tables[ROTARY_WINDOW] : tables[ROTARY_ALL]);
+    return build_attention(b, v,
+                           (struct attention_options){.kv_heads = own->kv_heads,
+                                                      .head_size = own->head_size,
+                                                      .scale = own->score_scale,
+                                                      .cap = own->score_cap,
+                                                      .causal = true,
+                                                      .window = slides ? own->window : 0});
+}
+
+static int feed_forward(struct build *b, int i, int v)
+{
+    const struct decoder_config *own = &b->c->own.decoder;
+    int64_t H = b->c->hidden_size, F = own->intermediate_size;
+    const struct part parts[] = {{of_layer(b, i, "mlp.gate_proj"), F}, {of_layer(b, i, "mlp.up_proj"), F}};
+    v = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias);
+    struct op_glu gate = {.x = v, .act = own->act};
+    emit_glu(b->g, &gate);
+    return build_linear(b, gate.y, of_layer(b, i, "mlp.down_proj"), F, H, product(b, own->mlp_bias));
+}
+
+/* The output of a block, normalised where the layer has a norm behind it. */
+static int norm_out(struct build *b, int i, int v, const char *name)
+{
+    return name ? rms_norm(b, v, 0, of_layer(b, i, name)).y : v;
+}
+
+/* Behind its attention the last layer works row by row, and a classifier wants one row a sequence. */
+static void layer(struct build *b, struct stream *s, int i, const int *tables)
+{
+    const struct decoder_config *own = &b->c->own.decoder;
+    int v = attend(b, i, norm(b, s, of_layer(b, i, own->norms->attention)), tables);
+    if (!model_task(b->c)->per_token && i == b->c->layers - 1) {
+        v = build_last_rows(b, v);
+        s->res = build_last_rows(b, s->res);
+    }
+    v = build_linear(b, v, of_layer(b, i, "self_attn.o_proj"), b->c->heads * own->head_size, b->c->hidden_size,
+                     product(b, own->out_bias));
+    s->branch = norm_out(b, i, v, own->norms->attention_out);
+    v = feed_forward(b, i, norm(b, s, of_layer(b, i, own->norms->mlp)));
+    s->branch = norm_out(b, i, v, own->norms->mlp_out);
+}
+
+static int rotary_table(struct build *b, int kind)
+{
+    struct op_rotary_table t = {
+        .positions = b->in.positions, .frequencies = b->in.rotary[kind], .factor = b->c->rotary[kind].factor};
+    emit_rotary_table(b->g, &t);
+    return t.table;
+}
+
+int decoder_body(struct build *b)
+{
+    const struct model_config *c = b->c;
+    struct init words = b->normal;
+    words.zero_row = c->pad_id;
+    struct op_embed e = {.ids = b->in.ids, .table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
+    emit_embed(b->g, &e);
+    struct stream s = {.branch = e.y};
+    int tables[ROTARY_KINDS];
+    for (int k = 0; k < ROTARY_KINDS; k++)
+        tables[k] = c->rotary[k].pairs ? rotary_table(b, k) : 0;
+    for (int i = 0; i < c->layers; i++) {
+        b->g->layer = i + 1;
+        layer(b, &s, i, tables);
+    }
+    b->g->layer = (int)c->layers + 1;
+    return norm(b, &s, "model.norm");
+}
+
+int decoder_causal_lm(struct build *b, int v)
+{
+    const struct model_config *c = b->c;
+    if (c->untied)
+        return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, false));
+    struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
+    emit_linear(b->g, &n);
+    return n.y;
+}
+
+int decoder_classifier(struct build *b, int v)
+{
+    struct layer_options o = product(b, false);
+    o.weight.head = true;
+    return build_linear(b, v, "score", b->c->hidden_size, b->c->num_labels, o);
+}
+
+const struct tied_name decoder_tied[] = {{"lm_head.weight", WORDS}, {0}};
+
+/* Frequencies, which older versions saved. */
+const char *const decoder_ignored[] = {"rotary_emb.inv_freq", NULL};

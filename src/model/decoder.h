@@ -1,0 +1,49 @@
+/* decoder.h: decoders of Llama's kind: RMS norms, rotary positions, grouped heads, a gated feed-forward block. What differs are
+ * facts of the architecture (struct decoder) and of its config.json (struct decoder_config). */
+#ifndef MODEL_DECODER_H
+#define MODEL_DECODER_H
+
+#include "model/build.h"
+
+/* Reads what Llama's config.json has, with its defaults but for those that are set in `c` before: norm_eps, longest, untied, the
+ * sizes of heads, the biases, the window; `theta` is that of rope_theta. */
+int decoder_config(json_t *o, const char *path, struct model_config *c, double theta, struct snug_err *err);
+
+/* Which layers see a window alone. `layer_types` says it where it stands; else all do where sliding_window is a number, but for
+ * what an architecture knows. */
+struct decoder_windows {
+    bool asked;         /* only if use_sliding_window is true, and from layer max_window_layers on */
+    int64_t full_every; /* each such layer sees everything; 0: none */
+};
+int decoder_windows(json_t *o, const char *path, struct model_config *c, struct decoder_windows w,
+                    struct snug_err *err);
+
+/* Which layers have no rotary positions: those that are 0 in `no_rope_layers`, or every interval-th. */
+int decoder_unturned(json_t *o, const char *path, struct model_config *c, int64_t interval, struct snug_err *err);
+
+/* Embeddings, layers, the last norm. Gives (T,H), or (B,H), the rows of the last tokens, where the task wants one row a
+ * sequence. */
+int decoder_body(struct build *b);
+
+/* The heads of all of them: the product with `lm_head.weight` or, where they are tied, with the input's embeddings; and a
+ * classifier without a bias, `score.weight`. */
+int decoder_causal_lm(struct build *b, int v);
+int decoder_classifier(struct build *b, int v);
+#define DECODER_HEADS(prefix)                                                                                          \
+    {                                                                                                                  \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {prefix "ForSequenceClassification", "score.weight", decoder_classifier},    \
+        [MODEL_CAUSAL_LM] = {prefix "ForCausalLM", NULL, decoder_causal_lm, .untied = "lm_head.weight"},               \
+    }
+
+extern const struct tied_name decoder_tied[];
+extern const char *const decoder_ignored[];
+
+/* A row of model.c. */
+#define DECODER(type, prefix, its_heads, its_config)                                                                   \
+    {                                                                                                                  \
+        .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
+        .base_prefix = "model.", .layer_prefix = "layers.", .tied = decoder_tied, .ignored = decoder_ignored,          \
+        .heads = its_heads, .config = its_config, .body = decoder_body, .only_attention_drops = true,                  \
+    }
+
+#endif
