@@ -63,6 +63,36 @@ int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size)
     return sum_of_longest(d, batch_size);
 }
 
+int64_t loader_usual_rows(const struct dataset *d, int32_t batch_size, int64_t max_tokens)
+{
+    int64_t rows = max_tokens * d->n_rows / d->n_tokens;
+    return rows < 1 ? 1 : rows < batch_size ? rows : batch_size;
+}
+
+int loader_check_max_tokens(const struct dataset *d, int64_t max_tokens, struct snug_err *err)
+{
+    if (!max_tokens || d->longest <= max_tokens)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE,
+                   "--max-tokens-per-batch %lld: the longest row has %d tokens; use at least as many, or a smaller "
+                   "--max-length",
+                   (long long)max_tokens, (int)d->longest);
+}
+
+/* How many of the rows at `rows`, of which there are n, make the next micro-batch. */
+static int32_t cut(const struct loader *l, const int64_t *rows, int64_t n)
+{
+    int32_t some = (int32_t)(n < l->o.batch_size ? n : l->o.batch_size), fit = 0;
+    if (!l->o.max_tokens)
+        return some;
+    for (int64_t tokens = 0; fit < some; fit++) {
+        tokens += dataset_length(l->o.data, rows[fit]);
+        if (tokens > l->o.max_tokens)
+            break;
+    }
+    return fit;
+}
+
 /* The window's rows. Finding those of one window of ORDER_BY_LENGTH means sorting its mega-batch, so the rows of a whole
  * number of windows are kept, counted from the epoch's first. */
 static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_t **rows, struct snug_err *err)
@@ -104,7 +134,7 @@ static int make_window(struct loader *l, int64_t step, struct slot *s, struct sn
     };
     batch_buffer_reset(&s->buffer);
     for (int64_t done = 0; done < n;) {
-        int32_t rows = (int32_t)(n - done < l->o.batch_size ? n - done : l->o.batch_size);
+        int32_t rows = cut(l, row_list + done, n - done);
         struct batch *b = &s->micro[s->window.n_micro++];
         batch_fill(&s->buffer, d, row_list + done, rows, (int32_t)done, epoch, &l->masker, b);
         s->window.n_targets += b->n_targets;
@@ -166,7 +196,7 @@ static int allocate(struct loader *l, struct snug_err *err)
     l->slots = mem_alloc(slot_bytes);
     if (tokens < 0 || !l->rows || !l->slots)
         return err_no_memory(err, slot_bytes + rows_bytes);
-    int64_t n_micro = (rows + l->o.batch_size - 1) / l->o.batch_size;
+    int64_t n_micro = l->o.max_tokens ? rows : (rows + l->o.batch_size - 1) / l->o.batch_size;
     for (int32_t i = 0; i < l->n_slots; i++) {
         l->slots[i].micro = mem_alloc((size_t)n_micro * sizeof(struct batch));
         if (!l->slots[i].micro)
@@ -205,6 +235,7 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
 {
     *loader = NULL;
     TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_last, err));
+    TRY(loader_check_max_tokens(o->data, o->max_tokens, err));
     struct loader *l = mem_alloc(sizeof *l);
     if (!l)
         return err_no_memory(err, sizeof *l);

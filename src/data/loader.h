@@ -1,7 +1,7 @@
 /* loader.h: the micro-batches of each optimizer step, prepared ahead by a thread.
  *
  * An optimizer step takes a window of `accumulation` times `batch_size` rows at its place in the epoch's order, cut
- * into micro-batches. The last window of an epoch is shorter and still makes a step, unless drop_last. What is in a
+ * into micro-batches of at most batch_size rows, and of at most max_tokens tokens. The last window of an epoch is shorter and still makes a step, unless drop_last. What is in a
  * window depends on batch_size * accumulation only, not on how it is cut. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
@@ -26,6 +26,7 @@ struct loader_options {
     const struct dataset *data;
     const struct order *order;
     int32_t batch_size, accumulation;
+    int64_t max_tokens; /* of a micro-batch, which then has fewer rows, and a window more micro-batches; 0: no limit */
     bool drop_last;     /* leave the shorter last window of each epoch out */
     int64_t start_step; /* the first window's step; any one is found at once */
     int64_t from_step, from_epoch,
@@ -45,6 +46,12 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
 /* The next window, in step order, valid until the next call; NULL when end_step is reached. */
 int loader_next(struct loader *l, const struct window **w, struct snug_err *err);
 void loader_close(struct loader *l); /* stops and joins the thread; NULL is fine */
+
+/* For the plan with a limit of tokens: how many rows a micro-batch has about, batch_size at most. */
+int64_t loader_usual_rows(const struct dataset *d, int32_t batch_size, int64_t max_tokens);
+
+/* SNUG_ERR_USAGE unless each row fits into a micro-batch of max_tokens. */
+int loader_check_max_tokens(const struct dataset *d, int64_t max_tokens, struct snug_err *err);
 
 /* Whether there is a step to make: loader_open's SNUG_ERR_INPUT and SNUG_ERR_USAGE, before anything is allocated. */
 int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulation, bool drop_last,

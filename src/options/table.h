@@ -124,6 +124,8 @@ OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the
 OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
 OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")
 OPT(INT, gradient_accumulation_steps, "1", "[1, 1000000]", TRAINING, RESULT, "micro-batches of an optimizer step")
+OPT(INT, max_tokens_per_batch, "none", "[1, 2147483647]", TRAINING, RESULT,
+    "tokens of a micro-batch: it has fewer rows where they are more, and a step more micro-batches; none: no limit")
 OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last, smaller batch of an epoch")
 OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
 OPT(STR, freeze, "none", "PATTERN,...", TRAINING, RESULT,
@@ -335,6 +337,7 @@ OPT_HINT("workers", "batches are prepared ahead anyway; --threads is for computi
 OPT_HINT("load_in_8bit", "weights are trained in 32 bits; see 'snug help memory'")
 OPT_HINT("load_in_4bit", "weights are trained in 32 bits; see 'snug help memory'")
 OPT_HINT("verbose", "there is one amount of talk; 2>/dev/null leaves the notes out")
+OPT_HINT("packing", "rows are never padded; --block-size joins plain texts")
 OPT_HINT("quiet", "there is one amount of talk; 2>/dev/null leaves the notes out")
 
 /* ---- What --help shows. ---- */

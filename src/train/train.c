@@ -57,6 +57,7 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                                .order = order,
                                .batch_size = (int32_t)o->per_device_train_batch_size,
                                .accumulation = (int32_t)o->gradient_accumulation_steps,
+                               .max_tokens = o->max_tokens_per_batch,
                                .drop_last = o->dataloader_drop_last,
                                .start_step = first,
                                .from_step = from ? from->step : 0,

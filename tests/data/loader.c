@@ -119,6 +119,41 @@ static void largest_batches_are_known(void **state)
     unmake(&f);
 }
 
+/* A limit of tokens cuts a window into more micro-batches: the rows and their order stay, and no micro-batch could have
+ * taken the next row too. */
+static void cut_by_tokens(void **state)
+{
+    (void)state;
+    struct fixture f;
+    make(&f, TASK_CAUSAL_LM, 46, ORDER_RANDOM, 0);
+    for (int64_t most = 23; most < 80; most += 19) {
+        struct loader_options o = options(&f, 8, 2);
+        struct loader *plain = open_loader(&o);
+        o.max_tokens = most;
+        struct loader *l = open_loader(&o);
+        for (int step = 0; step < 5; step++) {
+            const struct window *w = next(l), *whole = next(plain);
+            int64_t rows[16], n = 0;
+            for (int m = 0; m < whole->n_micro; m++)
+                for (int b = 0; b < whole->micro[m].B; b++)
+                    rows[n++] = whole->micro[m].rows[b];
+            assert_int_equal(w->n_samples, n);
+            assert_int_equal(w->n_targets, whole->n_targets);
+            for (int m = 0, at = 0; m < w->n_micro; at += w->micro[m++].B) {
+                const struct batch *b = &w->micro[m];
+                assert_true(b->T <= most && b->B >= 1 && b->B <= 8);
+                assert_memory_equal(b->rows, rows + at, (size_t)b->B * sizeof *rows);
+                assert_int_equal(b->sample[0], at);
+                if (at + b->B < n && b->B < 8)
+                    assert_true(b->T + dataset_length(&f.d, rows[at + b->B]) > most);
+            }
+        }
+        loader_close(l);
+        loader_close(plain);
+    }
+    unmake(&f);
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -130,6 +165,12 @@ static void refused(void **state)
     o.drop_last = true;
     assert_int_equal(loader_open(&o, &l, &e), SNUG_ERR_USAGE);
     assert_non_null(strstr(e.text, "--dataloader-drop-last: 5 rows do not fill one step of 8 rows"));
+    o = options(&f, 2, 1);
+    o.max_tokens = 14; /* rows have 1, 8, 15, 22 and 6 tokens */
+    f.d.longest = 22;
+    assert_int_equal(loader_open(&o, &l, &e), SNUG_ERR_USAGE);
+    assert_string_equal(e.text, "--max-tokens-per-batch 14: the longest row has 22 tokens; use at least as many, or a "
+                                "smaller --max-length");
     o = options(&f, 0, 1);
     assert_int_equal(loader_open(&o, &l, &e), SNUG_ERR_USAGE);
     f.d.task = TASK_MASKED_LM;
@@ -277,6 +318,7 @@ int main(void)
         cmocka_unit_test(windows_are_cut_by_arithmetic),
         cmocka_unit_test(cut_and_start_do_not_show),
         cmocka_unit_test(largest_batches_are_known),
+        cmocka_unit_test(cut_by_tokens),
         cmocka_unit_test(refused),
         cmocka_unit_test(less_than_a_batch_is_a_short_batch),
         cmocka_unit_test(closing_early_is_fine),

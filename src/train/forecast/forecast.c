@@ -4,6 +4,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "train/forecast/rehearsal.h"
+#include "train/session/batches.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -36,8 +37,10 @@ static int open_workload(struct workload *w, const struct session *s, struct snu
     *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
                            .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
                            .accumulation = (int32_t)choices->accumulation};
-    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, choices->micro.B,
-                     choices->micro.T, err));
+    int64_t B = batches_cut_by_tokens(s, choices->micro.B)
+                    ? loader_usual_rows(&s->train, (int32_t)choices->micro.B, s->o->max_tokens_per_batch)
+                    : choices->micro.B;
+    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, B, choices->micro.T, err));
     if (s->run.where.eval < 0)
         return SNUG_OK;
     int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);

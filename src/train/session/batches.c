@@ -54,8 +54,27 @@ int batches_train_max(const struct session *s, int64_t B, struct dims *max, stru
     int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
     if (T < 0)
         return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
+    if (s->o->max_tokens_per_batch && T > s->o->max_tokens_per_batch)
+        T = s->o->max_tokens_per_batch;
     *max = (struct dims){.T = backend_bucket(s->compile.backend, T), .B = B};
     return SNUG_OK;
+}
+
+bool batches_cut_by_tokens(const struct session *s, int64_t B)
+{
+    int64_t limit = s->o->max_tokens_per_batch;
+    return limit && s->has_train && loader_max_tokens(&s->train, (int32_t)B) > limit;
+}
+
+/* Rows of a step are added up over more micro-batches where the limit of tokens cuts them. */
+static void cut_by_tokens(struct session *s)
+{
+    int64_t B = s->choices.micro.B;
+    if (!batches_cut_by_tokens(s, B))
+        return;
+    int64_t usual = loader_usual_rows(&s->train, (int32_t)B, s->o->max_tokens_per_batch);
+    int64_t n = s->choices.accumulation * ((B + usual - 1) / usual);
+    s->choices.accumulation = n > 1 ? n : 2;
 }
 
 int batches_size(struct session *s, struct snug_err *err)
@@ -64,6 +83,8 @@ int batches_size(struct session *s, struct snug_err *err)
     struct compile_settings *c = &s->compile;
     if (c->train)
         TRY(batches_train_max(s, o->per_device_train_batch_size, &s->choices.micro, err));
+    if (c->train)
+        cut_by_tokens(s);
     if (s->stream)
         return stream_size(s, err);
     if (s->has_data) {

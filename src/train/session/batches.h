@@ -19,4 +19,7 @@ int batches_open_eval(struct session *s, const struct dataset *d, struct eval_lo
 /* For masked language models: which tokens may be hidden. Points into the session. */
 struct masking batches_masking(struct session *s);
 
+/* Whether --max-tokens-per-batch cuts some micro-batch of B rows: a step has then about s->choices.accumulation of them. */
+bool batches_cut_by_tokens(const struct session *s, int64_t B);
+
 #endif

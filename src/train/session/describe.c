@@ -2,6 +2,7 @@
 
 #include "base/size.h"
 #include "plan/report.h"
+#include "train/session/batches.h"
 
 int64_t describe_weights(const struct session *s)
 {
@@ -94,7 +95,8 @@ static void put_accumulated(struct str *out, const struct session *s)
     const struct precision *p = &s->compile.precision;
     int64_t narrow = p->narrow == p->wide ? 0 : accumulated_bytes(s, p->narrow), wide = accumulated_bytes(s, p->wide);
     char size[SIZE_TEXT_MAX];
-    str_printf(out, "step     %lld micro-batches; gradients added up: ", (long long)s->choices.accumulation);
+    str_printf(out, "step     %s%lld micro-batches; gradients added up: ",
+               batches_cut_by_tokens(s, s->choices.micro.B) ? "about " : "", (long long)s->choices.accumulation);
     if (narrow)
         str_printf(out, "%s in %s and ", size_text(narrow, size), dtype_name(p->narrow));
     str_printf(out, "%s in %s\n", size_text(wide, size), dtype_name(p->wide));
