@@ -55,10 +55,11 @@ const struct command commands[] = {
      "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n"
      "  snug export out --output model.gguf --outtype q8_0\n",
      run_export},
-    {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file or a model folder holds",
+    {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file, a GGUF file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",
      "  snug inspect model.safetensors\n"
      "  snug inspect bert-base\n"
+     "  snug inspect model.gguf\n"
      "  snug inspect out/step-00000500/rank-0000.safetensors --json\n",
      run_inspect},
     {CMD_TOKENIZE, "FILE|-", 1, 1, "token ids of each line of a text file",

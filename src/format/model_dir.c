@@ -202,8 +202,7 @@ void model_dir_close(struct model_dir *d)
 {
     for (size_t i = 0; i < d->n_files; i++)
         st_close(&d->files[i]);
-    for (size_t i = 0; i < d->n_made; i++)
-        free(d->made[i].text);
+    model_made_free(d->made, d->n_made);
     mem_free(d->files);
     mem_free(d->tensors);
     json_decref(d->config);

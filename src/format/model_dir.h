@@ -24,6 +24,12 @@ struct model_made {
     char *text;       /* the C library's free */
 };
 
+/* Those that `path` stands for, for model_made_free; *n 0: it is no GGUF file, or folder with one. After a failure there is nothing
+ * to free. */
+int model_made_read(const struct io *io, const char *path, struct model_made made[MODEL_DIR_MADE], size_t *n,
+                    struct snug_err *err);
+void model_made_free(struct model_made *made, size_t n);
+
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */
     bool weights_optional; /* a folder without safetensors is accepted; then n_tensors is 0 */

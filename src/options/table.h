@@ -72,7 +72,7 @@
 
 OPT_SECTION(model, "Model")
 OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
-    "Hugging Face model folder: config.json, weights, tokenizer")
+    "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
 OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,

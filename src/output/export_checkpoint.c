@@ -24,10 +24,12 @@ struct source {
     bool opened;
     struct ckpt_dir out;
     struct arena arena;
-    char *beside;          /* the folder that the step folder lies in */
-    const char *tokenizer; /* the folder to copy from; NULL: the run had none */
-    char *config;          /* malloc'd */
-    void *wide;            /* a piece of a tensor as it is in the checkpoint */
+    char *beside;                           /* the folder that the step folder lies in */
+    const char *tokenizer;                  /* the folder to copy from; NULL: the run had none, or it is made */
+    struct model_made made[MODEL_DIR_MADE]; /* (n_made) out of a GGUF file */
+    size_t n_made;
+    char *config; /* malloc'd */
+    void *wide;   /* a piece of a tensor as it is in the checkpoint */
     size_t wide_bytes;
 };
 
@@ -57,7 +59,8 @@ static int find_tokenizer(struct source *s, struct snug_err *err)
         return SNUG_OK;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (has_tokenizer(s, places[i])) {
-            s->tokenizer = places[i];
+            TRY(model_made_read(s->io, places[i], s->made, &s->n_made, err));
+            s->tokenizer = s->n_made ? NULL : places[i];
             return SNUG_OK;
         }
     return err_set(err, SNUG_ERR_USAGE,
@@ -151,6 +154,8 @@ static int open_output(struct source *s, struct snug_err *err)
     size_t n = 2;
     for (size_t i = 0; s->tokenizer && i < MODEL_DIR_CARRIED; i++)
         files[n++] = (struct whose_file){model_dir_carried[i], FILE_CARRIED};
+    for (size_t i = 0; i < s->n_made; i++)
+        files[n++] = (struct whose_file){s->made[i].name, FILE_RESULT};
     TRY(ckpt_dir_open(s->io, s->o->output_dir, CKPT_OVERWRITE, s->o->model, NULL, 0, (struct ckpt_notes){0}, &s->out,
                       err));
     if (!s->o->overwrite_output_dir && ckpt_dir_has_steps(&s->out))
@@ -188,6 +193,8 @@ static int write_folder(struct source *s, struct snug_err *err)
                              .source_dir = s->tokenizer ? s->tokenizer : "",
                              .files = model_dir_carried,
                              .n_files = s->tokenizer ? MODEL_DIR_CARRIED : 0};
+    for (size_t i = 0; i < s->n_made; i++)
+        m.texts[EXPORT_OWN + i] = (struct export_text){s->made[i].name, s->made[i].text};
     return export_folder(s->out.io, s->o->output_dir, &m, err);
 }
 
@@ -223,6 +230,7 @@ int export_checkpoint(const struct io *io, const struct options *o, const char *
     if (s.out.path)
         ckpt_dir_close(&s.out);
     ckpt_found_free(&s.found);
+    model_made_free(s.made, s.n_made);
     json_decref(s.doc);
     free(s.config);
     mem_free(s.wide);
