@@ -395,8 +395,8 @@ const struct op_case op_cases[] = {
     {CASE(scale, "one of everything", .x = NARROW(1, 1), .y = NARROW(1, 1), .by = -0.3)},
     {CASE(scale, "nothing", .x = NARROW(0, 8), .y = NARROW(0, 8), .by = 2)},
     {CASE(scale, "large", .x = NARROW(170, 301), .y = NARROW(170, 301), .by = 0.7), .long_only = true},
-#include "cases_llm.h"
 #include "cases_attention.h"
+#include "cases_llm.h"
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);
