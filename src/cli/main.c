@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +45,20 @@ static bool leaves_files(const struct command *c)
     return c->bit & (CMD_TRAIN | CMD_BENCH | CMD_EXPORT);
 }
 
+static bool reader_is_gone(void)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
+/* A reader that is gone had what it wanted: `snug eval … | head` says nothing. */
 static int check_printed(struct snug_err *err)
 {
     int errnum = fflush(stdout) ? errno : 0;
     if (!errnum && !ferror(stdout))
         return SNUG_OK;
+    if (reader_is_gone())
+        return SNUG_ERR_IO;
     return err_set(err, SNUG_ERR_IO, "standard output: not all could be written%s%s", errnum ? ": " : "",
                    errnum ? strerror(errnum) : "");
 }
