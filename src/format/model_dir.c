@@ -67,14 +67,21 @@ static int open_folder(struct model_dir *d, struct snug_err *err)
     return SNUG_OK;
 }
 
+static int no_adapter(const struct model_dir *d, const char *name, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_INPUT, "%s: has no %s; give the folder of an adapter that PEFT or snug has written",
+                   d->path, name);
+}
+
 static int read_config(struct model_dir *d, struct snug_err *err)
 {
-    if (!(d->config_path = model_dir_file(d, "config.json")))
-        return err_no_memory(err, strlen(d->path) + 16);
+    const char *name = d->adapter ? "adapter_config.json" : "config.json";
+    if (!(d->config_path = model_dir_file(d, name)))
+        return err_no_memory(err, strlen(d->path) + 32);
     struct stat st;
     if (d->io->lstat(d->io, d->config_path, &st) < 0 && errno == ENOENT)
-        return model_dir_no_config(d, err);
-    TRY(model_link_check(d, "config.json", false, err));
+        return d->adapter ? no_adapter(d, name, err) : model_dir_no_config(d, err);
+    TRY(model_link_check(d, name, false, err));
     return json_read_object(d->io, d->config_path, CONFIG_LIMIT, &d->config, err);
 }
 
@@ -135,12 +142,14 @@ static void note_mixed_floats(const struct model_dir *d)
 
 static int open_weights(struct model_dir *d, struct snug_err *err)
 {
-    bool single, index;
-    TRY(model_dir_has(d, "model.safetensors", &single, err));
-    TRY(model_dir_has(d, "model.safetensors.index.json", &index, err));
+    bool single, index = false;
+    const char *name = d->adapter ? "adapter_model.safetensors" : "model.safetensors";
+    TRY(model_dir_has(d, name, &single, err));
+    if (!d->adapter)
+        TRY(model_dir_has(d, "model.safetensors.index.json", &index, err));
     if (!single && !index)
-        return d->weights_optional ? SNUG_OK : model_dir_no_weights(d, err);
-    const char *name = single ? "model.safetensors" : "model.safetensors.index.json";
+        return d->adapter ? no_adapter(d, name, err) : d->weights_optional ? SNUG_OK : model_dir_no_weights(d, err);
+    name = single ? name : "model.safetensors.index.json";
     TRY(model_link_check(d, name, false, err));
     char *path = model_dir_file(d, name);
     int code = !path    ? err_no_memory(err, strlen(d->path) + 32)
@@ -171,6 +180,7 @@ static int find_carried(struct model_dir *d, struct snug_err *err)
 int model_dir_open(const struct io *io, const char *path, struct model_dir *d, struct snug_err *err)
 {
     *d = (struct model_dir){.weights_optional = d->weights_optional,
+                            .adapter = d->adapter,
                             .check_finite = d->check_finite,
                             .note = d->note,
                             .note_ctx = d->note_ctx,
@@ -182,7 +192,8 @@ int model_dir_open(const struct io *io, const char *path, struct model_dir *d, s
         d->path[n - 1] = 0;
     char *gguf = NULL;
     int code;
-    TRY_TO(done, gguf_find_file(io, path, &gguf, err));
+    if (!d->adapter)
+        TRY_TO(done, gguf_find_file(io, path, &gguf, err));
     if (gguf) {
         code = model_gguf_open(d, gguf, err);
         goto done;

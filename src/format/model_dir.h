@@ -33,6 +33,7 @@ void model_made_free(struct model_made *made, size_t n);
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */
     bool weights_optional; /* a folder without safetensors is accepted; then n_tensors is 0 */
+    bool adapter;          /* the folder is an adapter's: adapter_config.json and adapter_model.safetensors */
     bool check_finite;     /* model_dir_read refuses a tensor with NaN or Inf, instead of noting the first */
     void (*note)(void *ctx, const char *line); /* one line, no newline: what is odd but accepted */
     void *note_ctx;

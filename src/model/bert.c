@@ -61,5 +61,6 @@ const struct model_arch arch_bert = {.model_type = "bert",
                                      .tied = tied,
                                      .ignored = ignored,
                                      .heads = heads,
+                                     .adapted = "query,value",
                                      .config = config,
                                      .body = body};

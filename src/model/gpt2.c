@@ -125,5 +125,6 @@ const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .tied = tied,
                                      .ignored = ignored,
                                      .heads = heads,
+                                     .adapted = "c_attn",
                                      .config = config,
                                      .body = body};

@@ -49,6 +49,8 @@ struct model_arch {
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
     bool only_attention_drops;      /* there is no dropout but attention's */
+    const char *
+        adapted; /* modules with an adapter when nobody names any, as PEFT has them: with commas; NULL: all linear layers */
 
     /* Reads its own part of a config.json, refusing what it does not support. */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);

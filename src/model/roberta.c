@@ -69,7 +69,7 @@ static const char *const ignored[] = {"embeddings.position_ids", NULL};
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "roberta.", .layer_prefix = "encoder.layer.", .tied = tied, .ignored = ignored,                 \
-        .heads = its_heads, .config = config, .body = body,                                                            \
+        .heads = its_heads, .adapted = "query,value", .config = config, .body = body,                                  \
     }
 const struct model_arch arch_roberta = ARCH("roberta", "Roberta", roberta_heads);
 const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads);

@@ -48,6 +48,7 @@ struct task {
     bool tied;      /* the logits are products with the input's embeddings, or with such of their own */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
+    const char *peft;          /* PEFT's task_type, NULL where it has none */
 };
 extern const struct task model_tasks[MODEL_COUNT];
 

@@ -137,6 +137,18 @@ OPT(WORD, nan_policy, "stop", NAN_POLICY, TRAINING, RESULT, "loss or gradient no
 OPT(UINT, seed, "42", "", DATA, RESULT, "of everything random")
 OPT(UINT, data_seed, "none", "", TRAINING, RESULT, "of the order of the rows; none: --seed")
 
+OPT_SECTION(adapter, "Adapters")
+OPT(BOOL, use_peft, "false", "", TRAINING, RESULT, "train a LoRA adapter instead of the model; the result is PEFT's folder")
+OPT(STR, adapter, "none", "DIR", MODEL | DEBUG_GRAD, 0, "a LoRA adapter that the model gets: PEFT's folder, or snug's; train goes on with it")
+OPT(INT, lora_r, "16", "[1, 65536]", TRAINING, RESULT, "rank of the adapter's matrices")
+OPT(REAL, lora_alpha, "32", "[0, 1000000]", TRAINING, RESULT, "the adapter counts alpha / r")
+OPT(REAL, lora_dropout, "0.05", "[0, 1)", TRAINING, RESULT, "of what the adapter reads")
+OPT(STR, target_modules, "none", "NAME,...", TRAINING, RESULT,
+    "layers with an adapter: names or ends of them, all-linear, or a regular expression; none: as PEFT")
+OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
+    "modules that are trained in full beside it; the head of a classifier always is")
+OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
+
 OPT_SECTION(optimizer, "Optimizer")
 OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "AdamW, SGD, Adafactor, or AdamW with states of 8 bits")
 OPT(KWARGS, optim_args, "none", "KEY=VALUE,...", TRAINING | DEBUG_OPTIM, 0, "what the optimizer takes besides, as KEY=VALUE,... or JSON")
@@ -276,6 +288,9 @@ OPT_SPELLING(OLDER, adafactor, optim, "adafactor")
 OPT_SPELLING(OLDER, group_by_length, train_sampling_strategy, "group_by_length")
 OPT_SPELLING(RATIO, warmup_ratio, warmup_steps, NULL)
 
+OPT_SPELLING(SHORT, lora_target_modules, target_modules, NULL) /* TRL's */
+OPT_SPELLING(SHORT, lora_modules_to_save, modules_to_save, NULL)
+
 /* What people type who come from the Trainer's example scripts, from Accelerate, Lightning or plain habit. */
 OPT_SPELLING(HABIT, model_name_or_path, model, NULL)
 OPT_SPELLING(HABIT, model_name, model, NULL)
@@ -320,6 +335,14 @@ OPT_SPELLING(HABIT, num_threads, threads, NULL)
 OPT_SPELLING(HABIT, resume, resume_from_checkpoint, NULL)
 OPT_SPELLING(HABIT, checkpointing_steps, save_steps, NULL)
 
+OPT_SPELLING(HABIT, r, lora_r, NULL)
+OPT_SPELLING(HABIT, lora_rank, lora_r, NULL)
+OPT_SPELLING(HABIT, lora, use_peft, NULL)
+OPT_SPELLING(HABIT, use_lora, use_peft, NULL)
+OPT_SPELLING(HABIT, adapter_name_or_path, adapter, NULL)
+OPT_SPELLING(HABIT, peft_model, adapter, NULL)
+
+OPT_HINT("use_dora", "only plain LoRA is there; leave it out")
 OPT_HINT("dropout", "give --hidden-dropout-prob and --attention-probs-dropout-prob")
 OPT_HINT("betas", "give --adam-beta1 and --adam-beta2")
 OPT_HINT("dataset_name", "nothing is downloaded; give files with --train-data and --eval-data")
@@ -401,6 +424,12 @@ OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
 
 /* ---- What has no effect alone. ---- */
 
+OPT_NEEDS(lora_r, use_peft, "true")
+OPT_NEEDS(lora_alpha, use_peft, "true")
+OPT_NEEDS(lora_dropout, use_peft, "true")
+OPT_NEEDS(target_modules, use_peft, "true")
+OPT_NEEDS(modules_to_save, use_peft, "true")
+OPT_NEEDS(use_rslora, use_peft, "true")
 OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification")

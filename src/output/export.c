@@ -97,7 +97,7 @@ static int write_weights(struct files *fs, struct export_model *m, void *piece, 
     static const char *const metadata[] = {"format", "pt"};
     struct st_writer w;
     const char *tmp;
-    TRY(add(fs, "model.safetensors", &tmp, err));
+    TRY(add(fs, m->weights_name ? m->weights_name : "model.safetensors", &tmp, err));
     TRY(st_create(fs->io, tmp, m->tensors, m->n_tensors, metadata, 1, false, &w, err));
     int code = SNUG_OK;
     for (size_t i = 0; !code && i < m->n_tensors; i++) {

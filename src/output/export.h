@@ -6,7 +6,7 @@
 #include "format/model_dir.h"
 
 /* config.json and what goes with it; then what is made out of a GGUF file. */
-enum { EXPORT_OWN = 3, EXPORT_TEXTS = EXPORT_OWN + MODEL_DIR_MADE };
+enum { EXPORT_OWN = 4, EXPORT_TEXTS = EXPORT_OWN + MODEL_DIR_MADE };
 struct export_text {
     const char *name, *text;
 };
@@ -25,6 +25,8 @@ struct export_model {
     const char *source_dir;
     const char *const *files;
     size_t n_files;
+
+    const char *weights_name; /* of the file; NULL: model.safetensors */
 };
 
 /* Writes into the existing folder `dir`. Every file is written under a temporary name and synced before the first one

@@ -77,6 +77,7 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .dtype = v->dtype,
                             .role = v->role,
                             .kin = v->kin,
+                            .frozen = v->frozen,
                             .ndim = v->ndim,
                             .elements = value_elements(v, dims),
                             .init = v->init};

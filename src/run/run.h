@@ -30,6 +30,7 @@ struct run_value {
     enum dtype dtype;
     enum role role;
     enum kin kin;
+    bool frozen;
     int ndim;
     int64_t shape[MAX_DIMS]; /* at the largest sizes for inputs, at `dims` for outputs */
     int64_t elements;

@@ -16,6 +16,18 @@ const struct model_tensor *weights_find(const struct model_dir *d, const struct 
     return t;
 }
 
+const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, const char *name)
+{
+    char spelling[MODEL_NAME_MAX];
+    snprintf(spelling, sizeof spelling, ADAPTER_PREFIX "%s", name);
+    return model_dir_find(adapter, spelling);
+}
+
+static const struct model_tensor *adapter_tensor(const struct weight_options *o, const char *name)
+{
+    return o->adapter ? weights_of_adapter(o->adapter, name) : NULL;
+}
+
 /* ---- checks ---- */
 
 static void shape_text(int ndim, const int64_t *shape, char *to, size_t room)
@@ -182,6 +194,8 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         missing.of += !w[i].init.head;
         if (t)
             used[t - d->tensors] = true;
+        if (adapter_tensor(o, w[i].name))
+            continue;
         if (t && !anew) {
             code = check_tensor(t, &w[i], err);
         } else if (w[i].init.head || o->random) {
@@ -284,17 +298,25 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     for (size_t i = 0; i < n; i++)
         largest = w[i].elements > largest ? w[i].elements : largest;
     float *host = mem_realloc(NULL, (size_t)largest * sizeof *host);
-    if (!host)
+    struct hash_state *base = hash_new();
+    if (!host || !base)
         code = err_no_memory(err, (unsigned long long)largest * sizeof *host);
     for (size_t i = 0; i < n && !code; i++) {
-        const struct model_tensor *t = weights_find(d, c, w[i].name);
-        if (t && !(o->new_head && model_is_of_head(c, w[i].name)))
+        const struct model_tensor *t = weights_find(d, c, w[i].name), *own = adapter_tensor(o, w[i].name);
+        if (own)
+            code = model_dir_read(d, own, DT_F32, host, err);
+        else if (t && !(o->new_head && model_is_of_head(c, w[i].name)))
             code = model_dir_read(d, t, DT_F32, host, err);
         else
             fill_new(&w[i], o->seed, r->threads, host);
+        if (!code && o->base && w[i].frozen)
+            hash_add(base, host, (size_t)w[i].elements * sizeof *host);
         if (!code)
             code = run_write(r, &w[i], host, DT_F32, w[i].elements, err);
     }
+    struct hash128 hash = base ? hash_end(base) : (struct hash128){0};
+    if (o->base)
+        *o->base = hash;
     mem_free(host);
     mem_free(w);
     return code ? code : weights_changed(r, err);

@@ -2,6 +2,7 @@
 #ifndef RUN_WEIGHTS_H
 #define RUN_WEIGHTS_H
 
+#include "base/hash.h"
 #include "format/model_dir.h"
 #include "run/run.h"
 
@@ -11,6 +12,8 @@
  * weight is made. Tensors that the model does not know are noted, or SNUG_ERR_INPUT with `strict`. */
 struct weight_options {
     uint64_t seed;
+    const struct model_dir *adapter; /* tensors that are taken from there if it has them; NULL: none */
+    struct hash128 *base;            /* what the frozen weights are, by their numbers; NULL: nobody wants to know */
     bool random, strict;
     bool new_head;     /* the tensors of the task's output layer are not used: it starts anew */
     bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
@@ -27,6 +30,11 @@ int states_start(struct run *r, struct snug_err *err);
 
 /* To be called whenever weights were written from outside: brings their 16-bit copies up to date. */
 int weights_changed(struct run *r, struct snug_err *err);
+
+/* What stands before a weight's name in the file of an adapter, as PEFT wraps a model; and the tensor of such a file, NULL if there is
+ * none. */
+#define ADAPTER_PREFIX "base_model.model."
+const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, const char *name);
 
 /* The tensor of the folder that holds weight `name`, NULL if there is none. */
 const struct model_tensor *weights_find(const struct model_dir *d, const struct model_config *c, const char *name);

@@ -79,7 +79,7 @@ static int data_paths(const struct options *o, const char ***paths, size_t *n, s
 static int check_files(struct session *s, const char *const *data, size_t n_data, struct snug_err *err)
 {
     const struct options *o = s->o;
-    struct whose_file files[MODEL_DIR_CARRIED + MODEL_DIR_MADE + 4] = {{LOG_NAME, FILE_LOG}};
+    struct whose_file files[MODEL_DIR_CARRIED + MODEL_DIR_MADE + 5] = {{LOG_NAME, FILE_LOG}};
     bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
     size_t n = 1;
     if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
@@ -90,7 +90,10 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
         for (size_t i = 0; i < s->dir.n_made; i++)
             files[n++] = (struct whose_file){s->dir.made[i].name, FILE_RESULT};
         files[n++] = (struct whose_file){"config.json", FILE_RESULT};
-        files[n++] = (struct whose_file){"model.safetensors", FILE_RESULT};
+        if (o->use_peft || o->adapter)
+            files[n++] = (struct whose_file){"adapter_config.json", FILE_RESULT};
+        files[n++] = (struct whose_file){o->use_peft || o->adapter ? "adapter_model.safetensors" : "model.safetensors",
+                                         FILE_RESULT};
         files[n++] = (struct whose_file){RECORD_NAME, FILE_RECORD};
     }
     struct whose_folder f = {.io = s->output.io,
@@ -153,7 +156,7 @@ static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes
 {
     struct ckpt_tensor *tensors;
     size_t n;
-    TRY(state_tensors(&s->run, &s->memory, only_weights, &tensors, &n, err));
+    TRY(state_tensors(&s->run, &s->memory, only_weights, s->adapter.wanted, &tensors, &n, err));
     *bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
     mem_free(tensors);
     return SNUG_OK;

@@ -98,7 +98,7 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     json_t *doc = NULL;
     struct hash128 hash;
     char hex[33];
-    TRY(state_tensors(&t->s->run, &t->s->memory, t->o->save_only_model, &tensors, &n, err));
+    TRY(state_tensors(&t->s->run, &t->s->memory, t->o->save_only_model, t->s->adapter.wanted, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
     if (!code)
         code = ckpt_state_hash(tensors, n, doc, &hash, err);

@@ -34,7 +34,27 @@ struct export_source {
     const struct run *run;
     struct run_value *values;
     size_t n;
+    size_t prefix; /* characters before a weight's name in the file */
 };
+
+/* The tensors of the result: all weights, or what an adapter trains, under PEFT's names in `names`. */
+static int list_tensors(const struct session *s, struct export_source *e, struct arena *names,
+                        struct st_tensor *tensors, size_t *n, struct snug_err *err)
+{
+    *n = 0;
+    e->prefix = s->adapter.wanted ? strlen(ADAPTER_PREFIX) : 0;
+    for (size_t i = 0; i < e->n; i++) {
+        const struct run_value *v = &e->values[i];
+        if (s->adapter.wanted && v->frozen)
+            continue;
+        const char *name = s->adapter.wanted ? arena_printf(names, ADAPTER_PREFIX "%s", v->name) : v->name;
+        if (!name)
+            return err_no_memory(err, strlen(v->name));
+        tensors[*n] = (struct st_tensor){.name = name, .dtype = DT_F32, .ndim = v->ndim};
+        memcpy(tensors[(*n)++].shape, v->shape, sizeof v->shape);
+    }
+    return SNUG_OK;
+}
 
 static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                        struct snug_err *err)
@@ -42,7 +62,7 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
     struct export_source *e = ctx;
     for (size_t i = 0; i < e->n; i++) {
         struct run_value part = e->values[i];
-        if (strcmp(part.name, t->name))
+        if (strcmp(part.name, t->name + e->prefix))
             continue;
         part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
         part.elements = (int64_t)bytes / 4;
@@ -55,23 +75,29 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
 {
     struct export_source source = {.run = &s->run};
     struct str record = {0}, card = {0};
-    char *config = NULL;
+    struct arena names = {0};
+    char *config = NULL, *adapter = NULL;
+    size_t n = 0;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
     struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
     int code = tensors ? train_config_text(s, &config, err) : err_no_memory(err, source.n * sizeof *tensors);
-    for (size_t i = 0; !code && i < source.n; i++) {
-        tensors[i] = (struct st_tensor){.name = source.values[i].name, .dtype = DT_F32, .ndim = source.values[i].ndim};
-        memcpy(tensors[i].shape, source.values[i].shape, sizeof source.values[i].shape);
-    }
+    if (!code)
+        code = list_tensors(s, &source, &names, tensors, &n, err);
+    if (!code && s->adapter.wanted)
+        code = session_adapter_text(s, &adapter, err);
     if (!code && s->o->command == CMD_TRAIN)
         code = record_text(s->o, &record, err);
     if (!code && step >= 0 && card_is_free(io, dir))
         code = card_text(s, io, dir, step, &card, err);
-    struct export_model m = {.tensors = tensors,
-                             .n_tensors = source.n,
+    struct export_model m = {.weights_name = s->adapter.wanted ? "adapter_model.safetensors" : NULL,
+                             .tensors = tensors,
+                             .n_tensors = n,
                              .read = read_weight,
                              .ctx = &source,
-                             .texts = {{"config.json", config}, {RECORD_NAME, record.s}, {CARD_NAME, card.s}},
+                             .texts = {{"config.json", config},
+                                       {"adapter_config.json", adapter},
+                                       {RECORD_NAME, record.s},
+                                       {CARD_NAME, card.s}},
                              .source_dir = s->dir.path,
                              .files = s->dir.carried,
                              .n_files = s->dir.n_carried};
@@ -82,6 +108,8 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     str_free(&record);
     str_free(&card);
     mem_free(config);
+    mem_free(adapter);
+    arena_free(&names);
     mem_free(tensors);
     mem_free(source.values);
     return code;

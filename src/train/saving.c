@@ -37,7 +37,7 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     TRY(ckpt_folder_check(t->s->output.folder, err));
     log_flush(&t->log);
     t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(&t->s->run, &t->s->memory, only_weights, &tensors, &n, err));
+    TRY(state_tensors(&t->s->run, &t->s->memory, only_weights, t->s->adapter.wanted, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
     if (!code)
         code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,

@@ -169,6 +169,8 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         if (s->tokenizer)
             set_hash(doc, "tokenizer", tokenizer_hash(s->tokenizer));
         set_hash(doc, "data", dataset_fingerprint(&s->train));
+        if (s->adapter.wanted)
+            set_hash(doc, "base", s->base);
         if (s->class_weights)
             set_hash(doc, "class_weights",
                      hash_bytes(s->class_weights, (size_t)s->model.num_labels * sizeof *s->class_weights));
@@ -255,21 +257,25 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     return SNUG_OK;
 }
 
-int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights,
+int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights, bool only_trained,
                   struct ckpt_tensor **tensors, size_t *n, struct snug_err *err)
 {
     struct run_value *v;
     unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
     TRY(run_list(r, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
+    size_t kept = 0;
     for (size_t i = 0; *tensors && i < *n; i++) {
-        (*tensors)[i] = (struct ckpt_tensor){.name = v[i].name,
-                                             .dtype = v[i].dtype,
-                                             .ndim = v[i].ndim,
-                                             .data = v[i].data,
-                                             .memory = memory->ctx ? memory : NULL};
-        memcpy((*tensors)[i].shape, v[i].shape, sizeof v[i].shape);
+        if (only_trained && v[i].frozen) /* the base lies in its own folder */
+            continue;
+        (*tensors)[kept] = (struct ckpt_tensor){.name = v[i].name,
+                                                .dtype = v[i].dtype,
+                                                .ndim = v[i].ndim,
+                                                .data = v[i].data,
+                                                .memory = memory->ctx ? memory : NULL};
+        memcpy((*tensors)[kept++].shape, v[i].shape, sizeof v[i].shape);
     }
+    *n = kept;
     mem_free(v);
     return *tensors ? SNUG_OK : err_no_memory(err, *n * sizeof **tensors);
 }
@@ -313,6 +319,11 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
                        s->o->model, found->path);
     if (!code)
         code = ckpt_compare(found->path, old, now, keys, sizeof keys / sizeof *keys, err);
+    if (!code && !same_member(old, now, "base"))
+        code =
+            err_set(err, SNUG_ERR_CHECKPOINT,
+                    "%s: its weights are not those that the adapter of %s was trained on; give the run's own --model",
+                    s->o->model, found->path);
     if (!code && !s->o->allow_data_change && !same_member(old, now, "data"))
         code = err_set(err, SNUG_ERR_CHECKPOINT,
                        "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
@@ -427,7 +438,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code && !weights_will_do)
         code = check_optimizer(&found, doc, err);
     if (!code)
-        code = state_tensors(&s->run, &s->memory, has_only_weights(doc), &tensors, &n, err);
+        code = state_tensors(&s->run, &s->memory, has_only_weights(doc), s->adapter.wanted, &tensors, &n, err);
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)

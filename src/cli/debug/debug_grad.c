@@ -1,4 +1,5 @@
 /* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
+#include "adapter/match.h"
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "train/session/datasets.h"
@@ -12,6 +13,8 @@ struct probe {
     const struct options *o;
     struct model_dir dir;
     struct model_config model;
+    struct model_dir adapter_dir;
+    struct adapter_set adapters;
     struct dataset data;
     struct batch_buffer buffer;
     struct batch batch;
@@ -21,7 +24,7 @@ struct probe {
     int64_t rows, width; /* of input_ids in the file */
     double loss;
     struct dims dims;
-    bool has_dir, has_data, has_run, has_stepper;
+    bool has_dir, has_adapter, has_data, has_run, has_stepper;
 };
 
 static void note(void *ctx, const char *line)
@@ -40,6 +43,26 @@ static int open_model(struct probe *p, const char *path, struct snug_err *err)
     for (int t = MODEL_COUNT - 1; t > MODEL_AUTO && !p->model.task; t--) /* the first that the architecture has */
         task = model_has_task(&p->model, (enum model_task)t) ? (enum model_task)t : task;
     return model_set_task(&p->model, task, p->dir.config_path, err);
+}
+
+/* The layers that have an adapter, once the model's labels are known. */
+static int open_adapter(struct probe *p, struct snug_err *err)
+{
+    struct adapter_config c;
+    struct graph g;
+    struct built built;
+    if (!p->o->adapter)
+        return SNUG_OK;
+    p->adapter_dir = (struct model_dir){.adapter = true, .note = note};
+    TRY(model_dir_open(&io_posix, p->o->adapter, &p->adapter_dir, err));
+    p->has_adapter = true;
+    TRY(adapter_config_read(p->adapter_dir.config, p->adapter_dir.config_path, &c, err));
+    TRY(graph_init(&g, err));
+    int code = model_build(&p->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
+    if (!code)
+        code = adapter_match(&c, &p->model, &g, &p->adapters, err);
+    graph_free(&g);
+    return code;
 }
 
 static int read_width(struct probe *p, const char *path, struct snug_err *err)
@@ -91,7 +114,9 @@ static int run_batch(struct probe *p, struct snug_err *err)
     b = p->backend;
     TRY(settings_precision(o, b, &precision, err));
     precision.narrow_grads = false;
+    struct weight_options w = {.adapter = p->has_adapter ? &p->adapter_dir : NULL};
     struct compile_settings c = {.model = &p->model,
+                                 .adapters = p->has_adapter ? &p->adapters.adapters : NULL,
                                  .backend = b,
                                  .threads = o->threads ? (int)o->threads : machine_cpus(),
                                  .precision = precision,
@@ -104,12 +129,12 @@ static int run_batch(struct probe *p, struct snug_err *err)
     TRY(run_open(&p->run, &c, &choices, err));
     TRY(run_tune(&p->run, &c, &choices, NULL, NULL, err));
     p->has_run = true;
-    TRY(weights_check(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
+    TRY(weights_check(&p->dir, &p->run, &p->model, &w, err));
     TRY(run_alloc(&p->run, err));
     TRY(stepper_open(&p->stepper, &p->run, &p->model, 0, err));
     p->has_stepper = true;
     TRY(states_start(&p->run, err));
-    TRY(weights_load(&p->dir, &p->run, &p->model, &(struct weight_options){0}, err));
+    TRY(weights_load(&p->dir, &p->run, &p->model, &w, err));
     struct step_inputs in = {.n = (double)p->batch.n_targets};
     return stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err);
 }
@@ -212,6 +237,8 @@ int run_debug_grad(struct options *o, const struct arguments *args, struct snug_
     if (!code)
         code = open_inputs(&p, args->items[1], err);
     if (!code)
+        code = open_adapter(&p, err);
+    if (!code)
         code = run_batch(&p, err);
     if (!code)
         code = run_list(&p.run, 1u << ROLE_GRADIENT, &grads, &n, err);
@@ -228,6 +255,9 @@ int run_debug_grad(struct options *o, const struct arguments *args, struct snug_
     batch_buffer_close(&p.buffer);
     if (p.has_data)
         dataset_close(&p.data);
+    adapter_set_free(&p.adapters);
+    if (p.has_adapter)
+        model_dir_close(&p.adapter_dir);
     if (p.has_dir)
         model_dir_close(&p.dir);
     return code;

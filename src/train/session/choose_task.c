@@ -69,7 +69,7 @@ static int check_options(const struct session *s, struct snug_err *err)
 static bool finds_head(const struct session *s)
 {
     const char *weight = model_head_weight(&s->model);
-    return !weight || weights_find(&s->dir, &s->model, weight);
+    return !weight || weights_find(&s->dir, &s->model, weight) || session_adapter_tensor(s, weight);
 }
 
 static int check_head(const struct session *s, enum model_task stated, struct snug_err *err)

@@ -108,6 +108,10 @@ int freeze_check(const struct session *s, struct snug_err *err)
     TRY(graph_init(&g, err));
     int code = model_build(&s->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
     if (!code)
+        pass_adapt(&g, &(struct pass_settings){.program = PROGRAM_STEP, .adapters = s->compile.adapters});
+    if (!code)
+        code = graph_ok(&g, err);
+    if (!code)
         code = check_patterns(s, &g, err);
     graph_free(&g);
     return code;

@@ -103,12 +103,14 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(state_take_algorithms(s, err));
     s->compile.separate = own_loop;
     TRY(batches_size(s, err));
+    TRY(session_adapter_match(s, err));
     TRY(freeze_check(s, err));
     TRY(fit_plan(s, err));
     TRY(note_8bit(s, err));
     if (s->dir.n_tensors || !s->dir.weights_optional) {
         struct weight_options w = {.seed = o->seed,
                                    .random = o->init_from_config,
+                                   .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
                                    .new_head = s->head_replaced,
                                    .strict = o->strict,
                                    .trained_head = o->command & (CMD_EVAL | CMD_PREDICT) && !o->allow_new_head};
@@ -120,8 +122,12 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 
 int session_load(struct session *s, struct snug_err *err)
 {
-    struct weight_options w = {
-        .seed = s->o->seed, .random = s->o->init_from_config, .new_head = s->head_replaced, .strict = s->o->strict};
+    struct weight_options w = {.seed = s->o->seed,
+                               .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
+                               .base = s->adapter.wanted ? &s->base : NULL,
+                               .random = s->o->init_from_config,
+                               .new_head = s->head_replaced,
+                               .strict = s->o->strict};
     if (s->loaded && s->run.arena)
         return SNUG_OK;
     if (s->run.work)
@@ -154,6 +160,7 @@ void session_close(struct session *s)
     json_decref(s->option_changes);
     chat_close(s);
     tokenizer_close(s->tokenizer);
+    session_adapter_close(s);
     if (s->opened_dir)
         model_dir_close(&s->dir);
     backend_close(s->compile.backend);

@@ -17,6 +17,7 @@
 #include "run/weights.h"
 #include "tokenizer/tokenizer.h"
 #include "train/forecast/forecast.h"
+#include "train/session/adapter.h"
 #include "train/step.h"
 
 /* What the session tells its caller; each may be NULL. Lines have no newline. */
@@ -43,6 +44,9 @@ struct session {
     struct label_map labels;             /* of the classifier; n 0 for other tasks */
     int32_t max_length;
     int32_t special_ids[TOKEN_SPECIALS]; /* what batches_masking points to */
+
+    struct session_adapter adapter;
+    struct hash128 base; /* of the weights that an adapter does not train */
 
     struct dataset train, data; /* data: --eval-data, or --data of eval and predict */
     bool has_train, has_data;

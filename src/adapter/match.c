@@ -1,0 +1,358 @@
+#include "adapter/match.h"
+
+#include "base/str.h"
+#include "tokenizer/regex.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct matching {
+    const struct adapter_config *c;
+    const struct model_config *model;
+    const struct graph *g;
+    struct adapter_set *out;
+    struct regex_match *scratch;
+    const char **modules; /* (n) the linear layers' paths; in the arena */
+    const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
+    size_t n, cap, cap_heads, cap_list, cap_saved;
+};
+
+/* ---- texts ---- */
+
+static bool ends_with_path(const char *path, const char *end)
+{
+    size_t n = strlen(path), k = strlen(end);
+    return n >= k && !strcmp(path + n - k, end) && (n == k || path[n - k - 1] == '.');
+}
+
+/* Whether the whole path is what the expression says; `before`: what may stand in front of that. */
+static int whole_matches(const struct matching *m, const char *before, const char *expression, const char *path,
+                         bool *matches, struct snug_err *err)
+{
+    struct str anchored = {0};
+    struct regex *r = NULL;
+    size_t start, end;
+    str_printf(&anchored, "\\A%s(?:%s)\\z", before, expression);
+    int code = str_check(&anchored, err);
+    if (!code)
+        code = regex_new(str_text(&anchored), m->c->path, &r, err);
+    if (!code)
+        code = regex_next(r, m->scratch, path, strlen(path), 0, matches, &start, &end, err);
+    if (!code)
+        *matches = *matches && start == 0;
+    regex_free(r);
+    str_free(&anchored);
+    return code;
+}
+
+/* A list of names or ends of paths, or one regular expression for the whole. */
+static int list_matches(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err)
+{
+    size_t i;
+    json_t *name;
+    *matches = false;
+    if (json_is_string(list))
+        return whole_matches(m, "", json_string_value(list), path, matches, err);
+    json_array_foreach(list, i, name) *matches |= ends_with_path(path, json_string_value(name));
+    return SNUG_OK;
+}
+
+/* The value of the first expression that the path ends with, else what `value` holds. */
+static int pattern_value(const struct matching *m, json_t *patterns, const char *path, double *value,
+                         struct snug_err *err)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach(patterns, key, v)
+    {
+        bool matches;
+        TRY(whole_matches(m, "(?:.*\\.)?", key, path, &matches, err));
+        if (!matches)
+            continue;
+        *value = json_number_value(v);
+        return SNUG_OK;
+    }
+    return SNUG_OK;
+}
+
+/* ---- layers ---- */
+
+static bool in_list(json_t *list, const char *text, size_t n)
+{
+    size_t i;
+    json_t *v;
+    if (json_is_string(list))
+        return json_string_length(list) == n && !strncmp(json_string_value(list), text, n);
+    json_array_foreach(list, i,
+                       v) if (json_string_length(v) == n && !strncmp(json_string_value(v), text, n)) return true;
+    return false;
+}
+
+/* The number of the layer that a module lies in: the first in its path behind one of the names, or with any name before it that is not the
+ * path's first. -1: none. */
+static int64_t layer_of(const char *path, json_t *names)
+{
+    const char *before = NULL, *part = path;
+    for (const char *dot = strchr(path, '.'); dot; before = part, part = dot + 1, dot = strchr(part, '.')) {
+        char *end;
+        long long number = strtoll(part, &end, 10);
+        if (before && isdigit((unsigned char)*part) && end == dot &&
+            (names ? in_list(names, before, (size_t)(part - before) - 1) : before > path))
+            return number;
+    }
+    return -1;
+}
+
+static bool layer_has_adapters(const struct adapter_config *c, const char *path)
+{
+    size_t i;
+    json_t *v;
+    int64_t layer = c->layers ? layer_of(path, c->layers_names) : -1;
+    if (!c->layers || json_is_integer(c->layers))
+        return !c->layers || (layer >= 0 && json_integer_value(c->layers) == layer);
+    json_array_foreach(c->layers, i, v) if (layer >= 0 && json_integer_value(v) == layer) return true;
+    return false;
+}
+
+/* ---- the modules of the model ---- */
+
+static int add_module(struct matching *m, const char *weight_name, struct snug_err *err)
+{
+    size_t n = adapter_module_length(weight_name);
+    char *path = n ? arena_strndup(&m->out->arena, weight_name, n) : NULL;
+    if (!n)
+        return SNUG_OK;
+    if (!path || !MEM_GROW(m->modules, m->cap, m->n + 1) || !MEM_GROW(m->heads, m->cap_heads, m->n + 1))
+        return err_no_memory(err, n);
+    m->modules[m->n] = path;
+    m->heads[m->n++] = !model_task(m->model)->tied && model_is_of_head(m->model, weight_name) ? path : NULL;
+    return SNUG_OK;
+}
+
+/* The layers that products compute, also the parts of one product's weight. A table of embeddings is none, though it may be the weight
+ * of a product as well. */
+static int find_modules(struct matching *m, struct snug_err *err)
+{
+    const struct graph *g = m->g;
+    bool *linear = mem_alloc((size_t)g->n_values), *table = mem_alloc((size_t)g->n_values);
+    int code = linear && table ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
+    for (int k = 1; !code && k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        linear[n->op == OP_linear ? n->u.linear.w : 0] = true;
+        table[n->op == OP_embed ? n->u.embed.table : 0] = true;
+    }
+    for (int i = 1; !code && i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        linear[i] |= v->base && v->role == ROLE_WEIGHT && linear[v->base];
+        if (linear[i] && !table[i] && !v->group && v->name)
+            code = add_module(m, v->name, err);
+    }
+    mem_free(linear);
+    mem_free(table);
+    return code;
+}
+
+/* "query, key, value, dense": the last names of all modules, once each. */
+static const char *last_names(const struct matching *m, struct str *text)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const char *dot = strrchr(m->modules[i], '.'), *last = dot ? dot + 1 : m->modules[i];
+        bool known = false;
+        for (size_t k = 0; k < i && !known; k++)
+            known = ends_with_path(m->modules[k], last);
+        if (!known)
+            str_printf(text, "%s%s", text->n ? ", " : "", last);
+    }
+    return str_text(text);
+}
+
+static int refuse_unmatched(const struct matching *m, const char *key, const char *flag, const char *name,
+                            struct snug_err *err)
+{
+    struct str names = {0};
+    bool file = m->c->path[0];
+    int code = file
+                   ? err_set(err, SNUG_ERR_INPUT,
+                             "%s: %s %s: no linear layer of the model has that name; is the adapter for another model? "
+                             "This one has %s",
+                             m->c->path, key, name, last_names(m, &names))
+                   : err_set(err, SNUG_ERR_USAGE, "%s %s: no linear layer of the model has that name; it has %s", flag,
+                             name, last_names(m, &names));
+    str_free(&names);
+    return code;
+}
+
+/* ---- modules that are trained in full ---- */
+
+static int add_saved(struct matching *m, const char *path, size_t n, struct snug_err *err)
+{
+    struct adapters *a = &m->out->adapters;
+    const char **list = (const char **)a->saved;
+    for (size_t i = 0; i < a->n_saved; i++)
+        if (strlen(list[i]) == n && !strncmp(list[i], path, n))
+            return SNUG_OK;
+    char *copy = arena_strndup(&m->out->arena, path, n);
+    if (!copy || !MEM_GROW(list, m->cap_saved, a->n_saved + 1))
+        return err_no_memory(err, n);
+    list[a->n_saved++] = copy;
+    a->saved = list;
+    return SNUG_OK;
+}
+
+/* Whether a module's path, the first n bytes, ends as an entry of the list does: PEFT asks for no dot before it. */
+static bool is_saved(json_t *saved, const char *path, size_t n, bool *found)
+{
+    size_t i;
+    json_t *v;
+    bool any = false;
+    json_array_foreach(saved, i, v)
+    {
+        size_t k = json_string_length(v);
+        bool ends = k <= n && !strncmp(path + n - k, json_string_value(v), k);
+        found[i] |= ends;
+        any |= ends;
+    }
+    return any;
+}
+
+/* Of each weight's modules, from the outermost one. The heads that PEFT names by itself need not all be there. */
+static int find_saved(struct matching *m, struct snug_err *err)
+{
+    size_t n = json_array_size(m->c->saved);
+    bool *found = mem_alloc(n + 1);
+    int code = found ? SNUG_OK : err_no_memory(err, n + 1);
+    for (int i = 1; !code && i < m->g->n_values; i++) {
+        const struct value *v = graph_value(m->g, i);
+        if (v->role != ROLE_WEIGHT || v->group || !v->name)
+            continue;
+        for (const char *dot = strchr(v->name, '.'); dot && !code; dot = strchr(dot + 1, '.'))
+            if (is_saved(m->c->saved, v->name, (size_t)(dot - v->name), found)) {
+                code = add_saved(m, v->name, (size_t)(dot - v->name), err);
+                break;
+            }
+    }
+    for (size_t i = 0; !code && i < n; i++) {
+        const char *name = json_string_value(json_array_get(m->c->saved, i));
+        if (!found[i] && strcmp(name, "classifier") != 0 && strcmp(name, "score") != 0)
+            code = err_set(err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
+                           "%s%s%s: the model has no module of that name; 'snug inspect' lists its weights",
+                           m->c->path[0] ? m->c->path : "--modules-to-save ", m->c->path[0] ? ": modules_to_save " : "",
+                           name);
+    }
+    mem_free(found);
+    return code;
+}
+
+/* ---- modules with an adapter ---- */
+
+static bool inside_saved(const struct matching *m, const char *path)
+{
+    const struct adapters *a = &m->out->adapters;
+    for (size_t i = 0; i < a->n_saved; i++) {
+        size_t n = strlen(a->saved[i]);
+        if (!strncmp(path, a->saved[i], n) && (!path[n] || path[n] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static bool is_whole_name(json_t *list, const char *path)
+{
+    return in_list(list, path, strlen(path));
+}
+
+/* layers_to_transform is asked where a name is the end of a path alone, as PEFT does. */
+static int is_target(const struct matching *m, size_t i, bool *target, struct snug_err *err)
+{
+    const struct adapter_config *c = m->c;
+    const char *path = m->modules[i];
+    *target = false;
+    if (inside_saved(m, path))
+        return SNUG_OK;
+    if (c->excluded) {
+        bool out;
+        TRY(list_matches(m, c->excluded, path, &out, err));
+        if (out)
+            return SNUG_OK;
+    }
+    if (json_is_string(c->targets) && !strcmp(json_string_value(c->targets), "all-linear"))
+        *target = !m->heads[i];
+    else
+        TRY(list_matches(m, c->targets, path, target, err));
+    *target = *target && (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
+    return SNUG_OK;
+}
+
+static int add_adapter(struct matching *m, const char *path, struct snug_err *err)
+{
+    struct adapters *a = &m->out->adapters;
+    struct adapter *list = (struct adapter *)a->list;
+    double r = (double)m->c->r, alpha = m->c->alpha;
+    TRY(pattern_value(m, m->c->ranks, path, &r, err));
+    TRY(pattern_value(m, m->c->alphas, path, &alpha, err));
+    if (!MEM_GROW(list, m->cap_list, a->n + 1))
+        return err_no_memory(err, (a->n + 1) * sizeof *list);
+    list[a->n++] = (struct adapter){.module = path, .r = (int64_t)r, .scale = alpha / (m->c->rslora ? sqrt(r) : r)};
+    a->list = list;
+    return SNUG_OK;
+}
+
+/* An entry of the list that means no layer at all. */
+static int check_targets(const struct matching *m, struct snug_err *err)
+{
+    size_t k;
+    json_t *name;
+    if (json_is_array(m->c->targets) && !m->c->path[0])
+        json_array_foreach(m->c->targets, k, name)
+        {
+            bool found = false;
+            for (size_t i = 0; i < m->n && !found; i++)
+                found = ends_with_path(m->modules[i], json_string_value(name));
+            if (!found)
+                return refuse_unmatched(m, "target_modules", "--target-modules", json_string_value(name), err);
+        }
+    if (m->out->adapters.n)
+        return SNUG_OK;
+    const char *one = json_is_string(m->c->targets) ? json_string_value(m->c->targets)
+                                                    : json_string_value(json_array_get(m->c->targets, 0));
+    return refuse_unmatched(m, "target_modules", "--target-modules", one ? one : "[]", err);
+}
+
+static int by_module(const void *a, const void *b)
+{
+    return strcmp(((const struct adapter *)a)->module, ((const struct adapter *)b)->module);
+}
+
+int adapter_match(const struct adapter_config *c, const struct model_config *model, const struct graph *g,
+                  struct adapter_set *out, struct snug_err *err)
+{
+    *out = (struct adapter_set){.adapters.dropout = c->dropout};
+    struct matching m = {.c = c, .model = model, .g = g, .out = out, .scratch = regex_match_new()};
+    int code = m.scratch ? find_modules(&m, err) : err_no_memory(err, 1 << 12);
+    if (!code)
+        code = find_saved(&m, err);
+    for (size_t i = 0; i < m.n && !code; i++) {
+        bool target;
+        code = is_target(&m, i, &target, err);
+        if (!code && target)
+            code = add_adapter(&m, m.modules[i], err);
+    }
+    if (!code)
+        code = check_targets(&m, err);
+    if (!code)
+        qsort((void *)out->adapters.list, out->adapters.n, sizeof *out->adapters.list, by_module);
+    regex_match_free(m.scratch);
+    mem_free(m.modules);
+    mem_free(m.heads);
+    return code;
+}
+
+void adapter_set_free(struct adapter_set *s)
+{
+    mem_free((void *)s->adapters.list);
+    mem_free((void *)s->adapters.saved);
+    arena_free(&s->arena);
+    *s = (struct adapter_set){0};
+}

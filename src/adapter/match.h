@@ -1,0 +1,21 @@
+/* match.h: which modules of a model an adapter's configuration means, decided as PEFT does. */
+#ifndef ADAPTER_MATCH_H
+#define ADAPTER_MATCH_H
+
+#include "adapter/config.h"
+#include "model/model.h"
+#include "pass/pass.h"
+
+/* What pass_adapt is told; owns its texts. */
+struct adapter_set {
+    struct adapters adapters;
+    struct arena arena;
+};
+
+/* g: the forward pass of the model, before any pass. SNUG_ERR_USAGE (of options) or SNUG_ERR_INPUT (of a file): what is to be matched
+ * matches nothing; the message has the names that there are. adapter_set_free also after a failure. */
+int adapter_match(const struct adapter_config *c, const struct model_config *m, const struct graph *g,
+                  struct adapter_set *out, struct snug_err *err);
+void adapter_set_free(struct adapter_set *s);
+
+#endif

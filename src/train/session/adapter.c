@@ -1,0 +1,207 @@
+#include "train/session/adapter.h"
+
+#include "train/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct model_tensor *session_adapter_tensor(const struct session *s, const char *name)
+{
+    return s->adapter.opened_dir ? weights_of_adapter(&s->adapter.dir, name) : NULL;
+}
+
+/* ---- opening ---- */
+
+/* Where nothing else says so, the adapter's own head tells how many labels there are. */
+static void count_labels(struct session *s)
+{
+    json_t *config = s->dir.config;
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    for (const struct model_arch *const *arch = model_archs; type && *arch; arch++) {
+        const struct model_head *head = &(*arch)->heads[MODEL_SEQUENCE_CLASSIFICATION];
+        const struct model_tensor *t = head->weight ? session_adapter_tensor(s, head->weight) : NULL;
+        if (strcmp(type, (*arch)->model_type) != 0 || !t || t->tensor->ndim != 2)
+            continue;
+        json_int_t n = (json_int_t)t->tensor->shape[0];
+        if ((json_int_t)json_object_size(json_object_get(config, "id2label")) != n)
+            json_object_del(config, "id2label");
+        json_object_set_new(config, "num_labels", json_integer(n));
+        json_object_set_new(config, "architectures", json_pack("[s]", head->class_name));
+    }
+}
+
+/* What the folder's own config.json says of the labels; one that PEFT has written has none. */
+static int take_labels(struct session *s, struct snug_err *err)
+{
+    static const char *const keys[] = {"id2label", "label2id", "num_labels", "problem_type", "architectures"};
+    char *path = model_dir_file(&s->adapter.dir, "config.json");
+    json_t *beside = NULL;
+    if (!path)
+        return err_no_memory(err, strlen(s->o->adapter));
+    int code = io_exists(s->io, path) ? json_read_object(s->io, path, 16 << 20, &beside, err) : SNUG_OK;
+    for (size_t i = 0; beside && i < sizeof keys / sizeof *keys; i++)
+        if (json_object_get(beside, keys[i]))
+            json_object_set(s->dir.config, keys[i], json_object_get(beside, keys[i]));
+    if (!beside && !code)
+        count_labels(s);
+    json_decref(beside);
+    mem_free(path);
+    return code;
+}
+
+int session_adapter_open(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct session_adapter *a = &s->adapter;
+    a->wanted = o->use_peft || o->adapter;
+    if (o->use_peft && o->adapter)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--adapter %s: is an adapter already, and --use-peft makes a new one; leave one of them out",
+                       o->adapter);
+    if (!o->adapter)
+        return SNUG_OK;
+    a->dir =
+        (struct model_dir){.adapter = true, .check_finite = o->check_finite, .note = session_note_line, .note_ctx = s};
+    TRY(model_dir_open(s->io, o->adapter, &a->dir, err));
+    a->opened_dir = true;
+    a->doc = json_deep_copy(a->dir.config);
+    if (!a->doc)
+        return err_no_memory(err, 1 << 16);
+    TRY(adapter_config_read(a->doc, a->dir.config_path, &a->config, err));
+    return take_labels(s, err);
+}
+
+/* ---- matching ---- */
+
+/* Of a new adapter. */
+static int make_config(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    const char *usual = s->model.arch->adapted;
+    struct adapter_wishes w = {.r = o->lora_r,
+                               .alpha = o->lora_alpha,
+                               .dropout = o->lora_dropout,
+                               .rslora = o->use_rslora,
+                               .targets = o->target_modules ? o->target_modules
+                                          : usual           ? usual
+                                                            : "all-linear",
+                               .saved = o->modules_to_save,
+                               .base = o->model,
+                               .task_type = model_task(&s->model)->peft};
+    TRY(adapter_config_make(&w, &s->adapter.doc, err));
+    return adapter_config_read(s->adapter.doc, "", &s->adapter.config, err);
+}
+
+static void shape_text(const struct value *v, struct st_tensor *as)
+{
+    *as = (struct st_tensor){.ndim = v->ndim};
+    for (int d = 0; d < v->ndim; d++)
+        as->shape[d] = v->shape[d].c;
+}
+
+/* The folder has just the tensors that this adapter trains, in their shapes. */
+static int check_tensors(const struct session *s, const struct graph *g, struct snug_err *err)
+{
+    const struct model_dir *d = &s->adapter.dir;
+    size_t used = 0;
+    for (int i = 1; i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        if (v->role != ROLE_WEIGHT || v->group || v->frozen)
+            continue;
+        const struct model_tensor *t = session_adapter_tensor(s, v->name);
+        struct st_tensor wanted;
+        char have[200], want[200];
+        shape_text(v, &wanted);
+        if (!t)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: has no " ADAPTER_PREFIX
+                           "%s, which adapter_config.json asks for; is the adapter for another model?",
+                           d->path, v->name);
+        used++;
+        if (strcmp(st_shape_text(t->tensor, have), st_shape_text(&wanted, want)) != 0)
+            return err_set(
+                err, SNUG_ERR_INPUT,
+                "%s: %s has shape %s where adapter_config.json and the model ask for %s; take both from one adapter",
+                d->path, t->tensor->name, have, want);
+    }
+    for (size_t i = 0; used < d->n_tensors && i < d->n_tensors; i++) {
+        const char *name = d->tensors[i].tensor->name;
+        size_t n = strlen(ADAPTER_PREFIX);
+        int id = strncmp(name, ADAPTER_PREFIX, n) ? 0 : graph_find(g, name + n);
+        if (!id || g->values[id].frozen)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: %s belongs to no layer that adapter_config.json gives an adapter; is the adapter for "
+                           "another model?",
+                           d->path, name);
+    }
+    return SNUG_OK;
+}
+
+static void note_counts(const struct session *s, const struct graph *g)
+{
+    int64_t all = 0, trained = 0;
+    for (int i = 1; i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        int64_t n = v->role == ROLE_WEIGHT && !v->group ? value_elements(v, (struct dims){0}) : 0;
+        all += n;
+        trained += v->frozen ? 0 : n;
+    }
+    session_note(s, "adapters on %zu linear layers, r %lld; %lld of %lld parameters are trained (%.2f %%)",
+                 s->adapter.set.adapters.n, (long long)s->adapter.config.r, (long long)trained, (long long)all,
+                 100 * (double)trained / (double)all);
+}
+
+int session_adapter_match(struct session *s, struct snug_err *err)
+{
+    struct session_adapter *a = &s->adapter;
+    struct graph g;
+    struct built built;
+    if (!a->wanted)
+        return SNUG_OK;
+    if (!a->doc)
+        TRY(make_config(s, err));
+    TRY(graph_init(&g, err));
+    int code = model_build(&s->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
+    if (!code)
+        code = adapter_match(&a->config, &s->model, &g, &a->set, err);
+    if (!code) {
+        pass_adapt(&g, &(struct pass_settings){.program = PROGRAM_EVALUATION, .adapters = &a->set.adapters});
+        code = graph_ok(&g, err);
+    }
+    if (!code && a->opened_dir)
+        code = check_tensors(s, &g, err);
+    if (!code && s->compile.train)
+        note_counts(s, &g);
+    s->compile.adapters = &a->set.adapters;
+    graph_free(&g);
+    return code;
+}
+
+/* ---- the result ---- */
+
+/* The base by its whole path, which does not depend on where a reader stands. */
+int session_adapter_text(const struct session *s, char **text, struct snug_err *err)
+{
+    char *base = realpath(s->dir.path, NULL);
+    json_t *doc = json_deep_copy(s->adapter.doc);
+    int failed = !doc || json_object_set_new(doc, "inference_mode", json_true());
+    if (base)
+        json_object_set_new(doc, "base_model_name_or_path",
+                            json_string(base)); /* one that is no UTF-8 stays as it was */
+    char *dumped = failed ? NULL : json_dumps(doc, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
+    *text = dumped ? mem_strdup(dumped) : NULL;
+    json_decref(doc);
+    free(dumped);
+    free(base);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
+void session_adapter_close(struct session *s)
+{
+    struct session_adapter *a = &s->adapter;
+    adapter_set_free(&a->set);
+    if (a->opened_dir)
+        model_dir_close(&a->dir);
+    json_decref(a->doc);
+    *a = (struct session_adapter){0};
+}

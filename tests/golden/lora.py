@@ -1,0 +1,71 @@
+"""Records what peft computes for LoRA adapters on the tiny random models of make.py: the adapter as it saves it, logits, loss, the gradient of
+everything that is trained, and the merged weights. Run with: python lora.py [NAME...]   (versions used are written into lora/versions.txt)
+
+Everything is computed in float64 and stored as float32, dropout off, eager attention. B is random: the zeros that it begins with would hide
+everything. Names in expected.safetensors are those of the base model's weights, without peft's "base_model.model.".
+"""
+import json, os, shutil, sys
+import torch, transformers as T, peft
+from safetensors.torch import load_file, save_file
+
+T.logging.set_verbosity_error()
+here = os.path.dirname(os.path.abspath(__file__))
+SEQ = T.AutoModelForSequenceClassification
+CASES = {  # name: (class, folder of the base, task type, settings)
+    "bert_qv": (SEQ, "bert", "SEQ_CLS", dict(target_modules=["query", "value"])),
+    "bert_all_linear": (SEQ, "bert", "SEQ_CLS", dict(target_modules="all-linear", use_rslora=True)),
+    "bert_patterns": (SEQ, "bert", "SEQ_CLS", dict(target_modules=["key", "output.dense", "bert.pooler.dense"], rank_pattern={"key": 2, r"[a-z]+\.output\.dense": 3},
+                                                    alpha_pattern={"bert.encoder.layer.1.output.dense": 16}, layers_to_transform=[1])),
+    "bert_regex": (SEQ, "bert", "SEQ_CLS", dict(target_modules=r".*layer\.[0-9]\.(attention\.self\.query|intermediate\.dense)", modules_to_save=["pooler.dense"])),
+    "roberta_default": (SEQ, "roberta", "SEQ_CLS", dict()),
+    "distilbert_qv": (SEQ, "distilbert", "SEQ_CLS", dict(target_modules=["q_lin", "v_lin"])),
+    "gpt2_conv1d": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True)),
+}
+
+
+def name_of(n):
+    return n.replace(".modules_to_save.default.", ".").replace(".default.", ".").removeprefix("base_model.model.")
+
+
+def record(case, cls, base, task, settings):
+    g = torch.Generator().manual_seed(11)
+    torch.manual_seed(11)
+    folder = f"{here}/lora/{case}"
+    shutil.rmtree(folder, ignore_errors=True)
+    load = lambda dtype: cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=dtype)
+    model = load(torch.float32)
+    model = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type=task, **settings))
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            if p.requires_grad:
+                p.add_(torch.randn(p.shape, generator=g) * (0.2 if "lora_B" in n else 0.05))
+    model.save_pretrained(folder)
+    os.remove(folder + "/README.md")
+    c = json.load(open(folder + "/adapter_config.json"))
+    c["base_model_name_or_path"] = f"../../{base}"
+    if isinstance(c["target_modules"], list):
+        c["target_modules"].sort()  # peft writes a set, in any order
+    with open(folder + "/adapter_config.json", "w") as f:
+        json.dump(c, f, indent=2, sort_keys=True)
+        f.write("\n")
+
+    m = peft.PeftModel.from_pretrained(load(torch.float64), folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
+    d = {k: v.double() if v.is_floating_point() else v for k, v in load_file(f"{here}/{base}/inputs.safetensors").items()}
+    out = m(**d)
+    out.loss.backward()
+    e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
+    e.update({"grad." + name_of(n): p.grad.clone() for n, p in m.named_parameters() if p.requires_grad})
+    assert {"base_model.model." + n[5:] for n in e if n.startswith("grad.")} == set(load_file(folder + "/adapter_model.safetensors"))
+    before = dict(load(torch.float64).named_parameters())
+    for n, p in m.merge_and_unload().named_parameters():
+        n = n.replace(".modules_to_save.default", "").replace(".original_module", "")
+        if n in before and not torch.equal(before[n], p):
+            e["merged." + n] = p.detach()
+    save_file({k: v.float().contiguous().clone() for k, v in e.items()}, folder + "/expected.safetensors")
+
+
+for case, what in CASES.items():
+    if not sys.argv[1:] or case in sys.argv[1:]:
+        record(case, *what)
+with open(here + "/lora/versions.txt", "w") as f:
+    f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n")

@@ -1,0 +1,237 @@
+/* Adapters (LoRA) by the command: what peft computed (tests/golden/lora.py), runs that must agree, and what does not fit. */
+#include "command.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *rows;
+
+static const struct {
+    const char *adapter, *base;
+} recorded[] = {
+    {"bert_qv", "bert"},     {"bert_all_linear", "bert"},    {"bert_patterns", "bert"},
+    {"bert_regex", "bert"},  {"roberta_default", "roberta"}, {"distilbert_qv", "distilbert"},
+    {"gpt2_conv1d", "gpt2"},
+};
+enum { N_RECORDED = sizeof recorded / sizeof *recorded };
+
+static const char *golden(const char *name)
+{
+    return fixture(join("golden", name));
+}
+
+static const char *golden_adapter(const char *name)
+{
+    return fixture(join("golden/lora", name));
+}
+
+/* The loss and every gradient, norm-wise relative; no others are there. */
+static void compare_gradients(const char *got, const char *expected, double bound)
+{
+    struct st_file a, b;
+    size_t trained[2] = {0};
+    open_tensors(got, &a);
+    open_tensors(expected, &b);
+    for (size_t i = 0; i < b.n_tensors; i++) {
+        const char *name = b.tensors[i].name;
+        if (!strcmp(name, "logits") || !strncmp(name, "merged.", 7))
+            continue;
+        int64_t n, m;
+        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
+        assert_int_equal(n, m);
+        if (!(distance(have, want, n) <= bound * norm(want, n)))
+            fail_msg("%s: %s is off by %.3g of %.3g", expected, name, distance(have, want, n), norm(want, n));
+        trained[0] += !strncmp(name, "grad.", 5);
+        free(want);
+        free(have);
+    }
+    for (size_t i = 0; i < a.n_tensors; i++)
+        trained[1] += !strncmp(a.tensors[i].name, "grad.", 5) && !strstr(a.tensors[i].name, "query_key_value");
+    assert_int_equal(trained[0], trained[1]);
+    st_close(&a);
+    st_close(&b);
+}
+
+static void gradients_are_those_of_peft(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < N_RECORDED; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const struct device *on = device(d);
+            const char *base = golden(recorded[m].base), *inputs = join(base, "inputs.safetensors");
+            const char *adapter = golden_adapter(recorded[m].adapter);
+            const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
+            const char *const *where =
+                ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter", adapter);
+            expect_snug(0, said(), ARGS("debug", "grad", base, inputs, got), where);
+            compare_gradients(got, join(adapter, "expected.safetensors"), on->gradient_error);
+            expect_snug(0, said(), ARGS("debug", "grad", base, inputs, again, "--gradient-checkpointing"), where);
+            assert_true(same_bytes(got, again));
+            assert_int_equal(unlink(got), 0);
+            assert_int_equal(unlink(again), 0);
+        }
+}
+
+/* ---- Runs that must agree. */
+
+static const char *train(const char *name, const char *const *more)
+{
+    const char *out = join(folder, name);
+    remove_tree(out);
+    expect_snug(0, said(),
+                ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--output-dir", out,
+                     "--device", "cpu", "--max-steps", "6", "--save-steps", "2", "--learning-rate", "1e-2",
+                     "--logging-steps", "1", "--log-hash", "--use-peft", "--lora-r", "3", "--lora-dropout", "0.2"),
+                more);
+    return out;
+}
+
+static bool same_adapter(const char *a, const char *b)
+{
+    return same_bytes(join(a, "adapter_model.safetensors"), join(b, "adapter_model.safetensors"));
+}
+
+static void runs_have_the_same_bits(void **state)
+{
+    (void)state;
+    const char *const targets[] = {"query,value", "all-linear"}, *const dtypes[] = {"fp32", "bf16"};
+    for (size_t t = 0; t < 4; t++) {
+        const char *dtype = dtypes[t / 2], *target = targets[t % 2];
+        const char *const *base =
+            ARGS("--target-modules", target, "--dtype", dtype, "--batch-size", "8", "--threads", "1");
+        const char *one = train("one", base);
+        assert_true(same_adapter(one, train("three", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size",
+                                                          "8", "--threads", "3"))));
+        assert_true(same_adapter(one, train("again", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size",
+                                                          "8", "--threads", "1", "--gradient-checkpointing"))));
+        assert_true(same_adapter(
+            one,
+            train("resumed", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size", "8", "--threads", "1",
+                                  "--resume-from-checkpoint", join(one, "step-00000002"), "--require-bitexact"))));
+    }
+}
+
+/* What the weights of the base are for a checkpoint: another model's are refused. */
+static void another_base_is_refused(void **state)
+{
+    (void)state;
+    const char *one = train("one", ARGS("--threads", "1")), *other = join(folder, "other");
+    expect_snug(0, said(),
+                ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--output-dir", other,
+                     "--device", "cpu", "--max-steps", "1", "--save-strategy", "no"),
+                NULL);
+    remove_tree(join(folder, "resumed"));
+    expect_snug(SNUG_ERR_CHECKPOINT, said(),
+                ARGS("train", "--model", other, "--train-data", rows, "--output-dir", join(folder, "resumed"),
+                     "--device", "cpu", "--max-steps", "6", "--save-steps", "2", "--learning-rate", "1e-2"),
+                ARGS("--logging-steps", "1", "--use-peft", "--lora-r", "3", "--lora-dropout", "0.2", "--threads", "1",
+                     "--resume-from-checkpoint", join(one, "step-00000002")));
+}
+
+/* A run's result evaluates to what the run said of it, and training goes on from it: the first loss is that of the result. */
+static void an_adapter_is_taken_up_again(void **state)
+{
+    (void)state;
+    const char *one = train("one", ARGS("--threads", "1", "--eval-data", rows, "--eval-strategy", "epoch"));
+    json_t *log = read_log(one);
+    double want = -1;
+    for (size_t i = 0; i < json_array_size(log); i++)
+        if (json_object_get(json_array_get(log, i), "eval_loss"))
+            want = json_number_value(json_object_get(json_array_get(log, i), "eval_loss"));
+    json_decref(log);
+    size_t n;
+    expect_snug(0, said(),
+                ARGS("eval", "--model", fixture("golden/trainer/init"), "--adapter", one, "--data", rows, "--device",
+                     "cpu", "--json"),
+                NULL);
+    char *text = read_text(said(), &n);
+    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    assert_true(fabs(json_number_value(json_object_get(o, "loss")) - want) <= 1e-5 * want);
+    json_decref(o);
+    free(text);
+    const char *further = join(folder, "further");
+    expect_snug(0, said(),
+                ARGS("train", "--model", fixture("golden/trainer/init"), "--adapter", one, "--train-data", rows,
+                     "--output-dir", further, "--device", "cpu", "--max-steps", "1", "--save-strategy", "no"),
+                ARGS("--learning-rate", "0"));
+    assert_true(same_adapter(one, further));
+}
+
+/* ---- What does not fit. */
+
+static void refused(int status, const char *says, const char *model, const char *const *more)
+{
+    remove_tree(join(folder, "none"));
+    expect_snug(status, said(),
+                ARGS("train", "--model", model, "--train-data", rows, "--output-dir", join(folder, "none"), "--device",
+                     "cpu", "--max-steps", "1"),
+                more);
+    if (!file_has(said(), says)) {
+        size_t n;
+        fail_msg("\"%s\" is not in: %s", says, read_text(said(), &n));
+    }
+}
+
+/* The recorded adapter with a member of its configuration replaced. */
+static const char *changed(const char *adapter, const char *key, json_t *value)
+{
+    const char *to = join(folder, "changed");
+    size_t n;
+    remove_tree(to);
+    assert_int_equal(mkdir(to, 0777), 0);
+    json_t *config = json_load_file(join(golden_adapter(adapter), "adapter_config.json"), 0, NULL);
+    json_object_set_new(config, key, value);
+    assert_int_equal(json_dump_file(config, join(to, "adapter_config.json"), 0), 0);
+    json_decref(config);
+    char *bytes = read_text(join(golden_adapter(adapter), "adapter_model.safetensors"), &n);
+    FILE *f = fopen(join(to, "adapter_model.safetensors"), "wb");
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+    free(bytes);
+    return to;
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    const char *bert = fixture("golden/trainer/init");
+    refused(2,
+            "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
+            "classifier",
+            bert, ARGS("--use-peft", "--target-modules", "query,q_proj"));
+    refused(2, "--modules-to-save head: the model has no module of that name", bert,
+            ARGS("--use-peft", "--modules-to-save", "head"));
+    refused(2, "--lora-r", bert, ARGS("--lora-r", "4"));
+    refused(2, "leave one of them out", bert, ARGS("--use-peft", "--adapter", golden_adapter("bert_qv")));
+    refused(3, "is the adapter for another model? This one has query, key", bert,
+            ARGS("--adapter", golden_adapter("distilbert_qv")));
+    refused(3, "has shape [4, 16] where adapter_config.json and the model ask for [5, 16]", bert,
+            ARGS("--adapter", changed("bert_qv", "r", json_integer(5))));
+    refused(3, "key.lora_A.weight, which adapter_config.json asks for", bert,
+            ARGS("--adapter", changed("bert_qv", "target_modules", json_pack("[s,s]", "query", "key"))));
+    refused(3, "belongs to no layer that adapter_config.json gives an adapter", bert,
+            ARGS("--adapter", changed("bert_qv", "target_modules", json_pack("[s]", "query"))));
+    refused(3, "use_dora is true and not supported", bert,
+            ARGS("--adapter", changed("bert_qv", "use_dora", json_true())));
+    refused(3, "peft_type is \"LOHA\" and not supported", bert,
+            ARGS("--adapter", changed("bert_qv", "peft_type", json_string("LOHA"))));
+    refused(3, "has no adapter_config.json", bert, ARGS("--adapter", bert));
+}
+
+static int make_data(void **state)
+{
+    int code = open_folder(state);
+    rows = make_rows(folder, 32, 12, 3, true);
+    return code;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_those_of_peft),  cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(another_base_is_refused),      cmocka_unit_test(an_adapter_is_taken_up_again),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+    };
+    return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
+}
