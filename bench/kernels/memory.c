@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { LAUNCHES = 24, REPLAYS = 15, MAX_SETS = 24, LENGTH = 512, WORDS = 30522, H = 1024, F = 4096 };
+enum { HEADS = 16, KV_HEADS = 4, HEAD = 128, QKV = (HEADS + 2 * KV_HEADS) * HEAD }; /* of a decoder */
 static const int64_t CACHE_BYTES = (int64_t)160 << 20;
 
 #define SHAPE_(type, ...)                                                                                              \
@@ -54,6 +55,25 @@ struct row {
         {ROW(norm_bwd, "dropout, dbias", .dy = X(B * LENGTH, H), .h = X(B * LENGTH, H), .gamma = FLOAT(H),             \
              .mean = FLOAT(B * LENGTH), .rstd = FLOAT(B * LENGTH), DROP(B * LENGTH), .dx = X(B * LENGTH, H),           \
              .dres = X(B * LENGTH, H), .dgamma = FLOAT(H), .dbeta = FLOAT(H), .dbias = FLOAT(H))},                     \
+        {ROW(rms_norm, "res", .x = X(B * LENGTH, H), .res = X(B * LENGTH, H), .gamma = FLOAT(H),                       \
+             .y = X(B * LENGTH, H), .h = X(B * LENGTH, H), .rstd = FLOAT(B * LENGTH), .eps = 1e-6)},                   \
+        {ROW(rms_norm_bwd, "dh", .dy = X(B * LENGTH, H), .dh = X(B * LENGTH, H), .h = X(B * LENGTH, H),                \
+             .gamma = FLOAT(H), .rstd = FLOAT(B * LENGTH), .dx = X(B * LENGTH, H), .dres = X(B * LENGTH, H),           \
+             .dgamma = FLOAT(H))},                                                                                     \
+        {ROW(glu, "silu", .x = X(B * LENGTH, 2 * F), .y = X(B * LENGTH, F), .act = ACT_silu)},                         \
+        {ROW(glu_bwd, "silu", .x = X(B * LENGTH, 2 * F), .dy = X(B * LENGTH, F), .dx = X(B * LENGTH, 2 * F),           \
+             .act = ACT_silu)},                                                                                        \
+        {ROW(rotary, "", .qkv = X(B * LENGTH, QKV), .table = FLOAT(B * LENGTH, HEAD), .y = X(B * LENGTH, QKV),         \
+             .heads = HEADS, .kv_heads = KV_HEADS)},                                                                   \
+        {ROW(rotary, "norms", .qkv = X(B * LENGTH, QKV), .table = FLOAT(B * LENGTH, HEAD), .q_gamma = FLOAT(HEAD),     \
+             .k_gamma = FLOAT(HEAD), .y = X(B * LENGTH, QKV), .rstd = FLOAT(B * LENGTH, HEADS + KV_HEADS),             \
+             .heads = HEADS, .kv_heads = KV_HEADS, .eps = 1e-6)},                                                      \
+        {ROW(rotary_bwd, "", .dy = X(B * LENGTH, QKV), .table = FLOAT(B * LENGTH, HEAD), .dqkv = X(B * LENGTH, QKV),   \
+             .heads = HEADS, .kv_heads = KV_HEADS)},                                                                   \
+        {ROW(rotary_bwd, "norms", .dy = X(B * LENGTH, QKV), .table = FLOAT(B * LENGTH, HEAD),                          \
+             .qkv = X(B * LENGTH, QKV), .q_gamma = FLOAT(HEAD), .k_gamma = FLOAT(HEAD),                                \
+             .rstd = FLOAT(B * LENGTH, HEADS + KV_HEADS), .dqkv = X(B * LENGTH, QKV), .dq_gamma = FLOAT(HEAD),         \
+             .dk_gamma = FLOAT(HEAD), .heads = HEADS, .kv_heads = KV_HEADS)},                                          \
         {ROW(act_bwd, "dbias", .slope = X(B * LENGTH, F), .dy = X(B * LENGTH, F), .du = X(B * LENGTH, F),              \
              .dbias = FLOAT(F))},                                                                                      \
         {ROW(dropout, "", .x = X(B * LENGTH, H), DROP(B * LENGTH), .y = X(B * LENGTH, H))},                            \

@@ -101,3 +101,13 @@
     {CASE(rotary_bwd, "large, norms of all heads", ROTARY_BWD(60, 24, 8, 128), TABLE(60, 128),
           ALL_GAMMAS_BWD(60, 24, 8, 128)),
      .long_only = true},
+
+    {CASE(softcap, "odd width", .x = NARROW(7, 21), .y = NARROW(7, 21), .cap = 1.5)},
+    {CASE(softcap, "whole packs", .x = NARROW(3, 32), .y = NARROW(3, 32), .cap = 30)},
+    {CASE(softcap, "no rows", .x = NARROW(0, 8), .y = NARROW(0, 8), .cap = 30)},
+    {CASE(softcap, "large", .x = NARROW(33, 1003), .y = NARROW(33, 1003), .cap = 2), .long_only = true},
+    {CASE(softcap_bwd, "odd width", .y = NARROW(7, 21), .dy = NARROW(7, 21), .dx = NARROW(7, 21), .cap = 4)},
+    {CASE(softcap_bwd, "whole packs", .y = NARROW(3, 32), .dy = NARROW(3, 32), .dx = NARROW(3, 32), .cap = 30)},
+    {CASE(softcap_bwd, "no rows", .y = NARROW(0, 8), .dy = NARROW(0, 8), .dx = NARROW(0, 8), .cap = 30)},
+    {CASE(softcap_bwd, "large", .y = NARROW(33, 1003), .dy = NARROW(33, 1003), .dx = NARROW(33, 1003), .cap = 4),
+     .long_only = true},

@@ -4,7 +4,7 @@
  *
  * Order of sums, in double: a thread of a chunk adds its groups of four squares one after another; then a tree over the
  * threads; clip adds the partials in the same way. */
-#include "cuda/kernels/update.cuh"
+#include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
 #include "op/clip.h"

@@ -1,7 +1,7 @@
 /* AdamW with 8-bit states (op/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
  * bytes a parameter (18 with a 16-bit copy); looking up and finding codes takes nearly as long. A warp does a block of
  * MAP_BLOCK elements in registers. The largest magnitudes of a block are the same in any order. */
-#include "cuda/kernels/update.cuh"
+#include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
 #include "op/dynamic_map.h"

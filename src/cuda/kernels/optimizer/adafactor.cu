@@ -7,7 +7,7 @@
  * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
  * lanes as a tree, over the tiles; of U^2 and p^2 by row as before, then in double over a warp's rows, over the warps,
  * over the tiles. */
-#include "cuda/kernels/adafactor.cuh"
+#include "cuda/kernels/optimizer/adafactor.cuh"
 
 /* ---- parts of the kernels ---- */
 

@@ -2,7 +2,7 @@
 #ifndef CUDA_KERNELS_ADAFACTOR_CUH
 #define CUDA_KERNELS_ADAFACTOR_CUH
 
-#include "cuda/kernels/update.cuh"
+#include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
 #include "op/adafactor.h"
