@@ -23,7 +23,7 @@ int out_file_open(const struct io *io, const char *path, bool replace, struct ou
 int out_file_write(struct out_file *f, const char *bytes, size_t n, struct snug_err *err);
 /* Writes the rest, syncs, and gives the file its name, as one step. SNUG_ERR_IO where one has appeared meanwhile. */
 int out_file_publish(struct out_file *f, struct snug_err *err);
-void out_file_drop(
-    struct out_file *f); /* nothing is left; also fine after out_file_publish, and on one that is zeroed */
+/* Removes what was written. Does nothing after out_file_publish, and on a zeroed one. */
+void out_file_drop(struct out_file *f);
 
 #endif

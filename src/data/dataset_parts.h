@@ -37,8 +37,8 @@ static inline bool task_has_label(enum data_task task) /* per row */
     return task == TASK_CLASS || task == TASK_REGRESSION || task == TASK_MULTI_LABEL;
 }
 
-void dataset_note_rows(const struct dataset_options *o,
-                       const struct dataset *d); /* how many are empty, cut, left out */
+/* Notes how many rows are empty, cut or left out. */
+void dataset_note_rows(const struct dataset_options *o, const struct dataset *d);
 
 static inline bool task_is_lm(enum data_task task)
 {
