@@ -47,12 +47,19 @@ int cuda_call_device(struct cuda_call *c, int device);
 CUDA_WORKSPACES(ROW)
 #undef ROW
 
+/* A window that is as long as any sequence is none: 0. Where `longest` is not known, none has 2^30 rows. */
+static inline int64_t cuda_attention_window(int64_t window, int64_t longest)
+{
+    return window >= (longest > 0 ? longest : (int64_t)1 << 30) ? 0 : window;
+}
+
 /* Whether attention_bwd on heads of D elements of 16 bits may read, on sm_90, the mask that attention has kept: where it is the
  * kernel for short sequences (attention_short_sm90.cu) at the sizes that there then are. */
 bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D);
 
 /* SNUG_ERR_USAGE, with what to do, for a size that no kernel here takes: of one head, of a row, of a node with these shapes. */
-int cuda_check_head(int64_t D, const char *op, struct snug_err *err);
+int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err *err);
+int cuda_check_scores(bool limited, bool dropped, const char *op, struct snug_err *err);
 int cuda_check_features(int64_t H, const char *op, struct snug_err *err);
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 

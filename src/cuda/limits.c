@@ -3,15 +3,26 @@
 
 #include "base/err.h"
 
-enum { MAX_HEAD = 128, MAX_FEATURES = 8192 }; /* what the kernels hold in registers */
+enum { MAX_HEAD = 256, MAX_HEAD_F32 = 128, MAX_FEATURES = 8192 }; /* what registers and shared memory hold */
 
-int cuda_check_head(int64_t D, const char *op, struct snug_err *err)
+int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err *err)
 {
-    if (D % 8 == 0 && D <= MAX_HEAD)
+    int most = type == DT_F32 ? MAX_HEAD_F32 : MAX_HEAD;
+    if (D % 8 == 0 && D <= most)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: a head of %lld elements in %s; on CUDA it has 8, 16, ... or %d: use %s",
+                   op, (long long)D, dtype_name(type), most,
+                   D % 8 == 0 && D <= MAX_HEAD ? "--dtype bf16" : "--device cpu");
+}
+
+int cuda_check_scores(bool limited, bool dropped, const char *op, struct snug_err *err)
+{
+    if (!limited || !dropped)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_USAGE,
-                   "%s: a head of %lld elements; on CUDA it has 8, 16, ... or %d: use --device cpu", op, (long long)D,
-                   MAX_HEAD);
+                   "%s: dropout together with a window or a softcap has no kernel on CUDA: set attention's dropout in "
+                   "config.json to 0, or use --device cpu",
+                   op);
 }
 
 int cuda_check_features(int64_t H, const char *op, struct snug_err *err)
@@ -22,25 +33,20 @@ int cuda_check_features(int64_t H, const char *op, struct snug_err *err)
                    (long long)H, MAX_FEATURES);
 }
 
-static int check_scores(int64_t window, double softcap, const char *op, struct snug_err *err)
-{
-    if (window == 0 && softcap <= 0)
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_USAGE, "%s: a %s; there is no kernel for it on CUDA: use --device cpu", op,
-                   window ? "window" : "softcap");
-}
-
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
 {
     const struct args_attention *a = &args->attention;
     const struct args_attention_bwd *b = &args->attention_bwd;
+    bool limited;
     switch (op) {
     case OP_attention:
-        TRY(check_scores(a->window, a->softcap, "attention", err));
-        return cuda_check_head(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads), "attention", err);
+        limited = cuda_attention_window(a->window, a->longest) || a->softcap > 0;
+        TRY(cuda_check_scores(limited, a->p > 0, "attention", err));
+        return cuda_check_head(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads), a->qkv.dtype, "attention", err);
     case OP_attention_bwd:
-        TRY(check_scores(b->window, b->softcap, "attention_bwd", err));
-        return cuda_check_head(b->qkv.shape[1] / (b->heads + 2 * b->kv_heads), "attention_bwd", err);
+        limited = cuda_attention_window(b->window, b->longest) || b->softcap > 0;
+        TRY(cuda_check_scores(limited, b->p > 0, "attention_bwd", err));
+        return cuda_check_head(b->qkv.shape[1] / (b->heads + 2 * b->kv_heads), b->qkv.dtype, "attention_bwd", err);
     case OP_norm:
         return cuda_check_features(args->norm.x.shape[1], "norm", err);
     case OP_norm_bwd:

@@ -162,13 +162,21 @@ static void run_padded(const struct op_runner *r, enum op op, union args_any *ar
     free(room.base);
 }
 
-/* Attention refuses heads whose elements are no multiple of 8. */
-static bool takes(const struct op_case *c)
+/* What attention refuses: heads whose elements are no multiple of 8 or too many, and dropout with a window or a softcap. */
+#define TAKES_ATTENTION(a, narrow)                                                                                     \
+    (takes_head((a).qkv.shape[1] / ((a).heads + 2 * (a).kv_heads), narrow) &&                                          \
+     !(((a).window || (a).softcap > 0) && (a).p > 0))
+
+static bool takes_head(int64_t D, enum dtype narrow)
 {
-    const struct tensor *qkv = c->op == OP_attention ? &c->args.attention.qkv : &c->args.attention_bwd.qkv;
-    int64_t heads = c->op == OP_attention ? c->args.attention.heads + 2 * c->args.attention.kv_heads
-                                          : c->args.attention_bwd.heads + 2 * c->args.attention_bwd.kv_heads;
-    return (c->op != OP_attention && c->op != OP_attention_bwd) || qkv->shape[1] / heads % 8 == 0;
+    return D % 8 == 0 && D <= (narrow == DT_F32 ? 128 : 256);
+}
+
+static bool takes(const struct op_case *c, enum dtype narrow)
+{
+    if (c->op == OP_attention)
+        return TAKES_ATTENTION(c->args.attention, narrow);
+    return c->op != OP_attention_bwd || TAKES_ATTENTION(c->args.attention_bwd, narrow);
 }
 
 /* Attention reads rows by 16 bytes: its tensors are whole values of a plan, and aligned. */

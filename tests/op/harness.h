@@ -25,9 +25,10 @@ struct op_runner {
      * afterwards, guards included, is looked at. */
     void (*run)(const struct op_runner *r, enum op op, union args_any *args, const struct buffer *slots,
                 const struct buffer *workspace, int threads);
-    bool (*takes)(const struct op_case *c); /* NULL: every case; others are passed over, and counted in a message */
-    bool (*takes_unaligned)(enum op op);    /* NULL: every op takes tensors that start anywhere */
-    const void *kernels;                    /* the runner's own */
+    /* NULL: every case; others are passed over, and counted in a message */
+    bool (*takes)(const struct op_case *c, enum dtype narrow);
+    bool (*takes_unaligned)(enum op op); /* NULL: every op takes tensors that start anywhere */
+    const void *kernels;                 /* the runner's own */
 };
 
 /* All cases of the ops that `wanted` (NULL: all) says yes to. */

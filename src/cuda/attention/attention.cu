@@ -10,7 +10,7 @@
 /* What engines share that finish a product before they go on. */
 struct engine_in_step {
     static constexpr int ROW_UNIT = 16;
-    static constexpr bool KEEPS_MASK = false;
+    static constexpr bool KEEPS_MASK = false, LIMITS = true;
 
     __device__ static inline void arrived(void)
     {
@@ -252,6 +252,13 @@ template <class T, int DP> struct cuts {
     using dkdv = forward;
 };
 
+/* One tile of keys and values fills what there is. The sums of dk and dv do not fit in registers. */
+template <class T> struct cuts<T, 256> {
+    using forward = cut<4, 1, 1>;
+    using dq = cut<2, 1, 1>;
+    using dkdv = dq;
+};
+
 template <int DP> struct cuts<float, DP> {
     using forward = cut<4, DP <= 64 ? 2 : 1, 1>;
     using dq = cut<DP <= 96 ? 4 : 2, DP <= 64 ? 2 : 1, 1>;
@@ -270,14 +277,15 @@ template <class E, int DP> static int backward(const struct attention_params *p,
 }
 
 #define WITH_ENGINE(p, dtype, c, run)                                                                                  \
-    (dtype == DT_BF16  ? WITH_HEAD_SIZE(p, run, half_engine<__nv_bfloat16>, p, c)                                      \
-     : dtype == DT_F16 ? WITH_HEAD_SIZE(p, run, half_engine<__half>, p, c)                                             \
+    (dtype == DT_BF16  ? WITH_ANY_HEAD_SIZE(p, run, half_engine<__nv_bfloat16>, p, c)                                  \
+     : dtype == DT_F16 ? WITH_ANY_HEAD_SIZE(p, run, half_engine<__half>, p, c)                                         \
      : c->tf32         ? WITH_HEAD_SIZE(p, run, tf32_engine, p, c)                                                     \
                        : WITH_HEAD_SIZE(p, run, plain_engine, p, c))
 
 static int check(const struct tensor *qkv, const struct attention_params *p, const char *op, struct snug_err *err)
 {
-    TRY(cuda_check_head(p->D, op, err));
+    TRY(cuda_check_head(p->D, qkv->dtype, op, err));
+    TRY(cuda_check_scores(scores_limited(p), p->threshold > 0, op, err));
     if (p->scale < 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: scale %g; on CUDA it is not below 0", op, (double)p->scale);
     if (qkv->dtype != DT_F32 && qkv->dtype != DT_F16 && qkv->dtype != DT_BF16)
@@ -295,8 +303,15 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
         .D = (int)(a->qkv.shape[1] / (a->heads + 2 * a->kv_heads)), .causal = (int)a->causal,                          \
         .longest = (int)a->longest, .queries = (int)a->queries, .scale = (float)a->scale,                              \
         .keep_scale = (float)mask_scale8(a->p), .site = (uint32_t)a->site,                                             \
-        .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0                                            \
+        .threshold = a->p > 0 && a->coords.data ? mask_threshold8(a->p) : 0,                                           \
+        .window = (int)cuda_attention_window(a->window, a->longest), .softcap = (float)a->softcap                      \
     }
+
+/* Whether Hopper's own kernels take it. */
+static bool is_for_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
+{
+    return c->sm90 && dtype != DT_F32 && p->D <= 128 && !scores_limited(p);
+}
 
 extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_call *c)
 {
@@ -305,7 +320,7 @@ extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_
     TRY(check(&a->qkv, &p, "attention", c->err));
     if (p.T == 0)
         return SNUG_OK;
-    if (c->sm90 && a->qkv.dtype != DT_F32)
+    if (is_for_sm90(&p, a->qkv.dtype, c))
         return attention_forward_sm90(&p, a->qkv.dtype, c);
     return WITH_ENGINE((&p), a->qkv.dtype, c, forward);
 }
@@ -313,7 +328,7 @@ extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_
 /* Whether the kernel for short sequences does it, which adds up columns on the way. */
 static bool is_short(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
-    return c->sm90 && dtype != DT_F32 && attention_is_short(p, c->sms);
+    return is_for_sm90(p, dtype, c) && attention_is_short(p, c->sms);
 }
 
 static int64_t larger(int64_t a, int64_t b)
@@ -340,7 +355,7 @@ extern "C" int cuda_attention_bwd(const struct args_attention_bwd *a, const stru
     TRY(check(&a->qkv, &p, "attention_bwd", c->err));
     bool summed = a->dbias.data && is_short(&p, a->qkv.dtype, c);
     p.sums = summed ? (float *)c->workspace : NULL;
-    if (p.T > 0 && c->sm90 && a->qkv.dtype != DT_F32)
+    if (p.T > 0 && is_for_sm90(&p, a->qkv.dtype, c))
         TRY(attention_backward_sm90(&p, a->qkv.dtype, c));
     else if (p.T > 0)
         TRY(WITH_ENGINE((&p), a->qkv.dtype, c, backward));

@@ -11,7 +11,11 @@
      : p->D <= 96 ? run<E, 96>(__VA_ARGS__)                                                                            \
                   : run<E, 128>(__VA_ARGS__))
 
-/* For 16-bit dtypes; attention_sm90.cu. */
+/* Likewise for the largest heads, which 16-bit types have. */
+#define WITH_ANY_HEAD_SIZE(p, run, E, ...)                                                                             \
+    (p->D > 128 ? run<E, 256>(__VA_ARGS__) : WITH_HEAD_SIZE(p, run, E, __VA_ARGS__))
+
+/* For 16-bit dtypes, heads of at most 128 elements, no window and no softcap; attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 

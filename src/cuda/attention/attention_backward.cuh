@@ -58,7 +58,7 @@ __device__ static __forceinline__ void slopes_of_rows(float (&ds)[8][4], const f
         }
 }
 
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_constant__ struct attention_params p)
 {
     using T = typename E::type;
@@ -78,7 +78,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         return;
 
     const T *qkv = (const T *)p.qkv, *dout = (const T *)p.dout + (int64_t)row * out + head * p.D;
-    struct key_loop<T> loop = key_loop_of<T, ROWS>(p, rows, head, stages);
+    struct key_loop<T> loop = key_loop_of<T, ROWS, LIMITED>(p, rows, head, stages);
     auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
@@ -106,25 +106,34 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         queries[0] = mask_query(&stream, (uint32_t)i);
         queries[1] = mask_query(&stream, (uint32_t)i + 8);
     }
-    float acc[DP / 8][4] = {}, sl = p.scale * LOG2E;
+    float acc[DP / 8][4] = {}, sl = score_scale<LIMITED>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT;
-    for (int t = 0, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
-        tile_arrive<E, AHEAD>(t, load_next);
+    int first = LIMITED ? loop.first : 0;
+    for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
+        if (LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
+            continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
-        float s[8][4], ds[8][4];
+        float s[8][4], ds[8][4], slopes[8][4];
         uint32_t flags[2][4];
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
         E::template scores<ROWS, DP>(ds, shared_address(do_tile), at.row0, v_tile);
         if (DROP)
             flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
         E::template wait<1>(s);
-        if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
+        if (LIMITED) {
+            cap_scores(s, p);
+            cap_slopes(slopes, s, p);
+            hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
+        } else if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
         weights_of_rows(s, sl, shift);
         E::template wait<0>(ds);
         slopes_of_rows<DROP>(ds, s, flags, minus_delta);
+        if (LIMITED)
+            multiply(ds, slopes);
         typename E::fragments f;
         E::make(f, ds);
         E::template add_product<DP>(acc, f, k_tile);
@@ -195,6 +204,18 @@ __device__ static __forceinline__ void hide_queries(float (&s)[8][4], int key, i
                 s[j][k] = -INFINITY;
 }
 
+/* hide_queries with a window. */
+__device__ static inline void hide_far_queries(float (&s)[8][4], const struct attention_params &p, int key, int query0,
+                                               int c)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (hidden(p, query0 + 8 * j + 2 * c + k % 2, key + k / 2 * 8))
+                s[j][k] = -INFINITY;
+}
+
 /* Scores become weights, and those that dropout keeps; the queries' -delta / keep comes along. */
 template <bool DROP>
 __device__ static __forceinline__ void weights_of_columns(float (&s)[8][4], float (&kept)[8][4],
@@ -214,7 +235,7 @@ __device__ static __forceinline__ void weights_of_columns(float (&s)[8][4], floa
     }
 }
 
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __grid_constant__ struct attention_params p)
 {
     using T = typename E::type;
@@ -241,6 +262,15 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     float keep = DROP ? p.keep_scale : 1;
     int queries = rows_asking(p, rows.length), tile0 = p.causal ? rows.at / TILE : 0,
         tiles = (queries + TILE - 1) / TILE;
+    if (LIMITED && p.window) {
+        tile0 = max(tile0, max(0, rows.at - p.window + 1) / TILE);
+        tiles = min(tiles, (rows.at + ROWS - 1 + p.window + TILE - 1) / TILE);
+        if (tiles <= tile0) { /* no query sees these keys */
+            rows_clear(dk, width, 0, min(left, ROWS), p.D);
+            rows_clear(dv, width, 0, min(left, ROWS), p.D);
+            return;
+        }
+    }
     int end = (kv_head + 1) * group;
     struct query_tile next = {kv_head * group, tile0, 0};
     auto load_next = [&] {
@@ -266,7 +296,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         stream = mask_stream(p.rng, p.coords, rows.first, kv_head * group, p.site, p.threshold);
         keys = mask_keys(&stream, (uint32_t)(rows.at + at.row0) / 16);
     }
-    float dk_acc[DP / 8][4] = {}, dv_acc[DP / 8][4] = {}, sl = p.scale * LOG2E;
+    float dk_acc[DP / 8][4] = {}, dv_acc[DP / 8][4] = {}, sl = score_scale<LIMITED>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT, key = rows.at + at.row0 + at.g;
     for (int n = 0, t = tile0, head = kv_head * group, stage = 0; head < end; n++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(n, load_next);
@@ -279,16 +309,22 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         }
         if (p.causal && query0 + TILE - 1 < unit)
             continue;
+        if (LIMITED && too_far(p, query0, TILE, unit, E::ROW_UNIT))
+            continue;
         uint32_t q_tile = shared_address(stages + stage * 2 * BYTES), do_tile = q_tile + BYTES;
         const float2 *stat = statistics + stage * TILE;
-        float s[8][4], ds[8][4]; /* rows are keys, columns are queries */
+        float s[8][4], ds[8][4], slopes[8][4]; /* rows are keys, columns are queries */
         uint32_t flags[8];
         E::template scores<ROWS, DP>(s, shared_address(k_tile), at.row0, q_tile);
         E::template scores<ROWS, DP>(ds, shared_address(v_tile), at.row0, do_tile);
         if (DROP)
             flags_of_queries(flags, &stream, keys, query0, at);
         E::template wait<1>(s);
-        if (p.causal && query0 < unit + E::ROW_UNIT - 1)
+        if (LIMITED) {
+            cap_scores(s, p);
+            cap_slopes(slopes, s, p);
+            hide_far_queries(s, p, key, query0, at.c);
+        } else if (p.causal && query0 < unit + E::ROW_UNIT - 1)
             hide_queries(s, key, query0, at.c);
         typename E::fragments f;
         float kept[8][4], minus_delta[8][2];
@@ -301,6 +337,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 ds[j][k] = fmaf(kept[j][k], ds[j][k], s[j][k] * minus_delta[j][k % 2]);
+        if (LIMITED)
+            multiply(ds, slopes);
         typename E::fragments f2;
         E::make(f2, ds);
         E::template add_product<DP>(dk_acc, f2, q_tile);
@@ -323,10 +361,8 @@ constexpr int dkdv_bytes = dq_bytes<T, DP, C> + C::stages *TILE *(int)sizeof(flo
 template <class E, int DP, class C, class C2>
 static int launch_backward(const struct attention_params *p, const struct cuda_call *c)
 {
-    attention_kernel *dq = p->threshold ? attention_dq<E, DP, C::warps, C::stages, C::blocks, true>
-                                        : attention_dq<E, DP, C::warps, C::stages, C::blocks, false>;
-    attention_kernel *dkdv = p->threshold ? attention_dkdv<E, DP, C2::warps, C2::stages, C2::blocks, true>
-                                          : attention_dkdv<E, DP, C2::warps, C2::stages, C2::blocks, false>;
+    attention_kernel *dq = ATTENTION_KERNEL(p, E, attention_dq, DP, C::warps, C::stages, C::blocks);
+    attention_kernel *dkdv = ATTENTION_KERNEL(p, E, attention_dkdv, DP, C2::warps, C2::stages, C2::blocks);
     TRY(attention_launch(dq, p, C::warps, dq_bytes<typename E::type, DP, C>, p->heads, c, "attention_bwd"));
     return attention_launch(dkdv, p, C2::warps, dkdv_bytes<typename E::type, DP, C2>, p->kv_heads, c, "attention_bwd");
 }

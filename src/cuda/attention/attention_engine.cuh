@@ -9,7 +9,8 @@
  * of the product. Bound by arithmetic: the tensor cores, and about ten instructions for each score.
  *
  * E has: type; ROW_UNIT, the rows that a product makes together (of one warp or four); KEEPS_MASK, whether the forward
- * pass leaves its dropout mask for the backward pass where there is room for it; fragments, the left factor of
+ * pass leaves its dropout mask for the backward pass where there is room for it; LIMITS, whether kernels for windows and
+ * capped scores are made; fragments, the left factor of
  * a product in registers; column(j); scores() = A B^T of two tiles in shared memory; add_product() += F B, F fragments;
  * both may run on until wait(). A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0]
  * and x[j][1] are columns 8j + 2c and 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
@@ -50,6 +51,72 @@ __device__ static inline void hide_keys(float (&s)[8][4], int i, int key0, int c
             if (key >= end1)
                 s[j][2 + e] = -INFINITY;
         }
+}
+
+/* ---- windows and capped scores: for kernels that are LIMITED ---- */
+
+/* Whether rows [query, query + queries) and [key, key + keys) lie so far apart that none of the queries sees a key. */
+__device__ static inline bool too_far(const struct attention_params &p, int query, int queries, int key, int keys)
+{
+    return p.window && (query - (key + keys - 1) >= p.window || key - (query + queries - 1) >= p.window);
+}
+
+/* Whether query i does not see a key. */
+__device__ static inline bool hidden(const struct attention_params &p, int i, int key)
+{
+    return (p.causal && key > i) || (p.window && abs(i - key) >= p.window);
+}
+
+/* hide_keys with a window. */
+__device__ static inline void hide_far_keys(float (&s)[8][4], const struct attention_params &p, int i, int key0, int c,
+                                            int length)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            int key = key0 + 16 * c + 2 * j + k % 2;
+            if (key >= length || hidden(p, i + k / 2 * 8, key))
+                s[j][k] = -INFINITY;
+        }
+}
+
+/* Scores, not yet scaled, become capped ones: c tanh(s scale / c). score_scale is what is left to multiply them with. */
+__device__ static inline void cap_scores(float (&s)[8][4], const struct attention_params &p)
+{
+    if (p.softcap > 0)
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                s[j][k] = p.softcap * tanhf(s[j][k] * (p.scale / p.softcap));
+}
+
+template <bool LIMITED> __device__ static inline float score_scale(const struct attention_params &p)
+{
+    return LIMITED && p.softcap > 0 ? 1 : p.scale;
+}
+
+/* The slopes of capped scores, 1 - (s / c)^2. */
+__device__ static inline void cap_slopes(float (&slopes)[8][4], const float (&s)[8][4],
+                                         const struct attention_params &p)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            float bent = p.softcap > 0 ? s[j][k] / p.softcap : 0;
+            slopes[j][k] = 1 - bent * bent;
+        }
+}
+
+__device__ static inline void multiply(float (&x)[8][4], const float (&y)[8][4])
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            x[j][k] *= y[j][k];
 }
 
 /* Flags of a lane's two queries and 16 keys of a tile: byte 2j + e of query h is element x[j][2h + e]. */
@@ -99,16 +166,22 @@ template <class E, int AHEAD, class L> __device__ static inline void tile_arrive
 template <class T> struct key_loop {
     const T *keys;
     int width, values, D, length; /* a row's elements; from a key to its value; keys of the sequence */
-    int tiles, next, into;
+    int first, tiles, next, into; /* tiles from first to tiles - 1 */
     uint32_t stages;
 };
 
-template <class T, int ROWS>
+template <class T, int ROWS, bool LIMITED>
 __device__ static inline struct key_loop<T> key_loop_of(const struct attention_params &p, struct block_rows rows,
                                                         int head, const char *stages) {
     int width = (p.heads + 2 * p.kv_heads) * p.D, seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length;
+    int first = 0;
+    if (LIMITED && p.window) {
+        first = max(0, rows.at - p.window + 1) / TILE;
+        seen = min(seen, rows.at + ROWS - 1 + p.window);
+    }
     const T *keys = (const T *)p.qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
-    return {keys, width, p.kv_heads *p.D, p.D, rows.length, (seen + TILE - 1) / TILE, 0, 0, shared_address(stages)};
+    return {keys,  width, p.kv_heads *p.D,       p.D, rows.length, first, (seen + TILE - 1) / TILE,
+            first, 0,     shared_address(stages)};
 }
 
 template <class T, int DP, int THREADS, int STAGES>
@@ -138,6 +211,15 @@ template <int WARPS, int STAGES, int BLOCKS, bool LATE = false> struct cut {
 };
 
 typedef void attention_kernel(const struct attention_params);
+
+/* KERNEL<E, DP, C's cut..., DROP, LIMITED> for p. Limited ones are made for engines that say so (LIMITS), without dropout. */
+#define ATTENTION_KERNEL(p, E, KERNEL, ...)                                                                            \
+    [&]() -> attention_kernel * {                                                                                      \
+        if constexpr (E::LIMITS)                                                                                       \
+            if (scores_limited(p))                                                                                     \
+                return KERNEL<E, __VA_ARGS__, false, true>;                                                            \
+        return p->threshold ? KERNEL<E, __VA_ARGS__, true, false> : KERNEL<E, __VA_ARGS__, false, false>;              \
+    }()
 
 static inline int attention_launch(attention_kernel *kernel, const struct attention_params *p, int warps, int bytes,
                                    int heads, const struct cuda_call *c, const char *op)

@@ -47,7 +47,7 @@ __device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], f
     }
 }
 
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32,
                              BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
 {
@@ -72,7 +72,7 @@ __global__ __launch_bounds__(WARPS * 32,
     }
 
     const T *qkv = (const T *)p.qkv;
-    struct key_loop<T> loop = key_loop_of<T, ROWS>(p, rows, head, stages);
+    struct key_loop<T> loop = key_loop_of<T, ROWS, LIMITED>(p, rows, head, stages);
     auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
@@ -88,11 +88,15 @@ __global__ __launch_bounds__(WARPS * 32,
     constexpr bool KEEPS = DROP && E::KEEPS_MASK && DP == 64;
     bool keeps = KEEPS && p.mask && rows.at + at.row0 < rows.length;
     uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
-    float acc[DP / 8][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, sl = p.scale * LOG2E;
+    constexpr float NONE = LIMITED ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
+    float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, sl = score_scale<LIMITED>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
-    for (int t = 0, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
-        tile_arrive<E, AHEAD>(t, load_next);
+    int first = LIMITED ? loop.first : 0;
+    for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
+        tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
+            continue;
+        if (LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
             continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4];
@@ -104,7 +108,10 @@ __global__ __launch_bounds__(WARPS * 32,
             p.mask[word + (uint32_t)t * 32] = mask_word(flags);
         E::template wait<0>(s);
         E::template wait<0>(acc);
-        if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
+        if (LIMITED) {
+            cap_scores(s, p);
+            hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
+        } else if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
         softmax_tile(s, acc, max, sum, sl);
         typename E::fragments weights;
@@ -136,8 +143,7 @@ constexpr int forward_bytes = tile_bytes<T, C::rows, DP> + C::stages * 2 * tile_
 template <class E, int DP, class C>
 static int launch_forward(const struct attention_params *p, const struct cuda_call *c)
 {
-    attention_kernel *kernel = p->threshold ? attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, true>
-                                            : attention_forward<E, DP, C::warps, C::stages, C::blocks, C::late, false>;
+    attention_kernel *kernel = ATTENTION_KERNEL(p, E, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
     return attention_launch(kernel, p, C::warps, forward_bytes<typename E::type, DP, C>, p->heads, c, "attention");
 }
 

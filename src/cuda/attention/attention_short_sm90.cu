@@ -96,13 +96,16 @@ enum { MEAN_LENGTH = 128 }; /* from here on it gains */
 
 extern "C" bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D)
 {
-    return n->longest >= MEAN_LENGTH && n->longest <= LONGEST && n->heads == n->kv_heads && D > 32 && D <= 64;
+    bool limited = cuda_attention_window(n->window, n->longest) || n->softcap > 0;
+    return !limited && n->longest >= MEAN_LENGTH && n->longest <= LONGEST && n->heads == n->kv_heads && D > 32 &&
+           D <= 64;
 }
 
 bool attention_is_short(const struct attention_params *p, int sms)
 {
     struct op_attention_bwd n = {};
     n.heads = p->heads, n.kv_heads = p->kv_heads, n.longest = p->longest;
+    n.window = p->window, n.softcap = p->softcap;
     return cuda_attention_reads_mask(&n, p->D) && p->T >= MEAN_LENGTH * (int64_t)p->B &&
            4 * (int64_t)p->B * p->heads >= sms;
 }

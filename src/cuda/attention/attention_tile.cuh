@@ -23,7 +23,15 @@ struct attention_params {
     int queries;                                   /* so many rows of a sequence ask; 0: all */
     float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
     uint32_t site, threshold;
+    int window;    /* as op/attention.c has it, but 0 where it is as long as any sequence */
+    float softcap; /* 0: none */
 };
+
+/* Whether scores want more than a causal mask: kernels have that as LIMITED. */
+static inline bool scores_limited(const struct attention_params *p)
+{
+    return p->window > 0 || p->softcap > 0;
+}
 
 /* A block's rows: those from `at` on of a sequence of `length` rows that begins at `first`; the sequence after the last
  * is the padding. */
