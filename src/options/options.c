@@ -20,6 +20,7 @@
 #define DATA (MODEL | CMD_DEBUG_DATA)
 #define INFO CMD_INFO
 #define EXPORT CMD_EXPORT
+#define MERGE CMD_MERGE
 #define INSPECT CMD_INSPECT
 #define TOKENIZE CMD_TOKENIZE
 #define DEBUG_DATA CMD_DEBUG_DATA
@@ -131,7 +132,7 @@ const char *command_name(unsigned bit)
 {
     static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
                                                   "info",       "inspect",     "tokenize",   "debug json", "debug data",
-                                                  "debug grad", "debug optim", "debug docs", "export"};
+                                                  "debug grad", "debug optim", "debug docs", "export",     "merge"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];
