@@ -78,6 +78,8 @@ OP(rms_norm_bwd, IN(dy) OPT(dh) IN(h) IN(gamma) IN(rstd) ACC(dx) ACC(dres) ACC(d
    "the gradient of rms_norm; dh is what reaches h besides")
 OP(glu, IN(x) OUT(y), ACT(act), DIFF, "y = act(left half of each row of x) * right half")
 OP(glu_bwd, IN(x) IN(dy) ACC(dx), ACT(act), NONE, "the gradient of glu")
+OP(add, IN(a) IN(b) OUT(y), , DIFF, "y = a + b")
+OP(add_bwd, IN(dy) ACC(da) ACC(db), , NONE, "da = dy, db = dy")
 OP(softcap, IN(x) OUT(y), REAL(cap), DIFF, "y = cap tanh(x / cap)")
 OP(softcap_bwd, IN(y) IN(dy) ACC(dx), REAL(cap), NONE, "dx = dy (1 - (y / cap)^2)")
 OP(rotary_table, IN(positions) IN(frequencies) F32(table), REAL(factor), NONE,

@@ -36,6 +36,9 @@ struct decoder_norms {
     const char *mlp, *mlp_out;
 };
 
+/* What of queries and keys is normalised before attention: nothing, each head by itself, all heads as one. */
+enum head_norms { HEADS_PLAIN, HEADS_EACH, HEADS_AS_ONE };
+
 /* Decoders of Llama's kind (decoder.h). */
 struct decoder_config {
     const struct decoder_norms *norms;
@@ -44,7 +47,7 @@ struct decoder_config {
     enum act act;
     double norm_eps;
     bool qkv_bias, out_bias, mlp_bias;
-    bool head_norms;           /* queries and keys are normalised, head by head */
+    enum head_norms head_norms;
     bool one_plus;             /* norms multiply by 1 + weight */
     bool fused;                /* files have qkv_proj and gate_up_proj whole */
     double embedding_scale;    /* of what enters the first layer; 0: 1 */

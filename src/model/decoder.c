@@ -151,8 +151,10 @@ static int turn(struct build *b, int i, int qkv, int table)
     struct op_rotary n = {
         .qkv = qkv, .table = own->layer[i] & LAYER_UNTURNED ? 0 : table, .heads = c->heads, .kv_heads = own->kv_heads};
     if (own->head_norms) {
-        n.q_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.q_norm.weight"), own->head_size, own->one_plus);
-        n.k_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.k_norm.weight"), own->head_size, own->one_plus);
+        bool one = own->head_norms == HEADS_AS_ONE;
+        int64_t D = own->head_size, q = one ? c->heads * D : D, k = one ? own->kv_heads * D : D;
+        n.q_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.q_norm.weight"), q, own->one_plus);
+        n.k_gamma = build_norm_scale(b, of_layer(b, i, "self_attn.k_norm.weight"), k, own->one_plus);
         n.one_plus = own->one_plus;
         n.eps = own->norm_eps;
     }
@@ -204,6 +206,17 @@ static int feed_forward(struct build *b, int i, int v)
     return build_linear(b, gate.y, of_layer(b, i, "mlp.down_proj"), F, H, product(b, own->mlp_bias));
 }
 
+/* What a block reads: the stream, normalised where the layer has a norm before it. */
+static int norm_in(struct build *b, struct stream *s, int i, const char *name)
+{
+    if (name)
+        return norm(b, s, of_layer(b, i, name));
+    struct op_add sum = {.a = s->res, .b = s->branch};
+    if (sum.a)
+        emit_add(b->g, &sum);
+    return s->res = sum.a ? sum.y : s->branch;
+}
+
 /* The output of a block, normalised where the layer has a norm behind it. */
 static int norm_out(struct build *b, int i, int v, const char *name)
 {
@@ -214,7 +227,7 @@ static int norm_out(struct build *b, int i, int v, const char *name)
 static void layer(struct build *b, struct stream *s, int i, const int *tables)
 {
     const struct decoder_config *own = &b->c->own.decoder;
-    int v = attend(b, i, norm(b, s, of_layer(b, i, own->norms->attention)), tables);
+    int v = attend(b, i, norm_in(b, s, i, own->norms->attention), tables);
     if (!model_task(b->c)->per_token && i == b->c->layers - 1) {
         v = build_last_rows(b, v);
         s->res = build_last_rows(b, s->res);
@@ -222,8 +235,17 @@ static void layer(struct build *b, struct stream *s, int i, const int *tables)
     v = build_linear(b, v, of_layer(b, i, "self_attn.o_proj"), b->c->heads * own->head_size, b->c->hidden_size,
                      product(b, own->out_bias));
     s->branch = norm_out(b, i, v, own->norms->attention_out);
-    v = feed_forward(b, i, norm(b, s, of_layer(b, i, own->norms->mlp)));
+    v = feed_forward(b, i, norm_in(b, s, i, own->norms->mlp));
     s->branch = norm_out(b, i, v, own->norms->mlp_out);
+}
+
+static int scaled(struct build *b, int v)
+{
+    struct op_scale n = {.x = v, .by = b->c->own.decoder.embedding_scale};
+    if (n.by <= 0)
+        return v;
+    emit_scale(b->g, &n);
+    return n.y;
 }
 
 static int rotary_table(struct build *b, int kind)
@@ -241,7 +263,7 @@ int decoder_body(struct build *b)
     words.zero_row = c->pad_id;
     struct op_embed e = {.ids = b->in.ids, .table = WEIGHT(b, words, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
-    struct stream s = {.branch = e.y};
+    struct stream s = {.branch = scaled(b, e.y)};
     int tables[ROTARY_KINDS];
     for (int k = 0; k < ROTARY_KINDS; k++)
         tables[k] = c->rotary[k].pairs ? rotary_table(b, k) : 0;
@@ -253,13 +275,22 @@ int decoder_body(struct build *b)
     return norm(b, &s, "model.norm");
 }
 
-int decoder_causal_lm(struct build *b, int v)
+static int words(struct build *b, int v)
 {
     const struct model_config *c = b->c;
     if (c->untied)
         return build_linear(b, v, "lm_head", c->hidden_size, c->vocab_size, product(b, false));
     struct op_linear n = {.x = v, .w = graph_find(b->g, WORDS)};
     emit_linear(b->g, &n);
+    return n.y;
+}
+
+int decoder_causal_lm(struct build *b, int v)
+{
+    struct op_softcap n = {.x = words(b, v), .cap = b->c->own.decoder.cap};
+    if (n.cap <= 0)
+        return n.x;
+    emit_softcap(b->g, &n);
     return n.y;
 }
 

@@ -3,7 +3,9 @@
 /* In the order in which messages list them. */
 #define ARCHS(A)                                                                                                       \
     A(bert)                                                                                                            \
-    A(distilbert) A(gpt2) A(llama) A(mistral) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
+    A(distilbert)                                                                                                      \
+    A(gemma2)                                                                                                          \
+    A(gemma3_text) A(gpt2) A(llama) A(mistral) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

@@ -20,7 +20,6 @@
 #define DATA (MODEL | CMD_DEBUG_DATA)
 #define INFO CMD_INFO
 #define EXPORT CMD_EXPORT
-#define MERGE CMD_MERGE
 #define INSPECT CMD_INSPECT
 #define TOKENIZE CMD_TOKENIZE
 #define DEBUG_DATA CMD_DEBUG_DATA
@@ -132,7 +131,7 @@ const char *command_name(unsigned bit)
 {
     static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
                                                   "info",       "inspect",     "tokenize",   "debug json", "debug data",
-                                                  "debug grad", "debug optim", "debug docs", "export",     "merge"};
+                                                  "debug grad", "debug optim", "debug docs", "export"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];

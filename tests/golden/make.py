@@ -71,6 +71,7 @@ CASES = {
                                                  tie_word_embeddings=True)),
     "llama_classes": (T.LlamaForSequenceClassification, decoder(T.LlamaConfig)),
     "mistral": (T.MistralForCausalLM, decoder(T.MistralConfig, sliding_window=3)),
+    "olmo2": (T.Olmo2ForCausalLM, decoder(T.Olmo2Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None)),
     "phi3": (T.Phi3ForCausalLM, decoder(T.Phi3Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
                                         partial_rotary_factor=0.67, sliding_window=5)),
     "qwen2": (T.Qwen2ForCausalLM, decoder(T.Qwen2Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,

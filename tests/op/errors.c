@@ -90,6 +90,8 @@ static const struct {
         .rstd = F(5)),
     ROW(glu, "glu: x must be (N,2F)", .x = F(3, 5)),
     ROW(glu_bwd, "glu_bwd: x must be (N,2F), dy (N,F)", .x = F(3, 6), .dy = F(3, 6)),
+    ROW(add, "add: two inputs that must have one shape differ", .a = F(3, 4), .b = F(4, 4)),
+    ROW(add_bwd, "add_bwd: two inputs that must have one shape differ", .dy = F(3, 4), .da = F(4, 4)),
     ROW(softcap, "softcap: x must be (N,V), cap above 0", .x = F(3, 4)),
     ROW(softcap_bwd, "softcap_bwd: two inputs that must have one shape differ", .y = F(3, 4), .dy = F(4, 4), .cap = 2),
     ROW(rotary_table, "rotary_table: positions must be (T) I32, frequencies (R/2) F64", .positions = I(3),

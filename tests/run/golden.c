@@ -25,10 +25,13 @@ static const struct model {
     {"distilbert_multilabel", LABELS},
     {"distilbert_regression", NUMBER},
     {"distilbert_mlm", MASKED},
+    {"gemma2", TOKENS},
+    {"gemma3", TOKENS},
     {"llama", TOKENS},
     {"llama_biases", TOKENS},
     {"llama_classes", CLASSES},
     {"mistral", TOKENS},
+    {"olmo2", TOKENS},
     {"phi3", TOKENS},
     {"qwen2", TOKENS},
     {"qwen3", TOKENS},
@@ -92,6 +95,13 @@ static void compare_logits(const char *got, const char *expected, const char *in
     st_close(&in);
 }
 
+/* In 16 bits four norms a layer round more: transformers' own gradients of these Gemmas are then off by 0.055 and 0.031
+ * (autocast), those of the others by less than 0.03. */
+static double rounding(const struct model *m, const struct device *on)
+{
+    return !is_fp32(on) && !strncmp(m->name, "gemma", strlen("gemma")) ? 2 : 1;
+}
+
 static void gradients_are_those_of_transformers(void **state)
 {
     (void)state;
@@ -103,8 +113,9 @@ static void gradients_are_those_of_transformers(void **state)
             const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
             const char *const *where = ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1");
             expect_snug(0, said(), ARGS("debug", "grad", model, inputs, got), where);
+            double bound = on->gradient_error * rounding(&models[m], on);
             /* a zero that is a sum of a few hundred rounded numbers of size 1 and below */
-            compare_tensors(got, expected, "grad.", on->gradient_error, on->gradient_error);
+            compare_tensors(got, expected, "grad.", bound, bound);
             compare_tensors(got, expected, "loss", on->gradient_error, 0);
             compare_logits(got, expected, inputs, on->gradient_error);
             expect_snug(0, said(), ARGS("debug", "grad", model, inputs, again, "--gradient-checkpointing"), where);

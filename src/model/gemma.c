@@ -1,0 +1,72 @@
+/* Gemma 2 (arXiv 2408.00118) and the text model of Gemma 3 (arXiv 2503.19786) as transformers' modeling_gemma2 and modeling_gemma3:
+ * Llama with norms behind the blocks too, scaled embeddings and windows in turn; with caps of scores and logits, or with norms of
+ * queries and keys and rotary positions of their own for the layers with windows. */
+#include "model/decoder.h"
+
+#include <math.h>
+
+static const struct decoder_norms norms = {.attention = "input_layernorm",
+                                           .attention_out = "post_attention_layernorm",
+                                           .mlp = "pre_feedforward_layernorm",
+                                           .mlp_out = "post_feedforward_layernorm"};
+
+/* What both have. */
+static int config(json_t *o, const char *path, struct model_config *c, double theta, int64_t full_every,
+                  struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    double query = 256;
+    c->pad_id = 0;
+    own->norms = &norms, own->norm_eps = 1e-6, own->one_plus = true, own->window = 4096, own->head_size = 256;
+    TRY(config_refuse_true(o, path, "use_bidirectional_attention", err));
+    TRY(json_get_bool(o, path, "attention_bias", false, &own->qkv_bias, err));
+    own->out_bias = own->qkv_bias;
+    TRY(decoder_config(o, path, c, theta, err));
+    TRY(config_act(o, path, "hidden_activation", ACT_gelu_tanh, &own->act, err));
+    TRY(json_get_real(o, path, "query_pre_attn_scalar", false, 1e-9, 1e9, &query, err));
+    own->score_scale = 1 / sqrt(query);
+    own->embedding_scale = sqrt((double)c->hidden_size);
+    return decoder_windows(o, path, c, (struct decoder_windows){.full_every = full_every}, err);
+}
+
+/* A cap: null is none. */
+static int read_cap(json_t *o, const char *path, const char *key, double *cap, struct snug_err *err)
+{
+    if (json_is_null(json_object_get(o, key)))
+        *cap = 0;
+    return json_get_real(o, path, key, false, 1e-6, 1e9, cap, err);
+}
+
+static int gemma2_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    c->longest = 8192, own->kv_heads = 4, own->score_cap = 50, own->cap = 30;
+    TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
+    TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
+    return config(o, path, c, 1e4, 2, err);
+}
+
+static int gemma3_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    int64_t full_every = 6;
+    c->longest = 131072, own->kv_heads = 4, own->head_norms = HEADS_EACH;
+    TRY(read_cap(o, path, "attn_logit_softcapping", &own->score_cap, err));
+    TRY(read_cap(o, path, "final_logit_softcapping", &own->cap, err));
+    TRY(json_get_int(o, path, "sliding_window_pattern", false, 1, 1 << 30, &full_every, err));
+    TRY(config(o, path, c, 1e6, full_every, err));
+    const struct rotary_model window = {.head_size = own->head_size,
+                                        .positions = c->longest,
+                                        .theta = 1e4,
+                                        .layer_type = "sliding_attention",
+                                        .theta_key = "rope_local_base_freq"};
+    return rotary_read(o, path, &window, &c->rotary[ROTARY_WINDOW], err);
+}
+
+static const struct model_head gemma2_heads[MODEL_COUNT] = DECODER_HEADS("Gemma2");
+static const struct model_head gemma3_heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {"Gemma3TextForSequenceClassification", "score.weight", decoder_classifier},
+    [MODEL_CAUSAL_LM] = {"Gemma3ForCausalLM", NULL, decoder_causal_lm, .untied = "lm_head.weight"}};
+
+const struct model_arch arch_gemma2 = DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config);
+const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config);
