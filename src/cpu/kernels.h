@@ -18,6 +18,7 @@
     ROW(adafactor)                                                                                                     \
     ROW(attention)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
+    ROW(attention_cached)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \
     ROW(linear_dx)                                                                                                     \

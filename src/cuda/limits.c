@@ -47,6 +47,9 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
         limited = cuda_attention_window(b->window, b->longest) || b->softcap > 0;
         TRY(cuda_check_scores(limited, b->p > 0, "attention_bwd", err));
         return cuda_check_head(b->qkv.shape[1] / (b->heads + 2 * b->kv_heads), b->qkv.dtype, "attention_bwd", err);
+    case OP_attention_cached:
+        return cuda_check_head(args->attention_cached.keys.shape[2] / args->attention_cached.kv_heads,
+                               args->attention_cached.qkv.dtype, "attention_cached", err);
     case OP_norm:
         return cuda_check_features(args->norm.x.shape[1], "norm", err);
     case OP_norm_bwd:

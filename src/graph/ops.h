@@ -66,6 +66,10 @@ OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
    NONE, "the gradient of attention; dbias = sum of dqkv over rows")
+OP(attention_cached, IN(qkv) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
+   INT(heads) INT(kv_heads) REAL(scale) INT(window) REAL(softcap), NONE,
+   "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "
+   "cache, the new rows' are put behind them; o as attention has it")
 OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
 OP(norm_bwd,

@@ -1,6 +1,7 @@
 /* What a query sees and how scores are capped, in closed form. Queries and keys are all the same, so all scores are one
  * number s, and a query gives each of the n keys that it sees the weight 1 / n: with the unit vectors as values, a row of
  * o shows which. Its lse is s + log n. */
+#include "cases.h"
 #include "checks.h"
 #include "graph/op.h"
 
@@ -64,6 +65,66 @@ static void check_flops(int causal, int window)
         for (int j = 0; j < 1000; j++)
             seen += (window == 0 || abs(i - j) < window) && !(causal && j > i);
     assert_true(fabs(flops_attention(&a) / (4 * 8 * seen) - 1) < 0.01);
+}
+
+/* Two sequences that come in pieces of uneven length give what attention gives of them whole. */
+enum { HEADS = 4, KV_HEADS = 2, SIZE = 6, WIDTH = (HEADS + 2 * KV_HEADS) * SIZE, ROWS = 11 };
+
+static void check_pieces(int window, double softcap)
+{
+    static const int pieces[][2] = {{3, 1}, {1, 1}, {2, 5}, {1, 1}, {1, 2}, {3, 1}};
+    double keys[2][ROWS][KV_HEADS * SIZE], values[2][ROWS][KV_HEADS * SIZE];
+    double qkv[2 * ROWS][WIDTH], whole[2 * ROWS][HEADS * SIZE], lse[HEADS][2 * ROWS];
+    int32_t cu[3] = {0, ROWS, 2 * ROWS}, past[2] = {0};
+    for (int i = 0; i < 2 * ROWS; i++)
+        for (int d = 0; d < WIDTH; d++)
+            qkv[i][d] = random_normal(77, (uint32_t)i, (uint32_t)d);
+    struct args_attention a = {.qkv = {.data = qkv, .dtype = DT_F64, .ndim = 2, .shape = {2 * ROWS, WIDTH}},
+                               .cu = {.data = cu, .dtype = DT_I32, .ndim = 1, .shape = {3}},
+                               .o = {.data = whole, .dtype = DT_F64, .ndim = 2, .shape = {2 * ROWS, HEADS * SIZE}},
+                               .lse = {.data = lse, .dtype = DT_F64, .ndim = 2, .shape = {HEADS, 2 * ROWS}},
+                               .heads = HEADS,
+                               .kv_heads = KV_HEADS,
+                               .causal = 1,
+                               .scale = 0.4,
+                               .window = window,
+                               .softcap = softcap};
+    ref_attention(&a, NULL);
+    for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {
+        double rows[ROWS][WIDTH], o[ROWS][HEADS * SIZE];
+        int32_t now[3] = {0, pieces[k][0], pieces[k][0] + pieces[k][1]};
+        for (int b = 0; b < 2; b++)
+            memcpy(rows[now[b]], qkv[b * ROWS + past[b]], sizeof *rows * (size_t)pieces[k][b]);
+        struct tensor cache = {.dtype = DT_F64, .ndim = 3, .shape = {2, ROWS, KV_HEADS * SIZE}};
+        struct args_attention_cached c = {.qkv = {.data = rows, .dtype = DT_F64, .ndim = 2, .shape = {now[2], WIDTH}},
+                                          .cu = {.data = now, .dtype = DT_I32, .ndim = 1, .shape = {3}},
+                                          .past = {.data = past, .dtype = DT_I32, .ndim = 1, .shape = {2}},
+                                          .keys = cache,
+                                          .values = cache,
+                                          .o = {.data = o, .dtype = DT_F64, .ndim = 2, .shape = {now[2], HEADS * SIZE}},
+                                          .heads = HEADS,
+                                          .kv_heads = KV_HEADS,
+                                          .scale = 0.4,
+                                          .window = window,
+                                          .softcap = softcap};
+        c.keys.data = keys;
+        c.values.data = values;
+        ref_attention_cached(&c, NULL);
+        for (int b = 0; b < 2; b++)
+            for (int i = 0; i < pieces[k][b] * HEADS * SIZE; i++)
+                assert_true(fabs(o[now[b]][i] - whole[b * ROWS + past[b]][i]) < 1e-13);
+        for (int b = 0; b < 2; b++)
+            past[b] += pieces[k][b];
+    }
+    assert_int_equal(past[0] + past[1], 2 * ROWS);
+}
+
+void test_attention_cached(void **state)
+{
+    (void)state;
+    check_pieces(0, 0);
+    check_pieces(3, 0);
+    check_pieces(1, 2);
 }
 
 void test_attention(void **state)

@@ -37,6 +37,11 @@
     ATTENTION(T, B, A, K, D), .dout = NARROW(T, (A) * (D)), .dqkv = NARROW(T, ((A) + 2 * (K)) * (D))
 #define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
 
+/* L: rows of a sequence's cache. */
+#define CACHED(T, B, L, A, K, D)                                                                                       \
+    .qkv = NARROW(T, ((A) + 2 * (K)) * (D)), .cu = INTS((B) + 1), .past = INTS(B), .keys = NARROW(B, L, (K) * (D)),    \
+    .values = NARROW(B, L, (K) * (D)), .o = NARROW(T, (A) * (D)), .heads = A, .kv_heads = K
+
 #define NORM(N, H)                                                                                                     \
     .x = NARROW(N, H), .gamma = FLOAT(H), .beta = FLOAT(H), .y = NARROW(N, H), .mean = FLOAT(N), .rstd = FLOAT(N),     \
     .eps = 1e-12
@@ -397,6 +402,17 @@ const struct op_case op_cases[] = {
     {CASE(scale, "large", .x = NARROW(170, 301), .y = NARROW(170, 301), .by = 0.7), .long_only = true},
 #include "cases_attention.h"
 #include "cases_llm.h"
+    {CASE(attention_cached, "prompts and single tokens", CACHED(14, 4, 20, 4, 2, 8), .scale = 0.35),
+     LENGTHS(6, 1, 4, 1)},
+    {CASE(attention_cached, "odd D, one key head", CACHED(5, 3, 9, 3, 1, 7), .scale = 0.4), LENGTHS(2, 1, 2)},
+    {CASE(attention_cached, "window", CACHED(12, 3, 24, 2, 2, 4), .scale = 0.5, .window = 5), LENGTHS(8, 1, 3)},
+    {CASE(attention_cached, "softcap", CACHED(9, 2, 12, 2, 1, 16), .scale = 1, .softcap = 1.5), LENGTHS(4, 5)},
+    {CASE(attention_cached, "no sequences", CACHED(3, 0, 6, 2, 2, 4), .scale = 1)},
+    {CASE(attention_cached, "a full cache", CACHED(6, 1, 6, 1, 1, 4), .scale = 1), LENGTHS(6)},
+    {CASE(attention_cached, "long", CACHED(70, 3, 600, 6, 2, 64), .scale = 0.125), LENGTHS(60, 1, 9),
+     .long_only = true},
+    {CASE(attention_cached, "D = 128, window", CACHED(40, 2, 300, 4, 1, 128), .scale = 0.0884, .window = 70),
+     LENGTHS(30, 10), .long_only = true},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

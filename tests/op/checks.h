@@ -10,5 +10,6 @@ void test_clip(void **state);               /* clip.c */
 void test_llm(void **state);                /* llm.c */
 void test_shape_errors(void **state);       /* errors.c */
 void test_attention(void **state);          /* attention.c */
+void test_attention_cached(void **state);   /* the same */
 
 #endif

@@ -62,6 +62,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)(a->attention.qkv.shape[0] + a->attention.qkv.shape[1]);
     case OP_attention_bwd:
         return (double)(a->attention_bwd.qkv.shape[0] + a->attention_bwd.qkv.shape[1]);
+    case OP_attention_cached:
+        return (double)(a->attention_cached.keys.shape[1] + a->attention_cached.keys.shape[2]);
     case OP_act_bwd:
         return a->act_bwd.dbias.ndim ? (double)a->act_bwd.slope.shape[0] : 4;
     case OP_norm:
