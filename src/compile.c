@@ -110,6 +110,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .precision = s->precision,
                               .update = s->update,
                               .choices = *j->choices,
+                              .cache_rows = s->cache_rows,
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias};
@@ -145,16 +146,20 @@ static int add_program(const struct job *j, const char *name, struct dims max, s
     return SNUG_OK;
 }
 
-/* A program with a forward pass: the whole step, a micro-step, or the evaluation. */
+/* A program with a forward pass: the whole step, a micro-step, the evaluation, or generation. */
 static int compile_forward(const struct job *j, const char *name, enum program_kind kind, int *where,
                            struct snug_err *err)
 {
     const struct compile_settings *s = j->s;
-    bool training = kind != PROGRAM_EVALUATION;
+    bool evaluates = kind == PROGRAM_EVALUATION, generates = kind == PROGRAM_GENERATION;
+    bool training = !evaluates && !generates;
+    struct dims max = generates ? s->generate_max : evaluates ? s->eval_max : j->choices->micro;
     struct built built;
     struct program *g;
-    TRY(add_program(j, name, training ? j->choices->micro : s->eval_max, &g, where, err));
-    struct build_settings settings = {.mode = training ? BUILD_TRAIN : BUILD_EVALUATE,
+    TRY(add_program(j, name, max, &g, where, err));
+    struct build_settings settings = {.mode = generates   ? BUILD_GENERATE
+                                              : evaluates ? BUILD_EVALUATE
+                                                          : BUILD_TRAIN,
                                       .dropout = s->dropout,
                                       .smoothing = s->smoothing,
                                       .class_weights = s->class_weights};
@@ -240,7 +245,7 @@ int compile_run(const struct compile_settings *s, const struct choices *choices,
                 struct programs *where, struct snug_err *err)
 {
     const struct job j = {s, choices, plan};
-    *where = (struct programs){-1, -1, -1, -1, -1, -1};
+    *where = (struct programs){-1, -1, -1, -1, -1, -1, -1};
     plan->align = s->backend->facts.align;
     plan->staging = s->backend->facts.staging;
     plan->stop = s->stop;
@@ -255,6 +260,8 @@ int compile_run(const struct compile_settings *s, const struct choices *choices,
     }
     if (s->eval_max.B > 0)
         TRY(compile_forward(&j, "evaluation", PROGRAM_EVALUATION, &where->eval, err));
+    if (s->generate_max.B > 0)
+        TRY(compile_forward(&j, "generation", PROGRAM_GENERATION, &where->generate, err));
     if (choices->copies && s->precision.narrow != s->precision.wide)
         TRY(compile_copies(&j, &where->copies, err));
     return plan_pack(plan, err);

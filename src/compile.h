@@ -14,10 +14,12 @@ struct compile_settings {
     int threads;
     const struct stop_flag *stop; /* NULL: never */
     struct precision precision;
-    struct dims eval_max; /* the largest batch of an evaluation; B 0: no evaluation program */
-    bool train;           /* else evaluation only */
-    bool keep_grads;      /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
-    bool separate;        /* micro-steps and update are programs of their own even without accumulation */
+    struct dims eval_max;     /* the largest batch of an evaluation; B 0: no evaluation program */
+    struct dims generate_max; /* likewise of a call of generation, whose sequences have cache_rows tokens at most */
+    int64_t cache_rows;
+    bool train;      /* else evaluation only */
+    bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
+    bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
     const float *class_weights;      /* (num_labels) of training's loss, NULL: none */
@@ -32,7 +34,7 @@ struct compile_settings {
 /* The programs of a run, by place in struct plan; -1 where there is none. With accumulation 1 `step` does all;
  * otherwise a window is `first`, `next` for each further micro-batch, `update`. */
 struct programs {
-    int step, first, next, update, eval;
+    int step, first, next, update, eval, generate;
     int copies; /* writes the 16-bit copies from the weights: after these were read from a file */
 };
 

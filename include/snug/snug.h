@@ -70,7 +70,7 @@ void snug_set_allocator(const struct snug_allocator *a);
 
 typedef struct snug_options snug_options;
 
-/* The options of a command, "train", "eval", "predict" or "plan", with their defaults: docs/options.md. SNUG_ERR_USAGE:
+/* The options of a command, "train", "eval", "predict", "plan" or "generate", with their defaults: docs/options.md. SNUG_ERR_USAGE:
  * no such command. */
 int snug_options_new(const char *command, snug_options **out, struct snug_err *err);
 
@@ -205,6 +205,22 @@ int snug_evaluated_confusions(const snug_session *s,
  * SNUG_ERR_USAGE for language models. */
 int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const double *values), void *ctx,
                  struct snug_err *err);
+
+/* What generation has come to. */
+struct snug_piece {
+    int64_t prompt;   /* which, from 0 */
+    const char *text; /* (text_bytes) what is new of its text, in UTF-8 */
+    size_t text_bytes;
+    const int32_t *ids; /* (n_ids) all tokens that were generated so far, the end token too */
+    int64_t n_ids;
+    int ended, stopped; /* nothing follows; and that is because the model ended it */
+};
+
+/* Goes on with every prompt of options "prompt", "chat" or "data" of command "generate", several at once. `piece` is called as
+ * texts grow, of one prompt after another, in their order. When it returns anything but SNUG_OK, that ends the generation and is
+ * returned, `err` left as it is. The arrays of a piece are valid until `piece` returns. */
+int snug_generate(snug_session *s, int (*piece)(void *ctx, const struct snug_piece *p), void *ctx,
+                  struct snug_err *err);
 
 /* The columns of the data that are predicted, 0 where they are no table; and, within `row`, what its row has in them.
  * snug_row_json: the row as it was, where the data are JSON, else NULL. */

@@ -30,7 +30,7 @@ void snug_set_allocator(const struct snug_allocator *a)
 
 int snug_options_new(const char *command, snug_options **out, struct snug_err *err)
 {
-    static const unsigned bits[] = {CMD_TRAIN, CMD_EVAL, CMD_PREDICT, CMD_PLAN};
+    static const unsigned bits[] = {CMD_TRAIN, CMD_EVAL, CMD_PREDICT, CMD_PLAN, CMD_GENERATE};
     *out = NULL;
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
         if (strcmp(command_name(bits[i]), command))
@@ -41,7 +41,7 @@ int snug_options_new(const char *command, snug_options **out, struct snug_err *e
         options_init(&(*out)->o, bits[i]);
         return SNUG_OK;
     }
-    return err_set(err, SNUG_ERR_USAGE, "%s: no such command; use train, eval, predict or plan", command);
+    return err_set(err, SNUG_ERR_USAGE, "%s: no such command; use train, eval, predict, plan or generate", command);
 }
 
 int snug_options_set(snug_options *o, const char *name, const char *value, struct snug_err *err)

@@ -4,6 +4,7 @@
 #include "api/handles.h"
 #include "plan/report.h"
 #include "train/evaluate.h"
+#include "train/generate/generate.h"
 #include "train/own_loop.h"
 #include "train/predict.h"
 #include "train/session/describe.h"
@@ -177,6 +178,15 @@ int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const dou
                        "there is no data to predict; set the option data, or open another session");
     TRY(session_load(&s->s, err));
     return predict_run(&s->s, row, ctx, err);
+}
+
+int snug_generate(snug_session *s, int (*piece)(void *ctx, const struct snug_piece *p), void *ctx, struct snug_err *err)
+{
+    if (s->s.o->command != CMD_GENERATE)
+        return err_set(err, SNUG_ERR_USAGE, "there are no prompts; open a session with the options of generate");
+    generate_describe(&s->s);
+    TRY(session_load(&s->s, err));
+    return generate_run(&s->s, piece, ctx, err);
 }
 
 int snug_columns(const snug_session *s)

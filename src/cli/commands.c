@@ -27,6 +27,14 @@ const struct command commands[] = {
      "  snug predict --model out --data new.csv --output predictions.csv\n"
      "  snug predict --model out --data - --json --top-k 3 <messages.txt\n",
      run_predict},
+    {CMD_GENERATE, "", 0, 0, "text that a causal language model writes",
+     "Prints what follows each prompt, as it is written, or with --json an object per prompt. Each token is the "
+     "likeliest\n"
+     "one unless --do-sample. Rows of --data have a \"prompt\", \"messages\" or \"input_ids\".\n",
+     "  snug generate --model out --chat \"where is my card\"\n"
+     "  snug generate --model smollm2 --prompt \"Once upon a time\" --do-sample --top-p 0.9\n"
+     "  snug generate --model out --data prompts.jsonl --json >answers.jsonl\n",
+     run_generate},
     {CMD_PLAN, "", 0, 0, "the memory of a run, to the byte, before anything runs",
      "Takes the options of train. Reads no weights; without --train-data it plans for rows of --max-length.\n",
      "  snug plan --model bert-base --train-data train.csv --batch-size 32\n"

@@ -23,6 +23,7 @@ extern const size_t n_commands;
 int run_train(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_eval(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_predict(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_generate(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_plan(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_bench(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err);

@@ -10,6 +10,7 @@ struct batch {
     int32_t longest;           /* tokens of the longest sequence */
     const int32_t *ids;        /* (T) */
     const int32_t *positions;  /* (T), from 0 in each sequence */
+    const int32_t *past;       /* (B): tokens of the sequence before these, of generation; else NULL */
     const int32_t *types;      /* (T) */
     const int32_t *cu_seqlens; /* (B + 1): sequence b is [cu_seqlens[b], cu_seqlens[b + 1]) */
     const int32_t *sample;     /* (B): the sequence's index within the optimizer step; random masks are keyed by it */

@@ -157,6 +157,17 @@ static int render_all(const struct chat_setup *c, const struct tokenizer *t, jso
     return start(b, all, learned, err);
 }
 
+int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, struct chat_buf *b,
+                       const int32_t **ids, size_t *n, struct snug_err *err)
+{
+    struct ids all;
+    TRY(render(c, messages, json_array_size(messages), true, &b->whole, err));
+    TRY(ids_of(t, str_text(&b->whole.text), b->whole.text.n, true, &b->tokens, &all, err));
+    *ids = all.ids;
+    *n = all.n;
+    return SNUG_OK;
+}
+
 /* ---- masks ---- */
 
 /* A token that stands on both sides of a mark's border belongs to it. */

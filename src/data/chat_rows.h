@@ -41,6 +41,10 @@ void chat_buf_free(struct chat_buf *b);
 int chat_row_encode(const struct chat_setup *c, const struct tokenizer *t, int64_t max_length,
                     const struct columns *columns, json_t *row, struct chat_buf *b, struct snug_err *err);
 
+/* Messages as a prompt: with what the template writes before the assistant speaks. The ids are *ids (n), in b's memory. */
+int chat_prompt_encode(const struct chat_setup *c, const struct tokenizer *t, json_t *messages, struct chat_buf *b,
+                       const int32_t **ids, size_t *n, struct snug_err *err);
+
 /* Appends what decides about ids and mask: for hashes. */
 void chat_setup_describe(const struct chat_setup *c, struct str *s);
 

@@ -10,6 +10,7 @@ enum data_purpose {
     FOR_MASKING = 0x4D41534B,   /* MASK */
     FOR_SYNTHETIC = 0x53594E54, /* SYNT */
     FOR_SPLIT = 0x53504C54,     /* SPLT */
+    FOR_SAMPLING = 0x53414D50,  /* SAMP */
 };
 
 static inline void data_key(uint64_t seed, enum data_purpose purpose, uint32_t key[2])

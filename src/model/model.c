@@ -123,7 +123,14 @@ int model_build(const struct model_config *c, struct build_settings settings, st
     add_inputs(g, c, &b.in);
     int v = c->arch->body(&b);
     g->layer = (int)c->layers + 1;
+    if (settings.mode == BUILD_GENERATE)
+        v = build_last_rows(&b, v);
     *out = (struct built){.logits = c->arch->heads[c->task].logits(&b, v)};
+    if (settings.mode == BUILD_GENERATE) {
+        give(g, out->logits, "logits", true);
+        TRY(graph_ok(g, err));
+        return graph_check(g, "build", err);
+    }
     out->loss = add_loss(&b, out->logits);
     bool per_token = !training && model_task(c)->per_token;
     give(g, out->logits, "logits", !per_token);

@@ -5,7 +5,11 @@
 #include "model/config.h"
 
 /* What a program is for. */
-enum build_mode { BUILD_TRAIN, BUILD_EVALUATE };
+enum build_mode {
+    BUILD_TRAIN,
+    BUILD_EVALUATE,
+    BUILD_GENERATE /* the logits of each sequence's last row, and no loss; of a causal language model */
+};
 
 struct build_settings {
     enum build_mode mode;
@@ -17,8 +21,8 @@ struct build_settings {
 
 /* What a build adds to the graph. The inputs have fixed names, which build.h documents. */
 struct built {
-    int logits; /* (B,labels) or (T,V) */
-    int loss;   /* (1) */
+    int logits; /* (B,labels) or (T,V); of BUILD_GENERATE (B,V) */
+    int loss;   /* (1); 0 in BUILD_GENERATE */
 };
 
 struct build; /* build.h */

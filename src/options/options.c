@@ -15,9 +15,11 @@
 #define EVAL CMD_EVAL
 #define PREDICT CMD_PREDICT
 #define PLAN CMD_PLAN
+#define GENERATE CMD_GENERATE
 #define BENCH CMD_BENCH
-#define MODEL (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT)
-#define DATA (MODEL | CMD_DEBUG_DATA)
+#define ROWS (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT)
+#define MODEL (ROWS | CMD_GENERATE)
+#define DATA (ROWS | CMD_DEBUG_DATA)
 #define INFO CMD_INFO
 #define EXPORT CMD_EXPORT
 #define INSPECT CMD_INSPECT
@@ -131,7 +133,7 @@ const char *command_name(unsigned bit)
 {
     static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
                                                   "info",       "inspect",     "tokenize",   "debug json", "debug data",
-                                                  "debug grad", "debug optim", "debug docs", "export"};
+                                                  "debug grad", "debug optim", "debug docs", "export",     "generate"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];

@@ -13,12 +13,13 @@ enum program_kind {
     PROGRAM_NEXT,       /* of a further one, which adds to its gradients */
     PROGRAM_UPDATE,     /* from those gradients */
     PROGRAM_EVALUATION, /* forward */
+    PROGRAM_GENERATION, /* forward, with a cache of keys and values */
     PROGRAM_COPIES      /* the 16-bit copies that stay, from the weights */
 };
 enum {
     HAS_UPDATE = 1 << PROGRAM_STEP | 1 << PROGRAM_UPDATE,
     HAS_BACKWARD = 1 << PROGRAM_STEP | 1 << PROGRAM_FIRST | 1 << PROGRAM_NEXT,
-    HAS_FORWARD = HAS_BACKWARD | 1 << PROGRAM_EVALUATION,
+    HAS_FORWARD = HAS_BACKWARD | 1 << PROGRAM_EVALUATION | 1 << PROGRAM_GENERATION,
     EVERY_PROGRAM = HAS_FORWARD | HAS_UPDATE | 1 << PROGRAM_COPIES
 };
 
@@ -97,6 +98,7 @@ struct pass_settings {
     struct precision precision;
     struct update update;
     struct choices choices;
+    int64_t cache_rows;      /* of generation: tokens that a sequence may have */
     mask_reader *reads_mask; /* NULL: no kernel does */
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
@@ -141,6 +143,10 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
  * - Where precision_scales says so, the gradients of the losses are scaled.
  * Requires: grad done, all floats F32. Keeps: order, ids of values. */
+
+/* cache: attention becomes attention_cached. Of each there are two states of the activations' type, (B, cache_rows, width of the
+ * keys), and the program has the input "past" (B) I32. Requires: precision done, forward nodes only, causal attention
+ * without dropout. Keeps: order, ids of values. */
 
 /* materialize: brings each weight to the nodes that use it. A node that takes the stored type reads the weight itself. For
  * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,

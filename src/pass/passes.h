@@ -12,6 +12,7 @@
     PASS(x, fold_bias, HAS_BACKWARD)                                                                                   \
     PASS(x, fold_act, HAS_BACKWARD)                                                                                    \
     PASS(x, precision, HAS_FORWARD)                                                                                    \
+    PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
     PASS(x, update, HAS_UPDATE)                                                                                        \

@@ -90,7 +90,7 @@ static void put_rotary(const struct input_image *in, const struct batch *b)
 {
     int32_t longest = 0;
     for (int32_t i = 0; i < b->B; i++) {
-        int32_t length = b->cu_seqlens[i + 1] - b->cu_seqlens[i];
+        int32_t length = b->cu_seqlens[i + 1] - b->cu_seqlens[i] + (b->past ? b->past[i] : 0);
         longest = length > longest ? length : longest;
     }
     for (int i = 0; i < ROTARY_KINDS; i++) {
@@ -132,6 +132,8 @@ static void put_batch(const struct input_image *in, const struct batch *b, int64
     put_positions(in, b, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
+    if (b->past)
+        put(in, "past", b->past, DT_I32, b->B);
     put_coords(in, b, bucket);
     put_labels(in, b, bucket);
     put_class_weights(in);
@@ -359,6 +361,16 @@ int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug
     TRY(s->run->backend->arena->wait(s->run->backend, flight, err));
     *loss = result(s, flight);
     return SNUG_OK;
+}
+
+int stepper_logits(struct stepper *s, int k, const struct batch *b, float *logits, struct snug_err *err)
+{
+    struct run_value v;
+    if (!run_output(s->run, k, "logits", batch_dims(s, b), &v))
+        return err_set(err, SNUG_ERR_ENV, "program %s has no logits", s->run->plan.programs[k].name);
+    TRY(send(s, k, b, &(struct step_inputs){0}, err));
+    TRY(run_program(s->run, k, batch_dims(s, b), NULL, 0, err));
+    return run_read(s->run, &v, logits, DT_F32, err);
 }
 
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,

@@ -36,6 +36,8 @@ static bool fits_options(const struct session *s, enum model_task t)
  * to another one, are a wish for it. */
 static enum model_task wanted_task(const struct session *s)
 {
+    if (s->o->command == CMD_GENERATE)
+        return MODEL_CAUSAL_LM;
     enum model_task stated = s->model.task, rows = first_task(s, false), t = stated;
     if (stated && !model_tasks[stated].per_token)
         return stated;
@@ -76,7 +78,8 @@ static int check_head(const struct session *s, enum model_task stated, struct sn
 {
     const struct options *o = s->o;
     const char *weight = model_head_weight(&s->model);
-    if (!s->head_is_new || !(o->command & (CMD_EVAL | CMD_PREDICT)) || o->allow_new_head || o->init_from_config)
+    if (!s->head_is_new || !(o->command & (CMD_EVAL | CMD_PREDICT | CMD_GENERATE)) || o->allow_new_head ||
+        o->init_from_config)
         return SNUG_OK;
     bool other = o->command == CMD_EVAL && stated && stated != s->model.task;
     return err_set(
@@ -92,7 +95,7 @@ static void note_choice(const struct session *s, enum model_task stated)
     bool found = !s->model.problem && s->head_is_new; /* the labels decide on the problem */
     if (found && task_problem(s->look.labels) > PROBLEM_SINGLE_LABEL)
         kind = model_problem_names[task_problem(s->look.labels)];
-    if (s->o->command == CMD_PREDICT)
+    if (s->o->command & (CMD_PREDICT | CMD_GENERATE))
         return;
     if (model_task(&s->model)->per_token && !s->look.column[0] && s->look.others[0] && first_task(s, false))
         session_note(s,
@@ -126,12 +129,15 @@ void choose_new_head(struct session *s)
 int choose_task(struct session *s, struct snug_err *err)
 {
     enum model_task stated = s->model.task;
-    const char *path = deciding_path(s->o);
+    const char *path = s->o->command == CMD_GENERATE ? NULL : deciding_path(s->o);
     struct dataset_options columns = {.path = path};
     choose_columns(s->o, &columns);
     s->look = (struct dataset_look){.labels = TASK_UNLABELED};
     if (path && s->o->command != CMD_PREDICT)
         TRY(dataset_look(s->io, &columns, &s->look, err));
+    if (s->o->command == CMD_GENERATE && !model_has_task(&s->model, MODEL_CAUSAL_LM))
+        return err_set(err, SNUG_ERR_USAGE, "%s: a %s model generates no text; give a causal language model",
+                       s->o->model, s->model.arch->model_type);
     TRY(model_set_task(&s->model, s->o->task ? (enum model_task)s->o->task : wanted_task(s), s->dir.config_path, err));
     if (s->o->problem_type)
         s->model.problem = (enum problem)s->o->problem_type;

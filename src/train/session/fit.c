@@ -17,6 +17,8 @@ static int64_t needed(const struct session *s)
 static int refuse(const struct session *s, int64_t limit, const char *where, struct snug_err *err)
 {
     char advice[ADVICE_MAX] = "use a smaller --per-device-eval-batch-size or --max-length";
+    if (s->o->command == CMD_GENERATE)
+        snprintf(advice, sizeof advice, "use a smaller --per-device-eval-batch-size or --max-new-tokens");
     char needs[SIZE_TEXT_MAX], more[SIZE_TEXT_MAX];
     if (s->compile.train)
         TRY(advise(s, limit, advice, err));

@@ -41,7 +41,9 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
     struct snug_err why;
     int code = tokenizer_open(s->io, s->o->model, &s->tokenizer, &why);
     const char *path = deciding_path(s->o);
-    bool text = s->o->text.n || (path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10));
+    bool text =
+        s->o->text.n || s->o->prompt.n || s->o->chat.n ||
+        (path && !strstr(path, ".safetensors") && strncmp(path, "synthetic:", 10) && s->o->command != CMD_GENERATE);
     if (code && text) {
         *err = why;
         return code;

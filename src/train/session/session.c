@@ -11,6 +11,7 @@
 #include "train/session/fit.h"
 #include "train/session/freeze.h"
 #include "train/session/model_folder.h"
+#include "train/session/prompts.h"
 #include "train/session/settings.h"
 #include "train/state.h"
 
@@ -95,7 +96,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));
     if (o->command == CMD_TRAIN && !own_loop)
         TRY(output_dir_claim(s, err));
-    TRY(datasets_open(s, err));
+    TRY(s->o->command == CMD_GENERATE ? prompts_open(s, err) : datasets_open(s, err));
     TRY(chat_show_sample(s, err));
     TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));
@@ -113,7 +114,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                                    .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
                                    .new_head = s->head_replaced,
                                    .strict = o->strict,
-                                   .trained_head = o->command & (CMD_EVAL | CMD_PREDICT) && !o->allow_new_head};
+                                   .trained_head =
+                                       o->command & (CMD_EVAL | CMD_PREDICT | CMD_GENERATE) && !o->allow_new_head};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
     }
     TRY(fit_tune(s, err));
@@ -156,6 +158,7 @@ void session_close(struct session *s)
     if (s->has_data)
         dataset_close(&s->data);
     mem_free(s->class_weights);
+    prompts_close(s);
     label_map_free(&s->labels);
     json_decref(s->option_changes);
     chat_close(s);

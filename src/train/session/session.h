@@ -27,6 +27,14 @@ struct session_events {
     void *ctx;
 };
 
+/* What generation begins with: prompt i is ids[begins[i]] … ids[begins[i + 1] - 1], and has one token at least. */
+struct prompts {
+    int32_t *ids;
+    size_t ids_cap, *begins, begins_cap;
+    size_t n;
+    int64_t longest;
+};
+
 struct session {
     const struct io *io;
     const struct options *o;
@@ -54,7 +62,8 @@ struct session {
     struct eval_loader *eval;  /* over data */
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;
-    int64_t row; /* within the stream's block: the one whose prediction the caller is being given */
+    struct prompts prompts; /* of generation */
+    int64_t row;            /* within the stream's block: the one whose prediction the caller is being given */
     struct {
         int64_t tokens;
         int32_t rows;

@@ -1,0 +1,308 @@
+/* Each of B places runs one prompt, and takes the next prompt when that one has ended. A call of the program reads of every place
+ * the tokens that its cache lacks: a piece of the prompt, or the token that was chosen last. A place without any reads its last
+ * token again, which changes nothing. */
+#include "train/generate/generate.h"
+
+#include "base/size.h"
+#include "train/generate/sampling.h"
+
+#include <string.h>
+
+enum { CONFIG_BYTES = 1 << 20 };
+
+struct sequence_state {
+    int32_t *ids; /* (cache_rows + 1): the prompt and what follows it */
+    int64_t n, n_prompt, cached;
+    int64_t prompt; /* which; -1: none yet */
+    bool runs;
+};
+
+/* What a prompt has become, until its turn to be told. */
+struct result {
+    int32_t *ids; /* (n) generated */
+    int64_t n;
+    bool stopped; /* by an end token */
+    bool ended;
+};
+
+struct generator {
+    struct session *s;
+    struct sampling sampling;
+    int32_t stops[CHAT_ENDS];
+    int n_stops;
+    struct sequence_state *places; /* (B) */
+    struct result *results;        /* (prompts) */
+    int64_t next;                  /* prompt that no place has had */
+    int64_t told;                  /* prompt that is being told, and the bytes of its text so far */
+    size_t told_bytes;
+    float *logits; /* (B,V) */
+    struct candidate *candidates;
+    int32_t *inputs; /* ids (T), positions (T), cu (B+1), past (B), sample (B) */
+    struct str text, before;
+    int (*piece)(void *ctx, const struct snug_piece *p);
+    void *ctx;
+};
+
+/* ---- what the model says ---- */
+
+static void add_stop(struct generator *g, json_t *id)
+{
+    if (json_is_integer(id) && g->n_stops < CHAT_ENDS)
+        g->stops[g->n_stops++] = (int32_t)json_integer_value(id);
+}
+
+/* eos_token_id of generation_config.json, else of config.json: a number or a list. */
+static void read_stops(struct generator *g, json_t *generation, json_t *config)
+{
+    json_t *ids = json_object_get(generation, "eos_token_id");
+    if (!ids || json_is_null(ids))
+        ids = json_object_get(config, "eos_token_id");
+    add_stop(g, ids);
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        add_stop(g, json_array_get(ids, i));
+}
+
+static int read_sampling(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
+{
+    const struct options *o = g->s->o;
+    struct sampling *p = &g->sampling;
+    *p = (struct sampling){.on = o->do_sample, .temperature = 1, .top_k = 50, .top_p = 1, .seed = o->seed};
+    if (!o->do_sample)
+        return SNUG_OK;
+    TRY(json_get_real(generation, path, "temperature", false, 1e-6, 1e6, &p->temperature, err));
+    TRY(json_get_int(generation, path, "top_k", false, 0, 1 << 24, &p->top_k, err));
+    TRY(json_get_real(generation, path, "top_p", false, 1e-9, 1, &p->top_p, err));
+    if (option_given(o, temperature))
+        p->temperature = o->temperature;
+    if (option_given(o, top_k))
+        p->top_k = o->top_k;
+    if (option_given(o, top_p))
+        p->top_p = o->top_p;
+    return SNUG_OK;
+}
+
+static int read_model(struct generator *g, struct snug_err *err)
+{
+    json_t *generation = NULL;
+    char *path = model_dir_file(&g->s->dir, "generation_config.json");
+    if (!path)
+        return err_no_memory(err, strlen(g->s->dir.path));
+    int code = io_exists(g->s->io, path) ? json_read_object(g->s->io, path, CONFIG_BYTES, &generation, err) : SNUG_OK;
+    if (!code) {
+        read_stops(g, generation, g->s->dir.config);
+        code = read_sampling(g, generation, path, err);
+    }
+    if (!g->n_stops && g->s->tokenizer && tokenizer_special(g->s->tokenizer, TOKEN_EOS) >= 0)
+        g->stops[g->n_stops++] = tokenizer_special(g->s->tokenizer, TOKEN_EOS);
+    json_decref(generation);
+    mem_free(path);
+    return code;
+}
+
+/* ---- memory ---- */
+
+static int allocate(struct generator *g, struct snug_err *err)
+{
+    const struct compile_settings *c = &g->s->compile;
+    size_t B = (size_t)c->generate_max.B, T = (size_t)c->generate_max.T, V = (size_t)g->s->model.vocab_size;
+    size_t rows = (size_t)c->cache_rows + 1;
+    g->places = mem_alloc(B * sizeof *g->places);
+    g->results = mem_alloc(g->s->prompts.n * sizeof *g->results);
+    g->logits = mem_alloc(B * V * sizeof *g->logits);
+    g->candidates = mem_alloc(V * sizeof *g->candidates);
+    g->inputs = mem_alloc((2 * T + 3 * B + 1) * sizeof *g->inputs);
+    if (!g->places || !g->results || !g->logits || !g->candidates || !g->inputs)
+        return err_no_memory(err, B * V * sizeof *g->logits);
+    for (size_t b = 0; b < B; b++) {
+        g->places[b].ids = mem_alloc(rows * sizeof *g->places[b].ids);
+        if (!g->places[b].ids)
+            return err_no_memory(err, rows * sizeof *g->places[b].ids);
+    }
+    return SNUG_OK;
+}
+
+static void release(struct generator *g)
+{
+    for (int64_t b = 0; g->places && b < g->s->compile.generate_max.B; b++)
+        mem_free(g->places[b].ids);
+    for (size_t i = 0; g->results && i < g->s->prompts.n; i++)
+        mem_free(g->results[i].ids);
+    mem_free(g->places);
+    mem_free(g->results);
+    mem_free(g->logits);
+    mem_free(g->candidates);
+    mem_free(g->inputs);
+    str_free(&g->text);
+    str_free(&g->before);
+}
+
+/* ---- telling ---- */
+
+/* Bytes of text that stay whatever follows: not a character of which bytes are lacking, which is U+FFFD so far. */
+static size_t lasting(const struct str *text, bool ended)
+{
+    size_t n = text->n;
+    while (!ended && n >= 3 && !memcmp(str_text(text) + n - 3, "\xEF\xBF\xBD", 3))
+        n -= 3;
+    return n;
+}
+
+/* The text of prompt `i` and `n` generated ids, without that of the prompt. */
+static int decode(struct generator *g, int64_t i, const int32_t *ids, int64_t n, struct snug_err *err)
+{
+    const struct prompts *p = &g->s->prompts;
+    size_t n_prompt = p->begins[i + 1] - p->begins[i];
+    g->text.n = g->before.n = 0;
+    int32_t *all = mem_alloc((n_prompt + (size_t)n) * sizeof *all);
+    if (!all)
+        return err_no_memory(err, (n_prompt + (size_t)n) * sizeof *all);
+    memcpy(all, p->ids + p->begins[i], n_prompt * sizeof *all);
+    memcpy(all + n_prompt, ids, (size_t)n * sizeof *all);
+    int code = tokenizer_decode(g->s->tokenizer, all, n_prompt, true, &g->before, err);
+    if (!code)
+        code = tokenizer_decode(g->s->tokenizer, all, n_prompt + (size_t)n, true, &g->text, err);
+    mem_free(all);
+    return code;
+}
+
+static int tell(struct generator *g, int64_t i, const int32_t *ids, int64_t n, bool ended, bool stopped,
+                struct snug_err *err)
+{
+    struct snug_piece p = {.prompt = i, .text = "", .ids = ids, .n_ids = n, .ended = ended, .stopped = stopped};
+    if (g->s->tokenizer) {
+        TRY(decode(g, i, ids, n, err));
+        size_t begin = g->told_bytes ? g->told_bytes : g->before.n, end = lasting(&g->text, ended);
+        if (end > begin) {
+            p.text = str_text(&g->text) + begin;
+            p.text_bytes = end - begin;
+            g->told_bytes = end;
+        }
+    }
+    return p.text_bytes || ended ? g->piece(g->ctx, &p) : SNUG_OK;
+}
+
+/* Results that were waiting for the prompt before them. */
+static int tell_ended(struct generator *g, struct snug_err *err)
+{
+    for (; g->told < (int64_t)g->s->prompts.n && g->results[g->told].ended; g->told++) {
+        struct result *r = &g->results[g->told];
+        TRY(tell(g, g->told, r->ids, r->n, true, r->stopped, err));
+        g->told_bytes = 0;
+    }
+    return SNUG_OK;
+}
+
+/* ---- a step ---- */
+
+static void take_prompt(struct generator *g, struct sequence_state *q)
+{
+    const struct prompts *p = &g->s->prompts;
+    if (q->runs || g->next == (int64_t)p->n)
+        return;
+    int32_t *ids = q->ids;
+    *q = (struct sequence_state){.ids = ids, .prompt = g->next++, .runs = true};
+    q->n = q->n_prompt = (int64_t)(p->begins[q->prompt + 1] - p->begins[q->prompt]);
+    memcpy(ids, p->ids + p->begins[q->prompt], (size_t)q->n * sizeof *ids);
+}
+
+/* Lays what each place reads next; B places. */
+static struct batch lay(struct generator *g)
+{
+    struct dims max = g->s->compile.generate_max;
+    int32_t *ids = g->inputs, *positions = ids + max.T, *cu = positions + max.T, *past = cu + max.B + 1;
+    int32_t *sample = past + max.B;
+    int64_t piece = max.T / max.B, T = 0;
+    cu[0] = 0;
+    for (int64_t b = 0; b < max.B; b++) {
+        struct sequence_state *q = &g->places[b];
+        int64_t lacks = q->n - q->cached, rows = lacks < piece ? lacks : piece;
+        if (!lacks) { /* ended, with nothing to take its place */
+            q->cached--;
+            rows = 1;
+        }
+        for (int64_t i = 0; i < rows; i++, T++) {
+            ids[T] = q->ids[q->cached + i];
+            positions[T] = (int32_t)(q->cached + i);
+        }
+        past[b] = (int32_t)q->cached;
+        sample[b] = (int32_t)b;
+        cu[b + 1] = (int32_t)T;
+        q->cached += rows;
+    }
+    return (struct batch){.T = (int32_t)T,
+                          .B = (int32_t)max.B,
+                          .ids = ids,
+                          .positions = positions,
+                          .cu_seqlens = cu,
+                          .past = past,
+                          .sample = sample};
+}
+
+static int end_sequence(struct generator *g, struct sequence_state *q, bool stopped, struct snug_err *err)
+{
+    struct result *r = &g->results[q->prompt];
+    *r = (struct result){.n = q->n - q->n_prompt, .stopped = stopped, .ended = true};
+    if (!(r->ids = mem_alloc((size_t)(r->n + 1) * sizeof *r->ids)))
+        return err_no_memory(err, (unsigned long long)r->n * sizeof *r->ids);
+    memcpy(r->ids, q->ids + q->n_prompt, (size_t)r->n * sizeof *r->ids);
+    q->runs = false;
+    q->n = q->cached; /* its last token is not read */
+    return SNUG_OK;
+}
+
+/* The next token of a place whose cache has all others. */
+static int go_on(struct generator *g, int64_t b, struct snug_err *err)
+{
+    struct sequence_state *q = &g->places[b];
+    int64_t V = g->s->model.vocab_size, longest = g->s->model.longest;
+    int32_t id = sampling_choose(&g->sampling, g->logits + b * V, V, g->candidates, q->prompt, q->n);
+    bool stopped = false;
+    q->ids[q->n++] = id;
+    for (int i = 0; i < g->n_stops; i++)
+        stopped |= g->stops[i] == id;
+    if (stopped || q->n - q->n_prompt == g->s->o->max_new_tokens || q->n > longest)
+        return end_sequence(g, q, stopped, err);
+    return q->prompt == g->told ? tell(g, q->prompt, q->ids + q->n_prompt, q->n - q->n_prompt, false, false, err)
+                                : SNUG_OK;
+}
+
+static int step(struct generator *g, struct snug_err *err)
+{
+    struct session *s = g->s;
+    if (stop_asked(s->stop))
+        return err_set(err, SNUG_STOPPED, "stopped by a signal; the texts so far are not ended");
+    for (int64_t b = 0; b < s->compile.generate_max.B; b++)
+        take_prompt(g, &g->places[b]);
+    struct batch batch = lay(g);
+    TRY(stepper_logits(&s->stepper, s->run.where.generate, &batch, g->logits, err));
+    for (int64_t b = 0; b < batch.B; b++)
+        if (g->places[b].runs && g->places[b].cached == g->places[b].n)
+            TRY(go_on(g, b, err));
+    return tell_ended(g, err);
+}
+
+int generate_run(struct session *s, int (*piece)(void *ctx, const struct snug_piece *p), void *ctx,
+                 struct snug_err *err)
+{
+    struct generator g = {.s = s, .piece = piece, .ctx = ctx};
+    int code = read_model(&g, err);
+    if (!code)
+        code = allocate(&g, err);
+    while (!code && g.told < (int64_t)s->prompts.n)
+        code = step(&g, err);
+    release(&g);
+    return code;
+}
+
+void generate_describe(const struct session *s)
+{
+    const struct program *p = &s->run.plan.programs[s->run.where.generate];
+    char all[SIZE_TEXT_MAX], cache[SIZE_TEXT_MAX];
+    int64_t bytes = 0;
+    for (int i = 1; i < p->graph.n_values; i++)
+        if (p->graph.values[i].role == ROLE_STATE)
+            bytes += value_bytes(&p->graph.values[i], p->max);
+    session_note(s, "memory %s; of it %s are keys and values of %lld prompt%s at once, %lld tokens each",
+                 size_text(s->run.plan.arena_bytes, all), size_text(bytes, cache), (long long)p->max.B,
+                 p->max.B == 1 ? "" : "s", (long long)s->compile.cache_rows);
+}

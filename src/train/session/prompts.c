@@ -1,0 +1,155 @@
+#include "train/session/prompts.h"
+
+#include "data/files/jsonl.h"
+
+#include <string.h>
+
+enum { AT_ONCE = 8, PIECE = 512 }; /* prompts that run at once; tokens of a prompt that one call reads */
+
+static int add(struct session *s, const int32_t *ids, size_t n, struct snug_err *err)
+{
+    struct prompts *p = &s->prompts;
+    size_t at = p->n ? p->begins[p->n] : 0;
+    if (!n)
+        return err_set(err, SNUG_ERR_INPUT, "the prompt has no tokens; write some");
+    if ((int64_t)n >= s->model.longest)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "the prompt has %zu tokens, and config.json has %s %lld; give a shorter one", n,
+                       s->model.arch->positions_key, (long long)(s->model.first_position + s->model.longest));
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= s->model.vocab_size)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "token id %d is not below vocab_size %lld; use the model's own tokenizer", ids[i],
+                           (long long)s->model.vocab_size);
+    if (!MEM_GROW(p->ids, p->ids_cap, at + n) || !MEM_GROW(p->begins, p->begins_cap, p->n + 2))
+        return err_no_memory(err, (at + n) * sizeof *ids);
+    memcpy(p->ids + at, ids, n * sizeof *ids);
+    p->begins[p->n++] = at;
+    p->begins[p->n] = at + n;
+    p->longest = (int64_t)n > p->longest ? (int64_t)n : p->longest;
+    return SNUG_OK;
+}
+
+static int need_tokenizer(const struct session *s, struct snug_err *err)
+{
+    if (s->tokenizer)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_INPUT, "%s has no tokenizer that can be read; give rows of input_ids", s->o->model);
+}
+
+static int add_text(struct session *s, const char *text, size_t bytes, struct snug_err *err)
+{
+    struct token_buf b = {0};
+    TRY(need_tokenizer(s, err));
+    int code = tokenizer_encode(s->tokenizer, text, bytes, NULL, 0, 0, &b, err);
+    if (!code)
+        code = add(s, b.ids, b.n, err);
+    token_buf_free(&b);
+    return code;
+}
+
+static int add_messages(struct session *s, json_t *messages, struct snug_err *err)
+{
+    struct chat_buf b = {0};
+    const int32_t *ids;
+    size_t n;
+    TRY(need_tokenizer(s, err));
+    int code = chat_prompt_encode(&s->chat, s->tokenizer, messages, &b, &ids, &n, err);
+    if (!code)
+        code = add(s, ids, n, err);
+    chat_buf_free(&b);
+    return code;
+}
+
+static int add_chat(struct session *s, const char *text, struct snug_err *err)
+{
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", text);
+    if (!messages)
+        return err_set(err, SNUG_ERR_INPUT, "the message is not UTF-8");
+    int code = add_messages(s, messages, err);
+    json_decref(messages);
+    return code;
+}
+
+static int add_ids(struct session *s, json_t *list, struct snug_err *err)
+{
+    size_t n = json_array_size(list);
+    char text[64];
+    int32_t *ids = mem_alloc((n + 1) * sizeof *ids);
+    int code = ids ? SNUG_OK : err_no_memory(err, n * sizeof *ids);
+    for (size_t i = 0; i < n && !code; i++) {
+        json_t *id = json_array_get(list, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX)
+            code = err_set(err, SNUG_ERR_INPUT, "input_ids has %s; write token ids", json_value_text(id, text));
+        ids[i] = (int32_t)json_integer_value(id);
+    }
+    if (!code)
+        code = add(s, ids, n, err);
+    mem_free(ids);
+    return code;
+}
+
+static int add_row(struct session *s, json_t *row, struct snug_err *err)
+{
+    json_t *prompt = json_object_get(row, "prompt"), *messages = json_object_get(row, "messages");
+    json_t *ids = json_object_get(row, "input_ids");
+    if (json_is_string(prompt))
+        return add_text(s, json_string_value(prompt), json_string_length(prompt), err);
+    if (json_is_array(prompt) || json_is_array(messages))
+        return add_messages(s, json_is_array(prompt) ? prompt : messages, err);
+    if (json_is_array(ids))
+        return add_ids(s, ids, err);
+    return err_set(err, SNUG_ERR_INPUT, "no prompt; write \"prompt\", \"messages\" or \"input_ids\"");
+}
+
+static int add_file(struct session *s, const char *path, struct snug_err *err)
+{
+    struct jsonl j;
+    struct snug_err why;
+    const char *dot = strrchr(path, '.');
+    int code = SNUG_OK;
+    TRY(jsonl_open(s->io, path, dot && !strcmp(dot, ".json"), &j, err));
+    for (long long row = 1; !code && !(code = jsonl_next(&j, err)) && j.row; row++)
+        if ((code = add_row(s, j.row, &why)) != SNUG_OK)
+            code = err_set(err, code, "%s: row %lld: %s", path, row, why.text);
+    jsonl_close(&j);
+    if (!code && !s->prompts.n)
+        return err_set(err, SNUG_ERR_INPUT, "%s: holds no prompts; write one object a line", path);
+    return code;
+}
+
+int prompts_open(struct session *s, struct snug_err *err)
+{
+    const struct options *o = s->o;
+    struct snug_err why;
+    if (!s->tokenizer && !o->json)
+        return err_set(err, SNUG_ERR_USAGE, "%s has no tokenizer that can be read, so ids have no text; give --json",
+                       o->model);
+    if (o->data)
+        return add_file(s, o->data, err);
+    for (size_t i = 0; i < o->prompt.n; i++)
+        if (add_text(s, o->prompt.items[i], strlen(o->prompt.items[i]), &why))
+            return err_set(err, why.code, "--prompt: %s", why.text);
+    for (size_t i = 0; i < o->chat.n; i++)
+        if (add_chat(s, o->chat.items[i], &why))
+            return err_set(err, why.code, "--chat: %s", why.text);
+    return SNUG_OK;
+}
+
+void prompts_close(struct session *s)
+{
+    mem_free(s->prompts.ids);
+    mem_free(s->prompts.begins);
+}
+
+void prompts_size(struct session *s)
+{
+    struct compile_settings *c = &s->compile;
+    int64_t given = s->o->per_device_eval_batch_size,
+            B = option_given(s->o, per_device_eval_batch_size) ? given : AT_ONCE;
+    int64_t piece = s->prompts.longest < PIECE ? s->prompts.longest : PIECE;
+    int64_t rows = s->prompts.longest + s->o->max_new_tokens;
+    B = (int64_t)s->prompts.n < B ? (int64_t)s->prompts.n : B;
+    c->generate_max = (struct dims){.T = backend_bucket(c->backend, B * piece), .B = B};
+    c->cache_rows = rows < s->model.longest ? rows : s->model.longest;
+}
