@@ -1,0 +1,90 @@
+/* snug generate: what transformers generates greedily (tests/golden/generate), however prompts are cut and run together; stops,
+ * seeds and texts. */
+#include "command.h"
+
+/* The ids of each line of what the command said. */
+static json_t *generated(const char *path)
+{
+    size_t n;
+    char *text = read_text(path, &n), *rest = text, *line;
+    json_t *all = json_array();
+    while ((line = strsep(&rest, "\n")) != NULL)
+        if (*line == '{') {
+            json_t *o = json_loads(line, 0, NULL);
+            assert_non_null(o);
+            json_array_append_new(all, o);
+        }
+    free(text);
+    return all;
+}
+
+static void compare(const char *said_path, const char *expected, int stop)
+{
+    size_t n;
+    char *text = read_text(expected, &n), *rest = text, *line;
+    json_t *got = generated(said_path);
+    size_t i = 0;
+    while ((line = strsep(&rest, "\n")) != NULL && *line) {
+        json_t *want = json_loads(line, 0, NULL), *o = json_array_get(got, i++);
+        json_t *last = json_array_get(want, json_array_size(want) - 1);
+        assert_true(json_equal(want, json_object_get(o, "ids")));
+        assert_string_equal(json_string_value(json_object_get(o, "finish_reason")),
+                            json_integer_value(last) == stop ? "stop" : "length");
+        json_decref(want);
+    }
+    assert_int_equal(i, json_array_size(got));
+    json_decref(got);
+    free(text);
+}
+
+static void test_greedy(void **state)
+{
+    static const struct {
+        const char *name;
+        int stop;
+    } models[] = {{"mistral", 31}, {"gpt2", 63}};
+    static const char *const at_once[] = {"1", "3", "8"};
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++)
+        for (int i = 0; i < n_devices(); i++)
+            for (size_t k = 0; k < sizeof at_once / sizeof *at_once && is_fp32(device(i)); k++) {
+                char name[64];
+                snprintf(name, sizeof name, "golden/generate/%s", models[m].name);
+                const char *model = fixture(name);
+                expect_snug(0, said(),
+                            ARGS("generate", "--model", model, "--data", join(model, "prompts.jsonl"), "--json",
+                                 "--max-new-tokens", "12", "--per-device-eval-batch-size", at_once[k]),
+                            ARGS("--device", device(i)->name));
+                compare(said(), join(model, "expected.jsonl"), models[m].stop);
+            }
+}
+
+static json_t *sampled(const char *seed, const char *at_once, const char *top_k)
+{
+    const char *model = fixture("golden/generate/gpt2");
+    expect_snug(0, said(),
+                ARGS("generate", "--model", model, "--data", join(model, "prompts.jsonl"), "--json", "--do-sample",
+                     "--max-new-tokens", "12", "--device", "reference", "--temperature", "3"),
+                ARGS("--seed", seed, "--per-device-eval-batch-size", at_once, "--top-k", top_k));
+    return generated(said());
+}
+
+/* What is drawn follows from the seed, not from what runs beside it; of one token, it is the likeliest. */
+static void test_seeds(void **state)
+{
+    (void)state;
+    json_t *a = sampled("1", "8", "40"), *b = sampled("1", "3", "40"), *c = sampled("2", "8", "40");
+    assert_true(json_equal(a, b));
+    assert_false(json_equal(a, c));
+    json_decref(sampled("3", "8", "1"));
+    compare(said(), fixture("golden/generate/gpt2/expected.jsonl"), 63);
+    json_decref(a);
+    json_decref(b);
+    json_decref(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_seeds)};
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
