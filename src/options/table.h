@@ -94,7 +94,7 @@ OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the 
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
 OPT(STR, data, "none", "FILE", EVAL | PREDICT | GENERATE | NEED(EVAL | PREDICT | GENERATE), 0,
-    "rows to evaluate or to predict, prompts to generate from (.jsonl); predict reads the standard input for -")
+    "rows to evaluate, to predict or to generate from; predict reads the standard input for -")
 OPT(WORD, data_format, "auto", FORMAT, PREDICT, 0, "of --data; auto: as its ending says, of the standard input as its first line shows")
 OPT(TEXTS, text, "none", "TEXT", PREDICT, 0, "a text to predict, instead of --data; may be given again")
 OPT(TEXTS, text_pair, "none", "TEXT", PREDICT, 0, "second text of a pair, one for each --text")
@@ -265,7 +265,7 @@ OPT(STR, output, "none", "FILE", PREDICT | EXPORT, 0,
 OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT, 0, "a file that is there already is replaced")
 OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf file, as llama.cpp's converter calls them")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
-    "only the so many likeliest labels of each row, none: all; or tokens to sample from, none: the model's, or 50")
+    "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
 OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE, 0, "tokens behind a prompt, at most")
 OPT(BOOL, do_sample, "false", "", GENERATE, 0, "tokens are drawn at random; else each is the likeliest one")
 OPT(REAL, temperature, "none", "(0, 1000]", GENERATE, 0, "what logits are divided by before a token is drawn; none: the model's, or 1")
