@@ -45,8 +45,11 @@ static int masked_lm(struct build *b, int v)
 }
 
 static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {"BertForSequenceClassification", "classifier.weight", classifier},
-    [MODEL_MASKED_LM] = {"BertForMaskedLM", "cls.predictions.transform.dense.weight", masked_lm}};
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "BertForSequenceClassification",
+                                       .weight = "classifier.weight",
+                                       .logits = classifier},
+    [MODEL_MASKED_LM] = {
+        .class_name = "BertForMaskedLM", .weight = "cls.predictions.transform.dense.weight", .logits = masked_lm}};
 
 static const struct tied_name tied[] = {
     {"cls.predictions.decoder.weight", WORDS ".weight"}, {"cls.predictions.decoder.bias", "cls.predictions.bias"}, {0}};

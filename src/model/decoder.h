@@ -31,8 +31,13 @@ int decoder_causal_lm(struct build *b, int v);
 int decoder_classifier(struct build *b, int v);
 #define DECODER_HEADS(prefix)                                                                                          \
     {                                                                                                                  \
-        [MODEL_SEQUENCE_CLASSIFICATION] = {prefix "ForSequenceClassification", "score.weight", decoder_classifier},    \
-        [MODEL_CAUSAL_LM] = {prefix "ForCausalLM", NULL, decoder_causal_lm, .untied = "lm_head.weight"},               \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
+                                           .weight = "score.weight",                                                   \
+                                           .logits = decoder_classifier},                                              \
+        [MODEL_CAUSAL_LM] = {.class_name = prefix "ForCausalLM",                                                       \
+                             .weight = NULL,                                                                           \
+                             .logits = decoder_causal_lm,                                                              \
+                             .untied = "lm_head.weight"},                                                              \
     }
 
 extern const struct tied_name decoder_tied[];

@@ -68,8 +68,11 @@ static int masked_lm(struct build *b, int v)
 }
 
 static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {"DistilBertForSequenceClassification", "classifier.weight", classifier},
-    [MODEL_MASKED_LM] = {"DistilBertForMaskedLM", "vocab_transform.weight", masked_lm}};
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "DistilBertForSequenceClassification",
+                                       .weight = "classifier.weight",
+                                       .logits = classifier},
+    [MODEL_MASKED_LM] = {
+        .class_name = "DistilBertForMaskedLM", .weight = "vocab_transform.weight", .logits = masked_lm}};
 
 static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weight"}, {0}};
 

@@ -65,8 +65,10 @@ static int gemma3_config(json_t *o, const char *path, struct model_config *c, st
 
 static const struct model_head gemma2_heads[MODEL_COUNT] = DECODER_HEADS("Gemma2");
 static const struct model_head gemma3_heads[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {"Gemma3TextForSequenceClassification", "score.weight", decoder_classifier},
-    [MODEL_CAUSAL_LM] = {"Gemma3ForCausalLM", NULL, decoder_causal_lm, .untied = "lm_head.weight"}};
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "Gemma3TextForSequenceClassification",
+                                       .weight = "score.weight",
+                                       .logits = decoder_classifier},
+    [MODEL_CAUSAL_LM] = {.class_name = "Gemma3ForCausalLM", .logits = decoder_causal_lm, .untied = "lm_head.weight"}};
 
 const struct model_arch arch_gemma2 = DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config);
 const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config);

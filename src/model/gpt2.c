@@ -110,7 +110,8 @@ static int causal_lm(struct build *b, int v)
     return n.y;
 }
 
-static const struct model_head heads[MODEL_COUNT] = {[MODEL_CAUSAL_LM] = {"GPT2LMHeadModel", NULL, causal_lm}};
+static const struct model_head heads[MODEL_COUNT] = {
+    [MODEL_CAUSAL_LM] = {.class_name = "GPT2LMHeadModel", .logits = causal_lm}};
 
 static const struct tied_name tied[] = {{"lm_head.weight", WORDS}, {0}};
 

@@ -53,9 +53,11 @@ static int masked_lm(struct build *b, int v)
 
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
-        [MODEL_SEQUENCE_CLASSIFICATION] = {prefix "ForSequenceClassification", "classifier.out_proj.weight",           \
-                                           classifier},                                                                \
-        [MODEL_MASKED_LM] = {prefix "ForMaskedLM", "lm_head.dense.weight", masked_lm},                                 \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
+                                           .weight = "classifier.out_proj.weight",                                     \
+                                           .logits = classifier},                                                      \
+        [MODEL_MASKED_LM] = {                                                                                          \
+            .class_name = prefix "ForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},                \
     }
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");
