@@ -128,7 +128,7 @@ OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, ins
 OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")
 OPT(INT, gradient_accumulation_steps, "1", "[1, 1000000]", TRAINING, RESULT, "micro-batches of an optimizer step")
 OPT(INT, max_tokens_per_batch, "none", "[1, 2147483647]", TRAINING, RESULT,
-    "tokens of a micro-batch: it has fewer rows where they are more, and a step more micro-batches; none: no limit")
+    "most tokens of a micro-batch: one with more is cut into several; none: no limit")
 OPT(BOOL, dataloader_drop_last, "false", "", TRAINING, RESULT, "leave out the last, smaller batch of an epoch")
 OPT(WORD, train_sampling_strategy, "random", SAMPLING, TRAINING, RESULT, "order of the rows in an epoch")
 OPT(STR, freeze, "none", "PATTERN,...", TRAINING, RESULT,
@@ -147,9 +147,9 @@ OPT(INT, lora_r, "16", "[1, 65536]", TRAINING, RESULT, "rank of the adapter's ma
 OPT(REAL, lora_alpha, "32", "[0, 1000000]", TRAINING, RESULT, "the adapter counts alpha / r")
 OPT(REAL, lora_dropout, "0.05", "[0, 1)", TRAINING, RESULT, "of what the adapter reads")
 OPT(STR, target_modules, "none", "NAME,...", TRAINING, RESULT,
-    "layers with an adapter: names or ends of them, all-linear, or a regular expression; none: as PEFT")
+    "layers that get one: ends of names, all-linear or a pattern; none: as PEFT")
 OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
-    "modules that are trained in full beside it; the head of a classifier always is")
+    "modules trained in full beside it; a classifier's head always is")
 OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
 
 OPT_SECTION(optimizer, "Optimizer")
@@ -261,7 +261,7 @@ OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the e
 
 OPT_SECTION(output, "Output")
 OPT(STR, output, "none", "FILE", PREDICT | EXPORT, 0,
-    "predictions go into this file, .csv or .jsonl; of export the model, as a .gguf file; it is there once it is whole")
+    "of predictions, .csv or .jsonl, or of an exported model, .gguf; it is there once it is whole")
 OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT, 0, "a file that is there already is replaced")
 OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf file, as llama.cpp's converter calls them")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,

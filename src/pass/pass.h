@@ -57,7 +57,7 @@ struct update {
     enum dtype state_type;
 };
 
-/* What a plan may give up or take to save room or time. train/session/fit.c changes these and nothing else of a run.
+/* What a plan may give up or take to save room or time. train/fit/fit.c changes these and nothing else of a run.
  * `micro` and `accumulation` decide how a batch is cut, on which bits depend; no other choice changes a bit. */
 struct choices {
     struct dims micro;     /* the largest micro-batch of training */

@@ -2,7 +2,7 @@
 #include "command.h"
 
 #include "base/size.h"
-#include "train/session/fit.h"
+#include "train/fit/fit.h"
 
 static const char *rows, *deep;
 

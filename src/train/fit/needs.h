@@ -1,6 +1,6 @@
 /* needs.h: the bytes that a run takes: its arena, and what lies beside it in the host's memory. */
-#ifndef TRAIN_SESSION_NEEDS_H
-#define TRAIN_SESSION_NEEDS_H
+#ifndef TRAIN_FIT_NEEDS_H
+#define TRAIN_FIT_NEEDS_H
 
 #include "train/session/session.h"
 

@@ -1,6 +1,6 @@
 /* advice.h: what would make a training run fit that is too large: each choice that takes less, and how much. */
-#ifndef TRAIN_SESSION_ADVICE_H
-#define TRAIN_SESSION_ADVICE_H
+#ifndef TRAIN_FIT_ADVICE_H
+#define TRAIN_FIT_ADVICE_H
 
 #include "train/session/session.h"
 

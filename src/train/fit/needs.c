@@ -1,4 +1,4 @@
-#include "train/session/needs.h"
+#include "train/fit/needs.h"
 
 #include "train/evaluate.h"
 #include "train/state.h"

@@ -4,7 +4,7 @@
  *
  * Order of sums, fixed by shape: products sum over D, or over the keys of one block, in order; blocks are added in order of
  * keys. A task, made by one thread, is (sequence, head, CHUNK queries), so no sum crosses threads. */
-#include "cpu/attention.h"
+#include "cpu/attention/attention.h"
 
 struct forward {      /* of one thread; sizes in units for the larger case, floats */
     uint32_t *k;      /* (CHUNK, D) rows of K */

@@ -6,8 +6,8 @@
  * formulas; after Dao, arXiv 2307.08691).
  *
  * bf16: P and dS are rounded to bf16 for the products; scores, maxima, sums and accumulators are F32. */
-#ifndef CPU_ATTENTION_H
-#define CPU_ATTENTION_H
+#ifndef CPU_ATTENTION_ATTENTION_H
+#define CPU_ATTENTION_ATTENTION_H
 
 #include "cpu/kernels.h"
 #include "cpu/product/tile.h"

@@ -1,9 +1,9 @@
-#include "train/session/fit.h"
+#include "train/fit/fit.h"
 
 #include "base/machine.h"
 #include "base/size.h"
-#include "train/session/advice.h"
-#include "train/session/needs.h"
+#include "train/fit/advice.h"
+#include "train/fit/needs.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * Order of sums, fixed by shape: products sum over D, or over the keys or queries of one block, in order; blocks are added in
  * order of keys (dQ), or of head, then queries (dK, dV). A task, made by one thread, is (sequence, some heads of one key head);
  * where a key head has several tasks, their dK and dV are added in the order of heads. */
-#include "cpu/attention.h"
+#include "cpu/attention/attention.h"
 
 struct backward {       /* of one thread */
     uint32_t *k, *v;    /* (KEYS, D) rows of a panel */

@@ -1,8 +1,8 @@
-#include "train/session/advice.h"
+#include "train/fit/advice.h"
 
 #include "base/size.h"
+#include "train/fit/needs.h"
 #include "train/session/batches.h"
-#include "train/session/needs.h"
 
 #include <stdio.h>
 #include <string.h>

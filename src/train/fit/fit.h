@@ -1,6 +1,6 @@
 /* fit.h: whether what a run takes is there; what would make it fit says advice.h. Parts of session_open and session_load. */
-#ifndef TRAIN_SESSION_FIT_H
-#define TRAIN_SESSION_FIT_H
+#ifndef TRAIN_FIT_FIT_H
+#define TRAIN_FIT_FIT_H
 
 #include "train/session/session.h"
 
