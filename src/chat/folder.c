@@ -18,20 +18,25 @@ static const char *text_of(json_t *value)
     return found;
 }
 
+int chat_template_of_json(json_t *file, const char *path, struct chat_template **out, struct snug_err *err)
+{
+    json_t *value = json_object_get(file, "chat_template");
+    const char *text = text_of(value);
+    char shown[64];
+    *out = NULL;
+    if (text)
+        return chat_template_open("chat_template", text, strlen(text), out, err);
+    if (!value || json_is_null(value))
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_INPUT, "%s: chat_template is %s; a string was expected, or a list with a 'default'",
+                   path, json_value_text(value, shown));
+}
+
 static int of_json(const struct io *io, const char *path, struct chat_template **out, struct snug_err *err)
 {
-    json_t *file, *value;
-    char shown[64];
+    json_t *file;
     TRY(json_read_object(io, path, FILE_BYTES, &file, err));
-    value = json_object_get(file, "chat_template");
-    const char *text = text_of(value);
-    int code = SNUG_OK;
-    if (text)
-        code = chat_template_open("chat_template", text, strlen(text), out, err);
-    else if (value && !json_is_null(value))
-        code =
-            err_set(err, SNUG_ERR_INPUT, "%s: chat_template is %s; a string was expected, or a list with a 'default'",
-                    path, json_value_text(value, shown));
+    int code = chat_template_of_json(file, path, out, err);
     json_decref(file);
     return code;
 }

@@ -202,6 +202,9 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
                              "--block-size: %s holds conversations, which are not joined; leave it out (rows are never "
                              "padded)",
                              o->path));
+    if (r->table.columns.form == ROWS_TEXT && o->chat && o->chat->assistant_only)
+        TRY_TO(fail, err_set(err, SNUG_ERR_USAGE,
+                             "--assistant-only-loss: %s holds texts, no conversations; leave it out", o->path));
     if (r->table.columns.form != ROWS_TEXT && !o->chat)
         TRY_TO(fail, err_set(err, SNUG_ERR_INPUT, "%s: conversations need a tokenizer's chat settings", o->path));
     TRY_TO(fail, label_reader_open(&r->labels, r->task, o, &r->table.columns, err));

@@ -154,6 +154,17 @@ static void ends_are_learned(void **state)
     assert_non_null(strstr(e.text, "none is an end of text (<|im_end|>)"));
 }
 
+/* An option that would do nothing. */
+static void texts_have_no_assistant(void **state)
+{
+    (void)state;
+    struct snug_err e;
+    assert_int_equal(fails("{\"text\":\"When will my card arrive?\"}\n", ARGS("--assistant-only-loss", "true"), &e),
+                     SNUG_ERR_USAGE);
+    assert_non_null(strstr(e.text, "--assistant-only-loss: "));
+    assert_non_null(strstr(e.text, " holds texts, no conversations; leave it out"));
+}
+
 static void a_sample_is_shown(void **state)
 {
     (void)state;
@@ -191,7 +202,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_is_unpacked),       cmocka_unit_test(the_cut_does_not_show),
         cmocka_unit_test(the_longest_row_is_known), cmocka_unit_test(ends_are_learned),
-        cmocka_unit_test(a_sample_is_shown),        cmocka_unit_test(two_begins_are_noticed),
+        cmocka_unit_test(texts_have_no_assistant),  cmocka_unit_test(a_sample_is_shown),
+        cmocka_unit_test(two_begins_are_noticed),
     };
     return cmocka_run_group_tests_name("chat", tests, set_up, close_folder);
 }

@@ -17,22 +17,47 @@ static void add_end(struct chat_setup *c, json_t *id)
         c->ends[c->n_ends++] = (int32_t)json_integer_value(id);
 }
 
+/* A JSON file of the model: what was made out of a GGUF file, or lies in the folder. *out NULL: there is none. */
+static int read_json(struct session *s, const char *name, json_t **out, struct snug_err *err)
+{
+    *out = NULL;
+    for (size_t i = 0; i < s->dir.n_made; i++)
+        if (!strcmp(s->dir.made[i].name, name))
+            return json_parse(s->dir.made[i].text, strlen(s->dir.made[i].text), name, out, err);
+    if (s->dir.n_made)
+        return SNUG_OK;
+    char *path = model_dir_file(&s->dir, name);
+    if (!path)
+        return err_no_memory(err, strlen(s->dir.path));
+    int code = io_exists(s->io, path) ? json_read_object(s->io, path, CONFIG_BYTES, out, err) : SNUG_OK;
+    mem_free(path);
+    return code;
+}
+
 /* Those at which the model's generation stops: of some, an answer's end is not the tokenizer's EOS. */
 static int read_ends(struct session *s, struct snug_err *err)
 {
-    json_t *config = NULL;
-    char *path = model_dir_file(&s->dir, "generation_config.json");
+    json_t *config;
     int32_t eos = tokenizer_special(s->tokenizer, TOKEN_EOS);
-    if (!path)
-        return err_no_memory(err, strlen(s->dir.path));
     if (eos >= 0)
         s->chat.ends[s->chat.n_ends++] = eos;
-    int code = io_exists(s->io, path) ? json_read_object(s->io, path, CONFIG_BYTES, &config, err) : SNUG_OK;
-    mem_free(path);
+    TRY(read_json(s, "generation_config.json", &config, err));
     json_t *ids = json_object_get(config, "eos_token_id");
     add_end(&s->chat, ids);
     for (size_t i = 0; i < json_array_size(ids); i++)
         add_end(&s->chat, json_array_get(ids, i));
+    json_decref(config);
+    return SNUG_OK;
+}
+
+/* The model's own, which need not be one that can be read. */
+static int open_template(struct session *s, struct snug_err *why)
+{
+    json_t *config;
+    if (!s->dir.n_made)
+        return chat_template_of_folder(s->io, s->o->model, &s->chat_template, why);
+    TRY(read_json(s, "tokenizer_config.json", &config, why));
+    int code = chat_template_of_json(config, s->o->model, &s->chat_template, why);
     json_decref(config);
     return code;
 }
@@ -57,7 +82,7 @@ int chat_open(struct session *s, struct snug_err *err)
     TRY(read_ends(s, err));
     if (o->chat_template)
         TRY(chat_template_of_file(s->io, o->chat_template, &s->chat_template, err));
-    else if (chat_template_of_folder(s->io, o->model, &s->chat_template, &s->chat.why) == SNUG_ERR_ENV)
+    else if (open_template(s, &s->chat.why) == SNUG_ERR_ENV)
         return err_no_memory(err, CONFIG_BYTES);
     s->chat.template = s->chat_template;
     return SNUG_OK;
