@@ -16,7 +16,8 @@ struct matching {
     struct regex_match *scratch;
     const char **modules; /* (n) the linear layers' paths; in the arena */
     const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
-    size_t n, cap, cap_heads, cap_list, cap_saved;
+    bool *in_out;         /* (n) their weights are (I,O) */
+    size_t n, cap, cap_heads, cap_in_out, cap_list, cap_saved;
 };
 
 /* ---- texts ---- */
@@ -118,16 +119,19 @@ static bool layer_has_adapters(const struct adapter_config *c, const char *path)
 
 /* ---- the modules of the model ---- */
 
-static int add_module(struct matching *m, const char *weight_name, struct snug_err *err)
+static int add_module(struct matching *m, const char *weight_name, bool in_out, struct snug_err *err)
 {
     size_t n = adapter_module_length(weight_name);
     char *path = n ? arena_strndup(&m->out->arena, weight_name, n) : NULL;
     if (!n)
         return SNUG_OK;
-    if (!path || !MEM_GROW(m->modules, m->cap, m->n + 1) || !MEM_GROW(m->heads, m->cap_heads, m->n + 1))
+    if (!path || !MEM_GROW(m->modules, m->cap, m->n + 1) || !MEM_GROW(m->heads, m->cap_heads, m->n + 1) ||
+        !MEM_GROW(m->in_out, m->cap_in_out, m->n + 1))
         return err_no_memory(err, n);
     m->modules[m->n] = path;
-    m->heads[m->n++] = !model_task(m->model)->tied && model_is_of_head(m->model, weight_name) ? path : NULL;
+    m->in_out[m->n] = in_out;
+    m->heads[m->n++] =
+        (!model_task(m->model)->tied || m->model->untied) && model_is_of_head(m->model, weight_name) ? path : NULL;
     return SNUG_OK;
 }
 
@@ -136,18 +140,20 @@ static int add_module(struct matching *m, const char *weight_name, struct snug_e
 static int find_modules(struct matching *m, struct snug_err *err)
 {
     const struct graph *g = m->g;
-    bool *linear = mem_alloc((size_t)g->n_values), *table = mem_alloc((size_t)g->n_values);
+    char *linear = mem_alloc((size_t)g->n_values); /* 1: of a layer; 2: and (I,O) */
+    bool *table = mem_alloc((size_t)g->n_values);
     int code = linear && table ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
     for (int k = 1; !code && k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        linear[n->op == OP_linear ? n->u.linear.w : 0] = true;
+        linear[n->op == OP_linear ? n->u.linear.w : 0] = n->u.linear.in_out ? 2 : 1;
         table[n->op == OP_embed ? n->u.embed.table : 0] = true;
     }
     for (int i = 1; !code && i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
-        linear[i] |= v->base && v->role == ROLE_WEIGHT && linear[v->base];
+        if (v->base && v->role == ROLE_WEIGHT)
+            linear[i] |= linear[v->base];
         if (linear[i] && !table[i] && !v->group && v->name)
-            code = add_module(m, v->name, err);
+            code = add_module(m, v->name, linear[i] == 2, err);
     }
     mem_free(linear);
     mem_free(table);
@@ -285,7 +291,7 @@ static int is_target(const struct matching *m, size_t i, bool *target, struct sn
     return SNUG_OK;
 }
 
-static int add_adapter(struct matching *m, const char *path, struct snug_err *err)
+static int add_adapter(struct matching *m, const char *path, bool in_out, struct snug_err *err)
 {
     struct adapters *a = &m->out->adapters;
     struct adapter *list = (struct adapter *)a->list;
@@ -294,7 +300,8 @@ static int add_adapter(struct matching *m, const char *path, struct snug_err *er
     TRY(pattern_value(m, m->c->alphas, path, &alpha, err));
     if (!MEM_GROW(list, m->cap_list, a->n + 1))
         return err_no_memory(err, (a->n + 1) * sizeof *list);
-    list[a->n++] = (struct adapter){.module = path, .r = (int64_t)r, .scale = alpha / (m->c->rslora ? sqrt(r) : r)};
+    list[a->n++] = (struct adapter){
+        .module = path, .r = (int64_t)r, .scale = alpha / (m->c->rslora ? sqrt(r) : r), .in_out = in_out};
     a->list = list;
     return SNUG_OK;
 }
@@ -337,7 +344,7 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
         bool target;
         code = is_target(&m, i, &target, err);
         if (!code && target)
-            code = add_adapter(&m, m.modules[i], err);
+            code = add_adapter(&m, m.modules[i], m.in_out[i], err);
     }
     if (!code)
         code = check_targets(&m, err);
@@ -346,6 +353,7 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
     regex_match_free(m.scratch);
     mem_free(m.modules);
     mem_free(m.heads);
+    mem_free(m.in_out);
     return code;
 }
 

@@ -29,6 +29,7 @@ int run_bench(struct options *o, const struct arguments *args, struct snug_err *
 int run_debug_grad(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_debug_optim(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_export(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_merge(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_inspect(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_tokenize(struct options *o, const struct arguments *args, struct snug_err *err);

@@ -42,7 +42,7 @@ static void open_standard_streams(void)
 /* What a command prints is what it was run for, but for those that leave files: they go on, whatever becomes of stdout. */
 static bool leaves_files(const struct command *c)
 {
-    return c->bit & (CMD_TRAIN | CMD_BENCH | CMD_EXPORT);
+    return c->bit & (CMD_TRAIN | CMD_BENCH | CMD_EXPORT | CMD_MERGE);
 }
 
 static bool reader_is_gone(void)

@@ -30,6 +30,9 @@ int model_made_read(const struct io *io, const char *path, struct model_made mad
                     struct snug_err *err);
 void model_made_free(struct model_made *made, size_t n);
 
+/* What stands before a weight's name in the file of an adapter, as PEFT wraps a model. */
+#define ADAPTER_PREFIX "base_model.model."
+
 struct model_dir {
     /* Set by the caller before model_dir_open; zero is fine. */
     bool weights_optional; /* a folder without safetensors is accepted; then n_tensors is 0 */

@@ -70,5 +70,6 @@ static const struct model_head gemma3_heads[MODEL_COUNT] = {
                                        .logits = decoder_classifier},
     [MODEL_CAUSAL_LM] = {.class_name = "Gemma3ForCausalLM", .logits = decoder_causal_lm, .untied = "lm_head.weight"}};
 
-const struct model_arch arch_gemma2 = DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config);
-const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config);
+const struct model_arch arch_gemma2 = DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config, "q_proj,v_proj");
+const struct model_arch arch_gemma3_text =
+    DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config, "q_proj,v_proj");

@@ -15,4 +15,4 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Llama");
 
-const struct model_arch arch_llama = DECODER("llama", "Llama", heads, config);
+const struct model_arch arch_llama = DECODER("llama", "Llama", heads, config, "q_proj,v_proj");

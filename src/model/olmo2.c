@@ -17,4 +17,4 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Olmo2");
 
-const struct model_arch arch_olmo2 = DECODER("olmo2", "Olmo2", heads, config);
+const struct model_arch arch_olmo2 = DECODER("olmo2", "Olmo2", heads, config, NULL);

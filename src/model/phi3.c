@@ -16,4 +16,4 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Phi3");
 
-const struct model_arch arch_phi3 = DECODER("phi3", "Phi3", heads, config);
+const struct model_arch arch_phi3 = DECODER("phi3", "Phi3", heads, config, NULL);

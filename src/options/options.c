@@ -22,6 +22,7 @@
 #define DATA (ROWS | CMD_DEBUG_DATA)
 #define INFO CMD_INFO
 #define EXPORT CMD_EXPORT
+#define MERGE CMD_MERGE
 #define INSPECT CMD_INSPECT
 #define TOKENIZE CMD_TOKENIZE
 #define DEBUG_DATA CMD_DEBUG_DATA
@@ -131,9 +132,9 @@ const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COU
 
 const char *command_name(unsigned bit)
 {
-    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
-                                                  "info",       "inspect",     "tokenize",   "debug json", "debug data",
-                                                  "debug grad", "debug optim", "debug docs", "export",     "generate"};
+    static const char *const names[N_COMMANDS] = {
+        "train",      "eval",       "predict",    "plan",        "bench",      "info",   "inspect",  "tokenize",
+        "debug json", "debug data", "debug grad", "debug optim", "debug docs", "export", "generate", "merge"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];

@@ -39,8 +39,9 @@ enum command_bit {
     CMD_DEBUG_DOCS = 1 << 12,
     CMD_EXPORT = 1 << 13,
     CMD_GENERATE = 1 << 14,
+    CMD_MERGE = 1 << 15,
 };
-enum { N_COMMANDS = 15 };
+enum { N_COMMANDS = 16 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
 /* The words of WORD options: the enumerator is the member's value, the text is what is typed. First those whose list

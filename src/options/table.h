@@ -71,7 +71,7 @@
 /* clang-format off */
 
 OPT_SECTION(model, "Model")
-OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | NEED(MODEL | TOKENIZE), 0,
+OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | MERGE | NEED(MODEL | MERGE | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
@@ -121,8 +121,8 @@ OPT(BOOL, show_sample, "false", "", TRAINING, 0, "show the tokens of the first r
 OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
-OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | EXPORT | NEED(TRAIN | EXPORT), 0, "where checkpoints, logs and the model go")
-OPT(BOOL, overwrite_output_dir, "false", "", TRAINING | EXPORT, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
+OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | EXPORT | MERGE | NEED(TRAIN | MERGE | EXPORT), 0, "where checkpoints, logs and the model go")
+OPT(BOOL, overwrite_output_dir, "false", "", TRAINING | EXPORT | MERGE, 0, "another run's checkpoints in the output folder are deleted; its model stays until the new one is there")
 OPT(REAL, num_train_epochs, "3.0", "(0, 1000000]", TRAINING, 0, "passes over the data")
 OPT(INT, max_steps, "-1", "[-1, 1000000000]", TRAINING, 0, "optimizer steps, instead of epochs; -1: epochs")
 OPT(INT, per_device_train_batch_size, "8", "[1, 1000000]", TRAINING, RESULT, "rows of a micro-batch")
@@ -142,7 +142,7 @@ OPT(UINT, data_seed, "none", "", TRAINING, RESULT, "of the order of the rows; no
 
 OPT_SECTION(adapter, "Adapters")
 OPT(BOOL, use_peft, "false", "", TRAINING, RESULT, "train a LoRA adapter instead of the model; the result is PEFT's folder")
-OPT(STR, adapter, "none", "DIR", MODEL | DEBUG_GRAD, 0, "a LoRA adapter that the model gets: PEFT's folder, or snug's; train goes on with it")
+OPT(STR, adapter, "none", "DIR", MODEL | MERGE | DEBUG_GRAD | NEED(MERGE), 0, "a LoRA adapter that the model gets: PEFT's folder, or snug's; train goes on with it")
 OPT(INT, lora_r, "16", "[1, 65536]", TRAINING, RESULT, "rank of the adapter's matrices")
 OPT(REAL, lora_alpha, "32", "[0, 1000000]", TRAINING, RESULT, "the adapter counts alpha / r")
 OPT(REAL, lora_dropout, "0.05", "[0, 1)", TRAINING, RESULT, "of what the adapter reads")

@@ -28,8 +28,9 @@ struct source {
     const char *tokenizer;                  /* the folder to copy from; NULL: the run had none, or it is made */
     struct model_made made[MODEL_DIR_MADE]; /* (n_made) out of a GGUF file */
     size_t n_made;
-    char *config; /* malloc'd */
-    void *wide;   /* a piece of a tensor as it is in the checkpoint */
+    char *config;  /* malloc'd */
+    char *adapter; /* the same: adapter_config.json of a run that trained an adapter, else NULL */
+    void *wide;    /* a piece of a tensor as it is in the checkpoint */
     size_t wide_bytes;
 };
 
@@ -98,6 +99,10 @@ static int make_config(struct source *s, struct snug_err *err)
     int failed = !config || json_object_set_new(config, key, json_string(names[options_dtype(s->o)]));
     s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
+    const json_t *adapter = recorded(s, "adapter");
+    s->adapter = adapter ? json_dumps(adapter, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
+    if (adapter && !s->adapter)
+        return err_no_memory(err, 1 << 12);
     return s->config ? SNUG_OK : err_no_memory(err, 1 << 16);
 }
 
@@ -130,7 +135,7 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
                        struct snug_err *err)
 {
     struct source *s = ctx;
-    const struct st_tensor *in = st_find(&s->file, t->name);
+    const struct st_tensor *in = st_find(&s->file, t->name + (s->adapter ? strlen(ADAPTER_PREFIX) : 0));
     int64_t size = dtype_bytes(t->dtype, 1), first = offset / size, n = (int64_t)bytes / size;
     size_t wide_bytes = (size_t)dtype_bytes(in->dtype, n);
     if (wide_bytes > s->wide_bytes) {
@@ -150,8 +155,11 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
 static int open_output(struct source *s, struct snug_err *err)
 {
     const char *const never[] = {NULL};
-    struct whose_file files[MODEL_DIR_CARRIED + 2] = {{"config.json", FILE_RESULT}, {"model.safetensors", FILE_RESULT}};
+    struct whose_file files[MODEL_DIR_CARRIED + 2 + 1] = {
+        {"config.json", FILE_RESULT}, {s->adapter ? "adapter_model.safetensors" : "model.safetensors", FILE_RESULT}};
     size_t n = 2;
+    if (s->adapter)
+        files[n++] = (struct whose_file){"adapter_config.json", FILE_RESULT};
     for (size_t i = 0; s->tokenizer && i < MODEL_DIR_CARRIED; i++)
         files[n++] = (struct whose_file){model_dir_carried[i], FILE_CARRIED};
     for (size_t i = 0; i < s->n_made; i++)
@@ -180,7 +188,10 @@ static int write_folder(struct source *s, struct snug_err *err)
         const struct st_tensor *t = &s->file.tensors[i];
         if (is_state(&s->file, t->name))
             continue;
-        tensors[n] = (struct st_tensor){.name = t->name, .dtype = options_dtype(s->o), .ndim = t->ndim};
+        const char *name = s->adapter ? arena_printf(&s->arena, ADAPTER_PREFIX "%s", t->name) : t->name;
+        if (!name)
+            return err_no_memory(err, strlen(t->name));
+        tensors[n] = (struct st_tensor){.name = name, .dtype = options_dtype(s->o), .ndim = t->ndim};
         memcpy(tensors[n].shape, t->shape, sizeof t->shape);
         bytes += dtype_bytes(tensors[n++].dtype, st_elements(t));
     }
@@ -189,7 +200,8 @@ static int write_folder(struct source *s, struct snug_err *err)
                              .n_tensors = n,
                              .read = read_weight,
                              .ctx = s,
-                             .texts = {{"config.json", s->config}},
+                             .texts = {{"config.json", s->config}, {"adapter_config.json", s->adapter}},
+                             .weights_name = s->adapter ? "adapter_model.safetensors" : NULL,
                              .source_dir = s->tokenizer ? s->tokenizer : "",
                              .files = model_dir_carried,
                              .n_files = s->tokenizer ? MODEL_DIR_CARRIED : 0};
@@ -233,6 +245,7 @@ int export_checkpoint(const struct io *io, const struct options *o, const char *
     model_made_free(s.made, s.n_made);
     json_decref(s.doc);
     free(s.config);
+    free(s.adapter);
     mem_free(s.wide);
     arena_free(&s.arena);
     return code;

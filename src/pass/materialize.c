@@ -70,10 +70,32 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct cop
     node_list_append(g, l, &n);
 }
 
+/* A weight of an adapter's base never changes, and is in no checkpoint: it is stored in the narrow type where all who read it want that. */
+static void narrow_base(struct graph *g, const struct pass_settings *s)
+{
+    struct uses u = {0};
+    bool looks = s->adapters && uses_open(&u, g);
+    for (int i = 1; looks && i < g->n_values; i++) {
+        struct value *v = graph_value(g, i);
+        if (v->role != ROLE_WEIGHT)
+            continue;
+        bool narrow = !v->base && v->frozen && uses_count(&u, i) > 0;
+        for (int k = u.from[i]; narrow && k < u.from[i + 1]; k++) {
+            const struct node *n = &g->nodes[u.at[k].node];
+            narrow =
+                op_slot_is(n->op, u.at[k].slot, SLOT_NODE_TYPE) && node_type(g, n, v->dtype) == s->precision.narrow;
+        }
+        if (narrow || v->base)
+            v->dtype = narrow ? s->precision.narrow : g->values[v->base].dtype;
+    }
+    uses_close(&u);
+}
+
 void pass_materialize(struct graph *g, struct pass_settings *s)
 {
     if (g->err.code || s->precision.narrow == s->precision.wide)
         return;
+    narrow_base(g, s);
     struct node_list l = {0};
     struct copies c = {.of = graph_kin(g, KIN_COPY)};
     if (slices_open(&c.parts, g))

@@ -80,6 +80,7 @@ struct adapter {
     const char *module; /* the name of W without ".weight" */
     int64_t r;          /* A is (r,I), B is (O,r) */
     double scale;       /* alpha / r */
+    bool in_out;        /* W is (I,O), as linear's attribute says; pass_adapt goes by that one */
 };
 struct adapters {
     const struct adapter *list; /* sorted by module */
@@ -150,8 +151,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* materialize: brings each weight to the nodes that use it. A node that takes the stored type reads the weight itself. For
  * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,
- * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. Requires: precision
- * done. Keeps: order, ids of values. */
+ * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters, a frozen
+ * weight that only such slots read is itself narrow. Requires: precision done. Keeps: order, ids of values. */
 
 /* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
  * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */

@@ -31,9 +31,7 @@ int states_start(struct run *r, struct snug_err *err);
 /* To be called whenever weights were written from outside: brings their 16-bit copies up to date. */
 int weights_changed(struct run *r, struct snug_err *err);
 
-/* What stands before a weight's name in the file of an adapter, as PEFT wraps a model; and the tensor of such a file, NULL if there is
- * none. */
-#define ADAPTER_PREFIX "base_model.model."
+/* The tensor of an adapter's file, NULL if there is none. */
 const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, const char *name);
 
 /* The tensor of the folder that holds weight `name`, NULL if there is none. */

@@ -130,6 +130,15 @@ static int algorithms_to_json(const struct backend *b, json_t **out, struct snug
     return *out ? SNUG_OK : err_no_memory(err, 1 << 16);
 }
 
+static int adapter_to_json(const struct session *s, json_t *out, struct snug_err *err)
+{
+    char *text;
+    TRY(session_adapter_text(s, &text, err));
+    json_t *doc = json_loads(text, 0, NULL);
+    mem_free(text);
+    return doc && !json_object_set_new(out, "adapter", doc) ? SNUG_OK : err_no_memory(err, 1 << 12);
+}
+
 /* What `snug export` makes a model folder from: config.json of the result, and where the other files come from. */
 static int result_to_json(const struct session *s, json_t **out, struct snug_err *err)
 {
@@ -142,6 +151,8 @@ static int result_to_json(const struct session *s, json_t **out, struct snug_err
             json_object_set_new(*out, "source", json_string(source)); /* one that is no UTF-8 stays out */
         if (!config || json_object_set_new(*out, "config", config))
             code = err_no_memory(err, 1 << 16);
+        if (!code && s->adapter.wanted)
+            code = adapter_to_json(s, *out, err);
         mem_free(text);
     }
     free(source);

@@ -19,6 +19,8 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "bert_regex": (SEQ, "bert", "SEQ_CLS", dict(target_modules=r".*layer\.[0-9]\.(attention\.self\.query|intermediate\.dense)", modules_to_save=["pooler.dense"])),
     "roberta_default": (SEQ, "roberta", "SEQ_CLS", dict()),
     "distilbert_qv": (SEQ, "distilbert", "SEQ_CLS", dict(target_modules=["q_lin", "v_lin"])),
+    "llama_all_linear": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "llama_default": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(modules_to_save=["embed_tokens"])),
     "gpt2_conv1d": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True)),
 }
 

@@ -121,6 +121,48 @@ static void one_product_is_split_where_a_layer_has_none(void **state)
                                          "linear(x=%1 w=%6 b=%9 y=%17) act=none in_out=0 layer=1\n");
 }
 
+/* ---- In 16 bits. */
+
+static void adapt_in_bf16(struct graph *g, int p)
+{
+    (void)p;
+    struct pass_settings s = {.adapters = &(struct adapters){0}, .precision = {.wide = DT_F32, .narrow = DT_BF16}};
+    pass_precision(g, &s);
+    pass_materialize(g, &s);
+}
+
+/* One that embed reads too stays as it is, and so does one that is trained: they are cast at each use. */
+static void a_frozen_weight_of_products_alone_is_narrow(void **state)
+{
+    (void)state;
+#define WEIGHTS_OF(a)                                                                                                  \
+    "%1 input I32[T] \"ids\" layer=0 in keep\n"                                                                        \
+    "%2 weight F32[9,4] \"table.weight\" layer=1 in keep frozen\n"                                                     \
+    "%3 weight " a "[4,4] \"q.weight\" layer=1 in keep frozen\n"                                                       \
+    "%4 weight F32[4,4] \"k.weight\" layer=1 in keep\n"
+    text_becomes(WEIGHTS_OF("F32") "%5 activation F32[T,4] layer=1\n"
+                                   "embed(ids=%1 table=%2 y=%5) layer=1\n"
+                                   "%6 activation F32[T,4] layer=1\n"
+                                   "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=1\n"
+                                   "%7 activation F32[T,4] layer=1\n"
+                                   "linear(x=%6 w=%4 y=%7) act=none in_out=0 layer=1\n"
+                                   "%8 activation F32[T,9] layer=1\n"
+                                   "linear(x=%7 w=%2 y=%8) act=none in_out=0 layer=1\n",
+                 adapt_in_bf16, 0,
+                 WEIGHTS_OF("BF16") "%5 activation BF16[T,4] layer=1\n"
+                                    "embed(ids=%1 table=%2 y=%5) layer=1\n"
+                                    "%6 activation BF16[T,4] layer=1\n"
+                                    "linear(x=%5 w=%3 y=%6) act=none in_out=0 layer=1\n"
+                                    "%9 activation BF16[4,4] layer=1\n"
+                                    "cast(x=%4 y=%9) layer=1\n"
+                                    "%7 activation BF16[T,4] layer=1\n"
+                                    "linear(x=%6 w=%9 y=%7) act=none in_out=0 layer=1\n"
+                                    "%10 activation BF16[9,4] layer=1\n"
+                                    "cast(x=%2 y=%10) layer=1\n"
+                                    "%8 activation BF16[T,9] layer=1\n"
+                                    "linear(x=%7 w=%10 y=%8) act=none in_out=0 layer=1\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +170,7 @@ int main(void)
         cmocka_unit_test(dropout_is_of_the_adapter_alone),
         cmocka_unit_test(one_product_gets_the_columns_of_all_adapters),
         cmocka_unit_test(one_product_is_split_where_a_layer_has_none),
+        cmocka_unit_test(a_frozen_weight_of_products_alone_is_narrow),
     };
     return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static const struct {
 } recorded[] = {
     {"bert_qv", "bert"},     {"bert_all_linear", "bert"},    {"bert_patterns", "bert"},
     {"bert_regex", "bert"},  {"roberta_default", "roberta"}, {"distilbert_qv", "distilbert"},
-    {"gpt2_conv1d", "gpt2"},
+    {"gpt2_conv1d", "gpt2"}, {"llama_all_linear", "llama"},  {"llama_default", "llama"},
 };
 enum { N_RECORDED = sizeof recorded / sizeof *recorded };
 
@@ -61,11 +61,15 @@ static void gradients_are_those_of_peft(void **state)
             const struct device *on = device(d);
             const char *base = golden(recorded[m].base), *inputs = join(base, "inputs.safetensors");
             const char *adapter = golden_adapter(recorded[m].adapter);
+            if (!strcmp(recorded[m].adapter, "llama_all_linear") && !is_fp32(on))
+                continue; /* B is ten times W there: in 16 bits little but rounding is left of the smallest gradients */
             const char *got = join(folder, "gradients"), *again = join(folder, "recomputed");
             const char *const *where =
                 ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "1", "--adapter", adapter);
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, got), where);
-            compare_gradients(got, join(adapter, "expected.safetensors"), on->gradient_error);
+            /* an adapter's two small matrices are rounded once more each, on the way there and back */
+            double bound = strcmp(on->dtype, "bf16") ? on->gradient_error : 2 * on->gradient_error;
+            compare_gradients(got, join(adapter, "expected.safetensors"), bound);
             expect_snug(0, said(), ARGS("debug", "grad", base, inputs, again, "--gradient-checkpointing"), where);
             assert_true(same_bytes(got, again));
             assert_int_equal(unlink(got), 0);
@@ -158,6 +162,56 @@ static void an_adapter_is_taken_up_again(void **state)
     assert_true(same_adapter(one, further));
 }
 
+/* A checkpoint's adapter is the run's result. */
+static void a_checkpoint_becomes_an_adapter(void **state)
+{
+    (void)state;
+    const char *one = train("one", ARGS("--threads", "1", "--dtype", "bf16")), *out = join(folder, "exported");
+    expect_snug(0, said(), ARGS("export", join(one, "step-00000006"), "--output-dir", out), NULL);
+    assert_true(same_adapter(one, out));
+    assert_true(same_bytes(join(one, "adapter_config.json"), join(out, "adapter_config.json")));
+}
+
+/* ---- Merging. */
+
+/* W + scale B A as PEFT has it, what was trained in full, and everything else of the base. */
+static void merged_weights_are_those_of_peft(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < N_RECORDED; m++) {
+        const char *base = golden(recorded[m].base), *adapter = golden_adapter(recorded[m].adapter);
+        const char *out = join(folder, recorded[m].adapter);
+        expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", out), NULL);
+        struct st_file merged, begun, expected;
+        size_t changed = 0, wanted = 0;
+        open_tensors(join(out, "model.safetensors"), &merged);
+        open_tensors(join(base, "model.safetensors"), &begun);
+        open_tensors(join(adapter, "expected.safetensors"), &expected);
+        assert_int_equal(merged.n_tensors, begun.n_tensors);
+        for (size_t i = 0; i < expected.n_tensors; i++)
+            wanted += !strncmp(expected.tensors[i].name, "merged.", 7);
+        for (size_t i = 0; i < merged.n_tensors; i++) {
+            const char *name = merged.tensors[i].name;
+            char key[256];
+            snprintf(key, sizeof key, "merged.%s", name);
+            int64_t n, k;
+            bool is_changed = st_find(&expected, key);
+            double *have = read_tensor(&merged, name, &n);
+            double *want = is_changed ? read_tensor(&expected, key, &k) : read_tensor(&begun, name, &k);
+            assert_int_equal(n, k);
+            if (!(distance(have, want, n) <= (is_changed ? 1e-7 : 0) * norm(want, n)))
+                fail_msg("%s: %s is off by %.3g", adapter, name, distance(have, want, n));
+            changed += is_changed;
+            free(have);
+            free(want);
+        }
+        assert_int_equal(changed, wanted);
+        st_close(&merged);
+        st_close(&begun);
+        st_close(&expected);
+    }
+}
+
 /* ---- What does not fit. */
 
 static void refused(int status, const char *says, const char *model, const char *const *more)
@@ -229,8 +283,9 @@ static int make_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_peft),  cmocka_unit_test(runs_have_the_same_bits),
-        cmocka_unit_test(another_base_is_refused),      cmocka_unit_test(an_adapter_is_taken_up_again),
+        cmocka_unit_test(gradients_are_those_of_peft),     cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(another_base_is_refused),         cmocka_unit_test(an_adapter_is_taken_up_again),
+        cmocka_unit_test(a_checkpoint_becomes_an_adapter), cmocka_unit_test(merged_weights_are_those_of_peft),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);

@@ -1,0 +1,264 @@
+#include "train/merge.h"
+
+#include "output/export.h"
+#include "output/whose_files.h"
+#include "train/session/model_folder.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a tensor of the base becomes. */
+struct part {
+    const struct model_tensor *base, *saved; /* saved: the adapter has it in full */
+    const struct adapter *adapter;           /* else NULL: it stays */
+};
+
+struct merging {
+    struct session s;
+    struct part *parts; /* (n) in the order of `tensors` before they are sorted */
+    struct st_tensor *tensors;
+    size_t n;
+    void *data; /* the tensor that is being read, as it is written */
+    const char *data_name;
+    struct merge_report *report;
+};
+
+/* ---- the numbers ---- */
+
+static float *read_floats(struct model_dir *d, const struct model_tensor *t, struct snug_err *err)
+{
+    float *to = mem_alloc((size_t)st_elements(t->tensor) * sizeof *to);
+    if (!to)
+        err_no_memory(err, (unsigned long long)st_elements(t->tensor) * sizeof *to);
+    else if (model_dir_read(d, t, DT_F32, to, err)) {
+        mem_free(to);
+        to = NULL;
+    }
+    return to;
+}
+
+static const struct model_tensor *factor(const struct merging *m, const struct adapter *a, const char *which)
+{
+    char name[MODEL_NAME_MAX];
+    snprintf(name, sizeof name, "%s.%s.weight", a->module, which);
+    return session_adapter_tensor(&m->s, name);
+}
+
+/* W + scale B A: w (O,I), or (I,O) when in_out; a (r,I), b (O,r). One row of W at a time, summed in double. */
+static void add_product(double *row, const struct adapter *adapter, const float *a, const float *b, int64_t at,
+                        int64_t in, int64_t out)
+{
+    int64_t n = adapter->in_out ? out : in;
+    for (int64_t k = 0; k < adapter->r; k++)
+        for (int64_t j = 0; j < n; j++)
+            row[j] += adapter->scale * (adapter->in_out ? (double)b[j * adapter->r + k] * a[k * in + at]
+                                                        : (double)b[at * adapter->r + k] * a[k * in + j]);
+}
+
+/* Rounds the row to the type of the weights, and remembers how far off that is at most. */
+static void put_row(struct merging *m, const struct st_tensor *t, const double *row, double *rounded, int64_t at)
+{
+    int64_t n = t->shape[1];
+    char *to = (char *)m->data + dtype_bytes(t->dtype, at * n);
+    dtype_convert(to, t->dtype, row, DT_F64, n);
+    dtype_convert(rounded, DT_F64, to, t->dtype, n);
+    for (int64_t j = 0; j < n; j++)
+        if (fabs(rounded[j] - row[j]) > m->report->largest_error)
+            m->report->largest_error = fabs(rounded[j] - row[j]);
+}
+
+static int merge_weight(struct merging *m, const struct part *p, const struct st_tensor *t, struct snug_err *err)
+{
+    bool in_out = p->adapter->in_out;
+    int64_t rows = t->shape[0], n = t->shape[1], in = in_out ? rows : n, out = in_out ? n : rows;
+    float *w = read_floats(&m->s.dir, p->base, err);
+    float *a = w ? read_floats(&m->s.adapter.dir, factor(m, p->adapter, "lora_A"), err) : NULL;
+    float *b = a ? read_floats(&m->s.adapter.dir, factor(m, p->adapter, "lora_B"), err) : NULL;
+    double *row = b ? mem_alloc(2 * (size_t)n * sizeof *row) : NULL;
+    int code = row   ? SNUG_OK
+               : b   ? err_no_memory(err, 2 * (unsigned long long)n * sizeof *row)
+               : err ? err->code
+                     : SNUG_ERR_ENV;
+    for (int64_t i = 0; !code && i < rows; i++) {
+        for (int64_t j = 0; j < n; j++)
+            row[j] = w[i * n + j];
+        add_product(row, p->adapter, a, b, i, in, out);
+        put_row(m, t, row, row + n, i);
+    }
+    mem_free(row);
+    mem_free(b);
+    mem_free(a);
+    mem_free(w);
+    return code;
+}
+
+static const struct part *part_of(const struct merging *m, const char *name)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (!strcmp(m->parts[i].base ? m->parts[i].base->tensor->name
+                                     : m->parts[i].saved->tensor->name + strlen(ADAPTER_PREFIX),
+                    name))
+            return &m->parts[i];
+    return NULL;
+}
+
+/* A whole tensor into m->data when its first bytes are asked for. */
+static int read_tensor(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
+                       struct snug_err *err)
+{
+    struct merging *m = ctx;
+    if (m->data_name != t->name) {
+        const struct part *p = part_of(m, t->name);
+        mem_free(m->data);
+        m->data_name = NULL;
+        m->data = mem_alloc((size_t)t->bytes + 1);
+        if (!m->data)
+            return err_no_memory(err, (unsigned long long)t->bytes);
+        TRY(p->adapter ? merge_weight(m, p, t, err)
+            : p->saved ? model_dir_read(&m->s.adapter.dir, p->saved, t->dtype, m->data, err)
+                       : model_dir_read(&m->s.dir, p->base, t->dtype, m->data, err));
+        m->data_name = t->name;
+    }
+    memcpy(to, (char *)m->data + offset, bytes);
+    return SNUG_OK;
+}
+
+/* ---- what there is ---- */
+
+static void list_tensor(struct merging *m, struct part p, const char *name, enum dtype dtype,
+                        const struct st_tensor *shape)
+{
+    struct st_tensor *t = &m->tensors[m->n];
+    *t = (struct st_tensor){.name = name, .dtype = dtype, .ndim = shape->ndim};
+    memcpy(t->shape, shape->shape, sizeof t->shape);
+    m->parts[m->n++] = p;
+}
+
+static struct part *find_part(struct merging *m, const struct model_tensor *base)
+{
+    for (size_t i = 0; base && i < m->n; i++)
+        if (m->parts[i].base == base)
+            return &m->parts[i];
+    return NULL;
+}
+
+/* All tensors of the base, then those of the adapter that it lacks: a new head, in the type of the base's first tensor. */
+static int list_tensors(struct merging *m, struct snug_err *err)
+{
+    struct model_dir *base = &m->s.dir, *own = &m->s.adapter.dir;
+    const struct adapters *a = &m->s.adapter.set.adapters;
+    size_t most = base->n_tensors + own->n_tensors + 1;
+    m->parts = mem_alloc(most * sizeof *m->parts);
+    m->tensors = mem_alloc(most * sizeof *m->tensors);
+    if (!m->parts || !m->tensors)
+        return err_no_memory(err, most * (sizeof *m->parts + sizeof *m->tensors));
+    for (size_t i = 0; i < base->n_tensors; i++) {
+        const struct st_tensor *t = base->tensors[i].tensor;
+        list_tensor(m, (struct part){.base = &base->tensors[i]}, t->name, t->dtype, t);
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        char name[MODEL_NAME_MAX];
+        snprintf(name, sizeof name, "%s.weight", a->list[i].module);
+        struct part *p = find_part(m, weights_find(base, &m->s.model, name));
+        if (!p)
+            return err_set(err, SNUG_ERR_INPUT, "%s: has no %s, which the adapter is for; give the adapter's own base",
+                           base->path, name);
+        p->adapter = &a->list[i];
+        m->report->merged++;
+    }
+    for (size_t i = 0; i < own->n_tensors; i++) {
+        const struct st_tensor *t = own->tensors[i].tensor;
+        const char *name = t->name + strlen(ADAPTER_PREFIX);
+        if (!adapters_save(a, name))
+            continue;
+        struct part *p = find_part(m, weights_find(base, &m->s.model, name));
+        m->report->replaced++;
+        if (p)
+            p->saved = &own->tensors[i];
+        else
+            list_tensor(m, (struct part){.saved = &own->tensors[i]}, name, base->tensors[0].tensor->dtype, t);
+    }
+    return SNUG_OK;
+}
+
+/* ---- the folder ---- */
+
+/* The result's config.json, in the type of the base's weights. */
+static int make_config(struct merging *m, char **text, struct snug_err *err)
+{
+    static const char *const names[] = {
+        [DT_F32] = "float32", [DT_BF16] = "bfloat16", [DT_F16] = "float16", [DT_F64] = "float64"};
+    char *plain;
+    TRY(train_config_text(&m->s, &plain, err));
+    json_t *config = json_loads(plain, 0, NULL);
+    const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
+    int failed = !config || json_object_set_new(config, key, json_string(names[m->report->dtype]));
+    *text = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    json_decref(config);
+    mem_free(plain);
+    return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
+}
+
+static int write_folder(struct merging *m, struct snug_err *err)
+{
+    struct session *s = &m->s;
+    struct whose_file files[MODEL_DIR_CARRIED + MODEL_DIR_MADE + 2] = {{"config.json", FILE_RESULT},
+                                                                       {"model.safetensors", FILE_RESULT}};
+    struct ckpt_dir out = {.lock_fd = -1};
+    size_t n = 2;
+    char *config = NULL;
+    for (size_t i = 0; i < s->dir.n_carried; i++)
+        files[n++] = (struct whose_file){s->dir.carried[i], FILE_CARRIED};
+    for (size_t i = 0; i < s->dir.n_made; i++)
+        files[n++] = (struct whose_file){s->dir.made[i].name, FILE_RESULT};
+    TRY(ckpt_dir_open(s->io, s->o->output_dir, CKPT_OVERWRITE, s->o->model, NULL, 0, session_notes(s), &out, err));
+    struct whose_folder f = {.io = out.io,
+                             .path = s->o->output_dir,
+                             .source = s->dir.path,
+                             .never = (const char *const[]){NULL},
+                             .overwrite = s->o->overwrite_output_dir};
+    int code = whose_files_check(&f, files, n, err);
+    if (!code)
+        code = make_config(m, &config, err);
+    struct export_model e = {.tensors = m->tensors,
+                             .n_tensors = m->n,
+                             .read = read_tensor,
+                             .ctx = m,
+                             .texts = {{"config.json", config}},
+                             .source_dir = s->dir.path,
+                             .files = s->dir.carried,
+                             .n_files = s->dir.n_carried};
+    for (size_t i = 0; i < s->dir.n_made; i++)
+        e.texts[EXPORT_OWN + i] = (struct export_text){s->dir.made[i].name, s->dir.made[i].text};
+    if (!code)
+        code = export_folder(out.io, s->o->output_dir, &e, err);
+    free(config);
+    ckpt_dir_close(&out);
+    return code;
+}
+
+int train_merge(const struct io *io, const struct options *o, struct session_events events, struct merge_report *report,
+                struct snug_err *err)
+{
+    struct merging m = {.s = {.io = io, .o = o, .events = events}, .report = report};
+    *report = (struct merge_report){0};
+    int code = model_folder_open(&m.s, err);
+    if (!code && !m.s.model.problem) /* of no consequence: nothing is computed */
+        m.s.model.problem = PROBLEM_SINGLE_LABEL;
+    if (!code)
+        code = session_adapter_match(&m.s, err);
+    if (!code)
+        code = list_tensors(&m, err);
+    if (!code) {
+        report->dtype = m.tensors[0].dtype;
+        code = write_folder(&m, err);
+    }
+    mem_free(m.data);
+    mem_free(m.parts);
+    mem_free(m.tensors);
+    session_close(&m.s);
+    return code;
+}
