@@ -111,8 +111,9 @@ static void check_pieces(int window, double softcap)
         c.values.data = values;
         ref_attention_cached(&c, NULL);
         for (int b = 0; b < 2; b++)
-            for (int i = 0; i < pieces[k][b] * HEADS * SIZE; i++)
-                assert_true(fabs(o[now[b]][i] - whole[b * ROWS + past[b]][i]) < 1e-13);
+            for (int i = 0; i < pieces[k][b]; i++)
+                for (int d = 0; d < HEADS * SIZE; d++)
+                    assert_true(fabs(o[now[b] + i][d] - whole[b * ROWS + past[b] + i][d]) < 1e-13);
         for (int b = 0; b < 2; b++)
             past[b] += pieces[k][b];
     }
