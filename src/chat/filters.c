@@ -231,12 +231,7 @@ FILTER(join)
         if (!code && s.n > CHAT_MEMORY)
             break; /* too much for a copy, which says so */
     }
-    if (!code)
-        code = str_check(&s, r->err);
-    if (!code)
-        code = chat_copy_text(r, str_text(&s), s.n, out);
-    str_free(&s);
-    return code;
+    return chat_take_str(r, &s, code, out);
 }
 
 FILTER(items)

@@ -127,10 +127,5 @@ int chat_to_json(struct chat_run *r, struct chat_value v, int indent, struct cha
 {
     struct str s = {0};
     int code = write_value(r, v, indent, 0, &s);
-    if (!code)
-        code = str_check(&s, r->err);
-    if (!code)
-        code = chat_copy_text(r, str_text(&s), s.n, out);
-    str_free(&s);
-    return code;
+    return chat_take_str(r, &s, code, out);
 }

@@ -95,26 +95,42 @@ static int parse_attr(struct chat_parser *p, struct chat_expr **e)
     return new_of(p, CHAT_X_ATTR, name, *e, NULL, e);
 }
 
-/* Each of these makes the tree one level deeper, which is evaluated by a call. */
-static int parse_postfix(struct chat_parser *p, struct chat_expr **e)
+static int parse_call(struct chat_parser *p, struct chat_expr **e)
+{
+    TRY(new_of(p, CHAT_X_CALL, NULL, *e, NULL, e));
+    return parse_args(p, *e);
+}
+
+/* Parses what is next behind *e, if that goes on with *e; `more` says whether it did. */
+typedef int parse_step(struct chat_parser *p, struct chat_expr **e, bool *more);
+
+/* All steps that follow one another. Each makes the tree one level deeper, which is evaluated by a call. */
+static int parse_chain(struct chat_parser *p, struct chat_expr **e, parse_step *step)
 {
     int depth = p->depth, code = SNUG_OK;
-    while (!code) {
-        if (chat_take(p, "."))
-            code = parse_attr(p, e);
-        else if (chat_take(p, "["))
-            code = parse_subscript(p, e);
-        else if (chat_at(p, "(")) {
-            TRY(new_of(p, CHAT_X_CALL, NULL, *e, NULL, e));
-            code = parse_args(p, *e);
-        } else {
-            break;
-        }
-        if (!code)
+    bool more = true;
+    while (!code && more) {
+        code = step(p, e, &more);
+        if (!code && more)
             code = chat_parse_deeper(p);
     }
     p->depth = depth;
     return code;
+}
+
+static int postfix_step(struct chat_parser *p, struct chat_expr **e, bool *more)
+{
+    if (chat_take(p, "."))
+        return parse_attr(p, e);
+    if (chat_take(p, "["))
+        return parse_subscript(p, e);
+    *more = chat_at(p, "(");
+    return *more ? parse_call(p, e) : SNUG_OK;
+}
+
+static int parse_postfix(struct chat_parser *p, struct chat_expr **e)
+{
+    return parse_chain(p, e, postfix_step);
 }
 
 static int parse_filter(struct chat_parser *p, struct chat_expr **e)
@@ -150,26 +166,20 @@ static int parse_test(struct chat_parser *p, struct chat_expr **e)
     return negated ? new_of(p, CHAT_X_NOT, NULL, *e, NULL, e) : SNUG_OK;
 }
 
+static int filter_step(struct chat_parser *p, struct chat_expr **e, bool *more)
+{
+    if (chat_take(p, "|"))
+        return parse_filter(p, e);
+    if (chat_take(p, "is"))
+        return parse_test(p, e);
+    *more = chat_at(p, "(");
+    return *more ? parse_call(p, e) : SNUG_OK;
+}
+
 int chat_parse_filters(struct chat_parser *p, struct chat_expr *of, struct chat_expr **out)
 {
-    int depth = p->depth, code = SNUG_OK;
     *out = of;
-    while (!code) {
-        if (chat_take(p, "|"))
-            code = parse_filter(p, out);
-        else if (chat_take(p, "is"))
-            code = parse_test(p, out);
-        else if (chat_at(p, "(")) {
-            TRY(new_of(p, CHAT_X_CALL, NULL, *out, NULL, out));
-            code = parse_args(p, *out);
-        } else {
-            break;
-        }
-        if (!code)
-            code = chat_parse_deeper(p);
-    }
-    p->depth = depth;
-    return code;
+    return parse_chain(p, out, filter_step);
 }
 
 /* ---- what stands between ---- */

@@ -51,12 +51,7 @@ static int capture(struct chat_run *r, const struct chat_stmt *body, struct chat
     int code = render(r, body, &jump);
     r->out = out_before;
     r->scope = scope_before;
-    if (!code)
-        code = str_check(&text, r->err);
-    if (!code)
-        code = chat_copy_text(r, str_text(&text), text.n, out);
-    str_free(&text);
-    return code;
+    return chat_take_str(r, &text, code, out);
 }
 
 static int set_block(struct chat_run *r, const struct chat_stmt *s)

@@ -101,15 +101,6 @@ struct chat_value chat_strip(struct chat_value v, const struct chat_value *chars
 
 /* ---- new texts ---- */
 
-static int finish(struct chat_run *r, struct str *s, struct chat_value *out)
-{
-    int code = str_check(s, r->err);
-    if (!code)
-        code = chat_copy_text(r, str_text(s), s->n, out);
-    str_free(s);
-    return code;
-}
-
 int chat_replace(struct chat_run *r, struct chat_value v, struct chat_value from, struct chat_value to, int64_t most,
                  struct chat_value *out)
 {
@@ -127,7 +118,7 @@ int chat_replace(struct chat_run *r, struct chat_value v, struct chat_value from
         most -= most > 0;
     }
     str_append_n(&s, v.text.s + done, v.text.n - done);
-    return finish(r, &s, out);
+    return chat_take_str(r, &s, SNUG_OK, out);
 }
 
 static int split_at_spaces(struct chat_run *r, struct chat_value v, int64_t most, struct chat_list *list)
@@ -193,7 +184,7 @@ int chat_in_case(struct chat_run *r, struct chat_value v, enum chat_case how, st
         str_append_n(&s, (const char *)bytes_of, n > 0 ? (size_t)n : 0);
         inside = upper != lower;
     }
-    return finish(r, &s, out);
+    return chat_take_str(r, &s, SNUG_OK, out);
 }
 
 /* ---- slices ---- */
@@ -229,5 +220,5 @@ int chat_slice(struct chat_run *r, struct chat_value v, const int64_t *from, con
     struct str s = {0};
     for (size_t i = 0; i < list->n; i++)
         str_append_n(&s, list->items[i].text.s, list->items[i].text.n);
-    return finish(r, &s, out);
+    return chat_take_str(r, &s, SNUG_OK, out);
 }

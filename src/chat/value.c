@@ -211,6 +211,16 @@ int chat_copy_text(struct chat_run *r, const char *s, size_t n, struct chat_valu
     return SNUG_OK;
 }
 
+int chat_take_str(struct chat_run *r, struct str *s, int code, struct chat_value *out)
+{
+    if (!code)
+        code = str_check(s, r->err);
+    if (!code)
+        code = chat_copy_text(r, str_text(s), s->n, out);
+    str_free(s);
+    return code;
+}
+
 int chat_join_texts(struct chat_run *r, struct chat_value a, struct chat_value b, struct chat_value *out)
 {
     void *s;
@@ -266,14 +276,9 @@ int chat_as_text(struct chat_run *r, struct chat_value v, struct chat_value *out
     case CHAT_INT:
         snprintf(digits, sizeof digits, "%lld", (long long)v.whole);
         return chat_copy_text(r, digits, strlen(digits), out);
-    case CHAT_REAL: {
+    case CHAT_REAL:
         chat_print_real(&s, v.real);
-        int code = str_check(&s, r->err);
-        if (!code)
-            code = chat_copy_text(r, str_text(&s), s.n, out);
-        str_free(&s);
-        return code;
-    }
+        return chat_take_str(r, &s, SNUG_OK, out);
     default:
         return chat_fail(r, "%s where a string is written; add |tojson", chat_kind_name(v));
     }

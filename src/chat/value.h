@@ -99,6 +99,8 @@ int chat_compare(struct chat_run *r, struct chat_value a, struct chat_value b, i
 int chat_in(struct chat_run *r, struct chat_value item, struct chat_value all, bool *yes);
 
 int chat_copy_text(struct chat_run *r, const char *s, size_t n, struct chat_value *out);
+/* What was written into s, as a value; unless `code` says that the writing failed. Frees s and returns the code. */
+int chat_take_str(struct chat_run *r, struct str *s, int code, struct chat_value *out);
 int chat_join_texts(struct chat_run *r, struct chat_value a, struct chat_value b, struct chat_value *out);
 /* As {{ v }} prints it. Lists and objects have no text here: Python's repr is no form for a model to read. */
 int chat_as_text(struct chat_run *r, struct chat_value v, struct chat_value *out);

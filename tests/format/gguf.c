@@ -1,8 +1,6 @@
 /* format/gguf: files of the gguf package, to the bit as that package reads them; what a hostile file may claim; faults. */
 #include "format/gguf/gguf.h"
-#include "../failing_memory.h"
 #include "../folder.h"
-#include "../memory_io.h"
 #include "format/safetensors.h"
 
 #include <setjmp.h>
@@ -11,6 +9,8 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+
+#include "every_fault.h"
 
 /* The path of a recorded file; the caller's to free. */
 static char *recorded(const char *name)
@@ -297,26 +297,7 @@ static void survives_every_fault(void **state)
         assert_int_equal(m.open_files, 0);
     }
     file.bytes = bytes;
-    for (int k = 1;; k++) {
-        memory_io_init(&m, &file, 1);
-        m.fail_call = k;
-        int code = open_and_read(&m.io, &err);
-        assert_int_equal(m.open_files, 0);
-        if (m.calls < k)
-            break;
-        assert_int_equal(code, SNUG_ERR_IO);
-    }
-    struct failing_memory memory;
-    for (long k = 1;; k++) {
-        memory_io_init(&m, &file, 1);
-        failing_memory_set(&memory, k, false);
-        int code = open_and_read(&m.io, &err);
-        bool hit = failing_memory_hit(&memory);
-        mem_set_ops(NULL);
-        assert_int_equal(code, hit ? SNUG_ERR_ENV : 0);
-        if (!hit)
-            break;
-    }
+    survives_every_fault_of(&file, open_and_read);
     free(data);
 }
 

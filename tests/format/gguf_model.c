@@ -1,8 +1,6 @@
 /* format/gguf as a model folder: what config.json and the tensors of recorded files are (tests/format/gguf/record_models.py), where
  * a file is found, what is refused, faults. */
-#include "../failing_memory.h"
 #include "../folder.h"
-#include "../memory_io.h"
 #include "base/hash.h"
 #include "format/gguf/model.h"
 #include "format/model_dir.h"
@@ -14,6 +12,8 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
+
+#include "every_fault.h"
 
 static const char *recorded(const char *name, const char *end)
 {
@@ -189,30 +189,8 @@ static void survives_every_fault(void **state)
     size_t bytes;
     char *data = read_text(recorded("llama", "gguf"), &bytes);
     struct memory_file file = {"f.gguf", data, bytes};
-    struct memory_io m;
-    struct snug_err err;
     (void)state;
-    for (int k = 1;; k++) {
-        memory_io_init(&m, &file, 1);
-        m.fail_call = k;
-        int code = open_and_read(&m.io, &err);
-        assert_int_equal(m.open_files, 0);
-        if (m.calls < k)
-            break;
-        assert_int_equal(code, SNUG_ERR_IO);
-    }
-    struct failing_memory memory;
-    for (long k = 1;; k++) {
-        memory_io_init(&m, &file, 1);
-        failing_memory_set(&memory, k, false);
-        int code = open_and_read(&m.io, &err);
-        bool hit = failing_memory_hit(&memory);
-        mem_set_ops(NULL);
-        assert_int_equal(m.open_files, 0);
-        assert_int_equal(code, hit ? SNUG_ERR_ENV : 0);
-        if (!hit)
-            break;
-    }
+    survives_every_fault_of(&file, open_and_read);
     free(data);
 }
 

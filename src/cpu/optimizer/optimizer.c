@@ -66,6 +66,20 @@ SIMD float coefficient(const struct tensor *coef)
     return coef->data ? *(const float *)coef->data : 1;
 }
 
+/* update(a, threads, whether the gradient is bf16, whether the copy is): a copy of the code for each. */
+#define FOR_TYPES(update, a, threads)                                                                                  \
+    do {                                                                                                               \
+        bool narrow = (a)->g.dtype == DT_BF16, narrow_copy = (a)->copy.dtype == DT_BF16;                               \
+        if (narrow && narrow_copy)                                                                                     \
+            update(a, threads, true, true);                                                                            \
+        else if (narrow)                                                                                               \
+            update(a, threads, true, false);                                                                           \
+        else if (narrow_copy)                                                                                          \
+            update(a, threads, false, true);                                                                           \
+        else                                                                                                           \
+            update(a, threads, false, false);                                                                          \
+    } while (0)
+
 SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narrow_copy)
 {
     const double *step = a->step.data;
@@ -103,17 +117,9 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narro
 
 void ISA(cpu_adamw)(const struct args_adamw *a, const struct call *c)
 {
-    bool narrow = a->g.dtype == DT_BF16, narrow_copy = a->copy.dtype == DT_BF16;
     if (coefficient(&a->coef) < 0)
         return;
-    if (narrow && narrow_copy)
-        adamw(a, c->threads, true, true);
-    else if (narrow)
-        adamw(a, c->threads, true, false);
-    else if (narrow_copy)
-        adamw(a, c->threads, false, true);
-    else
-        adamw(a, c->threads, false, false);
+    FOR_TYPES(adamw, a, c->threads);
 }
 
 SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_copy)
@@ -146,15 +152,7 @@ SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_co
 
 void ISA(cpu_sgd)(const struct args_sgd *a, const struct call *c)
 {
-    bool narrow = a->g.dtype == DT_BF16, narrow_copy = a->copy.dtype == DT_BF16;
     if (coefficient(&a->coef) < 0)
         return;
-    if (narrow && narrow_copy)
-        sgd(a, c->threads, true, true);
-    else if (narrow)
-        sgd(a, c->threads, true, false);
-    else if (narrow_copy)
-        sgd(a, c->threads, false, true);
-    else
-        sgd(a, c->threads, false, false);
+    FOR_TYPES(sgd, a, c->threads);
 }
