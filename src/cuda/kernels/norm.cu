@@ -3,14 +3,11 @@
  * forward; dy, h, dh, dx and dres once backward.
  *
  * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma, dbeta, dbias: rows are
- * dealt out to at most CHUNKS blocks by shape; each sums its rows in order (as `groups` interleaved sums, folded in order), and
- * the blocks are added as columns.cuh says. */
+ * dealt out to at most NORM_CHUNKS blocks by shape. Each sums its rows in order (as NORM_GROUPS interleaved sums, folded in
+ * order), and the blocks are added as columns.cuh says. */
 #include "cuda/kernels/columns.cuh"
 #include "cuda/kernels/feature_mask.cuh"
 #include "cuda/kernels/rows.cuh"
-#include "cuda/kernels/vector.cuh"
-
-enum { CHUNKS = 264, GROUPS = 2 };
 
 struct norm_params {
     const void *x, *res;
@@ -137,29 +134,19 @@ struct norm_bwd_params {
     struct feature_mask mask;
 };
 
-/* A lane's part of a row as it lies in memory, so that the next row's is on its way while this one is worked on. */
-template <class T, int N, int PER> struct row_part {
-    struct words<T, N> dy[PER], h[PER], dh[PER];
+/* A lane's part of a row, and what belongs to all of the row. */
+template <class T, int N, int PER> struct row_part : row_words<T, N, PER> {
     float mean, rstd;
     int32_t coord[2];
 };
 
 template <class T, int N, int PER, int W>
-__device__ static inline void row_fetch(struct row_part<T, N, PER> *r, const struct norm_bwd_params &p, int64_t n,
-                                        int lane)
+__device__ static inline void part_fetch(struct row_part<T, N, PER> *r, const struct norm_bwd_params &p, int64_t n,
+                                         int lane)
 {
     if (n >= p.N)
         return;
-#pragma unroll
-    for (int k = 0; k < PER; k++) {
-        int64_t h = (int64_t)(k * LANE * W + lane) * N, at = n * p.H + h;
-        if (h >= p.H)
-            continue;
-        r->dy[k] = fetch<T, N>((const T *)p.dy + at);
-        r->h[k] = fetch<T, N>((const T *)p.h + at);
-        if (p.dh)
-            r->dh[k] = fetch<T, N>((const T *)p.dh + at);
-    }
+    row_fetch<T, N, PER, W>(r, p.dy, p.h, p.dh, n, p.H, lane);
     r->mean = p.mean[n];
     r->rstd = p.rstd[n];
     for (int i = 0; p.mask.coords && i < 2; i++)
@@ -228,7 +215,7 @@ row_gradients(const struct norm_bwd_params &p, float (&columns)[COLUMN_PARTS][PE
     }
 }
 
-/* Adds up the sums of a block's rows, one row after the other, and writes them. */
+/* Writes the block's sums of all parts. */
 template <int N, int PER, int W, int ROWS>
 __device__ static __forceinline__ void
 columns_write(const struct norm_bwd_params &p, float (&columns)[COLUMN_PARTS][PER][N], float *folded, int row, int lane)
@@ -236,27 +223,7 @@ columns_write(const struct norm_bwd_params &p, float (&columns)[COLUMN_PARTS][PE
 #pragma unroll
     for (int part = 0; part < COLUMN_PARTS; part++) {
         float *to = p.partial + (blockIdx.x * (int64_t)COLUMN_PARTS + part) * p.H;
-        for (int other = 1; other < ROWS; other++) {
-            __syncthreads();
-            if (row == other)
-#pragma unroll
-                for (int k = 0; k < PER; k++)
-#pragma unroll
-                    for (int i = 0; i < N; i++)
-                        folded[(k * N + i) * LANE * W + lane] = columns[part][k][i];
-            __syncthreads();
-            if (row == 0)
-#pragma unroll
-                for (int k = 0; k < PER; k++)
-#pragma unroll
-                    for (int i = 0; i < N; i++)
-                        columns[part][k][i] += folded[(k * N + i) * LANE * W + lane];
-        }
-        if (row == 0)
-#pragma unroll
-            for (int k = 0; k < PER; k++)
-                if ((int64_t)(k * LANE * W + lane) * N < p.H)
-                    store<float, N>(to + (k * LANE * W + lane) * N, columns[part][k]);
+        rows_sum<N, PER, W, ROWS>(to, columns[part], folded, p.H, row, lane);
     }
 }
 
@@ -282,14 +249,14 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
             load<float, N>(gamma[k], p.gamma + h);
     }
     if (AHEAD)
-        row_fetch<T, N, PER, W>(&next, p, n, lane);
+        part_fetch<T, N, PER, W>(&next, p, n, lane);
     for (int odd = 0; n < p.N; n += step, odd ^= 1) {
         float2 total = {0, 0};
         if (!AHEAD)
-            row_fetch<T, N, PER, W>(&next, p, n, lane);
+            part_fetch<T, N, PER, W>(&next, p, n, lane);
         struct row_part<T, N, PER> r = next;
         if (AHEAD)
-            row_fetch<T, N, PER, W>(&next, p, n + step, lane);
+            part_fetch<T, N, PER, W>(&next, p, n + step, lane);
         mask.coord[0] = r.coord[0], mask.coord[1] = r.coord[1];
         row_totals<T, N, PER, W>(total, columns, r, gamma, p.H, lane);
         total = row_sum<W>(total, sums[odd][row], 1 + row);
@@ -300,22 +267,16 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_bwd_kernel(const struct no
         columns_write<N, PER, W, ROWS>(p, columns, folded, row, lane);
 }
 
-static int64_t chunks(int64_t N)
-{
-    int64_t n = (N + GROUPS - 1) / GROUPS;
-    return n < CHUNKS ? n : CHUNKS;
-}
-
 extern "C" int64_t cuda_norm_bwd_workspace(const struct args_norm_bwd *a, const struct cuda_call *c)
 {
     (void)c;
-    return (int64_t)sizeof(float) * chunks(a->dy.shape[0]) * COLUMN_PARTS * a->dy.shape[1];
+    return (int64_t)sizeof(float) * norm_chunks(a->dy.shape[0]) * COLUMN_PARTS * a->dy.shape[1];
 }
 
 template <class T, int N, int PER, int W, int ROWS>
 static void norm_bwd_launch(const struct norm_bwd_params *p, const struct cuda_call *c)
 {
-    norm_bwd_kernel<T, N, PER, W, ROWS><<<(unsigned)chunks(p->N), LANE * W * ROWS, 0, c->stream>>>(*p);
+    norm_bwd_kernel<T, N, PER, W, ROWS><<<(unsigned)norm_chunks(p->N), LANE * W * ROWS, 0, c->stream>>>(*p);
 }
 
 extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_call *c)
@@ -334,7 +295,7 @@ extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_ca
                                 .N = a->dy.shape[0],
                                 .H = a->dy.shape[1],
                                 .mask = feature_mask(&a->rng, &a->coords, a->site, a->p)};
-    struct column_sums s = {.partial = p.partial, .chunks = chunks(p.N), .H = p.H, .parts = COLUMN_PARTS};
+    struct column_sums s = {.partial = p.partial, .chunks = norm_chunks(p.N), .H = p.H, .parts = COLUMN_PARTS};
     bool packed = packs_fit(&a->dy) && packs_fit(&a->dh) && packs_fit(&a->h) && packs_fit(&a->gamma) &&
                   packs_fit(&a->dx) && packs_fit(&a->dres);
     column_sums_set(&s, 0, &a->dgamma);
@@ -346,7 +307,7 @@ extern "C" int cuda_norm_bwd(const struct args_norm_bwd *a, const struct cuda_ca
     TRY(cuda_check_features(p.H, "norm_bwd", c->err));
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->dy.dtype, T, constexpr int N = pack_width<T>;
-                        if (packed && p.H <= 1024) norm_bwd_launch<T, N, 8 / N, 4, GROUPS>(&p, c);
+                        if (packed && p.H <= 1024) norm_bwd_launch<T, N, 8 / N, 4, NORM_GROUPS>(&p, c);
                         else if (packed) norm_bwd_launch<T, N, 16 / N, 16, 1>(&p, c);
                         else norm_bwd_launch<T, 1, 8, 32, 1>(&p, c))
     if (summed)

@@ -1,14 +1,11 @@
 /* Residual and root-mean-square normalisation in one pass: a row stays in the registers of its warps, unrounded, for rstd and
  * its output. Bound by bytes: x, res, y and h once forward; dy, h, dh, dx and dres once backward.
  *
- * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma: rows are dealt out to at most CHUNKS
- * blocks by shape; each sums its rows in order (as `groups` interleaved sums, folded in order), and the blocks are added as
- * columns.cuh says. */
+ * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma: rows are dealt out to at
+ * most NORM_CHUNKS blocks by shape. Each sums its rows in order (as NORM_GROUPS interleaved sums, folded in order), and the blocks are
+ * added as columns.cuh says. */
 #include "cuda/kernels/columns.cuh"
 #include "cuda/kernels/rows.cuh"
-#include "cuda/kernels/vector.cuh"
-
-enum { CHUNKS = 264, GROUPS = 2 };
 
 struct rms_norm_params {
     const void *x, *res;
@@ -113,28 +110,18 @@ struct rms_norm_bwd_params {
     float one;
 };
 
-/* A lane's part of a row as it lies in memory, so that the next row's is on its way while this one is worked on. */
-template <class T, int N, int PER> struct row_part {
-    struct words<T, N> dy[PER], h[PER], dh[PER];
+/* A lane's part of a row, and what belongs to all of the row. */
+template <class T, int N, int PER> struct row_part : row_words<T, N, PER> {
     float rstd;
 };
 
 template <class T, int N, int PER, int W>
-__device__ static inline void row_fetch(struct row_part<T, N, PER> *r, const struct rms_norm_bwd_params &p, int64_t n,
-                                        int lane)
+__device__ static inline void part_fetch(struct row_part<T, N, PER> *r, const struct rms_norm_bwd_params &p, int64_t n,
+                                         int lane)
 {
     if (n >= p.N)
         return;
-#pragma unroll
-    for (int k = 0; k < PER; k++) {
-        int64_t h = (int64_t)(k * LANE * W + lane) * N, at = n * p.H + h;
-        if (h >= p.H)
-            continue;
-        r->dy[k] = fetch<T, N>((const T *)p.dy + at);
-        r->h[k] = fetch<T, N>((const T *)p.h + at);
-        if (p.dh)
-            r->dh[k] = fetch<T, N>((const T *)p.dh + at);
-    }
+    row_fetch<T, N, PER, W>(r, p.dy, p.h, p.dh, n, p.H, lane);
     r->rstd = p.rstd[n];
 }
 
@@ -191,34 +178,6 @@ __device__ static __forceinline__ void row_gradients(const struct rms_norm_bwd_p
     }
 }
 
-/* Adds up the sums of a block's rows, one row after the other, and writes them. */
-template <int N, int PER, int W, int ROWS>
-__device__ static __forceinline__ void dgamma_write(const struct rms_norm_bwd_params &p, float (&dgamma)[PER][N],
-                                                    float *folded, int row, int lane)
-{
-    for (int other = 1; other < ROWS; other++) {
-        __syncthreads();
-        if (row == other)
-#pragma unroll
-            for (int k = 0; k < PER; k++)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    folded[(k * N + i) * LANE * W + lane] = dgamma[k][i];
-        __syncthreads();
-        if (row == 0)
-#pragma unroll
-            for (int k = 0; k < PER; k++)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    dgamma[k][i] += folded[(k * N + i) * LANE * W + lane];
-    }
-    if (row == 0)
-#pragma unroll
-        for (int k = 0; k < PER; k++)
-            if ((int64_t)(k * LANE * W + lane) * N < p.H)
-                store<float, N>(p.partial + blockIdx.x * p.H + (k * LANE * W + lane) * N, dgamma[k]);
-}
-
 template <class T, int N, int PER, int W, int ROWS>
 __global__ void __launch_bounds__(LANE *W *ROWS) rms_norm_bwd_kernel(const struct rms_norm_bwd_params p)
 {
@@ -243,37 +202,31 @@ __global__ void __launch_bounds__(LANE *W *ROWS) rms_norm_bwd_kernel(const struc
             gamma[k][i] += p.one;
     }
     if (AHEAD)
-        row_fetch<T, N, PER, W>(&next, p, n, lane);
+        part_fetch<T, N, PER, W>(&next, p, n, lane);
     for (int odd = 0; n < p.N; n += step, odd ^= 1) {
         if (!AHEAD)
-            row_fetch<T, N, PER, W>(&next, p, n, lane);
+            part_fetch<T, N, PER, W>(&next, p, n, lane);
         struct row_part<T, N, PER> r = next;
         if (AHEAD)
-            row_fetch<T, N, PER, W>(&next, p, n + step, lane);
+            part_fetch<T, N, PER, W>(&next, p, n + step, lane);
         float total = row_total<T, N, PER, W>(dgamma, r, gamma, p.H, lane);
         total = row_sum<W>(make_float2(total, 0), sums[odd][row], 1 + row).x;
         row_gradients<T, N, PER, W>(p, r, gamma, total / (float)p.H, n, lane);
     }
     if (p.partial)
-        dgamma_write<N, PER, W, ROWS>(p, dgamma, folded, row, lane);
-}
-
-static int64_t chunks(int64_t N)
-{
-    int64_t n = (N + GROUPS - 1) / GROUPS;
-    return n < CHUNKS ? n : CHUNKS;
+        rows_sum<N, PER, W, ROWS>(p.partial + blockIdx.x * p.H, dgamma, folded, p.H, row, lane);
 }
 
 extern "C" int64_t cuda_rms_norm_bwd_workspace(const struct args_rms_norm_bwd *a, const struct cuda_call *c)
 {
     (void)c;
-    return (int64_t)sizeof(float) * chunks(a->dy.shape[0]) * a->dy.shape[1];
+    return (int64_t)sizeof(float) * norm_chunks(a->dy.shape[0]) * a->dy.shape[1];
 }
 
 template <class T, int N, int PER, int W, int ROWS>
 static void rms_norm_bwd_launch(const struct rms_norm_bwd_params *p, const struct cuda_call *c)
 {
-    rms_norm_bwd_kernel<T, N, PER, W, ROWS><<<(unsigned)chunks(p->N), LANE * W * ROWS, 0, c->stream>>>(*p);
+    rms_norm_bwd_kernel<T, N, PER, W, ROWS><<<(unsigned)norm_chunks(p->N), LANE * W * ROWS, 0, c->stream>>>(*p);
 }
 
 extern "C" int cuda_rms_norm_bwd(const struct args_rms_norm_bwd *a, const struct cuda_call *c)
@@ -291,14 +244,14 @@ extern "C" int cuda_rms_norm_bwd(const struct args_rms_norm_bwd *a, const struct
                                     .N = a->dy.shape[0],
                                     .H = a->dy.shape[1],
                                     .one = a->one_plus ? 1.0f : 0.0f};
-    struct column_sums s = {.partial = p.partial, .chunks = chunks(p.N), .H = p.H, .parts = 1};
+    struct column_sums s = {.partial = p.partial, .chunks = norm_chunks(p.N), .H = p.H, .parts = 1};
     bool packed = packs_fit(&a->dy) && packs_fit(&a->dh) && packs_fit(&a->h) && packs_fit(&a->gamma) &&
                   packs_fit(&a->dx) && packs_fit(&a->dres);
     column_sums_set(&s, 0, &a->dgamma);
     TRY(cuda_check_features(p.H, "rms_norm_bwd", c->err));
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->dy.dtype, T, constexpr int N = pack_width<T>;
-                        if (packed && p.H <= 1024) rms_norm_bwd_launch<T, N, 8 / N, 4, GROUPS>(&p, c);
+                        if (packed && p.H <= 1024) rms_norm_bwd_launch<T, N, 8 / N, 4, NORM_GROUPS>(&p, c);
                         else if (packed) rms_norm_bwd_launch<T, N, 16 / N, 16, 1>(&p, c);
                         else rms_norm_bwd_launch<T, 1, 8, 32, 1>(&p, c))
     if (p.partial)
