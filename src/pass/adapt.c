@@ -247,7 +247,7 @@ void pass_adapt(struct graph *g, struct pass_settings *s)
         return;
     struct adapting d = {.g = g,
                          .a = s->adapters,
-                         .dropout = s->program == PROGRAM_EVALUATION ? 0 : s->adapters->dropout,
+                         .dropout = HAS_BACKWARD >> s->program & 1 ? s->adapters->dropout : 0,
                          .n_values = g->n_values,
                          .site = next_site(g)};
     d.dropped = mem_alloc((size_t)g->n_values * sizeof *d.dropped);

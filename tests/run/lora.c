@@ -77,6 +77,25 @@ static void gradients_are_those_of_peft(void **state)
         }
 }
 
+/* The recorded adapter with a member of its configuration replaced. */
+static const char *changed(const char *adapter, const char *key, json_t *value)
+{
+    const char *to = join(folder, "changed");
+    size_t n;
+    remove_tree(to);
+    assert_int_equal(mkdir(to, 0777), 0);
+    json_t *config = json_load_file(join(golden_adapter(adapter), "adapter_config.json"), 0, NULL);
+    json_object_set_new(config, key, value);
+    assert_int_equal(json_dump_file(config, join(to, "adapter_config.json"), 0), 0);
+    json_decref(config);
+    char *bytes = read_text(join(golden_adapter(adapter), "adapter_model.safetensors"), &n);
+    FILE *f = fopen(join(to, "adapter_model.safetensors"), "wb");
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+    free(bytes);
+    return to;
+}
+
 /* ---- Runs that must agree. */
 
 static const char *train(const char *name, const char *const *more)
@@ -212,6 +231,29 @@ static void merged_weights_are_those_of_peft(void **state)
     }
 }
 
+/* The objects that `snug generate --json` wrote, behind its notes. */
+static const char *written(const char *model, const char *adapter)
+{
+    size_t n;
+    const char *prompts = join(folder, "prompts.jsonl");
+    FILE *f = fopen(prompts, "w");
+    fputs("{\"input_ids\": [3, 14, 15]}\n{\"input_ids\": [9, 26, 5, 35]}\n", f);
+    fclose(f);
+    expect_snug(0, said(), ARGS("generate", "--model", model, "--data", prompts, "--json", "--device", "cpu"),
+                adapter ? ARGS("--adapter", adapter) : NULL);
+    return strchr(read_text(said(), &n), '{');
+}
+
+/* What the adapter drops in training is not dropped where it writes: the merged model writes the same. */
+static void nothing_is_dropped_from_texts(void **state)
+{
+    (void)state;
+    const char *base = golden("gpt2"), *adapter = changed("gpt2_conv1d", "lora_dropout", json_real(0.5));
+    const char *merged = join(folder, "merged");
+    expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", merged), NULL);
+    assert_string_equal(written(base, adapter), written(merged, NULL));
+}
+
 /* ---- What does not fit. */
 
 static void refused(int status, const char *says, const char *model, const char *const *more)
@@ -225,25 +267,6 @@ static void refused(int status, const char *says, const char *model, const char 
         size_t n;
         fail_msg("\"%s\" is not in: %s", says, read_text(said(), &n));
     }
-}
-
-/* The recorded adapter with a member of its configuration replaced. */
-static const char *changed(const char *adapter, const char *key, json_t *value)
-{
-    const char *to = join(folder, "changed");
-    size_t n;
-    remove_tree(to);
-    assert_int_equal(mkdir(to, 0777), 0);
-    json_t *config = json_load_file(join(golden_adapter(adapter), "adapter_config.json"), 0, NULL);
-    json_object_set_new(config, key, value);
-    assert_int_equal(json_dump_file(config, join(to, "adapter_config.json"), 0), 0);
-    json_decref(config);
-    char *bytes = read_text(join(golden_adapter(adapter), "adapter_model.safetensors"), &n);
-    FILE *f = fopen(join(to, "adapter_model.safetensors"), "wb");
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
-    free(bytes);
-    return to;
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -286,7 +309,7 @@ int main(void)
         cmocka_unit_test(gradients_are_those_of_peft),     cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(another_base_is_refused),         cmocka_unit_test(an_adapter_is_taken_up_again),
         cmocka_unit_test(a_checkpoint_becomes_an_adapter), cmocka_unit_test(merged_weights_are_those_of_peft),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(nothing_is_dropped_from_texts),   cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
 }
