@@ -81,3 +81,18 @@ run_tests() {
         grep -v -E '^(ninja|Expected Fail|Unexpected Pass|Full log)|^$' || true
     awk -f scripts/count-tests "$dir/meson-logs/testlog.txt"
 }
+
+heading() {
+    printf '\n== %s\n' "$*"
+}
+
+# Prints a command as one would type it, then runs it.
+show() {
+    echo "\$ $*"
+    "$@"
+}
+
+# Half the bytes and twice the speed, on processors that multiply bfloat16, and on GPUs.
+bf16_is_faster() {
+    build/snug info --json | grep -q '"avx512bf16"' || { [ "$(scripts/gpu-arch)" ] && has_cuda build; }
+}
