@@ -82,6 +82,38 @@ static void put_evaluation(struct str *out, const struct screen *s, json_t *o)
         put_metric(out, name + 5, value, columns);
 }
 
+/* A text on one line: all of it, or its last `most` bytes. */
+static void put_end(struct str *out, const char *name, const json_t *value, size_t most)
+{
+    const char *text = json_string_value(value) ? json_string_value(value) : "";
+    size_t n = strlen(text), from = n > most ? n - most : 0;
+    while (from && ((unsigned char)text[from] & 0xC0) == 0x80) /* not within a character */
+        from++;
+    str_printf(out, "  %-10s %s", name, from ? "…" : "");
+    for (const char *at = text + from; *at;) {
+        size_t line = strcspn(at, "\n");
+        struct str part = {0};
+        str_append_n(&part, at, line);
+        str_escape(out, str_text(&part));
+        str_free(&part);
+        at += line;
+        if (*at && at++)
+            str_append(out, "\\n");
+    }
+    str_append(out, "\n");
+}
+
+/* {…, "eval_sample": 3, "prompt": …, "expected": …, "generated": …} in four lines. */
+static void put_sample(struct str *out, const json_t *o)
+{
+    str_printf(out, "row %lld, answered at step %lld\n",
+               (long long)json_integer_value(json_object_get(o, "eval_sample")),
+               (long long)json_integer_value(json_object_get(o, "step")));
+    put_end(out, "prompt", json_object_get(o, "prompt"), 200);
+    put_end(out, "expected", json_object_get(o, "expected"), 1000);
+    put_end(out, "generated", json_object_get(o, "generated"), 1000);
+}
+
 /* A step of the log, with the log's mean loss. */
 static void put_step(struct str *out, struct screen *s, const json_t *o)
 {
@@ -106,9 +138,12 @@ static void show_logged(void *ctx, const char *json)
     json_t *o = json_loads(json, 0, NULL);
     if (json_object_get(o, "eval_loss"))
         put_evaluation(&line, s, o);
+    else if (json_object_get(o, "eval_sample"))
+        put_sample(&line, o);
     else
         put_step(&line, s, o);
-    str_append(&line, "\n");
+    if (!json_object_get(o, "eval_sample"))
+        str_append(&line, "\n");
     clear_line(s);
     print_wrapped(stdout, str_text(&line), 2);
     fflush(stdout);

@@ -74,7 +74,7 @@ OPT_SECTION(model, "Model")
 OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | MERGE | NEED(MODEL | MERGE | TOKENIZE), 0,
     "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
-OPT(WORD, task, "auto", TASK, DATA, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
+OPT(WORD, task, "auto", TASK, DATA | MERGE, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
 OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
     "loss of sequence classification; auto: config.json's, else from the labels")
 OPT(INT, num_labels, "none", "[1, 100000]", TRAINING | DEBUG_DATA, RESULT, "outputs of a new head; none: from the data")
@@ -93,32 +93,32 @@ OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
-OPT(STR, data, "none", "FILE", EVAL | PREDICT | GENERATE | NEED(EVAL | PREDICT | GENERATE), 0,
+OPT(STR, data, "none", "FILE", EVAL | PREDICT | GENERATE | MERGE | NEED(EVAL | PREDICT | GENERATE), 0,
     "rows to evaluate, to predict or to generate from; predict reads the standard input for -")
 OPT(WORD, data_format, "auto", FORMAT, PREDICT, 0, "of --data; auto: as its ending says, of the standard input as its first line shows")
 OPT(TEXTS, text, "none", "TEXT", PREDICT, 0, "a text to predict, instead of --data; may be given again")
 OPT(TEXTS, text_pair, "none", "TEXT", PREDICT, 0, "second text of a pair, one for each --text")
 OPT(TEXTS, prompt, "none", "TEXT", GENERATE, 0, "a text that the model goes on with, instead of --data; may be given again")
 OPT(TEXTS, chat, "none", "TEXT", GENERATE, 0, "a user's message that the model answers, by its chat template, instead of --data; may be given again")
-OPT(STR, text_column, "none", "NAME", DATA, 0, "column of the text; none: text, sentence, or another usual name")
-OPT(STR, text_pair_column, "none", "NAME", DATA, 0, "column of the second text of a pair")
-OPT(STR, label_column, "none", "NAME", DATA, 0,
+OPT(STR, text_column, "none", "NAME", DATA | MERGE, 0, "column of the text; none: text, sentence, or another usual name")
+OPT(STR, text_pair_column, "none", "NAME", DATA | MERGE, 0, "column of the second text of a pair")
+OPT(STR, label_column, "none", "NAME", DATA | MERGE, 0,
     "column of the label; none: label, category, or another usual name; A,B,C: one for each label")
-OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA, RESULT, "rows with this label are left out, such as -1")
-OPT(CHAR, delimiter, "none", "CHAR", DATA, 0, "between the fields of a row; none: comma, and tab for .tsv")
-OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE, 0,
+OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA | MERGE, RESULT, "rows with this label are left out, such as -1")
+OPT(CHAR, delimiter, "none", "CHAR", DATA | MERGE, 0, "between the fields of a row; none: comma, and tab for .tsv")
+OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE | MERGE, 0,
     "tokens of a row, longer ones are cut; none: what the model can take")
 OPT(BOOL, decode, "false", "", TOKENIZE, 0, "the other way: each line holds token ids, and their text is printed")
 OPT(WORD, utf8, "error", UTF8, TOKENIZE, 0, "invalid UTF-8 in a text: an error, or replaced by U+FFFD")
 OPT(WORD, empty, "keep", EMPTY, DATA, 0, "empty texts: kept and counted, or an error")
 OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of the tokens to be predicted, masked-lm")
-OPT(STR, chat_template, "none", "FILE", TRAINING | EVAL | GENERATE, 0, "template of conversations, in Jinja, instead of the model folder's")
-OPT(BOOL, assistant_only_loss, "false", "", TRAINING | EVAL, RESULT, "of conversations, learn only what the assistant says")
-OPT(BOOL, completion_only_loss, "true", "", TRAINING | EVAL, RESULT, "of prompts with completions, learn only the completions")
-OPT(INT, block_size, "none", "[2, 1048576]", TRAINING | EVAL, RESULT,
+OPT(STR, chat_template, "none", "FILE", TRAINING | EVAL | GENERATE | MERGE, 0, "template of conversations, in Jinja, instead of the model folder's")
+OPT(BOOL, assistant_only_loss, "false", "", TRAINING | EVAL | MERGE, RESULT, "of conversations, learn only what the assistant says")
+OPT(BOOL, completion_only_loss, "true", "", TRAINING | EVAL | MERGE, RESULT, "of prompts with completions, learn only the completions")
+OPT(INT, block_size, "none", "[2, 1048576]", TRAINING | EVAL | MERGE, RESULT,
     "texts are joined and cut into rows of so many tokens, causal-lm; none: a text is a row")
 OPT(BOOL, show_sample, "false", "", TRAINING, 0, "show the tokens of the first row, and which are learned, causal-lm")
-OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
+OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD | MERGE, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
 
 OPT_SECTION(training, "Training")
 OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | EXPORT | MERGE | NEED(TRAIN | MERGE | EXPORT), 0, "where checkpoints, logs and the model go")
@@ -201,7 +201,7 @@ OPT(REAL, adam_epsilon, "1e-8", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "added
 OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients are scaled to this norm; 0: off")
 
 OPT_SECTION(device, "Memory and device")
-OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD, RESULT, "precision of products, values and exported weights")
+OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT, "precision of products, values and exported weights")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
@@ -214,11 +214,11 @@ OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's: 8GiB or 8g; 8GB is 8e9 bytes")
-OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0,
+OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
-OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM, 0, "of the CPU; none: all; no effect on results")
+OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
 
 OPT_SECTION(logging, "Logging and evaluation")
 OPT(WORD, logging_strategy, "steps", WHEN, TRAINING, 0, "when to log")
@@ -231,8 +231,10 @@ OPT(WORD, eval_strategy, "no", WHEN, TRAINING, 0, "when to evaluate")
 OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations; none: --logging-steps")
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
+OPT(INT, eval_samples, "none", "[1, 10000]", TRAINING, 0,
+    "at each evaluation the model answers so many rows of the evaluation data, causal-lm: shown, and in the log")
 OPT(REAL, threshold, "0.5", "(0, 1)", ROWS, 0, "multi-label: labels of a greater probability are predicted")
-OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL, 0,
+OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL | MERGE, 0,
     "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
 
 OPT_SECTION(checkpoints, "Checkpoints")
@@ -266,7 +268,7 @@ OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT, 0, "a file that is th
 OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf file, as llama.cpp's converter calls them")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
-OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE, 0, "tokens behind a prompt, at most")
+OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING, 0, "tokens behind a prompt, at most")
 OPT(BOOL, do_sample, "false", "", GENERATE, 0, "tokens are drawn at random; else each is the likeliest one")
 OPT(REAL, temperature, "none", "(0, 1000]", GENERATE, 0, "what logits are divided by before a token is drawn; none: the model's, or 1")
 OPT(REAL, top_p, "none", "(0, 1]", GENERATE, 0, "a token is drawn from the likeliest with so much probability together; none: the model's, or 1")
@@ -444,6 +446,18 @@ OPT_NEEDS(lora_dropout, use_peft, "true")
 OPT_NEEDS(target_modules, use_peft, "true")
 OPT_NEEDS(modules_to_save, use_peft, "true")
 OPT_NEEDS(use_rslora, use_peft, "true")
+/* In merge, which reads data only to compare losses. */
+OPT_NEEDS(task, data, "*")
+OPT_NEEDS(text_column, data, "*")
+OPT_NEEDS(text_pair_column, data, "*")
+OPT_NEEDS(label_column, data, "*")
+OPT_NEEDS(ignore_label, data, "*")
+OPT_NEEDS(delimiter, data, "*")
+OPT_NEEDS(max_length, data, "*")
+OPT_NEEDS(chat_template, data, "*")
+OPT_NEEDS(assistant_only_loss, data, "*")
+OPT_NEEDS(completion_only_loss, data, "*")
+OPT_NEEDS(block_size, data, "*")
 OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification")
@@ -456,6 +470,8 @@ OPT_NEEDS(assistant_only_loss, task, "auto|causal-lm")
 OPT_NEEDS(completion_only_loss, task, "auto|causal-lm")
 OPT_NEEDS(block_size, task, "auto|causal-lm")
 OPT_NEEDS(show_sample, task, "auto|causal-lm")
+OPT_NEEDS(eval_samples, task, "auto|causal-lm")
+OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
 OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|fp16")

@@ -1,13 +1,18 @@
 #include "pass/pass.h"
 
-/* "NAME.of layer" of the k-th node: keys or values of all sequences. */
+/* "NAME.k" of the k-th node: keys or values of all sequences. They last from one call of the program to the next, and are nothing
+ * to other programs, which may have the same bytes once the texts have ended. */
 static int add_state(struct graph *g, const char *name, int k, int qkv, int64_t rows, int64_t width)
 {
     enum dtype type = graph_value(g, qkv)->dtype;
     int id = graph_add_value(g, graph_name(g, "%s.%d", name, k), ROLE_STATE, type, 3,
                              (const struct dim[]){DIM_B, DIM(rows), DIM(width)});
-    if (id)
-        graph_value(g, id)->layer = g->nodes[k].layer;
+    if (!id)
+        return 0;
+    struct value *v = graph_value(g, id);
+    v->layer = g->nodes[k].layer;
+    v->persists = false;
+    v->live_out = true;
     return id;
 }
 

@@ -74,6 +74,9 @@ static int find_lifetimes(struct program *g, struct snug_err *err)
     for (size_t i = 1; i < n; i++)
         if (g->graph.values[i].live_out && g->first[value_root(&g->graph, (int)i)])
             g->last[value_root(&g->graph, (int)i)] = g->graph.n_nodes;
+    for (size_t i = 1; i < n; i++)
+        if (g->graph.values[i].live_in && g->first[i])
+            g->first[i] = 1;
     return SNUG_OK;
 }
 

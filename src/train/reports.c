@@ -30,7 +30,7 @@ static int64_t recent_memory(struct trainer *t)
     return t->memory_bytes = trainer_memory(t);
 }
 
-static void begin_line(struct trainer *t, struct str *line)
+void trainer_begin_line(const struct trainer *t, struct str *line)
 {
     str_append(line, "{");
     str_printf(line, "\"step\": %lld", (long long)t->state.step);
@@ -64,7 +64,7 @@ int trainer_open_board(struct trainer *t, struct snug_err *err)
 void trainer_log_summary(struct trainer *t, const struct snug_summary *s)
 {
     struct str line = {0};
-    begin_line(t, &line);
+    trainer_begin_line(t, &line);
     log_number(&line, "train_runtime", s->seconds);
     log_number(&line, "train_samples_per_second", s->samples_per_second);
     log_number(&line, "train_steps_per_second", (double)s->steps / s->seconds);
@@ -74,15 +74,22 @@ void trainer_log_summary(struct trainer *t, const struct snug_summary *s)
     str_free(&line);
 }
 
-static void write_log(struct trainer *t, struct str *line)
+void trainer_end_line(struct trainer *t, struct str *line)
 {
     str_append(line, "}\n");
     if (line->failed)
         return;
     log_line(&t->log, str_text(line));
-    tensorboard_line(&t->board, tensorboard_time(), str_text(line));
     if (t->events.logged)
         t->events.logged(t->events.ctx, str_text(line));
+}
+
+/* A line of numbers, which the board has too. */
+static void write_log(struct trainer *t, struct str *line)
+{
+    trainer_end_line(t, line);
+    if (!line->failed)
+        tensorboard_line(&t->board, tensorboard_time(), str_text(line));
 }
 
 double trainer_seconds(const struct trainer *t)
@@ -117,7 +124,7 @@ int trainer_log_step(struct trainer *t, struct snug_err *err)
     struct str line = {0};
     double seconds = trainer_seconds(t);
     TRY(ckpt_folder_check(t->s->output.folder, err));
-    begin_line(t, &line);
+    trainer_begin_line(t, &line);
     log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
     log_number(&line, "grad_norm", t->grad_norm);
     log_number(&line, "learning_rate", t->learning_rate);
@@ -157,14 +164,15 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     TRY(evaluate(t->s, &t->metrics, &seconds, err));
     t->evaluating += seconds;
     t->state.evaluated_step = t->state.step;
-    begin_line(t, &e.line);
+    trainer_begin_line(t, &e.line);
     metrics_report(&t->metrics, add_metric, &e);
     log_number(&e.line, "eval_runtime", seconds);
     log_number(&e.line, "eval_samples_per_second", rows / seconds);
     write_log(t, &e.line);
     str_free(&e.line);
     *value = e.value;
-    return SNUG_OK;
+    int code = trainer_answer_samples(t, err);
+    return code == SNUG_STOPPED ? SNUG_OK : code; /* the evaluation is whole, and the caller looks for signals */
 }
 
 void trainer_progress(struct trainer *t, double loss)

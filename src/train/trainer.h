@@ -1,4 +1,5 @@
-/* trainer.h: one run, for the files that make it: train.c (the loop), reports.c (what is logged and evaluated), saving.c. */
+/* trainer.h: one run, for the files that make it: train.c (the loop), reports.c (what is logged and evaluated),
+ * samples.c (answers to rows of the evaluation data), saving.c. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -48,6 +49,14 @@ int trainer_log_step(struct trainer *t, struct snug_err *err);
 /* `value`: of the metric for the best model. */
 int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err);
 void trainer_progress(struct trainer *t, double loss);
+/* An object of log.jsonl: opened with the step and the epoch; closed, written and shown. */
+void trainer_begin_line(const struct trainer *t, struct str *line);
+void trainer_end_line(struct trainer *t, struct str *line);
+
+/* ---- samples.c ---- */
+
+/* --eval-samples: what the model answers now, a line of the log each. SNUG_STOPPED when a signal came. */
+int trainer_answer_samples(struct trainer *t, struct snug_err *err);
 
 /* ---- saving.c ---- */
 

@@ -82,10 +82,10 @@ int batches_size(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
-    if (o->command == CMD_GENERATE) {
+    if (s->prompts.n)
         prompts_size(s);
+    if (o->command == CMD_GENERATE)
         return SNUG_OK;
-    }
     if (c->train)
         TRY(batches_train_max(s, o->per_device_train_batch_size, &s->choices.micro, err));
     if (c->train)

@@ -142,11 +142,15 @@ int chat_check_data(struct session *s, const struct dataset *d, const char *path
 
 /* ---- a sample ---- */
 
-static bool is_learned(const struct dataset *d, int64_t i)
+bool chat_is_learned(const struct dataset *d, int64_t i)
 {
-    return i > d->offsets[0] && (d->targets     ? d->targets[i] != IGNORE_INDEX
-                                 : d->loss_mask ? d->loss_mask[i] != 0
-                                                : true);
+    return d->targets ? d->targets[i] != IGNORE_INDEX : !d->loss_mask || d->loss_mask[i];
+}
+
+/* Nothing predicts the first token of a row. */
+static bool is_shown_learned(const struct dataset *d, int64_t i)
+{
+    return i > d->offsets[0] && chat_is_learned(d, i);
 }
 
 /* A line for each stretch of tokens that are learned, or are not, and for at most so many bytes. */
@@ -159,9 +163,9 @@ int chat_show_sample(struct session *s, struct snug_err *err)
     session_note(s, "the first row has %d tokens:", (int)dataset_length(d, 0));
     for (int64_t i = d->offsets[0]; i < d->offsets[1];) {
         struct str line = {0};
-        bool learned = is_learned(d, i);
+        bool learned = is_shown_learned(d, i);
         str_append(&line, learned ? "  learned" : "  context");
-        for (; i < d->offsets[1] && is_learned(d, i) == learned && line.n < LINE_BYTES; i++) {
+        for (; i < d->offsets[1] && is_shown_learned(d, i) == learned && line.n < LINE_BYTES; i++) {
             const char *token = tokenizer_token(s->tokenizer, d->ids[i]);
             str_printf(&line, " %.100s", token ? token : "?");
         }

@@ -16,4 +16,7 @@ int chat_check_data(struct session *s, const struct dataset *d, const char *path
 /* --show-sample: notes with the tokens of the first row, and which are learned. */
 int chat_show_sample(struct session *s, struct snug_err *err);
 
+/* Whether the loss counts token i (of all tokens) of a causal language model's data. */
+bool chat_is_learned(const struct dataset *d, int64_t i);
+
 #endif

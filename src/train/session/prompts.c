@@ -1,6 +1,7 @@
 #include "train/session/prompts.h"
 
 #include "data/files/jsonl.h"
+#include "train/session/chat.h"
 
 #include <string.h>
 
@@ -136,8 +137,68 @@ int prompts_open(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* ---- rows of the evaluation data ---- */
+
+/* Tokens *from … *to - 1 are the row's last answer. */
+static void find_answer(const struct dataset *d, int64_t row, int64_t *from, int64_t *to)
+{
+    int64_t begin = d->offsets[row];
+    *to = d->offsets[row + 1];
+    while (*to > begin && !chat_is_learned(d, *to - 1))
+        --*to;
+    *from = *to;
+    while (*from > begin && chat_is_learned(d, *from - 1))
+        --*from;
+    if (*from == begin)
+        *from += (*to - begin + 1) / 2;
+}
+
+static int check_samples(const struct session *s, struct snug_err *err)
+{
+    if (!s->has_data)
+        return err_set(err, SNUG_ERR_USAGE, "--eval-samples: there are no rows to answer; give --eval-data too");
+    if (!s->tokenizer)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--eval-samples: %s has no tokenizer that can be read, so answers have no text; leave it out",
+                       s->o->model);
+    return SNUG_OK;
+}
+
+int prompts_of_data(struct session *s, struct snug_err *err)
+{
+    struct prompts *p = &s->prompts;
+    const struct dataset *d = &s->data;
+    int64_t from, to, n = s->o->eval_samples;
+    if (!n)
+        return SNUG_OK;
+    TRY(check_samples(s, err));
+    n = n < d->n_rows ? n : d->n_rows;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = i * d->n_rows / n, begin = d->offsets[row];
+        find_answer(d, row, &from, &to);
+        if (from == begin || from - begin >= s->model.longest)
+            continue;
+        if (!MEM_GROW(p->rows, p->rows_cap, p->n + 1))
+            return err_no_memory(err, (p->n + 1) * sizeof *p->rows);
+        p->rows[p->n] = row;
+        TRY(add(s, d->ids + begin, (size_t)(from - begin), err));
+    }
+    return p->n ? SNUG_OK
+                : err_set(err, SNUG_ERR_USAGE, "--eval-samples: no row of %s has a prompt that leaves room to answer",
+                          d->path);
+}
+
+const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n)
+{
+    int64_t from, to;
+    find_answer(&s->data, s->prompts.rows[i], &from, &to);
+    *n = (size_t)(to - from);
+    return s->data.ids + from;
+}
+
 void prompts_close(struct session *s)
 {
+    mem_free(s->prompts.rows);
     mem_free(s->prompts.ids);
     mem_free(s->prompts.begins);
 }

@@ -31,6 +31,8 @@ struct session_events {
 struct prompts {
     int32_t *ids;
     size_t ids_cap, *begins, begins_cap;
+    int64_t *rows; /* (n) of the evaluation data that the prompts begin (--eval-samples), else NULL */
+    size_t rows_cap;
     size_t n;
     int64_t longest;
 };
