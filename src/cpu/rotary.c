@@ -49,12 +49,25 @@ SIMD void rotate_head(const struct tensor *to, int64_t to_at, const void *from, 
     move(to, to_at + s->R, from, at + s->R, s->D - s->R, from_bf16, bf16);
 }
 
-/* The heads of q and k of a row; `table`: its angles. */
+/* The heads of q and k of a row; `table`: its angles. Of what is rotated back, `to` lies as qkv does. */
 SIMD void rotate_row(const struct tensor *to, int64_t to_at, const void *from, int64_t at, const float *table,
                      const struct rotary_shape *s, float sign, bool from_bf16, bool bf16)
 {
-    for (int64_t h = 0; h < s->A + s->K; h++)
-        rotate_head(to, to_at + h * s->D, from, at + h * s->D, table, s, sign, from_bf16, bf16);
+    for (int64_t h = 0; h < s->A + s->K; h++) {
+        int64_t y = h * s->D, qkv = rotary_source(s, h) * s->D;
+        rotate_head(to, to_at + (sign > 0 ? y : qkv), from, at + (sign > 0 ? qkv : y), table, s, sign, from_bf16, bf16);
+    }
+}
+
+/* The heads of v of a row, from qkv (`sign` 1) or back to it. */
+SIMD void move_values(const struct tensor *to, const void *from, int64_t at, const struct rotary_shape *s, float sign,
+                      bool bf16)
+{
+    int64_t first = s->A + s->K, heads = s->by_group ? 1 : s->K; /* of a move */
+    for (int64_t h = first; h < first + s->K; h += heads) {
+        int64_t y = at + h * s->D, qkv = at + rotary_source(s, h) * s->D;
+        move(to, sign > 0 ? y : qkv, from, sign > 0 ? qkv : y, heads * s->D, bf16, bf16);
+    }
 }
 
 SIMD const float *angles(const struct tensor *table, int64_t n)
@@ -95,14 +108,14 @@ SIMD void normalise_group(const struct args_rotary *a, const struct rotary_shape
 
 SIMD void forward_row(const struct args_rotary *a, const struct rotary_shape *s, float *row, int64_t n, bool bf16)
 {
-    int64_t at = n * s->width, v = (s->A + s->K) * s->D;
+    int64_t at = n * s->width;
     if (a->q_gamma.data) {
         for (int64_t g = 0; g < s->groups; g++)
             normalise_group(a, s, row, n, g, bf16);
         rotate_row(&a->y, at, row, 0, angles(&a->table, n), s, 1, false, bf16);
     } else
         rotate_row(&a->y, at, a->qkv.data, at, angles(&a->table, n), s, 1, bf16, bf16);
-    move(&a->y, at + v, a->qkv.data, at + v, s->width - v, bf16, bf16);
+    move_values(&a->y, a->qkv.data, at, s, 1, bf16);
 }
 
 int64_t ISA(cpu_rotary_workspace)(const struct args_rotary *a, int threads)
@@ -112,7 +125,7 @@ int64_t ISA(cpu_rotary_workspace)(const struct args_rotary *a, int threads)
 
 void ISA(cpu_rotary)(const struct args_rotary *a, const struct call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     bool bf16 = a->qkv.dtype == DT_BF16;
 #pragma omp parallel for schedule(static) num_threads(s.T *s.width < PARALLEL_FROM ? 1 : c->threads)
     for (int64_t n = 0; n < s.T; n++)
@@ -151,7 +164,7 @@ SIMD void group_bwd(const struct args_rotary_bwd *a, const struct rotary_shape *
 SIMD void backward_row(const struct args_rotary_bwd *a, const struct rotary_shape *s, float *row, float *sums[2],
                        int64_t n, bool bf16)
 {
-    int64_t at = n * s->width, v = (s->A + s->K) * s->D;
+    int64_t at = n * s->width;
     if (a->q_gamma.data) {
         rotate_row(&(struct tensor){.data = row}, 0, a->dy.data, at, angles(&a->table, n), s, -1, bf16, false);
         for (int64_t g = 0; g < s->groups; g++)
@@ -159,7 +172,7 @@ SIMD void backward_row(const struct args_rotary_bwd *a, const struct rotary_shap
     } else if (a->dqkv.data)
         rotate_row(&a->dqkv, at, a->dy.data, at, angles(&a->table, n), s, -1, bf16, bf16);
     if (a->dqkv.data)
-        move(&a->dqkv, at + v, a->dy.data, at + v, s->width - v, bf16, bf16);
+        move_values(&a->dqkv, a->dy.data, at, s, -1, bf16);
 }
 
 /* Floats of the gammas' sums of a chunk of rows: of q, then of k. */
@@ -176,7 +189,7 @@ int64_t ISA(cpu_rotary_bwd_workspace)(const struct args_rotary_bwd *a, int threa
 
 void ISA(cpu_rotary_bwd)(const struct args_rotary_bwd *a, const struct call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     int64_t n_chunks = row_chunks(s.T), q = gamma_floats(&a->q_gamma), all = q + gamma_floats(&a->k_gamma);
     float *partial = (float *)c->workspace + (all ? c->threads * row_floats(s.width) : 0);
     bool bf16 = a->dy.dtype == DT_BF16;

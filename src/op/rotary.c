@@ -4,7 +4,8 @@
  *     x' = x rstd s, where there are gammas                    s = gamma, or 1 + gamma with one_plus
  *     y_i = x'_i cos_i - x'_{i+R/2} sin_i                      i < R/2 ("rotate half"), where there is a table
  *     y_{i+R/2} = x'_{i+R/2} cos_i + x'_i sin_i ;  y_i = x'_i for i >= R
- * qkv, y (T, (A+2K) D) hold for each row A query heads, K key heads, K value heads; those of v stay as they are.
+ * qkv, y (T, (A+2K) D) hold for each row A query heads, K key heads, K value heads; those of v stay as they are. With by_group,
+ * which goes without gammas, qkv holds for each key head its A/K query heads, the key head and the value head.
  * positions (T), frequencies (R/2), table (T,R). Gammas of (D) normalise each head by itself: rstd (T, A+K). Gammas of (A D)
  * and (K D) normalise all heads of q together, and all of k: rstd (T,2).
  * Backward, with dx' the gradient rotated back, z = x rstd and g = dx' s:
@@ -27,7 +28,7 @@ void shape_rotary_table(struct graph *g, struct op_rotary_table *n)
 struct rotary_slots {
     const char *op;
     int qkv, table, q_gamma, k_gamma;
-    int64_t heads, kv_heads;
+    int64_t heads, kv_heads, by_group;
 };
 
 static bool heads_fit(struct graph *g, const struct rotary_slots *n)
@@ -38,7 +39,9 @@ static bool heads_fit(struct graph *g, const struct rotary_slots *n)
            shape_require(g, A > 0 && K > 0 && A % K == 0, n->op, "kv_heads must divide heads") &&
            shape_require(g, v->shape[1].c % (2 * (A + 2 * K)) == 0, n->op,
                          "the width of qkv must be heads + 2 kv_heads times an even size of a head") &&
-           shape_require(g, n->table || n->q_gamma, n->op, "without a table and gammas there is nothing to do");
+           shape_require(g, n->table || n->q_gamma || n->by_group, n->op,
+                         "without a table and gammas there is nothing to do") &&
+           shape_require(g, !n->q_gamma || !n->by_group, n->op, "by_group goes without gammas");
 }
 
 static bool table_fits(struct graph *g, const struct rotary_slots *n, int64_t D)
@@ -78,7 +81,7 @@ static int64_t groups(struct graph *g, const struct rotary_slots *n, int64_t D)
 
 void shape_rotary(struct graph *g, struct op_rotary *n)
 {
-    struct rotary_slots s = {"rotary", n->qkv, n->table, n->q_gamma, n->k_gamma, n->heads, n->kv_heads};
+    struct rotary_slots s = {"rotary", n->qkv, n->table, n->q_gamma, n->k_gamma, n->heads, n->kv_heads, n->by_group};
     int64_t D = head_size(g, &s);
     if (!D)
         return;
@@ -90,7 +93,7 @@ void shape_rotary(struct graph *g, struct op_rotary *n)
 
 void shape_rotary_bwd(struct graph *g, struct op_rotary_bwd *n)
 {
-    struct rotary_slots s = {"rotary_bwd", n->dy, n->table, n->q_gamma, n->k_gamma, n->heads, n->kv_heads};
+    struct rotary_slots s = {"rotary_bwd", n->dy, n->table, n->q_gamma, n->k_gamma, n->heads, n->kv_heads, n->by_group};
     int64_t D = head_size(g, &s);
     if (!D || !shape_require(g, !n->qkv == !n->q_gamma && !n->rstd == !n->q_gamma, "rotary_bwd",
                              "qkv and rstd go with gammas"))
@@ -119,7 +122,8 @@ void grad_rotary(struct grads *d, const struct op_rotary *n)
                               .dk_gamma = grad_target(d, n->k_gamma),
                               .heads = n->heads,
                               .kv_heads = n->kv_heads,
-                              .one_plus = n->one_plus};
+                              .one_plus = n->one_plus,
+                              .by_group = n->by_group};
     emit_rotary_bwd(d->g, &b);
 }
 
@@ -177,14 +181,14 @@ static void rotate(double *x, const double *table, int64_t R)
 void ref_rotary(const struct args_rotary *a, const struct call *c)
 {
     (void)c;
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     const double *table = a->table.data;
     double *rstd = a->rstd.data;
     for (int64_t n = 0; n < s.T; n++) {
         const double *x = (const double *)a->qkv.data + n * s.width;
         double *y = (double *)a->y.data + n * s.width;
         for (int64_t i = 0; i < s.width; i++)
-            y[i] = x[i];
+            y[i] = x[rotary_source(&s, i / s.D) * s.D + i % s.D];
         for (int64_t g = 0; a->q_gamma.data && g < s.groups; g++) {
             struct rotary_group group = rotary_group(&s, g);
             double r =
@@ -213,10 +217,11 @@ static void group_bwd(const struct args_rotary_bwd *a, const struct rotary_shape
 {
     struct rotary_group group = rotary_group(s, g);
     int64_t at = n * s->width + group.first * s->D, count = group.count * s->D;
+    int64_t to = n * s->width + rotary_source(s, group.first) * s->D;
     const double *dy = (const double *)a->dy.data + at, *x = a->qkv.data ? (const double *)a->qkv.data + at : NULL;
     const double *table = a->table.data ? (const double *)a->table.data + n * s->R : NULL;
     const double *gamma = group.key ? a->k_gamma.data : a->q_gamma.data;
-    double *dx = a->dqkv.data ? (double *)a->dqkv.data + at : NULL;
+    double *dx = a->dqkv.data ? (double *)a->dqkv.data + to : NULL;
     double *dgamma = group.key ? a->dk_gamma.data : a->dq_gamma.data, one = a->one_plus ? 1 : 0, mean_gz = 0;
     double rstd = x ? ((const double *)a->rstd.data)[n * s->groups + g] : 1;
     for (int64_t i = 0; x && i < count; i++) {
@@ -241,7 +246,7 @@ static void clear(const struct tensor *t)
 void ref_rotary_bwd(const struct args_rotary_bwd *a, const struct call *c)
 {
     (void)c;
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     const double *dy = a->dy.data;
     double *dx = a->dqkv.data;
     clear(&a->dq_gamma);
@@ -249,7 +254,9 @@ void ref_rotary_bwd(const struct args_rotary_bwd *a, const struct call *c)
     for (int64_t n = 0; n < s.T; n++) {
         for (int64_t g = 0; g < s.groups; g++)
             group_bwd(a, &s, n, g);
-        for (int64_t i = n * s.width + (s.A + s.K) * s.D; dx && i < (n + 1) * s.width; i++)
-            dx[i] = (a->dqkv.add ? dx[i] : 0) + dy[i];
+        for (int64_t i = (s.A + s.K) * s.D; dx && i < s.width; i++) {
+            double *to = &dx[n * s.width + rotary_source(&s, i / s.D) * s.D + i % s.D];
+            *to = (a->dqkv.add ? *to : 0) + dy[n * s.width + i];
+        }
     }
 }

@@ -108,6 +108,8 @@ static const struct {
         .kv_heads = 1),
     ROW(rotary, "rotary: gammas must be (D), or (A D) of q and (K D) of k", .qkv = F(3, 16), .q_gamma = F(8),
         .k_gamma = F(8), .heads = 2, .kv_heads = 1),
+    ROW(rotary, "rotary: by_group goes without gammas", .qkv = F(3, 12), .q_gamma = F(4), .k_gamma = F(4), .heads = 1,
+        .kv_heads = 1, .by_group = 1),
     ROW(rotary_bwd, "rotary_bwd: qkv and rstd go with gammas", .dy = F(3, 12), .q_gamma = F(4), .k_gamma = F(4),
         .heads = 1, .kv_heads = 1),
     ROW(rotary_bwd, "rotary_bwd: rstd must be (T, heads + kv_heads), or (T,2) for gammas of all heads", .dy = F(3, 16),

@@ -154,6 +154,18 @@ static void norms_of_heads(void)
     close_to(rstd[0], 0.2);
 }
 
+/* Two groups of two queries, a key and a value each. */
+static void heads_by_group(void)
+{
+    double qkv[] = {11, 11, 12, 12, 31, 31, 51, 51, 21, 21, 22, 22, 41, 41, 61, 61}, y[16];
+    static const double heads[] = {11, 12, 21, 22, 31, 41, 51, 61};
+    struct args_rotary a = {
+        .qkv = TENSOR(qkv, 2, 1, 16), .y = TENSOR(y, 2, 1, 16), .heads = 4, .kv_heads = 2, .by_group = 1};
+    ref_rotary(&a, &CALL);
+    for (int i = 0; i < 16; i++)
+        close_to(y[i], heads[i / 2]);
+}
+
 void test_llm(void **state)
 {
     (void)state;
@@ -163,4 +175,5 @@ void test_llm(void **state)
     turns();
     scores_by_distance();
     norms_of_heads();
+    heads_by_group();
 }

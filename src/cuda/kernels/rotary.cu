@@ -23,6 +23,7 @@ struct rotary_params {
     int64_t T, A, K, D, R, width, groups; /* as in op/rotary.h */
     float eps, one, sign;
     bool each, add; /* each: a group is one head */
+    bool by_group;  /* of qkv, as in op/rotary.h */
 };
 
 __global__ static void __launch_bounds__(THREADS)
@@ -112,19 +113,31 @@ __device__ static inline struct heads heads_of(const struct rotary_params &p, in
     return {g == 0 ? 0 : g == 1 ? p.A : p.A + p.K, g == 0 ? p.A : p.K, (int)g};
 }
 
+/* As rotary_source (op/rotary.h). */
+__device__ static inline int64_t source(const struct rotary_params &p, int64_t h)
+{
+    int64_t queries = p.A / p.K, value = h - p.A - p.K;
+    if (!p.by_group)
+        return h;
+    if (h < p.A)
+        return h / queries * (queries + 2) + h % queries;
+    return value < 0 ? (h - p.A) * (queries + 2) + queries : value * (queries + 2) + queries + 1;
+}
+
 template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rotary_kernel(const struct rotary_params p)
 {
     int64_t all = p.groups + (p.each ? p.K : 1), at = (int64_t)blockIdx.x * (THREADS / L) + threadIdx.x / L;
     int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
     struct heads h = heads_of(p, g);
     int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
+    const T *x = (const T *)p.x + n * p.width + source(p, h.first) * p.D;
     const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
     float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0, rstd = 1;
     if (p.q_gamma) {
         for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
             struct place i = place(p, j % packs * N);
-            load<T, N>(a, (const T *)p.x + row + j / packs * p.D + i.a);
-            load<T, N>(b, (const T *)p.x + row + j / packs * p.D + i.b);
+            load<T, N>(a, x + j / packs * p.D + i.a);
+            load<T, N>(b, x + j / packs * p.D + i.b);
 #pragma unroll
             for (int k = 0; k < N; k++)
                 squares += a[k] * a[k] + b[k] * b[k];
@@ -136,8 +149,8 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
     for (int64_t j = threadIdx.x % L; j < count; j += L) {
         struct place i = place(p, j % packs * N);
         int64_t head = j / packs * p.D;
-        load<T, N>(a, (const T *)p.x + row + head + i.a);
-        load<T, N>(b, (const T *)p.x + row + head + i.b);
+        load<T, N>(a, x + head + i.a);
+        load<T, N>(b, x + head + i.b);
         if (gamma) {
             load<float, N>(gamma_a, gamma + head + i.a);
             load<float, N>(gamma_b, gamma + head + i.b);
@@ -220,6 +233,7 @@ template <class T, int N> __global__ void __launch_bounds__(THREADS) rotary_bwd_
 {
     int64_t packs = p.D / 2 / N, heads = p.A + 2 * p.K, j = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     int64_t n = j / (heads * packs), h = j / packs % heads, at = n * p.width + h * p.D;
+    T *dqkv = (T *)p.y + n * p.width + source(p, h) * p.D;
     float a[N], b[N];
     if (n >= p.T)
         return;
@@ -228,8 +242,8 @@ template <class T, int N> __global__ void __launch_bounds__(THREADS) rotary_bwd_
     load<T, N>(b, (const T *)p.x + at + i.b);
     if (h < p.A + p.K)
         rotate<N>(p, n, i.angle, a, b);
-    store_or_add<T, N>((T *)p.y + at + i.a, a, p.add);
-    store_or_add<T, N>((T *)p.y + at + i.b, b, p.add);
+    store_or_add<T, N>(dqkv + i.a, a, p.add);
+    store_or_add<T, N>(dqkv + i.b, b, p.add);
 }
 
 /* partial (chunks, H): sums of dx' z of q (part 0) or of k. Threads (X, Y): X packs of pairs; block (x, y): packs from x X on, chunk y. */
@@ -287,7 +301,8 @@ static struct rotary_params params(const struct rotary_shape *s, const struct te
             .groups = s->groups,
             .one = one_plus ? 1.0f : 0.0f,
             .sign = 1,
-            .each = s->groups == s->A + s->K};
+            .each = s->groups == s->A + s->K,
+            .by_group = s->by_group};
 }
 
 /* Whether N pairs, of any type, can be accessed as aligned packs. */
@@ -333,7 +348,7 @@ static void groups_by_size(const struct rotary_params &p, bool back, const struc
 
 extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
     p.x = a->qkv.data, p.y = a->y.data, p.rstd = (float *)a->rstd.data, p.eps = (float)a->eps;
     if (p.T > 0)
@@ -401,7 +416,7 @@ template <class T, int N> static void back_launch(const struct rotary_params &p,
 
 extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cuda_call *c)
 {
-    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads);
+    struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
     struct rotary_params p = params(&s, &a->table, &a->q_gamma, &a->k_gamma, a->one_plus);
     float *partial = (float *)c->workspace;
     p.x = a->dy.data, p.y = a->dqkv.data, p.qkv = a->qkv.data, p.rstd = (float *)a->rstd.data;
