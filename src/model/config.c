@@ -91,10 +91,27 @@ static int read_problem(json_t *o, const char *path, struct model_config *c, str
                    path, name);
 }
 
+/* `auto_map` names a model's own code. It is that of transformers where the classes are its: Phi-3's folders have a copy of it. */
+static int refuse_own_code(json_t *o, const char *path, const struct model_config *c, struct snug_err *err)
+{
+    json_t *map = json_object_get(o, "auto_map"), *value;
+    const char *key;
+    json_object_foreach(map, key, value)
+    {
+        const char *class = strrchr(json_is_string(value) ? json_string_value(value) : "", '.');
+        if (!class || strncmp(class + 1, c->arch->class_prefix, strlen(c->arch->class_prefix)))
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: auto_map names code of the model's own for %s, which is not supported; use a model "
+                           "without it",
+                           path, key);
+    }
+    return json_is_object(map) ? SNUG_OK : config_refuse_present(o, path, "auto_map", err);
+}
+
 /* What no architecture supports here, and must not be ignored. */
 static int refuse_unsupported(json_t *o, const char *path, struct snug_err *err)
 {
-    static const char *const keys[] = {"quantization_config", "auto_map", "pruned_heads"};
+    static const char *const keys[] = {"quantization_config", "pruned_heads"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         TRY(config_refuse_present(o, path, keys[i], err));
     static const char *const types[] = {"torch_dtype", "dtype"};
@@ -120,6 +137,7 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
         return unsupported_type(path, type, err);
     TRY(read_architectures(o, path, c, err));
     TRY(refuse_unsupported(o, path, err));
+    TRY(refuse_own_code(o, path, c, err));
     TRY(read_labels(o, path, c, err));
     TRY(read_problem(o, path, c, err));
     TRY(c->arch->config(o, path, c, err));

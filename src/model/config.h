@@ -56,6 +56,14 @@ struct decoder_config {
     uint8_t layer[MAX_LAYERS]; /* enum layer_facts */
 };
 
+struct gpt_neox_config {
+    int64_t intermediate_size;
+    enum act act;
+    double norm_eps;
+    bool attention_bias;
+    bool parallel; /* both blocks of a layer read what enters it */
+};
+
 /* What all architectures have, and others ask for; then what only one's own files know. */
 struct model_config {
     const struct model_arch *arch;
@@ -75,6 +83,7 @@ struct model_config {
     union {
         struct encoder_config encoder;
         struct gpt2_config gpt2;
+        struct gpt_neox_config gpt_neox;
         struct decoder_config decoder;
     } own;
 };

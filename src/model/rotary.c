@@ -37,7 +37,7 @@ static int find_object(struct source *s, const struct rotary_model *m, struct sn
 static int find_source(json_t *o, const char *path, const struct rotary_model *m, struct source *s,
                        struct snug_err *err)
 {
-    double part = 1;
+    double part = m->part > 0 ? m->part : 1;
     *s = (struct source){.all = o, .path = path, .type = "default", .theta = m->theta, .positions = m->positions};
     TRY(find_object(s, m, err));
     TRY(json_get_string(s->o, path, "type", false, &s->type, err));

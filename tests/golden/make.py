@@ -39,6 +39,14 @@ def decoder(config, **k):
     return config(**{n: v for n, v in {**d, **k}.items() if v is not None})
 
 
+def neox(**k):
+    """Two pairs of each head turn, and two do not."""
+    rope = dict(rope_type="default", rope_theta=10.0, partial_rotary_factor=0.5)
+    return T.GPTNeoXConfig(**{**dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+                                     max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                                     rope_parameters=rope), **k})
+
+
 # Factors such that the three pairs of a head are of all three kinds.
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=2.0, beta_slow=0.01, original_max_position_embeddings=12)
@@ -51,6 +59,9 @@ CASES = {
     "bert_mlm": (T.BertForMaskedLM, bert(hidden_act="gelu_new")),
     "gpt2": (T.GPT2LMHeadModel, T.GPT2Config(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_positions=12, resid_pdrop=0.0,
                                              embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
+    "gpt_neox": (T.GPTNeoXForCausalLM, neox()),
+    "gpt_neox_sequential": (T.GPTNeoXForCausalLM, neox(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True)),
+    "gpt_neox_classes": (T.GPTNeoXForSequenceClassification, neox()),
     "roberta": (T.RobertaForSequenceClassification, roberta()),
     "roberta_regression": (T.RobertaForSequenceClassification, roberta(**ONE)),
     "roberta_multilabel": (T.RobertaForSequenceClassification, roberta(**SEVERAL)),
@@ -104,6 +115,11 @@ def inputs(name, cfg, g):
     return d
 
 
+def in_file(cfg, name):
+    """transformers 5.23 has a name of its own for GPT-NeoX's output embeddings, which no file has."""
+    return "embed_out.weight" if cfg.model_type == "gpt_neox" and name == "lm_head.weight" else name
+
+
 def perturb(model, g):
     with torch.no_grad():
         for p in model.parameters():
@@ -140,7 +156,7 @@ def golden(name, cls, cfg):
     out = alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
-    e.update({"grad." + n: p.grad for n, p in model.named_parameters() if p.grad is not None})
+    e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
     save_file({k: v.contiguous() for k, v in d.items()}, path + "/inputs.safetensors")
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, path + "/expected.safetensors")
 

@@ -54,6 +54,32 @@ QWEN3 = dict(architectures=["Qwen3ForCausalLM"], attention_bias=False, attention
              max_position_embeddings=40960, max_window_layers=28, model_type="qwen3", num_attention_heads=16, num_hidden_layers=28,
              num_key_value_heads=8, rms_norm_eps=1e-06, rope_scaling=None, rope_theta=1000000, sliding_window=None,
              tie_word_embeddings=True, use_cache=True, use_sliding_window=False, vocab_size=151936)
+PYTHIA = dict(architectures=["GPTNeoXForCausalLM"], bos_token_id=0, eos_token_id=0, hidden_act="gelu", hidden_size=768,
+              initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05, max_position_embeddings=2048, model_type="gpt_neox",
+              num_attention_heads=12, num_hidden_layers=12, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
+              torch_dtype="float16", transformers_version="4.24.0", use_cache=True, use_parallel_residual=True, vocab_size=50304)
+GEMMA2 = dict(architectures=["Gemma2ForCausalLM"], attention_bias=False, attention_dropout=0.0, attn_logit_softcapping=50.0, bos_token_id=2,
+              cache_implementation="hybrid", eos_token_id=1, final_logit_softcapping=30.0, head_dim=256, hidden_act="gelu_pytorch_tanh",
+              hidden_activation="gelu_pytorch_tanh", hidden_size=2304, initializer_range=0.02, intermediate_size=9216,
+              max_position_embeddings=8192, model_type="gemma2", num_attention_heads=8, num_hidden_layers=26, num_key_value_heads=4,
+              pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-06, rope_theta=10000.0, sliding_window=4096, use_cache=True,
+              vocab_size=256000)
+GEMMA3 = dict(architectures=["Gemma3ForCausalLM"], attention_bias=False, attention_dropout=0.0, attn_logit_softcapping=None, bos_token_id=2,
+              cache_implementation="hybrid", eos_token_id=[1, 106], final_logit_softcapping=None, head_dim=256,
+              hidden_activation="gelu_pytorch_tanh", hidden_size=1152, initializer_range=0.02, intermediate_size=6912,
+              max_position_embeddings=32768, model_type="gemma3_text", num_attention_heads=4, num_hidden_layers=26, num_key_value_heads=1,
+              pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-06, rope_local_base_freq=10000, rope_scaling=None,
+              rope_theta=1000000, sliding_window=512, sliding_window_pattern=6, use_cache=True, vocab_size=262144)
+PHI3 = dict(architectures=["Phi3ForCausalLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=1, embd_pdrop=0.0, eos_token_id=32000,
+            auto_map={"AutoConfig": "configuration_phi3.Phi3Config", "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
+            hidden_act="silu", hidden_size=3072, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096,
+            model_type="phi3", num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32, original_max_position_embeddings=4096,
+            pad_token_id=32000, resid_pdrop=0.0, rms_norm_eps=1e-05, rope_scaling=None, rope_theta=10000.0, sliding_window=2047,
+            tie_word_embeddings=False, use_cache=True, vocab_size=32064)
+OLMO2 = dict(architectures=["Olmo2ForCausalLM"], attention_bias=False, attention_dropout=0.0, eos_token_id=100257, hidden_act="silu",
+             hidden_size=2048, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096, model_type="olmo2",
+             num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=100277, rms_norm_eps=1e-06,
+             rope_scaling=None, rope_theta=500000, tie_word_embeddings=False, use_cache=True, vocab_size=100352)
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
     "bert-base-uncased": (BERT, 512),
@@ -75,18 +101,25 @@ MODELS = {
     "Mistral-7B-v0.1": (MISTRAL, 32768),
     "Qwen2.5-0.5B": (QWEN25, 32768),
     "Qwen3-0.6B": (QWEN3, 40960),
+    "pythia-160m": (PYTHIA, 2048),
+    "gemma-2-2b": (GEMMA2, 8192),
+    "gemma-3-1b-it": (GEMMA3, 32768),
+    "Phi-3-mini-4k-instruct": (PHI3, 4096),
+    "OLMo-2-0425-1B": (OLMO2, 4096),
 }
 out = {}
 for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(config)
     classes = {}
     own = config["architectures"][0]
-    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0]
+    prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
     for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix != "GPT2" else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()
         saved_as = model.all_tied_weights_keys  # second name: the name in the file
+        if own == "GPTNeoXForCausalLM":  # transformers 5.23 has a name of its own, which no file has
+            saved_as["lm_head.weight"] = "embed_out.weight"
         ps = {saved_as.get(n, n): p for n, p in model.named_parameters()}
         decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)}
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
