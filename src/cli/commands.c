@@ -64,10 +64,12 @@ const struct command commands[] = {
      "  snug export out --output model.gguf --outtype q8_0\n",
      run_export},
     {CMD_MERGE, "", 0, 0, "a model with its LoRA adapter added for good",
-     "Adds the adapter of --adapter to the weights of --model, in their types, and writes a model folder.\n",
+     "Adds the adapter of --adapter to the weights of --model, in their types, and writes a model folder. With --data "
+     "the\n"
+     "losses of the model with its adapter and of the result are printed.\n",
      "  snug merge --model bert-base --adapter out --output-dir merged\n"
      "  snug predict --model merged --text \"where is my card\"\n"
-     "  snug merge --model bert-base --adapter out --output-dir merged --overwrite-output-dir\n",
+     "  snug merge --model bert-base --adapter out --output-dir merged --data test.csv\n",
      run_merge},
     {CMD_INSPECT, "FILE|DIR", 1, 1, "what a safetensors file, a GGUF file or a model folder holds",
      "Metadata, tensors with dtype, shape and size, and what is odd. Headers are checked, tensors are not read.\n",

@@ -240,11 +240,11 @@ static int write_folder(struct merging *m, struct snug_err *err)
     return code;
 }
 
-int train_merge(const struct io *io, const struct options *o, struct session_events events, struct merge_report *report,
-                struct snug_err *err)
+/* The options are those of a model without data: these are for the losses alone. */
+static int merge(const struct io *io, const struct options *o, struct session_events events,
+                 struct merge_report *report, struct snug_err *err)
 {
     struct merging m = {.s = {.io = io, .o = o, .events = events}, .report = report};
-    *report = (struct merge_report){0};
     int code = model_folder_open(&m.s, err);
     if (!code && !m.s.model.problem) /* of no consequence: nothing is computed */
         m.s.model.problem = PROBLEM_SINGLE_LABEL;
@@ -261,4 +261,17 @@ int train_merge(const struct io *io, const struct options *o, struct session_eve
     mem_free(m.tensors);
     session_close(&m.s);
     return code;
+}
+
+int train_merge(const struct io *io, const struct options *o, struct session_events events, struct merge_report *report,
+                struct snug_err *err)
+{
+    struct options without_data = *o;
+    without_data.data = NULL;
+    *report = (struct merge_report){.adapter_loss = NAN, .merged_loss = NAN};
+    if (o->data)
+        TRY(merge_loss(io, o, o->model, o->adapter, events, &report->adapter_loss, err));
+    TRY(merge(io, &without_data, events, report, err));
+    return o->data ? merge_loss(io, o, o->output_dir, NULL, (struct session_events){0}, &report->merged_loss, err)
+                   : SNUG_OK;
 }

@@ -231,6 +231,81 @@ static void merged_weights_are_those_of_peft(void **state)
     }
 }
 
+/* The two losses that `snug merge --data` has printed, and the largest rounding error. */
+static void merged_losses(double loss[2], double *error)
+{
+    size_t n;
+    char *text = read_text(said(), &n);
+    const char *line = strstr(text, "loss     "), *rounding = strstr(text, "rounding error is ");
+    assert_non_null(line);
+    assert_non_null(rounding);
+    assert_int_equal(sscanf(line, "loss %lf with the adapter, %lf merged", &loss[0], &loss[1]), 2);
+    assert_int_equal(sscanf(rounding, "rounding error is %lf", error), 1);
+    free(text);
+}
+
+/* With its adapter and merged, the model's loss is the one that peft computed in double. */
+static void merged_losses_are_those_of_peft(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < N_RECORDED; m++) {
+        const char *base = golden(recorded[m].base), *adapter = golden_adapter(recorded[m].adapter);
+        struct st_file expected;
+        int64_t n;
+        double loss[2], error;
+        open_tensors(join(adapter, "expected.safetensors"), &expected);
+        double *want = read_tensor(&expected, "loss", &n);
+        st_close(&expected);
+        expect_snug(0, said(),
+                    ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", join(folder, "losses"),
+                         "--overwrite-output-dir", "--data", join(base, "inputs.safetensors"), "--device", "cpu"),
+                    NULL);
+        merged_losses(loss, &error);
+        for (int k = 0; k < 2; k++)
+            if (!(fabs(loss[k] - *want) <= 2e-6 * *want))
+                fail_msg("%s: loss %d is %.9g, peft's %.9g", adapter, k, loss[k], *want);
+        free(want);
+    }
+}
+
+/* A base in bf16 stays in bf16: each merged weight is off by half a unit in its last place at most, 2^-8 of it, and the loss by
+ * about as much. */
+static void merging_rounds_to_the_type_of_the_base(void **state)
+{
+    (void)state;
+    const char *begun = join(folder, "begun"), *base = join(folder, "narrow"), *out = join(folder, "merged_narrow");
+    expect_snug(0, said(),
+                ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--output-dir", begun,
+                     "--device", "cpu", "--max-steps", "20", "--learning-rate", "1e-2"),
+                NULL);
+    expect_snug(0, said(), ARGS("export", begun, "--output-dir", base, "--bf16"), NULL);
+    const char *adapter = join(folder, "of_narrow");
+    expect_snug(0, said(),
+                ARGS("train", "--model", base, "--train-data", rows, "--output-dir", adapter, "--device", "cpu",
+                     "--max-steps", "10", "--learning-rate", "1e-2", "--save-strategy", "no", "--use-peft"),
+                NULL);
+    expect_snug(
+        0, said(),
+        ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", out, "--data", rows, "--device", "cpu"),
+        NULL);
+    double loss[2], error, largest = 0;
+    merged_losses(loss, &error);
+    struct st_file merged;
+    open_tensors(join(out, "model.safetensors"), &merged);
+    for (size_t i = 0; i < merged.n_tensors; i++) {
+        int64_t n;
+        double *x = read_tensor(&merged, merged.tensors[i].name, &n);
+        assert_int_equal(merged.tensors[i].dtype, DT_BF16);
+        for (int64_t k = 0; k < n && strstr(merged.tensors[i].name, "attention.self"); k++)
+            largest = fabs(x[k]) > largest ? fabs(x[k]) : largest;
+        free(x);
+    }
+    st_close(&merged);
+    assert_true(error > 0 && error <= 1.05 * largest * 0x1p-8);
+    assert_true(loss[0] != loss[1]);
+    assert_true(fabs(loss[0] - loss[1]) <= 0x1p-8 * loss[0]);
+}
+
 /* The objects that `snug generate --json` wrote, behind its notes. */
 static const char *written(const char *model, const char *adapter)
 {
@@ -309,6 +384,7 @@ int main(void)
         cmocka_unit_test(gradients_are_those_of_peft),     cmocka_unit_test(runs_have_the_same_bits),
         cmocka_unit_test(another_base_is_refused),         cmocka_unit_test(an_adapter_is_taken_up_again),
         cmocka_unit_test(a_checkpoint_becomes_an_adapter), cmocka_unit_test(merged_weights_are_those_of_peft),
+        cmocka_unit_test(merged_losses_are_those_of_peft), cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
         cmocka_unit_test(nothing_is_dropped_from_texts),   cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
