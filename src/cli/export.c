@@ -4,6 +4,8 @@
 #include "output/export_checkpoint.h"
 #include "output/gguf/export_gguf.h"
 
+#include <string.h>
+
 static void show(void *ctx, const char *line)
 {
     (void)ctx;
@@ -33,6 +35,10 @@ int run_export(struct options *o, const struct arguments *args, struct snug_err 
         return err_set(err, SNUG_ERR_USAGE, "--dtype: is for --output-dir; of a GGUF file say --outtype");
     if (o->output)
         return to_gguf(o, args->items[0], err);
+    size_t n = strlen(o->output_dir);
+    if (n > 5 && !strcmp(o->output_dir + n - 5, ".gguf"))
+        return err_set(err, SNUG_ERR_USAGE, "--output-dir %s: becomes a folder; for a GGUF file give --output %s",
+                       o->output_dir, o->output_dir);
     TRY(export_checkpoint(&io_posix, o, args->items[0], (struct ckpt_notes){.fn = show}, &step, err));
     printf("model    %s, a Hugging Face folder of step %lld\n", o->output_dir, (long long)step);
     return SNUG_OK;

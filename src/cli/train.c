@@ -39,7 +39,7 @@ static void put_rate(struct str *out, double rate)
     str_printf(out, rate < 1000 ? "%.4g" : "%.0f", rate);
 }
 
-static void put_summary(struct str *out, const snug_session *s, const struct snug_summary *t, const char *output_dir)
+static void put_summary(struct str *out, const snug_session *s, const struct snug_summary *t, const struct options *o)
 {
     if (!t->steps) {
         str_printf(out, "already complete at step %lld\n", (long long)t->first_step);
@@ -61,9 +61,11 @@ static void put_summary(struct str *out, const snug_session *s, const struct snu
     if (t->log_lines_missing)
         str_printf(out, "log      %lld lines are missing in log.jsonl\n", (long long)t->log_lines_missing);
     if (t->exported) {
-        str_append(out, "model    ");
-        str_escape(out, output_dir);
-        str_append(out, ", a Hugging Face folder\n");
+        bool adapter = o->use_peft || o->adapter;
+        str_append(out, adapter ? "adapter  " : "model    ");
+        str_escape(out, o->output_dir);
+        str_append(out,
+                   adapter ? ", a folder of PEFT's form, for --adapter and snug merge\n" : ", a Hugging Face folder\n");
     }
 }
 
@@ -105,7 +107,7 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
     if (!code && o->json)
         print_summary_json(c.session, &summary);
     else if (!code)
-        put_summary(&text, c.session, &summary, o->output_dir);
+        put_summary(&text, c.session, &summary, o);
     print_wrapped(stdout, str_text(&text), PLAN_INDENT);
     str_free(&text);
     snug_free(c.screen.plan);

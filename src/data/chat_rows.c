@@ -17,6 +17,21 @@ void chat_buf_free(struct chat_buf *b)
     *b = (struct chat_buf){0};
 }
 
+static const char *eos_token(const struct chat_setup *c)
+{
+    for (size_t i = 0; i < c->n_tokens; i++)
+        if (!strcmp(c->tokens[i].name, "eos_token"))
+            return c->tokens[i].text;
+    return NULL;
+}
+
+/* The tokenizer's EOS. A tokenizer that does not name one gets that of the model's configuration. */
+static const char *end_of_text(const struct chat_setup *c, const struct tokenizer *t)
+{
+    const char *eos = eos_token(c);
+    return eos || !c->n_ends ? eos : tokenizer_token(t, c->ends[0]);
+}
+
 void chat_setup_describe(const struct chat_setup *c, struct str *s)
 {
     char hex[33], day[32] = "";
@@ -30,14 +45,8 @@ void chat_setup_describe(const struct chat_setup *c, struct str *s)
         str_json(s, c->tokens[i].text);
     for (int i = 0; i < c->n_ends; i++)
         str_printf(s, " %d", (int)c->ends[i]);
-}
-
-static const char *variable(const struct chat_setup *c, const char *name)
-{
-    for (size_t i = 0; i < c->n_tokens; i++)
-        if (!strcmp(c->tokens[i].name, name))
-            return c->tokens[i].text;
-    return NULL;
+    if (!eos_token(c) && c->n_ends)
+        str_append(s, " the first one ends completions");
 }
 
 /* ---- messages ---- */
@@ -61,7 +70,10 @@ static int refuse(struct snug_err *err, const char *what, json_t *value, const c
 
 static int check_messages(json_t *messages, const char *name, struct snug_err *err)
 {
-    if (!json_is_array(messages) || !json_array_size(messages))
+    if (json_is_array(messages) && !json_array_size(messages))
+        return err_set(err, SNUG_ERR_INPUT, "%s is an empty list; give at least one message, or leave the row out",
+                       name);
+    if (!json_is_array(messages))
         return refuse(err, name, messages, "a list of messages was expected, and at least one");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         json_t *m = json_array_get(messages, i);
@@ -254,7 +266,7 @@ static int encode_texts(const struct chat_setup *c, const struct tokenizer *t, j
 {
     struct str text = {0};
     struct ids ids = {0};
-    const char *end = variable(c, "eos_token");
+    const char *end = end_of_text(c, t);
     size_t n = end ? strlen(end) : 0;
     str_append(&text, json_string_value(prompt));
     str_append(&text, json_string_value(completion));

@@ -9,12 +9,14 @@
 /* The members of config.json that are shown, under the names that architectures give them. */
 static const char *const config_facts[] = {
     "architectures",
+    "base_model_name_or_path",
     "d_ff",
     "d_kv",
     "d_model",
     "dtype",
     "hidden_size",
     "intermediate_size",
+    "lora_alpha",
     "max_position_embeddings",
     "model_type",
     "n_embd",
@@ -29,6 +31,10 @@ static const char *const config_facts[] = {
     "num_key_value_heads",
     "num_layers",
     "num_local_experts",
+    "peft_type",
+    "r",
+    "target_modules",
+    "task_type",
     "tie_word_embeddings",
     "torch_dtype",
     "transformers_version",
@@ -257,7 +263,9 @@ static void text_folder(struct str *out, const struct model_dir *d, const struct
     struct totals sum = {0};
     struct layout l = {0};
     str_escape(out, d->path);
-    str_append(out, d->n_made ? ": GGUF file, seen as a Hugging Face model folder\n" : ": Hugging Face model folder\n");
+    str_append(out, d->n_made    ? ": GGUF file, seen as a Hugging Face model folder\n"
+                    : d->adapter ? ": an adapter, in PEFT's form\n"
+                                 : ": Hugging Face model folder\n");
     for (size_t i = 0; i < sizeof config_facts / sizeof *config_facts; i++) {
         json_t *v = json_object_get(d->config, config_facts[i]);
         if (!v)
@@ -307,11 +315,26 @@ static void take_note(void *ctx, const char *line)
     }
 }
 
+/* A run's folder of an adapter has the model's config.json too, but no weights of the model. */
+static bool is_adapter(const struct io *io, const char *path)
+{
+    static const char *const names[] = {"adapter_config.json", "model.safetensors", "model.safetensors.index.json"};
+    bool there[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        struct str name = {0};
+        str_printf(&name, "%s/%s", path, names[i]);
+        there[i] = !name.failed && io_exists(io, str_text(&name));
+        str_free(&name);
+    }
+    return there[0] && !there[1] && !there[2];
+}
+
 static int inspect_folder(const struct io *io, const char *path, bool json, int columns, struct str *out,
                           struct snug_err *err)
 {
     struct note_list notes = {.json = json};
-    struct model_dir d = {.weights_optional = true, .note = take_note, .note_ctx = &notes};
+    struct model_dir d = {
+        .weights_optional = true, .adapter = is_adapter(io, path), .note = take_note, .note_ctx = &notes};
     int code = model_dir_open(io, path, &d, err);
     if (!code) {
         code = str_check(&notes.text, err);

@@ -80,6 +80,9 @@ int model_dir_has(const struct model_dir *d, const char *name, bool *found, stru
 int model_dir_no_config(const struct model_dir *d, struct snug_err *err);
 int model_dir_no_weights(const struct model_dir *d, struct snug_err *err);
 
+/* SNUG_ERR_INPUT with the options that take it, where the folder is an adapter's; SNUG_OK where it is not. */
+int model_dir_refuse_adapter(const struct model_dir *d, struct snug_err *err);
+
 /* Opens the shards of model.safetensors.index.json into d->files and d->tensors, and compares them with the index. */
 int model_index_open(struct model_dir *d, const char *index_path, struct snug_err *err);
 

@@ -17,21 +17,42 @@ static int in_hub_cache(const struct model_dir *d, const char *snapshots, struct
     return code;
 }
 
+/* The model that an adapter was made for, as its file says it, else BASE. What is wrong in the file is for whoever reads it as an
+ * adapter. */
+int model_dir_refuse_adapter(const struct model_dir *d, struct snug_err *err)
+{
+    enum { CONFIG_BYTES = 16 << 20 };
+    bool found;
+    json_t *config = NULL;
+    TRY(model_dir_has(d, "adapter_config.json", &found, err));
+    if (!found)
+        return SNUG_OK;
+    char *path = model_dir_file(d, "adapter_config.json");
+    if (!path)
+        return err_no_memory(err, strlen(d->path) + 32);
+    if (json_read_object(d->io, path, CONFIG_BYTES, &config, NULL))
+        config = NULL;
+    const char *base = json_string_value(json_object_get(config, "base_model_name_or_path"));
+    base = base && *base ? base : "BASE";
+    int code = err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: an adapter, not a whole model; give --model %s --adapter %s, or make one model of both with 'snug merge'",
+        d->path, base, d->path);
+    json_decref(config);
+    mem_free(path);
+    return code;
+}
+
 int model_dir_no_config(const struct model_dir *d, struct snug_err *err)
 {
-    bool is_checkpoint, is_adapter, is_cache;
+    bool is_checkpoint, is_cache;
     TRY(model_dir_has(d, "MANIFEST.json", &is_checkpoint, err));
-    TRY(model_dir_has(d, "adapter_config.json", &is_adapter, err));
     TRY(model_dir_has(d, "snapshots", &is_cache, err));
     if (is_checkpoint)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: a checkpoint, not a model folder; make one of it: snug export %s --output-dir DIR", d->path,
                        d->path);
-    if (is_adapter)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: an adapter, not a whole model; put it into its base with peft: merge_and_unload, then "
-                       "save_pretrained",
-                       d->path);
+    TRY(model_dir_refuse_adapter(d, err));
     if (is_cache) {
         char *snapshots = model_dir_file(d, "snapshots");
         int code = snapshots ? in_hub_cache(d, snapshots, err) : err_no_memory(err, 0);
@@ -80,6 +101,7 @@ int model_dir_no_weights(const struct model_dir *d, struct snug_err *err)
                                  : "get model.safetensors of the same model");
     }
     TRY(only_gguf(d, err));
+    TRY(model_dir_refuse_adapter(d, err));
     return err_set(
         err, SNUG_ERR_INPUT,
         "%s: no weights; looked for model.safetensors and model.safetensors.index.json; give the right folder",

@@ -172,6 +172,21 @@ static void the_end_is_learned(void **state)
     dataset_close(&d);
 }
 
+/* Of a folder with tokenizer.json alone, where generation_config.json names the end. transformers' tokenizer class knows it there. */
+static void an_end_that_only_the_model_names(void **state)
+{
+    (void)state;
+    struct dataset_options o = chat_options();
+    chat.n_tokens = 0;
+    write_data("p.jsonl", "{\"prompt\":\"hello\",\"completion\":\" world\"}\n");
+    o.path = path;
+    struct dataset d = opened(&o);
+    int32_t end = tokenizer_special(tokenizer, TOKEN_SEP);
+    assert_int_equal(dataset_length(&d, 0), 5); /* [CLS] hello world [SEP] [SEP] */
+    assert_true(d.ids[3] == end && d.loss_mask[3] && d.ids[4] == end);
+    dataset_close(&d);
+}
+
 static void rows_without_a_target(void **state)
 {
     (void)state;
@@ -196,7 +211,7 @@ static void refused(void **state)
     static const struct {
         const char *row, *message;
     } cases[] = {
-        {"{\"messages\":[]}", ":1: 'messages' is an array; a list of messages was expected, and at least one"},
+        {"{\"messages\":[]}", ":1: 'messages' is an empty list; give at least one message, or leave the row out"},
         {"{\"messages\":[{\"content\":\"a\"}]}", ":1: a message's 'role' is absent; give user, assistant or system"},
         {"{\"conversations\":[{\"from\":\"nobody\",\"value\":\"a\"}]}",
          ":1: a turn's 'from' is \"nobody\"; human, gpt and system are known"},
@@ -252,8 +267,13 @@ static int free_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),  cmocka_unit_test(forms),   cmocka_unit_test(the_end_is_learned),
-        cmocka_unit_test(blocks), cmocka_unit_test(refused), cmocka_unit_test(rows_without_a_target),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(forms),
+        cmocka_unit_test(the_end_is_learned),
+        cmocka_unit_test(an_end_that_only_the_model_names),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(rows_without_a_target),
     };
     return cmocka_run_group_tests_name("chat_rows", tests, set_up, free_all);
 }

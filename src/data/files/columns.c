@@ -208,6 +208,14 @@ static int find_usual(const struct columns *c, const char *name)
     return found;
 }
 
+int columns_find_usual(const struct columns *c, const char *name)
+{
+    int found = find_exactly(c, name);
+    for (int i = 0; i < c->n && found < 0; i++)
+        found = is_called(c->names[i], name) ? i : -1;
+    return found;
+}
+
 static void guess_text(struct columns *c, bool pair_too)
 {
     for (size_t i = 0; i < sizeof usual_texts / sizeof *usual_texts; i++) {

@@ -38,6 +38,9 @@ int columns_find(struct columns *c, const struct dataset_options *o, bool labels
 /* Sets form, turns and completion. */
 void columns_find_form(struct columns *c);
 
+/* A column by its usual name, without regard to case, _, - and blanks; -1: there is none. */
+int columns_find_usual(const struct columns *c, const char *name);
+
 bool columns_has(const struct columns *c, int column); /* whether it is text, pair or label */
 
 /* "id, Tweet, Sentiment", for messages. */

@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "data/dataset_parts.h"
+#include "data/files/answers.h"
 #include "data/files/header.h"
 #include "data/files/sniff.h"
 #include "format/json.h"
@@ -145,8 +146,24 @@ static int look_within(struct table *t, struct snug_err *err)
                    name, name);
 }
 
+/* Only a causal language model reads conversations. */
+static int refuse_conversations(const struct table *t, struct snug_err *err)
+{
+    struct columns found = t->columns;
+    columns_find_form(&found);
+    if (found.form == ROWS_TEXT)
+        return SNUG_OK;
+    return err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: has conversations, in '%s', which only a causal language model reads (--task causal-lm); name a "
+        "text with --text-column",
+        t->path, found.names[found.turns]);
+}
+
 static int no_usual_column(struct table *t, const char *what, struct snug_err *err)
 {
+    if (is_json(t) && t->columns.text < 0)
+        TRY(refuse_conversations(t, err));
     if (t->format == FORMAT_LINES)
         return err_set(err, SNUG_ERR_INPUT, "%s: a text file has no %s; give .csv or .jsonl, or another --task",
                        t->path, what);
@@ -175,6 +192,9 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
         c->text_guessed = false;
         return code;
     }
+    bool causal = t->o->task == TASK_CAUSAL_LM || (labels == TABLE_LABELS_IF_ANY && c->text < 0);
+    if (!code && causal && !t->o->text_column && t->format != FORMAT_LINES)
+        TRY(answers_refuse(t, err));
     bool no_label = labels == TABLE_LABELS && !c->n_labels;
     const char *better = better_delimiter(t);
     if (better && (code || c->text < 0 || no_label))
@@ -347,13 +367,29 @@ static int next_csv(struct table *t, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int json_text(const struct table *t, int column, const char **text, size_t *bytes, struct snug_err *err)
+/* Whether the row is the file's only one. The row is gone afterwards. */
+static bool is_only_row(struct table *t)
+{
+    return !t->json.array && !t->json.source.is_stream && t->place.n == 1 && !jsonl_next(&t->json, NULL) &&
+           !t->json.row;
+}
+
+static int json_text(struct table *t, int column, const char **text, size_t *bytes, struct snug_err *err)
 {
     json_t *v = json_object_get(t->json.row, t->columns.names[column]);
-    char shown[64];
-    if (!json_is_string(v))
+    char room[64];
+    if (!json_is_string(v)) {
+        bool values =
+            json_object_size(v) || json_array_size(v) > 1; /* of a column, as pandas' to_json writes a table */
+        const char *shown = json_value_text(v, room);
+        if (values && is_only_row(t))
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: one object with a whole column in each member; write one object a row: import "
+                           "pandas; pandas.read_json(FILE).to_json('FILE.jsonl', orient='records', lines=True)",
+                           t->path);
         return err_at(err, SNUG_ERR_INPUT, t->place, "'%s' is %s, not a string; every row needs a text",
-                      t->columns.names[column], json_value_text(v, shown));
+                      t->columns.names[column], shown);
+    }
     *text = json_string_value(v);
     *bytes = json_string_length(v);
     return SNUG_OK;

@@ -82,6 +82,12 @@ static int check_head(const struct session *s, enum model_task stated, struct sn
         o->init_from_config)
         return SNUG_OK;
     bool other = o->command == CMD_EVAL && stated && stated != s->model.task;
+    if (o->command == CMD_PREDICT && stated == MODEL_CAUSAL_LM)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "%s: a language model without a trained head for labels; 'snug generate' writes its text, and data with "
+            "labels train a head (--allow-new-head predicts with a random one)",
+            o->model);
     return err_set(
         err, SNUG_ERR_USAGE,
         "%s: the head of %s was never trained, %s is not there; train it first%s%s, or give --allow-new-head", o->model,
@@ -103,13 +109,15 @@ static void note_choice(const struct session *s, enum model_task stated)
                      path, name, s->look.others);
     if (!s->look.column[0])
         return;
-    char where[sizeof s->look.column + 8] = ""; /* where it was guessed, reading says it */
+    bool learnable =
+        first_task(s, false) && s->look.labels != TASK_UNLABELED; /* beside conversations there is no text */
+    char where[sizeof s->look.column + 8] = "";                   /* where it was guessed, reading says it */
     if (!s->look.guessed)
         snprintf(where, sizeof where, " in '%s'", s->look.column);
     if (model_task(&s->model)->per_token)
         session_note(s, "%s: the labels in '%s' are not used by %s%s%s", path, s->look.column, name,
-                     first_task(s, false) ? "; to learn them give --task " : "",
-                     first_task(s, false) ? model_task_names[first_task(s, false)] : "");
+                     learnable ? "; to learn them give --task " : "",
+                     learnable ? model_task_names[first_task(s, false)] : "");
     else if (stated != s->model.task && stated && !s->o->task)
         session_note(s, "%s: has labels%s, so the task is %s (%s%s%s)%s; --task %s leaves them out", path, where, name,
                      model_class(&s->model), *kind ? ", " : "", kind, s->head_is_new ? " with a new head" : "",

@@ -15,7 +15,7 @@ static int open_folder(struct session *s, struct snug_err *err)
                                 .note_ctx = s};
     TRY(model_dir_open(s->io, s->o->model, &s->dir, err));
     s->opened_dir = true;
-    return SNUG_OK;
+    return s->dir.n_tensors || s->o->init_from_config ? SNUG_OK : model_dir_refuse_adapter(&s->dir, err);
 }
 
 static void override_dropout(struct session *s)
