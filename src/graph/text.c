@@ -25,6 +25,17 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
 /* ORDER init */
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first"};
 
+/* The members of struct value that are true or not, and their words in a text. */
+#define VALUE_FLAGS(F)                                                                                                 \
+    F(exact, "exact")                                                                                                  \
+    F(live_in, "in")                                                                                                   \
+    F(live_out, "out")                                                                                                 \
+    F(persists, "keep")                                                                                                \
+    F(group, "group")                                                                                                  \
+    F(table, "table")                                                                                                  \
+    F(frozen, "frozen")                                                                                                \
+    F(norm, "norm")
+
 static void put_dim(struct str *p, struct dim d)
 {
     const char *plus = "";
@@ -64,9 +75,12 @@ static void put_value(struct str *p, const struct graph *g, int id)
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
-    str_printf(p, "%s%s%s%s%s%s%s%s\n", v->exact ? " exact" : "", v->live_in ? " in" : "", v->live_out ? " out" : "",
-               v->persists ? " keep" : "", v->group ? " group" : "", v->table ? " table" : "",
-               v->frozen ? " frozen" : "", v->norm ? " norm" : "");
+#define PUT_FLAG(member, word)                                                                                         \
+    if (v->member)                                                                                                     \
+        str_append(p, " " word);
+    VALUE_FLAGS(PUT_FLAG)
+#undef PUT_FLAG
+    str_append(p, "\n");
 }
 
 static void put_attr(struct str *p, const struct node *n, int i)
@@ -264,18 +278,10 @@ static int read_init(struct reader *r, struct init *init)
     return SNUG_OK;
 }
 
-static int read_value(struct reader *r)
+/* role dtype[shape] */
+static int read_type(struct reader *r, struct value *v)
 {
-    int id;
     char word[32];
-    const char *line = r->s, *name = NULL;
-    struct value v = {0};
-    if (!take_id(r, &id))
-        return bad(r, "a value id");
-    if (id < r->g->n_values && r->g->values[id].ndim) {
-        r->s = line;
-        return bad(r, "a value that is not there yet");
-    }
     skip_blanks(r);
     int role = take_name(r, role_names, ROLE_COUNT);
     if (role < 0)
@@ -287,61 +293,76 @@ static int read_value(struct reader *r)
         r->s = start;
         return bad(r, "dtype[");
     }
-    v.role = (enum role)role;
-    v.dtype = (enum dtype)dtype;
-    while (v.ndim < MAX_DIMS && take_dim(r, &v.shape[v.ndim])) {
-        v.ndim++;
+    v->role = (enum role)role;
+    v->dtype = (enum dtype)dtype;
+    while (v->ndim < MAX_DIMS && take_dim(r, &v->shape[v->ndim])) {
+        v->ndim++;
         if (!take(r, ","))
             break;
     }
-    if (!take(r, "]"))
-        return bad(r, "a dimension or ]");
-    for (skip_blanks(r); *r->s && *r->s != '\n' && *r->s != '#'; skip_blanks(r)) {
-        int64_t k;
-        if (take(r, "\"")) {
-            size_t n = strcspn(r->s, "\"\n");
-            name = arena_strndup(&r->g->arena, r->s, n);
-            r->s += n;
-            if (!name || !take(r, "\""))
-                return bad(r, "the end of the name");
-        } else if (take(r, "layer=") && take_int(r, &k))
-            v.layer = (int)k;
-        else if (take(r, "slice=")) {
-            if (!take_id(r, &v.base) || !take(r, "+") || !take_int(r, &v.at))
-                return bad(r, "%base+offset");
-        } else if (take(r, "of=")) {
-            int kin = take_name(r, kin_names, KIN_COUNT);
-            if (kin < 0 || !take(r, ":") || !take_id(r, &v.of))
-                return bad(r, "kind:%weight");
-            v.kin = (enum kin)kin;
-        } else if (take(r, "pitch=")) {
-            if (!take_int(r, &v.pitch))
-                return bad(r, "elements from row to row");
-        } else if (take(r, "pad_rows=")) {
-            if (!take_int(r, &v.pad_rows))
-                return bad(r, "rows");
-        } else if (take(r, "init="))
-            TRY(read_init(r, &v.init));
-        else if (take(r, "exact"))
-            v.exact = true;
-        else if (take(r, "group"))
-            v.group = true;
-        else if (take(r, "table"))
-            v.table = true;
-        else if (take(r, "frozen"))
-            v.frozen = true;
-        else if (take(r, "norm"))
-            v.norm = true;
-        else if (take(r, "in"))
-            v.live_in = true;
-        else if (take(r, "out"))
-            v.live_out = true;
-        else if (take(r, "keep"))
-            v.persists = true;
-        else
-            return bad(r, "a property of a value");
-    }
+    return take(r, "]") ? SNUG_OK : bad(r, "a dimension or ]");
+}
+
+/* The name begins behind its first quote. */
+static int read_name(struct reader *r, const char **name)
+{
+    size_t n = strcspn(r->s, "\"\n");
+    *name = arena_strndup(&r->g->arena, r->s, n);
+    r->s += n;
+    return *name && take(r, "\"") ? SNUG_OK : bad(r, "the end of the name");
+}
+
+static bool take_flag(struct reader *r, struct value *v)
+{
+#define TAKE_FLAG(member, word)                                                                                        \
+    if (take(r, word))                                                                                                 \
+        return v->member = true;
+    VALUE_FLAGS(TAKE_FLAG)
+#undef TAKE_FLAG
+    return false;
+}
+
+static int read_property(struct reader *r, struct value *v)
+{
+    int64_t k;
+    if (take(r, "layer=") && take_int(r, &k))
+        v->layer = (int)k;
+    else if (take(r, "slice=")) {
+        if (!take_id(r, &v->base) || !take(r, "+") || !take_int(r, &v->at))
+            return bad(r, "%base+offset");
+    } else if (take(r, "of=")) {
+        int kin = take_name(r, kin_names, KIN_COUNT);
+        if (kin < 0 || !take(r, ":") || !take_id(r, &v->of))
+            return bad(r, "kind:%weight");
+        v->kin = (enum kin)kin;
+    } else if (take(r, "pitch=")) {
+        if (!take_int(r, &v->pitch))
+            return bad(r, "elements from row to row");
+    } else if (take(r, "pad_rows=")) {
+        if (!take_int(r, &v->pad_rows))
+            return bad(r, "rows");
+    } else if (take(r, "init="))
+        return read_init(r, &v->init);
+    else if (!take_flag(r, v))
+        return bad(r, "a property of a value");
+    return SNUG_OK;
+}
+
+static int read_value(struct reader *r)
+{
+    int id;
+    const char *line = r->s, *name = NULL;
+    struct value v = {0};
     struct graph *g = r->g;
+    if (!take_id(r, &id))
+        return bad(r, "a value id");
+    if (id < g->n_values && g->values[id].ndim) {
+        r->s = line;
+        return bad(r, "a value that is not there yet");
+    }
+    TRY(read_type(r, &v));
+    for (skip_blanks(r); *r->s && *r->s != '\n' && *r->s != '#'; skip_blanks(r))
+        TRY(take(r, "\"") ? read_name(r, &name) : read_property(r, &v));
     if (!MEM_GROW(g->values, g->cap_values, (size_t)id + 1))
         return err_no_memory(r->err, (unsigned long long)id * sizeof v);
     while (g->n_values <= id)

@@ -97,9 +97,8 @@ static void what_is_not_known_is_refused(void **state)
         {"{\"rope_scaling\": {\"type\": \"linear\"}}", "m: factor is absent; it must be given"},
         {"{\"rope_scaling\": 4}", "m: rope_scaling is 4; write {\"rope_type\": ...}"},
         {"{\"rope_parameters\": {\"rope_theta\": 1}}", "m: rope_theta is 1; "},
-        {"{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": "
-         "1, "
-         "\"original_max_position_embeddings\": 64}}",
+        {"{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
+         "\"high_freq_factor\": 1, \"original_max_position_embeddings\": 64}}",
          "m: low_freq_factor 4 is not below high_freq_factor 1; correct one"},
         {"{\"partial_rotary_factor\": 0.1}", "m: 3 entries of a head of 32 have rotary positions"},
     };

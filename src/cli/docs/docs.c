@@ -141,9 +141,8 @@ void docs_options(FILE *f)
         fputs(" |\n", f);
     }
     docs_trainer(f);
-    fputs("\n## Ignored, with a note\n\nOf `TrainingArguments` (transformers 4.57, 5.17 and 5.23). In a `--config` "
-          "file the "
-          "default is taken without a note.\n",
+    fputs("\n## Ignored, with a note\n\nOf `TrainingArguments` (transformers 4.57, 5.17 and 5.23). In a "
+          "`--config` file the default is taken without a note.\n",
           f);
     print_foreign(f, options_accepted, n_options_accepted);
     fputs("\n## Refused\n\n`*` stands for anything. In a `--config` file the default is no request, and not refused.\n",
