@@ -116,10 +116,38 @@ static int write_weights(struct files *fs, struct export_model *m, void *piece, 
     return code;
 }
 
+const char *export_part(size_t i)
+{
+    static const char *const others[] = {"config.json", "model.safetensors", "adapter_config.json",
+                                         "adapter_model.safetensors"};
+    size_t n = sizeof others / sizeof *others;
+    return i < MODEL_DIR_CARRIED       ? model_dir_carried[i]
+           : i - MODEL_DIR_CARRIED < n ? others[i - MODEL_DIR_CARRIED]
+                                       : NULL;
+}
+
+static int remove_others(struct files *fs, struct snug_err *err)
+{
+    const char *name;
+    for (size_t i = 0; (name = export_part(i)); i++) {
+        char *path = arena_printf(&fs->arena, "%s/%s", fs->dir, name);
+        bool own = false;
+        if (!path)
+            return err_no_memory(err, strlen(fs->dir));
+        for (size_t k = 0; k < fs->n; k++)
+            own |= !strcmp(fs->list[k].final, path);
+        if (!own && fs->io->unlink(fs->io, path) < 0 && errno != ENOENT)
+            return err_errno(err, SNUG_ERR_IO, path, "remove", errno);
+    }
+    return SNUG_OK;
+}
+
 /* The weights were added last, so they are renamed last. */
-static int rename_all(struct files *fs, struct snug_err *err)
+static int rename_all(struct files *fs, bool replaces, struct snug_err *err)
 {
     for (size_t i = 0; i < fs->n; i++) {
+        if (replaces && i + 1 == fs->n)
+            TRY(remove_others(fs, err));
         TRY(FP("export.before_rename", err));
         if (fs->io->rename(fs->io, fs->list[i].tmp, fs->list[i].final) < 0)
             return err_errno(err, SNUG_ERR_IO, fs->list[i].final, "rename into place", errno);
@@ -142,7 +170,7 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
     if (!code)
         code = write_weights(&fs, m, piece, err);
     if (!code)
-        code = rename_all(&fs, err);
+        code = rename_all(&fs, m->replaces, err);
     for (size_t i = 0; code && i < fs.n; i++)
         if (fs.list[i].tmp)
             io->unlink(io, fs.list[i].tmp);

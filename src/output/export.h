@@ -27,11 +27,16 @@ struct export_model {
     size_t n_files;
 
     const char *weights_name; /* of the file; NULL: model.safetensors */
+    bool replaces;            /* the other parts that a model in `dir` had are removed */
 };
+
+/* The files that readers of a folder take for parts of its model, whether or not this one has them: another tokenizer's, another
+ * model's template, the weights beside an adapter. NULL behind the last one. */
+const char *export_part(size_t i);
 
 /* Writes into the existing folder `dir`. Every file is written under a temporary name and synced before the first one
  * is renamed, and the weights come last: after a crash each file is the old one or the new one, and new weights mean
- * that all is new. After a failure before the renames nothing has changed. SNUG_ERR_IO when the folder cannot be
+ * that all is new, and nothing that `replaces` removes is left. After a failure before the renames nothing has changed. SNUG_ERR_IO when the folder cannot be
  * written, or what `read` returns. */
 int export_folder(const struct io *io, const char *dir, struct export_model *model, struct snug_err *err);
 

@@ -173,6 +173,7 @@ static int open_output(struct source *s, struct snug_err *err)
                              .path = s->o->output_dir,
                              .source = s->tokenizer,
                              .never = never,
+                             .model = true,
                              .overwrite = s->o->overwrite_output_dir};
     return whose_files_check(&f, files, n, err);
 }
@@ -202,6 +203,7 @@ static int write_folder(struct source *s, struct snug_err *err)
                              .ctx = s,
                              .texts = {{"config.json", s->config}, {"adapter_config.json", s->adapter}},
                              .weights_name = s->adapter ? "adapter_model.safetensors" : NULL,
+                             .replaces = s->o->overwrite_output_dir,
                              .source_dir = s->tokenizer ? s->tokenizer : "",
                              .files = model_dir_carried,
                              .n_files = s->tokenizer ? MODEL_DIR_CARRIED : 0};

@@ -1,6 +1,7 @@
 #include "output/whose_files.h"
 
 #include "base/str.h"
+#include "output/export.h"
 #include "output/log.h"
 #include "output/record.h"
 
@@ -63,6 +64,8 @@ static bool is_ours(const struct whose_folder *f, const struct whose_file *file,
         return (f->goes_on && is_there(f, "config.json")) || (source && same_bytes(f->io, path, source));
     case FILE_RECORD:
         return record_is_ours(f->io, path);
+    case FILE_OTHER:
+        return false;
     }
     return false;
 }
@@ -87,10 +90,18 @@ static int check_file(const struct whose_folder *f, const struct whose_file *fil
         return err_set(err, SNUG_ERR_USAGE, "%s: is a link, which nothing is written through; remove it", path);
     if (!link && !f->overwrite && !is_ours(f, file, path, a))
         return err_set(err, SNUG_ERR_USAGE,
-                       "%s: was not written by this run, which would replace it; move it away, give another "
-                       "--output-dir, or --overwrite-output-dir",
-                       path);
+                       "%s: was not written by this run, %s; move it away, give another --output-dir, or "
+                       "--overwrite-output-dir",
+                       path, file->rule == FILE_OTHER ? "whose model would seem to have it" : "which would replace it");
     return SNUG_OK;
+}
+
+static bool is_among(const struct whose_file *files, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(files[i].name, name))
+            return true;
+    return false;
 }
 
 int whose_files_check(const struct whose_folder *f, const struct whose_file *files, size_t n, struct snug_err *err)
@@ -99,6 +110,9 @@ int whose_files_check(const struct whose_folder *f, const struct whose_file *fil
     int code = SNUG_OK;
     for (size_t i = 0; !code && i < n; i++)
         code = check_file(f, &files[i], &a, err);
+    for (size_t i = 0; !code && f->model && !f->goes_on && export_part(i); i++)
+        if (!is_among(files, n, export_part(i)))
+            code = check_file(f, &(struct whose_file){export_part(i), FILE_OTHER}, &a, err);
     arena_free(&a);
     return code;
 }

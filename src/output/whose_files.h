@@ -10,6 +10,7 @@ enum file_rule {
     FILE_RESULT,  /* config.json, model.safetensors: ours where the folder's run goes on */
     FILE_CARRIED, /* ours where the folder's run has a result, or where it is what would be copied, byte for byte */
     FILE_RECORD,  /* training_args.json: ours by what is in it */
+    FILE_OTHER,   /* never ours: a part of a model that the one to be written has not */
 };
 
 struct whose_file {
@@ -23,6 +24,7 @@ struct whose_folder {
     const char *source;       /* the folder that FILE_CARRIED files come from */
     const char *const *never; /* (n_never) files that are never replaced, such as the data: paths, NULL is none */
     size_t n_never;
+    bool model;     /* a model is written: other parts of one (export_part) are in the way, unless `goes_on` */
     bool goes_on;   /* a run's checkpoints are there, and it is resumed */
     bool overwrite; /* whatever is not needed for this run may be replaced */
 };

@@ -219,6 +219,7 @@ static int write_folder(struct merging *m, struct snug_err *err)
                              .path = s->o->output_dir,
                              .source = s->dir.path,
                              .never = (const char *const[]){NULL},
+                             .model = true,
                              .overwrite = s->o->overwrite_output_dir};
     int code = whose_files_check(&f, files, n, err);
     if (!code)
@@ -228,6 +229,7 @@ static int write_folder(struct merging *m, struct snug_err *err)
                              .read = read_tensor,
                              .ctx = m,
                              .texts = {{"config.json", config}},
+                             .replaces = s->o->overwrite_output_dir,
                              .source_dir = s->dir.path,
                              .files = s->dir.carried,
                              .n_files = s->dir.n_carried};

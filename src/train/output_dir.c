@@ -101,6 +101,7 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
                              .source = s->dir.path,
                              .never = data,
                              .n_never = n_data,
+                             .model = !o->discard_model,
                              .goes_on = goes_on,
                              .overwrite = o->overwrite_output_dir};
     return whose_files_check(&f, files, n, err);

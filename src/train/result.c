@@ -90,6 +90,7 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     if (!code && step >= 0 && card_is_free(io, dir))
         code = card_text(s, io, dir, step, &card, err);
     struct export_model m = {.weights_name = s->adapter.wanted ? "adapter_model.safetensors" : NULL,
+                             .replaces = step >= 0 && s->opened_output && s->output_use == CKPT_OVERWRITE,
                              .tensors = tensors,
                              .n_tensors = n,
                              .read = read_weight,

@@ -36,7 +36,7 @@ static int export(const struct io *io, const char *dir, const char *source, int 
         {.name = "classifier.bias", .dtype = DT_F32, .ndim = 1, .shape = {2}},
         {.name = "bert.embeddings.position_ids", .dtype = DT_I64, .ndim = 2, .shape = {1, 5}},
     };
-    struct export_model m = {tensors, 4, give, left, {{"config.json", CONFIG}}, source, TOKENIZER, 3, NULL};
+    struct export_model m = {tensors, 4, give, left, {{"config.json", CONFIG}}, source, TOKENIZER, 3, NULL, false};
     for (int i = 0; i < 12; i++)
         embeddings[i] = (float)i / 4;
     for (int i = 0; i < 5; i++)
