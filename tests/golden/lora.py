@@ -22,11 +22,28 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "llama_all_linear": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules="all-linear")),
     "llama_default": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(modules_to_save=["embed_tokens"])),
     "gpt2_conv1d": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True)),
+    "phi3_all_linear": (T.AutoModelForCausalLM, "phi3", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "qwen2_qv": (T.AutoModelForCausalLM, "qwen2", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], use_rslora=True)),
+    "qwen3_default": (T.AutoModelForCausalLM, "qwen3", "CAUSAL_LM", dict(modules_to_save=["lm_head"])),
+    "gemma2_blocks": (T.AutoModelForCausalLM, "gemma2", "CAUSAL_LM", dict(target_modules=["k_proj", "o_proj", "up_proj", "down_proj"])),
+    "llama_classes_saved": (SEQ, "llama_classes", "SEQ_CLS", dict(target_modules=["q_proj", "gate_proj"], modules_to_save=["score", "norm"])),
+    "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
+    "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
 
 
 def name_of(n):
     return n.replace(".modules_to_save.default.", ".").replace(".default.", ".").removeprefix("base_model.model.")
+
+
+def alone(model, d):
+    """A causal model's rows one by one, without padding, as in make.py: there transformers' gradients are finite behind a window too."""
+    lengths = d["attention_mask"].sum(1).tolist()
+    rows = [model(input_ids=d["input_ids"][i:i + 1, :n]).logits for i, n in enumerate(lengths)]
+    losses = [torch.nn.functional.cross_entropy(r[0, :-1], d["labels"][i, 1:n], reduction="sum")
+              for i, (n, r) in enumerate(zip(lengths, rows)) if n > 1]
+    rows = [torch.nn.functional.pad(r, (0, 0, 0, d["input_ids"].shape[1] - r.shape[1])) for r in rows]
+    return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / sum(n - 1 for n in lengths), logits=torch.cat(rows))
 
 
 def record(case, cls, base, task, settings):
@@ -53,7 +70,7 @@ def record(case, cls, base, task, settings):
 
     m = peft.PeftModel.from_pretrained(load(torch.float64), folder, is_trainable=True, autocast_adapter_dtype=False).double().eval()
     d = {k: v.double() if v.is_floating_point() else v for k, v in load_file(f"{here}/{base}/inputs.safetensors").items()}
-    out = m(**d)
+    out = alone(m, d) if getattr(m.config, "sliding_window", None) else m(**d)
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + name_of(n): p.grad.clone() for n, p in m.named_parameters() if p.requires_grad})
@@ -70,4 +87,5 @@ for case, what in CASES.items():
     if not sys.argv[1:] or case in sys.argv[1:]:
         record(case, *what)
 with open(here + "/lora/versions.txt", "w") as f:
-    f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n")
+    f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
+            "those of BERT, RoBERTa, DistilBERT, GPT-2 and llama_all_linear, llama_default: torch 2.11.0, transformers 5.17.0\n")
