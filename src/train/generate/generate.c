@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "train/generate/sampling.h"
+#include "train/generate/telling.h"
 
 #include <string.h>
 
@@ -19,8 +20,8 @@ struct sequence_state {
 
 /* What a prompt has become, until its turn to be told. */
 struct result {
-    int32_t *ids; /* (n) generated */
-    int64_t n;
+    int32_t *ids; /* (n): the prompt and what follows it */
+    int64_t n, n_prompt;
     bool stopped; /* by an end token */
     bool ended;
 };
@@ -33,12 +34,11 @@ struct generator {
     struct sequence_state *places; /* (B) */
     struct result *results;        /* (prompts) */
     int64_t next;                  /* prompt that no place has had */
-    int64_t told;                  /* prompt that is being told, and the bytes of its text so far */
-    size_t told_bytes;
-    float *logits; /* (B,V) */
+    int64_t told;                  /* prompt that is being told */
+    struct telling telling;        /* its text */
+    float *logits;                 /* (B,V) */
     struct candidate *candidates;
     int32_t *inputs; /* ids (T), positions (T), cu (B+1), past (B), sample (B) */
-    struct str text, before;
     int (*piece)(void *ctx, const struct snug_piece *p);
     void *ctx;
 };
@@ -132,62 +132,32 @@ static void release(struct generator *g)
     mem_free(g->logits);
     mem_free(g->candidates);
     mem_free(g->inputs);
-    str_free(&g->text);
-    str_free(&g->before);
+    telling_free(&g->telling);
 }
 
 /* ---- telling ---- */
 
-/* Bytes of text that stay whatever follows: not a character of which bytes are lacking, which is U+FFFD so far. */
-static size_t lasting(const struct str *text, bool ended)
+/* Of the prompt that is being told. */
+static int tell(struct generator *g, const struct result *r, struct snug_err *err)
 {
-    size_t n = text->n;
-    while (!ended && n >= 3 && !memcmp(str_text(text) + n - 3, "\xEF\xBF\xBD", 3))
-        n -= 3;
-    return n;
-}
-
-/* The text of prompt `i` and `n` generated ids, without that of the prompt. */
-static int decode(struct generator *g, int64_t i, const int32_t *ids, int64_t n, struct snug_err *err)
-{
-    const struct prompts *p = &g->s->prompts;
-    size_t n_prompt = p->begins[i + 1] - p->begins[i];
-    g->text.n = g->before.n = 0;
-    int32_t *all = mem_alloc((n_prompt + (size_t)n) * sizeof *all);
-    if (!all)
-        return err_no_memory(err, (n_prompt + (size_t)n) * sizeof *all);
-    memcpy(all, p->ids + p->begins[i], n_prompt * sizeof *all);
-    memcpy(all + n_prompt, ids, (size_t)n * sizeof *all);
-    int code = tokenizer_decode(g->s->tokenizer, all, n_prompt, true, &g->before, err);
-    if (!code)
-        code = tokenizer_decode(g->s->tokenizer, all, n_prompt + (size_t)n, true, &g->text, err);
-    mem_free(all);
-    return code;
-}
-
-static int tell(struct generator *g, int64_t i, const int32_t *ids, int64_t n, bool ended, bool stopped,
-                struct snug_err *err)
-{
-    struct snug_piece p = {.prompt = i, .text = "", .ids = ids, .n_ids = n, .ended = ended, .stopped = stopped};
-    if (g->s->tokenizer) {
-        TRY(decode(g, i, ids, n, err));
-        size_t begin = g->told_bytes ? g->told_bytes : g->before.n, end = lasting(&g->text, ended);
-        if (end > begin) {
-            p.text = str_text(&g->text) + begin;
-            p.text_bytes = end - begin;
-            g->told_bytes = end;
-        }
-    }
-    return p.text_bytes || ended ? g->piece(g->ctx, &p) : SNUG_OK;
+    struct snug_piece p = {.prompt = g->told,
+                           .text = "",
+                           .ids = r->ids + r->n_prompt,
+                           .n_ids = r->n - r->n_prompt,
+                           .ended = r->ended,
+                           .stopped = r->stopped};
+    if (g->s->tokenizer)
+        TRY(telling_next(&g->telling, g->s->tokenizer, r->ids, r->n_prompt, r->n, r->ended, &p.text, &p.text_bytes,
+                         err));
+    return p.text_bytes || p.ended ? g->piece(g->ctx, &p) : SNUG_OK;
 }
 
 /* Results that were waiting for the prompt before them. */
 static int tell_ended(struct generator *g, struct snug_err *err)
 {
     for (; g->told < (int64_t)g->s->prompts.n && g->results[g->told].ended; g->told++) {
-        struct result *r = &g->results[g->told];
-        TRY(tell(g, g->told, r->ids, r->n, true, r->stopped, err));
-        g->told_bytes = 0;
+        TRY(tell(g, &g->results[g->told], err));
+        telling_free(&g->telling);
     }
     return SNUG_OK;
 }
@@ -241,10 +211,10 @@ static struct batch lay(struct generator *g)
 static int end_sequence(struct generator *g, struct sequence_state *q, bool stopped, struct snug_err *err)
 {
     struct result *r = &g->results[q->prompt];
-    *r = (struct result){.n = q->n - q->n_prompt, .stopped = stopped, .ended = true};
-    if (!(r->ids = mem_alloc((size_t)(r->n + 1) * sizeof *r->ids)))
+    *r = (struct result){.n = q->n, .n_prompt = q->n_prompt, .stopped = stopped, .ended = true};
+    if (!(r->ids = mem_alloc((size_t)r->n * sizeof *r->ids)))
         return err_no_memory(err, (unsigned long long)r->n * sizeof *r->ids);
-    memcpy(r->ids, q->ids + q->n_prompt, (size_t)r->n * sizeof *r->ids);
+    memcpy(r->ids, q->ids, (size_t)r->n * sizeof *r->ids);
     q->runs = false;
     q->n = q->cached; /* its last token is not read */
     return SNUG_OK;
@@ -262,8 +232,8 @@ static int go_on(struct generator *g, int64_t b, struct snug_err *err)
         stopped |= g->stops[i] == id;
     if (stopped || q->n - q->n_prompt == g->s->o->max_new_tokens || q->n > longest)
         return end_sequence(g, q, stopped, err);
-    return q->prompt == g->told ? tell(g, q->prompt, q->ids + q->n_prompt, q->n - q->n_prompt, false, false, err)
-                                : SNUG_OK;
+    const struct result so_far = {.ids = q->ids, .n = q->n, .n_prompt = q->n_prompt};
+    return q->prompt == g->told ? tell(g, &so_far, err) : SNUG_OK;
 }
 
 static int step(struct generator *g, struct snug_err *err)

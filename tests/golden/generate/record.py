@@ -1,5 +1,7 @@
 """Records what transformers generates greedily, into expected.jsonl beside the prompts. Run with: python record.py NAME...
 
+A NAME_adapter is the model NAME with an adapter of PEFT's, which is made too where it is not there.
+
 A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings, weights
 large enough for prompts to go their own ways, and prompts.
 
@@ -7,7 +9,7 @@ The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, the o
 result was the same in float32 and with weights disturbed by 1e-5, so that no choice was close.
 """
 import json, os, sys
-import torch, transformers as T
+import peft, torch, transformers as T
 
 here = os.path.dirname(os.path.abspath(__file__))
 LENGTHS = [1, 2, 3, 5, 8, 13, 17]
@@ -34,12 +36,34 @@ def make(d, name, seed):
             f.write(json.dumps({"input_ids": torch.randint(3, cfg.vocab_size, (n,), generator=g).tolist()}) + "\n")
 
 
+def make_adapter(d, base):
+    model = T.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    torch.manual_seed(13)
+    model = peft.get_peft_model(model, peft.LoraConfig(r=2, lora_alpha=8, task_type="CAUSAL_LM", target_modules="all-linear"))
+    g = torch.Generator().manual_seed(13)
+    with torch.no_grad():
+        for n, p in model.named_parameters():
+            if "lora_B" in n:
+                p.copy_(torch.randn(p.shape, generator=g) * 0.2)
+    model.save_pretrained(d)
+    os.remove(d + "/README.md")
+    c = json.load(open(d + "/adapter_config.json"))
+    c["base_model_name_or_path"] = "../" + os.path.basename(base)
+    c["target_modules"].sort()  # peft writes a set, in any order
+    with open(d + "/adapter_config.json", "w") as f:
+        json.dump(c, f, indent=2, sort_keys=True)
+        f.write("\n")
+
+
 def greedy(d, dtype, disturbed=0.0):
-    model = T.AutoModelForCausalLM.from_pretrained(d, dtype=dtype, attn_implementation="eager").eval()
+    base = d.removesuffix("_adapter")
+    model = T.AutoModelForCausalLM.from_pretrained(base, dtype=dtype, attn_implementation="eager").eval()
+    if base != d:
+        model = peft.PeftModel.from_pretrained(model, d, autocast_adapter_dtype=False).to(dtype).eval()
     disturb(model, disturbed, 17)
-    for row in open(d + "/prompts.jsonl"):
+    for row in open(base + "/prompts.jsonl"):
         ids = torch.tensor([json.loads(row)["input_ids"]])
-        made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
+        made = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
         yield made[0, ids.shape[1]:].tolist()
 
 
@@ -51,6 +75,8 @@ def stable(d):
 
 for name in sys.argv[1:]:
     d = os.path.join(here, name)
+    if name.endswith("_adapter") and not os.path.exists(d):
+        make_adapter(d, d.removesuffix("_adapter"))
     new, seed, made = not os.path.exists(d), 13, None
     while new and len({t for ids in made or [] for t in ids}) < 10:  # a model that says little shows little
         make(d, name, seed)
