@@ -244,6 +244,51 @@ static void merged_weights_are_those_of_peft(void **state)
     }
 }
 
+/* One adapter, then another on what the first has made: W + what each adds, by peft's merged weights of both. */
+static void adapters_are_merged_one_after_another(void **state)
+{
+    (void)state;
+    const char *base = golden("bert"), *names[] = {"bert_qv", "bert_all_linear"};
+    const char *one = join(folder, "one_merged"), *both = join(folder, "both_merged");
+    expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", golden_adapter(names[0]), "--output-dir", one),
+                NULL);
+    expect_snug(0, said(), ARGS("merge", "--model", one, "--adapter", golden_adapter(names[1]), "--output-dir", both),
+                NULL);
+    struct st_file begun, got, expected[2];
+    size_t twice = 0;
+    open_tensors(join(base, "model.safetensors"), &begun);
+    open_tensors(join(both, "model.safetensors"), &got);
+    for (int k = 0; k < 2; k++)
+        open_tensors(join(golden_adapter(names[k]), "expected.safetensors"), &expected[k]);
+    for (size_t i = 0; i < got.n_tensors; i++) {
+        const char *name = got.tensors[i].name;
+        char key[256];
+        int64_t n;
+        snprintf(key, sizeof key, "merged.%s", name);
+        if (!st_find(&expected[0], key) || !st_find(&expected[1], key) || !strncmp(name, "classifier", 10))
+            continue; /* of a head that is saved in full the second is left */
+        double *w = read_tensor(&begun, name, &n), *have = read_tensor(&got, name, &n);
+        double size = norm(have, n);
+        for (int k = 0; k < 2; k++) {
+            double *merged = read_tensor(&expected[k], key, &n);
+            for (int64_t j = 0; j < n; j++)
+                have[j] -= merged[j];
+            free(merged);
+        }
+        for (int64_t j = 0; j < n; j++)
+            have[j] += w[j];
+        assert_true(norm(have, n) <= 2e-7 * size);
+        free(w);
+        free(have);
+        twice++;
+    }
+    assert_int_equal(twice, 4); /* query and value of two layers */
+    st_close(&begun);
+    st_close(&got);
+    for (int k = 0; k < 2; k++)
+        st_close(&expected[k]);
+}
+
 /* The two losses that `snug merge --data` has printed, and the largest rounding error. */
 static void merged_losses(double loss[2], double *error)
 {
@@ -394,11 +439,17 @@ static int make_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_peft),     cmocka_unit_test(runs_have_the_same_bits),
-        cmocka_unit_test(another_base_is_refused),         cmocka_unit_test(an_adapter_is_taken_up_again),
-        cmocka_unit_test(a_checkpoint_becomes_an_adapter), cmocka_unit_test(merged_weights_are_those_of_peft),
-        cmocka_unit_test(merged_losses_are_those_of_peft), cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
-        cmocka_unit_test(nothing_is_dropped_from_texts),   cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(gradients_are_those_of_peft),
+        cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(another_base_is_refused),
+        cmocka_unit_test(an_adapter_is_taken_up_again),
+        cmocka_unit_test(a_checkpoint_becomes_an_adapter),
+        cmocka_unit_test(merged_weights_are_those_of_peft),
+        cmocka_unit_test(adapters_are_merged_one_after_another),
+        cmocka_unit_test(merged_losses_are_those_of_peft),
+        cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
+        cmocka_unit_test(nothing_is_dropped_from_texts),
+        cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);
 }
