@@ -315,7 +315,10 @@ static int with_defaults(const struct session *s, const json_t *old, json_t **ou
     return code;
 }
 
-static int compare(const struct session *s, const struct ckpt_found *found, const json_t *saved, struct snug_err *err)
+/* only_weights: of the best model's checkpoint the weights alone are wanted. The run's options and data may have changed since
+ * (--allow-option-change, --allow-data-change). */
+static int compare(const struct session *s, const struct ckpt_found *found, const json_t *saved, bool only_weights,
+                   struct snug_err *err)
 {
     static const char *const keys[] = {"model", "options", "backend"};
     json_t *now, *old = NULL;
@@ -329,18 +332,18 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
                        "--output-dir",
                        s->o->model, found->path);
     if (!code)
-        code = ckpt_compare(found->path, old, now, keys, sizeof keys / sizeof *keys, err);
+        code = ckpt_compare(found->path, old, now, keys, only_weights ? 1 : sizeof keys / sizeof *keys, err);
     if (!code && !same_member(old, now, "base"))
         code =
             err_set(err, SNUG_ERR_CHECKPOINT,
                     "%s: its weights are not those that the adapter of %s was trained on; give the run's own --model",
                     s->o->model, found->path);
-    if (!code && !s->o->allow_data_change && !same_member(old, now, "data"))
+    if (!code && !only_weights && !s->o->allow_data_change && !same_member(old, now, "data"))
         code = err_set(err, SNUG_ERR_CHECKPOINT,
                        "%s: the data, or how they are read and cut (--max-length), are not those of %s; restore them, "
                        "or give --allow-data-change",
                        s->o->train_data.first, found->path);
-    if (!code && !s->o->allow_data_change && !same_member(old, now, "class_weights"))
+    if (!code && !only_weights && !s->o->allow_data_change && !same_member(old, now, "class_weights"))
         code = err_set(err, SNUG_ERR_CHECKPOINT,
                        "--class-weights: the weights are not those of %s; give those, or start anew in another "
                        "--output-dir",
@@ -443,7 +446,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code && !weights_will_do && t->step > length_of(s, t))
         goto out;
     if (!code)
-        code = compare(s, &found, doc, err);
+        code = compare(s, &found, doc, weights_will_do, err);
     if (!code)
         code = weights_will_do ? SNUG_OK : compare_exactness(s, doc, err);
     if (!code && !weights_will_do)

@@ -72,6 +72,24 @@ static void batch_and_rate(void **state)
     json_decref(log);
 }
 
+/* The best model is that of a step before the change. Nothing is learnt, so the first evaluation is the best. */
+static void the_best_is_from_before(void **state)
+{
+    (void)state;
+    const char *before = out;
+    const char *const *best = ARGS("--learning-rate", "0", "--eval-data", rows, "--eval-strategy", "epoch",
+                                   "--save-strategy", "epoch", "--load-best-model-at-end", "true");
+    struct snug_err err;
+    out = join(folder, "best");
+    assert_int_equal(train_until(11, ARGS("--batch-size", "4"), best, &err), SNUG_STOPPED);
+    if (train_until(NEVER,
+                    ARGS("--batch-size", "3", "--allow-option-change", "true", "--resume-from-checkpoint", "true"),
+                    best, &err))
+        fail_msg("%s", err.text);
+    assert_non_null(strstr(notes, "loaded the best model, that of step 8 "));
+    out = before;
+}
+
 /* With every order of the rows: stopped behind the change and resumed with what it has by now, it is the same run. */
 static void the_same_run_behind_the_change(void **state)
 {
@@ -142,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_and_rate),
+        cmocka_unit_test(the_best_is_from_before),
         cmocka_unit_test(the_same_run_behind_the_change),
         cmocka_unit_test(the_rest_is_refused),
     };

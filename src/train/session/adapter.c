@@ -39,7 +39,13 @@ static int take_labels(struct session *s, struct snug_err *err)
     if (!path)
         return err_no_memory(err, strlen(s->o->adapter));
     int code = io_exists(s->io, path) ? json_read_object(s->io, path, 16 << 20, &beside, err) : SNUG_OK;
-    for (size_t i = 0; beside && i < sizeof keys / sizeof *keys; i++)
+    const char *type = json_string_value(json_object_get(beside, "model_type"));
+    const char *base = json_string_value(json_object_get(s->dir.config, "model_type"));
+    if (type && base && strcmp(type, base) != 0)
+        code = err_set(err, SNUG_ERR_INPUT,
+                       "%s: an adapter of a %.40s model, and %s is a %.40s model; give the adapter's own base",
+                       s->o->adapter, type, s->o->model, base);
+    for (size_t i = 0; !code && beside && i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(beside, keys[i]))
             json_object_set(s->dir.config, keys[i], json_object_get(beside, keys[i]));
     if (!beside && !code)

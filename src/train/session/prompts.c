@@ -1,5 +1,6 @@
 #include "train/session/prompts.h"
 
+#include "data/files/format.h"
 #include "data/files/jsonl.h"
 #include "train/session/chat.h"
 
@@ -108,7 +109,13 @@ static int add_file(struct session *s, const char *path, struct snug_err *err)
     struct jsonl j;
     struct snug_err why;
     const char *dot = strrchr(path, '.');
+    enum data_format format;
     int code = SNUG_OK;
+    if (!data_format_of(s->io, path, &format, NULL) && format != FORMAT_JSON && format != FORMAT_JSONL)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: prompts are JSON lines (.jsonl); write an object a line with \"prompt\", \"messages\" or "
+                       "\"input_ids\"",
+                       path);
     TRY(jsonl_open(s->io, path, dot && !strcmp(dot, ".json"), &j, err));
     for (long long row = 1; !code && !(code = jsonl_next(&j, err)) && j.row; row++)
         if ((code = add_row(s, j.row, &why)) != SNUG_OK)
