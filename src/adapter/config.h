@@ -11,11 +11,10 @@ struct adapter_config {
     const char *path; /* for messages: of the file, or "" for one that options made */
     int64_t r;
     double alpha, dropout;
-    bool rslora; /* scale alpha / sqrt(r) in place of alpha / r (Kalajdzievski, arXiv 2312.03732) */
-    json_t
-        *targets; /* modules with an adapter: a list of names or ends of them, "all-linear", or a regular expression */
-    json_t *excluded;       /* a list or an expression of modules without one all the same */
-    json_t *saved;          /* a list: modules that are trained in full */
+    bool rslora;      /* scale alpha / sqrt(r) in place of alpha / r (Kalajdzievski, arXiv 2312.03732) */
+    json_t *targets;  /* modules with an adapter: a list of names or ends of names, "all-linear", or an expression */
+    json_t *excluded; /* a list or an expression of modules without one all the same */
+    json_t *saved;    /* a list: modules that are trained in full */
     json_t *ranks, *alphas; /* {expression for the end of a module's path: its r, or alpha} */
     json_t *layers;         /* a number or a list: layers with adapters; NULL: all */
     json_t *layers_names;   /* a name or a list: what stands before a layer's number; NULL: anything */
@@ -29,15 +28,13 @@ struct adapter_wishes {
     int64_t r;
     double alpha, dropout;
     bool rslora;
-    const char
-        *targets; /* names, "all-linear", or one regular expression, which other characters than those of names show */
+    const char *targets; /* names, "all-linear", or one regular expression, told by characters that no name has */
     const char *saved;
-    const char *base; /* path of the model's folder */
-    const char *
-        task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none. SEQ_CLS saves the head, which PEFT calls classifier or score */
+    const char *base;      /* path of the model's folder */
+    const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none. SEQ_CLS saves the head: classifier, score */
 };
 
-/* The document of a new adapter, as PEFT writes it. A new reference. */
+/* The document of a new adapter, as PEFT writes it. A new reference. SNUG_ERR_ENV: no memory. */
 int adapter_config_make(const struct adapter_wishes *w, json_t **out, struct snug_err *err);
 
 #endif

@@ -33,6 +33,7 @@ int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream
 int recordings_run(struct recordings *r, const struct cuda_call *c, const struct work *work, int n,
                    struct snug_err *err);
 
+/* Destroys all graphs: their arena goes. */
 void recordings_forget(struct recordings *r);
 
 #endif

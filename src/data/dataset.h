@@ -52,9 +52,9 @@ struct dataset {
 };
 
 struct dataset_options {
-    const char *path; /* .csv .tsv .json .jsonl .txt .safetensors, or "synthetic:ROWSxLENGTH" */
-    const char *const
-        *more_paths; /* (n_more_paths): tables of the same columns, whose rows come behind those of `path` */
+    const char *path;              /* .csv .tsv .json .jsonl .txt .safetensors, or "synthetic:ROWSxLENGTH" */
+    const char *const *more_paths; /* (n_more_paths): tables of the same columns; their rows follow those of
+                                    * `path` */
     size_t n_more_paths;
     bool standard_input; /* tables, see row_stream.h: the rows come from there, and `path` is what messages call it */
     enum data_task task;
@@ -75,8 +75,8 @@ struct dataset_options {
      * made from the data. num_labels: how many there must be; 0: as many as the data have (synthetic: 2). */
     const struct label_map *labels;
     int32_t num_labels;
-    const char
-        *misfit; /* what to do about labels that are not the model's, for messages; NULL: nothing but the usual */
+    const char *misfit;       /* what to do about labels that are not the model's, for messages; NULL: the usual
+                               * advice alone */
     const char *ignore_label; /* rows with this label (in any of the label columns) are left out; NULL: none */
 
     uint64_t seed;         /* synthetic */
@@ -101,9 +101,11 @@ struct dataset_look {
 };
 int dataset_look(const struct io *io, const struct dataset_options *o, struct dataset_look *look, struct snug_err *err);
 
-/* Reads everything. TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K)
- * multi-label; in text, classes, or with several label columns multi-label. Errors name file, line (or row, counted from 0) and value: SNUG_ERR_INPUT; SNUG_ERR_IO
- * when reading fails or the file changes meanwhile; SNUG_STOPPED. On failure nothing is left to close. */
+/* Reads everything. dataset_close gives it back; after a failure nothing is left to close.
+ * TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K) multi-label; in text, classes,
+ * or with several label columns multi-label.
+ * SNUG_ERR_INPUT names file, line (or row, counted from 0) and value. SNUG_ERR_IO: reading fails, or the file changes meanwhile.
+ * SNUG_STOPPED: `stop` was set. */
 int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err);
 void dataset_close(struct dataset *d);
 

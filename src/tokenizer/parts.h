@@ -40,7 +40,9 @@ struct added_match {
     size_t start, end;
     int32_t id;
 };
+/* Looks for `pattern` from now on: that of set->tokens[index]. Its bytes are copied. SNUG_ERR_ENV: no memory. */
 int added_set_add(struct added_set *set, const char *pattern, size_t bytes, size_t index, struct snug_err *err);
+/* The next match; false: there is none. The scan's set, flags, text and bytes are the caller's to set, the rest is 0 at first. */
 bool added_next(struct added_scan *s, struct added_match *m);
 
 /* One part of "[CLS] A [SEP] B [SEP]". */

@@ -9,15 +9,16 @@
 
 struct cuda_products;
 
-/* The table as a JSON array; a new reference. Of one device and version of cuBLASLt only. */
+/* Which rows of the table of algorithms. */
 enum algorithms_which {
     ALGORITHMS_ALL,
     ALGORITHMS_MEASURED, /* for profiles: not those that a checkpoint recorded */
     ALGORITHMS_OF_RUN,   /* for checkpoints: those that workspace was asked for, at any number of rows */
 };
+/* These rows as a JSON array, a new reference. They hold for one kind of device and one version of cuBLASLt. SNUG_ERR_ENV: no memory. */
 int algorithms_export(const struct cuda_products *p, enum algorithms_which which, json_t **out, struct snug_err *err);
 
-/* And back: replaces the table. `where` is the file, for messages. */
+/* And back: replaces the table. `where` is the file, for messages. SNUG_ERR_INPUT: not what algorithms_export gives. */
 int algorithms_import(struct cuda_products *p, json_t *products, const char *where, struct snug_err *err);
 
 /* Adds to such an array what is news, which stands in the place of the same product's. */

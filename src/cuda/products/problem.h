@@ -16,6 +16,8 @@ struct problem {
     cublasLtMatrixLayout_t a, b, d; /* d is C as well */
 };
 
+/* Makes the descriptions of a product's matrices in *out, which problem_free gives back. SNUG_ERR_ENV: cuBLASLt refuses; nothing is
+ * left to free then. */
 int problem_make(const struct cublaslt *lt, const struct cuda_product *product, struct problem *out,
                  struct snug_err *err);
 void problem_free(const struct cublaslt *lt, struct problem *problem);

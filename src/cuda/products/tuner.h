@@ -40,6 +40,8 @@ struct operands {
     int64_t workspace_bytes;
 };
 
+/* Places as many sets of a node's operands in the tuner's pool as a measurement wants, so that none is still in the cache when its
+ * turn comes, filled with random numbers. They stay the pool's: operands_release. */
 int operands_make(struct tuner *t, const struct cuda_product_node *node, struct operands *out);
 void operands_release(struct tuner *t);
 void operands_use(const struct tuner *t, struct operands *o, int i); /* points the node's tensors at the i-th set */

@@ -27,8 +27,9 @@ struct gguf_writer {
     size_t at; /* the tensor whose elements come next */
     int64_t done;
 };
-void gguf_writer_free(struct gguf_writer *w);
+void gguf_writer_free(struct gguf_writer *w); /* also after an error; the file is the caller's */
 
+/* A pair of metadata. Key and value are copied. A real is stored as a float. */
 void gguf_put_uint(struct gguf_writer *w, const char *key, uint32_t x);
 void gguf_put_float(struct gguf_writer *w, const char *key, double x);
 void gguf_put_bool(struct gguf_writer *w, const char *key, bool x);
@@ -44,9 +45,11 @@ void gguf_put_floats(struct gguf_writer *w, const char *key, size_t n, const flo
 void gguf_put_tensor(struct gguf_writer *w, const char *name, const struct gguf_type *type, int ndim,
                      const int64_t *shape);
 
+/* Writes everything before the data. The file stays the caller's, open until the last element is written. SNUG_ERR_IO; SNUG_ERR_ENV:
+ * no memory, then or while listing. */
 int gguf_write_start(struct gguf_writer *w, struct out_file *file, struct snug_err *err);
-/* The next n elements, whole blocks of one tensor. SNUG_ERR_USAGE where a finite one is beyond fp16, and F16 is
- * asked for; `name` is for that message. */
+/* The next n elements of the data, whole blocks of one tensor. SNUG_ERR_IO; SNUG_ERR_USAGE where the tensor is F16 and a finite
+ * element is beyond it, which the message says of `name`. */
 int gguf_write_elements(struct gguf_writer *w, const char *name, const float *x, int64_t n, struct snug_err *err);
 
 #endif

@@ -20,11 +20,13 @@ struct candidate {
     int32_t id;
 };
 
-/* The tokens that are left of V, the likeliest first (equal ones by id), with their probabilities; *n of them. Temperature, then
- * the top_k largest and what equals the last of them, then the fewest whose probability reaches top_p. `all` has room for V. */
+/* The tokens that may be drawn, from logits (V): *n of them in all[0…], the likeliest first (equal ones by id), with their
+ * probabilities. In this order: the temperature divides the logits; the top_k largest stay, with those that equal the last of
+ * them; of these stay the fewest that have the probability top_p together. `all` is the caller's and has room for V. */
 void sampling_candidates(const struct sampling *s, const float *logits, int64_t V, struct candidate *all, int64_t *n);
 
-/* The token at `position` of prompt `prompt`: the same for the same seed, whatever runs beside it. */
+/* The token at `position` (from 0, the prompt's own counted) of prompt number `prompt`, from its logits (V). The same seed, prompt and
+ * position draw the same number, whatever else runs. `all` as above. */
 int32_t sampling_choose(const struct sampling *s, const float *logits, int64_t V, struct candidate *all, int64_t prompt,
                         int64_t position);
 
