@@ -15,6 +15,16 @@
 #define WITH_ANY_HEAD_SIZE(p, run, E, ...)                                                                             \
     (p->D > 128 ? run<E, 256>(__VA_ARGS__) : WITH_HEAD_SIZE(p, run, E, __VA_ARGS__))
 
+/* Any GPU's, by dtype: attention_bf16.cu and so on. Heads of at most 256 elements in 16 bits, of 128 in 32. */
+int attention_forward_bf16(const struct attention_params *p, const struct cuda_call *c);
+int attention_forward_fp16(const struct attention_params *p, const struct cuda_call *c);
+int attention_forward_tf32(const struct attention_params *p, const struct cuda_call *c);
+int attention_forward_fp32(const struct attention_params *p, const struct cuda_call *c);
+int attention_backward_bf16(const struct attention_params *p, const struct cuda_call *c);
+int attention_backward_fp16(const struct attention_params *p, const struct cuda_call *c);
+int attention_backward_tf32(const struct attention_params *p, const struct cuda_call *c);
+int attention_backward_fp32(const struct attention_params *p, const struct cuda_call *c);
+
 /* For 16-bit dtypes, heads of at most 128 elements, no window and no softcap; attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);

@@ -8,12 +8,22 @@
  * through shared memory between two products, and every sum has a fixed order: over tiles upwards, within a tile that
  * of the product. Bound by arithmetic: the tensor cores, and about ten instructions for each score.
  *
- * E has: type; ROW_UNIT, the rows that a product makes together (of one warp or four); KEEPS_MASK, whether the forward
- * pass leaves its dropout mask for the backward pass where there is room for it; LIMITS, whether kernels for windows and
- * capped scores are made; fragments, the left factor of
- * a product in registers; column(j); scores() = A B^T of two tiles in shared memory; add_product() += F B, F fragments;
- * both may run on until wait(). A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0]
- * and x[j][1] are columns 8j + 2c and 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
+ * The three are longer than a screen: all that a step of their loop works on is in registers, and a part of the loop would take most
+ * of it as arguments.
+ *
+ * E has
+ *
+ *     type
+ *     ROW_UNIT       the rows that a product makes together (of one warp or four)
+ *     KEEPS_MASK     whether the forward pass leaves its dropout mask for the backward pass where there is room for it
+ *     LIMITS         whether kernels for windows and capped scores are made
+ *     fragments      the left factor of a product in registers
+ *     column(j)      the column of a sum in which a lane has x[j][0], where tiles are stored
+ *     scores()       = A B^T of two tiles in shared memory
+ *     add_product()  += F B, F fragments; like scores() it may run on until wait()
+ *
+ * A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0] and x[j][1] are columns 8j + 2c and
+ * 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
 #ifndef CUDA_ATTENTION_ENGINE_CUH
 #define CUDA_ATTENTION_ENGINE_CUH
 

@@ -57,7 +57,8 @@ __device__ static __forceinline__ void store_flags(uint32_t *words, const struct
 }
 
 /* Fills the ring. In a pass: K and V of each group, then Q and dO of the query tiles, with the flags of their scores:
- * word 32w + 4g + c of a group's 128 is made of queries 16w + g and 16w + g + 8 and of its keys from 16c on (mask_word). */
+ * word 32w + 4g + c of a group's 128 is made of queries 16w + g and 16w + g + 8 and of its keys from 16c on (mask_word).
+ * Longer than a screen, since its parts share the counters of the ring. */
 template <class T, int SPLIT, enum mask_from MASK>
 __device__ static inline void fill_ring(const struct attention_params &p, const struct work<SPLIT> &w, char *shared,
                                         int t)

@@ -1,0 +1,12 @@
+/* attention_fp16.cu: attention in fp16 on any GPU. */
+#include "cuda/attention/attention_16bit.cuh"
+
+int attention_forward_fp16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return WITH_ANY_HEAD_SIZE(p, forward, half_engine<__half>, p, c);
+}
+
+int attention_backward_fp16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return WITH_ANY_HEAD_SIZE(p, backward, half_engine<__half>, p, c);
+}
