@@ -1,19 +1,18 @@
 /* Sums of embedding rows, and back. Bound by memory. */
 #include "cpu/kernels.h"
 
-SIMD void sum_rows(const struct args_embed *a, int64_t n, bool bf16)
+/* bf16: y is; narrow: the tables are. */
+SIMD void sum_rows(const struct args_embed *a, int64_t n, bool bf16, bool narrow)
 {
     int64_t H = a->y.shape[1];
     const int32_t *ids = a->ids.data, *ids2 = a->ids2.data, *ids3 = a->ids3.data;
-    const float *row = (const float *)a->table.data + ids[n] * H;
-    const float *row2 = ids2 ? (const float *)a->table2.data + ids2[n] * H : NULL;
-    const float *row3 = ids3 ? (const float *)a->table3.data + ids3[n] * H : NULL;
+    int64_t row = ids[n] * H, row2 = ids2 ? ids2[n] * H : 0, row3 = ids3 ? ids3[n] * H : 0;
     for (int64_t h = 0; h < H; h += VF_LANES) {
-        vf sum = vf_get_upto(row, h, H - h, false);
-        if (row2)
-            sum += vf_get_upto(row2, h, H - h, false);
-        if (row3)
-            sum += vf_get_upto(row3, h, H - h, false);
+        vf sum = vf_get_upto(a->table.data, row + h, H - h, narrow);
+        if (ids2)
+            sum += vf_get_upto(a->table2.data, row2 + h, H - h, narrow);
+        if (ids3)
+            sum += vf_get_upto(a->table3.data, row3 + h, H - h, narrow);
         vf_put_upto(a->y.data, n * H + h, sum, H - h, bf16);
     }
 }
@@ -21,12 +20,13 @@ SIMD void sum_rows(const struct args_embed *a, int64_t n, bool bf16)
 void ISA(cpu_embed)(const struct args_embed *a, const struct call *c)
 {
     int64_t N = a->y.shape[0], H = a->y.shape[1];
+    bool narrow = a->table.dtype == DT_BF16; /* all tables have one type */
 #pragma omp parallel for schedule(static) num_threads(N *H < PARALLEL_FROM ? 1 : c->threads)
     for (int64_t n = 0; n < N; n++)
         if (a->y.dtype == DT_BF16)
-            sum_rows(a, n, true);
+            narrow ? sum_rows(a, n, true, true) : sum_rows(a, n, true, false);
         else
-            sum_rows(a, n, false);
+            narrow ? sum_rows(a, n, false, true) : sum_rows(a, n, false, false);
 }
 
 /* Columns [first, end) of all real rows, in order. */

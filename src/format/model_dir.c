@@ -278,29 +278,34 @@ static int check_finite(struct model_dir *d, const struct model_tensor *t, const
     return SNUG_OK;
 }
 
-int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype as, void *to, struct snug_err *err)
+int model_dir_read_part(struct model_dir *d, const struct model_tensor *t, enum dtype as, int64_t first, int64_t n,
+                        void *to, struct snug_err *err)
 {
-    enum { BLOCK = 1 << 16 }; /* elements */
     enum dtype from = t->tensor->dtype;
-    int64_t n = st_elements(t->tensor);
     if (from != as && !(is_float(from) && is_float(as)))
         return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s is %s where %s is needed; convert it", t->file->path,
                        t->tensor->name, dtype_name(from), dtype_name(as));
     if (from == as) {
-        TRY(st_read(t->file, t->tensor, to, err));
-        return check_finite(d, t, to, n, 0, err);
+        TRY(st_read_part(t->file, t->tensor, dtype_bytes(from, first), to, (size_t)dtype_bytes(from, n), err));
+        return check_finite(d, t, to, n, first, err);
     }
     size_t from_bytes = (size_t)dtype_bytes(from, 1), to_bytes = (size_t)dtype_bytes(as, 1);
-    void *block = mem_realloc(NULL, BLOCK * from_bytes);
-    int code = block ? SNUG_OK : err_no_memory(err, BLOCK * from_bytes);
-    for (int64_t at = 0; at < n && !code; at += BLOCK) {
-        int64_t count = n - at < BLOCK ? n - at : BLOCK;
-        code = st_read_part(t->file, t->tensor, at * (int64_t)from_bytes, block, (size_t)count * from_bytes, err);
+    void *block = mem_realloc(NULL, MODEL_DIR_PIECE * from_bytes);
+    int code = block ? SNUG_OK : err_no_memory(err, MODEL_DIR_PIECE * from_bytes);
+    for (int64_t at = 0; at < n && !code; at += MODEL_DIR_PIECE) {
+        int64_t count = n - at < MODEL_DIR_PIECE ? n - at : MODEL_DIR_PIECE;
+        code = st_read_part(t->file, t->tensor, (first + at) * (int64_t)from_bytes, block, (size_t)count * from_bytes,
+                            err);
         if (!code)
-            code = check_finite(d, t, block, count, at, err);
+            code = check_finite(d, t, block, count, first + at, err);
         if (!code)
             dtype_convert((char *)to + (size_t)at * to_bytes, as, block, from, count);
     }
     mem_free(block);
     return code;
+}
+
+int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype as, void *to, struct snug_err *err)
+{
+    return model_dir_read_part(d, t, as, 0, st_elements(t->tensor), to, err);
 }

@@ -66,6 +66,10 @@ const struct model_tensor *model_dir_find(const struct model_dir *d, const char 
 /* The whole tensor as dtype `as`: converted when both are of F64, F32, BF16 and F16; any other difference is
  * SNUG_ERR_INPUT. `to` has room for st_elements of them. Not for two threads at once. */
 int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype as, void *to, struct snug_err *err);
+/* Elements [first, first + n) of it; `first` a multiple of MODEL_DIR_PIECE. */
+enum { MODEL_DIR_PIECE = 1 << 16 };
+int model_dir_read_part(struct model_dir *d, const struct model_tensor *t, enum dtype as, int64_t first, int64_t n,
+                        void *to, struct snug_err *err);
 
 /* ---- For the files of this folder ------------------------------------------------------------------------------- */
 

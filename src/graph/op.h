@@ -33,7 +33,7 @@ enum act {
 };
 
 /* Elements of the `step` input. */
-enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SCALARS = 8 };
+enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SEED_LOW, STEP_SEED_HIGH, STEP_SCALARS = 8 };
 
 /* Elements of the state "loss_scaler": what the loss is multiplied with, good steps in a row, steps skipped so far. */
 enum scaler_scalar { SCALER_SCALE, SCALER_GOOD, SCALER_SKIPPED, SCALER_SCALARS = 4 };
@@ -185,7 +185,8 @@ enum slot_property {
     SLOT_NODE_TYPE =
         4, /* a weight comes in the type of the node's activations: a product's matrix. Others come as they are
                              stored: norms, tables */
-    SLOT_EITHER_TYPE = 8, /* or in either, where the backend says so: a product's bias */
+    SLOT_EITHER_TYPE = 8,  /* or in either, where the backend says so: a product's bias */
+    SLOT_STORED_TYPE = 16, /* or in whichever of the two it is stored: a table */
 };
 
 /* The place of a slot by its name. */

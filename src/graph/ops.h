@@ -22,7 +22,10 @@
  *     cu      (B+1) I32  cu_seqlens: sequence b is the rows cu[b] … cu[b+1]-1; rows from cu[B] on are bucket padding
  *     coords  (N,2) I32  of a row: index of its sample within the optimizer step, position in the sequence (for dropout)
  *     rng     (4)   I32  seed low, seed high, optimizer step, 0
- *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number */
+ *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number, seed low, seed high
+ * Common attribute of updates:
+ *     noise   not 0: p and states that are no codes are stored in bf16, by stochastic rounding with the random numbers of
+ *             this tensor (op/rounding.h) */
 #ifndef OP
 #define OP(name, slots, attrs, diff, text)
 #endif
@@ -32,6 +35,9 @@
 
 OP(embed, IN(ids) IN(table) OPT(ids2) OPT(table2) OPT(ids3) OPT(table3) OUT(y), , DIFF,
    "y[n] = table[ids[n]] + table2[ids2[n]] + table3[ids3[n]]")
+SLOT(embed, table, SLOT_STORED_TYPE)
+SLOT(embed, table2, SLOT_STORED_TYPE)
+SLOT(embed, table3, SLOT_STORED_TYPE)
 OP(embed_bwd, IN(ids) IN(dy) IN(cu) ACC(dtable), , NONE,
    "dtable[ids[n]] += dy[n] over the real rows, in the order of n")
 OP(linear, IN(x) IN(w) OPT(b) OPT(add) OUT(y) MAYBE(slope), ACT(act) FLAG(in_out), DIFF,
@@ -125,19 +131,19 @@ OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
    "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm is "
    "0, -1 where norm is not finite; and the scaler's update")
 OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
-   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last), NONE,
+   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last) INT(noise), NONE,
    "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef; decay_last: decay after "
    "the "
    "update, as bitsandbytes has it")
 OP(adamw8bit, INOUT(p) IN(g) INOUT(m) INOUT(v) INOUT(absmax_m) INOUT(absmax_v) IN(step) OPT(coef) UPD(copy),
-   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay), NONE,
+   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) INT(noise), NONE,
    "AdamW of bitsandbytes with states of 8 bits in blocks of 256 (Dettmers et al., arXiv 2110.02861), g scaled by coef")
 OP(sgd, INOUT(p) IN(g) UPD(buf) IN(step) OPT(coef) UPD(copy),
-   REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov), NONE,
+   REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov) INT(noise), NONE,
    "stochastic gradient descent with coupled decay, momentum and Nesterov as torch.optim.SGD, g scaled by coef")
 OP(adafactor, INOUT(p) IN(g) UPD(row) UPD(col) UPD(v) UPD(m) IN(step) OPT(coef) UPD(copy),
    REAL(eps1) REAL(eps2) REAL(clip_threshold) REAL(decay_rate) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter)
-       FLAG(relative_step) FLAG(warmup_init),
+       FLAG(relative_step) FLAG(warmup_init) INT(noise),
    NONE, "Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor, g scaled by coef")
 
 #undef OP

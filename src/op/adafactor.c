@@ -10,10 +10,12 @@
  *     m = beta1 m + (1-beta1) U ;  U = m                           where there is an m
  *     p -= weight_decay a p ;  p -= U
  *
- * U is never stored: each pass makes it again from g. */
+ * U is never stored: each pass makes it again from g. With `noise`, p and m are rounded as they are stored
+ * (op/rounding.h). R, C and V stay F32: they are a row and a column of a matrix, or belong to a vector. */
 #include "op/adafactor.h"
 
 #include "graph/graph.h"
+#include "op/rounding.h"
 
 #include <string.h>
 
@@ -92,7 +94,8 @@ void ref_adafactor(const struct args_adafactor *a, const struct call *c)
 {
     (void)c;
     struct adafactor_shape s = adafactor_shape(&a->p);
-    double *p = a->p.data, *m = a->m.data, t = ((const double *)a->step.data)[STEP_UPDATE];
+    const double *step = a->step.data;
+    double *p = a->p.data, *m = a->m.data, t = step[STEP_UPDATE];
     struct factors f = {.coef = a->coef.data ? *(const double *)a->coef.data : 1,
                         .beta2 = adafactor_beta2(a->decay_rate, t)};
     if (f.coef < 0 || !s.n)
@@ -108,17 +111,18 @@ void ref_adafactor(const struct args_adafactor *a, const struct call *c)
         }
     }
     double rms = sqrt(squares / (double)s.n);
-    double rate = adafactor_rate(((const double *)a->step.data)[STEP_LR], t, sqrt(weights / (double)s.n), a->eps2,
-                                 a->scale_parameter, a->relative_step, a->warmup_init);
+    double rate = adafactor_rate(step[STEP_LR], t, sqrt(weights / (double)s.n), a->eps2, a->scale_parameter,
+                                 a->relative_step, a->warmup_init);
     double scale = rate / fmax(1, rms / a->clip_threshold);
     for (int64_t l = 0; l < s.lead; l++) {
         double mean = row_mean(a, s, l);
         for (int64_t k = l * matrix; k < (l + 1) * matrix; k++) {
             double u = scale * unscaled(a, s, f.coef, mean, k);
-            if (m)
-                u = m[k] = a->beta1 * m[k] + (1 - a->beta1) * u;
-            p[k] -= a->weight_decay * rate * p[k];
-            p[k] -= u;
+            if (m) {
+                u = a->beta1 * m[k] + (1 - a->beta1) * u;
+                m[k] = rounding_store(step, a->noise, ROUND_STATE1, k, u);
+            }
+            p[k] = rounding_store(step, a->noise, ROUND_WEIGHT, k, p[k] - a->weight_decay * rate * p[k] - u);
         }
     }
     if (a->copy.data)

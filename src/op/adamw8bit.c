@@ -7,10 +7,12 @@
  *     p -= lr wd p                                           after the update, where torch's AdamW decays before it
  *     absmax_m = max |m|, absmax_v = max v of the block ;  m, v = the nearest codes
  *
- * A negative m never becomes 0. A block of zeros has absmax 0 and the codes of 0. */
+ * A negative m never becomes 0. A block of zeros has absmax 0 and the codes of 0. With `noise`, p is rounded as it is stored
+ * (op/rounding.h); the largest magnitudes, a number for 256 elements, stay F32. */
 #include "op/dynamic_map.h"
 
 #include "graph/graph.h"
+#include "op/rounding.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,8 +80,8 @@ void ref_adamw8bit(const struct args_adamw8bit *a, const struct call *c)
             double grad = coef * g[k];
             m[i] = a->beta1 * (double)map_m[code_m[k]] * most_m[b] + (1 - a->beta1) * grad;
             v[i] = a->beta2 * (double)map_v[code_v[k]] * most_v[b] + (1 - a->beta2) * grad * grad;
-            p[k] -= lr / c1 * m[i] / (sqrt(v[i]) / c2 + a->eps);
-            p[k] -= lr * a->weight_decay * p[k];
+            double w = p[k] - lr / c1 * m[i] / (sqrt(v[i]) / c2 + a->eps);
+            p[k] = rounding_store(step, a->noise, ROUND_WEIGHT, k, w - lr * a->weight_decay * w);
         }
         most_m[b] = largest(m, n);
         most_v[b] = largest(v, n);

@@ -1,6 +1,7 @@
 /* The norm of all gradients, clipping, and the updates. t = step[STEP_UPDATE] counts updates from 1, lr =
  * step[STEP_LR], coef is what every gradient is multiplied with (absent: 1); a negative one means that the gradients
- * are not finite, and an update then changes nothing at all. `copy` is p once more, in a type of 16 bits.
+ * are not finite, and an update then changes nothing at all. `copy` is p once more, in a type of 16 bits. With `noise`,
+ * p and the states are rounded as they are stored (op/rounding.h); an update goes by what they were before that.
  *
  *     sumsq   partials[at + i] = sum of g^2 over the i-th SUMSQ_CHUNK elements, in F64
  *     clip    op/clip.h
@@ -15,6 +16,7 @@
  *             p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
 #include "graph/graph.h"
 #include "op/clip.h"
+#include "op/rounding.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,14 +111,16 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
     if (coef < 0)
         return;
     for (int64_t i = 0, n = tensor_elements(&a->p); i < n; i++) {
-        double grad = g[i] * coef;
+        double grad = g[i] * coef, w = p[i];
         if (!a->decay_last)
-            p[i] -= lr * a->weight_decay * p[i];
-        m[i] = a->beta1 * m[i] + (1 - a->beta1) * grad;
-        v[i] = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
-        p[i] -= lr / c1 * m[i] / (sqrt(v[i]) / sqrt(c2) + a->eps);
+            w -= lr * a->weight_decay * w;
+        double m1 = a->beta1 * m[i] + (1 - a->beta1) * grad, m2 = a->beta2 * v[i] + (1 - a->beta2) * grad * grad;
+        w -= lr / c1 * m1 / (sqrt(m2) / sqrt(c2) + a->eps);
         if (a->decay_last)
-            p[i] -= lr * a->weight_decay * p[i];
+            w -= lr * a->weight_decay * w;
+        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, i, w);
+        m[i] = rounding_store(step, a->noise, ROUND_STATE1, i, m1);
+        v[i] = rounding_store(step, a->noise, ROUND_STATE2, i, m2);
     }
     write_copy(&a->copy, &a->p);
 }
@@ -131,10 +135,11 @@ void ref_sgd(const struct args_sgd *a, const struct call *c)
     for (int64_t i = 0, n = tensor_elements(&a->p); i < n; i++) {
         double grad = g[i] * coef + a->weight_decay * p[i], d = grad;
         if (buf) {
-            buf[i] = step[STEP_UPDATE] == 1 ? grad : a->momentum * buf[i] + (1 - a->dampening) * grad;
-            d = a->nesterov ? grad + a->momentum * buf[i] : buf[i];
+            double b = step[STEP_UPDATE] == 1 ? grad : a->momentum * buf[i] + (1 - a->dampening) * grad;
+            d = a->nesterov ? grad + a->momentum * b : b;
+            buf[i] = rounding_store(step, a->noise, ROUND_STATE1, i, b);
         }
-        p[i] -= step[STEP_LR] * d;
+        p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, i, p[i] - step[STEP_LR] * d);
     }
     write_copy(&a->copy, &a->p);
 }

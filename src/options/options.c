@@ -148,7 +148,8 @@ int64_t opt_steps_of(struct opt_steps s, int64_t all_steps)
 
 enum dtype options_dtype(const struct options *o)
 {
-    return o->dtype == OPT_DTYPE_BF16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
+    bool bf16 = o->dtype == OPT_DTYPE_BF16 || o->dtype == OPT_DTYPE_PURE_BF16;
+    return bf16 ? DT_BF16 : o->dtype == OPT_DTYPE_FP16 ? DT_F16 : DT_F32;
 }
 
 void options_init(struct options *o, unsigned command)

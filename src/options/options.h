@@ -73,7 +73,9 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_MODE(W) W(MODE_MIN, "min") W(MODE_MAX, "max")
 #define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
 #define WORDS_KEEP(W) W(KEEP_AUTO, "auto") W(KEEP_RESIDENT, "resident") W(KEEP_TRANSIENT, "transient")
-#define WORDS_DTYPE(W) W(DTYPE_FP32, "fp32") W(DTYPE_BF16, "bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
+#define WORDS_DTYPE(W)                                                                                                 \
+    W(DTYPE_FP32, "fp32")                                                                                              \
+    W(DTYPE_BF16, "bf16") W(DTYPE_PURE_BF16, "pure-bf16") W(DTYPE_FP16, "fp16") W(DTYPE_TF32, "tf32")
 #define WORDS_OUTTYPE(W) W(OUTTYPE_F16, "f16") W(OUTTYPE_BF16, "bf16") W(OUTTYPE_Q8_0, "q8_0") W(OUTTYPE_F32, "f32")
 #define WORDS_GRADIENTS(W) W(GRADIENTS_FP32, "fp32") W(GRADIENTS_MODEL, "model")
 #define WORDS_WHEN(W) W(WHEN_NO, "no") W(WHEN_STEPS, "steps") W(WHEN_EPOCH, "epoch")

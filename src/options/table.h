@@ -201,7 +201,8 @@ OPT(REAL, adam_epsilon, "1e-8", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "added
 OPT(REAL, max_grad_norm, "1.0", "[0, 1e30]", TRAINING, RESULT, "longer gradients are scaled to this norm; 0: off")
 
 OPT_SECTION(device, "Memory and device")
-OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT, "precision of products, values and exported weights")
+OPT(WORD, dtype, "fp32", DTYPE, MODEL | EXPORT | DEBUG_GRAD | MERGE, RESULT,
+    "precision (help precision)")
 OPT(WORD, gradient_accumulation_dtype, "fp32", GRADIENTS, TRAINING, RESULT,
     "of sums over micro-batches; model: 16 bits in bf16 and fp16")
 OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
@@ -283,6 +284,7 @@ OPT_SPELLING(SHORT, batch_size, per_device_train_batch_size, NULL)
 OPT_SPELLING(SHORT, batch_size, per_device_eval_batch_size, NULL) /* where there is no training */
 OPT_SPELLING(SHORT, batch_size, samples_per_step, NULL)           /* in bench */
 OPT_SPELLING(SHORT, bf16, dtype, "bf16")
+OPT_SPELLING(SHORT, pure_bf16, dtype, "pure-bf16")
 OPT_SPELLING(SHORT, fp16, dtype, "fp16")
 OPT_SPELLING(SHORT, tf32, dtype, "tf32")
 OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* DeepSpeed's */
@@ -417,6 +419,7 @@ OPT_VALUE(dtype, "float16", "fp16", NULL)
 OPT_VALUE(dtype, "no", "fp32", NULL) /* of --mixed_precision */
 OPT_VALUE(dtype, "32", "fp32", NULL) /* of --precision */
 OPT_VALUE(dtype, "bf16-mixed", "bf16", NULL)
+OPT_VALUE(dtype, "bf16-true", "pure-bf16", NULL)
 OPT_VALUE(dtype, "16-mixed", "fp16", NULL)
 OPT_VALUE(gradient_accumulation_dtype, "float32", "fp32", NULL)
 OPT_VALUE(device, "gpu", "cuda", NULL)
@@ -474,7 +477,7 @@ OPT_NEEDS(eval_samples, task, "auto|causal-lm")
 OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
-OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|fp16")
+OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|pure-bf16|fp16")
 OPT_NEEDS(optim_args_momentum, optim, "sgd")
 OPT_NEEDS(optim_args_dampening, optim, "sgd")
 OPT_NEEDS(optim_args_nesterov, optim, "sgd")

@@ -72,6 +72,15 @@ static int find_tokenizer(struct source *s, struct snug_err *err)
                                : s->beside);
 }
 
+/* Of the weights: as the run would have ended with, unless another is asked for. */
+static enum dtype export_type(const struct source *s)
+{
+    const json_t *config = recorded(s, "config"), *type = json_object_get(config, "dtype");
+    const char *name = json_string_value(type ? type : json_object_get(config, "torch_dtype"));
+    bool bf16 = name && !strcmp(name, "bfloat16") && !option_given(s->o, dtype);
+    return bf16 ? DT_BF16 : options_dtype(s->o);
+}
+
 /* The result's config.json, in the precision that is asked for. */
 static int make_config(struct source *s, struct snug_err *err)
 {
@@ -96,7 +105,7 @@ static int make_config(struct source *s, struct snug_err *err)
                        "%s: the result's config.json is no object in it; take another checkpoint", s->found.path);
     }
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
-    int failed = !config || json_object_set_new(config, key, json_string(names[options_dtype(s->o)]));
+    int failed = !config || json_object_set_new(config, key, json_string(names[export_type(s)]));
     s->config = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
     const json_t *adapter = recorded(s, "adapter");
@@ -192,7 +201,7 @@ static int write_folder(struct source *s, struct snug_err *err)
         const char *name = s->adapter ? arena_printf(&s->arena, ADAPTER_PREFIX "%s", t->name) : t->name;
         if (!name)
             return err_no_memory(err, strlen(t->name));
-        tensors[n] = (struct st_tensor){.name = name, .dtype = options_dtype(s->o), .ndim = t->ndim};
+        tensors[n] = (struct st_tensor){.name = name, .dtype = export_type(s), .ndim = t->ndim};
         memcpy(tensors[n].shape, t->shape, sizeof t->shape);
         bytes += dtype_bytes(tensors[n++].dtype, st_elements(t));
     }

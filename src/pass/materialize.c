@@ -6,6 +6,7 @@
 enum way {
     RESIDENT, /* as it is stored */
     CAST,     /* to the node's type, for this use */
+    WIDEN,    /* to F32, for this use */
     COPY      /* the copy in that type, which stays */
 };
 
@@ -20,10 +21,21 @@ static enum dtype node_type(const struct graph *g, const struct node *n, enum dt
     return stored;
 }
 
+/* Of a weight that is stored in the narrow type. A norm's weights are small and a bias is smaller, so a cast costs little. */
+static enum way choose_pure(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
+{
+    bool takes =
+        op_slot_is(n->op, slot, SLOT_NODE_TYPE) || (op_slot_is(n->op, slot, SLOT_EITHER_TYPE) && s->narrow_bias);
+    bool any = op_slot_is(n->op, slot, SLOT_STORED_TYPE);
+    return any || (takes && node_type(g, n, DT_F32) == s->precision.narrow) ? RESIDENT : WIDEN;
+}
+
 static enum way choose_way(const struct graph *g, const struct node *n, int slot, const struct pass_settings *s)
 {
     const struct value *v = graph_value(g, n->u.slot[slot]);
-    bool copies = s->choices.copies;
+    bool copies = s->choices.copies, pure = s->precision.pure;
+    if (pure && v->role == ROLE_WEIGHT && v->dtype == s->precision.narrow)
+        return choose_pure(g, n, slot, s);
     if (v->role != ROLE_WEIGHT || node_type(g, n, v->dtype) == v->dtype)
         return RESIDENT;
     if (op_slot_is(n->op, slot, SLOT_NODE_TYPE))
@@ -66,6 +78,10 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct cop
             n.u.slot[i] = weight_copy(g, c, id, node_type(g, &n, DT_F32));
         else if (way == CAST)
             n.u.slot[i] = node_list_cast(g, l, &n, id, 0, node_type(g, &n, DT_F32));
+        else if (way == WIDEN) {
+            n.u.slot[i] = node_list_cast(g, l, &n, id, 0, s->precision.wide);
+            graph_value(g, n.u.slot[i])->exact = true; /* beside activations of another type */
+        }
     }
     node_list_append(g, l, &n);
 }
@@ -74,7 +90,7 @@ static void append_with_weights(struct graph *g, struct node_list *l, struct cop
 static void narrow_base(struct graph *g, const struct pass_settings *s)
 {
     struct uses u = {0};
-    bool looks = s->adapters && uses_open(&u, g);
+    bool looks = s->adapters && !s->precision.pure && uses_open(&u, g);
     for (int i = 1; looks && i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
         if (v->role != ROLE_WEIGHT)

@@ -25,6 +25,7 @@ enum {
 
 struct precision {
     enum dtype wide, narrow;
+    bool pure; /* weights and states are bf16, with stochastic rounding; on the reference they are rounded so, in F64 */
     bool narrow_grads;
     bool narrow_sums; /* narrow_grads where gradients are added up over micro-batches, too */
 };
@@ -54,7 +55,8 @@ struct update {
     bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
-    enum dtype state_type;
+    enum dtype state_type;              /* F32, or F64 on the reference */
+    bool rounds; /* weights, and states of their shape, are rounded to bf16 as they are stored (precision.pure) */
 };
 
 /* What a plan may give up or take to save room or time. train/fit/fit.c changes these and nothing else of a run.
@@ -139,7 +141,7 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * gradient comes along. Keeps: the order of nodes; results but for that rounding. */
 
 /* precision: gives every float its dtype.
- * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference.
+ * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference. With `pure`, weights are `narrow`.
  * - Activations over tokens become `narrow`. A cast is inserted where a node's activations would mix the two.
  * - With `narrow_grads`, the gradient of a product's weight is narrow too, if only one node writes it or adds to it.
  * - Where precision_scales says so, the gradients of the losses are scaled.
@@ -152,7 +154,9 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* materialize: brings each weight to the nodes that use it. A node that takes the stored type reads the weight itself. For
  * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,
  * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters, a frozen
- * weight that only such slots read is itself narrow. Requires: precision done. Keeps: order, ids of values. */
+ * weight that only such slots read is itself narrow. With precision.pure all weights are: then nothing is copied, and a node
+ * that wants F32 (norms, the head of a classifier) gets it by a cast at each use. Requires: precision done. Keeps: order, ids
+ * of values. */
 
 /* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
  * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */

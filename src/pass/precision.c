@@ -18,7 +18,7 @@ static void assign_types(struct graph *g, const struct precision *p)
     for (int i = 1; i < g->n_values; i++) {
         struct value *v = &g->values[i];
         if (v->dtype == DT_F32)
-            v->dtype = is_narrowed(v) ? p->narrow : p->wide;
+            v->dtype = is_narrowed(v) || (p->pure && v->role == ROLE_WEIGHT) ? p->narrow : p->wide;
     }
 }
 

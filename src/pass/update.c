@@ -1,5 +1,6 @@
 #include "pass/pass.h"
 
+#include "base/hash.h"
 #include "op/dynamic_map.h"
 
 #include <ctype.h>
@@ -50,7 +51,13 @@ static int add_state(struct graph *g, enum kin kin, int weight, enum dtype type)
     return add_part(g, kin, weight, -1, type);
 }
 
-/* A matrix keeps the means of its rows and of its columns, anything else its second moment itself. */
+/* Of states of the weight's shape. The reference rounds its doubles instead. */
+static enum dtype moment_type(const struct update *u)
+{
+    return u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
+}
+
+/* A matrix keeps the means of its rows and of its columns, anything else its second moment itself. These are few, and stay exact. */
 static void emit_update_adafactor(struct graph *g, const struct update *u, struct op_adafactor n)
 {
     int ndim = graph_value(g, n.p)->ndim;
@@ -60,7 +67,7 @@ static void emit_update_adafactor(struct graph *g, const struct update *u, struc
     } else
         n.v = add_state(g, KIN_EXP_AVG_SQ, n.p, u->state_type);
     if (u->adafactor.beta1 >= 0)
-        n.m = add_state(g, KIN_EXP_AVG, n.p, u->state_type);
+        n.m = add_state(g, KIN_EXP_AVG, n.p, moment_type(u));
     n.eps1 = u->adafactor.eps1;
     n.eps2 = u->adafactor.eps2;
     n.clip_threshold = u->adafactor.clip_threshold;
@@ -107,19 +114,31 @@ static void emit_update_8bit(struct graph *g, const struct update *u, struct op_
     emit_adamw8bit(g, &n);
 }
 
+/* The number of a weight's noise: by its name, so that no plan changes it. Never 0. */
+static int64_t noise_of(const struct value *weight)
+{
+    return (int64_t)(uint32_t)hash_bytes(weight->name, strlen(weight->name)).low | 1;
+}
+
 /* copy: of the weight, 0 for none. */
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int copy, int step, int coef)
 {
+    int64_t noise = u->rounds ? noise_of(graph_value(g, weight)) : 0;
     double decay = u->decay_all || update_decays(&g->values[weight]) ? u->weight_decay : 0;
     if (update_is_8bit(u, graph_value(g, weight))) {
-        struct op_adamw8bit n = {
-            .p = weight, .g = gradient, .step = step, .coef = coef, .copy = copy, .weight_decay = decay};
+        struct op_adamw8bit n = {.p = weight,
+                                 .g = gradient,
+                                 .step = step,
+                                 .coef = coef,
+                                 .copy = copy,
+                                 .weight_decay = decay,
+                                 .noise = noise};
         emit_update_8bit(g, u, n);
     } else if (u->optimizer == OPTIM_ADAMW || u->optimizer == OPTIM_ADAMW_8BIT) {
         struct op_adamw n = {.p = weight,
                              .g = gradient,
-                             .m = add_state(g, KIN_EXP_AVG, weight, u->state_type),
-                             .v = add_state(g, KIN_EXP_AVG_SQ, weight, u->state_type),
+                             .m = add_state(g, KIN_EXP_AVG, weight, moment_type(u)),
+                             .v = add_state(g, KIN_EXP_AVG_SQ, weight, moment_type(u)),
                              .step = step,
                              .coef = coef,
                              .copy = copy,
@@ -127,23 +146,30 @@ static void emit_update(struct graph *g, const struct update *u, int weight, int
                              .beta2 = u->beta2,
                              .eps = u->eps,
                              .weight_decay = decay,
-                             .decay_last = u->optimizer == OPTIM_ADAMW_8BIT};
+                             .decay_last = u->optimizer == OPTIM_ADAMW_8BIT,
+                             .noise = noise};
         emit_adamw(g, &n);
     } else if (u->optimizer == OPTIM_ADAFACTOR) {
-        struct op_adafactor n = {
-            .p = weight, .g = gradient, .step = step, .coef = coef, .copy = copy, .weight_decay = decay};
+        struct op_adafactor n = {.p = weight,
+                                 .g = gradient,
+                                 .step = step,
+                                 .coef = coef,
+                                 .copy = copy,
+                                 .weight_decay = decay,
+                                 .noise = noise};
         emit_update_adafactor(g, u, n);
     } else {
         struct op_sgd n = {.p = weight,
                            .g = gradient,
-                           .buf = u->momentum != 0 ? add_state(g, KIN_MOMENTUM_BUFFER, weight, u->state_type) : 0,
+                           .buf = u->momentum != 0 ? add_state(g, KIN_MOMENTUM_BUFFER, weight, moment_type(u)) : 0,
                            .step = step,
                            .coef = coef,
                            .copy = copy,
                            .momentum = u->momentum,
                            .dampening = u->dampening,
                            .weight_decay = decay,
-                           .nesterov = u->nesterov};
+                           .nesterov = u->nesterov,
+                           .noise = noise};
         emit_sgd(g, &n);
     }
 }

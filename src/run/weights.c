@@ -240,13 +240,13 @@ static void four_uniform(struct philox bits, float out[4])
         out[i] = (float)(((double)bits.w[i] + 0.5) * 0x1p-31 - 1);
 }
 
-/* Element i depends on seed, name and i only. */
-static void fill_random(const struct run_value *w, uint64_t seed, int threads, float *to)
+/* Elements [first, first + n), `first` a multiple of 4. An element depends on seed, name and its number only. */
+static void fill_random(const struct run_value *w, uint64_t seed, int threads, int64_t first, int64_t n, float *to)
 {
     struct hash128 name = hash_bytes(w->name, strlen(w->name));
     int64_t width = w->ndim > 1 ? w->shape[1] : 1;
-#pragma omp parallel for schedule(static) num_threads(threads) if (w->elements > 1 << 16)
-    for (int64_t block = 0; block < (w->elements + 3) / 4; block++) {
+#pragma omp parallel for schedule(static) num_threads(threads) if (n > 1 << 16)
+    for (int64_t block = first / 4; block < (first + n + 3) / 4; block++) {
         float x[4];
         struct philox c = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)name.low, (uint32_t)(name.low >> 32)}};
         struct philox bits = philox4x32(c, (uint32_t)seed, (uint32_t)(seed >> 32));
@@ -254,17 +254,18 @@ static void fill_random(const struct run_value *w, uint64_t seed, int threads, f
             four_uniform(bits, x);
         else
             four_normals(bits, x);
-        for (int64_t i = 4 * block; i < 4 * block + 4 && i < w->elements; i++)
-            to[i] = w->init.zero_row >= 0 && i / width == w->init.zero_row ? 0 : (float)w->init.std * x[i - 4 * block];
+        for (int64_t i = 4 * block; i < 4 * block + 4 && i < first + n; i++)
+            to[i - first] =
+                w->init.zero_row >= 0 && i / width == w->init.zero_row ? 0 : (float)w->init.std * x[i - 4 * block];
     }
 }
 
-static void fill_new(const struct run_value *w, uint64_t seed, int threads, float *to)
+static void fill_new(const struct run_value *w, uint64_t seed, int threads, int64_t first, int64_t n, float *to)
 {
     if (w->init.kind == INIT_NORMAL || w->init.kind == INIT_UNIFORM)
-        fill_random(w, seed, threads, to);
+        fill_random(w, seed, threads, first, n, to);
     else
-        for (int64_t i = 0; i < w->elements; i++)
+        for (int64_t i = 0; i < n; i++)
             to[i] = w->init.kind == INIT_ONE ? 1 : 0;
 }
 
@@ -286,38 +287,70 @@ int states_start(struct run *r, struct snug_err *err)
     return code;
 }
 
+/* On the reference, which has no such type. */
+static void round_to_bf16(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = bf16_to_float(bf16_from_float(x[i]));
+}
+
+/* What weights are read with, in pieces: no tensor stands anywhere in full but where it is wanted. */
+enum { PIECE = 16 * MODEL_DIR_PIECE }; /* elements */
+struct loading {
+    struct model_dir *d; /* whose rules hold for an adapter's tensors too */
+    struct run *r;
+    const struct weight_options *o;
+    struct hash_state *base;
+    float *host; /* PIECE */
+};
+
+/* One weight, from tensor t, or new where t is NULL. What is stored in 16 bits is read as that: a file that has
+ * them goes there as it is, unless its numbers are to be known. */
+static int load_weight(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
+                       struct snug_err *err)
+{
+    bool hashed = l->o->base && w->frozen;
+    enum dtype stored = l->o->bf16 ? DT_BF16 : w->dtype, as = DT_F32;
+    if (t && !hashed && dtype_bits(stored) == 16)
+        as = stored;
+    for (int64_t first = 0; first < w->elements; first += PIECE) {
+        int64_t n = w->elements - first < PIECE ? w->elements - first : PIECE;
+        struct run_value part = *w;
+        part.data = (char *)w->data + dtype_bytes(w->dtype, first);
+        part.elements = n;
+        if (t)
+            TRY(model_dir_read_part(l->d, t, as, first, n, l->host, err));
+        else
+            fill_new(w, l->o->seed, l->r->threads, first, n, l->host);
+        if (hashed)
+            hash_add(l->base, l->host, (size_t)n * sizeof *l->host);
+        if (as == DT_F32 && stored == DT_BF16 && w->dtype == DT_F64)
+            round_to_bf16(l->host, n);
+        TRY(run_write(l->r, &part, l->host, as, n, err));
+    }
+    return SNUG_OK;
+}
+
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err)
 {
     struct run_value *w;
     size_t n;
     int code = SNUG_OK;
-    int64_t largest = 0;
     TRY(check_tied(d, c, err));
     TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
-    for (size_t i = 0; i < n; i++)
-        largest = w[i].elements > largest ? w[i].elements : largest;
-    float *host = mem_realloc(NULL, (size_t)largest * sizeof *host);
-    struct hash_state *base = hash_new();
-    if (!host || !base)
-        code = err_no_memory(err, (unsigned long long)largest * sizeof *host);
+    struct loading l = {.d = d, .r = r, .o = o, .base = hash_new(), .host = mem_realloc(NULL, PIECE * sizeof *l.host)};
+    if (!l.host || !l.base)
+        code = err_no_memory(err, PIECE * sizeof *l.host);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name), *own = adapter_tensor(o, w[i].name);
-        if (own)
-            code = model_dir_read(d, own, DT_F32, host, err);
-        else if (t && !(o->new_head && model_is_of_head(c, w[i].name)))
-            code = model_dir_read(d, t, DT_F32, host, err);
-        else
-            fill_new(&w[i], o->seed, r->threads, host);
-        if (!code && o->base && w[i].frozen)
-            hash_add(base, host, (size_t)w[i].elements * sizeof *host);
-        if (!code)
-            code = run_write(r, &w[i], host, DT_F32, w[i].elements, err);
+        bool anew = o->new_head && model_is_of_head(c, w[i].name);
+        code = load_weight(&l, &w[i], own ? own : anew ? NULL : t, err);
     }
-    struct hash128 hash = base ? hash_end(base) : (struct hash128){0};
+    struct hash128 hash = l.base ? hash_end(l.base) : (struct hash128){0};
     if (o->base)
         *o->base = hash;
-    mem_free(host);
+    mem_free(l.host);
     mem_free(w);
     return code ? code : weights_changed(r, err);
 }

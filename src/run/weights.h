@@ -15,13 +15,15 @@ struct weight_options {
     const struct model_dir *adapter; /* tensors that are taken from there if it has them; NULL: none */
     struct hash128 *base;            /* what the frozen weights are, by their numbers; NULL: nobody wants to know */
     bool random, strict;
+    bool bf16;         /* weights are bf16; the reference has them rounded so */
     bool new_head;     /* the tensors of the task's output layer are not used: it starts anew */
     bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
 };
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
                   const struct weight_options *o, struct snug_err *err);
 
-/* Reads all weights into the arena; those that are not there start as their init says, from the seed and their name. */
+/* Reads all weights into the arena in pieces of 4 MiB; what is bf16 in the file and in the arena goes there as it is. Those that are not there
+ * start as their init says, from the seed and their name. */
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err);
 

@@ -9,16 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the result's weights: what they are trained in. */
+static enum dtype stored_type(const struct session *s)
+{
+    return s->compile.precision.pure ? DT_BF16 : DT_F32;
+}
+
 int train_config_text(const struct session *s, char **text, struct snug_err *err)
 {
     json_t *config = json_deep_copy(s->dir.config), *classes = json_array();
     int failed = !config || json_array_append_new(classes, json_string(model_class(&s->model)));
     failed |= json_object_set_new(config, "architectures", classes);
     json_object_del(config, "num_labels"); /* id2label says it */
-    if (json_object_get(config, "dtype"))
-        failed |= json_object_set_new(config, "dtype", json_string("float32"));
-    else
-        failed |= json_object_set_new(config, "torch_dtype", json_string("float32"));
+    failed |= json_object_set_new(config, json_object_get(config, "dtype") ? "dtype" : "torch_dtype",
+                                  json_string(stored_type(s) == DT_BF16 ? "bfloat16" : "float32"));
     if (!model_task(&s->model)->per_token) {
         failed |= class_names_to_config(s, config);
         failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
@@ -50,7 +54,7 @@ static int list_tensors(const struct session *s, struct export_source *e, struct
         const char *name = s->adapter.wanted ? arena_printf(names, ADAPTER_PREFIX "%s", v->name) : v->name;
         if (!name)
             return err_no_memory(err, strlen(v->name));
-        tensors[*n] = (struct st_tensor){.name = name, .dtype = DT_F32, .ndim = v->ndim};
+        tensors[*n] = (struct st_tensor){.name = name, .dtype = stored_type(s), .ndim = v->ndim};
         memcpy(tensors[(*n)++].shape, v->shape, sizeof v->shape);
     }
     return SNUG_OK;
@@ -64,9 +68,10 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
         struct run_value part = e->values[i];
         if (strcmp(part.name, t->name + e->prefix))
             continue;
-        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / 4);
-        part.elements = (int64_t)bytes / 4;
-        return run_read(e->run, &part, to, DT_F32, err);
+        int64_t size = dtype_bytes(t->dtype, 1);
+        part.data = (char *)part.data + dtype_bytes(part.dtype, offset / size);
+        part.elements = (int64_t)bytes / size;
+        return run_read(e->run, &part, to, t->dtype, err);
     }
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }

@@ -146,7 +146,9 @@ static void put_scalars(const struct input_image *in, const struct step_inputs *
     const int32_t rng[4] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), (int32_t)step->step, 0};
     const double scalars[STEP_SCALARS] = {[STEP_INV_N] = step->n > 0 ? 1.0 / step->n : 0,
                                           [STEP_LR] = step->learning_rate,
-                                          [STEP_UPDATE] = (double)step->update};
+                                          [STEP_UPDATE] = (double)step->update,
+                                          [STEP_SEED_LOW] = (double)(uint32_t)seed,
+                                          [STEP_SEED_HIGH] = (double)(uint32_t)(seed >> 32)};
     put(in, "rng", rng, DT_I32, 4);
     put(in, "step", scalars, DT_F64, STEP_SCALARS);
 }

@@ -63,10 +63,18 @@
 #define ADAMW(...)                                                                                                     \
     .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), STEP,         \
     .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+/* Stored in bf16; G is the gradient's type. */
+#define PURE_ADAMW(G, ...)                                                                                             \
+    .p = NARROW(__VA_ARGS__), .g = G(__VA_ARGS__), .m = NARROW(__VA_ARGS__), .v = NARROW(__VA_ARGS__), STEP,           \
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .noise = 77
 #define CODES(...) TENSOR_(DT_U8, __VA_ARGS__)
 #define ADAMW8BIT(n, blocks)                                                                                           \
     .p = FLOAT(n), .g = NARROW(n), .m = CODES(n), .v = CODES(n), .absmax_m = FLOAT(blocks), .absmax_v = FLOAT(blocks), \
     STEP, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define PURE_ADAMW8BIT(G, n, blocks)                                                                                   \
+    .p = NARROW(n), .g = G(n), .m = CODES(n), .v = CODES(n), .absmax_m = FLOAT(blocks), .absmax_v = FLOAT(blocks),     \
+    STEP, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .noise = 5
+#define PURE_SGD(G, n) .p = NARROW(n), .g = G(n), .buf = NARROW(n), STEP, .momentum = 0.9, .noise = 9
 #define SGD(...) .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), STEP
 #define ADAFACTOR STEP, .eps1 = 1e-30, .eps2 = 1e-3, .clip_threshold = 1, .decay_rate = -0.8
 #define ADAFACTOR_MATRIX(r, c) .p = FLOAT(r, c), .g = NARROW(r, c), .row = FLOAT(r), .col = FLOAT(c)
@@ -76,6 +84,9 @@ const struct op_case op_cases[] = {
     {CASE(embed, "three tables", EMBED(9, 13, 33), .ids2 = INTS(9), .table2 = FLOAT(4, 33), .ids3 = INTS(9),
           .table3 = FLOAT(2, 33))},
     {CASE(embed, "two tables, one row", EMBED(1, 1, 16), .ids2 = INTS(1), .table2 = FLOAT(3, 16))},
+    {CASE(embed, "tables of 16 bits", .ids = INTS(9), .table = NARROW(13, 33), .ids2 = INTS(9), .table2 = NARROW(4, 33),
+          .ids3 = INTS(9), .table3 = NARROW(2, 33), .y = NARROW(9, 33))},
+    {CASE(embed, "a table of 16 bits, y in fp32", .ids = INTS(5), .table = NARROW(6, 40), .y = FLOAT(5, 40))},
     {CASE(embed, "no rows", EMBED(0, 3, 8))},
     {CASE(embed, "many rows", EMBED(301, 40, 128)), .long_only = true},
 
@@ -294,6 +305,11 @@ const struct op_case op_cases[] = {
     {CASE(adamw, "skipped", ADAMW(37), .coef = FLOAT(1), .copy = NARROW(37), .weight_decay = 0.1), .skip = true},
     {CASE(adamw, "large", ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
     {CASE(adamw, "decay after the update", ADAMW(37), .weight_decay = 0.5, .decay_last = 1)},
+    {CASE(adamw, "stored in bf16", PURE_ADAMW(NARROW, 3, 35), .coef = FLOAT(1), .weight_decay = 0.1), .rounds = true},
+    {CASE(adamw, "stored in bf16, gradient in fp32", PURE_ADAMW(FLOAT, 5)), .rounds = true},
+    {CASE(adamw, "stored in bf16, skipped", PURE_ADAMW(NARROW, 37), .coef = FLOAT(1)), .skip = true, .rounds = true},
+    {CASE(adamw, "stored in bf16, large", PURE_ADAMW(NARROW, 40, 1001), .weight_decay = 0.01), .rounds = true,
+     .long_only = true},
     {CASE(adamw8bit, "less than a block", ADAMW8BIT(37, 1))},
     {CASE(adamw8bit, "blocks and a rest", ADAMW8BIT(771, 4), .coef = FLOAT(1), .copy = NARROW(771),
           .weight_decay = 0.1)},
@@ -301,7 +317,11 @@ const struct op_case op_cases[] = {
     {CASE(adamw8bit, "one element", ADAMW8BIT(1, 1), .weight_decay = 0.1)},
     {CASE(adamw8bit, "skipped", ADAMW8BIT(300, 2), .coef = FLOAT(1), .copy = NARROW(300)), .skip = true},
     {CASE(adamw8bit, "large", ADAMW8BIT(40001, 157), .weight_decay = 0.01), .long_only = true},
+    {CASE(adamw8bit, "stored in bf16", PURE_ADAMW8BIT(NARROW, 771, 4), .weight_decay = 0.1), .rounds = true},
+    {CASE(adamw8bit, "stored in bf16, gradient in fp32", PURE_ADAMW8BIT(FLOAT, 256, 1)), .rounds = true},
     {CASE(sgd, "plain", SGD(5, 7))},
+    {CASE(sgd, "stored in bf16", PURE_SGD(NARROW, 41)), .rounds = true},
+    {CASE(sgd, "stored in bf16, gradient in fp32", PURE_SGD(FLOAT, 300)), .rounds = true},
     {CASE(sgd, "first momentum", SGD(37), .buf = FLOAT(37), .momentum = 0.9, .dampening = 0.5), .update = 1},
     {CASE(sgd, "momentum, decay and clipping", SGD(37), .buf = FLOAT(37), .coef = FLOAT(1), .momentum = 0.9,
           .weight_decay = 0.1)},
@@ -331,6 +351,12 @@ const struct op_case op_cases[] = {
     {CASE(adafactor, "skipped", ADAFACTOR, ADAFACTOR_MATRIX(5, 7), .m = FLOAT(5, 7), .copy = NARROW(5, 7),
           .coef = FLOAT(1), .beta1 = 0.9),
      .skip = true},
+    {CASE(adafactor, "stored in bf16", ADAFACTOR, .p = NARROW(19, 67), .g = NARROW(19, 67), .row = FLOAT(19),
+          .col = FLOAT(67), .m = NARROW(19, 67), .beta1 = 0.9, .scale_parameter = 1, .weight_decay = 0.1, .noise = 3),
+     .rounds = true},
+    {CASE(adafactor, "vector stored in bf16, gradient in fp32", ADAFACTOR, .p = NARROW(37), .g = FLOAT(37),
+          .v = FLOAT(37), .beta1 = -1, .scale_parameter = 1, .noise = 3),
+     .rounds = true},
     {CASE(adafactor, "large", ADAFACTOR, ADAFACTOR_MATRIX(333, 200), .beta1 = -1, .scale_parameter = 1),
      .long_only = true},
     {CASE(adafactor, "tall", ADAFACTOR, ADAFACTOR_MATRIX(6001, 17), .m = FLOAT(6001, 17), .beta1 = 0.9),

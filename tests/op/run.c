@@ -92,6 +92,7 @@ int main(void)
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_attention_cached),
         cmocka_unit_test(test_llm),
+        cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_columns_recomputed),
         cmocka_unit_test(test_generic),

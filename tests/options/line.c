@@ -221,7 +221,7 @@ static void names_and_values(void **state)
     refused("--bf16=maybe", "--bf16: 'maybe' is neither true nor false; give one of them");
     refused("--strict=1", "--strict: '1' is neither true nor false; give one of them");
     /* O6 */
-    refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, fp16, tf32");
+    refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, pure-bf16, fp16, tf32");
     refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
     refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
     refused("--lr-scheduler-type polinomial", "--lr-scheduler-type: 'polinomial' is unknown; did you mean polynomial? "

@@ -16,6 +16,8 @@ enum pass {
     F64,
     BF16_COPIES,
     BF16_BIAS_COPIES,
+    PURE,
+    PURE_BIAS,
     KEEP_MASK,
     KEEP_MASK_OF_3,
     KEEP_NO_MASK,
@@ -38,19 +40,20 @@ static inline bool heads_of_3(const struct op_attention_bwd *n, int64_t head_siz
 
 static inline void apply(struct graph *g, int p)
 {
-    bool copies = p == BF16_COPIES || p == BF16_BIAS_COPIES;
+    bool copies = p == BF16_COPIES || p == BF16_BIAS_COPIES, pure = p == PURE || p == PURE_BIAS;
     struct pass_settings s = {
         .program = p == ACCUMULATE ? PROGRAM_NEXT : PROGRAM_STEP,
         .loss = graph_find(g, "loss"),
         .freeze = "proj.weight,*.quer[xyz].weight,table",
         .precision = {.wide = p == F64 ? DT_F64 : DT_F32,
                       .narrow = p == F64 ? DT_F64 : DT_BF16,
-                      .narrow_grads = p == BF16 || p == F64},
+                      .pure = pure,
+                      .narrow_grads = p == BF16 || p == F64 || pure},
         .choices = {.keep_masks = true, .copies = copies, .recompute_every_n = p - EVERY_1 + 1},
         .reads_mask = p == KEEP_MASK        ? heads_of_2
                       : p == KEEP_MASK_OF_3 ? heads_of_3
                                             : NULL,
-        .narrow_bias = p == BF16_BIAS_COPIES,
+        .narrow_bias = p == BF16_BIAS_COPIES || p == PURE_BIAS,
         .product_sizes = 64,
     };
     switch (p) {
@@ -71,6 +74,8 @@ static inline void apply(struct graph *g, int p)
     case BF16_WIDE_GRADS:
     case BF16_COPIES:
     case BF16_BIAS_COPIES:
+    case PURE:
+    case PURE_BIAS:
     case F64:
         pass_precision(g, &s);
         pass_materialize(g, &s);

@@ -68,6 +68,56 @@ static void bf16_keeps_copies(void **state)
     becomes(INPUTS WEIGHTS FORWARD, BF16_BIAS_COPIES, INPUTS WEIGHTS COPY_OF_WEIGHT COPY_OF_BIAS WITH_COPIES("%12"));
 }
 
+/* Weights that are bf16 are read as they are by products and tables; what wants F32 gets it for each use, and there is no
+ * copy in anything that stays. */
+#define NARROW_WEIGHTS                                                                                                 \
+    "%5 weight BF16[9,4] \"table\" layer=0 in keep\n"                                                                  \
+    "%6 weight BF16[2,4] \"proj.weight\" layer=1 in keep\n"                                                            \
+    "%7 weight BF16[2] \"proj.bias\" layer=1 in keep\n"
+#define PURE_FORWARD(cast, b)                                                                                          \
+    "%8 activation BF16[T,4] layer=0\n"                                                                                \
+    "embed(ids=%1 table=%5 y=%8) layer=0\n" cast "%9 activation BF16[T,2] layer=1\n"                                   \
+    "linear(x=%8 w=%6 b=" b " y=%9) act=none in_out=0 layer=1\n"                                                       \
+    "%10 activation F32[1] \"loss\" layer=2 exact out\n"                                                               \
+    "mse(logits=%9 labels=%3 step=%4 loss=%10) layer=2\n"
+
+static void pure_bf16_stores_weights_once(void **state)
+{
+    (void)state;
+    becomes(INPUTS WEIGHTS FORWARD, PURE,
+            INPUTS NARROW_WEIGHTS PURE_FORWARD("%11 activation F32[2] layer=1 exact\n"
+                                               "cast(x=%7 y=%11) layer=1\n",
+                                               "%11"));
+    becomes(INPUTS WEIGHTS FORWARD, PURE_BIAS, INPUTS NARROW_WEIGHTS PURE_FORWARD("", "%7"));
+}
+
+/* Norms go by F32, and so does a head over sequences. */
+static void pure_bf16_widens_for_norms_and_heads(void **state)
+{
+    (void)state;
+    becomes("%1 input F32[B,4] \"x\" layer=0 in keep\n"
+            "%2 weight F32[4] \"gamma\" layer=1 in keep\n"
+            "%3 weight F32[2,4] \"w\" layer=2 in keep\n"
+            "%4 activation F32[B,4] layer=1\n"
+            "%5 activation F32[B] layer=1 exact\n"
+            "rms_norm(x=%1 gamma=%2 y=%4 rstd=%5) eps=0.125 one_plus=0 layer=1\n"
+            "%6 activation F32[B,2] layer=2 out\n"
+            "linear(x=%4 w=%3 y=%6) act=none in_out=0 layer=2\n",
+            PURE,
+            "%1 input F32[B,4] \"x\" layer=0 in keep\n"
+            "%2 weight BF16[4] \"gamma\" layer=1 in keep\n"
+            "%3 weight BF16[2,4] \"w\" layer=2 in keep\n"
+            "%7 activation F32[4] layer=1 exact\n"
+            "cast(x=%2 y=%7) layer=1\n"
+            "%4 activation F32[B,4] layer=1\n"
+            "%5 activation F32[B] layer=1 exact\n"
+            "rms_norm(x=%1 gamma=%7 y=%4 rstd=%5) eps=0.125 one_plus=0 layer=1\n"
+            "%8 activation F32[2,4] layer=2 exact\n"
+            "cast(x=%3 y=%8) layer=2\n"
+            "%6 activation F32[B,2] layer=2 out\n"
+            "linear(x=%4 w=%8 y=%6) act=none in_out=0 layer=2\n");
+}
+
 /* Over sequences nothing is narrow: casts stand where the two meet. A gradient with two writers stays wide. */
 static void bf16_casts_between_tokens_and_sequences(void **state)
 {
@@ -132,8 +182,12 @@ static void a_mask_is_kept_for_who_reads_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f64_changes_nothing_but_types),           cmocka_unit_test(bf16_narrows_what_lies_between_ops),
-        cmocka_unit_test(bf16_casts_between_tokens_and_sequences), cmocka_unit_test(bf16_keeps_copies),
+        cmocka_unit_test(f64_changes_nothing_but_types),
+        cmocka_unit_test(bf16_narrows_what_lies_between_ops),
+        cmocka_unit_test(bf16_casts_between_tokens_and_sequences),
+        cmocka_unit_test(bf16_keeps_copies),
+        cmocka_unit_test(pure_bf16_stores_weights_once),
+        cmocka_unit_test(pure_bf16_widens_for_norms_and_heads),
         cmocka_unit_test(a_mask_is_kept_for_who_reads_it),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);

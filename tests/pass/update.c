@@ -54,10 +54,10 @@ static void becomes(const char *before, enum pass p, const char *after)
     "%18 activation F32[1] layer=1 exact\n"                                                                            \
     "clip(partials=%16 norm=%17 coef=%18) max_norm=" norm " layer=1\n"
 #define HYPER " beta1=0.5 beta2=0.75 eps=0.125 weight_decay="
-#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=0\n"
+#define UPDATE_TABLE(coef) "adamw(p=%5 g=%11 m=%19 v=%20 step=%4" coef ")" HYPER "0.25 decay_last=0 noise=0 layer=0\n"
 #define UPDATE_PROJ(coef)                                                                                              \
-    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 decay_last=0 layer=1\n"                                \
-    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 decay_last=0 layer=1\n"
+    "adamw(p=%6 g=%12 m=%21 v=%22 step=%4" coef ")" HYPER "0.25 decay_last=0 noise=0 layer=1\n"                        \
+    "adamw(p=%7 g=%13 m=%23 v=%24 step=%4" coef ")" HYPER "0 decay_last=0 noise=0 layer=1\n"
 #define STEP INPUTS WEIGHTS GRADIENTS("") FORWARD BACKWARD("")
 
 static void update_adds_norm_and_states(void **state)
@@ -78,11 +78,11 @@ static void update_adds_norm_and_states(void **state)
                     "%21 state F32[2] \"momentum_buffer.proj.bias\" layer=1 of=momentum_buffer:%7 in keep\n" FORWARD
                         BACKWARD("")
                             SUM_TABLE SUM_PROJ CLIP("0") "sgd(p=%5 g=%11 buf=%19 step=%4 coef=%18) momentum=0.5 "
-                                                         "dampening=0 weight_decay=0.25 nesterov=0 layer=0\n"
+                                                         "dampening=0 weight_decay=0.25 nesterov=0 noise=0 layer=0\n"
                                                          "sgd(p=%6 g=%12 buf=%20 step=%4 coef=%18) momentum=0.5 "
-                                                         "dampening=0 weight_decay=0.25 nesterov=0 layer=1\n"
+                                                         "dampening=0 weight_decay=0.25 nesterov=0 noise=0 layer=1\n"
                                                          "sgd(p=%7 g=%13 buf=%21 step=%4 coef=%18) momentum=0.5 "
-                                                         "dampening=0 weight_decay=0 nesterov=0 layer=1\n");
+                                                         "dampening=0 weight_decay=0 nesterov=0 noise=0 layer=1\n");
 }
 
 /* Under loss scaling the updates wait for the norm although nothing is clipped.
@@ -107,7 +107,7 @@ static void update_under_loss_scaling(void **state)
             "%8 activation F32[1] layer=1 exact\n"
             "clip(partials=%5 scaler=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
             "%3 activation BF16[2,4] \"copy.w\" layer=1 of=copy:%2 in keep\n"
-            "adamw(p=%2 g=%4 m=%9 v=%10 step=%1 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 layer=1\n");
+            "adamw(p=%2 g=%4 m=%9 v=%10 step=%1 coef=%8 copy=%3)" HYPER "0.25 decay_last=0 noise=0 layer=1\n");
 }
 
 /* A matrix has a state for its rows and one for its columns, a vector one of its own shape; with beta1 both have a first
@@ -129,7 +129,7 @@ static void adafactor_factors_matrices(void **state)
     "clip(partials=%6 norm=%7 coef=%8) max_norm=0 layer=1\n"
 #define FACTORS(beta1, decay)                                                                                          \
     " eps1=0.5 eps2=0.25 clip_threshold=2 decay_rate=-0.5 beta1=" beta1 " weight_decay=" decay                         \
-    " scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n"
+    " scale_parameter=1 relative_step=0 warmup_init=1 noise=0 layer=1\n"
     becomes(BEFORE, ADAFACTOR,
             BEFORE "%6 scalar F64[2] layer=0 in out\n"
                    "%9 state F32[2,3] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
@@ -181,9 +181,9 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
                    "%16 state F32[20,16] \"exp_avg_sq.table\" layer=0 of=exp_avg_sq:%2 in keep\n"
                    "%17 state F32[299] \"exp_avg.bias\" layer=1 of=exp_avg:%4 in keep\n"
                    "%18 state F32[299] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%4 in keep\n" NORM
-                   "adamw8bit(p=%3 g=%6 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=1\n"
-                   "adamw(p=%2 g=%5 m=%15 v=%16 step=%1)" HYPER "0.25 decay_last=1 layer=0\n"
-                   "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+                   "adamw8bit(p=%3 g=%6 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 noise=0 layer=1\n"
+                   "adamw(p=%2 g=%5 m=%15 v=%16 step=%1)" HYPER "0.25 decay_last=1 noise=0 layer=0\n"
+                   "adamw(p=%4 g=%7 m=%17 v=%18 step=%1)" HYPER "0 decay_last=1 noise=0 layer=1\n");
     becomes(BEFORE, EIGHT_BIT_ALL,
             BEFORE "%8 scalar F64[3] layer=0 in out\n"
                    "%11 state U8[20,16] \"exp_avg.table\" layer=0 of=exp_avg:%2 in keep\n"
@@ -196,9 +196,9 @@ static void small_tensors_and_embeddings_keep_32_bits(void **state)
                    "%18 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 of=exp_avg_sq_absmax:%3 in keep\n"
                    "%19 state F32[299] \"exp_avg.bias\" layer=1 of=exp_avg:%4 in keep\n"
                    "%20 state F32[299] \"exp_avg_sq.bias\" layer=1 of=exp_avg_sq:%4 in keep\n" NORM
-                   "adamw8bit(p=%2 g=%5 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 layer=0\n"
-                   "adamw8bit(p=%3 g=%6 m=%15 v=%16 absmax_m=%17 absmax_v=%18 step=%1)" HYPER "0.25 layer=1\n"
-                   "adamw(p=%4 g=%7 m=%19 v=%20 step=%1)" HYPER "0 decay_last=1 layer=1\n");
+                   "adamw8bit(p=%2 g=%5 m=%11 v=%12 absmax_m=%13 absmax_v=%14 step=%1)" HYPER "0.25 noise=0 layer=0\n"
+                   "adamw8bit(p=%3 g=%6 m=%15 v=%16 absmax_m=%17 absmax_v=%18 step=%1)" HYPER "0.25 noise=0 layer=1\n"
+                   "adamw(p=%4 g=%7 m=%19 v=%20 step=%1)" HYPER "0 decay_last=1 noise=0 layer=1\n");
 #undef BEFORE
 #undef NORM
 }
@@ -223,20 +223,23 @@ static void every_update_writes_the_copy(void **state)
                    "%9 state U8[20,15] \"exp_avg_sq.w\" layer=1 of=exp_avg_sq:%2 in keep\n"
                    "%10 state F32[2] \"exp_avg_absmax.w\" layer=1 of=exp_avg_absmax:%2 in keep\n"
                    "%11 state F32[2] \"exp_avg_sq_absmax.w\" layer=1 of=exp_avg_sq_absmax:%2 in keep\n" NORM
-                   "adamw8bit(p=%2 g=%4 m=%8 v=%9 absmax_m=%10 absmax_v=%11 step=%1 copy=%3)" HYPER "0.25 layer=1\n");
-    becomes(BEFORE, ADAFACTOR,
-            BEFORE
-            "%5 scalar F64[1] layer=0 in out\n"
-            "%8 state F32[20] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
-            "%9 state F32[15] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n" NORM
-            "adafactor(p=%2 g=%4 row=%8 col=%9 step=%1 copy=%3) eps1=0.5 eps2=0.25 clip_threshold=2 "
-            "decay_rate=-0.5 beta1=-1 weight_decay=0.25 scale_parameter=1 relative_step=0 warmup_init=1 layer=1\n");
-    becomes(BEFORE, SGD,
-            BEFORE
-            "%5 scalar F64[1] layer=0 in\n"
-            "%8 state F32[20,15] \"momentum_buffer.w\" layer=1 of=momentum_buffer:%2 in keep\n" NORM
-            "sgd(p=%2 g=%4 buf=%8 step=%1 coef=%7 copy=%3) momentum=0.5 dampening=0 weight_decay=0.25 nesterov=0 "
-            "layer=1\n");
+                   "adamw8bit(p=%2 g=%4 m=%8 v=%9 absmax_m=%10 absmax_v=%11 step=%1 copy=%3)" HYPER
+                   "0.25 noise=0 layer=1\n");
+    becomes(
+        BEFORE, ADAFACTOR,
+        BEFORE
+        "%5 scalar F64[1] layer=0 in out\n"
+        "%8 state F32[20] \"exp_avg_sq_row.w\" layer=1 of=exp_avg_sq_row:%2 in keep\n"
+        "%9 state F32[15] \"exp_avg_sq_col.w\" layer=1 of=exp_avg_sq_col:%2 in keep\n" NORM
+        "adafactor(p=%2 g=%4 row=%8 col=%9 step=%1 copy=%3) eps1=0.5 eps2=0.25 clip_threshold=2 "
+        "decay_rate=-0.5 beta1=-1 weight_decay=0.25 scale_parameter=1 relative_step=0 warmup_init=1 noise=0 layer=1\n");
+    becomes(
+        BEFORE, SGD,
+        BEFORE
+        "%5 scalar F64[1] layer=0 in\n"
+        "%8 state F32[20,15] \"momentum_buffer.w\" layer=1 of=momentum_buffer:%2 in keep\n" NORM
+        "sgd(p=%2 g=%4 buf=%8 step=%1 coef=%7 copy=%3) momentum=0.5 dampening=0 weight_decay=0.25 nesterov=0 noise=0 "
+        "layer=1\n");
 #undef BEFORE
 #undef NORM
 }

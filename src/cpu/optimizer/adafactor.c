@@ -6,6 +6,7 @@
  * block, then over the blocks. A tensor that is no matrix is cut into chunks of FLAT elements. */
 #include "op/adafactor.h"
 #include "cpu/kernels.h"
+#include "cpu/optimizer/stored.h"
 
 enum { MOST_BLOCKS = 64, LEAST_ROWS = 64, FLAT = 4096 };
 
@@ -63,11 +64,12 @@ struct rates {
     float beta1, rest1, decay, scale;
 };
 
-SIMD double square_sum(const float *x, int64_t n)
+/* Of the elements [at, at + n) of x. */
+SIMD double square_sum(const void *x, int64_t at, int64_t n, bool pure)
 {
     vf sum = {0};
     for (int64_t i = 0; i < n; i += VF_LANES) {
-        vf v = vf_get_upto(x, i, n - i, false);
+        vf v = vf_get_upto(x, at + i, n - i, pure);
         sum = vf_fma(v, v, sum);
     }
     return (double)vf_hsum(sum);
@@ -94,7 +96,7 @@ SIMD void count_rows(const struct args_adafactor *a, const struct adafactor_shap
 }
 
 SIMD void first_pass(const struct args_adafactor *a, const struct cut *k, const struct rates *f, struct scratch *w,
-                     int threads, bool narrow)
+                     int threads, bool narrow, bool pure)
 {
     const struct adafactor_shape *s = &k->s;
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -110,7 +112,7 @@ SIMD void first_pass(const struct args_adafactor *a, const struct cut *k, const 
             count_rows(a, s, f, row + i, 1, column, narrow);
         w->weights[b] = 0;
         for (i = 0; a->scale_parameter && i < n; i++)
-            w->weights[b] += square_sum((const float *)a->p.data + (row + i) * s->columns, s->columns);
+            w->weights[b] += square_sum(a->p.data, (row + i) * s->columns, s->columns, pure);
     }
 }
 
@@ -170,40 +172,58 @@ SIMD void second_pass(const struct args_adafactor *a, const struct cut *k, const
     }
 }
 
-/* The update of elements [at, at + n), n up to a vector: u is U before its clipping. */
-SIMD void update(const struct args_adafactor *a, const struct rates *f, int64_t at, int64_t n, vf u, bool narrow_copy)
+/* How the tensors of a kernel are stored: g, the copy, and p and m. Constants after inlining. */
+struct types {
+    bool narrow, narrow_copy, pure;
+};
+
+/* What a thread updates. */
+struct updated {
+    struct stored p, m;
+    void *copy;
+};
+
+SIMD struct updated updated_of(const struct args_adafactor *a)
 {
-    vf p = vf_get_upto(a->p.data, at, n, false);
+    return (struct updated){stored_of(&a->p, a->step.data, a->noise, ROUND_WEIGHT),
+                            stored_of(&a->m, a->step.data, a->noise, ROUND_STATE1), a->copy.data};
+}
+
+/* The update of elements [at, at + n), n up to a vector: u is U before its clipping. */
+SIMD void update(struct updated *x, const struct rates *f, int64_t at, int64_t n, vf u, struct types t)
+{
+    vf p = stored_get(&x->p, at, n, t.pure);
     u = u * f->scale;
-    if (a->m.data) {
-        u = vf_fma(vf_set1(f->beta1), vf_get_upto(a->m.data, at, n, false), u * f->rest1);
-        vf_put_upto(a->m.data, at, u, n, false);
+    if (x->m.data) {
+        u = vf_fma(vf_set1(f->beta1), stored_get(&x->m, at, n, t.pure), u * f->rest1);
+        stored_put(&x->m, at, u, n, t.pure);
     }
     p = vf_fma(vf_set1(f->decay), p, p) - u;
-    vf_put_upto(a->p.data, at, p, n, false);
-    if (a->copy.data)
-        vf_put_upto(a->copy.data, at, p, n, narrow_copy);
+    stored_put(&x->p, at, p, n, t.pure);
+    if (x->copy)
+        vf_put_upto(x->copy, at, p, n, t.narrow_copy);
 }
 
 SIMD void third_pass(const struct args_adafactor *a, const struct cut *k, const struct rates *f,
-                     const struct scratch *w, int threads, bool narrow, bool narrow_copy)
+                     const struct scratch *w, int threads, struct types t)
 {
     const struct adafactor_shape *s = &k->s;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < s->lead * s->rows; row++) {
         vf r = vf_set1(row_factor(a, s, w, row) * f->coef);
         const float *factor = w->col_factor + row / s->rows * s->columns;
+        struct updated x = updated_of(a);
         for (int64_t j = 0; j < s->columns; j += VF_LANES) {
             int64_t left = s->columns - j, at = row * s->columns + j;
-            vf g = vf_get_upto(a->g.data, at, left, narrow);
-            update(a, f, at, left, g * (vf_get_upto(factor, j, left, false) * r), narrow_copy);
+            vf g = vf_get_upto(a->g.data, at, left, t.narrow);
+            update(&x, f, at, left, g * (vf_get_upto(factor, j, left, false) * r), t);
         }
     }
 }
 
 /* A tensor that is no matrix: V and the sum of U^2, then the update. */
 SIMD void flat_sums(const struct args_adafactor *a, const struct cut *k, const struct rates *f, struct scratch *w,
-                    int threads, bool narrow)
+                    int threads, struct types t)
 {
     vf coef = vf_set1(f->coef), beta2 = vf_set1(f->beta2), rest2 = vf_set1(f->rest2), eps1 = vf_set1(f->eps1);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -211,7 +231,7 @@ SIMD void flat_sums(const struct args_adafactor *a, const struct cut *k, const s
         int64_t from = b * FLAT, to = from + FLAT < k->s.n ? from + FLAT : k->s.n;
         vf sum = {0};
         for (int64_t i = from; i < to; i += VF_LANES) {
-            vf g = vf_get_upto(a->g.data, i, to - i, narrow) * coef;
+            vf g = vf_get_upto(a->g.data, i, to - i, t.narrow) * coef;
             vf v = vf_fma(beta2, vf_get_upto(a->v.data, i, to - i, false), rest2 * (g * g + eps1));
             vf_put_upto(a->v.data, i, v, to - i, false);
             vf u = g / vf_sqrt(v);
@@ -219,21 +239,23 @@ SIMD void flat_sums(const struct args_adafactor *a, const struct cut *k, const s
             sum = vf_fma(u, u, sum);
         }
         w->squares[b] = (double)vf_hsum(sum);
-        w->weights[b] = a->scale_parameter ? square_sum((const float *)a->p.data + from, to - from) : 0;
+        w->weights[b] = a->scale_parameter ? square_sum(a->p.data, from, to - from, t.pure) : 0;
     }
 }
 
 SIMD void flat_update(const struct args_adafactor *a, const struct cut *k, const struct rates *f, int threads,
-                      bool narrow, bool narrow_copy)
+                      struct types t)
 {
     vf coef = vf_set1(f->coef);
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < k->blocks; b++)
+    for (int64_t b = 0; b < k->blocks; b++) {
+        struct updated x = updated_of(a);
         for (int64_t i = b * FLAT; i < (b + 1) * FLAT && i < k->s.n; i += VF_LANES) {
             int64_t left = k->s.n - i;
             vf v = vf_get_upto(a->v.data, i, left, false);
-            update(a, f, i, left, vf_get_upto(a->g.data, i, left, narrow) * coef / vf_sqrt(v), narrow_copy);
+            update(&x, f, i, left, vf_get_upto(a->g.data, i, left, t.narrow) * coef / vf_sqrt(v), t);
         }
+    }
 }
 
 static void choose_rate(const struct args_adafactor *a, const struct cut *k, const struct scratch *w, struct rates *f)
@@ -251,7 +273,7 @@ static void choose_rate(const struct args_adafactor *a, const struct cut *k, con
     f->scale = (float)(rate / fmax(1, rms / a->clip_threshold));
 }
 
-SIMD void adafactor(const struct args_adafactor *a, const struct call *c, bool narrow, bool narrow_copy)
+SIMD void adafactor(const struct args_adafactor *a, const struct call *c, struct types t)
 {
     struct cut k = cut_tensor(&a->p);
     struct scratch w;
@@ -267,23 +289,25 @@ SIMD void adafactor(const struct args_adafactor *a, const struct call *c, bool n
         return;
     lay_out(&k, c->workspace, &w);
     if (!k.s.factored) {
-        flat_sums(a, &k, &f, &w, threads, narrow);
+        flat_sums(a, &k, &f, &w, threads, t);
         choose_rate(a, &k, &w, &f);
-        flat_update(a, &k, &f, threads, narrow, narrow_copy);
+        flat_update(a, &k, &f, threads, t);
         return;
     }
-    first_pass(a, &k, &f, &w, threads, narrow);
+    first_pass(a, &k, &f, &w, threads, t.narrow, t.pure);
     finish_sums(a, &k, &f, &w);
-    second_pass(a, &k, &f, &w, threads, narrow);
+    second_pass(a, &k, &f, &w, threads, t.narrow);
     choose_rate(a, &k, &w, &f);
-    third_pass(a, &k, &f, &w, threads, narrow, narrow_copy);
+    third_pass(a, &k, &f, &w, threads, t);
 }
 
 void ISA(cpu_adafactor)(const struct args_adafactor *a, const struct call *c)
 {
-    bool narrow_copy = a->copy.dtype == DT_BF16;
-    if (a->g.dtype == DT_BF16)
-        adafactor(a, c, true, narrow_copy);
+    bool narrow_copy = a->copy.dtype == DT_BF16, narrow = a->g.dtype == DT_BF16;
+    if (a->p.dtype == DT_BF16)
+        narrow ? adafactor(a, c, (struct types){true, false, true})
+               : adafactor(a, c, (struct types){false, false, true});
     else
-        adafactor(a, c, false, narrow_copy);
+        narrow ? adafactor(a, c, (struct types){true, narrow_copy, false})
+               : adafactor(a, c, (struct types){false, narrow_copy, false});
 }

@@ -1,6 +1,8 @@
 /* The updates and the norm of the gradients (op/optimizer.c). Bound by memory: AdamW reads p, g, m, v and writes p, m,
- * v, 28 bytes a parameter. Hyper-parameters are combined in double, then used as floats. */
+ * v, 28 bytes a parameter; 14 where weight, gradient and states are bf16, and then by the random numbers of their rounding.
+ * Hyper-parameters are combined in double, then used as floats. */
 #include "cpu/kernels.h"
+#include "cpu/optimizer/stored.h"
 #include "op/clip.h"
 
 #include <math.h>
@@ -66,25 +68,30 @@ SIMD float coefficient(const struct tensor *coef)
     return coef->data ? *(const float *)coef->data : 1;
 }
 
-/* update(a, threads, whether the gradient is bf16, whether the copy is): a copy of the code for each. */
+/* update(a, threads, whether the gradient is bf16, whether the copy is, whether p and its states are): a copy of the code
+ * for each. What is stored in bf16 has no copy. */
 #define FOR_TYPES(update, a, threads)                                                                                  \
     do {                                                                                                               \
         bool narrow = (a)->g.dtype == DT_BF16, narrow_copy = (a)->copy.dtype == DT_BF16;                               \
-        if (narrow && narrow_copy)                                                                                     \
-            update(a, threads, true, true);                                                                            \
+        bool pure = (a)->p.dtype == DT_BF16;                                                                           \
+        if (pure && narrow)                                                                                            \
+            update(a, threads, true, false, true);                                                                     \
+        else if (pure)                                                                                                 \
+            update(a, threads, false, false, true);                                                                    \
+        else if (narrow && narrow_copy)                                                                                \
+            update(a, threads, true, true, false);                                                                     \
         else if (narrow)                                                                                               \
-            update(a, threads, true, false);                                                                           \
+            update(a, threads, true, false, false);                                                                    \
         else if (narrow_copy)                                                                                          \
-            update(a, threads, false, true);                                                                           \
+            update(a, threads, false, true, false);                                                                    \
         else                                                                                                           \
-            update(a, threads, false, false);                                                                          \
+            update(a, threads, false, false, false);                                                                   \
     } while (0)
 
-SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narrow_copy)
+SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narrow_copy, bool pure)
 {
     const double *step = a->step.data;
     double lr = step[STEP_LR], t = step[STEP_UPDATE];
-    float *p = a->p.data, *m = a->m.data, *v = a->v.data;
     void *copy = a->copy.data;
     double decay = -lr * a->weight_decay;
     vf first = vf_set1(a->decay_last ? 0 : (float)decay), last = vf_set1(a->decay_last ? (float)decay : 0),
@@ -96,23 +103,27 @@ SIMD void adamw(const struct args_adamw *a, int threads, bool narrow, bool narro
     vf coef = vf_set1(coefficient(&a->coef));
     int64_t n = tensor_elements(&a->p);
 #pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
-    for (int64_t start = 0; start < n; start += CHUNK)
+    for (int64_t start = 0; start < n; start += CHUNK) {
+        struct stored p = stored_of(&a->p, step, a->noise, ROUND_WEIGHT);
+        struct stored m = stored_of(&a->m, step, a->noise, ROUND_STATE1);
+        struct stored v = stored_of(&a->v, step, a->noise, ROUND_STATE2);
         for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
             int64_t left = n - i;
             vf g = vf_get_upto(a->g.data, i, left, narrow) * coef;
-            vf w = vf_get_upto(p, i, left, false), m1 = vf_get_upto(m, i, left, false),
-               m2 = vf_get_upto(v, i, left, false);
+            vf w = stored_get(&p, i, left, pure), m1 = stored_get(&m, i, left, pure),
+               m2 = stored_get(&v, i, left, pure);
             w = vf_fma(first, w, w);
             m1 = vf_fma(beta1, m1, rest1 * g);
             m2 = vf_fma(beta2, m2, rest2 * g * g);
             w = vf_fma(rate, m1 / vf_fma(vf_sqrt(m2), scale, eps), w);
             w = vf_fma(last, w, w);
-            vf_put_upto(p, i, w, left, false);
+            stored_put(&p, i, w, left, pure);
             if (copy)
                 vf_put_upto(copy, i, w, left, narrow_copy);
-            vf_put_upto(m, i, m1, left, false);
-            vf_put_upto(v, i, m2, left, false);
+            stored_put(&m, i, m1, left, pure);
+            stored_put(&v, i, m2, left, pure);
         }
+    }
 }
 
 void ISA(cpu_adamw)(const struct args_adamw *a, const struct call *c)
@@ -122,10 +133,9 @@ void ISA(cpu_adamw)(const struct args_adamw *a, const struct call *c)
     FOR_TYPES(adamw, a, c->threads);
 }
 
-SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_copy)
+SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_copy, bool pure)
 {
     const double *step = a->step.data;
-    float *p = a->p.data, *buf = a->buf.data;
     void *copy = a->copy.data;
     bool first = step[STEP_UPDATE] == 1;
     vf decay = vf_set1((float)a->weight_decay), rate = vf_set1((float)-step[STEP_LR]);
@@ -133,21 +143,24 @@ SIMD void sgd(const struct args_sgd *a, int threads, bool narrow, bool narrow_co
     vf coef = vf_set1(coefficient(&a->coef));
     int64_t n = tensor_elements(&a->p);
 #pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
-    for (int64_t start = 0; start < n; start += CHUNK)
+    for (int64_t start = 0; start < n; start += CHUNK) {
+        struct stored p = stored_of(&a->p, step, a->noise, ROUND_WEIGHT);
+        struct stored buf = stored_of(&a->buf, step, a->noise, ROUND_STATE1);
         for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
             int64_t left = n - i;
-            vf w = vf_get_upto(p, i, left, false);
+            vf w = stored_get(&p, i, left, pure);
             vf g = vf_fma(decay, w, vf_get_upto(a->g.data, i, left, narrow) * coef), d = g;
-            if (buf) {
-                vf b = first ? g : vf_fma(momentum, vf_get_upto(buf, i, left, false), rest * g);
-                vf_put_upto(buf, i, b, left, false);
+            if (buf.data) {
+                vf b = first ? g : vf_fma(momentum, stored_get(&buf, i, left, pure), rest * g);
+                stored_put(&buf, i, b, left, pure);
                 d = a->nesterov ? vf_fma(momentum, b, g) : b;
             }
             w = vf_fma(rate, d, w);
-            vf_put_upto(p, i, w, left, false);
+            stored_put(&p, i, w, left, pure);
             if (copy)
                 vf_put_upto(copy, i, w, left, narrow_copy);
         }
+    }
 }
 
 void ISA(cpu_sgd)(const struct args_sgd *a, const struct call *c)

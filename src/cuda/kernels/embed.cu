@@ -1,4 +1,4 @@
-/* Embedding lookups. Bound by bytes: forward a row of each table (F32) and one of y a token; backward dy once, and the
+/* Embedding lookups. Bound by bytes: forward a row of each table and one of y a token; backward dy once, and the
  * rows of the table that occur, or all of it where it is not added to.
  *
  * Backward, the sum over the rows n of one id in the order of n, without atomics:
@@ -29,28 +29,29 @@ enum {
 
 struct embed_params {
     const int32_t *ids[3];
-    const float *table[3]; /* NULL: absent */
+    const void *table[3]; /* NULL: absent */
     int64_t N, H;
 };
 
-template <class T, int N>
+/* W: of the tables. */
+template <class T, class W, int N>
 __global__ void __launch_bounds__(LANE *WARPS) embed_kernel(const __grid_constant__ struct embed_params p, T *y)
 {
     int64_t n = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE;
-    const float *row[3];
+    const W *row[3];
     if (n >= p.N)
         return;
 #pragma unroll
     for (int t = 0; t < 3; t++)
-        row[t] = p.table[t] ? p.table[t] + p.ids[t][n] * p.H : NULL;
+        row[t] = p.table[t] ? (const W *)p.table[t] + p.ids[t][n] * p.H : NULL;
 #pragma unroll 4
     for (int64_t h = threadIdx.x % LANE * N; h < p.H; h += LANE * N) {
         float sum[N], v[N];
-        load<float, N>(sum, row[0] + h);
+        load<W, N>(sum, row[0] + h);
 #pragma unroll
         for (int t = 1; t < 3; t++)
             if (row[t]) {
-                load<float, N>(v, row[t] + h);
+                load<W, N>(v, row[t] + h);
 #pragma unroll
                 for (int i = 0; i < N; i++)
                     sum[i] += v[i];
@@ -63,18 +64,19 @@ extern "C" int cuda_embed(const struct args_embed *a, const struct cuda_call *c)
 {
     struct embed_params p = {
         {(const int32_t *)a->ids.data, (const int32_t *)a->ids2.data, (const int32_t *)a->ids3.data},
-        {(const float *)a->table.data, (const float *)a->table2.data, (const float *)a->table3.data},
+        {a->table.data, a->table2.data, a->table3.data},
         a->y.shape[0],
         a->y.shape[1]};
     bool packed = packs_fit(&a->table) && packs_fit(&a->table2) && packs_fit(&a->table3) && packs_fit(&a->y);
     unsigned blocks = (unsigned)((p.N + WARPS - 1) / WARPS);
     if (p.N > 0)
-        WITH_FLOAT_TYPE(a->y.dtype, T, {
-            if (packed)
-                embed_kernel<T, pack_width<T>><<<blocks, LANE * WARPS, 0, c->stream>>>(p, (T *)a->y.data);
-            else
-                embed_kernel<T, 1><<<blocks, LANE * WARPS, 0, c->stream>>>(p, (T *)a->y.data);
-        })
+        WITH_FLOAT_TYPE(a->y.dtype, T, WITH_FLOAT_TYPE(a->table.dtype, W, {
+                            if (packed)
+                                embed_kernel<T, W, pack_width<T>>
+                                    <<<blocks, LANE * WARPS, 0, c->stream>>>(p, (T *)a->y.data);
+                            else
+                                embed_kernel<T, W, 1><<<blocks, LANE * WARPS, 0, c->stream>>>(p, (T *)a->y.data);
+                        }))
     return cuda_launched(c, "embed");
 }
 

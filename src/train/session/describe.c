@@ -117,6 +117,7 @@ static const char *precision_words(const struct session *s)
 {
     enum dtype narrow = s->compile.precision.narrow;
     return s->o->dtype == OPT_DTYPE_TF32 ? "tf32"
+           : s->compile.precision.pure   ? "bf16, weights and states included"
            : narrow == DT_BF16           ? "bf16 with fp32 master weights"
            : narrow == DT_F16            ? "fp16 with fp32 master weights"
            : narrow == DT_F32            ? "fp32"

@@ -130,6 +130,7 @@ int session_load(struct session *s, struct snug_err *err)
                                .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
                                .base = s->adapter.wanted ? &s->base : NULL,
                                .random = s->o->init_from_config,
+                               .bf16 = s->compile.precision.pure,
                                .new_head = s->head_replaced,
                                .strict = s->o->strict};
     if (s->loaded && s->run.arena)

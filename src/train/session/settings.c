@@ -27,6 +27,7 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     enum dtype type = options_dtype(o);
     *out = (struct precision){.wide = b->facts.float_type,
                               .narrow = b->facts.float_type,
+                              .pure = o->dtype == OPT_DTYPE_PURE_BF16,
                               .narrow_grads = true,
                               .narrow_sums = o->gradient_accumulation_dtype == OPT_GRADIENTS_MODEL};
     if (b->facts.float_type != DT_F32)
@@ -59,17 +60,19 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .embeddings_8bit = o->optim_args_embeddings_8bit,
                            .weight_decay = o->weight_decay,
                            .max_grad_norm = o->max_grad_norm,
-                           .state_type = b->facts.float_type};
+                           .state_type = b->facts.float_type,
+                           .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
 
 struct choices settings_choices(const struct options *o, const struct backend *b)
 {
     bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
+    bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16;
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
                             .recompute_every_n =
                                 o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
-                            .copies = stay && options_dtype(o) != DT_F32 && b->facts.float_type == DT_F32,
+                            .copies = stay && copied && b->facts.float_type == DT_F32,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end = o->nan_policy != OPT_NAN_STOP || backend_together(b, OP_adamw)};
 }

@@ -60,19 +60,21 @@ __device__ static inline void load_row(float (&x)[N][FOUR], const T *row, int co
     }
 }
 
-template <bool PACKED, int N>
-__device__ static inline void store_row(uint8_t type, void *base, int64_t at, const float (&x)[N][FOUR], int columns,
-                                        int first)
+/* put(column, values) stores some of the row. */
+template <bool PACKED, int N, class Put>
+__device__ static inline void store_row(const float (&x)[N][FOUR], int columns, int first, Put put)
 {
 #pragma unroll
     for (int k = 0; k < N; k++) {
         if (PACKED && column_of<PACKED>(first + k, 0) < columns)
-            store_as(type, base, at + column_of<PACKED>(first + k, 0), x[k]);
+            put(column_of<PACKED>(first + k, 0), x[k]);
 #pragma unroll
         for (int e = 0; e < FOUR && !PACKED; e++) {
             int c = column_of<PACKED>(first + k, e);
-            if (c < columns)
-                store_as<1>(type, base, at + c, {x[k][e]});
+            if (c < columns) {
+                const float one[1] = {x[k][e]};
+                put(c, one);
+            }
         }
     }
 }
@@ -103,7 +105,7 @@ __device__ static inline struct adafactor_step read_step(const struct adafactor_
 
 /* ---- sums of squares ---- */
 
-template <class G, bool PACKED>
+template <class G, class P, bool PACKED>
 __device__ static void tile_sums(const struct adafactor_row &r, const struct tile &t, float coef, bool weights,
                                  float (*by_warp)[COLUMNS])
 {
@@ -125,7 +127,7 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
         if (lane == 0)
             t.s.by_row[(int64_t)t.at_column * r.lead * r.rows + t.row + i] = row;
         if (weights) {
-            load_row<PACKED>(g, r.u.p + at, t.columns);
+            load_row<PACKED>(g, (const P *)r.u.p + at, t.columns);
             squares += (double)sum_of_squares(g);
         }
     }
@@ -148,14 +150,14 @@ __device__ static void tile_sums(const struct adafactor_row &r, const struct til
 }
 
 /* A piece of a tensor that is no matrix: V, and the sums that follow from it alone. */
-template <class G>
+template <class G, class P>
 __device__ static void flat_sums(const struct adafactor_row &r, const struct tile &t, const struct adafactor_step &s,
                                  float eps1)
 {
     double squares = 0, weights = 0;
     for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
         float g = to_float(((const G *)r.u.g)[i]) * s.coef, v = fmaf(s.beta2, r.v[i], s.rest2 * fmaf(g, g, eps1));
-        float u = g / sqrtf(v), p = r.u.p[i];
+        float u = g / sqrtf(v), p = to_float(((const P *)r.u.p)[i]);
         r.v[i] = v;
         squares += (double)(u * u);
         weights += (double)(p * p);
@@ -177,12 +179,14 @@ __global__ static void __launch_bounds__(THREADS, 2) sums_kernel(const __grid_co
     __shared__ float by_warp[WARPS][COLUMNS];
     if (s.coef < 0)
         return;
-    if (r.v)
-        WITH_FLOAT_TYPE(r.u.type, G, flat_sums<G>(r, t, s, a.head.eps1))
-    else if (r.u.packed)
-        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, true>(r, t, s.coef, a.head.scale_parameter, by_warp))
-    else
-        WITH_FLOAT_TYPE(r.u.type, G, tile_sums<G, false>(r, t, s.coef, a.head.scale_parameter, by_warp))
+    WITH_STORED_TYPE(r.u.pure, P, {
+        if (r.v)
+            WITH_FLOAT_TYPE(r.u.type, G, (flat_sums<G, P>(r, t, s, a.head.eps1)))
+        else if (r.u.packed)
+            WITH_FLOAT_TYPE(r.u.type, G, (tile_sums<G, P, true>(r, t, s.coef, a.head.scale_parameter, by_warp)))
+        else
+            WITH_FLOAT_TYPE(r.u.type, G, (tile_sums<G, P, false>(r, t, s.coef, a.head.scale_parameter, by_warp)))
+    })
 }
 
 /* ---- second moments: the first tile of each column of tiles, and of each row of them, does them ---- */
@@ -285,8 +289,9 @@ __device__ static inline void update_element(const struct adafactor_rates &f, bo
     p = fmaf(f.decay, p, p) - u;
 }
 
-template <class G, bool PACKED>
-__device__ static void tile_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f)
+template <class G, class P, bool PACKED>
+__device__ static void tile_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f,
+                                   const struct rounding &rounding)
 {
     double mean = mean_of_rows(r, t);
     float factor[GROUPS][FOUR];
@@ -298,30 +303,36 @@ __device__ static void tile_update(const struct adafactor_row &r, const struct t
         for (int k = 0; k < GROUPS; k += PART) {
             float p[PART][FOUR], g[PART][FOUR], m[PART][FOUR] = {};
             load_row<PACKED>(g, (const G *)r.u.g + at, t.columns, k);
-            load_row<PACKED>(p, r.u.p + at, t.columns, k);
+            load_row<PACKED>(p, (const P *)r.u.p + at, t.columns, k);
             if (r.m)
-                load_row<PACKED>(m, r.m + at, t.columns, k);
+                load_row<PACKED>(m, (const P *)r.m + at, t.columns, k);
 #pragma unroll
             for (int l = 0; l < PART; l++)
 #pragma unroll
                 for (int e = 0; e < FOUR; e++)
                     update_element(f, r.m != NULL, p[l][e], g[l][e] * (factor[k + l][e] * by_row), m[l][e]);
-            store_row<PACKED>(DT_F32, r.u.p, at, p, t.columns, k);
-            store_row<PACKED>(DT_F32, r.m, at, m, t.columns, k);
-            store_row<PACKED>(r.u.copy_type, r.u.copy, at, p, t.columns, k);
+            store_row<PACKED>(p, t.columns, k, [&](int c, const auto &x) {
+                store_stored((P *)r.u.p, at + c, x, rounding, ROUND_WEIGHT);
+                store_as(r.u.copy_type, r.u.copy, at + c, x);
+            });
+            if (r.m)
+                store_row<PACKED>(m, t.columns, k, [&](int c, const auto &x) {
+                    store_stored((P *)r.m, at + c, x, rounding, ROUND_STATE1);
+                });
         }
     }
 }
 
-template <class G>
-__device__ static void flat_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f)
+template <class G, class P>
+__device__ static void flat_update(const struct adafactor_row &r, const struct tile &t, const struct adafactor_rates &f,
+                                   const struct rounding &rounding)
 {
     for (int64_t i = t.index * FLAT + threadIdx.x; i < r.u.n && i < (t.index + 1) * FLAT; i += THREADS) {
-        float p = r.u.p[i], m = r.m ? r.m[i] : 0;
+        float p = to_float(((const P *)r.u.p)[i]), m = r.m ? to_float(((const P *)r.m)[i]) : 0;
         update_element(f, r.m != NULL, p, to_float(((const G *)r.u.g)[i]) * f.coef / sqrtf(r.v[i]), m);
-        r.u.p[i] = p;
+        store_stored<1>((P *)r.u.p, i, {p}, rounding, ROUND_WEIGHT);
         if (r.m)
-            r.m[i] = m;
+            store_stored<1>((P *)r.m, i, {m}, rounding, ROUND_STATE1);
         store_as<1>(r.u.copy_type, r.u.copy, i, {p});
     }
 }
@@ -340,12 +351,15 @@ __global__ static void __launch_bounds__(THREADS, 2) update_kernel(const __grid_
     double rate = adafactor_rate(s.lr, s.t, rms_p, h.eps2, h.scale_parameter, h.relative_step, h.warmup_init);
     struct adafactor_rates f = {s.coef, (float)(rate / fmax(1.0, rms / h.clip_threshold)),
                                 (float)(-r.u.weight_decay * rate), h.beta1, h.rest1};
-    if (r.v)
-        WITH_FLOAT_TYPE(r.u.type, G, flat_update<G>(r, t, f))
-    else if (r.u.packed)
-        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, true>(r, t, f))
-    else
-        WITH_FLOAT_TYPE(r.u.type, G, tile_update<G, false>(r, t, f))
+    struct rounding rounding = rounding_of(h.step, r.u.noise);
+    WITH_STORED_TYPE(r.u.pure, P, {
+        if (r.v)
+            WITH_FLOAT_TYPE(r.u.type, G, (flat_update<G, P>(r, t, f, rounding)))
+        else if (r.u.packed)
+            WITH_FLOAT_TYPE(r.u.type, G, (tile_update<G, P, true>(r, t, f, rounding)))
+        else
+            WITH_FLOAT_TYPE(r.u.type, G, (tile_update<G, P, false>(r, t, f, rounding)))
+    })
 }
 
 /* ---- launchers ---- */
@@ -391,7 +405,7 @@ extern "C" int cuda_adafactor_many(const struct args_adafactor *const *a, int n,
                   (float *)x->row.data,
                   (float *)x->col.data,
                   (float *)x->v.data,
-                  (float *)x->m.data,
+                  x->m.data,
                   scratch,
                   (int)s.lead,
                   (int)s.rows,

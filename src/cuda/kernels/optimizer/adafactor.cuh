@@ -21,7 +21,8 @@ struct adafactor_head {
 
 struct adafactor_row {
     struct updated u;
-    float *row, *col, *v, *m;
+    float *row, *col, *v;
+    void *m; /* of the weight's type */
     char *scratch;
     int lead, rows, columns;
 };

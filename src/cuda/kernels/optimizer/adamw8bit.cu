@@ -1,5 +1,5 @@
 /* AdamW with 8-bit states (op/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
- * bytes a parameter (18 with a 16-bit copy); looking up and finding codes takes nearly as long. A warp does a block of
+ * bytes a parameter (18 with a 16-bit copy, 10 where the weight and its gradient are bf16); looking up and finding codes takes nearly as long. A warp does a block of
  * MAP_BLOCK elements in registers. The largest magnitudes of a block are the same in any order. */
 #include "cuda/kernels/optimizer/update.cuh"
 
@@ -77,7 +77,7 @@ __device__ static inline int64_t group_at(int64_t start, int half)
     return start + half * (MAP_BLOCK / HALVES) + (int)(threadIdx.x % 32) * FOUR;
 }
 
-template <class G>
+template <class G, class P>
 __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t start, bool whole, struct part &x)
 {
     x.absmax_m = r.absmax_m[start / MAP_BLOCK];
@@ -86,7 +86,7 @@ __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t s
     for (int h = 0; h < HALVES; h++) {
         int64_t at = group_at(start, h);
         if (whole) {
-            load_floats(x.p[h], r.u.p + at);
+            load_floats(x.p[h], (const P *)r.u.p + at);
             load_floats(x.g[h], (const G *)r.u.g + at);
             x.m[h] = *(const uint32_t *)(r.m + at);
             x.v[h] = *(const uint32_t *)(r.v + at);
@@ -96,7 +96,7 @@ __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t s
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
             bool there = at + e < r.u.n;
-            x.p[h][e] = there ? r.u.p[at + e] : 0;
+            x.p[h][e] = there ? to_float(((const P *)r.u.p)[at + e]) : 0;
             x.g[h][e] = there ? to_float(((const G *)r.u.g)[at + e]) : 0;
             x.m[h] |= (uint32_t)(there ? r.m[at + e] : MAP_SIGNED_ZERO) << (8 * e);
             x.v[h] |= (uint32_t)(there ? r.v[at + e] : 0) << (8 * e);
@@ -104,8 +104,11 @@ __device__ static inline void load_part(const struct adamw8bit_row &r, int64_t s
     }
 }
 
-__device__ static inline void store_part(const struct adamw8bit_row &r, int64_t start, bool whole, const struct part &x)
+template <class P>
+__device__ static inline void store_part(const struct adamw8bit_row &r, const double *step, int64_t start, bool whole,
+                                         const struct part &x)
 {
+    const struct rounding rounding = rounding_of(step, r.u.noise);
     if (threadIdx.x % 32 == 0) {
         r.absmax_m[start / MAP_BLOCK] = x.absmax_m;
         r.absmax_v[start / MAP_BLOCK] = x.absmax_v;
@@ -114,7 +117,7 @@ __device__ static inline void store_part(const struct adamw8bit_row &r, int64_t 
     for (int h = 0; h < HALVES; h++) {
         int64_t at = group_at(start, h);
         if (whole) {
-            store_floats(r.u.p + at, x.p[h]);
+            store_stored((P *)r.u.p, at, x.p[h], rounding, ROUND_WEIGHT);
             *(uint32_t *)(r.m + at) = x.m[h];
             *(uint32_t *)(r.v + at) = x.v[h];
             store_as(r.u.copy_type, r.u.copy, at, x.p[h]);
@@ -123,7 +126,7 @@ __device__ static inline void store_part(const struct adamw8bit_row &r, int64_t 
 #pragma unroll
         for (int e = 0; e < FOUR; e++)
             if (at + e < r.u.n) {
-                r.u.p[at + e] = x.p[h][e];
+                store_stored<1>((P *)r.u.p, at + e, {x.p[h][e]}, rounding, ROUND_WEIGHT);
                 r.m[at + e] = (uint8_t)(x.m[h] >> (8 * e));
                 r.v[at + e] = (uint8_t)(x.v[h] >> (8 * e));
                 store_as<1>(r.u.copy_type, r.u.copy, at + e, {x.p[h][e]});
@@ -162,16 +165,16 @@ __device__ static inline void update_part(const struct adamw8bit_shared &s, floa
 }
 
 /* TURNS blocks of a warp, loaded together. */
-template <class G>
+template <class G, class P>
 __device__ static inline void update_blocks(const struct adamw8bit_row &r, const struct adamw8bit_shared &s,
-                                            int64_t start, float decay)
+                                            const double *step, int64_t start, float decay)
 {
     struct part x[TURNS];
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
         int64_t at = start + k * MAP_BLOCK;
         if (at < r.u.n)
-            load_part<G>(r, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
+            load_part<G, P>(r, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
     }
 #pragma unroll
     for (int k = 0; k < TURNS; k++) {
@@ -179,7 +182,7 @@ __device__ static inline void update_blocks(const struct adamw8bit_row &r, const
         if (at >= r.u.n)
             return;
         update_part(s, decay, x[k]);
-        store_part(r, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
+        store_part<P>(r, step, at, r.u.packed && at + MAP_BLOCK <= r.u.n, x[k]);
     }
 }
 
@@ -195,7 +198,8 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) adamw8bit_kernel(const
         const struct adamw8bit_row &r = t.row[row];
         int64_t start = (int64_t)(chunk - t.first[row]) * CHUNK + (int)(threadIdx.x / 32) * (MAP_BLOCK * TURNS);
         float decay = (float)(-lr * r.u.weight_decay);
-        WITH_FLOAT_TYPE(r.u.type, G, update_blocks<G>(r, s, start, decay));
+        WITH_STORED_TYPE(r.u.pure, P,
+                         WITH_FLOAT_TYPE(r.u.type, G, (update_blocks<G, P>(r, s, t.head.step, start, decay))))
     }
 }
 

@@ -1,5 +1,5 @@
 /* The norm of the gradients and the updates of op/optimizer.c. Bound by bytes: AdamW reads p, g, m, v and writes p, m,
- * v, 28 bytes a parameter (30 with a 16-bit copy); sumsq reads each gradient once. Arithmetic of the updates is in
+ * v, 28 bytes a parameter (30 with a 16-bit copy; 14 where all is bf16, with three Philox calls for four of them); sumsq reads each gradient once. Arithmetic of the updates is in
  * float, on hyper-parameters that are combined in double.
  *
  * Order of sums, in double: a thread of a chunk adds its groups of four squares one after another; then a tree over the
@@ -118,7 +118,7 @@ extern "C" int cuda_clip(const struct args_clip *a, const struct cuda_call *c)
     return cuda_launched(c, "clip");
 }
 
-/* ---- updates of single elements, with STATES states in F32 each ---- */
+/* ---- updates of single elements, with STATES states of the weight's type each ---- */
 
 /* All of a chunk is loaded before any of it is used. A block a chunk, rather than blocks that go on to further chunks:
  * 2.27 ms against 2.43 for AdamW over BERT-large on an H200. */
@@ -126,26 +126,33 @@ enum { THREADS = 256, BLOCKS = 2, PACKS = 4, CHUNK = THREADS * PACKS * FOUR };
 
 template <int STATES> struct update_row {
     struct updated u;
-    float *state[STATES]; /* NULL: none is kept */
+    void *state[STATES]; /* NULL: none is kept */
 };
 
-/* element(p, g, state) makes p and the states new. */
-template <class G, int STATES, class Element>
-__device__ static inline void update_chunk(const struct update_row<STATES> &r, int64_t start, Element element)
+__device__ static inline enum rounding_part part_of_state(int k)
 {
+    return (enum rounding_part)(ROUND_STATE1 + k);
+}
+
+/* element(p, g, state) makes p and the states new. */
+template <class G, class P, int STATES, class Element>
+__device__ static inline void update_chunk(const struct update_row<STATES> &r, const double *step, int64_t start,
+                                           Element element)
+{
+    const struct rounding rounding = rounding_of(step, r.u.noise);
     float p[PACKS][FOUR], g[PACKS][FOUR], s[PACKS][STATES][FOUR] = {}, one[STATES] = {};
     const struct updated &u = r.u;
     if (!u.packed || start + CHUNK > u.n) {
         for (int64_t i = start + threadIdx.x; i < u.n && i < start + CHUNK; i += THREADS) {
-            float x = u.p[i];
+            float x = to_float(((const P *)u.p)[i]);
             for (int k = 0; k < STATES; k++)
                 if (r.state[k])
-                    one[k] = r.state[k][i];
+                    one[k] = to_float(((const P *)r.state[k])[i]);
             element(x, to_float(((const G *)u.g)[i]), one);
-            u.p[i] = x;
+            store_stored<1>((P *)u.p, i, {x}, rounding, ROUND_WEIGHT);
             for (int k = 0; k < STATES; k++)
                 if (r.state[k])
-                    r.state[k][i] = one[k];
+                    store_stored<1>((P *)r.state[k], i, {one[k]}, rounding, part_of_state(k));
             store_as<1>(u.copy_type, u.copy, i, {x});
         }
         return;
@@ -155,11 +162,11 @@ __device__ static inline void update_chunk(const struct update_row<STATES> &r, i
     for (int j = 0; j < PACKS; j++) {
         int64_t i = start + j * THREADS * FOUR;
         load_floats(g[j], (const G *)u.g + i);
-        load_floats(p[j], u.p + i);
+        load_floats(p[j], (const P *)u.p + i);
 #pragma unroll
         for (int k = 0; k < STATES; k++)
             if (r.state[k])
-                load_floats(s[j][k], r.state[k] + i);
+                load_floats(s[j][k], (const P *)r.state[k] + i);
     }
 #pragma unroll
     for (int j = 0; j < PACKS; j++) {
@@ -174,11 +181,11 @@ __device__ static inline void update_chunk(const struct update_row<STATES> &r, i
             for (int k = 0; k < STATES; k++)
                 s[j][k][e] = one[k];
         }
-        store_floats(u.p + i, p[j]);
+        store_stored((P *)u.p, i, p[j], rounding, ROUND_WEIGHT);
 #pragma unroll
         for (int k = 0; k < STATES; k++)
             if (r.state[k])
-                store_floats(r.state[k] + i, s[j][k]);
+                store_stored((P *)r.state[k], i, s[j][k], rounding, part_of_state(k));
         store_as(u.copy_type, u.copy, i, p[j]);
     }
 }
@@ -208,7 +215,8 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) adamw_kernel(const __g
         p = fmaf(f.rate, s[0] / fmaf(sqrtf(s[1]), f.scale, f.eps), p);
         p = fmaf(after, p, p);
     };
-    WITH_FLOAT_TYPE(r.u.type, G, update_chunk<G>(r, (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK, element));
+    int64_t start = (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK;
+    WITH_STORED_TYPE(r.u.pure, P, WITH_FLOAT_TYPE(r.u.type, G, (update_chunk<G, P>(r, t.head.step, start, element))))
 }
 
 extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const struct cuda_call *c)
@@ -218,8 +226,7 @@ extern "C" int cuda_adamw_many(const struct args_adamw *const *a, int n, const s
     launch_many(
         &all, a, n,
         [](struct update_row<2> *r, const struct args_adamw *x) {
-            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)),
-                  {(float *)x->m.data, (float *)x->v.data}};
+            *r = {updated_of(x, fits_packs(&x->m, FOUR) && fits_packs(&x->v, FOUR)), {x->m.data, x->v.data}};
             return chunks_of(r->u.n, CHUNK);
         },
         [=](const adamw_table &t) { adamw_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });
@@ -261,7 +268,8 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS) sgd_kernel(const __gri
         }
         p = fmaf(rate, d, p);
     };
-    WITH_FLOAT_TYPE(r.u.type, G, update_chunk<G>(r, (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK, element));
+    int64_t start = (int64_t)((int)blockIdx.x - t.first[row]) * CHUNK;
+    WITH_STORED_TYPE(r.u.pure, P, WITH_FLOAT_TYPE(r.u.type, G, (update_chunk<G, P>(r, t.head.step, start, element))))
 }
 
 extern "C" int cuda_sgd_many(const struct args_sgd *const *a, int n, const struct cuda_call *c)
@@ -272,7 +280,7 @@ extern "C" int cuda_sgd_many(const struct args_sgd *const *a, int n, const struc
     launch_many(
         &all, a, n,
         [](struct update_row<1> *r, const struct args_sgd *x) {
-            *r = {updated_of(x, fits_packs(&x->buf, FOUR)), {(float *)x->buf.data}};
+            *r = {updated_of(x, fits_packs(&x->buf, FOUR)), {x->buf.data}};
             return chunks_of(r->u.n, CHUNK);
         },
         [=](const sgd_table &t) { sgd_kernel<<<t.chunks, THREADS, 0, c->stream>>>(t); });

@@ -2,26 +2,34 @@
 #ifndef CUDA_UPDATE_CUH
 #define CUDA_UPDATE_CUH
 
-#include "cuda/kernels/many.cuh"
+#include "cuda/kernels/optimizer/stored.cuh"
 
 /* What the rows of all updates have: the weight, its gradient and the copy that is written with it (NULL: none). */
 struct updated {
-    float *p;
+    void *p;
     const void *g;
     void *copy;
     int64_t n;
     double weight_decay;
+    uint32_t noise;
     uint8_t type, copy_type; /* of g and copy */
     bool packed;             /* each tensor, states as well, can be read and written four elements at once */
+    bool pure;               /* p, and states of its shape that are no codes, are bf16 */
 };
 
 /* `states` are packed as well. */
 template <class Args> static inline struct updated updated_of(const Args *a, bool states)
 {
-    return {(float *)a->p.data,     a->g.data,
-            a->copy.data,           tensor_elements(&a->p),
-            a->weight_decay,        (uint8_t)a->g.dtype,
-            (uint8_t)a->copy.dtype, states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4)};
+    return {a->p.data,
+            a->g.data,
+            a->copy.data,
+            tensor_elements(&a->p),
+            a->weight_decay,
+            (uint32_t)a->noise,
+            (uint8_t)a->g.dtype,
+            (uint8_t)a->copy.dtype,
+            states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4),
+            a->p.dtype == DT_BF16};
 }
 
 /* What is the same for all tensors of an AdamW step, and the factors that follow from it, combined in double. */
