@@ -16,7 +16,7 @@ static void must_be_an_error(int code, const struct snug_err *err)
 
 static void must_make_sense(const struct model_config *c)
 {
-    MUST(c->hidden_size > 0 && c->layers >= 0 && c->heads > 0 && c->hidden_size % c->heads == 0);
+    MUST(c->hidden_size > 0 && c->layers >= 0 && c->heads > 0);
     MUST(c->vocab_size > 0 && c->type_vocab_size >= 0 && c->first_position >= 0 && c->num_labels >= 0);
     MUST(c->longest > 0 && c->pad_id >= -1 && c->pad_id < c->vocab_size && isfinite(c->init_std));
     const double dropouts[] = {c->dropout_embedding, c->dropout_hidden, c->dropout_attention};
