@@ -233,7 +233,7 @@ OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
 OPT(INT, eval_samples, "none", "[1, 10000]", TRAINING, 0,
-    "at each evaluation the model answers so many rows of the evaluation data, causal-lm: shown, and in the log")
+    "at each evaluation so many rows of the data are answered, causal-lm: shown, and in the log")
 OPT(REAL, threshold, "0.5", "(0, 1)", ROWS, 0, "multi-label: labels of a greater probability are predicted")
 OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL | MERGE, 0,
     "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
