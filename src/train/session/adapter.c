@@ -79,8 +79,41 @@ int session_adapter_open(struct session *s, struct snug_err *err)
 
 /* ---- matching ---- */
 
+/* Whether a module is one of the list, or lies in one: PEFT compares the ends of names. */
+static bool is_saved(const json_t *saved, const char *module, size_t length)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach((json_t *)saved, i, v)
+    {
+        const char *name = json_string_value(v);
+        size_t n = strlen(name);
+        for (size_t end = n; end <= length; end++)
+            if ((end == length || module[end] == '.') && !strncmp(module + end - n, name, n))
+                return true;
+    }
+    return false;
+}
+
+/* What the base lacks is random, and nobody could load it again: the pooler of most bases of BERT. */
+static int save_new_modules(struct session *s, const struct graph *g, struct snug_err *err)
+{
+    json_t *saved = json_object_get(s->adapter.doc, "modules_to_save");
+    for (int i = 1; s->dir.n_tensors && i < g->n_values; i++) {
+        const struct value *v = graph_value(g, i);
+        const char *dot = v->role == ROLE_WEIGHT && !v->group ? strrchr(v->name, '.') : NULL;
+        if (!dot || weights_find(&s->dir, &s->model, v->name) || is_saved(saved, v->name, (size_t)(dot - v->name)))
+            continue;
+        if (json_array_append_new(saved, json_stringn(v->name, (size_t)(dot - v->name))))
+            return err_no_memory(err, 256);
+        session_note(s, "%.*s: not in %s, so the adapter saves it too (modules_to_save)", (int)(dot - v->name), v->name,
+                     s->dir.path);
+    }
+    return SNUG_OK;
+}
+
 /* Of a new adapter. */
-static int make_config(struct session *s, struct snug_err *err)
+static int make_config(struct session *s, const struct graph *g, struct snug_err *err)
 {
     const struct options *o = s->o;
     const char *usual = s->model.arch->adapted;
@@ -95,6 +128,7 @@ static int make_config(struct session *s, struct snug_err *err)
                                .base = o->model,
                                .task_type = model_task(&s->model)->peft};
     TRY(adapter_config_make(&w, &s->adapter.doc, err));
+    TRY(save_new_modules(s, g, err));
     return adapter_config_read(s->adapter.doc, "", &s->adapter.config, err);
 }
 
@@ -164,10 +198,10 @@ int session_adapter_match(struct session *s, struct snug_err *err)
     struct built built;
     if (!a->wanted)
         return SNUG_OK;
-    if (!a->doc)
-        TRY(make_config(s, err));
     TRY(graph_init(&g, err));
     int code = model_build(&s->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
+    if (!code && !a->doc)
+        code = make_config(s, &g, err);
     if (!code)
         code = adapter_match(&a->config, &s->model, &g, &a->set, err);
     if (!code) {
