@@ -72,7 +72,14 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
     ROW(adamw)                                                                                                         \
     ROW(sgd)                                                                                                           \
     ROW(adafactor)                                                                                                     \
-    ROW(adamw8bit)
+    ROW(adamw8bit)                                                                                                     \
+    ROW(adagrad)                                                                                                       \
+    ROW(ademamix)                                                                                                      \
+    ROW(ademamix8bit)                                                                                                  \
+    ROW(lion)                                                                                                          \
+    ROW(lion8bit)                                                                                                      \
+    ROW(rmsprop)                                                                                                       \
+    ROW(rmsprop8bit)
 
 #define ROW(name) int cuda_##name##_many(const struct args_##name *const *a, int n, const struct cuda_call *c);
 CUDA_BATCHED(ROW)

@@ -120,7 +120,12 @@ const char *const kin_names[KIN_COUNT] = {"",
                                           "exp_avg_sq_col",
                                           "exp_avg_absmax",
                                           "exp_avg_sq_absmax",
-                                          "momentum_buffer"};
+                                          "momentum_buffer",
+                                          "exp_avg_slow",
+                                          "exp_avg_slow_absmax",
+                                          "grad_avg",
+                                          "sum",
+                                          "ahead"};
 
 /* ---- what is of a weight ---- */
 

@@ -35,6 +35,11 @@ enum kin {
     KIN_EXP_AVG_ABSMAX,    /* the largest of each block of */
     KIN_EXP_AVG_SQ_ABSMAX, /* moments in 8 bits */
     KIN_MOMENTUM_BUFFER,
+    KIN_EXP_AVG_SLOW, /* a second first moment, of more steps */
+    KIN_EXP_AVG_SLOW_ABSMAX,
+    KIN_GRAD_AVG, /* mean of gradients, which centers a second moment */
+    KIN_SUM,      /* of squares of all gradients */
+    KIN_AHEAD,    /* from the averaged weights to those that a schedule-free optimizer steps */
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];

@@ -145,6 +145,32 @@ OP(adafactor, INOUT(p) IN(g) UPD(row) UPD(col) UPD(v) UPD(m) IN(step) OPT(coef) 
    REAL(eps1) REAL(eps2) REAL(clip_threshold) REAL(decay_rate) REAL(beta1) REAL(weight_decay) FLAG(scale_parameter)
        FLAG(relative_step) FLAG(warmup_init) INT(noise),
    NONE, "Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor, g scaled by coef")
+OP(rmsprop, INOUT(p) IN(g) INOUT(v) UPD(mean_g) UPD(buf) IN(step) OPT(coef) UPD(copy),
+   REAL(alpha) REAL(eps) REAL(momentum) REAL(weight_decay) INT(noise), NONE,
+   "RMSprop with coupled decay, centered where there is a mean_g, with momentum where there is a buf, as "
+   "torch.optim.RMSprop, g scaled by coef")
+OP(rmsprop8bit, INOUT(p) IN(g) INOUT(v) INOUT(absmax_v) IN(step) OPT(coef) UPD(copy),
+   REAL(alpha) REAL(eps) REAL(weight_decay) INT(noise), NONE,
+   "RMSprop of bitsandbytes with a state of 8 bits in blocks of 256, g scaled by coef")
+OP(adagrad, INOUT(p) IN(g) INOUT(sum) IN(step) OPT(coef) UPD(copy),
+   REAL(lr_decay) REAL(eps) REAL(weight_decay) INT(noise), NONE,
+   "Adagrad (Duchi et al., 2011) with coupled decay as torch.optim.Adagrad, g scaled by coef")
+OP(lion, INOUT(p) IN(g) INOUT(m) IN(step) OPT(coef) UPD(copy), REAL(beta1) REAL(beta2) REAL(weight_decay) INT(noise),
+   NONE, "Lion (Chen et al., arXiv 2302.06675) with decoupled decay as bitsandbytes has it, g scaled by coef")
+OP(lion8bit, INOUT(p) IN(g) INOUT(m) INOUT(absmax_m) IN(step) OPT(coef) UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(weight_decay) INT(noise), NONE,
+   "Lion of bitsandbytes with a state of 8 bits in blocks of 256, g scaled by coef")
+OP(ademamix, INOUT(p) IN(g) INOUT(m) INOUT(slow) INOUT(v) IN(step) OPT(coef) UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(beta3) REAL(alpha) REAL(t_alpha) REAL(t_beta3) REAL(eps) REAL(weight_decay) INT(noise),
+   NONE,
+   "AdEMAMix (Pagliardini et al., arXiv 2409.03137), with warm-ups of alpha and beta3 where t_alpha and t_beta3 are "
+   "not 0, "
+   "g scaled by coef")
+OP(ademamix8bit,
+   INOUT(p) IN(g) INOUT(m) INOUT(slow) INOUT(v) INOUT(absmax_m) INOUT(absmax_slow) INOUT(absmax_v) IN(step) OPT(coef)
+       UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(beta3) REAL(alpha) REAL(t_alpha) REAL(t_beta3) REAL(eps) REAL(weight_decay) INT(noise),
+   NONE, "AdEMAMix of bitsandbytes with states of 8 bits in blocks of 256, g scaled by coef")
 
 #undef OP
 #undef SLOT

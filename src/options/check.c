@@ -177,6 +177,9 @@ static int check_optimizer(const struct options *o, struct snug_err *err)
     if (o->optim_args_nesterov && o->optim_args_dampening > 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: Nesterov excludes dampening; leave one out",
                        label(o, OPTION_optim_args_nesterov, a));
+    if (o->optim_args_alpha >= 1 && (o->optim == OPTIM_RMSPROP || o->optim == OPTIM_RMSPROP_8BIT))
+        return err_set(err, SNUG_ERR_USAGE, "%s: %g is not below 1, as a decay must be; give 0.99, say",
+                       label(o, OPTION_optim_args_alpha, a), o->optim_args_alpha);
     if (o->max_steps == 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: 0 steps train nothing; give 1 or more, or -1 for --num-train-epochs",
                        label(o, OPTION_max_steps, a));

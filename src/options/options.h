@@ -49,7 +49,8 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
 #define WORDS_TASK(W) W(MODEL_AUTO, "auto") MODEL_TASKS(W)
 #define WORDS_PROBLEM(W) W(PROBLEM_AUTO, "auto") MODEL_PROBLEMS(W)
 #define WORDS_SAMPLING ORDERS
-#define WORDS_OPTIM OPTIMIZERS
+#define WORD_OF_OPTIM(W, id, word, update, bits) W(id, word)
+#define WORDS_OPTIM(W) OPTIMIZERS(WORD_OF_OPTIM, W)
 #define WORDS_DEVICE BACKENDS
 #define WORDS_FORMAT TABLE_FORMATS
 

@@ -17,7 +17,8 @@
  *       another way to give an option. kind: SHORT is as good, HABIT is what other programs call it and --help does not
  *       mention, OLDER gets a note, RATIO gets a note and yields to an option that is not 0. A value other than NULL: the spelling is a flag, and true gives the option this value
  *   OPT_VALUE(option, spelling, value, note)   another word for a value; note may be NULL
- *   OPT_LACKING(option, words, why)            words that are known and refused by name
+ *   OPT_LACKING(option, words, why)            words that are known and refused by name; a why with "; " says what to use, and
+ *                                              is not followed by the list of what there is
  *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
  *   OPT_USUAL(option, commands)                --help of these commands shows it, in the order of these rows: ten for a
  *                                              command. One without such rows shows all of its options
@@ -153,21 +154,29 @@ OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
 OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
 
 OPT_SECTION(optimizer, "Optimizer")
-OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "AdamW, SGD, Adafactor, or AdamW with states of 8 bits")
+OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "the optimizer; docs/optimizers.md compares them")
 OPT(KWARGS, optim_args, "none", "KEY=VALUE,...", TRAINING | DEBUG_OPTIM, 0, "what the optimizer takes besides, as KEY=VALUE,... or JSON")
-OPT_SUB(optim_args, REAL, momentum, "0", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of sgd")
+OPT_SUB(optim_args, REAL, momentum, "0", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of sgd, rmsprop")
 OPT_SUB(optim_args, REAL, dampening, "0", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of sgd")
 OPT_SUB(optim_args, BOOL, nesterov, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of sgd: with momentum and without dampening")
 OPT_SUB(optim_args, REAL, eps1, "1e-30", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: added to squares of gradients")
 OPT_SUB(optim_args, REAL, eps2, "1e-3", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: the least size of a weight, for scale_parameter")
 OPT_SUB(optim_args, REAL, clip_threshold, "1", "(0, 1000000]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: root mean square of a tensor's update that is cut")
 OPT_SUB(optim_args, REAL, decay_rate, "-0.8", "[-10, 0)", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: beta2 is 1 - t^decay_rate")
-OPT_SUB(optim_args, REAL, beta1, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: decay of a first moment; none: there is none")
+OPT_SUB(optim_args, REAL, beta1, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: decay of a first moment; none: there is none; of ademamix: --adam-beta1")
+OPT_SUB(optim_args, REAL, beta2, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of ademamix: --adam-beta2")
 OPT_SUB(optim_args, BOOL, scale_parameter, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: the rate times the size of the tensor")
 OPT_SUB(optim_args, BOOL, relative_step, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: its own schedule, min(1e-2, 1/sqrt(t))")
 OPT_SUB(optim_args, BOOL, warmup_init, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: relative_step from 1e-6 t on")
-OPT_SUB(optim_args, INT, min_8bit_size, "4096", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of adamw_bnb_8bit: smaller tensors have 32-bit states")
-OPT_SUB(optim_args, BOOL, embeddings_8bit, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of adamw_bnb_8bit: embeddings have 8-bit states too")
+OPT_SUB(optim_args, REAL, eps, "none", "(0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of rmsprop (none: 1e-8), adagrad (1e-10), ademamix (--adam-epsilon)")
+OPT_SUB(optim_args, REAL, alpha, "none", "[0, 1000000]", TRAINING | DEBUG_OPTIM, RESULT, "of rmsprop: decay of the second moment (none: 0.99); of ademamix: share of the slow moment (5)")
+OPT_SUB(optim_args, BOOL, centered, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of rmsprop: the second moment less the square of the first")
+OPT_SUB(optim_args, REAL, lr_decay, "0", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "of adagrad: the rate over 1 + (t-1) lr_decay")
+OPT_SUB(optim_args, REAL, beta3, "0.9999", "(0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of ademamix: decay of the slow moment")
+OPT_SUB(optim_args, INT, t_alpha, "none", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of ademamix: steps in which alpha grows to its value")
+OPT_SUB(optim_args, INT, t_beta3, "none", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of ademamix: steps in which beta3 grows from beta1 to its value")
+OPT_SUB(optim_args, INT, min_8bit_size, "4096", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of optimizers with 8-bit states: smaller tensors have 32-bit states")
+OPT_SUB(optim_args, BOOL, embeddings_8bit, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of optimizers with 8-bit states: embeddings have them too")
 OPT(REAL, learning_rate, "5e-5", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "the highest of the schedule")
 OPT(WORD, lr_scheduler_type, "linear", SCHEDULE, TRAINING, RESULT, "how the learning rate falls after the warm-up")
 OPT(KWARGS, lr_scheduler_kwargs, "none", "JSON", TRAINING, 0, "what the schedule takes besides, as JSON or KEY=VALUE,...")
@@ -430,15 +439,22 @@ OPT_VALUE(optim, "adamw_torch_npu_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_apex_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_hf", "adamw_torch", "which adds epsilon after the bias correction, not before")
 OPT_VALUE(optim, "adamw_8bit", "adamw_bnb_8bit", NULL)
-OPT_LACKING(optim, "paged_adamw_32bit|paged_adamw_8bit", "keeps its states in host memory, which is not there yet")
+OPT_VALUE(optim, "rmsprop_bnb", "rmsprop", NULL)
+OPT_VALUE(optim, "rmsprop_bnb_32bit", "rmsprop", NULL)
+OPT_LACKING(optim, "paged_adamw_32bit", "keeps its states in host memory, which is not there yet; use adamw_torch")
+OPT_LACKING(optim, "paged_adamw_8bit", "keeps its states in host memory, which is not there yet; use adamw_bnb_8bit")
+OPT_LACKING(optim, "paged_ademamix_32bit", "keeps its states in host memory, which is not there yet; use ademamix")
+OPT_LACKING(optim, "paged_ademamix_8bit", "keeps its states in host memory, which is not there yet; use ademamix_8bit")
+OPT_LACKING(optim, "paged_lion_32bit", "keeps its states in host memory, which is not there yet; use lion_32bit")
+OPT_LACKING(optim, "paged_lion_8bit", "keeps its states in host memory, which is not there yet; use lion_8bit")
+OPT_LACKING(optim, "adamw_anyprecision|grokadamw", "is not there yet; the nearest is adamw_torch")
+OPT_LACKING(optim, "adamw_torch_4bit|adamw_torch_8bit", "is not there yet; the nearest is adamw_bnb_8bit")
 OPT_LACKING(optim,
-    "adamw_anyprecision|adamw_torch_4bit|adamw_torch_8bit|ademamix|adagrad|"
-    "ademamix_8bit|lion_8bit|lion_32bit|paged_ademamix_32bit|paged_ademamix_8bit|"
-    "paged_lion_32bit|paged_lion_8bit|rmsprop|rmsprop_bnb|rmsprop_bnb_8bit|rmsprop_bnb_32bit|galore_adamw|"
-    "galore_adamw_8bit|galore_adafactor|galore_adamw_layerwise|galore_adamw_8bit_layerwise|"
-    "galore_adafactor_layerwise|lomo|adalomo|grokadamw|schedule_free_radam|schedule_free_adamw|schedule_free_sgd|"
-    "apollo_adamw|apollo_adamw_layerwise|stable_adamw",
-    "is not there yet")
+    "galore_adamw|galore_adamw_8bit|galore_adafactor|galore_adamw_layerwise|galore_adamw_8bit_layerwise|"
+    "galore_adafactor_layerwise|apollo_adamw|apollo_adamw_layerwise",
+    "is not there yet; the nearest in memory is adafactor")
+OPT_LACKING(optim, "schedule_free_radam|schedule_free_adamw|schedule_free_sgd|stable_adamw",
+    "is not there yet; the nearest is adamw_torch")
 OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
 
 /* ---- What has no effect alone. ---- */
@@ -478,15 +494,15 @@ OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
 OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|pure-bf16|fp16")
-OPT_NEEDS(optim_args_momentum, optim, "sgd")
+OPT_NEEDS(optim_args_momentum, optim, "sgd|rmsprop")
 OPT_NEEDS(optim_args_dampening, optim, "sgd")
 OPT_NEEDS(optim_args_nesterov, optim, "sgd")
-OPT_NEEDS(optim_args_eps1, optim, "adafactor")
+OPT_NEEDS(optim_args_eps1, optim, "adafactor|adalomo")
 OPT_NEEDS(optim_args_eps2, optim, "adafactor")
 OPT_NEEDS(optim_args_eps2, optim_args_scale_parameter, "true")
-OPT_NEEDS(optim_args_clip_threshold, optim, "adafactor")
-OPT_NEEDS(optim_args_decay_rate, optim, "adafactor")
-OPT_NEEDS(optim_args_beta1, optim, "adafactor")
+OPT_NEEDS(optim_args_clip_threshold, optim, "adafactor|adalomo")
+OPT_NEEDS(optim_args_decay_rate, optim, "adafactor|adalomo")
+OPT_NEEDS(optim_args_beta1, optim, "adafactor|ademamix|ademamix_8bit")
 OPT_NEEDS(optim_args_scale_parameter, optim, "adafactor")
 OPT_NEEDS(optim_args_relative_step, optim, "adafactor")
 OPT_NEEDS(optim_args_warmup_init, optim, "adafactor")
@@ -494,11 +510,19 @@ OPT_NEEDS(optim_args_warmup_init, optim_args_relative_step, "true")
 OPT_NEEDS(learning_rate, optim_args_relative_step, "false")
 OPT_NEEDS(lr_scheduler_type, optim_args_relative_step, "false")
 OPT_NEEDS(warmup_steps, optim_args_relative_step, "false")
-OPT_NEEDS(optim_args_min_8bit_size, optim, "adamw_bnb_8bit")
-OPT_NEEDS(optim_args_embeddings_8bit, optim, "adamw_bnb_8bit")
-OPT_NEEDS(adam_beta1, optim, "adamw_torch|adamw_bnb_8bit")
-OPT_NEEDS(adam_beta2, optim, "adamw_torch|adamw_bnb_8bit")
-OPT_NEEDS(adam_epsilon, optim, "adamw_torch|adamw_bnb_8bit")
+OPT_NEEDS(optim_args_min_8bit_size, optim, "adamw_bnb_8bit|rmsprop_bnb_8bit|lion_8bit|ademamix_8bit")
+OPT_NEEDS(optim_args_embeddings_8bit, optim, "adamw_bnb_8bit|rmsprop_bnb_8bit|lion_8bit|ademamix_8bit")
+OPT_NEEDS(optim_args_beta2, optim, "ademamix|ademamix_8bit")
+OPT_NEEDS(optim_args_eps, optim, "rmsprop|rmsprop_bnb_8bit|adagrad|ademamix|ademamix_8bit")
+OPT_NEEDS(optim_args_alpha, optim, "rmsprop|rmsprop_bnb_8bit|ademamix|ademamix_8bit")
+OPT_NEEDS(optim_args_centered, optim, "rmsprop")
+OPT_NEEDS(optim_args_lr_decay, optim, "adagrad")
+OPT_NEEDS(optim_args_beta3, optim, "ademamix|ademamix_8bit")
+OPT_NEEDS(optim_args_t_alpha, optim, "ademamix|ademamix_8bit")
+OPT_NEEDS(optim_args_t_beta3, optim, "ademamix|ademamix_8bit")
+OPT_NEEDS(adam_beta1, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit")
+OPT_NEEDS(adam_beta2, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit")
+OPT_NEEDS(adam_epsilon, optim, "adamw_torch|adamw_bnb_8bit|ademamix|ademamix_8bit")
 OPT_NEEDS(lr_scheduler_kwargs_num_cycles, lr_scheduler_type,
     "cosine|cosine_with_restarts|cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay")
 OPT_NEEDS(lr_scheduler_kwargs_power, lr_scheduler_type, "polynomial")

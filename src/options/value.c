@@ -276,7 +276,10 @@ static int read_word(struct options *o, int i, const char *from, const char *tex
     words_listed(domain, list);
     for (size_t k = 0; k < n_option_lackings; k++)
         if (option_lackings[k].option == i && word_in(text, option_lackings[k].words, NULL))
-            return err_set(err, SNUG_ERR_USAGE, "%s: '%s' %s; use one of %s", from, text, option_lackings[k].why, list);
+            return strstr(option_lackings[k].why, "; ")
+                       ? err_set(err, SNUG_ERR_USAGE, "%s: '%s' %s", from, text, option_lackings[k].why)
+                       : err_set(err, SNUG_ERR_USAGE, "%s: '%s' %s; use one of %s", from, text, option_lackings[k].why,
+                                 list);
     return refuse_word(o, from, text, domain, err);
 }
 

@@ -35,24 +35,43 @@ static inline bool precision_scales(const struct precision *p)
     return p->narrow == DT_F16;
 }
 
-/* With the words of --optim. */
-#define OPTIMIZERS(W)                                                                                                  \
-    W(OPTIM_ADAMW, "adamw_torch")                                                                                      \
-    W(OPTIM_SGD, "sgd") W(OPTIM_ADAFACTOR, "adafactor") W(OPTIM_ADAMW_8BIT, "adamw_bnb_8bit")
-#define OPTIM_ID(id, text) id,
-enum optimizer { OPTIMIZERS(OPTIM_ID) OPTIM_COUNT };
+/* Every optimizer: a row is what --optim knows of it, and pass/optimizers.c how it updates a weight.
+ *
+ *     ROW(x, id, word, update, bits)     update_with_UPDATE emits an update; bits: of the states of large tensors */
+#define OPTIMIZERS(ROW, x)                                                                                             \
+    ROW(x, OPTIM_ADAMW, "adamw_torch", adamw, 32)                                                                      \
+    ROW(x, OPTIM_SGD, "sgd", sgd, 32)                                                                                  \
+    ROW(x, OPTIM_ADAFACTOR, "adafactor", adafactor, 32)                                                                \
+    ROW(x, OPTIM_ADAMW_8BIT, "adamw_bnb_8bit", adamw, 8)                                                               \
+    ROW(x, OPTIM_RMSPROP, "rmsprop", rmsprop, 32)                                                                      \
+    ROW(x, OPTIM_RMSPROP_8BIT, "rmsprop_bnb_8bit", rmsprop, 8)                                                         \
+    ROW(x, OPTIM_ADAGRAD, "adagrad", adagrad, 32)                                                                      \
+    ROW(x, OPTIM_LION, "lion_32bit", lion, 32)                                                                         \
+    ROW(x, OPTIM_LION_8BIT, "lion_8bit", lion, 8)                                                                      \
+    ROW(x, OPTIM_ADEMAMIX, "ademamix", ademamix, 32)                                                                   \
+    ROW(x, OPTIM_ADEMAMIX_8BIT, "ademamix_8bit", ademamix, 8)                                                          \
+    ROW(x, OPTIM_LOMO, "lomo", sgd, 32)                                                                                \
+    ROW(x, OPTIM_ADALOMO, "adalomo", adafactor, 32)
+#define OPTIM_ID(x, id, word, update, bits) id,
+enum optimizer { OPTIMIZERS(OPTIM_ID, ) OPTIM_COUNT };
 #undef OPTIM_ID
+
+/* Where optimizers have values of their own for one key of --optim-args, NAN stands for that value (pass/optimizers.c). */
 struct update {
     enum optimizer optimizer;
-    double beta1, beta2, eps;   /* AdamW */
-    double momentum, dampening; /* SGD */
+    double beta1, beta2, eps;   /* of the moments: AdamW, Lion, AdEMAMix */
+    double momentum, dampening; /* SGD, RMSprop */
     bool nesterov;
     struct {
         double eps1, eps2, clip_threshold, decay_rate, beta1; /* beta1 below 0: no first moment */
         bool scale_parameter, relative_step, warmup_init;
     } adafactor;
-    int64_t min_8bit_size; /* AdamW with 8-bit states: smaller tensors have F32 states, and so do tables of embed */
-    bool embeddings_8bit;  /* but for this */
+    double own_eps, alpha;          /* NAN: the optimizer's own */
+    double beta3, t_alpha, t_beta3; /* AdEMAMix; t 0: no warm-up */
+    double lr_decay;                /* Adagrad */
+    bool centered;                  /* RMSprop */
+    int64_t min_8bit_size;          /* states of 8 bits: smaller tensors have F32 states, and so do tables of embed */
+    bool embeddings_8bit;           /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
     enum dtype state_type;              /* F32, or F64 on the reference */
@@ -165,6 +184,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
  * choices.updates_at_end. Requires: grad, precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
+bool optimizer_is_8bit(enum optimizer o);  /* whether large tensors have states of 8 bits */
+bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 

@@ -1,7 +1,7 @@
 #include "pass/pass.h"
 
 #include "base/hash.h"
-#include "op/dynamic_map.h"
+#include "pass/optimizers.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -36,47 +36,10 @@ static int64_t count(const struct value *v)
     return value_elements(v, (struct dims){0});
 }
 
-/* A state of the weight's shape without dimension `less` (-1: of its whole shape). */
-static int add_part(struct graph *g, enum kin kin, int weight, int less, enum dtype type)
+bool update_is_8bit(const struct update *u, const struct value *weight)
 {
-    struct value w = *graph_value(g, weight);
-    for (int i = less; less >= 0 && i + 1 < w.ndim; i++)
-        w.shape[i] = w.shape[i + 1];
-    w.ndim -= less >= 0;
-    return graph_add_kin(g, kin, weight, type, w.ndim, w.shape);
-}
-
-static int add_state(struct graph *g, enum kin kin, int weight, enum dtype type)
-{
-    return add_part(g, kin, weight, -1, type);
-}
-
-/* Of states of the weight's shape. The reference rounds its doubles instead. */
-static enum dtype moment_type(const struct update *u)
-{
-    return u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
-}
-
-/* A matrix keeps the means of its rows and of its columns, anything else its second moment itself. These are few, and stay exact. */
-static void emit_update_adafactor(struct graph *g, const struct update *u, struct op_adafactor n)
-{
-    int ndim = graph_value(g, n.p)->ndim;
-    if (ndim >= 2) {
-        n.row = add_part(g, KIN_EXP_AVG_SQ_ROW, n.p, ndim - 1, u->state_type);
-        n.col = add_part(g, KIN_EXP_AVG_SQ_COL, n.p, ndim - 2, u->state_type);
-    } else
-        n.v = add_state(g, KIN_EXP_AVG_SQ, n.p, u->state_type);
-    if (u->adafactor.beta1 >= 0)
-        n.m = add_state(g, KIN_EXP_AVG, n.p, moment_type(u));
-    n.eps1 = u->adafactor.eps1;
-    n.eps2 = u->adafactor.eps2;
-    n.clip_threshold = u->adafactor.clip_threshold;
-    n.decay_rate = u->adafactor.decay_rate;
-    n.beta1 = u->adafactor.beta1;
-    n.scale_parameter = u->adafactor.scale_parameter;
-    n.relative_step = u->adafactor.relative_step;
-    n.warmup_init = u->adafactor.warmup_init;
-    emit_adafactor(g, &n);
+    return optimizer_is_8bit(u->optimizer) && count(weight) >= u->min_8bit_size &&
+           (!weight->table || u->embeddings_8bit);
 }
 
 int pass_loss_scaler(struct graph *g)
@@ -89,31 +52,6 @@ int pass_loss_scaler(struct graph *g)
     return id;
 }
 
-/* States of 8 bits for the tensors that are large enough; embeddings and the others have the same AdamW with states of
- * the usual type, decay after the update included. */
-bool update_is_8bit(const struct update *u, const struct value *weight)
-{
-    return u->optimizer == OPTIM_ADAMW_8BIT && count(weight) >= u->min_8bit_size &&
-           (!weight->table || u->embeddings_8bit);
-}
-
-static int add_absmax(struct graph *g, enum kin kin, int weight, enum dtype type)
-{
-    return graph_add_kin(g, kin, weight, type, 1, &DIM((count(graph_value(g, weight)) + MAP_BLOCK - 1) / MAP_BLOCK));
-}
-
-static void emit_update_8bit(struct graph *g, const struct update *u, struct op_adamw8bit n)
-{
-    n.m = add_state(g, KIN_EXP_AVG, n.p, DT_U8);
-    n.v = add_state(g, KIN_EXP_AVG_SQ, n.p, DT_U8);
-    n.absmax_m = add_absmax(g, KIN_EXP_AVG_ABSMAX, n.p, u->state_type);
-    n.absmax_v = add_absmax(g, KIN_EXP_AVG_SQ_ABSMAX, n.p, u->state_type);
-    n.beta1 = u->beta1;
-    n.beta2 = u->beta2;
-    n.eps = u->eps;
-    emit_adamw8bit(g, &n);
-}
-
 /* The number of a weight's noise: by its name, so that no plan changes it. Never 0. */
 static int64_t noise_of(const struct value *weight)
 {
@@ -123,55 +61,16 @@ static int64_t noise_of(const struct value *weight)
 /* copy: of the weight, 0 for none. */
 static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int copy, int step, int coef)
 {
-    int64_t noise = u->rounds ? noise_of(graph_value(g, weight)) : 0;
-    double decay = u->decay_all || update_decays(&g->values[weight]) ? u->weight_decay : 0;
-    if (update_is_8bit(u, graph_value(g, weight))) {
-        struct op_adamw8bit n = {.p = weight,
-                                 .g = gradient,
-                                 .step = step,
-                                 .coef = coef,
-                                 .copy = copy,
-                                 .weight_decay = decay,
-                                 .noise = noise};
-        emit_update_8bit(g, u, n);
-    } else if (u->optimizer == OPTIM_ADAMW || u->optimizer == OPTIM_ADAMW_8BIT) {
-        struct op_adamw n = {.p = weight,
-                             .g = gradient,
-                             .m = add_state(g, KIN_EXP_AVG, weight, moment_type(u)),
-                             .v = add_state(g, KIN_EXP_AVG_SQ, weight, moment_type(u)),
-                             .step = step,
-                             .coef = coef,
-                             .copy = copy,
-                             .beta1 = u->beta1,
-                             .beta2 = u->beta2,
-                             .eps = u->eps,
-                             .weight_decay = decay,
-                             .decay_last = u->optimizer == OPTIM_ADAMW_8BIT,
-                             .noise = noise};
-        emit_adamw(g, &n);
-    } else if (u->optimizer == OPTIM_ADAFACTOR) {
-        struct op_adafactor n = {.p = weight,
-                                 .g = gradient,
-                                 .step = step,
-                                 .coef = coef,
-                                 .copy = copy,
-                                 .weight_decay = decay,
-                                 .noise = noise};
-        emit_update_adafactor(g, u, n);
-    } else {
-        struct op_sgd n = {.p = weight,
-                           .g = gradient,
-                           .buf = u->momentum != 0 ? add_state(g, KIN_MOMENTUM_BUFFER, weight, moment_type(u)) : 0,
-                           .step = step,
-                           .coef = coef,
-                           .copy = copy,
-                           .momentum = u->momentum,
-                           .dampening = u->dampening,
-                           .weight_decay = decay,
-                           .nesterov = u->nesterov,
-                           .noise = noise};
-        emit_sgd(g, &n);
-    }
+    const struct value *w = graph_value(g, weight);
+    struct weight_update n = {.weight = weight,
+                              .gradient = gradient,
+                              .copy = copy,
+                              .step = step,
+                              .coef = coef,
+                              .weight_decay = u->decay_all || update_decays(w) ? u->weight_decay : 0,
+                              .noise = u->rounds ? noise_of(w) : 0,
+                              .codes = update_is_8bit(u, w)};
+    optimizer_update(g, u, &n);
 }
 
 void pass_update(struct graph *g, struct pass_settings *s)

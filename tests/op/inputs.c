@@ -122,8 +122,11 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
             x += c->offset;
         else if (strstr(name, "gamma"))
             x = 1 + 0.3 * x;
-        else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "partials"))
-            x = c->skip && c->op == OP_clip ? INFINITY : x * x;
+        else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "sum") ||
+                 !strcmp(name, "partials"))
+            x = c->op == OP_rmsprop ? 1 + x * x : c->skip && c->op == OP_clip ? INFINITY : x * x;
+        else if (!strcmp(name, "mean_g")) /* its square is below v */
+            x *= 0.1;
         else if (!strncmp(name, "absmax", 6))
             x = c->update == 1 ? 0 : fabs(x);
         else if (!strcmp(name, "coef"))

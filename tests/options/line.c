@@ -222,8 +222,8 @@ static void names_and_values(void **state)
     refused("--strict=1", "--strict: '1' is neither true nor false; give one of them");
     /* O6 */
     refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, pure-bf16, fp16, tf32");
-    refused("--optim adamm", "--optim: 'adamm' is unknown; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
-    refused("--optim lomo", "--optim: 'lomo' is not there yet; use one of adamw_torch, sgd, adafactor, adamw_bnb_8bit");
+    refused("--optim adamm", "--optim: 'adamm' is unknown; 'snug train --help' lists what there is");
+    refused("--optim galore_adamw", "--optim: 'galore_adamw' is not there yet; the nearest in memory is adafactor");
     refused("--lr-scheduler-type polinomial", "--lr-scheduler-type: 'polinomial' is unknown; did you mean polynomial? "
                                               "'snug train --help' lists what there is");
     refused("--lr-scheduler-type step",
@@ -244,10 +244,11 @@ static void names_and_values(void **state)
             "--neftune-noise-alpha: refused; noise on embeddings is not there yet; use --hidden-dropout-prob");
     refused("--save-safetensors false", "--save-safetensors: refused; weights are always safetensors; leave it out");
     /* keys */
-    refused("--optim sgd --optim-args momentun=0.9",
-            "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps2, "
-            "clip_threshold, decay_rate, beta1, scale_parameter, relative_step, warmup_init, min_8bit_size, "
-            "embeddings_8bit");
+    refused(
+        "--optim sgd --optim-args momentun=0.9",
+        "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps...meter, "
+        "relative_step, warmup_init, eps, alpha, centered, lr_decay, beta3, t_alpha, t_beta3, min_8bit_size, "
+        "embeddings_8bit");
     refused("--optim sgd --optim-args momentum=x", "--optim-args momentum: 'x' is not a number; give one of "
                                                    "at least 0 and below 1");
     refused("--optim sgd --optim-args momentum",
@@ -270,9 +271,10 @@ static void options_that_need_each_other(void **state)
     options_free(&o);
     /* O12 */
     refused("--optim-args momentum=0.9",
-            "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd, so leave one out");
+            "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd|rmsprop, so leave one out");
     refused("--optim sgd --adam-beta1 0.8",
-            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch|adamw_bnb_8bit, so leave one out");
+            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch|adamw_bnb_8bit|lion_32bit|"
+            "lion_8bit|ademamix|ademamix_8bit, so leave one out");
     refused("--optim adafactor --optim-args relative_step=true --learning-rate 1e-3",
             "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
     refused("--optim adafactor --optim-args warmup_init=true",
@@ -320,6 +322,8 @@ static void options_that_need_each_other(void **state)
         "--gradient-checkpointing-kwargs every_n_layers=2",
         "--gradient-checkpointing-kwargs every_n_layers: no effect with --gradient-checkpointing false; it goes with "
         "true, so leave one out");
+    refused("--optim rmsprop --optim-args alpha=1",
+            "--optim-args alpha: 1 is not below 1, as a decay must be; give 0.99, say");
     refused("--optim sgd --optim-args nesterov=true",
             "--optim-args nesterov: Nesterov needs momentum; add momentum=0.9 to --optim-args");
     refused("--optim sgd --optim-args nesterov=true,momentum=0.9,dampening=0.1",

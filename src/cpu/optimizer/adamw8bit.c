@@ -2,94 +2,17 @@
  * looking up and finding codes. A block of MAP_BLOCK elements is done in two passes over buffers in the first cache:
  * the update, then the codes, which need the block's largest magnitudes. */
 #include "cpu/kernels.h"
+#include "cpu/optimizer/codes.h"
 #include "cpu/optimizer/stored.h"
-#include "cpu/simd/simd_lookup.h"
-#include "op/dynamic_map.h"
 
 #include <float.h>
 
 enum { BLOCKS = 16 /* done by a thread at a time */ };
 
-typedef uint8_t vb __attribute__((vector_size(VF_LANES)));
-
-/* What a map needs. With AVX-512 a magnitude is computed from its number, 2^e + j: (base[e] + 0.9 j / 2^e) power[e],
- * which two registers hold; else it is looked up. */
-struct magnitudes {
-    float map[MAP_CODES], base[16], power[16];
-    struct map_finder find;
-    int last;
-};
-
-static void make_magnitudes(struct magnitudes *t, int last)
-{
-    memset(t, 0, sizeof *t);
-    t->last = last;
-    for (int i = 0; i < MAP_CODES; i++)
-        t->map[i] = last == MAP_SIGNED_LAST ? map_signed(i) : map_unsigned(i);
-    for (int e = last - 6; e <= last; e++) {
-        t->base[e] = (float)(0.1 + 0.45 / (1 << e));
-        t->power[e] = (float)(1 / map_power(last - e));
-    }
-    t->base[last + 1] = t->power[last + 1] = 1;
-    map_finder_init(&t->find, last);
-}
-
 /* The factors of a step. */
 struct rates {
     float coef, beta1, rest1, beta2, rest2, eps, rate, scale, decay;
 };
-
-SIMD vi get_codes(const uint8_t *codes)
-{
-    vb c;
-    memcpy(&c, codes, sizeof c);
-    return __builtin_convertvector(c, vi);
-}
-
-SIMD void put_codes(uint8_t *codes, vi c)
-{
-    vb bytes = __builtin_convertvector(c, vb);
-    memcpy(codes, &bytes, sizeof bytes);
-}
-
-/* The magnitude with number n >= 1. */
-SIMD vf magnitude(const struct magnitudes *t, vi n)
-{
-    vi bits = (vi) __builtin_convertvector(n, vf), e = (bits >> 23) - 127;
-    vf part = (vf)((bits & 0x7FFFFF) | 0x3F800000) - 1; /* j / 2^e */
-    return vf_fma(part, vf_set1(0.9f), vf_lookup16(t->base, e)) * vf_lookup16(t->power, e);
-}
-
-SIMD vf decode_m(const struct magnitudes *t, const uint8_t *codes)
-{
-    vi c = get_codes(codes);
-    if (VF_LANES < 16)
-        return vf_gather(t->map, c);
-    vi n = c - MAP_SIGNED_ZERO, below = n < 0, size = (n ^ below) - below;
-    return vf_where(size > 0, (vf)((vi)magnitude(t, size) ^ (below & (int32_t)0x80000000u)));
-}
-
-SIMD vf decode_v(const struct magnitudes *t, const uint8_t *codes)
-{
-    vi c = get_codes(codes);
-    return VF_LANES < 16 ? vf_gather(t->map, c) : magnitude(t, c + 1);
-}
-
-/* The number of the magnitude nearest to each x >= 0 (op/dynamic_map.h); that of 0 for NaN. */
-SIMD vi find(const struct map_finder *f, int last, vf x)
-{
-    int first = last - 6;
-    vi e = vi_set1(first);
-    for (int k = first + 1; k <= last; k++)
-        e = e - (x >= f->least[k]);
-    vi cells = vi_set1(1) << e;
-    vf size = __builtin_convertvector(cells, vf);
-    vf j = vf_fma(x, vf_lookup8(f->scale, e), size * (-1 / 9.0f));
-    vi n = cells + __builtin_convertvector(vf_min(vf_max(j, (vf){0}), size - 1), vi);
-    vi none = ~(x >= f->least[first]), most = x >= f->least[last + 1];
-    n = (~none & n) | (none & vi_set1(first));
-    return (~most & n) | (most & vi_set1(2 << last));
-}
 
 /* The weight's elements from `at` on; the others from where they point to. */
 SIMD void update_block(struct stored *p, int64_t at, const void *g, uint8_t *m, uint8_t *v, float *absmax_m,
@@ -102,8 +25,8 @@ SIMD void update_block(struct stored *p, int64_t at, const void *g, uint8_t *m, 
     for (int k = 0; k < MAP_BLOCK / VF_LANES; k++) {
         int i = k * VF_LANES;
         vf grad = vf_get(g, i, narrow) * coef, w = stored_get(p, at + i, VF_LANES, pure);
-        vf a = vf_fma(scale_m, decode_m(tm, m + i), grad * f->rest1);
-        vf b = vf_fma(scale_v, decode_v(tv, v + i), grad * grad * f->rest2);
+        vf a = vf_fma(scale_m, decode_signed(tm, m + i), grad * f->rest1);
+        vf b = vf_fma(scale_v, decode_unsigned(tv, v + i), grad * grad * f->rest2);
         w = vf_fma(rate, a / vf_fma(vf_sqrt(b), scale, eps), w);
         stored_put(p, at + i, vf_fma(decay, w, w), VF_LANES, pure);
         most_m = vf_max(vf_abs(a), most_m);
@@ -115,11 +38,8 @@ SIMD void update_block(struct stored *p, int64_t at, const void *g, uint8_t *m, 
     *absmax_v = vf_hmax(most_v);
     vf to_m = vf_set1(1 / fmaxf(*absmax_m, FLT_MIN)), to_v = vf_set1(1 / fmaxf(*absmax_v, FLT_MIN));
     for (int k = 0; k < MAP_BLOCK / VF_LANES; k++) {
-        vi n = find(&tm->find, MAP_SIGNED_LAST, vf_abs(new_m[k]) * to_m), below = new_m[k] < 0;
-        vi least = n - (n < 1), most = least + (least > 127); /* 1 … 127: not 0, and no -1 */
-        n = (below & -most) | (~below & n);
-        put_codes(m + k * VF_LANES, n + MAP_SIGNED_ZERO);
-        put_codes(v + k * VF_LANES, find(&tv->find, MAP_UNSIGNED_LAST, new_v[k] * to_v) - 1);
+        put_codes(m + k * VF_LANES, encode_signed(tm, new_m[k], to_m));
+        put_codes(v + k * VF_LANES, encode_unsigned(tv, new_v[k], to_v));
     }
 }
 

@@ -70,11 +70,13 @@ static int note_8bit(struct session *s, struct snug_err *err)
     struct run_value *v;
     size_t n, tensors[2] = {0};
     long long elements[2] = {0};
-    if (!s->compile.train || s->compile.update.optimizer != OPTIM_ADAMW_8BIT)
+    enum optimizer optimizer = s->compile.update.optimizer;
+    enum kin state = optimizer == OPTIM_RMSPROP_8BIT ? KIN_EXP_AVG_SQ : KIN_EXP_AVG; /* which each tensor has */
+    if (!s->compile.train || !optimizer_is_8bit(optimizer))
         return SNUG_OK;
     TRY(run_list(&s->run, 1u << ROLE_STATE, &v, &n, err));
     for (size_t i = 0; i < n; i++)
-        if (v[i].kin == KIN_EXP_AVG) {
+        if (v[i].kin == state) {
             tensors[v[i].dtype == DT_U8]++;
             elements[v[i].dtype == DT_U8] += v[i].elements;
         }

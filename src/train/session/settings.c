@@ -1,5 +1,7 @@
 #include "train/session/settings.h"
 
+#include <math.h>
+
 static enum backend_kind backend_of(const struct options *o)
 {
     return o->device_profile ? BACKEND_CUDA : (enum backend_kind)o->device;
@@ -39,11 +41,17 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
     return SNUG_OK;
 }
 
+/* An update by layer cannot wait for the norm of all gradients: it is not clipped unless that is asked for. */
+static double max_grad_norm(const struct options *o)
+{
+    return optimizer_by_layer((enum optimizer)o->optim) && !option_given(o, max_grad_norm) ? 0 : o->max_grad_norm;
+}
+
 struct update settings_update(const struct options *o, const struct backend *b)
 {
     return (struct update){.optimizer = (enum optimizer)o->optim,
-                           .beta1 = o->adam_beta1,
-                           .beta2 = o->adam_beta2,
+                           .beta1 = option_given(o, optim_args_beta1) ? o->optim_args_beta1 : o->adam_beta1,
+                           .beta2 = option_given(o, optim_args_beta2) ? o->optim_args_beta2 : o->adam_beta2,
                            .eps = o->adam_epsilon,
                            .momentum = o->optim_args_momentum,
                            .dampening = o->optim_args_dampening,
@@ -56,10 +64,17 @@ struct update settings_update(const struct options *o, const struct backend *b)
                                          .scale_parameter = o->optim_args_scale_parameter,
                                          .relative_step = o->optim_args_relative_step,
                                          .warmup_init = o->optim_args_warmup_init},
+                           .own_eps = option_given(o, optim_args_eps) ? o->optim_args_eps : NAN,
+                           .alpha = option_given(o, optim_args_alpha) ? o->optim_args_alpha : NAN,
+                           .beta3 = o->optim_args_beta3,
+                           .t_alpha = (double)o->optim_args_t_alpha,
+                           .t_beta3 = (double)o->optim_args_t_beta3,
+                           .lr_decay = o->optim_args_lr_decay,
+                           .centered = o->optim_args_centered,
                            .min_8bit_size = o->optim_args_min_8bit_size,
                            .embeddings_8bit = o->optim_args_embeddings_8bit,
                            .weight_decay = o->weight_decay,
-                           .max_grad_norm = o->max_grad_norm,
+                           .max_grad_norm = max_grad_norm(o),
                            .state_type = b->facts.float_type,
                            .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
@@ -68,13 +83,14 @@ struct choices settings_choices(const struct options *o, const struct backend *b
 {
     bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16;
-    return (struct choices){.accumulation = o->gradient_accumulation_steps,
-                            .recompute_every_n =
-                                o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
-                            .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
-                            .copies = stay && copied && b->facts.float_type == DT_F32,
-                            /* where those of many layers run at the same time, until fit_plan needs the room */
-                            .updates_at_end = o->nan_policy != OPT_NAN_STOP || backend_together(b, OP_adamw)};
+    return (struct choices){
+        .accumulation = o->gradient_accumulation_steps,
+        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
+        .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
+        .copies = stay && copied && b->facts.float_type == DT_F32,
+        /* where those of many layers run at the same time, until fit_plan needs the room */
+        .updates_at_end = o->nan_policy != OPT_NAN_STOP ||
+                          (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim))};
 }
 
 int settings_set(struct session *s, struct snug_err *err)

@@ -1,0 +1,192 @@
+/* How each optimizer updates a weight: its op, the states that it keeps, its own values of arguments that are not given. */
+#include "pass/optimizers.h"
+
+#include "op/dynamic_map.h"
+
+#include <math.h>
+
+#define PROTOTYPE(x, id, word, how, bits)                                                                              \
+    static void update_with_##how(struct graph *g, const struct update *u, const struct weight_update *w);
+OPTIMIZERS(PROTOTYPE, )
+#undef PROTOTYPE
+
+static const struct row {
+    void (*emit)(struct graph *g, const struct update *u, const struct weight_update *w);
+    int bits;
+} rows[OPTIM_COUNT] = {
+#define ROW(x, id, word, how, bits) [id] = {update_with_##how, bits},
+    OPTIMIZERS(ROW, )
+#undef ROW
+};
+
+bool optimizer_is_8bit(enum optimizer o)
+{
+    return rows[o].bits == 8;
+}
+
+bool optimizer_by_layer(enum optimizer o)
+{
+    return o == OPTIM_LOMO || o == OPTIM_ADALOMO;
+}
+
+void optimizer_update(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    rows[u->optimizer].emit(g, u, w);
+}
+
+/* The slots that all updates have. */
+#define COMMON(w)                                                                                                      \
+    .p = (w)->weight, .g = (w)->gradient, .step = (w)->step, .coef = (w)->coef, .copy = (w)->copy,                     \
+    .weight_decay = (w)->weight_decay, .noise = (w)->noise
+
+static double given_or(double x, double otherwise)
+{
+    return isnan(x) ? otherwise : x;
+}
+
+/* A state of the weight's shape without dimension `less` (-1: of its whole shape). */
+static int add_part(struct graph *g, enum kin kin, int weight, int less, enum dtype type)
+{
+    struct value w = *graph_value(g, weight);
+    for (int i = less; less >= 0 && i + 1 < w.ndim; i++)
+        w.shape[i] = w.shape[i + 1];
+    w.ndim -= less >= 0;
+    return graph_add_kin(g, kin, weight, type, w.ndim, w.shape);
+}
+
+/* Of the weight's shape: in codes, or rounded as weights are. The reference rounds its doubles instead. */
+static int add_state(struct graph *g, const struct update *u, const struct weight_update *w, enum kin kin)
+{
+    enum dtype type = u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
+    return add_part(g, kin, w->weight, -1, w->codes ? DT_U8 : type);
+}
+
+/* The largest magnitudes of a state in codes. */
+static int add_absmax(struct graph *g, const struct update *u, const struct weight_update *w, enum kin kin)
+{
+    int64_t n = value_elements(graph_value(g, w->weight), (struct dims){0});
+    return graph_add_kin(g, kin, w->weight, u->state_type, 1, &DIM((n + MAP_BLOCK - 1) / MAP_BLOCK));
+}
+
+/* With 8 bits asked for, tensors that keep 32 have the same order of decay. */
+static void update_with_adamw(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    int m = add_state(g, u, w, KIN_EXP_AVG), v = add_state(g, u, w, KIN_EXP_AVG_SQ);
+    struct op_adamw n = {COMMON(w),
+                         .m = m,
+                         .v = v,
+                         .beta1 = u->beta1,
+                         .beta2 = u->beta2,
+                         .eps = u->eps,
+                         .decay_last = u->optimizer == OPTIM_ADAMW_8BIT};
+    if (!w->codes) {
+        emit_adamw(g, &n);
+        return;
+    }
+    struct op_adamw8bit n8 = {COMMON(w),
+                              .m = m,
+                              .v = v,
+                              .absmax_m = add_absmax(g, u, w, KIN_EXP_AVG_ABSMAX),
+                              .absmax_v = add_absmax(g, u, w, KIN_EXP_AVG_SQ_ABSMAX),
+                              .beta1 = u->beta1,
+                              .beta2 = u->beta2,
+                              .eps = u->eps};
+    emit_adamw8bit(g, &n8);
+}
+
+/* LOMO is SGD without momentum: its decay, which is decoupled, then comes to the same. */
+static void update_with_sgd(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    struct op_sgd n = {COMMON(w), .buf = u->momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
+                       .momentum = u->momentum, .dampening = u->dampening, .nesterov = u->nesterov};
+    emit_sgd(g, &n);
+}
+
+/* A matrix keeps the means of its rows and of its columns, anything else its second moment itself; these are few, and stay
+ * exact. AdaLomo is Adafactor
+ * whose rate is relative to the size of the tensor. */
+static void update_with_adafactor(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    int ndim = graph_value(g, w->weight)->ndim;
+    struct op_adafactor n = {COMMON(w),
+                             .eps1 = u->adafactor.eps1,
+                             .eps2 = u->adafactor.eps2,
+                             .clip_threshold = u->adafactor.clip_threshold,
+                             .decay_rate = u->adafactor.decay_rate,
+                             .beta1 = u->adafactor.beta1,
+                             .scale_parameter = u->adafactor.scale_parameter || u->optimizer == OPTIM_ADALOMO,
+                             .relative_step = u->adafactor.relative_step,
+                             .warmup_init = u->adafactor.warmup_init};
+    if (ndim >= 2) {
+        n.row = add_part(g, KIN_EXP_AVG_SQ_ROW, n.p, ndim - 1, u->state_type);
+        n.col = add_part(g, KIN_EXP_AVG_SQ_COL, n.p, ndim - 2, u->state_type);
+    } else
+        n.v = add_part(g, KIN_EXP_AVG_SQ, n.p, -1, u->state_type);
+    if (u->adafactor.beta1 >= 0)
+        n.m = add_state(g, u, w, KIN_EXP_AVG);
+    emit_adafactor(g, &n);
+}
+
+static void update_with_rmsprop(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    double alpha = given_or(u->alpha, 0.99), eps = given_or(u->own_eps, 1e-8);
+    int v = add_state(g, u, w, KIN_EXP_AVG_SQ);
+    if (w->codes) {
+        struct op_rmsprop8bit n8 = {COMMON(w), .v = v, .absmax_v = add_absmax(g, u, w, KIN_EXP_AVG_SQ_ABSMAX),
+                                    .alpha = alpha, .eps = eps};
+        emit_rmsprop8bit(g, &n8);
+        return;
+    }
+    struct op_rmsprop n = {COMMON(w),
+                           .v = v,
+                           .mean_g = u->centered ? add_state(g, u, w, KIN_GRAD_AVG) : 0,
+                           .buf = u->momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
+                           .alpha = alpha,
+                           .eps = eps,
+                           .momentum = u->momentum};
+    emit_rmsprop(g, &n);
+}
+
+static void update_with_adagrad(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    struct op_adagrad n = {COMMON(w), .sum = add_state(g, u, w, KIN_SUM), .lr_decay = u->lr_decay,
+                           .eps = given_or(u->own_eps, 1e-10)};
+    emit_adagrad(g, &n);
+}
+
+static void update_with_lion(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    int m = add_state(g, u, w, KIN_EXP_AVG);
+    if (w->codes) {
+        struct op_lion8bit n8 = {COMMON(w), .m = m, .absmax_m = add_absmax(g, u, w, KIN_EXP_AVG_ABSMAX),
+                                 .beta1 = u->beta1, .beta2 = u->beta2};
+        emit_lion8bit(g, &n8);
+        return;
+    }
+    struct op_lion n = {COMMON(w), .m = m, .beta1 = u->beta1, .beta2 = u->beta2};
+    emit_lion(g, &n);
+}
+
+static void update_with_ademamix(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    int m = add_state(g, u, w, KIN_EXP_AVG), slow = add_state(g, u, w, KIN_EXP_AVG_SLOW);
+    int v = add_state(g, u, w, KIN_EXP_AVG_SQ);
+#define FACTORS                                                                                                        \
+    .beta1 = u->beta1, .beta2 = u->beta2, .beta3 = u->beta3, .alpha = given_or(u->alpha, 5), .t_alpha = u->t_alpha,    \
+    .t_beta3 = u->t_beta3, .eps = given_or(u->own_eps, u->eps)
+    if (w->codes) {
+        struct op_ademamix8bit n8 = {COMMON(w),
+                                     .m = m,
+                                     .slow = slow,
+                                     .v = v,
+                                     .absmax_m = add_absmax(g, u, w, KIN_EXP_AVG_ABSMAX),
+                                     .absmax_slow = add_absmax(g, u, w, KIN_EXP_AVG_SLOW_ABSMAX),
+                                     .absmax_v = add_absmax(g, u, w, KIN_EXP_AVG_SQ_ABSMAX),
+                                     FACTORS};
+        emit_ademamix8bit(g, &n8);
+        return;
+    }
+    struct op_ademamix n = {COMMON(w), .m = m, .slow = slow, .v = v, FACTORS};
+    emit_ademamix(g, &n);
+#undef FACTORS
+}

@@ -1,0 +1,18 @@
+/* optimizers.h: the update of one weight by each optimizer, with the states that it has. */
+#ifndef PASS_OPTIMIZERS_H
+#define PASS_OPTIMIZERS_H
+
+#include "pass/pass.h"
+
+/* What an update is given, whatever the optimizer: ids of values, 0 for none. */
+struct weight_update {
+    int weight, gradient, copy, step, coef;
+    double weight_decay;
+    int64_t noise; /* 0: what is stored is not rounded (op/rounding.h) */
+    bool codes;    /* states of 8 bits: this tensor is large enough */
+};
+
+/* Emits the update of a weight, and adds its states to the graph. */
+void optimizer_update(struct graph *g, const struct update *u, const struct weight_update *w);
+
+#endif
