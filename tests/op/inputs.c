@@ -4,6 +4,7 @@
 #include "base/philox.h"
 #include "cases.h"
 #include "op/clip.h"
+#include "op/dynamic_map.h"
 
 #include <assert.h>
 #include <math.h>
@@ -106,10 +107,13 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[2 * n] = (int32_t)n;
 }
 
+/* Any; of the second moment that is in signed codes only those of what is not negative. */
 static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
 {
+    int least = c->op == OP_rmsprop8bit ? MAP_SIGNED_ZERO : 0;
     for (int64_t i = 0; i < s->elements; i++)
-        ((uint8_t *)s->data)[i] = (uint8_t)(256 * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
+        ((uint8_t *)s->data)[i] =
+            (uint8_t)(least + (256 - least) * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
 }
 
 static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
