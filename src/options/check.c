@@ -3,6 +3,7 @@
 #include "options/value.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* An option's flag, or the place of a key. */
@@ -325,6 +326,31 @@ static int check_reports(struct options *o, struct snug_err *err)
                        label(o, OPTION_logging_dir, a));
 }
 
+int options_recompute(const struct options *o)
+{
+    char *end;
+    if (!o->recompute)
+        return o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0;
+    if (!strcmp(o->recompute, "off") || !strcmp(o->recompute, "layer"))
+        return o->recompute[0] == 'l';
+    if (!strcmp(o->recompute, "auto"))
+        return RECOMPUTE_AUTO;
+    long n = strtol(o->recompute, &end, 10);
+    return *end || o->recompute[0] < '0' || o->recompute[0] > '9' || n < 1 || n > 100000 ? RECOMPUTE_UNKNOWN : (int)n;
+}
+
+static int check_recompute(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX];
+    if (options_recompute(o) == RECOMPUTE_UNKNOWN)
+        return err_set(err, SNUG_ERR_USAGE, "%s: '%s' is none of auto, off, layer and a number from 1 to 100000",
+                       label(o, OPTION_recompute, a), o->recompute);
+    if (o->recompute && o->gradient_checkpointing)
+        return err_set(err, SNUG_ERR_USAGE, "%s: serves the same as --gradient-checkpointing; give one of them",
+                       label(o, OPTION_recompute, a));
+    return SNUG_OK;
+}
+
 int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
@@ -333,6 +359,7 @@ int options_check(struct options *o, struct snug_err *err)
     TRY(check_optimizer(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
+        TRY(check_recompute(o, err));
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));

@@ -209,6 +209,10 @@ int options_check(struct options *o, struct snug_err *err);
 /* What --dtype stores numbers in. tf32 is DT_F32: only products round. */
 enum dtype options_dtype(const struct options *o);
 
+/* The layers of a segment whose activations are computed again, by --recompute or --gradient-checkpointing; 0: none. */
+enum { RECOMPUTE_AUTO = -1, RECOMPUTE_UNKNOWN = -2 };
+int options_recompute(const struct options *o);
+
 /* Whether --report-to names it, or all. */
 bool options_report_to(const struct options *o, const char *name);
 

@@ -223,6 +223,10 @@ OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
+OPT(STR, recompute, "none", "auto|off|layer|N", TRAINING, 0,
+    "activations computed again: layer: all; N: by groups of N layers; auto: as memory asks for")
+OPT(BOOL, auto_find_batch_size, "false", "", TRAINING, 0,
+    "cut --batch-size into micro-batches, and compute activations again, as is fastest and fits")
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL, 0, "memory that the plan may take, on a GPU of the device's: 8GiB or 8g; 8GB is 8e9 bytes")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
@@ -654,7 +658,6 @@ OPT_REFUSED("lr_scheduler_kwargs.window_size", "50", "not there yet; greedy comp
 OPT_REFUSED("optim_args.weight_decay", "null", "use --weight-decay")
 OPT_REFUSED("optim_target_modules", "null", "GaLore and APOLLO are not there yet; for less memory use --optim adafactor or adamw_8bit")
 OPT_REFUSED("neftune_noise_alpha", "null", "noise on embeddings is not there yet; use --hidden-dropout-prob")
-OPT_REFUSED("auto_find_batch_size", "false", "not there yet; --memory-budget and 'snug plan' tell what fits")
 OPT_REFUSED("ignore_data_skip", "false", "a resumed run goes on at the very next row, which costs no time; leave it out")
 OPT_REFUSED("label_names", "null", "use --label-column")
 OPT_REFUSED("ddp_timeout", "1800", "training on several devices is not there yet; use --gradient-accumulation-steps")

@@ -78,14 +78,23 @@ struct update {
     bool rounds; /* weights, and states of their shape, are rounded to bf16 as they are stored (precision.pure) */
 };
 
+/* Which forward nodes of a layer are computed again before its backward nodes: bit i for the i-th of them, in the order of the
+ * program when pass_recompute runs. What those nodes make, and no other node of the layer, is dropped. */
+enum { RECOMPUTE_NODES = 64 }; /* a later one is never computed again */
+struct recompute_set {
+    uint64_t nodes;
+    bool joins; /* in one segment with the layer before it, whose result may be dropped too */
+};
+
 /* What a plan may give up or take to save room or time. train/fit/fit.c changes these and nothing else of a run.
  * `micro` and `accumulation` decide how a batch is cut, on which bits depend; no other choice changes a bit. */
 struct choices {
-    struct dims micro;     /* the largest micro-batch of training */
-    int64_t accumulation;  /* micro-batches for each update */
-    int recompute_every_n; /* activations of segments of so many layers are computed again; 0: kept */
-    bool keep_masks;       /* of attention's dropout, for the backward pass, where the backend reads them */
-    bool copies;           /* 16-bit copies of weights stay; else they are made at each use */
+    struct dims micro;                     /* the largest micro-batch of training */
+    int64_t accumulation;                  /* micro-batches for each update */
+    int recompute_every_n;                 /* activations of segments of so many layers are computed again; 0: kept */
+    const struct recompute_set *recompute; /* by layer, 0 to the last; NULL: recompute_every_n decides */
+    bool keep_masks; /* of attention's dropout, for the backward pass, where the backend reads them */
+    bool copies;     /* 16-bit copies of weights stay; else they are made at each use */
     /* true: all updates stand at the end of the step, behind the norm of all gradients. Where the norm clips or scales
      * gradients, that is so in any case. false: a layer's updates stand behind its backward nodes. Gradients then die
      * there, but a GPU takes longer with fewer updates at a time, and weights have changed before it is known that the
@@ -189,10 +198,12 @@ bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
-/* recompute: cuts the layers into segments of choices.recompute_every_n. The activations inside a segment are dropped after
- * its forward nodes and computed again before its backward nodes; what enters a segment is kept. The last segment is left
- * alone unless the head works on tokens, as a language model's does. Sets recomputed_layers. Requires: grad done. Keeps:
- * results, bit for bit. */
+/* recompute: drops activations after the forward nodes of a segment of layers, and computes them again before its backward
+ * nodes. Sets recomputed_layers. Requires: grad done. Keeps: results, bit for bit.
+ * - With choices.recompute_every_n, segments have so many layers. All that a segment makes for itself is dropped; what enters
+ *   a segment is kept. The last segment is left alone unless the head works on tokens, as a language model's does.
+ * - With choices.recompute, segments are as its `joins` has them, and what its nodes make is dropped. A node that is not needed
+ *   again is not computed again. */
 
 /* pad: rounds the outputs of large linear layers up to a multiple of product_sizes, as for a vocabulary of 50257. Zeros then
  * stand at the end of each row of the result and of its gradient, and in rows behind the weight, the weight's gradient and

@@ -11,12 +11,12 @@ struct segment {
 /* What all segments share. They are looked at from the last to the first; each only at its own nodes. */
 struct recomputing {
     struct graph *g;
+    const struct recompute_set *sets; /* by layer; NULL: all nodes */
     struct uses uses;
     int n_layers;
     int *layer_from, *by_layer; /* the nodes of layer l are by_layer[layer_from[l]] … by_layer[layer_from[l + 1] - 1] */
-    /* By root: made by a forward node of a segment, of which only the segment itself reads it going forward; to be
-     * computed again. */
-    bool *made, *need;
+    /* By root: may be made again by the forward nodes of its segment; may not; is to be computed again. */
+    bool *made, *kept, *need;
     int *now; /* by value: what it is then */
     /* By node: has a copy; which of the copies stand before it. */
     bool *copied;
@@ -58,12 +58,12 @@ static bool in_segment(const struct node *n, const struct segment *s)
     return n->layer >= s->first && n->layer <= s->last;
 }
 
-/* What enters a later segment, or leaves the layers, is kept. */
-static bool stays_inside(const struct recomputing *r, const struct segment *s, int id)
+/* What enters a later segment, or leaves the layers, is kept where the plan says nothing else. */
+static bool may_drop(const struct recomputing *r, const struct segment *s, int id)
 {
     for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++) {
         const struct node *n = &r->g->nodes[r->uses.at[i].node];
-        if (r->uses.at[i].node < s->backward && !n->backward && !in_segment(n, s))
+        if (!r->sets && r->uses.at[i].node < s->backward && !n->backward && !in_segment(n, s))
             return false;
     }
     return r->g->values[id].role == ROLE_ACTIVATION;
@@ -77,6 +77,31 @@ static bool is_read_from(const struct recomputing *r, int node, int id)
     return false;
 }
 
+/* Whether the plan has forward node nodes[j] computed again; nodes[first] is the first one of its layer. */
+static bool is_chosen(const struct recomputing *r, const int *nodes, int first, int j)
+{
+    const uint64_t set = r->sets ? r->sets[r->g->nodes[nodes[j]].layer].nodes : UINT64_MAX;
+    return !r->sets || (j - first < RECOMPUTE_NODES && set >> (j - first) & 1);
+}
+
+/* What is made again: by nodes that are chosen. What several nodes write columns of is kept if one of them is not. */
+static void find_made(struct recomputing *r, const struct segment *s, const int *nodes, int n)
+{
+    const struct graph *g = r->g;
+    for (int j = 0, first = 0; j < n; j++) {
+        const struct node *f = &g->nodes[nodes[j]];
+        first = g->nodes[nodes[first]].layer == f->layer ? first : j;
+        bool chosen = is_chosen(r, nodes, first, j);
+        for (int i = 0; i < node_op(f)->n_slots; i++) {
+            int id = value_root(g, f->u.slot[i]);
+            if (id && node_writes(f, i) && !r->kept[id]) {
+                r->made[id] = chosen && may_drop(r, s, id);
+                r->kept[id] = !r->made[id];
+            }
+        }
+    }
+}
+
 /* Starts with what the segment's forward nodes make and some backward node reads; then what those computations need in turn. */
 static void find_needed(struct recomputing *r, const struct segment *s, const int *nodes, int n)
 {
@@ -85,10 +110,8 @@ static void find_needed(struct recomputing *r, const struct segment *s, const in
         const struct node *f = &g->nodes[nodes[j]];
         for (int i = 0; i < node_op(f)->n_slots; i++) {
             int id = value_root(g, f->u.slot[i]);
-            if (id && node_writes(f, i)) {
-                r->made[id] = stays_inside(r, s, id);
+            if (id && node_writes(f, i))
                 r->need[id] = r->made[id] && is_read_from(r, s->backward, id);
-            }
         }
     }
 }
@@ -153,7 +176,8 @@ static void find_copied(struct recomputing *r, const int *nodes, int n)
     }
 }
 
-/* Gives its number of layers, 0 where there is no backward pass through them: nothing there or before is trained. */
+/* Gives its number of layers, 0 where nothing is computed again: where there is no backward pass through them, because nothing
+ * there or before is trained, or where the plan keeps all that is needed. */
 static int recompute_segment(struct recomputing *r, struct segment s)
 {
     struct graph *g = r->g;
@@ -163,6 +187,7 @@ static int recompute_segment(struct recomputing *r, struct segment s)
     if (forward == n)
         return 0;
     s.backward = nodes[forward];
+    find_made(r, &s, nodes, forward);
     find_needed(r, &s, nodes, forward);
     find_copied(r, nodes, forward);
     r->copies_from[s.backward] = r->n_copies;
@@ -176,7 +201,7 @@ static int recompute_segment(struct recomputing *r, struct segment s)
                 read_now(r, &s, value_root(g, f->u.slot[i]));
     }
     r->copies_end[s.backward] = r->n_copies;
-    return s.last - s.first + 1;
+    return r->n_copies > r->copies_from[s.backward] ? s.last - s.first + 1 : 0;
 }
 
 /* Whether what follows the layers works on tokens, as the head of a language model does. */
@@ -191,23 +216,24 @@ static bool head_has_tokens(const struct graph *g, int last)
     return false;
 }
 
-static bool open_recomputing(struct recomputing *r, struct graph *g)
+static bool open_recomputing(struct recomputing *r, struct graph *g, const struct recompute_set *sets)
 {
     size_t nodes = (size_t)g->n_nodes, values = (size_t)g->n_values;
-    *r = (struct recomputing){.g = g};
+    *r = (struct recomputing){.g = g, .sets = sets};
     for (int k = 1; k < g->n_nodes; k++)
         r->n_layers = g->nodes[k].layer >= r->n_layers ? g->nodes[k].layer + 1 : r->n_layers;
     r->layer_from = mem_alloc((size_t)(r->n_layers + 1) * sizeof *r->layer_from);
     r->by_layer = mem_alloc(nodes * sizeof *r->by_layer);
     r->made = mem_alloc(values);
+    r->kept = mem_alloc(values);
     r->need = mem_alloc(values);
     r->now = mem_alloc(values * sizeof *r->now);
     r->copied = mem_alloc(nodes);
     r->copies_from = mem_alloc(nodes * sizeof *r->copies_from);
     r->copies_end = mem_alloc(nodes * sizeof *r->copies_end);
     r->copies = mem_alloc(nodes * sizeof *r->copies);
-    if (!r->layer_from || !r->by_layer || !r->made || !r->need || !r->now || !r->copied || !r->copies_from ||
-        !r->copies_end || !r->copies)
+    if (!r->layer_from || !r->by_layer || !r->made || !r->kept || !r->need || !r->now || !r->copied ||
+        !r->copies_from || !r->copies_end || !r->copies)
         err_no_memory(&g->err, nodes * sizeof *r->copies);
     if (g->err.code || !uses_open(&r->uses, g))
         return false;
@@ -221,6 +247,7 @@ static void close_recomputing(struct recomputing *r)
     mem_free(r->layer_from);
     mem_free(r->by_layer);
     mem_free(r->made);
+    mem_free(r->kept);
     mem_free(r->need);
     mem_free(r->now);
     mem_free(r->copied);
@@ -254,21 +281,35 @@ static int last_layer(const struct graph *g)
     return last - 1; /* the head, one layer further, is not recomputed */
 }
 
-/* Logits of all tokens and their gradient are most of the memory of many a language model, and would live beside the
- * last segment. A classifier's head is small and the last segment's backward pass follows at once: dropping that would
- * free nothing. */
+/* The next segment in front of layer `end`; none: its first layer is 0. Logits of all tokens and their gradient are most of the
+ * memory of many a language model, and would live beside the last segment. A classifier's head is small and the last segment's
+ * backward pass follows at once: dropping that would free nothing. */
+static struct segment next_segment(const struct graph *g, const struct choices *c, int end, int last)
+{
+    struct segment s = {.first = end - 1, .last = end - 1};
+    int every_n = c->recompute_every_n;
+    if (end <= 1)
+        return (struct segment){0};
+    if (c->recompute)
+        while (s.first > 1 && c->recompute[s.first].joins)
+            s.first--;
+    else
+        s.first = (s.last - 1) / every_n * every_n + 1;
+    if (!c->recompute && s.last == last && !head_has_tokens(g, last))
+        s.last = s.first - 1, s.first -= every_n;
+    return s;
+}
+
 void pass_recompute(struct graph *g, struct pass_settings *settings)
 {
     struct recomputing r;
-    int every_n = settings->choices.recompute_every_n;
-    if (every_n <= 0 || g->err.code)
+    const struct choices *c = &settings->choices;
+    if ((c->recompute_every_n <= 0 && !c->recompute) || g->err.code)
         return;
-    struct segment s = {.last = last_layer(g)};
-    s.first = (s.last - 1) / every_n * every_n + 1;
-    if (!head_has_tokens(g, s.last))
-        s.last = s.first - 1, s.first -= every_n;
-    if (open_recomputing(&r, g)) {
-        for (; s.first >= 1 && !g->err.code; s.last = s.first - 1, s.first -= every_n)
+    int last = last_layer(g);
+    if (open_recomputing(&r, g, c->recompute)) {
+        struct segment s = next_segment(g, c, last + 1, last);
+        for (; s.first >= 1 && !g->err.code; s = next_segment(g, c, s.first, last))
             settings->recomputed_layers += recompute_segment(&r, s);
         insert_copies(&r);
     }

@@ -55,8 +55,8 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                    order_rows, err));
     struct loader_options l = {.data = &s->train,
                                .order = order,
-                               .batch_size = (int32_t)o->per_device_train_batch_size,
-                               .accumulation = (int32_t)o->gradient_accumulation_steps,
+                               .batch_size = (int32_t)s->micro_rows,
+                               .accumulation = (int32_t)s->micro_batches,
                                .max_tokens = o->max_tokens_per_batch,
                                .drop_last = o->dataloader_drop_last,
                                .start_step = first,

@@ -2,7 +2,9 @@
 
 #include "base/machine.h"
 #include "base/size.h"
+#include "search/recompute.h"
 #include "train/fit/advice.h"
+#include "train/fit/cut.h"
 #include "train/fit/needs.h"
 
 #include <stdio.h>
@@ -62,6 +64,65 @@ static int choose(struct session *s, bool may, bool *kept, const char *without, 
     return SNUG_OK;
 }
 
+/* Which choices were made, in the terms of options. */
+static void note_cut(const struct session *s)
+{
+    const struct choices *c = &s->choices;
+    char size[SIZE_TEXT_MAX];
+    session_note(s, "chosen: --batch-size %lld --gradient-accumulation-steps %lld, as the fastest that fits: %s",
+                 (long long)s->micro_rows, (long long)s->micro_batches, size_text(needed(s), size));
+    int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
+    session_note(s, "chosen: activations of %d of %lld layers are computed again%s%s",
+                 s->run.plan.programs[k].recomputed_layers, (long long)s->model.layers,
+                 c->recompute ? ", no more than there is no room for" : "",
+                 c->copies || s->o->weight_copies != OPT_KEEP_AUTO || s->compile.precision.narrow == DT_F32
+                     ? ""
+                     : "; 16-bit copies of weights are made at each use");
+}
+
+static int64_t limit_of(const struct session *s)
+{
+    return s->o->memory_budget ? s->o->memory_budget : available(s);
+}
+
+/* Of --recompute auto: computes again what there is no room for. */
+static int recompute_what_must(struct session *s, struct snug_err *err)
+{
+    struct recomputed r;
+    if (options_recompute(s->o) != RECOMPUTE_AUTO || !s->compile.train || needed(s) <= limit_of(s))
+        return SNUG_OK;
+    TRY(recompute_search(&s->compile, &s->choices, limit_of(s) - (needed(s) - s->run.plan.arena_bytes), &r, err));
+    mem_free(s->recompute);
+    s->choices.recompute = s->recompute = r.sets;
+    s->choices.recompute_every_n = r.every_n;
+    return plan_anew(s, err);
+}
+
+/* Of --auto-find-batch-size: the fastest way to cut the batch that fits, if any does. */
+static int cut_batch(struct session *s, struct snug_err *err)
+{
+    struct cut cuts[CUTS_MOST];
+    int n = 0;
+    if (!s->o->auto_find_batch_size || !s->compile.train || s->compile.separate || needed(s) <= limit_of(s))
+        return SNUG_OK;
+    int code = cuts_find(s, limit_of(s) - (needed(s) - s->run.plan.arena_bytes), cuts, &n, err);
+    bool found = !code && n && cuts[0].fits;
+    if (found) {
+        mem_free(s->recompute);
+        s->choices = cuts[0].choices;
+        s->recompute = cuts[0].recompute;
+        cuts[0].recompute = NULL;
+        s->micro_rows = cuts[0].rows;
+        s->micro_batches = cuts[0].times;
+    }
+    cuts_free(cuts, n);
+    if (!found)
+        return code;
+    TRY(plan_anew(s, err));
+    note_cut(s);
+    return SNUG_OK;
+}
+
 static int check_budget(struct session *s, struct snug_err *err)
 {
     if (s->o->memory_budget && needed(s) > s->o->memory_budget)
@@ -73,12 +134,14 @@ int fit_plan(struct session *s, struct snug_err *err)
 {
     TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(needs_besides(s, &s->run, err));
+    TRY(cut_batch(s, err));
     TRY(choose(s, s->o->dropout_masks == OPT_KEEP_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,
                "the gradients of a layer are gone when its backward pass is over", err));
     TRY(choose(s, s->o->weight_copies == OPT_KEEP_AUTO, &s->choices.copies,
                "16-bit copies of weights are made at each use", err));
+    TRY(recompute_what_must(s, err));
     return check_budget(s, err);
 }
 

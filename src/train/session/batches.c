@@ -67,15 +67,17 @@ bool batches_cut_by_tokens(const struct session *s, int64_t B)
     return limit && s->has_train && loader_max_tokens(&s->train, (int32_t)B) > limit;
 }
 
-/* Rows of a step are added up over more micro-batches where the limit of tokens cuts them. */
-static void cut_by_tokens(struct session *s)
+int batches_cut(const struct session *s, int64_t rows, int64_t times, struct choices *choices, struct snug_err *err)
 {
-    int64_t B = s->choices.micro.B;
+    choices->accumulation = times;
+    TRY(batches_train_max(s, rows, &choices->micro, err));
+    int64_t B = choices->micro.B;
     if (!batches_cut_by_tokens(s, B))
-        return;
+        return SNUG_OK;
     int64_t usual = loader_usual_rows(&s->train, (int32_t)B, s->o->max_tokens_per_batch);
-    int64_t n = s->choices.accumulation * ((B + usual - 1) / usual);
-    s->choices.accumulation = n > 1 ? n : 2;
+    int64_t n = times * ((B + usual - 1) / usual);
+    choices->accumulation = n > 1 ? n : 2;
+    return SNUG_OK;
 }
 
 int batches_size(struct session *s, struct snug_err *err)
@@ -86,10 +88,10 @@ int batches_size(struct session *s, struct snug_err *err)
         prompts_size(s);
     if (o->command == CMD_GENERATE)
         return SNUG_OK;
+    s->micro_rows = o->per_device_train_batch_size;
+    s->micro_batches = o->gradient_accumulation_steps;
     if (c->train)
-        TRY(batches_train_max(s, o->per_device_train_batch_size, &s->choices.micro, err));
-    if (c->train)
-        cut_by_tokens(s);
+        TRY(batches_cut(s, s->micro_rows, s->micro_batches, &s->choices, err));
     if (s->stream)
         return stream_size(s, err);
     if (s->has_data) {

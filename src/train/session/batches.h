@@ -10,6 +10,10 @@ int batches_size(struct session *s, struct snug_err *err);
 /* The largest micro-batch of B rows: of the training data, or without them of rows of the greatest length. */
 int batches_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err);
 
+/* Sets the choices' largest micro-batch and accumulation for steps of `times` micro-batches of `rows` rows, which
+ * --max-tokens-per-batch cuts into more. */
+int batches_cut(const struct session *s, int64_t rows, int64_t times, struct choices *choices, struct snug_err *err);
+
 /* The most tokens of an evaluation batch of these rows; NULL: of any that the model takes. -1: no memory. */
 int64_t batches_eval_tokens(const struct session *s, const struct dataset *d);
 

@@ -136,7 +136,7 @@ static void put_batch(struct str *out, const struct session *s)
                c->micro.B == 1 ? "" : "s", (long long)c->micro.T, run_flops(&s->run, k, c->micro) / 1e9);
     if (c->accumulation > 1 && s->run.where.first >= 0)
         put_accumulated(out, s);
-    if (c->recompute_every_n)
+    if (c->recompute_every_n || c->recompute)
         str_printf(out, "         activations of %d of %lld layers are computed again in the backward pass\n",
                    p->programs[k].recomputed_layers, (long long)s->model.layers);
 }

@@ -163,6 +163,7 @@ void session_close(struct session *s)
     if (s->has_data)
         dataset_close(&s->data);
     mem_free(s->class_weights);
+    mem_free(s->recompute);
     prompts_close(s);
     label_map_free(&s->labels);
     json_decref(s->option_changes);

@@ -83,14 +83,14 @@ struct choices settings_choices(const struct options *o, const struct backend *b
 {
     bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16;
-    return (struct choices){
-        .accumulation = o->gradient_accumulation_steps,
-        .recompute_every_n = o->gradient_checkpointing ? (int)o->gradient_checkpointing_kwargs_every_n_layers : 0,
-        .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
-        .copies = stay && copied && b->facts.float_type == DT_F32,
-        /* where those of many layers run at the same time, until fit_plan needs the room */
-        .updates_at_end = o->nan_policy != OPT_NAN_STOP ||
-                          (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim))};
+    return (struct choices){.accumulation = o->gradient_accumulation_steps,
+                            .recompute_every_n = options_recompute(o) > 0 ? options_recompute(o) : 0,
+                            .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
+                            .copies = stay && copied && b->facts.float_type == DT_F32,
+                            /* where those of many layers run at the same time, until fit_plan needs the room */
+                            .updates_at_end =
+                                o->nan_policy != OPT_NAN_STOP ||
+                                (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim))};
 }
 
 int settings_set(struct session *s, struct snug_err *err)

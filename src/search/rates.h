@@ -1,0 +1,18 @@
+/* rates.h: how long a node takes by what it has to do, where nothing was measured. Choices that must not differ from run to run
+ * are made by it, since a measured time never comes twice. */
+#ifndef SEARCH_RATES_H
+#define SEARCH_RATES_H
+
+#include "compile.h"
+
+/* Of a device: floating-point operations and bytes in a second, and what a node takes at least. */
+struct rates {
+    double flops, bytes, least;
+};
+struct rates rates_of(const struct backend *b, const struct precision *p, int threads);
+
+/* Seconds of a node at the program's largest sizes: the longer of its operations and its bytes. */
+double rates_node(const struct rates *r, const struct program *g, const struct node *n);
+double rates_program(const struct rates *r, const struct program *g); /* of all its nodes */
+
+#endif

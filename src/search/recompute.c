@@ -1,0 +1,158 @@
+#include "search/recompute.h"
+
+#include "search/prefixes.h"
+
+#include <string.h>
+
+/* What is tried is a ladder, the same whatever the budget is. Its first rungs lie between the most and the least bytes that transient
+ * values may take together. Packing adds to that, now more and now less, so below them are rungs that hold ever less for the backward
+ * pass. From somewhat above the budget the search goes down to the first rung that fits: more budget never finds a slower one. */
+enum { GRID = 256, ABOVE = 6, FLOOR = 8 };
+
+struct job {
+    struct compile_settings s;
+    struct choices choices;
+    struct rates rates;
+    int64_t limit;
+    struct recomputed *out;
+};
+
+static int program_of(const struct programs *where)
+{
+    return where->step >= 0 ? where->step : where->next >= 0 ? where->next : where->first;
+}
+
+/* The seconds of a step without what is computed again. */
+static double step_seconds(const struct job *j, const struct plan *p, const struct programs *where)
+{
+    const int once[] = {where->step, where->first, where->update};
+    double seconds = 0;
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        seconds += once[i] >= 0 ? rates_program(&j->rates, &p->programs[once[i]]) : 0;
+    if (where->next >= 0)
+        seconds += (double)(j->choices.accumulation - 1) * rates_program(&j->rates, &p->programs[where->next]);
+    return seconds;
+}
+
+/* Whether the run with these sets fits; NULL: with all layers computed again. */
+static int try_sets(const struct job *j, const struct recompute_set *sets, struct snug_err *err)
+{
+    struct plan plan = {0};
+    struct programs where;
+    struct choices choices = j->choices;
+    choices.recompute = sets;
+    choices.recompute_every_n = !sets;
+    int code = compile_run(&j->s, &choices, &plan, &where, err);
+    j->out->arena_bytes = plan.arena_bytes;
+    j->out->fits = !code && plan.arena_bytes <= j->limit;
+    plan_free(&plan);
+    return code;
+}
+
+static int64_t grid_point(const struct menu *m, const struct program *g, int i)
+{
+    int64_t least = m->layers.beside_most > m->layers.head_most ? m->layers.beside_most : m->layers.head_most;
+    return least + (g->lower_bound_bytes - least) / GRID * i;
+}
+
+struct ladder {
+    const struct menu *menu;
+    int next; /* of the grid; below 0, of the floor */
+    struct limits floor;
+};
+
+/* The next rung down; chosen->fits false: there is none. */
+static int go_down(struct ladder *l, struct recompute_set *sets, struct chosen *chosen, struct snug_err *err)
+{
+    chosen->fits = false;
+    while (l->next >= 0 && !chosen->fits) {
+        int64_t live = grid_point(l->menu, l->menu->layers.g, l->next);
+        TRY(menu_choose(l->menu, (struct limits){live, INT64_MAX}, sets, chosen, err));
+        l->next = chosen->fits ? l->next - 1 : -1;
+        if (chosen->fits)
+            l->floor = (struct limits){live, chosen->held};
+    }
+    while (!chosen->fits && l->floor.live && l->next >= -FLOOR) {
+        int64_t held = l->floor.held / FLOOR * (FLOOR + l->next--);
+        TRY(menu_choose(l->menu, (struct limits){l->floor.live, held}, sets, chosen, err));
+    }
+    return SNUG_OK;
+}
+
+/* What it finds is in j->out. */
+static int search_ladder(const struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
+{
+    size_t n = (size_t)m->layers.n + 2;
+    struct recompute_set *sets = mem_alloc(n * sizeof *sets), *before = mem_alloc(n * sizeof *sets);
+    struct ladder l = {.menu = m, .next = GRID + ABOVE};
+    int code = sets && before ? SNUG_OK : err_no_memory(err, n * sizeof *sets);
+    while (l.next > ABOVE && grid_point(m, m->layers.g, l.next - ABOVE) + p->persistent_bytes > j->limit)
+        l.next--;
+    struct chosen chosen = {.fits = true};
+    double seconds = j->out->seconds;
+    for (bool tried = false; !code && chosen.fits && !j->out->fits; tried = true) {
+        code = go_down(&l, sets, &chosen, err);
+        if (code || !chosen.fits || (tried && !memcmp(sets, before, n * sizeof *sets)))
+            continue;
+        memcpy(before, sets, n * sizeof *sets);
+        j->out->seconds = seconds + chosen.seconds * (double)j->choices.accumulation;
+        code = try_sets(j, sets, err);
+    }
+    mem_free(before);
+    if (j->out->fits) {
+        j->out->sets = sets;
+        return code;
+    }
+    mem_free(sets);
+    if (code)
+        return code;
+    j->out->every_n = 1; /* the plain way, whose packing may be the better one */
+    j->out->seconds = seconds + menu_all_seconds(m) * (double)j->choices.accumulation;
+    return try_sets(j, NULL, err);
+}
+
+int recompute_search(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+                     struct recomputed *out, struct snug_err *err)
+{
+    struct job j = {.s = *s, .choices = *choices, .limit = limit, .out = out};
+    struct plan plan = {0};
+    struct programs where;
+    struct menu menu = {0};
+    *out = (struct recomputed){0};
+    j.s.dump = NULL;
+    j.choices.recompute = NULL;
+    j.choices.recompute_every_n = 0;
+    j.rates = rates_of(s->backend, &s->precision, s->threads);
+    int code = compile_run(&j.s, &j.choices, &plan, &where, err);
+    if (!code) {
+        out->arena_bytes = plan.arena_bytes;
+        out->seconds = step_seconds(&j, &plan, &where);
+        out->fits = plan.arena_bytes <= limit;
+    }
+    if (!code && !out->fits && plan.persistent_bytes < limit) {
+        code = menu_open(&menu, &plan, &plan.programs[program_of(&where)], &j.rates, err);
+        if (!code && menu.layers.n > 0)
+            code = search_ladder(&j, &menu, &plan, err);
+    }
+    menu_close(&menu);
+    plan_free(&plan);
+    return code;
+}
+
+int recompute_measure(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+                      struct recomputed *out, struct snug_err *err)
+{
+    struct job j = {.s = *s, .choices = *choices, .rates = rates_of(s->backend, &s->precision, s->threads)};
+    struct plan plan = {0};
+    struct programs where;
+    *out = (struct recomputed){.every_n = choices->recompute_every_n};
+    j.s.dump = NULL;
+    int code = compile_run(&j.s, choices, &plan, &where, err);
+    if (!code) {
+        out->arena_bytes = plan.arena_bytes;
+        out->seconds = step_seconds(&j, &plan, &where);
+        out->fits = plan.arena_bytes <= limit;
+    }
+    plan_free(&plan);
+    return code;
+}

@@ -1,0 +1,25 @@
+/* recompute.h: which activations a run computes again so that its plan fits, and the step takes the least time. */
+#ifndef SEARCH_RECOMPUTE_H
+#define SEARCH_RECOMPUTE_H
+
+#include "compile.h"
+#include "search/rates.h"
+
+struct recomputed {
+    struct recompute_set *sets; /* by layer, mem_free'd by the caller; NULL: every_n is what fits */
+    int every_n;                /* as in struct choices; 0: nothing is computed again */
+    bool fits;
+    int64_t arena_bytes; /* of the plan with them; without a fit, of the smallest that was tried */
+    double seconds;      /* that a step takes, by the rates */
+};
+
+/* Sets out for a run with these choices, of which those on recomputation do not matter, and an arena of at most `limit` bytes.
+ * More bytes never make it slower. Nothing is allocated of the model's size. */
+int recompute_search(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+                     struct recomputed *out, struct snug_err *err);
+
+/* The same of a run as its choices are. */
+int recompute_measure(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+                      struct recomputed *out, struct snug_err *err);
+
+#endif

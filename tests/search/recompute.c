@@ -1,0 +1,192 @@
+/* search/: what is chosen to be computed again, against every other choice there is. A program's arena and the time of its nodes
+ * come from compiling it; nothing of the search's own arithmetic is used to judge it. */
+#include "search/recompute.h"
+
+#include "base/hash.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_LAYERS = 6, MOST_SETS = 256 };
+
+struct setup {
+    json_t *config; /* which the model points into */
+    struct model_config model;
+    struct compile_settings s;
+    struct choices choices;
+};
+
+/* A model of tests/golden with so many layers, on many tokens: small weights, large activations. */
+static void set_up(struct setup *t, const char *name, int layers, enum dtype narrow)
+{
+    char path[512];
+    struct snug_err err;
+    snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", getenv("SNUG_SOURCE"), name);
+    *t = (struct setup){.config = json_load_file(path, 0, NULL),
+                        .choices = {.micro = {.T = 1 << 16, .B = 1 << 13}, .accumulation = 1, .updates_at_end = true}};
+    if (model_config_read(t->config, path, &t->model, &err))
+        fail_msg("%s", err.text);
+    t->model.layers = layers;
+    t->s = (struct compile_settings){
+        .model = &t->model,
+        .backend = backend_cpu(),
+        .threads = 2,
+        .precision = {.wide = DT_F32, .narrow = narrow, .narrow_grads = true},
+        .train = true,
+        .dropout = true,
+        .update = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1, .state_type = DT_F32}};
+}
+
+static void tear_down(struct setup *t)
+{
+    json_decref(t->config);
+}
+
+static void compile(const struct setup *t, const struct recompute_set *sets, struct plan *plan, struct programs *where)
+{
+    struct snug_err err;
+    struct choices choices = t->choices;
+    choices.recompute = sets;
+    *plan = (struct plan){0};
+    if (compile_run(&t->s, &choices, plan, where, &err))
+        fail_msg("%s", err.text);
+}
+
+static double seconds_of(const struct setup *t, const struct plan *plan)
+{
+    struct rates r = rates_of(t->s.backend, &t->s.precision, t->s.threads);
+    return rates_program(&r, &plan->programs[0]);
+}
+
+/* Sets of one layer that give different programs, of which the first keeps all. */
+static int distinct_sets(const struct setup *t, int layer, int nodes, uint64_t *out)
+{
+    struct hash128 seen[MOST_SETS];
+    int n = 0;
+    for (uint64_t set = 0; set < UINT64_C(1) << nodes; set++) {
+        struct recompute_set sets[MOST_LAYERS + 2] = {{0}};
+        sets[layer].nodes = set;
+        struct plan plan;
+        struct programs where;
+        struct arena arena = {0};
+        struct snug_err err;
+        char *text;
+        compile(t, sets, &plan, &where);
+        assert_int_equal(graph_print(&plan.programs[0].graph, &arena, &text, &err), SNUG_OK);
+        struct hash_state *h = hash_new();
+        hash_add(h, text, strlen(text));
+        struct hash128 now = hash_now(h);
+        hash_end(h);
+        arena_free(&arena);
+        plan_free(&plan);
+        int i = 0;
+        while (i < n && memcmp(&seen[i], &now, sizeof now))
+            i++;
+        if (i < n)
+            continue;
+        assert_true(n < MOST_SETS);
+        seen[n] = now;
+        out[n++] = set;
+    }
+    return n;
+}
+
+/* Of every pair of sets for two layers, what they take. */
+struct pair {
+    int64_t bytes;
+    double seconds;
+};
+
+static struct pair measure(const struct setup *t, const struct recompute_set *sets)
+{
+    struct plan plan;
+    struct programs where;
+    compile(t, sets, &plan, &where);
+    struct pair p = {plan.arena_bytes, seconds_of(t, &plan)};
+    plan_free(&plan);
+    return p;
+}
+
+/* The search against the best of n ways, for budgets from the least to the most that any of them takes; more bytes are never
+ * slower. */
+static void compare(const struct setup *t, const struct pair *all, int n)
+{
+    enum { BUDGETS = 24 };
+    int64_t least = INT64_MAX, most = 0;
+    double before = 1e30;
+    for (int i = 0; i < n; i++) {
+        least = all[i].bytes < least ? all[i].bytes : least;
+        most = all[i].bytes > most ? all[i].bytes : most;
+    }
+    for (int b = 0; b <= BUDGETS; b++) {
+        struct snug_err err;
+        struct recomputed r;
+        int64_t budget = least + (most - least) * b / BUDGETS;
+        double best = 1e30;
+        for (int i = 0; i < n; i++)
+            best = all[i].bytes <= budget && all[i].seconds < best ? all[i].seconds : best;
+        if (recompute_search(&t->s, &t->choices, budget, &r, &err))
+            fail_msg("%s", err.text);
+        if (!r.fits || r.arena_bytes > budget || r.seconds > 1.01 * best || r.seconds > before)
+            fail_msg("in %lld bytes: %g s in %lld bytes, of a fit %d; the best is %g s, less had %g s",
+                     (long long)budget, r.seconds, (long long)r.arena_bytes, r.fits, best, before);
+        before = r.seconds;
+        mem_free(r.sets);
+    }
+}
+
+/* All ways to compute two layers again. */
+static void as_good_as_every_other_choice(void **state)
+{
+    (void)state;
+    static struct pair all[MOST_SETS * MOST_SETS];
+    uint64_t sets[MOST_SETS];
+    struct setup t;
+    set_up(&t, "bert_mlm", 2, DT_BF16);
+    int n = distinct_sets(&t, 1, 7, sets);
+    for (int i = 0; i < n * n; i++)
+        all[i] = measure(&t, (const struct recompute_set[]){{0}, {sets[i / n], false}, {sets[i % n], false}, {0}});
+    compare(&t, all, n * n);
+    tear_down(&t);
+}
+
+/* Five layers, of which all but some at the end do the same. */
+static void better_than_one_choice_for_all_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int nodes;
+    } models[] = {{"bert_mlm", 7}, {"llama", 9}};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        static struct pair all[5 * MOST_SETS];
+        uint64_t sets[MOST_SETS];
+        struct setup t;
+        set_up(&t, models[m].name, 5, DT_BF16);
+        int n = distinct_sets(&t, 1, models[m].nodes, sets), ways = 0;
+        for (int i = 0; i < n; i++)
+            for (int same = 1; same <= 5; same++) {
+                struct recompute_set way[MOST_LAYERS + 2] = {{0}};
+                for (int l = 1; l <= same; l++)
+                    way[l].nodes = sets[i];
+                all[ways++] = measure(&t, way);
+            }
+        compare(&t, all, ways);
+        tear_down(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_good_as_every_other_choice),
+        cmocka_unit_test(better_than_one_choice_for_all_layers),
+    };
+    return cmocka_run_group_tests_name("search", tests, NULL, NULL);
+}
