@@ -22,6 +22,8 @@ struct compile_settings {
     bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
+    int64_t head_chunk;              /* without choices.whole_logits: rows of logits at a time; 0: all */
+    int64_t head_vocabulary;         /* of heads with so many outputs and more */
     const float *class_weights;      /* (num_labels) of training's loss, NULL: none */
     const struct adapters *adapters; /* of which only the weights are trained (pass_adapt), NULL: none */
     const char *freeze; /* patterns of the weights that are not trained (pass_freeze), NULL: all are trained */

@@ -21,6 +21,7 @@
     ROW(attention_cached)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \
+    ROW(linear_cross_entropy)                                                                                          \
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
@@ -37,6 +38,16 @@ CPU_WORKSPACES(ROW)
 
 /* sums (O) F32 = sum of the rows of x (N,O), or added to them. */
 void ISA(cpu_sum_columns)(const struct tensor *x, const struct tensor *sums, int threads);
+
+/* rows (N) = the losses of the rows of logits (N,V), times their number; a->loss is not looked at. */
+void ISA(cpu_cross_entropy_rows)(const struct args_cross_entropy *a, double *rows, int threads);
+
+/* loss = 1/N of the step times the sum of n such rows, in order. */
+void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss);
+
+/* linear_dw whose sums begin with what is in dw, which is F32, if that is added to: chunks of rows one after the other, of
+ * multiples of 64, give the bits of all at once. db is left alone. */
+void ISA(cpu_linear_dw_goes_on)(const struct args_linear_dw *a, const struct call *c);
 
 /* Elements [i, i + left) of a gradient: v, added to what is there where the tensor is added into. */
 SIMD void put_or_add(const struct tensor *to, int64_t i, vf v, int64_t left, bool bf16)

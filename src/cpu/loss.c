@@ -74,18 +74,27 @@ int64_t ISA(cpu_cross_entropy_workspace)(const struct args_cross_entropy *a, int
     return 8 * a->logits.shape[0];
 }
 
-void ISA(cpu_cross_entropy)(const struct args_cross_entropy *a, const struct call *c)
+void ISA(cpu_cross_entropy_rows)(const struct args_cross_entropy *a, double *rows, int threads)
 {
     int64_t N = a->logits.shape[0], V = a->logits.shape[1];
-    double *rows = c->workspace;
     bool bf16 = a->logits.dtype == DT_BF16;
-#pragma omp parallel for schedule(static) num_threads(N *V < PARALLEL_FROM ? 1 : c->threads)
+#pragma omp parallel for schedule(static) num_threads(N *V < PARALLEL_FROM ? 1 : threads)
     for (int64_t n = 0; n < N; n++)
         rows[n] = bf16 ? cross_entropy_row(a, n, true) : cross_entropy_row(a, n, false);
+}
+
+void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss)
+{
     double sum = 0;
-    for (int64_t n = 0; n < N; n++)
-        sum += rows[n];
-    *(float *)a->loss.data = (float)(sum * inverse_n(&a->step));
+    for (int64_t i = 0; i < n; i++)
+        sum += rows[i];
+    *(float *)loss->data = (float)(sum * inverse_n(step));
+}
+
+void ISA(cpu_cross_entropy)(const struct args_cross_entropy *a, const struct call *c)
+{
+    ISA(cpu_cross_entropy_rows)(a, c->workspace, c->threads);
+    ISA(cpu_mean_loss)(c->workspace, a->logits.shape[0], &a->step, &a->loss);
 }
 
 SIMD void cross_entropy_bwd_row(const struct args_cross_entropy_bwd *a, int64_t n, bool bf16)

@@ -125,6 +125,13 @@ OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) OPT(weights) ACC(dlogits)
 OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
    "best[n] = the first v with the largest logits[n,v]; -1 where labels[n] is negative")
 SLOT(argmax, logits, SLOT_PADDED)
+OP(linear_cross_entropy,
+   IN(x) IN(w) OPT(b) IN(labels) IN(step) OPT(scaler) F32(loss) MAYBE(best) ACC(dx) ACC(dw) ACC(db),
+   REAL(smoothing) REAL(softcap) INT(chunk), NONE,
+   "linear, softcap (0: none), cross_entropy, argmax and their gradients, of `chunk` rows at a time: the logits never "
+   "exist whole")
+SLOT(linear_cross_entropy, w, SLOT_NODE_TYPE)
+SLOT(linear_cross_entropy, b, SLOT_EITHER_TYPE)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,

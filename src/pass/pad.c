@@ -46,6 +46,21 @@ static int64_t missing(const struct value *v, int dimension, int64_t sizes)
     return !dim_is_constant(d) || d.c < LARGE ? 0 : (sizes - d.c % sizes) % sizes;
 }
 
+/* Whatever becomes of the result: it is one weight in all programs. */
+static void pad_weight(struct graph *g, int id, int64_t sizes)
+{
+    if (id && is_whole(g, id))
+        graph_value(g, id)->pad_rows = missing(graph_value(g, id), 0, sizes);
+}
+
+/* Its logits are in a workspace, which has them padded as the weight is. */
+static void pad_head(struct graph *g, const struct op_linear_cross_entropy *n, int64_t sizes)
+{
+    pad_weight(g, n->w, sizes);
+    pad_weight(g, n->b, sizes);
+    pad_weight(g, n->dw, sizes);
+}
+
 void pass_pad(struct graph *g, struct pass_settings *s)
 {
     int64_t sizes = s->product_sizes;
@@ -53,12 +68,11 @@ void pass_pad(struct graph *g, struct pass_settings *s)
     bool pads = !g->err.code && sizes > 1 && uses_open(&u, g);
     for (int k = 1; k < g->n_nodes && pads; k++) {
         struct layer l = layer_of(&g->nodes[k]);
-        struct value *result = graph_value(g, l.result), *weight = graph_value(g, l.weight),
-                     *bias = graph_value(g, l.bias);
-        if (l.weight && is_whole(g, l.weight)) /* whatever becomes of the result: it is one weight in all programs */
-            weight->pad_rows = missing(weight, 0, sizes);
-        if (l.bias && is_whole(g, l.bias))
-            bias->pad_rows = missing(bias, 0, sizes);
+        struct value *result = graph_value(g, l.result);
+        pad_weight(g, l.weight, sizes);
+        pad_weight(g, l.bias, sizes);
+        if (g->nodes[k].op == OP_linear_cross_entropy)
+            pad_head(g, &g->nodes[k].u.linear_cross_entropy, sizes);
         int64_t columns = missing(result, 1, sizes);
         if (l.result && columns && may_be_padded(g, &u, l.result))
             result->pitch = result->shape[1].c + columns;

@@ -87,14 +87,16 @@ struct recompute_set {
 };
 
 /* What a plan may give up or take to save room or time. train/fit/fit.c changes these and nothing else of a run.
- * `micro` and `accumulation` decide how a batch is cut, on which bits depend; no other choice changes a bit. */
+ * `micro` and `accumulation` decide how a batch is cut, on which bits depend, and whole_logits how the sums of the head's gradient
+ * are cut; no other choice changes a bit. */
 struct choices {
     struct dims micro;                     /* the largest micro-batch of training */
     int64_t accumulation;                  /* micro-batches for each update */
     int recompute_every_n;                 /* activations of segments of so many layers are computed again; 0: kept */
     const struct recompute_set *recompute; /* by layer, 0 to the last; NULL: recompute_every_n decides */
-    bool keep_masks; /* of attention's dropout, for the backward pass, where the backend reads them */
-    bool copies;     /* 16-bit copies of weights stay; else they are made at each use */
+    bool keep_masks;   /* of attention's dropout, for the backward pass, where the backend reads them */
+    bool whole_logits; /* of a language model's head; else head_chunk rows of them at a time (pass_fold_head) */
+    bool copies;       /* 16-bit copies of weights stay; else they are made at each use */
     /* true: all updates stand at the end of the step, behind the norm of all gradients. Where the norm clips or scales
      * gradients, that is so in any case. false: a layer's updates stand behind its backward nodes. Gradients then die
      * there, but a GPU takes longer with fewer updates at a time, and weights have changed before it is known that the
@@ -129,6 +131,8 @@ struct pass_settings {
     struct precision precision;
     struct update update;
     struct choices choices;
+    int64_t head_chunk;      /* rows of logits at a time; 0: all */
+    int64_t head_vocabulary; /* only of heads with so many outputs */
     int64_t cache_rows;      /* of generation: tokens that a sequence may have */
     mask_reader *reads_mask; /* NULL: no kernel does */
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
@@ -167,6 +171,11 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 /* fold_act: a linear_dx and the act_bwd right behind it become one node, if no other node reads the gradient between them.
  * That gradient is no value any more, so it is not rounded. Requires: grad done, and fold_bias before it, so that the bias
  * gradient comes along. Keeps: the order of nodes; results but for that rounding. */
+
+/* fold_head: a linear layer (with a softcap behind it) whose logits only cross_entropy, argmax and their gradients read becomes one
+ * node with all of these, linear_cross_entropy, which makes the logits of head_chunk rows at a time. Heads with fewer outputs than
+ * head_vocabulary, and losses with weights of classes, are left alone. Requires: grad done, if there is a backward pass. Keeps: ids of
+ * values; results but for the order of the sums of the weight's gradient, which precision leaves wide. */
 
 /* precision: gives every float its dtype.
  * - Weights, statistics and states stay in `wide`: F32, or F64 on the reference. With `pure`, weights are `narrow`.

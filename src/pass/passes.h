@@ -11,6 +11,7 @@
     PASS(x, grad, HAS_BACKWARD)                                                                                        \
     PASS(x, fold_bias, HAS_BACKWARD)                                                                                   \
     PASS(x, fold_act, HAS_BACKWARD)                                                                                    \
+    PASS(x, fold_head, HAS_BACKWARD | 1 << PROGRAM_EVALUATION)                                                         \
     PASS(x, precision, HAS_FORWARD)                                                                                    \
     PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \

@@ -83,6 +83,13 @@ static void append_in_one_type(struct graph *g, struct node_list *l, struct node
         node_list_append(g, l, &after[i]);
 }
 
+/* Of a head with its loss; NULL where that has no gradient. */
+static int *head_scaler(struct node *n)
+{
+    struct op_linear_cross_entropy *h = &n->u.linear_cross_entropy;
+    return n->op == OP_linear_cross_entropy && (h->dx || h->dw || h->db) ? &h->scaler : NULL;
+}
+
 static void scale_losses(struct graph *g)
 {
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
@@ -90,7 +97,7 @@ static void scale_losses(struct graph *g)
         int *scaler = n->op == OP_cross_entropy_bwd ? &n->u.cross_entropy_bwd.scaler
                       : n->op == OP_mse_bwd         ? &n->u.mse_bwd.scaler
                       : n->op == OP_bce_bwd         ? &n->u.bce_bwd.scaler
-                                                    : NULL;
+                                                    : head_scaler(n);
         if (scaler)
             *scaler = pass_loss_scaler(g);
     }

@@ -20,12 +20,17 @@ static bool is_attention(enum op op)
     return op == OP_attention || op == OP_attention_bwd;
 }
 
+static bool is_bound_by_operations(enum op op)
+{
+    return is_attention(op) || op_is_product(op) || op == OP_linear_cross_entropy;
+}
+
 double node_work(const struct program *g, const struct node *n, struct dims dims)
 {
     union args_any args;
     double bytes = 0;
     compile_args(g, n, dims, NULL, &args);
-    if (is_attention(n->op) || op_is_product(n->op))
+    if (is_bound_by_operations(n->op))
         return node_op(n)->flops(&args);
     for (int i = 0; i < node_op(n)->n_slots; i++)
         if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
@@ -114,7 +119,7 @@ static double seconds_per_byte(const struct node_times *t)
 {
     double seconds = 0, bytes = 0;
     for (size_t i = 0; i < t->n; i++)
-        if (!is_attention(t->all[i].op) && !op_is_product(t->all[i].op)) {
+        if (!is_bound_by_operations(t->all[i].op)) {
             seconds += t->all[i].seconds;
             bytes += t->all[i].work;
         }

@@ -159,6 +159,19 @@ static int result_to_json(const struct session *s, json_t **out, struct snug_err
     return code;
 }
 
+/* Rows whose logits training makes at a time; 0: all. */
+static int64_t head_chunk(const struct session *s)
+{
+    const struct programs *w = &s->run.where;
+    int k = w->step >= 0 ? w->step : w->first;
+    for (int i = 1; k >= 0 && i < s->run.plan.programs[k].graph.n_nodes; i++) {
+        const struct node *n = &s->run.plan.programs[k].graph.nodes[i];
+        if (n->op == OP_linear_cross_entropy)
+            return n->u.linear_cross_entropy.chunk;
+    }
+    return 0;
+}
+
 int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
                   struct snug_err *err)
 {
@@ -195,6 +208,7 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         json_t *about = json_object_get(doc, "about");
         json_object_set_new(about, "result", result);
         json_object_set_new(about, "changeable", changeable);
+        json_object_set_new(about, "head_chunk", json_integer((json_int_t)head_chunk(s)));
         if (json_array_size(s->option_changes))
             json_object_set(about, "option_changes", s->option_changes);
         if (algorithms)
@@ -362,8 +376,8 @@ static int note_inexact(const struct session *s, const char *why, struct snug_er
     return SNUG_OK;
 }
 
-/* Where the bits may change from here on: another build, kernels for another instruction set, or algorithms that the
- * run so far had and this one cannot have. */
+/* Where the bits may change from here on: another build, kernels for another instruction set, logits in other chunks, or
+ * algorithms that the run so far had and this one cannot have. */
 static int compare_exactness(const struct session *s, const json_t *old, struct snug_err *err)
 {
     const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels(s->compile.backend)};
@@ -373,6 +387,12 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
         if (!was || !strcmp(was, now[i]) || (i == 1 && s->refused.code))
             continue;
         snprintf(why, sizeof why, "%s was %s, is %s", keys[i], was, now[i]);
+        TRY(note_inexact(s, why, err));
+    }
+    /* earlier versions had all logits at once */
+    int64_t was = json_integer_value(json_object_get(json_object_get(old, "about"), "head_chunk"));
+    if (was != head_chunk(s)) {
+        snprintf(why, sizeof why, "--head-chunk was %lld, is %lld", (long long)was, (long long)head_chunk(s));
         TRY(note_inexact(s, why, err));
     }
     return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;

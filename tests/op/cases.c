@@ -53,6 +53,9 @@
 
 #define CROSS_ENTROPY(N, V) .logits = NARROW(N, V), .labels = INTS(N), STEP, .loss = FLOAT(1), .lse = FLOAT(N)
 #define ARGMAX(N, V) .logits = NARROW(N, V), .labels = INTS(N), .best = INTS(N)
+#define HEAD(N, H, V, rows)                                                                                            \
+    .x = NARROW(N, H), .w = NARROW(V, H), .labels = INTS(N), STEP, .loss = FLOAT(1), .chunk = rows
+#define HEAD_GRADIENTS(N, H, V) .dx = NARROW(N, H), .dw = FLOAT(V, H)
 #define SCALER .scaler = DOUBLES(SCALER_SCALARS)
 #define CROSS_ENTROPY_BWD(N, V)                                                                                        \
     .logits = NARROW(N, V), .labels = INTS(N), .lse = FLOAT(N), STEP, .dlogits = NARROW(N, V)
@@ -418,6 +421,22 @@ const struct op_case op_cases[] = {
     {CASE(argmax, "one class", ARGMAX(3, 1))},
     {CASE(argmax, "no rows", ARGMAX(0, 4))},
     {CASE(argmax, "a vocabulary", ARGMAX(33, 30522)), .long_only = true},
+    {CASE(linear_cross_entropy, "one chunk", HEAD(9, 5, 37, 16), HEAD_GRADIENTS(9, 5, 37))},
+    {CASE(linear_cross_entropy, "a row at a time", HEAD(9, 5, 37, 1), HEAD_GRADIENTS(9, 5, 37))},
+    {CASE(linear_cross_entropy, "three, smoothing, bias", HEAD(9, 16, 37, 3), .b = FLOAT(37), HEAD_GRADIENTS(9, 16, 37),
+          .db = FLOAT(37), .smoothing = 0.1)},
+    {CASE(linear_cross_entropy, "softcap, scaled", HEAD(50, 24, 65, 20), HEAD_GRADIENTS(50, 24, 65), SCALER,
+          .softcap = 3)},
+    {CASE(linear_cross_entropy, "best", .x = FLOAT(19, 9), .w = FLOAT(33, 9), .labels = INTS(19), STEP,
+          .loss = FLOAT(1), .best = INTS(19), .chunk = 4, .softcap = 30)},
+    {CASE(linear_cross_entropy, "loss alone", HEAD(19, 9, 33, 4))},
+    {CASE(linear_cross_entropy, "no rows", HEAD(0, 5, 4, 2), HEAD_GRADIENTS(0, 5, 4), .b = FLOAT(4), .db = FLOAT(4))},
+    {CASE(linear_cross_entropy, "one of everything", HEAD(1, 1, 1, 1), HEAD_GRADIENTS(1, 1, 1))},
+    {CASE(linear_cross_entropy, "frozen matrix", HEAD(70, 33, 130, 64), .dx = NARROW(70, 33), .b = FLOAT(130),
+          .db = FLOAT(130))},
+    {CASE(linear_cross_entropy, "large", HEAD(300, 65, 1003, 64), HEAD_GRADIENTS(300, 65, 1003), .b = FLOAT(1003),
+          .db = FLOAT(1003), .smoothing = 0.05),
+     .long_only = true},
     {CASE(attention, "first rows", ATTENTION(44, 3, 2, 2, 8), DROP(44, 0.3, 3), .scale = 0.35, .queries = 1),
      LENGTHS(17, 1, 22)},
     {CASE(attention, "two blocks of queries", ATTENTION(328, 4, 2, 1, 64), DROP(328, 0.1, 2), .scale = 0.125,

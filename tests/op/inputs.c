@@ -80,7 +80,8 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
     if (!strncmp(name, "ids", 3)) /* rows of the table in the next slot, or of dtable */
         classes = c->op == OP_embed_bwd ? c->args.embed_bwd.dtable.shape[0] : c->args.slot[slot + 1].shape[0];
     else if (!strcmp(name, "labels"))
-        classes = c->args.cross_entropy.logits.shape[1];
+        classes = c->op == OP_linear_cross_entropy ? c->args.linear_cross_entropy.w.shape[0]
+                                                   : c->args.cross_entropy.logits.shape[1];
     for (int64_t i = 0; i < s->elements; i++) {
         double u = random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "cu"))

@@ -32,6 +32,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 1.5;
     case OP_linear_dx:
         return a->linear_dx.dx.add ? 1.5 : 0;
+    case OP_linear_cross_entropy: /* logits, whose errors the exponential takes for its own, capped, and their gradient */
+        return 8;
     case OP_linear_dw:
         return a->linear_dw.dw.add && a->linear_dw.dw.dtype != DT_F32 ? 1.5 : 0;
     default:
@@ -90,6 +92,9 @@ static inline double sum_length(enum op op, const union args_any *a)
         return SUMSQ_CHUNK;
     case OP_adafactor: /* of a row, a column, or the sum of U^2 */
         return (double)(a->adafactor.p.shape[0] + a->adafactor.p.shape[a->adafactor.p.ndim - 1]);
+    case OP_linear_cross_entropy:
+        return (double)(a->linear_cross_entropy.x.shape[0] + a->linear_cross_entropy.x.shape[1] +
+                        a->linear_cross_entropy.w.shape[0]);
     case OP_mse:
     case OP_bce:
         return (double)(a->mse.logits.shape[0] * a->mse.logits.shape[1]);

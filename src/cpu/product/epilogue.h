@@ -14,7 +14,7 @@ SIMD vf epilogue_value(const struct product *p, enum act act, bool narrow, const
         v = v + vf_get_upto(p->bias, column, left, false);
     if (p->addend)
         v = v + vf_get_upto(p->addend, i * p->addend_pitch + column, left, narrow);
-    if (p->add)
+    if (p->add && !p->goes_on)
         v = v + vf_get_upto(p->c, i * p->c_pitch + column, left, narrow);
     if (act && p->slope)
         *slope = vf_act_slope(act, v);
@@ -74,6 +74,18 @@ SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int
             __builtin_prefetch(to + last, 1, 2);
         }
     }
+}
+
+/* What the sums of the tile (rows, columns) at row i, column j of C begin with, where the product goes on. */
+SIMD void epilogue_begin(const struct product *p, float *sum, int columns, int64_t i, int64_t rows, int64_t j)
+{
+    const float *c = p->c;
+    for (int64_t r = 0; r < rows; r++)
+        for (int h = 0; h < columns; h += VF_LANES) {
+            int64_t left = i + r < p->M ? p->N - j - h : 0;
+            vf_store(sum + r * columns + h,
+                     left > 0 ? vf_get_upto(c, (i + r) * p->c_pitch + j + h, left, false) : vf_set1(0));
+        }
 }
 
 /* The tile (rows, columns) of sums whose first is row i, column j of C; what is beyond C is left out. */

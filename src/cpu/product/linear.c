@@ -133,6 +133,13 @@ void ISA(cpu_linear_dw)(const struct args_linear_dw *a, const struct call *c)
         ISA(cpu_sum_columns)(&a->dy, &a->db, c->threads);
 }
 
+void ISA(cpu_linear_dw_goes_on)(const struct args_linear_dw *a, const struct call *c)
+{
+    struct product p = weight_gradient(a);
+    p.goes_on = p.add;
+    ISA(product_run)(&p, c->workspace, c->threads);
+}
+
 int64_t ISA(cpu_linear_workspace)(const struct args_linear *a, int threads)
 {
     struct product p = forward(a);

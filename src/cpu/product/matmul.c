@@ -314,7 +314,9 @@ static void run_tiles(const struct product *p, const struct form *f, float *sums
             prefetch_part(b + run * f->columns, f->run * f->columns, t, tiles);
         if (last && f->words != WORDS_TILES)
             epilogue_prefetch(p, f->columns, i + t * f->rows, f->rows, j);
-        tile(f->words, sum, a + t * a_steps * f->rows, b, run, add);
+        if (!add && p->goes_on)
+            epilogue_begin(p, sum, f->columns, i + t * f->rows, f->rows, j);
+        tile(f->words, sum, a + t * a_steps * f->rows, b, run, add || p->goes_on);
         if (last)
             epilogue(p, sum, f->columns, i + t * f->rows, f->rows, j);
     }
@@ -388,8 +390,12 @@ static void run_few(const struct product *p, const struct form *f, const struct 
         for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
             int64_t run = smaller(f->run, f->steps - s);
             pack_b(b, p, f, 1, q * f->columns, s, run);
-            for (int64_t t = 0; t < k->tiles; t++)
-                tile(f->words, strip + t * f->rows * f->columns, a + (s * k->tiles + t * run) * f->rows, b, run, s > 0);
+            for (int64_t t = 0; t < k->tiles; t++) {
+                float *sum = strip + t * f->rows * f->columns;
+                if (s == 0 && p->goes_on)
+                    epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
+                tile(f->words, sum, a + (s * k->tiles + t * run) * f->rows, b, run, s > 0 || p->goes_on);
+            }
         }
         for (int64_t t = 0; t < k->tiles; t++)
             epilogue(p, strip + t * f->rows * f->columns, f->columns, t * f->rows, f->rows, q * f->columns);

@@ -16,7 +16,9 @@ struct product {
 
     void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to: dense */
     enum dtype out;
-    bool add;           /* C is added to; then act must be none */
+    bool add;     /* C is added to; then act must be none */
+    bool goes_on; /* with `add`, of an F32 C: its elements are where the sums over k begin, so that parts of K one after
+                           the other (of multiples of 64) give the bits of all at once */
     const float *bias;  /* (N) or NULL */
     const void *addend; /* (M,N) of C's type, or NULL */
     enum act act;

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "train/fit/needs.h"
 #include "train/session/batches.h"
+#include "train/session/settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,13 +14,14 @@ struct variant {
     /* What only the user may: */
     enum dtype narrow;
     enum optimizer optimizer;
+    int64_t head_chunk;
     bool saves;
     char options[192]; /* what is changed */
     int64_t bytes;     /* what it needs */
 };
 
 /* Those first that leave the mathematics as it is. */
-enum change { NO_MASKS, TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
+enum change { CHUNKS, NO_MASKS, TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
 
 static int plan_variant(const struct session *s, struct variant *v, struct snug_err *err)
 {
@@ -27,6 +29,7 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
     struct run r = {.backend = c.backend, .threads = c.threads};
     c.precision.narrow = v->narrow;
     c.update.optimizer = v->optimizer;
+    c.head_chunk = v->head_chunk;
     c.dump = NULL;
     int code = compile_run(&c, &v->choices, &r.plan, &r.where, err);
     if (!code)
@@ -54,6 +57,8 @@ static bool is_possible(const struct compile_settings *c, const struct variant *
 {
     const struct choices *choices = &v->choices;
     switch (change) {
+    case CHUNKS:
+        return choices->whole_logits;
     case NO_MASKS:
         return choices->keep_masks;
     case TRANSIENT:
@@ -89,7 +94,8 @@ static void add_option(struct variant *v, const char *format, long long a, long 
 /* Applies a change, and plans. */
 static int apply(const struct session *s, int64_t limit, enum change change, struct variant *v, struct snug_err *err)
 {
-    static const char *const options[CHANGES] = {[NO_MASKS] = "--dropout-masks transient",
+    static const char *const options[CHANGES] = {[CHUNKS] = "--head-chunk 2048",
+                                                 [NO_MASKS] = "--dropout-masks transient",
                                                  [TRANSIENT] = "--weight-copies transient",
                                                  [CHECKPOINTING] = "--gradient-checkpointing",
                                                  [SPLIT] = "--batch-size %lld --gradient-accumulation-steps %lld",
@@ -98,6 +104,10 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
                                                  [STATES_8BIT] = "--optim adamw_8bit",
                                                  [ADAFACTOR] = "--optim adafactor"};
     switch (change) {
+    case CHUNKS:
+        v->choices.whole_logits = false;
+        v->head_chunk = HEAD_CHUNK;
+        break;
     case NO_MASKS:
         v->choices.keep_masks = false;
         break;
@@ -145,6 +155,7 @@ int advise(const struct session *s, int64_t limit, char advice[ADVICE_MAX], stru
     const struct variant now = {.choices = s->choices,
                                 .narrow = c->precision.narrow,
                                 .optimizer = c->update.optimizer,
+                                .head_chunk = c->head_chunk,
                                 .saves = s->run.plan.checkpoint_bytes > 0};
     struct variant v, together = now;
     int fitting = 0, n = 0;

@@ -130,11 +130,23 @@ static int check_budget(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* In the host's memory chunks of logits cost nothing; on a GPU nobody measured that, and there they wait until room is short. */
+static bool may_have_many_logits(const struct session *s)
+{
+    const struct compile_settings *c = &s->compile;
+    int64_t trained = c->train ? s->choices.micro.T : 0, tokens = trained > c->eval_max.T ? trained : c->eval_max.T;
+    return c->backend->facts.host_memory && tokens > c->head_chunk;
+}
+
 int fit_plan(struct session *s, struct snug_err *err)
 {
+    bool open = !option_given(s->o, head_chunk);
+    if (open && may_have_many_logits(s))
+        s->choices.whole_logits = false;
     TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(needs_besides(s, &s->run, err));
     TRY(cut_batch(s, err));
+    TRY(choose(s, open, &s->choices.whole_logits, "logits are made some rows at a time", err));
     TRY(choose(s, s->o->dropout_masks == OPT_KEEP_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,

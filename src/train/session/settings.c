@@ -86,6 +86,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
                             .recompute_every_n = options_recompute(o) > 0 ? options_recompute(o) : 0,
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
+                            .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
                             .copies = stay && copied && b->facts.float_type == DT_F32,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end =
@@ -100,6 +101,8 @@ int settings_set(struct session *s, struct snug_err *err)
     c->model = &s->model;
     c->stop = s->stop;
     TRY(settings_precision(o, c->backend, &c->precision, err));
+    c->head_chunk = option_given(o, head_chunk) ? o->head_chunk : HEAD_CHUNK;
+    c->head_vocabulary = option_given(o, head_chunk) ? 0 : HEAD_VOCABULARY;
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;

@@ -4,6 +4,9 @@
 
 #include "train/session/session.h"
 
+/* Without --head-chunk: rows whose logits are made at a time, of a model with so many words. */
+enum { HEAD_CHUNK = 2048, HEAD_VOCABULARY = 4096 };
+
 /* Before anything is opened: whether the backend that the options ask for is there. */
 int settings_check_backend(const struct options *o, struct snug_err *err);
 
