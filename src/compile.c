@@ -166,8 +166,9 @@ static int compile_forward(const struct job *j, const char *name, enum program_k
                                       .smoothing = s->smoothing,
                                       .class_weights = s->class_weights};
     TRY(model_build(s->model, settings, &g->graph, &built, err));
-    if (training) /* own loops look at the logits of a micro-step */
-        graph_value(&g->graph, built.logits)->live_out = kind != PROGRAM_STEP && s->keep_grads;
+    if (training) /* own loops look at the logits of a micro-step, if there are any */
+        graph_value(&g->graph, built.logits)->live_out =
+            kind != PROGRAM_STEP && s->keep_grads && (j->choices->whole_logits || !s->head_chunk);
     TRY(after_pass(j, g, "build", err));
     return run_passes(j, g, kind, built.loss, err);
 }

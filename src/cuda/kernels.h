@@ -36,6 +36,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(cross_entropy)                                                                                                 \
     ROW(embed_bwd)                                                                                                     \
     ROW(linear)                                                                                                        \
+    ROW(linear_cross_entropy)                                                                                          \
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
@@ -46,6 +47,12 @@ int cuda_call_device(struct cuda_call *c, int device);
 #define ROW(name) int64_t cuda_##name##_workspace(const struct args_##name *a, const struct cuda_call *c);
 CUDA_WORKSPACES(ROW)
 #undef ROW
+
+/* rows (N) = the losses of the rows of logits (N,V), times their number; a->loss is not looked at. */
+void cuda_cross_entropy_rows(const struct args_cross_entropy *a, double *rows, const struct cuda_call *c);
+/* loss = 1/N of the step times the sum of n such rows. */
+void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss,
+                    const struct cuda_call *c);
 
 /* A window that is as long as any sequence is none: 0. Where `longest` is not known, none has 2^30 rows. */
 static inline int64_t cuda_attention_window(int64_t window, int64_t longest)

@@ -6,6 +6,7 @@
 #include "cuda/arch.h"
 #include "cuda/device.h"
 #include "cuda/products/algorithms_json.h"
+#include "cuda/products/head.h"
 #include "cuda/products/products.h"
 #include "cuda/products/tune.h"
 #include "format/json.h"
@@ -113,12 +114,11 @@ static int tune(const struct backend *b, const struct work *nodes, int n, void (
     size_t before, after = 0;
     int n_products = 0, code;
     TRY(count_measured(d, &before, err));
-    struct cuda_product_node *products = mem_alloc((size_t)(n + 1) * sizeof *products);
+    struct cuda_product_node *products = mem_alloc((size_t)(HEAD_PRODUCTS * n + 1) * sizeof *products);
     if (!products)
         return err_no_memory(err, (unsigned long long)n * sizeof *products);
     for (int i = 0; i < n; i++)
-        if (op_is_product(nodes[i].op))
-            products[n_products++] = (struct cuda_product_node){.op = nodes[i].op, .args = nodes[i].args};
+        n_products += cuda_head_products(nodes[i].op, &nodes[i].args, &products[n_products]);
     code = cuda_products_tune(d->call.products, products, n_products, d->call.tf32,
                               &(struct cuda_tuning){.begins = begins, .ctx = ctx}, err);
     mem_free(products);

@@ -86,7 +86,7 @@ static void pad_slot(enum op op, int slot, struct tensor *t)
 {
     enum { TO = 64 };
     const char *name = op_table[op].slots[slot].name;
-    bool weight = (op == OP_linear || op == OP_linear_dx || op == OP_linear_dw) &&
+    bool weight = (op == OP_linear || op == OP_linear_dx || op == OP_linear_dw || op == OP_linear_cross_entropy) &&
                   (!strcmp(name, "w") || !strcmp(name, "b") || !strcmp(name, "dw"));
     if (op_slot_is(op, slot, SLOT_PADDED) && t->ndim == 2)
         t->pitch = (t->shape[1] / TO + 1) * TO;
@@ -197,7 +197,7 @@ static bool is_named_and_padded(enum op op)
     bool some = false;
     for (int i = 0; i < op_table[op].n_slots; i++)
         some |= op_slot_is(op, i, SLOT_PADDED);
-    return named[op] && some;
+    return named[op] && (some || op == OP_linear_cross_entropy);
 }
 
 static void test_ops(void **state)

@@ -121,7 +121,8 @@ static int run_batch(struct probe *p, struct snug_err *err)
                                  .threads = o->threads ? (int)o->threads : machine_cpus(),
                                  .precision = precision,
                                  .train = true,
-                                 .keep_grads = true};
+                                 .keep_grads = true,
+                                 .head_chunk = o->head_chunk};
     struct choices choices = settings_choices(o, b);
     choices.micro = (struct dims){.T = backend_bucket(b, p->batch.T), .B = p->batch.B};
     choices.accumulation = 1;
@@ -180,22 +181,25 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
     struct st_writer w;
     float *logits = NULL;
     int64_t n_logits;
-    int code = t ? gather_logits(p, &logits, &n_logits, err) : err_no_memory(err, (n + 2) * sizeof *t);
+    bool tokens = model_task(&p->model)->per_token;
+    size_t first = p->o->head_chunk ? 1 : 2; /* gradients stand behind the loss and, where there are any, the logits */
+    int code = t ? SNUG_OK : err_no_memory(err, (n + 2) * sizeof *t);
+    if (!code && first == 2)
+        code = gather_logits(p, &logits, &n_logits, err);
     if (code)
         goto out;
-    bool tokens = model_task(&p->model)->per_token;
     t[0] = (struct st_tensor){.name = "loss", .dtype = DT_F32};
     t[1] = (struct st_tensor){.name = "logits", .dtype = DT_F32, .ndim = tokens ? 3 : 2};
     t[1].shape[0] = p->rows;
     t[1].shape[1] = tokens ? p->width : p->model.num_labels;
     t[1].shape[2] = p->model.vocab_size;
     for (size_t i = 0; i < n; i++) {
-        t[i + 2] = (struct st_tensor){.name = grads[i].name, .dtype = DT_F32, .ndim = grads[i].ndim};
-        memcpy(t[i + 2].shape, grads[i].shape, sizeof grads[i].shape);
+        t[i + first] = (struct st_tensor){.name = grads[i].name, .dtype = DT_F32, .ndim = grads[i].ndim};
+        memcpy(t[i + first].shape, grads[i].shape, sizeof grads[i].shape);
     }
     unlink(path); /* the result of an earlier call */
-    TRY_TO(out, st_create(&io_posix, path, t, n + 2, NULL, 0, false, &w, err));
-    for (size_t i = 0; i < n + 2 && !code; i++) {
+    TRY_TO(out, st_create(&io_posix, path, t, n + first, NULL, 0, false, &w, err));
+    for (size_t i = 0; i < n + first && !code; i++) {
         struct run_value v = {0};
         for (size_t g = 0; g < n; g++)
             if (grads[g].name == t[i].name)

@@ -290,19 +290,31 @@ static void cross_entropy_launch(const struct cross_entropy_params *p, const flo
         cross_entropy_kernel<T, THREADS / LANE><<<(unsigned)p->N, THREADS, 0, c->stream>>>(*p);
 }
 
-extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
+extern "C" void cuda_cross_entropy_rows(const struct args_cross_entropy *a, double *rows, const struct cuda_call *c)
 {
     struct cross_entropy_params p = {.logits = a->logits.data,
                                      .labels = (const int32_t *)a->labels.data,
                                      .lse = (float *)a->lse.data,
-                                     .rows = (double *)c->workspace,
+                                     .rows = rows,
                                      .N = a->logits.shape[0],
                                      .V = a->logits.shape[1],
                                      .pitch = tensor_pitch(&a->logits),
                                      .smoothing = a->smoothing};
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->logits.dtype, T, cross_entropy_launch<T>(&p, (const float *)a->weights.data, c))
-    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(p.rows, p.N, (const double *)a->step.data, (float *)a->loss.data);
+}
+
+extern "C" void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss,
+                               const struct cuda_call *c)
+{
+    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(rows, n, (const double *)step->data, (float *)loss->data);
+}
+
+extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
+{
+    double *rows = (double *)c->workspace;
+    cuda_cross_entropy_rows(a, rows, c);
+    cuda_mean_loss(rows, a->logits.shape[0], &a->step, &a->loss, c);
     return cuda_launched(c, "cross_entropy");
 }
 
