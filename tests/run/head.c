@@ -128,12 +128,12 @@ static void a_resumed_run_says_that_chunks_have_changed(void **state)
 
 /* ---- Memory. */
 
-static long long planned(const char *config, const char *const *more)
+static long long planned(const char *config, const char *batch, const char *const *more)
 {
     size_t n;
     expect_snug(0, said(),
                 ARGS("plan", "--json", "--model", config, "--init-from-config", "--train-data", "synthetic:64x128",
-                     "--batch-size", "64", "--device", "cpu", "--threads", "1", "--save-strategy", "no"),
+                     "--batch-size", batch, "--device", "cpu", "--threads", "1", "--save-strategy", "no"),
                 more);
     char *text = read_text(said(), &n);
     json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
@@ -160,14 +160,14 @@ static void logits_never_exist_whole(void **state)
     assert_int_equal(mkdir(dir, 0777), 0);
     assert_int_equal(json_dump_file(o, join(dir, "config.json"), 0), 0);
     json_decref(o);
-    long long whole = planned(dir, ARGS("--head-chunk", "0")), chunked = planned(dir, ARGS("--head-chunk", "2048"));
-    long long whole_bf16 = planned(dir, ARGS("--head-chunk", "0", "--bf16"));
+    long long whole = planned(dir, "64", ARGS("--head-chunk", "0")),
+              chunked = planned(dir, "64", ARGS("--head-chunk", "2048"));
+    long long whole_bf16 = planned(dir, "64", ARGS("--head-chunk", "0", "--bf16"));
     assert_true(chunked <= whole - less);
-    assert_int_equal(planned(dir, NULL), chunked);
-    assert_true(planned(dir, ARGS("--bf16")) <= whole_bf16 - less / 2 + V * 16 * 4);
+    assert_int_equal(planned(dir, "64", NULL), chunked);
+    assert_true(planned(dir, "64", ARGS("--bf16")) <= whole_bf16 - less / 2 + V * 16 * 4);
     /* a batch of one chunk is left as it is */
-    assert_int_equal(planned(dir, ARGS("--batch-size", "16")),
-                     planned(dir, ARGS("--batch-size", "16", "--head-chunk", "0")));
+    assert_int_equal(planned(dir, "16", NULL), planned(dir, "16", ARGS("--head-chunk", "0")));
 }
 
 int main(void)

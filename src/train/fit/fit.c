@@ -145,8 +145,8 @@ int fit_plan(struct session *s, struct snug_err *err)
         s->choices.whole_logits = false;
     TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(needs_besides(s, &s->run, err));
-    TRY(cut_batch(s, err));
     TRY(choose(s, open, &s->choices.whole_logits, "logits are made some rows at a time", err));
+    TRY(cut_batch(s, err));
     TRY(choose(s, s->o->dropout_masks == OPT_KEEP_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,
