@@ -65,9 +65,8 @@ OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
    DIFF,
    "per sequence and head: o = dropout(softmax(scale q k^T)) v; lse = log of the softmax's denominator; no sequence "
    "has more than `longest` rows (0: not known); o is 0 but in a sequence's first `queries` rows (0: all); query i "
-   "sees "
-   "key j where |i - j| < window (0: all keys) and, when causal, j <= i; scores s become c tanh(s/c) with c = softcap "
-   "(0: they stay); mask: room in which a backend may keep what dropout decided")
+   "sees key j where |i - j| < window (0: all keys) and, when causal, j <= i; scores s become c tanh(s/c) with c = "
+   "softcap (0: they stay); mask: room in which a backend may keep what dropout decided")
 OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT(mask) OUT(dqkv) ACC(dbias),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
@@ -107,8 +106,8 @@ OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,
-   "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] (lse[n] - "
-   "logits[n,v]), with the weights w of the classes, or 1")
+   "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] "
+   "(lse[n] - logits[n,v]), with the weights w of the classes, or 1")
 SLOT(cross_entropy, logits, SLOT_PADDED)
 OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), REAL(smoothing),
    NONE, "the gradient of cross_entropy, times the scaler's loss scale")
@@ -118,8 +117,8 @@ OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of
 OP(mse_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of mse, times the scaler's loss scale")
 OP(bce, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss), , DIFF,
-   "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)) + (w[v]-1) y log(1 + exp(-z)): binary cross-entropy with "
-   "logits, with the weights w of labels that are there, or 1")
+   "loss = 1/(N V) sum of max(z,0) - z y + log(1 + exp(-|z|)) + (w[v]-1) y log(1 + exp(-z)): binary cross-entropy "
+   "with logits, with the weights w of labels that are there, or 1")
 OP(bce_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), , NONE,
    "the gradient of bce, times the scaler's loss scale")
 OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
@@ -128,20 +127,19 @@ SLOT(argmax, logits, SLOT_PADDED)
 OP(linear_cross_entropy,
    IN(x) IN(w) OPT(b) IN(labels) IN(step) OPT(scaler) F32(loss) MAYBE(best) ACC(dx) ACC(dw) ACC(db),
    REAL(smoothing) REAL(softcap) INT(chunk), NONE,
-   "linear, softcap (0: none), cross_entropy, argmax and their gradients, of `chunk` rows at a time: the logits never "
-   "exist whole")
+   "linear, softcap (0: none), cross_entropy, argmax and their gradients, of `chunk` rows at a time: the logits "
+   "never exist whole")
 SLOT(linear_cross_entropy, w, SLOT_NODE_TYPE)
 SLOT(linear_cross_entropy, b, SLOT_EITHER_TYPE)
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,
-   "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm is "
-   "0, -1 where norm is not finite; and the scaler's update")
+   "norm = sqrt(sum of partials) / scale; coef = min(1, max_norm / (norm + 1e-6)) / scale, 1 / scale where max_norm "
+   "is 0, -1 where norm is not finite; and the scaler's update")
 OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last) INT(noise), NONE,
    "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef; decay_last: decay after "
-   "the "
-   "update, as bitsandbytes has it")
+   "the update, as bitsandbytes has it")
 OP(adamw8bit, INOUT(p) IN(g) INOUT(m) INOUT(v) INOUT(absmax_m) INOUT(absmax_v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) INT(noise), NONE,
    "AdamW of bitsandbytes with states of 8 bits in blocks of 256 (Dettmers et al., arXiv 2110.02861), g scaled by coef")
@@ -171,8 +169,7 @@ OP(ademamix, INOUT(p) IN(g) INOUT(m) INOUT(slow) INOUT(v) IN(step) OPT(coef) UPD
    REAL(beta1) REAL(beta2) REAL(beta3) REAL(alpha) REAL(t_alpha) REAL(t_beta3) REAL(eps) REAL(weight_decay) INT(noise),
    NONE,
    "AdEMAMix (Pagliardini et al., arXiv 2409.03137), with warm-ups of alpha and beta3 where t_alpha and t_beta3 are "
-   "not 0, "
-   "g scaled by coef")
+   "not 0, g scaled by coef")
 OP(ademamix8bit,
    INOUT(p) IN(g) INOUT(m) INOUT(slow) INOUT(v) INOUT(absmax_m) INOUT(absmax_slow) INOUT(absmax_v) IN(step) OPT(coef)
        UPD(copy),

@@ -301,8 +301,16 @@ struct loading {
     struct run *r;
     const struct weight_options *o;
     struct hash_state *base;
-    float *host; /* PIECE */
+    float *host; /* as much of a weight as is read at once */
 };
+
+static int64_t largest_piece(const struct run_value *w, size_t n)
+{
+    int64_t most = 1;
+    for (size_t i = 0; i < n && most < PIECE; i++)
+        most = w[i].elements > most ? w[i].elements : most;
+    return most < PIECE ? most : PIECE;
+}
 
 /* One weight, from tensor t, or new where t is NULL. What is stored in 16 bits is read as that: a file that has
  * them goes there as it is, unless its numbers are to be known. */
@@ -339,9 +347,10 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     int code = SNUG_OK;
     TRY(check_tied(d, c, err));
     TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
-    struct loading l = {.d = d, .r = r, .o = o, .base = hash_new(), .host = mem_realloc(NULL, PIECE * sizeof *l.host)};
+    size_t bytes = (size_t)largest_piece(w, n) * sizeof(float);
+    struct loading l = {.d = d, .r = r, .o = o, .base = hash_new(), .host = mem_realloc(NULL, bytes)};
     if (!l.host || !l.base)
-        code = err_no_memory(err, PIECE * sizeof *l.host);
+        code = err_no_memory(err, bytes);
     for (size_t i = 0; i < n && !code; i++) {
         const struct model_tensor *t = weights_find(d, c, w[i].name), *own = adapter_tensor(o, w[i].name);
         bool anew = o->new_head && model_is_of_head(c, w[i].name);

@@ -32,8 +32,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 1.5;
     case OP_linear_dx:
         return a->linear_dx.dx.add ? 1.5 : 0;
-    case OP_linear_cross_entropy: /* of logits, which are 3 sqrt(H) at most: so much of itself their exponential is off by */
-        return 3 * sqrt((double)a->linear_cross_entropy.x.shape[1]);
+    case OP_linear_cross_entropy: /* of logits, the largest of 300,000 5 sqrt(H): so much of itself its exponential is off by */
+        return 5 * sqrt((double)a->linear_cross_entropy.x.shape[1]);
     case OP_linear_dw:
         return a->linear_dw.dw.add && a->linear_dw.dw.dtype != DT_F32 ? 1.5 : 0;
     default:

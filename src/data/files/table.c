@@ -379,8 +379,7 @@ static int json_text(struct table *t, int column, const char **text, size_t *byt
     json_t *v = json_object_get(t->json.row, t->columns.names[column]);
     char room[64];
     if (!json_is_string(v)) {
-        bool values =
-            json_object_size(v) || json_array_size(v) > 1; /* of a column, as pandas' to_json writes a table */
+        bool values = json_object_get(v, "0") || json_array_size(v) > 1; /* of a column, as pandas' to_json writes it */
         const char *shown = json_value_text(v, room);
         if (values && is_only_row(t))
             return err_set(err, SNUG_ERR_INPUT,
