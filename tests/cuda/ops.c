@@ -1,6 +1,7 @@
 /* Every case of ../op/cases.c on the kernels of the cuda backend (../op/harness.h). Buffers go to the device with their
  * guards and come back whole. Needs an NVIDIA GPU: without one it says so and ends with 77, which Meson counts as
- * skipped. Ops may be named: test-cuda-ops norm norm_bwd */
+ * skipped. Ops may be named, or those that are left out: test-cuda-ops norm norm_bwd, test-cuda-ops not norm. With the emulator in
+ * the place of CUDA it runs everywhere (emulator/). */
 #include "../op/cases.h"
 #include "../op/harness.h"
 #include "cuda/launch.h"
@@ -176,6 +177,8 @@ static bool takes(const struct op_case *c, enum dtype narrow)
 {
     if (c->op == OP_attention)
         return TAKES_ATTENTION(c->args.attention, narrow);
+    if (c->op == OP_attention_cached)
+        return takes_head(c->args.attention_cached.keys.shape[2] / c->args.attention_cached.kv_heads, narrow);
     return c->op != OP_attention_bwd || TAKES_ATTENTION(c->args.attention_bwd, narrow);
 }
 
@@ -235,10 +238,12 @@ int main(int argc, char **argv)
         printf("skipped: no NVIDIA GPU here\n");
         return 77;
     }
+    bool but = argc > 1 && !strcmp(argv[1], "not");
     for (int op = 1; op < OP_COUNT; op++) {
-        named[op] = argc == 1;
-        for (int i = 1; i < argc; i++)
-            named[op] |= !strcmp(argv[i], op_table[op].name);
+        named[op] = argc == 1 || but;
+        for (int i = 1 + but; i < argc; i++)
+            if (!strcmp(argv[i], op_table[op].name))
+                named[op] = !but;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
