@@ -1,7 +1,7 @@
 /* How each optimizer updates a weight: its op, the states that it keeps, its own values of arguments that are not given. */
 #include "pass/optimizers.h"
 
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 #include <math.h>
 

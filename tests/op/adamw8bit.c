@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "cpu/isa.h"
 #include "maps.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 #include <math.h>
 #include <setjmp.h>

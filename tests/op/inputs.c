@@ -4,7 +4,7 @@
 #include "base/philox.h"
 #include "cases.h"
 #include "op/clip.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  * A matrix is cut into blocks of whole rows, at most MOST_BLOCKS of them, by its shape alone. Sums by column are made
  * within a block over groups of four rows, then over the blocks; sums of U^2 and p^2 by row, then over the rows of a
  * block, then over the blocks. A tensor that is no matrix is cut into chunks of FLAT elements. */
-#include "op/adafactor.h"
+#include "op/optimizer/adafactor.h"
 #include "cpu/kernels.h"
 #include "cpu/optimizer/stored.h"
 

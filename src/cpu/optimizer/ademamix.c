@@ -1,6 +1,6 @@
 /* AdEMAMix (op/ademamix.c). Bound by memory: 36 bytes a parameter; 18 with states of 8 bits, where looking up and finding
  * codes takes longer. */
-#include "op/ademamix.h"
+#include "op/optimizer/ademamix.h"
 
 #include "cpu/optimizer/blocks.h"
 

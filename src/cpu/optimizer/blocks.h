@@ -4,7 +4,7 @@
 #define CPU_OPTIMIZER_BLOCKS_H
 
 #include "cpu/kernels.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 enum { BLOCK_STATES = 3 /* at most */ };
 

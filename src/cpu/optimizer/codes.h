@@ -1,9 +1,9 @@
-/* codes.h: states of 8 bits on the CPU: from codes to numbers and back (op/dynamic_map.h), a vector at a time. */
+/* codes.h: states of 8 bits on the CPU: from codes to numbers and back (op/optimizer/dynamic_map.h), a vector at a time. */
 #ifndef CPU_OPTIMIZER_CODES_H
 #define CPU_OPTIMIZER_CODES_H
 
 #include "cpu/simd/simd_lookup.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 typedef uint8_t vb __attribute__((vector_size(VF_LANES)));
 
@@ -65,7 +65,7 @@ SIMD vf decode_unsigned(const struct magnitudes *t, const uint8_t *codes)
     return VF_LANES < 16 ? vf_gather(t->map, c) : magnitude(t, c + 1);
 }
 
-/* The number of the magnitude nearest to each x >= 0 (op/dynamic_map.h); that of 0 for NaN. */
+/* The number of the magnitude nearest to each x >= 0 (op/optimizer/dynamic_map.h); that of 0 for NaN. */
 SIMD vi find(const struct map_finder *f, int last, vf x)
 {
     int first = last - 6;

@@ -6,7 +6,7 @@
 #define CPU_OPTIMIZER_STORED_H
 
 #include "cpu/simd/simd_philox.h"
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 enum { STORED_RUN = ROUNDING_BLOCK * VF_LANES };
 

@@ -5,7 +5,7 @@
 #include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
-#include "op/adafactor.h"
+#include "op/optimizer/adafactor.h"
 }
 
 enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 128, COLUMNS = 1024, FLAT = 16384 };

@@ -4,7 +4,7 @@
 #include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 }
 
 #include <float.h>
@@ -41,7 +41,7 @@ __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw_he
     __syncthreads();
 }
 
-/* The number of the magnitude nearest to x >= 0 (op/dynamic_map.h), by the binade that x is in. */
+/* The number of the magnitude nearest to x >= 0 (op/optimizer/dynamic_map.h), by the binade that x is in. */
 __device__ static inline int find(const struct map_binade *f, float x)
 {
     int k = min(max((int)(__float_as_uint(x) >> 23) - (127 - 24), 0), MAP_BINADES - 1);

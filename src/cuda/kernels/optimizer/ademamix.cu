@@ -2,7 +2,7 @@
 #include "cuda/kernels/optimizer/elements.cuh"
 
 extern "C" {
-#include "op/ademamix.h"
+#include "op/optimizer/ademamix.h"
 }
 
 struct ademamix_head {

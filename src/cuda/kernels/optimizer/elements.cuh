@@ -14,7 +14,7 @@
 #include "cuda/kernels/optimizer/update.cuh"
 
 extern "C" {
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 }
 
 #include <float.h>
@@ -76,7 +76,7 @@ __device__ static inline float block_largest(float *warp, float x)
     return x;
 }
 
-/* The number of the magnitude nearest to x >= 0 (op/dynamic_map.h). */
+/* The number of the magnitude nearest to x >= 0 (op/optimizer/dynamic_map.h). */
 __device__ static inline int nearest_magnitude(const struct map_finder &f, int last, float x)
 {
     int first = last - 6, e = first;

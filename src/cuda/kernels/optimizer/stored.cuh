@@ -6,7 +6,7 @@
 #include "cuda/kernels/many.cuh"
 
 extern "C" {
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 }
 
 /* Runs the statement with P as the type of a weight and its states: __nv_bfloat16 where `pure`, else float. */

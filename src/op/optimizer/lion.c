@@ -4,8 +4,8 @@
  *
  * lion8bit: m in codes of 8 bits (op/codes.h); the step goes by what was read, and is not rounded. */
 #include "graph/graph.h"
-#include "op/codes.h"
-#include "op/update.h"
+#include "op/optimizer/codes.h"
+#include "op/optimizer/update.h"
 
 void shape_lion(struct graph *g, struct op_lion *n)
 {

@@ -1,4 +1,4 @@
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
  *             p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
 #include "graph/graph.h"
 #include "op/clip.h"
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 #include <math.h>
 #include <string.h>

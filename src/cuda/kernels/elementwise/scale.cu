@@ -1,5 +1,5 @@
 /* scale: y = x by, elementwise. Bound by bytes: two small tensors once. */
-#include "cuda/kernels/elementwise.cuh"
+#include "cuda/kernels/elementwise/elementwise.cuh"
 
 struct scale_params {
     const void *x;

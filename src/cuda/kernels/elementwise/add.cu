@@ -1,5 +1,5 @@
 /* add: y = a + b, and back, elementwise. Bound by bytes: every tensor once. */
-#include "cuda/kernels/elementwise.cuh"
+#include "cuda/kernels/elementwise/elementwise.cuh"
 
 struct add_params {
     const void *a, *b;

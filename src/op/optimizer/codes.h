@@ -1,11 +1,11 @@
 /* codes.h: optimizer states of 8 bits, as the reference reads and writes them: in blocks of MAP_BLOCK consecutive elements,
- * each element a code (op/dynamic_map.h) times the largest magnitude of its block. bitsandbytes has states that may be
+ * each element a code (op/optimizer/dynamic_map.h) times the largest magnitude of its block. bitsandbytes has states that may be
  * negative, and the only state of an optimizer that has but one, in signed codes. */
 #ifndef OP_CODES_H
 #define OP_CODES_H
 
 #include "graph/op.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 struct graph;
 

@@ -2,7 +2,7 @@
 #ifndef OP_UPDATE_H
 #define OP_UPDATE_H
 
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 #include <string.h>
 

@@ -12,10 +12,10 @@
  *
  * U is never stored: each pass makes it again from g. With `noise`, p and m are rounded as they are stored
  * (op/rounding.h). R, C and V stay F32: they are a row and a column of a matrix, or belong to a vector. */
-#include "op/adafactor.h"
+#include "op/optimizer/adafactor.h"
 
 #include "graph/graph.h"
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 #include <string.h>
 

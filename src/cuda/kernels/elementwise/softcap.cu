@@ -1,5 +1,5 @@
 /* softcap: y = cap tanh(x / cap), and back, elementwise. Bound by bytes: every tensor once. */
-#include "cuda/kernels/elementwise.cuh"
+#include "cuda/kernels/elementwise/elementwise.cuh"
 
 struct softcap_params {
     const void *x;

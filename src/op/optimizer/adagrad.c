@@ -2,7 +2,7 @@
  *
  *     g += wd p ;  sum += g^2 ;  p -= lr / (1 + (t-1) lr_decay) g / (sqrt(sum) + eps) */
 #include "graph/graph.h"
-#include "op/update.h"
+#include "op/optimizer/update.h"
 
 #include <math.h>
 

@@ -6,8 +6,8 @@
  *
  * rmsprop8bit, as bitsandbytes has it: the same without mean_g and buf, v in signed codes of 8 bits (op/codes.h). */
 #include "graph/graph.h"
-#include "op/codes.h"
-#include "op/update.h"
+#include "op/optimizer/codes.h"
+#include "op/optimizer/update.h"
 
 #include <math.h>
 

@@ -6,11 +6,11 @@
  *
  * ademamix8bit: the states in codes of 8 bits (op/codes.h), m and slow signed; the step goes by what they are before they
  * are rounded to codes. */
-#include "op/ademamix.h"
+#include "op/optimizer/ademamix.h"
 
 #include "graph/graph.h"
-#include "op/codes.h"
-#include "op/update.h"
+#include "op/optimizer/codes.h"
+#include "op/optimizer/update.h"
 
 void shape_ademamix(struct graph *g, struct op_ademamix *n)
 {

@@ -1,5 +1,5 @@
 /* AdamW with states of 8 bits, in blocks of MAP_BLOCK consecutive elements (Dettmers et al., arXiv 2110.02861), as
- * bitsandbytes has it: a state's element is a code (op/dynamic_map.h) times the largest magnitude of its block. t =
+ * bitsandbytes has it: a state's element is a code (op/optimizer/dynamic_map.h) times the largest magnitude of its block. t =
  * step[STEP_UPDATE], g scaled by coef (negative: change nothing).
  *
  *     m = b1 map[m] absmax_m + (1-b1) g ;  v = b2 map[v] absmax_v + (1-b2) g^2
@@ -9,10 +9,10 @@
  *
  * A negative m never becomes 0. A block of zeros has absmax 0 and the codes of 0. With `noise`, p is rounded as it is stored
  * (op/rounding.h); the largest magnitudes, a number for 256 elements, stay F32. */
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 #include "graph/graph.h"
-#include "op/rounding.h"
+#include "op/optimizer/rounding.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "op/codes.h"
+#include "op/optimizer/codes.h"
 
 #include "graph/graph.h"
 
