@@ -25,7 +25,7 @@
  *     step    (8)   F64  enum step_scalar: 1/N, learning rate, update number, seed low, seed high
  * Common attribute of updates:
  *     noise   not 0: p and states that are no codes are stored in bf16, by stochastic rounding with the random numbers of
- *             this tensor (op/rounding.h) */
+ *             this tensor (op/optimizer/rounding.h) */
 #ifndef OP
 #define OP(name, slots, attrs, diff, text)
 #endif

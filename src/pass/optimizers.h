@@ -8,7 +8,7 @@
 struct weight_update {
     int weight, gradient, copy, step, coef;
     double weight_decay;
-    int64_t noise; /* 0: what is stored is not rounded (op/rounding.h) */
+    int64_t noise; /* 0: what is stored is not rounded (op/optimizer/rounding.h) */
     bool codes;    /* states of 8 bits: this tensor is large enough */
 };
 

@@ -16,7 +16,7 @@ struct block_state {
 
 struct block_update {
     const struct tensor *p, *g, *step, *coef, *copy;
-    int64_t noise; /* of stochastic rounding, where p is bf16 (op/rounding.h) */
+    int64_t noise; /* of stochastic rounding, where p is bf16 (op/optimizer/rounding.h) */
     struct block_state state[BLOCK_STATES];
 };
 

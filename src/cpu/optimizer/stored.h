@@ -1,5 +1,5 @@
 /* stored.h: a weight or one of its states as an update reads and writes it: F32 as it is, or bf16, which is rounded
- * stochastically as it is stored (op/rounding.h). One vectorised Philox call has the random numbers of 8 VF_LANES
+ * stochastically as it is stored (op/optimizer/rounding.h). One vectorised Philox call has the random numbers of 8 VF_LANES
  * neighbouring elements; a thread goes through them with a struct of its own, in any order. `narrow` is whether the tensor
  * is bf16: a constant after inlining. */
 #ifndef CPU_OPTIMIZER_STORED_H

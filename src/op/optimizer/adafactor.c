@@ -1,6 +1,6 @@
 /* Adafactor (Shazeer and Stern, arXiv 1804.04235) as transformers.optimization.Adafactor: the second moment of a matrix
  * is kept as means over its rows and columns only. t = step[STEP_UPDATE], g scaled by coef (negative: change nothing),
- * a the step size (op/adafactor.h), beta1 < 0: no first moment.
+ * a the step size (op/optimizer/adafactor.h), beta1 < 0: no first moment.
  *
  *     b2 = 1 - t^decay_rate ;  u = g^2 + eps1
  *     (…,r,c): R = b2 R + (1-b2) mean(u, last dim) ;  C = b2 C + (1-b2) mean(u, dim -2)
@@ -11,7 +11,7 @@
  *     p -= weight_decay a p ;  p -= U
  *
  * U is never stored: each pass makes it again from g. With `noise`, p and m are rounded as they are stored
- * (op/rounding.h). R, C and V stay F32: they are a row and a column of a matrix, or belong to a vector. */
+ * (op/optimizer/rounding.h). R, C and V stay F32: they are a row and a column of a matrix, or belong to a vector. */
 #include "op/optimizer/adafactor.h"
 
 #include "graph/graph.h"

@@ -8,7 +8,7 @@
  *     absmax_m = max |m|, absmax_v = max v of the block ;  m, v = the nearest codes
  *
  * A negative m never becomes 0. A block of zeros has absmax 0 and the codes of 0. With `noise`, p is rounded as it is stored
- * (op/rounding.h); the largest magnitudes, a number for 256 elements, stay F32. */
+ * (op/optimizer/rounding.h); the largest magnitudes, a number for 256 elements, stay F32. */
 #include "op/optimizer/dynamic_map.h"
 
 #include "graph/graph.h"

@@ -4,7 +4,7 @@
  *     m = b1 m + (1-b1) g ;  slow = b3 slow + (1-b3) g ;  v = b2 v + (1-b2) g^2
  *     p -= lr wd p ;  p -= lr (m/(1-b1^t) + alpha slow) / (sqrt(v)/sqrt(1-b2^t) + eps)
  *
- * ademamix8bit: the states in codes of 8 bits (op/codes.h), m and slow signed; the step goes by what they are before they
+ * ademamix8bit: the states in codes of 8 bits (op/optimizer/codes.h), m and slow signed; the step goes by what they are before they
  * are rounded to codes. */
 #include "op/optimizer/ademamix.h"
 

@@ -2,7 +2,7 @@
  *
  *     p -= lr wd p ;  p -= lr sign(b1 m + (1-b1) g) ;  m = b2 m + (1-b2) g
  *
- * lion8bit: m in codes of 8 bits (op/codes.h); the step goes by what was read, and is not rounded. */
+ * lion8bit: m in codes of 8 bits (op/optimizer/codes.h); the step goes by what was read, and is not rounded. */
 #include "graph/graph.h"
 #include "op/optimizer/codes.h"
 #include "op/optimizer/update.h"

@@ -1,7 +1,7 @@
 /* The norm of all gradients, clipping, and the updates. t = step[STEP_UPDATE] counts updates from 1, lr =
  * step[STEP_LR], coef is what every gradient is multiplied with (absent: 1); a negative one means that the gradients
  * are not finite, and an update then changes nothing at all. `copy` is p once more, in a type of 16 bits. With `noise`,
- * p and the states are rounded as they are stored (op/rounding.h); an update goes by what they were before that.
+ * p and the states are rounded as they are stored (op/optimizer/rounding.h); an update goes by what they were before that.
  *
  *     sumsq   partials[at + i] = sum of g^2 over the i-th SUMSQ_CHUNK elements, in F64
  *     clip    op/clip.h

@@ -4,7 +4,7 @@
  *     mean_g is there (centered):  mean_g = alpha mean_g + (1-alpha) g ;  d = sqrt(v - mean_g^2) + eps
  *     p -= lr g / d                     or, where buf is there:  buf = momentum buf + g / d ;  p -= lr buf
  *
- * rmsprop8bit, as bitsandbytes has it: the same without mean_g and buf, v in signed codes of 8 bits (op/codes.h). */
+ * rmsprop8bit, as bitsandbytes has it: the same without mean_g and buf, v in signed codes of 8 bits (op/optimizer/codes.h). */
 #include "graph/graph.h"
 #include "op/optimizer/codes.h"
 #include "op/optimizer/update.h"

@@ -1,4 +1,4 @@
-/* Adafactor (op/adafactor.h) over many tensors in four launches: sums of squares by row and column; the second moments;
+/* Adafactor (op/optimizer/adafactor.h) over many tensors in four launches: sums of squares by row and column; the second moments;
  * sum of U^2; the update. Bound by bytes: 12 of g and 8 of p a parameter (12 more with a first moment).
  *
  * A matrix is cut into tiles of ROWS rows and COLUMNS columns by its shape alone, a block each; a tensor that is no

@@ -1,5 +1,5 @@
 /* stored.cuh: a weight or one of its states as an update reads and writes it: F32 as it is, or bf16, which is rounded
- * stochastically as it is stored (op/rounding.h). They are read with load_floats. */
+ * stochastically as it is stored (op/optimizer/rounding.h). They are read with load_floats. */
 #ifndef CUDA_STORED_CUH
 #define CUDA_STORED_CUH
 
