@@ -1,4 +1,4 @@
-/* RMSprop (Tieleman and Hinton, 2012), as torch.optim.RMSprop; t, lr, coef and copy as in op/optimizer.c.
+/* RMSprop (Tieleman and Hinton, 2012), as torch.optim.RMSprop; t, lr, coef and copy as in optimizer.c.
  *
  *     g += wd p ;  v = alpha v + (1-alpha) g^2 ;  d = sqrt(v) + eps
  *     mean_g is there (centered):  mean_g = alpha mean_g + (1-alpha) g ;  d = sqrt(v - mean_g^2) + eps

@@ -1,4 +1,4 @@
-/* update.h: what the updates of single elements share in the reference (op/optimizer.c: t, lr, coef, copy). */
+/* update.h: what the updates of single elements share in the reference (optimizer.c: t, lr, coef, copy). */
 #ifndef OP_UPDATE_H
 #define OP_UPDATE_H
 

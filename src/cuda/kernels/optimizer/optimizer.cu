@@ -1,4 +1,4 @@
-/* The norm of the gradients and the updates of op/optimizer.c. Bound by bytes: AdamW reads p, g, m, v and writes p, m,
+/* The norm of the gradients and the updates of op/optimizer/optimizer.c. Bound by bytes: AdamW reads p, g, m, v and writes p, m,
  * v, 28 bytes a parameter (30 with a 16-bit copy; 14 where all is bf16, with three Philox calls for four of them); sumsq reads each gradient once. Arithmetic of the updates is in
  * float, on hyper-parameters that are combined in double.
  *
