@@ -5,7 +5,7 @@
 #include "../../tests/op/cases.h"
 #include "base/mem.h"
 #include "cuda/kernels.h"
-#include "op/dynamic_map.h"
+#include "op/optimizer/dynamic_map.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>

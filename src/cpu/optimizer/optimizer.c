@@ -1,4 +1,4 @@
-/* The updates and the norm of the gradients (op/optimizer.c). Bound by memory: AdamW reads p, g, m, v and writes p, m,
+/* The updates and the norm of the gradients (op/optimizer/optimizer.c). Bound by memory: AdamW reads p, g, m, v and writes p, m,
  * v, 28 bytes a parameter; 14 where weight, gradient and states are bf16, and then by the random numbers of their rounding.
  * Hyper-parameters are combined in double, then used as floats. */
 #include "cpu/kernels.h"

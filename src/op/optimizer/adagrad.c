@@ -1,4 +1,4 @@
-/* Adagrad (Duchi et al., 2011), as torch.optim.Adagrad; t, lr, coef and copy as in op/optimizer.c.
+/* Adagrad (Duchi et al., 2011), as torch.optim.Adagrad; t, lr, coef and copy as in optimizer.c.
  *
  *     g += wd p ;  sum += g^2 ;  p -= lr / (1 + (t-1) lr_decay) g / (sqrt(sum) + eps) */
 #include "graph/graph.h"

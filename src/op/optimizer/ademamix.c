@@ -1,5 +1,5 @@
 /* AdEMAMix (Pagliardini et al., arXiv 2409.03137), as the reference class in bitsandbytes; t, lr, coef and copy as in
- * op/optimizer.c; alpha and b3 at step t: op/ademamix.h.
+ * optimizer.c; alpha and b3 at step t: ademamix.h.
  *
  *     m = b1 m + (1-b1) g ;  slow = b3 slow + (1-b3) g ;  v = b2 v + (1-b2) g^2
  *     p -= lr wd p ;  p -= lr (m/(1-b1^t) + alpha slow) / (sqrt(v)/sqrt(1-b2^t) + eps)

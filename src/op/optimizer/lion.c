@@ -1,4 +1,4 @@
-/* Lion (Chen et al., arXiv 2302.06675), as bitsandbytes has it; t, lr, coef and copy as in op/optimizer.c.
+/* Lion (Chen et al., arXiv 2302.06675), as bitsandbytes has it; t, lr, coef and copy as in optimizer.c.
  *
  *     p -= lr wd p ;  p -= lr sign(b1 m + (1-b1) g) ;  m = b2 m + (1-b2) g
  *
