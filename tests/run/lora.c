@@ -364,8 +364,8 @@ static void merging_rounds_to_the_type_of_the_base(void **state)
     assert_true(fabs(loss[0] - loss[1]) <= 0x1p-8 * loss[0]);
 }
 
-/* The objects that `snug generate --json` wrote, behind its notes. */
-static const char *written(const char *model, const char *adapter)
+/* The objects that `snug generate --json` wrote, behind its notes; the caller's to free. */
+static char *written(const char *model, const char *adapter)
 {
     size_t n;
     const char *prompts = join(folder, "prompts.jsonl");
@@ -374,7 +374,9 @@ static const char *written(const char *model, const char *adapter)
     fclose(f);
     expect_snug(0, said(), ARGS("generate", "--model", model, "--data", prompts, "--json", "--device", "cpu"),
                 adapter ? ARGS("--adapter", adapter) : NULL);
-    return strchr(read_text(said(), &n), '{');
+    char *all = read_text(said(), &n), *objects = strdup(strchr(all, '{'));
+    free(all);
+    return objects;
 }
 
 /* What the adapter drops in training is not dropped where it writes: the merged model writes the same. */
@@ -384,7 +386,10 @@ static void nothing_is_dropped_from_texts(void **state)
     const char *base = golden("gpt2"), *adapter = changed("gpt2_conv1d", "lora_dropout", json_real(0.5));
     const char *merged = join(folder, "merged");
     expect_snug(0, said(), ARGS("merge", "--model", base, "--adapter", adapter, "--output-dir", merged), NULL);
-    assert_string_equal(written(base, adapter), written(merged, NULL));
+    char *with_adapter = written(base, adapter), *of_merged = written(merged, NULL);
+    assert_string_equal(with_adapter, of_merged);
+    free(with_adapter);
+    free(of_merged);
 }
 
 /* ---- What does not fit. */
