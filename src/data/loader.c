@@ -109,11 +109,11 @@ static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_
     return SNUG_OK;
 }
 
-static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
+/* The place of a window, and its rows. */
+static int begin_window(struct loader *l, int64_t step, struct window *w, const int64_t **rows, struct snug_err *err)
 {
-    const struct dataset *d = l->o.data;
     int64_t since = step - l->o.from_step, epoch = l->o.from_epoch, epoch_step = since, steps = l->steps_of_first;
-    int64_t from = l->o.from_row;
+    int64_t from = l->o.from_row, n_rows = l->o.data->n_rows;
     if (since >= l->steps_of_first) {
         epoch += 1 + (since - l->steps_of_first) / l->steps_per_epoch;
         epoch_step = (since - l->steps_of_first) % l->steps_per_epoch;
@@ -121,17 +121,23 @@ static int make_window(struct loader *l, int64_t step, struct slot *s, struct sn
         from = 0;
     }
     from += epoch_step * l->window_rows;
-    int64_t n = d->n_rows - from < l->window_rows ? d->n_rows - from : l->window_rows;
-    const int64_t *row_list;
-    TRY(find_rows(l, epoch, from, &row_list, err));
-    s->window = (struct window){
+    *w = (struct window){
         .step = step,
         .epoch = epoch,
         .epoch_step = epoch_step,
         .ends_epoch = epoch_step + 1 == steps,
-        .micro = s->micro,
-        .n_samples = n,
+        .n_samples = n_rows - from < l->window_rows ? n_rows - from : l->window_rows,
     };
+    return find_rows(l, epoch, from, rows, err);
+}
+
+static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
+{
+    const struct dataset *d = l->o.data;
+    const int64_t *row_list;
+    TRY(begin_window(l, step, &s->window, &row_list, err));
+    s->window.micro = s->micro;
+    int64_t n = s->window.n_samples, epoch = s->window.epoch;
     batch_buffer_reset(&s->buffer);
     for (int64_t done = 0; done < n;) {
         int32_t rows = cut(l, row_list + done, n - done);
@@ -191,11 +197,10 @@ static int allocate(struct loader *l, struct snug_err *err)
     const struct dataset *d = l->o.data;
     int64_t rows = l->window_rows < d->n_rows ? l->window_rows : d->n_rows;
     int64_t tokens = sum_of_longest(d, rows);
-    size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots, rows_bytes = (size_t)l->stretch * sizeof *l->rows;
-    l->rows = mem_alloc(rows_bytes);
+    size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots;
     l->slots = mem_alloc(slot_bytes);
-    if (tokens < 0 || !l->rows || !l->slots)
-        return err_no_memory(err, slot_bytes + rows_bytes);
+    if (tokens < 0 || !l->slots)
+        return err_no_memory(err, slot_bytes);
     int64_t n_micro = l->o.max_tokens ? rows : (rows + l->o.batch_size - 1) / l->o.batch_size;
     for (int32_t i = 0; i < l->n_slots; i++) {
         l->slots[i].micro = mem_alloc((size_t)n_micro * sizeof(struct batch));
@@ -231,14 +236,9 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
     return SNUG_OK;
 }
 
-int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err)
+/* What finding the rows of a window takes; l is all zero. */
+static int settle(struct loader *l, const struct loader_options *o, struct snug_err *err)
 {
-    *loader = NULL;
-    TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_last, err));
-    TRY(loader_check_max_tokens(o->data, o->max_tokens, err));
-    struct loader *l = mem_alloc(sizeof *l);
-    if (!l)
-        return err_no_memory(err, sizeof *l);
     l->o = *o;
     l->steps_per_epoch = loader_steps_per_epoch(o->data->n_rows, o->batch_size, o->accumulation, o->drop_last);
     l->window_rows = (int64_t)o->batch_size * o->accumulation;
@@ -248,10 +248,59 @@ int loader_open(const struct loader_options *o, struct loader **loader, struct s
     l->stretch = (sorted + l->window_rows - 1) / l->window_rows * l->window_rows;
     l->stretch = l->stretch < o->data->n_rows ? l->stretch : o->data->n_rows; /* the data may be less than a window */
     l->rows_epoch = -1;
+    l->rows = mem_alloc((size_t)l->stretch * sizeof *l->rows);
+    return l->rows ? SNUG_OK : err_no_memory(err, (size_t)l->stretch * sizeof *l->rows);
+}
+
+/* The micro-batches of at most `size` rows of a window, the largest of which goes into *tokens if it is larger. */
+static void take_largest(const struct dataset *d, const int64_t *rows, int64_t n, int64_t size, int64_t *tokens)
+{
+    for (int64_t i = 0; i < n;) {
+        int64_t sum = 0, end = size < n - i ? i + size : n;
+        while (i < end)
+            sum += dataset_length(d, rows[i++]);
+        *tokens = sum > *tokens ? sum : *tokens;
+    }
+}
+
+int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
+                   int64_t *tokens, struct snug_err *err)
+{
+    struct loader l = {0};
+    bool all = false;
+    int code = settle(&l, o, err);
+    for (int i = 0; i < n; i++)
+        tokens[i] = 0;
+    for (int64_t step = o->start_step; step < o->end_step && !all && !code; step++) {
+        struct window w;
+        const int64_t *rows;
+        if (stop_asked(stop))
+            code = err_set(err, SNUG_STOPPED, "stopped by a signal while batches were sized; there is nothing to save");
+        if (code || (code = begin_window(&l, step, &w, &rows, err)))
+            continue;
+        all = true; /* nothing larger can come */
+        for (int i = 0; i < n; i++) {
+            take_largest(o->data, rows, w.n_samples, sizes[i], &tokens[i]);
+            all &= tokens[i] == sizes[i] * o->data->longest;
+        }
+    }
+    mem_free(l.rows);
+    return code;
+}
+
+int loader_open(const struct loader_options *o, struct loader **loader, struct snug_err *err)
+{
+    *loader = NULL;
+    TRY(loader_check(o->data, o->batch_size, o->accumulation, o->drop_last, err));
+    TRY(loader_check_max_tokens(o->data, o->max_tokens, err));
+    struct loader *l = mem_alloc(sizeof *l);
+    if (!l)
+        return err_no_memory(err, sizeof *l);
     l->n_slots = (o->prefetch > 0 ? o->prefetch : 2) + 1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     int code;
+    TRY_TO(fail, settle(l, o, err));
     TRY_TO(fail, masking_open(&l->masker, o->data, &o->masking, o->seed, err));
     TRY_TO(fail, allocate(l, err));
     TRY_TO(fail, start_thread(l, err));

@@ -6,6 +6,7 @@
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
+#include "base/stop.h"
 #include "data/batch.h"
 #include "data/order.h"
 
@@ -60,7 +61,12 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
 /* Optimizer steps of an epoch. */
 int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last);
 
-/* For the plan: no micro-batch of batch_size rows has more tokens (the sum of the longest rows). -1: no memory. */
+/* The tokens of the largest micro-batch of steps start_step … end_step - 1, for each of n sizes of micro-batches into which windows
+ * may be cut; the limit of tokens does not count. A row takes half a microsecond. SNUG_STOPPED where `stop` (or NULL) asks for it. */
+int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
+                   int64_t *tokens, struct snug_err *err);
+
+/* No micro-batch of batch_size rows has more tokens, whatever the order is (the sum of the longest rows). -1: no memory. */
 int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size);
 
 /* Evaluation and prediction: every row once, longest first, in batches of at most max_rows rows and max_tokens tokens

@@ -398,18 +398,21 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
     return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;
 }
 
-int state_take_algorithms(struct session *s, struct snug_err *err)
+int state_take_before(struct session *s, struct snug_err *err)
 {
     const struct backend *b = s->compile.backend;
     struct ckpt_found found;
     json_t *doc = NULL, *algorithms;
-    if (!b->record || !s->o->resume_from_checkpoint || !output_dir_resume_source(s->o))
+    if (!s->o->resume_from_checkpoint || !output_dir_resume_source(s->o))
         return SNUG_OK;
+    s->rows_moved = true;
     if (ckpt_find(s->io, output_dir_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
         return SNUG_OK;
     int code = SNUG_OK;
-    if (found.path && !ckpt_load_state(&found, &doc, NULL) &&
-        (algorithms = json_object_get(json_object_get(doc, "about"), "choices"))) {
+    bool read = found.path && !ckpt_load_state(&found, &doc, NULL);
+    s->rows_moved = found.path && (!read || s->o->allow_option_change ||
+                                   json_object_get(json_object_get(doc, "run"), "rows_changed"));
+    if (read && b->record && (algorithms = json_object_get(json_object_get(doc, "about"), "choices"))) {
         char *text = json_dumps(algorithms, JSON_COMPACT);
         code = text ? b->record->take(b, text, &s->refused, err) : err_no_memory(err, 1 << 16);
         free(text);

@@ -2,6 +2,7 @@
 
 #include "base/seconds.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,10 +164,12 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
 {
     void *image;
     const struct backend *backend = s->run->backend;
+    const struct dims n = batch_dims(s, b), most = s->run->plan.programs[k].max;
+    assert(!b || (n.T <= most.T && n.B <= most.B));
     TRY(backend->arena->inputs(backend, s->run->arena, &image, err));
     struct input_image in = {.s = s, .g = &s->run->plan.programs[k], .image = image};
     if (b)
-        put_batch(&in, b, batch_dims(s, b).T);
+        put_batch(&in, b, n.T);
     put_scalars(&in, step);
     return backend->arena->send(backend, s->run->arena, err);
 }

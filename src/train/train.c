@@ -44,15 +44,19 @@ struct moment trainer_moment(const struct trainer *t, bool ends_epoch)
 
 /* ---- starting ---- */
 
+int train_open_order(const struct session *s, int64_t step_rows, struct order *order, struct snug_err *err)
+{
+    uint64_t seed = option_given(s->o, data_seed) ? s->o->data_seed : s->o->seed;
+    return order_open(order, (enum order_kind)s->o->train_sampling_strategy, s->train.n_rows, seed, s->train.offsets,
+                      step_rows, err);
+}
+
 int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
                       struct loader **loader, struct snug_err *err)
 {
     const struct options *o = s->o;
     int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
-    int64_t order_rows = from && from->order_rows ? from->order_rows : rows;
-    uint64_t seed = option_given(o, data_seed) ? o->data_seed : o->seed;
-    TRY(order_open(order, (enum order_kind)o->train_sampling_strategy, s->train.n_rows, seed, s->train.offsets,
-                   order_rows, err));
+    TRY(train_open_order(s, from && from->order_rows ? from->order_rows : rows, order, err));
     struct loader_options l = {.data = &s->train,
                                .order = order,
                                .batch_size = (int32_t)s->micro_rows,

@@ -27,6 +27,9 @@ int64_t train_total(const struct session *s, const struct position *p);
 /* Evaluations of a run of so many steps. */
 int64_t train_evaluations(const struct session *s, int64_t total);
 
+/* The order of the data, where steps have step_rows rows from the first on. */
+int train_open_order(const struct session *s, int64_t step_rows, struct order *order, struct snug_err *err);
+
 /* The data from step `first` on. */
 int train_open_loader(struct session *s, const struct origin *from, int64_t first, int64_t total, struct order *order,
                       struct loader **loader, struct snug_err *err);

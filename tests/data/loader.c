@@ -119,6 +119,57 @@ static void largest_batches_are_known(void **state)
     unmake(&f);
 }
 
+static void check_largest(const struct fixture *f, int32_t step_rows, const int64_t *sizes, int n, int64_t first,
+                          bool drop)
+{
+    enum { STEPS = 30, MOST = 8 };
+    int64_t found[MOST];
+    struct loader_options o = options(f, step_rows, 1);
+    o.drop_last = drop;
+    o.start_step = first;
+    o.end_step = STEPS;
+    assert_int_equal(loader_largest(&o, sizes, n, NULL, found, NULL), SNUG_OK);
+    for (int i = 0; i < n; i++) {
+        int64_t largest = 0;
+        o.batch_size = (int32_t)sizes[i];
+        o.accumulation = (int32_t)(step_rows / sizes[i]);
+        struct loader *l = open_loader(&o);
+        for (const struct window *w; (w = next(l));)
+            for (int32_t m = 0; m < w->n_micro; m++)
+                largest = w->micro[m].T > largest ? w->micro[m].T : largest;
+        loader_close(l);
+        assert_int_equal(found[i], largest);
+    }
+}
+
+/* Of every order and cut, with short last windows and without, from any step on: what the loader will give. */
+static void largest_of_an_order_is_known(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {12, 6, 4, 3, 2, 1};
+    for (int kind = 0; kind < ORDER_COUNT; kind++)
+        for (int drop = 0; drop < 2; drop++) {
+            struct fixture f;
+            make(&f, TASK_CLASS, 77, (enum order_kind)kind, 12); /* 7 steps an epoch, the last of 5 rows */
+            check_largest(&f, 12, sizes, 6, 0, drop);
+            check_largest(&f, 12, sizes, 6, 23, drop);
+            if (!drop)
+                check_largest(&f, 96, (const int64_t[]){96, 24}, 2, 0, false); /* an epoch is less than a window */
+            unmake(&f);
+        }
+    /* what nobody will see is not counted: of these orders the longest rows do not come together */
+    struct fixture f;
+    int64_t found;
+    make(&f, TASK_CLASS, 46, ORDER_SEQUENTIAL, 6);
+    struct loader_options o = options(&f, 6, 1);
+    o.end_step = 8;
+    assert_int_equal(loader_largest(&o, (const int64_t[]){6}, 1, NULL, &found, NULL), SNUG_OK);
+    assert_true(found < loader_max_tokens(&f.d, 6));
+    struct stop_flag stop = {.signal = 15};
+    assert_int_equal(loader_largest(&o, (const int64_t[]){6}, 1, &stop, &found, NULL), SNUG_STOPPED);
+    unmake(&f);
+}
+
 /* A limit of tokens cuts a window into more micro-batches: the rows and their order stay, and no micro-batch could have
  * taken the next row too. */
 static void cut_by_tokens(void **state)
@@ -318,6 +369,7 @@ int main(void)
         cmocka_unit_test(windows_are_cut_by_arithmetic),
         cmocka_unit_test(cut_and_start_do_not_show),
         cmocka_unit_test(largest_batches_are_known),
+        cmocka_unit_test(largest_of_an_order_is_known),
         cmocka_unit_test(cut_by_tokens),
         cmocka_unit_test(refused),
         cmocka_unit_test(less_than_a_batch_is_a_short_batch),

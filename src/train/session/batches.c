@@ -2,6 +2,7 @@
 
 #include "train/session/prompts.h"
 #include "train/session/stream.h"
+#include "train/train.h"
 
 #include <string.h>
 
@@ -48,11 +49,53 @@ int batches_open_eval(struct session *s, const struct dataset *d, struct eval_lo
     return eval_open(d, s->eval_most.rows, s->eval_most.tokens, s->o->seed, &masking, out, err);
 }
 
+/* Looks at all micro-batches of the run, in each size into which a step may be cut. Not of a run of more rows than are looked at in
+ * some seconds: of so many batches the largest is not far from what any order may make. */
+static int look_at_all(struct session *s, struct snug_err *err)
+{
+    const int64_t rows_most = (int64_t)1 << 24;
+    int64_t sizes[LARGEST_MOST], tokens[LARGEST_MOST], total, per_epoch;
+    int64_t step_rows = s->o->per_device_train_batch_size * s->o->gradient_accumulation_steps;
+    int n = 0;
+    train_steps(s, &total, &per_epoch);
+    if (s->rows_moved || total > rows_most / step_rows)
+        return SNUG_OK;
+    for (int64_t parts = 1; parts <= step_rows && parts <= 1 << 16 && n < LARGEST_MOST; parts++)
+        if (step_rows % parts == 0)
+            sizes[n++] = step_rows / parts;
+    struct order order;
+    int code = train_open_order(s, step_rows, &order, err);
+    const struct loader_options o = {.data = &s->train,
+                                     .order = &order,
+                                     .batch_size = (int32_t)step_rows,
+                                     .accumulation = 1,
+                                     .drop_last = s->o->dataloader_drop_last,
+                                     .end_step = total};
+    if (!code)
+        code = loader_largest(&o, sizes, n, s->stop, tokens, err);
+    order_close(&order);
+    for (int i = 0; i < n && !code; i++) {
+        s->largest[i].rows = sizes[i];
+        s->largest[i].tokens = tokens[i];
+    }
+    s->n_largest = code ? 0 : n;
+    return code;
+}
+
+/* Tokens of the largest micro-batch of B rows in training, if there were no limit; -1: no memory. */
+static int64_t most_tokens(const struct session *s, int64_t B)
+{
+    for (int i = 0; i < s->n_largest; i++)
+        if (s->largest[i].rows == B)
+            return s->largest[i].tokens;
+    return s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
+}
+
 int batches_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
 {
+    int64_t T = most_tokens(s, B);
     if (s->has_train && B > s->train.n_rows) /* a short batch is all there is */
         B = s->train.n_rows;
-    int64_t T = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
     if (T < 0)
         return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
     if (s->o->max_tokens_per_batch && T > s->o->max_tokens_per_batch)
@@ -64,7 +107,7 @@ int batches_train_max(const struct session *s, int64_t B, struct dims *max, stru
 bool batches_cut_by_tokens(const struct session *s, int64_t B)
 {
     int64_t limit = s->o->max_tokens_per_batch;
-    return limit && s->has_train && loader_max_tokens(&s->train, (int32_t)B) > limit;
+    return limit && s->has_train && most_tokens(s, B) > limit;
 }
 
 int batches_cut(const struct session *s, int64_t rows, int64_t times, struct choices *choices, struct snug_err *err)
@@ -72,7 +115,7 @@ int batches_cut(const struct session *s, int64_t rows, int64_t times, struct cho
     choices->accumulation = times;
     TRY(batches_train_max(s, rows, &choices->micro, err));
     int64_t B = choices->micro.B;
-    if (!batches_cut_by_tokens(s, B))
+    if (!batches_cut_by_tokens(s, rows))
         return SNUG_OK;
     int64_t usual = loader_usual_rows(&s->train, (int32_t)B, s->o->max_tokens_per_batch);
     int64_t n = times * ((B + usual - 1) / usual);
@@ -90,6 +133,8 @@ int batches_size(struct session *s, struct snug_err *err)
         return SNUG_OK;
     s->micro_rows = o->per_device_train_batch_size;
     s->micro_batches = o->gradient_accumulation_steps;
+    if (c->train && s->has_train)
+        TRY(look_at_all(s, err));
     if (c->train)
         TRY(batches_cut(s, s->micro_rows, s->micro_batches, &s->choices, err));
     if (s->stream)

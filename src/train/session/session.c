@@ -105,7 +105,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));
     TRY(settings_set(s, err));
-    TRY(state_take_algorithms(s, err));
+    TRY(state_take_before(s, err));
     s->compile.separate = own_loop;
     TRY(batches_size(s, err));
     TRY(session_adapter_match(s, err));

@@ -37,6 +37,8 @@ struct prompts {
     int64_t longest;
 };
 
+enum { LARGEST_MOST = 64 };
+
 struct session {
     const struct io *io;
     const struct options *o;
@@ -70,6 +72,14 @@ struct session {
         int64_t tokens;
         int32_t rows;
     } eval_most; /* of a batch of an evaluation */
+
+    /* Micro-batches of so many rows have so many tokens at most, in training: for each way to cut a step. */
+    struct {
+        int64_t rows, tokens;
+    } largest[LARGEST_MOST];
+    int n_largest;
+    /* Resumed from a checkpoint before which steps had other rows, or may have had: the order is not known yet. */
+    bool rows_moved;
 
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
