@@ -88,4 +88,4 @@ for case, what in CASES.items():
         record(case, *what)
 with open(here + "/lora/versions.txt", "w") as f:
     f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
-            "those of BERT, RoBERTa, DistilBERT, GPT-2 and llama_all_linear, llama_default: torch 2.11.0, transformers 5.17.0\n")
+            "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n")

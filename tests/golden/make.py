@@ -34,7 +34,7 @@ def distilbert(**k):
 
 def decoder(config, **k):
     """Of Llama's kind; heads are wider than hidden_size / num_attention_heads."""
-    d = dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=6, intermediate_size=24,
+    d = dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=24,
              max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2)
     return config(**{n: v for n, v in {**d, **k}.items() if v is not None})
 
@@ -47,7 +47,7 @@ def neox(**k):
                                      rope_parameters=rope), **k})
 
 
-# Factors such that the three pairs of a head are of all three kinds.
+# Factors such that the pairs of a head are of all three kinds.
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=2.0, beta_slow=0.01, original_max_position_embeddings=12)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
@@ -71,7 +71,7 @@ CASES = {
     "distilbert_regression": (T.DistilBertForSequenceClassification, distilbert(**ONE)),
     "distilbert_multilabel": (T.DistilBertForSequenceClassification, distilbert(**SEVERAL)),
     "distilbert_mlm": (T.DistilBertForMaskedLM, distilbert(activation="gelu_new")),
-    "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, head_dim=8, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
+    "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
                                             layer_types=["sliding_attention", "full_attention", "sliding_attention"],
@@ -82,15 +82,15 @@ CASES = {
                                                  tie_word_embeddings=True)),
     "llama_classes": (T.LlamaForSequenceClassification, decoder(T.LlamaConfig)),
     "mistral": (T.MistralForCausalLM, decoder(T.MistralConfig, sliding_window=3)),
-    "olmo2": (T.Olmo2ForCausalLM, decoder(T.Olmo2Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None)),
-    "phi3": (T.Phi3ForCausalLM, decoder(T.Phi3Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
-                                        partial_rotary_factor=0.67, sliding_window=5)),
-    "qwen2": (T.Qwen2ForCausalLM, decoder(T.Qwen2Config, hidden_size=18, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
+    "olmo2": (T.Olmo2ForCausalLM, decoder(T.Olmo2Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None)),
+    "phi3": (T.Phi3ForCausalLM, decoder(T.Phi3Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
+                                        partial_rotary_factor=0.75, sliding_window=5)),
+    "qwen2": (T.Qwen2ForCausalLM, decoder(T.Qwen2Config, hidden_size=24, num_attention_heads=3, num_key_value_heads=1, head_dim=None,
                                           tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
                                           rope_parameters=dict(rope_type="default", rope_theta=10.0))),  # a key's bias shows
     "qwen3": (T.Qwen3ForCausalLM, decoder(T.Qwen3Config)),
     "qwen3_regression": (T.Qwen3ForSequenceClassification, decoder(T.Qwen3Config, num_labels=1, problem_type="regression")),
-    "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=18, num_attention_heads=3,
+    "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
 }
 

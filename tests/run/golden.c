@@ -98,11 +98,15 @@ static void compare_logits(const char *got, const char *expected, const char *in
     st_close(&in);
 }
 
-/* In 16 bits four norms a layer round more: transformers' own gradients of these Gemmas are then off by 0.055 and 0.031
- * (autocast), those of the others by less than 0.03. */
+/* In 16 bits norms behind attention and feed-forward round more: transformers' own gradients of these models are then off by 0.04 to
+ * 0.06 (autocast), those of the others by less than 0.03. */
 static double rounding(const struct model *m, const struct device *on)
 {
-    return !is_fp32(on) && !strncmp(m->name, "gemma", strlen("gemma")) ? 2 : 1;
+    static const char *const norms_behind[] = {"gemma2", "gemma3", "olmo2"};
+    for (size_t i = 0; i < sizeof norms_behind / sizeof *norms_behind; i++)
+        if (!is_fp32(on) && !strcmp(m->name, norms_behind[i]))
+            return 2;
+    return 1;
 }
 
 static void gradients_are_those_of_transformers(void **state)

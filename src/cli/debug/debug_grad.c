@@ -6,6 +6,7 @@
 #include "train/session/session.h"
 #include "train/session/settings.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,6 +106,45 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
     return SNUG_OK;
 }
 
+static int gradients_are_finite(const struct probe *p, bool *finite, struct snug_err *err)
+{
+    struct run_value *grads;
+    size_t n;
+    int code = SNUG_OK;
+    TRY(run_list(&p->run, 1u << ROLE_GRADIENT, &grads, &n, err));
+    *finite = true;
+    for (size_t g = 0; g < n && *finite && !code; g++) {
+        float *host = mem_alloc((size_t)grads[g].elements * sizeof *host);
+        code = host ? run_read(&p->run, &grads[g], host, DT_F32, err)
+                    : err_no_memory(err, (unsigned long long)grads[g].elements * sizeof *host);
+        for (int64_t i = 0; i < grads[g].elements && *finite && !code; i++)
+            *finite = isfinite(host[i]);
+        mem_free(host);
+    }
+    mem_free(grads);
+    return code;
+}
+
+/* With half the scale of the loss again (fp16) while a gradient is not finite, as a run does, which leaves such steps out. */
+static int forward_and_backward(struct probe *p, struct snug_err *err)
+{
+    struct step_inputs in = {.n = (double)p->batch.n_targets};
+    struct run_value scaler;
+    bool scaled = run_find(&p->run, "loss_scaler", &scaler), finite = true;
+    double scalars[SCALER_SCALARS];
+    TRY(stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err));
+    while (scaled) {
+        TRY(gradients_are_finite(p, &finite, err));
+        TRY(run_read(&p->run, &scaler, scalars, DT_F64, err));
+        if (finite || scalars[SCALER_SCALE] < 1)
+            break;
+        scalars[SCALER_SCALE] /= 2;
+        TRY(run_write(&p->run, &scaler, scalars, DT_F64, SCALER_SCALARS, err));
+        TRY(stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err));
+    }
+    return SNUG_OK;
+}
+
 static int run_batch(struct probe *p, struct snug_err *err)
 {
     const struct options *o = p->o;
@@ -136,8 +176,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     p->has_stepper = true;
     TRY(states_start(&p->run, err));
     TRY(weights_load(&p->dir, &p->run, &p->model, &w, err));
-    struct step_inputs in = {.n = (double)p->batch.n_targets};
-    return stepper_forward(&p->stepper, p->run.where.first, &p->batch, &in, &p->loss, &p->dims, err);
+    return forward_and_backward(p, err);
 }
 
 /* Logits as transformers shapes them: (B,labels), or (B,S,V) with 0 where there is padding. */
