@@ -18,6 +18,9 @@ enum {
  * best may turn out to be better. */
 static const double LARGE_FLOPS = 5e10, CLOSE = 1.03;
 
+/* Microseconds of all repeats of one subject: more of them would say nothing new of a product that takes milliseconds. */
+static const double REPEATED_US = 10e3;
+
 static int enqueue(struct tuner *t, struct operands *o, const struct subject *u)
 {
     const union args_any *a = &o->node.args;
@@ -131,19 +134,21 @@ int race(struct tuner *t, struct operands *o, const struct subject *subjects, in
     cudaGraphExec_t exec[FINALISTS + 1] = {0};
     double times[FINALISTS + 1][REPEATS] = {{0}}, once;
     bool large = operands_flops(o) >= LARGE_FLOPS;
-    int code = SNUG_OK;
+    int code = SNUG_OK, repeats = REPEATS;
     for (int i = 0; i < n && !code; i++)
         code = capture(t, o, &subjects[i], &exec[i]);
     for (int i = 0; i < n && !code; i++)
         code = replay(t, o, exec[i], 0, 1, &times[i][0]); /* the first of each is slow */
     if (large && !code)
         code = replay(t, o, exec[0], replays_of(o, WARM_MS, times[0][0]), 1, &once);
-    for (int r = 0; r < REPEATS && !code; r++)
+    while (repeats > 3 && repeats * o->launches * times[0][0] > REPEATED_US)
+        repeats -= 2;
+    for (int r = 0; r < repeats && !code; r++)
         for (int i = 0; i < n && !code; i++)
             code = replay(t, o, exec[i], 0, 1, &times[i][r]);
     for (int i = 0; i < n; i++) {
-        qsort(times[i], REPEATS, sizeof times[i][0], by_value);
-        us[i] = times[i][REPEATS / 2];
+        qsort(times[i], (size_t)repeats, sizeof times[i][0], by_value);
+        us[i] = times[i][repeats / 2];
     }
     if (large && !code)
         code = race_long(t, o, exec, n, us);

@@ -10,9 +10,12 @@
 enum {
     PATTERN_BYTES = 1 << 20, /* of random numbers, repeated over all operands */
     MAX_SETS = 64,           /* copies of the operands */
-    MIN_LAUNCHES = 4,        /* in one graph */
+    MIN_LAUNCHES = 4,        /* in one graph, but 1 of a product that is long enough by itself, */
     MAX_LAUNCHES = 16,       /* unless there are more sets */
 };
+
+/* Half a millisecond at least: what a launch costs is nothing beside it. */
+static const double LONG_FLOPS = 4e11;
 
 /* ---- the device ---- */
 
@@ -140,7 +143,8 @@ int operands_make(struct tuner *t, const struct cuda_product_node *node, struct 
     o->n_sets = n < MAX_SETS ? (int)n : MAX_SETS;
     bool fp32 = a->slot[0].dtype == DT_F32 && !t->tf32;
     double enough = (fp32 ? 1e10 : 8e10) / (flops + 1); /* for 0.2 ms at 50 or 400 TFLOP/s */
-    o->launches = enough < MIN_LAUNCHES ? MIN_LAUNCHES : enough > MAX_LAUNCHES ? MAX_LAUNCHES : (int)enough;
+    int least = flops < LONG_FLOPS ? MIN_LAUNCHES : 1;
+    o->launches = enough < least ? least : enough > MAX_LAUNCHES ? MAX_LAUNCHES : (int)enough;
     if (o->launches < o->n_sets)
         o->launches = o->n_sets;
     return allocate(t, o);
