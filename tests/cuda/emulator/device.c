@@ -1,4 +1,5 @@
-/* What the device says of itself, and what it never has to say. */
+/* What the device says of itself. There is one. An error of a kernel or of memory ends the program (fault, emulator_stop), so few calls
+ * can fail. */
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 
@@ -48,17 +49,20 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     return cudaSuccess;
 }
 
+/* snug sets the size of stacks. Here each thread has the local memory that its functions declare (grid.c), so none is too small. */
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     (void)limit, (void)value;
     return cudaSuccess;
 }
 
+/* What was enqueued is done already (emulator_enqueue). */
 cudaError_t cudaDeviceSynchronize(void)
 {
     return cudaSuccess;
 }
 
+/* What a launch leaves behind as an error on a GPU ends the program here. */
 cudaError_t cudaGetLastError(void)
 {
     return cudaSuccess;
@@ -79,6 +83,7 @@ const char *cudaGetErrorName(cudaError_t code)
     return code ? "cudaErrorEmulator" : "cudaSuccess";
 }
 
+/* There is no driver. snug asks for its tensor maps alone, which are for compute capability 9.0 and more. */
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version, unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *why)
 {

@@ -1,4 +1,5 @@
-/* Kernels: nvcc's host code registers them by name and launches them by the address of a stub. */
+/* Kernels. nvcc compiles each to a function of the host that launches it, and registers that function's address with the kernel's name.
+ * From then on the address stands for the kernel. */
 #include "enqueue.h"
 #include "ptx.h"
 #include "runtime.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 
 static struct {
-    const void *stub;
+    const void *host; /* the function that launches it */
     const char *name;
 } kernels[8192];
 static size_t n_kernels;
@@ -15,13 +16,13 @@ static size_t n_kernels;
 void **__cudaRegisterFatBinary(void *image);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
-void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, const char *name, int limit, uint3 *tid,
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, uint3 *tid,
                             uint3 *bid, dim3 *block, dim3 *grid, int *warp);
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
                        int constant, int global);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
-cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub);
+cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *host);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream);
 
@@ -71,23 +72,25 @@ void **__cudaRegisterFatBinary(void *image)
     return image;
 }
 
+/* The text of all modules is read when the first kernel is launched (kernel_of). */
 void __cudaRegisterFatBinaryEnd(void **handle)
 {
     (void)handle;
 }
 
+/* A program does this at its end, and the modules live as long. */
 void __cudaUnregisterFatBinary(void **handle)
 {
     (void)handle;
 }
 
-void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, const char *name, int limit, uint3 *tid,
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit, uint3 *tid,
                             uint3 *bid, dim3 *block, dim3 *grid, int *warp)
 {
-    (void)handle, (void)device_stub, (void)limit, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
+    (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
     if (n_kernels == sizeof kernels / sizeof *kernels)
         emulator_stop("too many kernels");
-    kernels[n_kernels].stub = stub;
+    kernels[n_kernels].host = host;
     kernels[n_kernels++].name = name;
 }
 
@@ -122,7 +125,7 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-static const struct function *kernel_of(const void *stub)
+static const struct function *kernel_of(const void *host)
 {
     for (; n_read < n_modules; n_read++) {
         char *text = strndup(modules[n_read].text, modules[n_read].n);
@@ -131,14 +134,14 @@ static const struct function *kernel_of(const void *stub)
         ptx_read(text); /* it lives as long as the program */
     }
     for (size_t i = 0; i < n_kernels; i++)
-        if (kernels[i].stub == stub)
+        if (kernels[i].host == host)
             return ptx_kernel(kernels[i].name);
     emulator_stop("a kernel that was not registered");
 }
 
-cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *stub)
+cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *host)
 {
-    *out = (cudaKernel_t)(uintptr_t)stub;
+    *out = (cudaKernel_t)(uintptr_t)host;
     return cudaSuccess;
 }
 
@@ -170,21 +173,25 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
     return cudaSuccess;
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub, void **args)
+/* ---- Clusters of blocks. Devices have them from compute capability 9.0 on. This one says 8.0 (device.c), and there snug takes kernels
+ * without clusters: a call is a mistake. */
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *host, void **args)
 {
-    (void)config, (void)stub, (void)args;
+    (void)config, (void)host, (void)args;
     return cudaErrorNotSupported;
 }
 
-cudaError_t cudaFuncSetAttribute(const void *stub, enum cudaFuncAttribute attribute, int value)
+cudaError_t cudaOccupancyMaxActiveClusters(int *n, const void *host, const cudaLaunchConfig_t *config)
 {
-    (void)stub, (void)attribute, (void)value;
-    return cudaSuccess;
-}
-
-cudaError_t cudaOccupancyMaxActiveClusters(int *n, const void *stub, const cudaLaunchConfig_t *config)
-{
-    (void)stub, (void)config;
+    (void)host, (void)config;
     *n = 0;
     return cudaErrorNotSupported;
+}
+
+/* Kernels ask for shared memory beyond 48 KiB with this. A block has SHARED_BYTES here unasked, and run_grid refuses more. */
+cudaError_t cudaFuncSetAttribute(const void *host, enum cudaFuncAttribute attribute, int value)
+{
+    (void)host, (void)attribute, (void)value;
+    return cudaSuccess;
 }

@@ -76,6 +76,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
     return cudaGraphDestroy((cudaGraph_t)g);
 }
 
+/* A graph is in the host's memory, where it is launched from. */
 cudaError_t cudaGraphUpload(cudaGraphExec_t g, cudaStream_t stream)
 {
     (void)g;
@@ -147,7 +148,8 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes)
     return cudaMemsetAsync(to, value, bytes, NULL);
 }
 
-/* ---- Streams and events. */
+/* ---- Streams and events. All streams are one, and what is enqueued is done when the call returns: nothing is left to wait for. An event
+ * is the time at which it was recorded. */
 
 static char any_stream;
 
