@@ -256,8 +256,8 @@ int snug_forward_backward(snug_session *s, int i, double *loss, struct snug_err 
 
 /* Clips and updates, once all micro-batches of the window are done (else SNUG_ERR_USAGE), and uses the window up.
  * *grad_norm (may be NULL): before clipping. When it is not finite, no weight has changed, and the code is
- * SNUG_ERR_NUMERIC; but in fp16, where that is how the scale of the loss is found, SNUG_OK as long as the window's loss is
- * finite: the update was skipped, and the next window has half the scale. */
+ * SNUG_ERR_NUMERIC; but in fp16 that is how the scale of the loss is found, and the code is SNUG_OK as long as the
+ * window's loss is finite. The update was skipped then, and the next window has half the scale. */
 int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct snug_err *err);
 
 /* ---- Results. --------------------------------------------------------------------------------------------------- */

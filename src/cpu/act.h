@@ -19,8 +19,8 @@ SIMD vf gelu_tanh_argument(vf x)
 }
 
 /* gelu of either form (gelu_tables.py) and its slope from a table's pieces: half the work of an exponential and a
- * division, where the table lies in registers. |error| < 1e-7 of gelu and < 3e-7 of the slope for |x| < 6; beyond, gelu is
- * 0 or x, and the slope 0 or 1. */
+ * division, where the table lies in registers. The |error| is < 1e-7 of gelu and < 3e-7 of the slope for |x| < 6;
+ * beyond, gelu is 0 or x, and the slope 0 or 1. */
 SIMD vf gelu_of_tables(const float table[][GELU_PIECES], vf x, vf *slope)
 {
     const float round = 0x1p23f; /* what is added to it becomes whole, in the lowest bits */

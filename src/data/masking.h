@@ -1,5 +1,5 @@
-/* masking.h: hiding tokens for masked language models (Devlin et al., "BERT", section 3.1), made anew for every epoch:
- * of the tokens that are not special, `probability` become targets; of these 80 % are replaced by mask_id, 10 % by a
+/* masking.h: hiding tokens for masked language models (Devlin et al., "BERT", section 3.1), made anew for every epoch.
+ * Of the tokens that are not special, `probability` become targets. Of these 80 % are replaced by mask_id, 10 % by a
  * random id, and 10 % stay as they are. */
 #ifndef DATA_MASKING_H
 #define DATA_MASKING_H

@@ -10,10 +10,10 @@
 int dataset_move_rows(struct dataset *d, const uint8_t *which, struct dataset *out, struct snug_err *err);
 
 /* Moves ceil(share * n_rows) rows to *held_out. Which ones depends on n_rows, share, seed and, for TASK_CLASS, on the
- * classes: of class c with n_c rows floor(held_out * n_c / n_rows) are taken, and one more of those classes with the largest
- * remainders, until there are enough (scikit-learn's StratifiedShuffleSplit); of equal ones, of the class with the lower
- * id. The last row of a class always stays. The fingerprints of both change. SNUG_ERR_INPUT when nothing can be held out.
- */
+ * classes, as in scikit-learn's StratifiedShuffleSplit. Of class c with n_c rows floor(held_out * n_c / n_rows) are
+ * taken. The classes with the largest remainders give one more each, until there are enough; of equal ones, the class
+ * with the lower id. The last row of a class always stays. The fingerprints of both change. SNUG_ERR_INPUT when nothing
+ * can be held out. */
 int dataset_split(struct dataset *d, double share, uint64_t seed, struct dataset *held_out, struct snug_err *err);
 
 #endif

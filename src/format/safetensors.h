@@ -4,9 +4,9 @@
  * A file is: 8 bytes N, little-endian; N bytes of JSON, name -> {dtype, shape, data_offsets [begin, end)}, and perhaps
  * "__metadata__" -> {string: string}; then the data, which the offsets count from and cover without hole or overlap.
  *
- * Reading is as strict as the reference and, in what no real file does, stricter: a name may stand there only once, a
- * tensor has no other fields than the three, at most 8 dimensions, each below 2^48; complex and sub-byte and 8-bit
- * float elements are refused; at most a million tensors, and as many pairs of metadata. */
+ * Reading is as strict as the reference and, in what no real file does, stricter. A name may stand there only once. A
+ * tensor has no other fields than the three, and at most 8 dimensions, each below 2^48. Complex and sub-byte and 8-bit
+ * float elements are refused. There are at most a million tensors, and as many pairs of metadata. */
 #ifndef FORMAT_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_H
 

@@ -1,7 +1,7 @@
 /* The header's JSON has only three levels and four kinds of values, so it is read here by hand, in one pass and in
- * place, and not by jansson: a header of the allowed 100 MB can hold two million tensors, for which a tree of JSON
- * values takes more than twenty times the header's memory. Whatever is not that shape is refused where it stands;
- * nothing recurses. */
+ * place, and not by jansson. A header of the allowed 100 MB can hold two million tensors. A tree of JSON values takes
+ * more than twenty times the memory of such a header. Whatever is not that shape is refused where it stands; nothing
+ * recurses. */
 #include "format/st_header.h"
 
 #include "base/str.h"

@@ -28,18 +28,18 @@ enum kin {
     KIN_NONE,
     KIN_GRADIENT,
     KIN_COPY,
-    KIN_EXP_AVG,    /* first moment */
-    KIN_EXP_AVG_SQ, /* second moment, */
-    KIN_EXP_AVG_SQ_ROW,
-    KIN_EXP_AVG_SQ_COL,    /* or means of it over the last and the last but one dimension */
-    KIN_EXP_AVG_ABSMAX,    /* the largest of each block of */
-    KIN_EXP_AVG_SQ_ABSMAX, /* moments in 8 bits */
-    KIN_MOMENTUM_BUFFER,
-    KIN_EXP_AVG_SLOW, /* a second first moment, of more steps */
-    KIN_EXP_AVG_SLOW_ABSMAX,
-    KIN_GRAD_AVG, /* mean of gradients, which centers a second moment */
-    KIN_SUM,      /* of squares of all gradients */
-    KIN_AHEAD,    /* from the averaged weights to those that a schedule-free optimizer steps */
+    KIN_EXP_AVG,             /* first moment */
+    KIN_EXP_AVG_SQ,          /* second moment */
+    KIN_EXP_AVG_SQ_ROW,      /* means of the second moment over the last dimension */
+    KIN_EXP_AVG_SQ_COL,      /* and over the last but one */
+    KIN_EXP_AVG_ABSMAX,      /* of a first moment in 8 bits: the largest of each block */
+    KIN_EXP_AVG_SQ_ABSMAX,   /* of a second moment in 8 bits: likewise */
+    KIN_MOMENTUM_BUFFER,     /* of SGD and RMSprop */
+    KIN_EXP_AVG_SLOW,        /* AdEMAMix's second first moment, of more steps */
+    KIN_EXP_AVG_SLOW_ABSMAX, /* of that in 8 bits: the largest of each block */
+    KIN_GRAD_AVG,            /* mean of gradients, which centers a second moment */
+    KIN_SUM,                 /* of squares of all gradients */
+    KIN_AHEAD,               /* from the averaged weights to those that a schedule-free optimizer steps */
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];

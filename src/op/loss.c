@@ -1,6 +1,6 @@
 /* The losses. 1/N (step[STEP_INV_N]) is the inverse of the number of samples or targets in the whole optimizer step, so
- * that the losses of its micro-batches add up to the mean; a backward op seeds the gradient with it, times the loss scale
- * (scaler[SCALER_SCALE]) where there is one.
+ * that the losses of its micro-batches add up to the mean. A backward op seeds the gradient with it, times the loss
+ * scale (scaler[SCALER_SCALE]) where there is one.
  *     cross_entropy   1/N sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v)
  *                     lse = log sum_v exp z_v ;  dz_v = 1/N (exp(z_v - lse) - (1-s) [v = y] - s/V)
  *                     rows with a negative label are not looked at: their lse and dz are 0

@@ -1,8 +1,8 @@
 /* Checkpoints when the power fails (after ALICE, Pillai et al., OSDI 2014). A session is recorded: every write,
  * rename, fsync and so on, and when a checkpoint was reported complete. Then the disk as it may look after a crash is
- * made, many times: what was fsynced is there; of what was not, any part may be: any subset of the pending changes of
- * a folder, any subset of the pending writes of a file, each whole or torn, with zeros where a file grew. In every
- * state the newest checkpoint that had been reported complete, or a later one, must be found and must load. */
+ * made, many times. What was fsynced is there. Of what was not, any part may be: any subset of the pending changes of a
+ * folder, any subset of the pending writes of a file, each whole or torn, with zeros where a file grew. In every state
+ * the newest checkpoint that had been reported complete, or a later one, must be found and must load. */
 #include "power_record.h"
 
 static void on_note(void *ctx, const char *line)

@@ -1,6 +1,6 @@
 /* The products of linear layers on a GPU against the reference kernels in double on the same numbers, and what
- * kernel.cuh and products.h promise besides: nothing outside an output is written, the same bits every time, also out
- * of a captured graph and beside another stream's work. */
+ * kernel.cuh and products.h promise besides. Nothing outside an output is written, and the bits are the same every
+ * time, also out of a captured graph and beside another stream's work. */
 #include "products_help.h"
 
 /* ---- tests ---- */

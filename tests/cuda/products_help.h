@@ -105,9 +105,10 @@ static inline double unit_of(enum dtype t)
     return t == DT_BF16 ? 0x1p-9 : t == DT_F16 ? 0x1p-12 : 0x1p-25;
 }
 
-/* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, some more where
- * the terms were `rounded` by themselves (relative to their size), one rounding of the result, and where u, b or a product
- * that is added are rounded to 16 bits first, two more. What y = act(u) is derived from may be larger than itself. */
+/* Errors of a sum of `length` terms: sqrt(length) roundings of the size of the result's root mean square, some more
+ * where the terms were `rounded` by themselves (relative to their size), and one rounding of the result. Two more,
+ * where u, b or a product that is added are rounded to 16 bits first. What y = act(u) is derived from may be larger
+ * than itself. */
 static inline void compare(const struct slot *s, const double *expected, const double *derived_from, int64_t length,
                            double rounded, const char *what)
 {

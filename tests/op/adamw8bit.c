@@ -1,7 +1,7 @@
 /* 8-bit AdamW on every backend that is there: the maps as torch computes them by the formula of bitsandbytes, and
- * bitsandbytes' own test of its optimizer (tests/test_optim.py, test_optimizer8bit): 50 steps beside Adam with states in
- * full, after each of which the other takes over parameters and states, so that every step's own error is seen. It says
- * what it did not run. With SNUG_TEST_DEVICE=reference, cpu or cuda it tests that backend alone. */
+ * bitsandbytes' own test of its optimizer (tests/test_optim.py, test_optimizer8bit). That is 50 steps beside Adam with
+ * states in full. After each the other takes over parameters and states, so that every step's own error is seen. It
+ * says what it did not run. With SNUG_TEST_DEVICE=reference, cpu or cuda it tests that backend alone. */
 #include "../sanitized.h"
 #include "backend/backend.h"
 #include "base/philox.h"

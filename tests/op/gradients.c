@@ -1,7 +1,7 @@
 /* Gradient rules against central differences. Each small case of an op that has a rule becomes a program: the op, then
- * a scalar loss (its own, or the mean squared error of its output), then what pass_grad emits; all run by the reference
- * kernels in F64; and so does a program of columns. A derivative is estimated from f at x-2e, x-e, x+e, x+2e: (8 (f1 - f-1) - (f2 - f-2)) / 12e, off by
- * e^4 f'''''/30. */
+ * a scalar loss (its own, or the mean squared error of its output), then what pass_grad emits. So does a program of
+ * columns. The reference kernels run all in F64. A derivative is estimated from f at x-2e, x-e, x+e, x+2e: (8 (f1 -
+ * f-1) - (f2 - f-2)) / 12e, off by e^4 f'''''/30. */
 #include "base/mem.h"
 #include "cases.h"
 #include "checks.h"

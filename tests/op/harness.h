@@ -1,6 +1,6 @@
-/* harness.h: every case of cases.c on one set of kernels: against the reference kernels within the error model, with
- * guard bytes round every buffer, poisoned outputs and workspaces, unaligned tensors, gradients written or added to,
- * optional outputs left out, and equal bits from run to run. */
+/* harness.h: every case of cases.c on one set of kernels, against the reference kernels within the error model. Every
+ * buffer has guard bytes round it, outputs and workspaces are poisoned, tensors are unaligned. Gradients are written or
+ * added to, optional outputs are there or left out. Bits are equal from run to run. */
 #ifndef TEST_OP_HARNESS_H
 #define TEST_OP_HARNESS_H
 

@@ -1,6 +1,6 @@
-/* Stochastic rounding against what follows from its definition: of the 65536 equally likely numbers exactly as many round up
- * as the remainder says, so a mean is within so many standard deviations of the exact number; and what is lost where all is
- * rounded to nearest arrives. */
+/* Stochastic rounding against what follows from its definition: of the 65536 equally likely numbers exactly as many
+ * round up as the remainder says. So a mean is within so many standard deviations of the exact number, and what is lost
+ * where all is rounded to nearest arrives. */
 #include "op/optimizer/rounding.h"
 #include "checks.h"
 

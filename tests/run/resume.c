@@ -1,5 +1,6 @@
 /* A run that is stopped at any step, killed at any moment or asked to stop in any phase, and resumed, ends in the same
- * bits as the run that was left alone: weights, states (the log has their hash) and every line of the log. */
+ * bits as the run that was left alone. That is said of weights, states (the log has their hash) and every line of the
+ * log. */
 #include "here.h"
 
 #include "base/philox.h"

@@ -1,5 +1,6 @@
-/* Text that is told while tokens come is what decoding all of them gives, and few tokens are decoded at a time: with tokenizers of
- * bytes, of words with bytes for what they lack, and of other kinds; for texts, and for tokens in any order. */
+/* Text that is told while tokens come is what decoding all of them gives, and few tokens are decoded at a time. The
+ * tokenizers are of bytes, of words with bytes for what they lack, and of other kinds; the tokens are those of texts,
+ * or any in any order. */
 #include "train/generate/telling.h"
 
 #include "base/mem.h"

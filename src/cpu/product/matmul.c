@@ -4,11 +4,11 @@
  * values of A broadcast; or, for bf16, in blocks of 2 by 2 by arm64's matrix instruction (bfmmla.h), or AMX_ROWS by
  * AMX_COLUMNS in the tiles of AMX (amx.h). For that both operands lie in panels (panels.h).
  *
- * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block of
- * rows are summed, one after the other; a stretch of many runs is so short that the block's rows of A, packed, stay in the
- * second-level one while panel after panel is multiplied by them. The strip keeps the sums between runs, and between
- * stretches those of many panels. What becomes of a sum (epilogue.h) is done with it when its last run has been added,
- * while it is in the cache.
+ * K is cut twice. A run is so short that a panel's run of B stays in the first-level cache while the tiles of a block
+ * of rows are summed, one after the other. A stretch of many runs is so short that the block's rows of A, packed, stay
+ * in the second-level one while panel after panel is multiplied by them. The strip keeps the sums between runs, and
+ * between stretches those of many panels. What becomes of a sum (epilogue.h) is done with it when its last run has been
+ * added, while it is in the cache.
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each

@@ -16,9 +16,10 @@ struct product {
 
     void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to: dense */
     enum dtype out;
-    bool add;     /* C is added to; then act must be none */
-    bool goes_on; /* with `add`, of an F32 C: its elements are where the sums over k begin, so that parts of K one after
-                           the other (of multiples of 64) give the bits of all at once */
+    bool add; /* C is added to; then act must be none */
+    /* With `add`, of an F32 C: sums over k begin with what is there. Parts of K, of multiples of 64, one after the other
+     * then give the bits of all of K at once. */
+    bool goes_on;
     const float *bias;  /* (N) or NULL */
     const void *addend; /* (M,N) of C's type, or NULL */
     enum act act;

@@ -212,9 +212,9 @@ __device__ static inline void load_next_keys(struct key_loop<T> &l)
 
 /* ---- launching ---- */
 
-/* Of one kernel: warps of a block; tiles that shared memory holds, one of them computed with, the others on their way (1: a
- * tile is loaded when the one before is done with); blocks of a multiprocessor, which caps the registers; whether the last
- * product of a tile may run on into the next tile, which keeps one tile more. */
+/* Of one kernel. WARPS: of a block. STAGES: tiles that shared memory holds, one of them computed with, the others on
+ * their way (1: a tile is loaded when the one before is done with). BLOCKS: of a multiprocessor, which caps the
+ * registers. LATE: the last product of a tile may run on into the next tile, which keeps one tile more. */
 template <int WARPS, int STAGES, int BLOCKS, bool LATE = false> struct cut {
     static constexpr int warps = WARPS, stages = STAGES, blocks = BLOCKS, rows = 16 * WARPS;
     static constexpr bool late = LATE;

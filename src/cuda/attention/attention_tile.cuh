@@ -1,7 +1,7 @@
 /* attention_tile.cuh: which rows a block works on, and how tiles of them come into shared memory.
  *
- * A tile's row is cut into panels of 128 bytes; panel p of all rows lies together, and within it the 16-byte chunk c of
- * row r lies at chunk c ^ (r % 8): no bank conflicts for any of the ways in which tiles are read, and it is the
+ * A tile's row is cut into panels of 128 bytes. Panel p of all rows lies together, and within it the 16-byte chunk c of
+ * row r lies at chunk c ^ (r % 8). None of the ways in which tiles are read has bank conflicts then, and it is the
  * "128-byte swizzle" of wgmma. */
 #ifndef CUDA_ATTENTION_TILE_CUH
 #define CUDA_ATTENTION_TILE_CUH
@@ -74,9 +74,9 @@ __device__ static inline int asking_rows(const struct attention_params &p, struc
     return rows.padding ? 0 : max(0, rows_asking(p, rows.length) - rows.at);
 }
 
-/* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence on: a
- * tile's 32 words lie behind those of the tile before, and word 4g + c is made of queries g and g + 8 and the tile's keys
- * from 16c on (mask_word). The next 16 queries are mask_pitch on. */
+/* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence
+ * on. A tile's 32 words lie behind those of the tile before. Word 4g + c is made of queries g and g + 8 and the tile's
+ * keys from 16c on (mask_word). The next 16 queries are mask_pitch on. */
 __device__ static inline uint32_t mask_pitch(const struct attention_params &p)
 {
     return (uint32_t)(p.heads * ((p.longest + TILE - 1) / TILE) * 32);

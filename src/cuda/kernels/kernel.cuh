@@ -3,10 +3,13 @@
  *
  *     extern "C" int cuda_NAME(const struct args_NAME *a, const struct cuda_call *c)
  *
- * Contracts of a launcher: those of backend/backend.h, and: data pointers are device memory; it only enqueues work on
- * c->stream (never synchronises, allocates or copies to the host), so that it can be captured in a CUDA graph; sizes
- * are taken from the shapes on the host, everything else (cu_seqlens, labels, step) is read on the device; no float
- * atomics; sums are cut by shape only. It ends with `return cuda_launched(c, "NAME")`. */
+ * Contracts of a launcher are those of backend/backend.h, and:
+ * - Data pointers are device memory.
+ * - It only enqueues work on c->stream (never synchronises, allocates or copies to the host), so that it can be captured
+ *   in a CUDA graph.
+ * - Sizes are taken from the shapes on the host, everything else (cu_seqlens, labels, step) is read on the device.
+ * - There are no float atomics, and sums are cut by shape only.
+ * It ends with `return cuda_launched(c, "NAME")`. */
 #ifndef CUDA_KERNEL_CUH
 #define CUDA_KERNEL_CUH
 

@@ -7,11 +7,11 @@
  * of many rows, so that b stays in a register and sums over rows need no other warp. In a block one warp loads (TMA,
  * four stages of 64 terms of the sums), and two warpgroups take turns: while one multiplies its tile, the other writes the
  * tile before. A cluster is two blocks with neighbouring columns; rows are loaded once for both, half by each: the L2
- * cache could not feed more. (Tiles of 64 by 256, where every row wants all of W's columns in shared memory for itself,
- * take 320 us for the backward pass of BERT-large's GELU on a cool H200, where these took 235 and, now that they are given
- * the slope, take 201.) Which tiles a cluster takes depends on shapes and on the number of multiprocessors, their sums do
- * not: ascending, 16 terms at a time. dbias: a thread's rows ascending, then a tree over the four threads of a column,
- * then columns.cuh adds those of the tiles. */
+ * cache could not feed more. (For the backward pass of BERT-large's GELU on a cool H200 these tiles took 235 us and,
+ * now that they are given the slope, take 201. Tiles of 64 by 256, where every row wants all of W's columns in shared
+ * memory for itself, take 320.) Which tiles a cluster takes depends on shapes and on the number of multiprocessors,
+ * their sums do not: ascending, 16 terms at a time. dbias: a thread's rows ascending, then a tree over the four threads
+ * of a column, then columns.cuh adds those of the tiles. */
 #include "cuda/kernels/act.cuh"
 #include "cuda/kernels/columns.cuh"
 #include "cuda/kernels/linear_sm90.cuh"

@@ -1,8 +1,9 @@
 /* Choosing algorithms by time. Each candidate of a product is timed in the very form it will run in, as nodes of a CUDA
  * graph, over copies of its operands that together exceed the L2 cache, filled with random numbers (zeros would run
- * faster). All candidates once; then the best few again, taking turns, and of each the median; of a large product, on a
- * warm chip, the best of these once more, for as long as the chip needs to come to the clock that its power allows, which
- * depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200: 1.0 to 1.2 % of the whole step.) */
+ * faster). All candidates are timed once; then the best few again, taking turns, and of each the median counts. The
+ * best of these of a large product are timed once more on a warm chip. That lasts until the chip has come to the clock
+ * that its power allows, which depends on the algorithm. (BERT-large, 32 x 512 tokens, on an H200: 1.0 to 1.2 % of the
+ * whole step.) */
 #include "cuda/products/tune.h"
 
 #include "base/mem.h"

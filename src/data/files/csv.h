@@ -1,6 +1,6 @@
-/* csv.h: rows of a CSV file (RFC 4180), read as Python's csv.reader(strict=True) reads them: a quote opens a quoted
- * field only at its start, "" in it is a quote, CR, LF and CRLF end a row outside quotes and belong to the field
- * inside, and blank lines are skipped. */
+/* csv.h: rows of a CSV file (RFC 4180), read as Python's csv.reader(strict=True) reads them. A quote opens a quoted
+ * field only at its start, and "" in it is a quote. CR, LF and CRLF end a row outside quotes and belong to the field
+ * inside. Blank lines are skipped. */
 #ifndef DATA_FILES_CSV_H
 #define DATA_FILES_CSV_H
 

@@ -1,9 +1,10 @@
 /* gguf.h: the GGUF container of llama.cpp (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), versions 2 and 3,
  * little-endian. It is read with pread after everything before the data has been checked against the file's size.
  *
- * A file is: "GGUF", a version (u32), the numbers of tensors and of pairs of metadata (u64); the pairs: a key, a type (u32), a
- * value; for each tensor a name, the number of dimensions (u32), these (u64, innermost first), a type (u32) and an offset (u64);
- * then, at the next multiple of general.alignment, the data, which the offsets count from. A string is a length (u64) and bytes.
+ * A file begins with "GGUF", a version (u32), the numbers of tensors and of pairs of metadata (u64). Then come the pairs: a
+ * key, a type (u32), a value. For each tensor there is a name, the number of dimensions (u32), these (u64, innermost first), a
+ * type (u32) and an offset (u64). At the next multiple of general.alignment begin the data, which the offsets count from. A
+ * string is a length (u64) and bytes.
  *
  * Stricter than llama.cpp, in what no real file does: keys and texts are UTF-8 without NUL, a key stands there only once, tensors
  * do not overlap, at most a million tensors, four million values of metadata and 256 MiB before the data. */

@@ -49,10 +49,10 @@ ON_DEVICE static inline float map_unsigned(int code)
     return (float)(code == 0 ? 0 : code == MAP_CODES - 1 ? 1 : map_midpoint(code + 1, MAP_UNSIGNED_LAST));
 }
 
-/* To find the number of the nearest magnitude without a search: its decade by comparing with least[e], half-way from the
- * largest of the decade below; there the midpoints are the middles of cells of equal width, so that the cell of x is
- * the nearest: j = floor(x scale[e] - 2^e / 9). Below least[e of the first decade] the nearest is 0, from least[last+1]
- * on it is 1. */
+/* To find the number of the nearest magnitude without a search. Its decade is found by comparing with least[e],
+ * half-way from the largest of the decade below. There the midpoints are the middles of cells of equal width, so that
+ * the cell of x is the nearest: j = floor(x scale[e] - 2^e / 9). Below least[e of the first decade] the nearest is 0,
+ * from least[last+1] on it is 1. */
 struct map_finder {
     float least[9], scale[8];
 };

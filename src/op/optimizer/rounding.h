@@ -1,6 +1,7 @@
 /* rounding.h: stochastic rounding to bf16. A weight that is stored in bf16, and its states, are rounded up with the
- * probability of what the nearest lower number leaves over, so that they are right on average: steps below half a unit in
- * the last place are not lost, and a moving average with a decay of 0.999 does decay (arXiv 2010.06192, 2502.20566).
+ * probability of what the nearest lower number leaves over, so that they are right on average. Steps below half a unit
+ * in the last place are then not lost, and a moving average with a decay of 0.999 does decay (arXiv 2010.06192,
+ * 2502.20566).
  *
  *     bf16(x) = the bits of the float x plus u, cut after 16 bits; u = 16 random bits
  *

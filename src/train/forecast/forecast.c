@@ -80,8 +80,8 @@ static int key_of(const struct session *s, bool evaluation, const struct batch *
     return code;
 }
 
-/* Seconds for which a GPU has to work until its clocks have settled, and then for which it is measured; in a short run
- * a tenth of it will do, and of ten steps or fewer no more than a first look is worth its time. */
+/* Seconds for which a GPU has to work until its clocks have settled, and then for which it is measured; for a run that
+ * is short a tenth of it will do. Ten steps or fewer are worth no more than a first look. */
 static double lasting(const struct session *s, double step_seconds)
 {
     const double settled = 0.4;

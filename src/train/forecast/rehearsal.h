@@ -21,8 +21,8 @@ int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const 
                    struct snug_err *err);
 void rehearsal_close(struct rehearsal *r);
 
-/* Seconds of an optimizer step on n_micro times `b`, as it is when a device has been at work for a while: the mean of
- * the steps of `lasting` seconds, three at least, after as much to warm up; 0: roughly, by two steps after two. */
+/* Seconds of an optimizer step on n_micro times `b`, as it is when a device has been at work for a while. It is the
+ * mean of the steps of `lasting` seconds, three at least, after as much to warm up. 0: roughly, two steps after two. */
 int rehearsal_step(struct rehearsal *r, const struct batch *b, int32_t n_micro, double lasting, double *seconds,
                    struct snug_err *err);
 /* The same of a batch of the evaluation. */

@@ -5,8 +5,8 @@
  * matrix into pieces of FLAT elements. A warp has every eighth row of a tile, a lane 32 columns of it.
  *
  * Order of sums: by column over a warp's rows, over the warps, over the tiles; by row over a lane's columns, over the
- * lanes as a tree, over the tiles; of U^2 and p^2 by row as before, then in double over a warp's rows, over the warps,
- * over the tiles. */
+ * lanes as a tree, over the tiles. Those of U^2 and p^2 are by row as before, then in double over a warp's rows, over
+ * the warps, over the tiles. */
 #include "cuda/kernels/optimizer/adafactor.cuh"
 
 /* ---- parts of the kernels ---- */
