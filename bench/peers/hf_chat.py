@@ -10,7 +10,8 @@ import tempfile
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
-from transformers.utils import logging
+
+import peer_arguments
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("model", help="Hugging Face model folder")
@@ -20,13 +21,7 @@ parser.add_argument("--adapter", help="PEFT folder of the adapter to begin with"
 parser.add_argument("--learning-rate", type=float, default=1e-3)
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--batch", type=int, default=8)
-parser.add_argument("--threads", type=int, default=0, help="0: what PyTorch chooses")
-args = parser.parse_args()
-
-logging.set_verbosity_error()
-logging.disable_progress_bar()
-if args.threads:
-    torch.set_num_threads(args.threads)
+args = peer_arguments.parse(parser)
 
 
 def encode(line):

@@ -15,7 +15,8 @@ import time
 import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
-from transformers.utils import logging
+
+import peer_arguments
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("model", help="folder with a config.json; weights are not read")
@@ -24,12 +25,7 @@ parser.add_argument("--batch", type=int, default=64)
 parser.add_argument("--precision", choices=["fp32", "tf32", "fp16", "bf16"], default="fp32")
 parser.add_argument("--compile", action="store_true")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-parser.add_argument("--threads", type=int, default=0)
-args = parser.parse_args()
-
-logging.set_verbosity_error()
-if args.threads:
-    torch.set_num_threads(args.threads)
+args = peer_arguments.parse(parser)
 on_gpu = args.device == "cuda"
 torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
 dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(args.precision, torch.float32)

@@ -19,7 +19,8 @@ START = time.perf_counter()
 import torch
 from transformers import (AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer,
                           TrainerCallback, TrainingArguments)
-from transformers.utils import logging
+
+import peer_arguments
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("model", help="Hugging Face model folder")
@@ -32,13 +33,7 @@ parser.add_argument("--eval-batch", type=int, default=64)
 parser.add_argument("--max-length", type=int, default=128)
 parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
 parser.add_argument("--seed", type=int, default=1)
-parser.add_argument("--threads", type=int, default=0, help="0: what PyTorch chooses")
-args = parser.parse_args()
-
-logging.set_verbosity_error()
-logging.disable_progress_bar()
-if args.threads:
-    torch.set_num_threads(args.threads)
+args = peer_arguments.parse(parser)
 
 
 def read_rows(path):

@@ -19,7 +19,8 @@ import time
 import numpy
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
-from transformers.utils import logging
+
+import peer_arguments
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("model", help="folder with a config.json; weights are not read")
@@ -33,12 +34,7 @@ parser.add_argument("--precision", choices=["fp32", "tf32", "fp16", "bf16", "pur
 parser.add_argument("--optim", help="as in TrainingArguments; its default if not given")
 parser.add_argument("--compile", action="store_true", help="with torch.compile")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-parser.add_argument("--threads", type=int, default=0, help="of the CPU; 0: what PyTorch chooses")
-args = parser.parse_args()
-
-logging.set_verbosity_error()
-if args.threads:
-    torch.set_num_threads(args.threads)
+args = peer_arguments.parse(parser)
 on_gpu = args.device == "cuda"
 
 
