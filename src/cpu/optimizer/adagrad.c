@@ -24,6 +24,6 @@ void ISA(cpu_adagrad)(const struct args_adagrad *a, const struct call *c)
     struct factors f = {.rate = (float)(-step[STEP_LR] / (1 + (step[STEP_UPDATE] - 1) * a->lr_decay)),
                         .eps = (float)a->eps,
                         .decay = (float)a->weight_decay};
-    struct block_update u = {&a->p, &a->g, &a->step, &a->coef, &a->copy, a->noise, {{.tensor = &a->sum}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{.tensor = &a->sum}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }

@@ -55,13 +55,7 @@ static struct factors factors_of(const double *step, double beta1, double beta2,
 void ISA(cpu_ademamix)(const struct args_ademamix *a, const struct call *c)
 {
     struct factors f = FACTORS(a);
-    struct block_update u = {&a->p,
-                             &a->g,
-                             &a->step,
-                             &a->coef,
-                             &a->copy,
-                             a->noise,
-                             {{.tensor = &a->m}, {.tensor = &a->slow}, {.tensor = &a->v}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{.tensor = &a->m}, {.tensor = &a->slow}, {.tensor = &a->v}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }
 
@@ -69,12 +63,7 @@ void ISA(cpu_ademamix8bit)(const struct args_ademamix8bit *a, const struct call 
 {
     struct factors f = FACTORS(a);
     struct block_update u = {
-        &a->p,
-        &a->g,
-        &a->step,
-        &a->coef,
-        &a->copy,
-        a->noise,
+        BLOCK_OPERANDS(a),
         {{&a->m, &a->absmax_m, true}, {&a->slow, &a->absmax_slow, true}, {&a->v, &a->absmax_v, false}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }

@@ -20,6 +20,9 @@ struct block_update {
     struct block_state state[BLOCK_STATES];
 };
 
+/* The members before the states, of any update's arguments, which have them under the same names. */
+#define BLOCK_OPERANDS(a) &(a)->p, &(a)->g, &(a)->step, &(a)->coef, &(a)->copy, (a)->noise
+
 /* Makes p and the states s (NULL: there is none) of MAP_BLOCK elements new, with the gradient g, which is scaled already. */
 typedef void block_rule(float *p, const float *g, float *const s[BLOCK_STATES], const void *factors);
 

@@ -29,13 +29,13 @@ static struct factors factors_of(const double *step, double beta1, double beta2,
 void ISA(cpu_lion)(const struct args_lion *a, const struct call *c)
 {
     struct factors f = factors_of(a->step.data, a->beta1, a->beta2, a->weight_decay);
-    struct block_update u = {&a->p, &a->g, &a->step, &a->coef, &a->copy, a->noise, {{.tensor = &a->m}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{.tensor = &a->m}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }
 
 void ISA(cpu_lion8bit)(const struct args_lion8bit *a, const struct call *c)
 {
     struct factors f = factors_of(a->step.data, a->beta1, a->beta2, a->weight_decay);
-    struct block_update u = {&a->p, &a->g, &a->step, &a->coef, &a->copy, a->noise, {{&a->m, &a->absmax_m, true}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{&a->m, &a->absmax_m, true}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }

@@ -40,19 +40,13 @@ static struct factors factors_of(const double *step, double alpha, double eps, d
 void ISA(cpu_rmsprop)(const struct args_rmsprop *a, const struct call *c)
 {
     struct factors f = factors_of(a->step.data, a->alpha, a->eps, a->momentum, a->weight_decay);
-    struct block_update u = {&a->p,
-                             &a->g,
-                             &a->step,
-                             &a->coef,
-                             &a->copy,
-                             a->noise,
-                             {{.tensor = &a->v}, {.tensor = &a->mean_g}, {.tensor = &a->buf}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{.tensor = &a->v}, {.tensor = &a->mean_g}, {.tensor = &a->buf}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }
 
 void ISA(cpu_rmsprop8bit)(const struct args_rmsprop8bit *a, const struct call *c)
 {
     struct factors f = factors_of(a->step.data, a->alpha, a->eps, 0, a->weight_decay);
-    struct block_update u = {&a->p, &a->g, &a->step, &a->coef, &a->copy, a->noise, {{&a->v, &a->absmax_v, true}}};
+    struct block_update u = {BLOCK_OPERANDS(a), {{&a->v, &a->absmax_v, true}}};
     ISA(cpu_update_blocks)(&u, update, &f, c->threads);
 }
