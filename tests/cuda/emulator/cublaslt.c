@@ -153,7 +153,7 @@ static double element(const struct layout *l, const void *p, int64_t at, int tf3
         return (double)f32_of(tf32 ? bits_tf32(bits) : bits);
     }
     uint16_t bits = ((const uint16_t *)p)[at];
-    return (double)(l->type == CUDA_R_16BF ? bf16_of(bits) : f16_of(bits));
+    return (double)(l->type == CUDA_R_16BF ? bf16_to_float(bits) : fp16_to_float(bits));
 }
 
 static void put(const struct layout *l, void *p, int64_t at, double x)
@@ -161,7 +161,7 @@ static void put(const struct layout *l, void *p, int64_t at, double x)
     if (l->type == CUDA_R_32F)
         ((float *)p)[at] = (float)x;
     else
-        ((uint16_t *)p)[at] = l->type == CUDA_R_16BF ? bits_bf16((float)x) : bits_f16(x);
+        ((uint16_t *)p)[at] = l->type == CUDA_R_16BF ? bits_bf16((float)x) : bits_f16((float)x);
 }
 
 static void multiply(const void *data)

@@ -64,8 +64,7 @@ static void op_cvt(struct thread *t, const struct instruction *i)
             b = b > 0 ? b : b != b ? b : 0;
         }
         out(t, i,
-            to == PTX_BF16X2 ? (uint32_t)bits_bf16(a) << 16 | bits_bf16(b)
-                             : (uint32_t)bits_f16((double)a) << 16 | bits_f16((double)b));
+            to == PTX_BF16X2 ? (uint32_t)bits_bf16(a) << 16 | bits_bf16(b) : (uint32_t)bits_f16(a) << 16 | bits_f16(b));
         return;
     }
     if (to == PTX_TF32) {
@@ -82,10 +81,12 @@ static void op_cvt(struct thread *t, const struct instruction *i)
             x = whole_number(x, i->rounding);
         if (ptx_has(i, "sat"))
             x = x >= 1 ? 1 : x > 0 ? x : 0;
+        if (from == PTX_F64 && (to == PTX_F16 || to == PTX_BF16))
+            unknown(t, i); /* by way of a float it would be rounded twice */
         out(t, i,
             to == PTX_F64   ? bits_f64(x)
             : to == PTX_F32 ? bits_f32((float)x)
-            : to == PTX_F16 ? bits_f16(x)
+            : to == PTX_F16 ? bits_f16((float)x)
                             : bits_bf16((float)x));
         return;
     }

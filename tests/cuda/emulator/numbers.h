@@ -2,10 +2,10 @@
 #ifndef EMULATOR_NUMBERS_H
 #define EMULATOR_NUMBERS_H
 
+#include "base/dtype.h"
+
 #include <stdint.h>
 #include <string.h>
-
-__extension__ typedef _Float16 half;
 
 static inline float f32_of(uint64_t bits)
 {
@@ -36,32 +36,15 @@ static inline uint64_t bits_f64(double v)
     return b;
 }
 
-static inline float f16_of(uint64_t bits)
+/* To 16 bits as PTX's cvt.rn, which has one NaN. */
+static inline uint16_t bits_f16(float x)
 {
-    uint16_t b = (uint16_t)bits;
-    half v;
-    memcpy(&v, &b, sizeof v);
-    return (float)v;
+    return x != x ? 0x7fff : fp16_from_float(x);
 }
 
-static inline uint16_t bits_f16(double x)
-{
-    half v = (half)x;
-    uint16_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
-
-static inline float bf16_of(uint64_t bits)
-{
-    return f32_of(bits << 16);
-}
-
-/* To nearest even. */
 static inline uint16_t bits_bf16(float x)
 {
-    uint32_t b = bits_f32(x);
-    return (uint16_t)(x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+    return x != x ? 0x7fff : bf16_from_float(x);
 }
 
 /* TF32, to nearest, away from zero in the middle. */

@@ -59,9 +59,9 @@ static inline double real(const struct thread *t, const struct instruction *i, u
     case PTX_TF32:
         return (double)f32_of(v);
     case PTX_F16:
-        return (double)f16_of(v);
+        return (double)fp16_to_float((uint16_t)v);
     case PTX_BF16:
-        return (double)bf16_of(v);
+        return (double)bf16_to_float((uint16_t)v);
     default:
         unknown(t, i);
     }

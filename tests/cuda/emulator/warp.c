@@ -134,6 +134,13 @@ static void load_matrices(struct thread *lane[32], const struct instruction *i)
         }
 }
 
+/* One of the two numbers that a register holds. */
+static double half_of(uint64_t v, int which, enum ptx_type type)
+{
+    uint16_t bits = (uint16_t)(v >> 16 * which);
+    return (double)(type == PTX_BF16 ? bf16_to_float(bits) : fp16_to_float(bits));
+}
+
 /* mma.sync.aligned.m16nNkK.row.col.f32.TYPE.TYPE.f32 {d0…d3}, {a0…a3}, {b0,b1}, {c0…c3}. Products and sums of the depth are exact
  * here and rounded once; a GPU truncates somewhat. */
 static void multiply_matrices(struct thread *lane[32], const struct instruction *i)
@@ -152,8 +159,7 @@ static void multiply_matrices(struct thread *lane[32], const struct instruction 
                 a[row][t + r / 2 * 4] = (double)f32_of(v & 0xffffe000);
             else
                 for (int h = 0; h < 2; h++)
-                    a[row][2 * t + h + r / 2 * 8] =
-                        (double)(i->from == PTX_BF16 ? bf16_of(v >> 16 * h & 0xffff) : f16_of(v >> 16 * h));
+                    a[row][2 * t + h + r / 2 * 8] = half_of(v, h, i->from);
         }
         for (int r = 0; r < 2; r++) {
             uint64_t v = in(lane[k], 8 + r);
@@ -161,8 +167,7 @@ static void multiply_matrices(struct thread *lane[32], const struct instruction 
                 b[t + 4 * r][g] = (double)f32_of(v & 0xffffe000);
             else
                 for (int h = 0; h < 2; h++)
-                    b[2 * t + h + 8 * r][g] =
-                        (double)(i->from == PTX_BF16 ? bf16_of(v >> 16 * h & 0xffff) : f16_of(v >> 16 * h));
+                    b[2 * t + h + 8 * r][g] = half_of(v, h, i->from);
         }
     }
     for (int k = 0; k < 32; k++) {
