@@ -40,4 +40,27 @@ static void elementwise(const P &p, const struct tensor *shape, bool packed, con
         })
 }
 
+/* y = f(x), where F is a struct of numbers with `__device__ float operator()(float x) const`. */
+template <class F> struct mapped {
+    const void *x;
+    void *y;
+    F f;
+
+    template <class T, int N> __device__ void at(int64_t i) const
+    {
+        float v[N];
+        load<T, N>(v, (const T *)x + i);
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            v[k] = f(v[k]);
+        store<T, N>((T *)y + i, v);
+    }
+};
+
+template <class F>
+static void elementwise_map(const F &f, const struct tensor *x, const struct tensor *y, const struct cuda_call *c)
+{
+    elementwise(mapped<F>{x->data, y->data, f}, x, packs_fit(x) && packs_fit(y), c);
+}
+
 #endif

@@ -1,26 +1,18 @@
 /* softcap: y = cap tanh(x / cap), and back, elementwise. Bound by bytes: every tensor once. */
 #include "cuda/kernels/elementwise/elementwise.cuh"
 
-struct softcap_params {
-    const void *x;
-    void *y;
+struct softcap_of {
     float cap;
 
-    template <class T, int N> __device__ void at(int64_t i) const
+    __device__ float operator()(float x) const
     {
-        float v[N];
-        load<T, N>(v, (const T *)x + i);
-#pragma unroll
-        for (int k = 0; k < N; k++)
-            v[k] = cap * tanhf(v[k] / cap);
-        store<T, N>((T *)y + i, v);
+        return cap * tanhf(x / cap);
     }
 };
 
 extern "C" int cuda_softcap(const struct args_softcap *a, const struct cuda_call *c)
 {
-    struct softcap_params p = {a->x.data, a->y.data, (float)a->cap};
-    elementwise(p, &a->x, packs_fit(&a->x) && packs_fit(&a->y), c);
+    elementwise_map(softcap_of{(float)a->cap}, &a->x, &a->y, c);
     return cuda_launched(c, "softcap");
 }
 
