@@ -1,11 +1,9 @@
-/* AdamW with 8-bit states (op/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
- * bytes a parameter (18 with a 16-bit copy, 10 where the weight and its gradient are bf16); looking up and finding codes takes nearly as long. A warp does a block of
- * MAP_BLOCK elements in registers. The largest magnitudes of a block are the same in any order. */
+/* AdamW with 8-bit states (op/optimizer/adamw8bit.c). Bound by bytes: it reads p, g and two codes and writes p and two codes, 16
+ * bytes a parameter (18 with a 16-bit copy, 10 where the weight and its gradient are bf16); looking up and finding codes
+ * takes nearly as long. A warp does a block of MAP_BLOCK elements in registers. The largest magnitudes of a block are the
+ * same in any order. */
+#include "cuda/kernels/optimizer/codes.cuh"
 #include "cuda/kernels/optimizer/update.cuh"
-
-extern "C" {
-#include "op/optimizer/dynamic_map.h"
-}
 
 #include <float.h>
 
@@ -19,44 +17,18 @@ struct adamw8bit_row {
 };
 typedef many<struct adamw_head, struct adamw8bit_row> adamw8bit_table;
 
-/* What the threads of a block share: how to find codes, the maps, the factors of the step. */
+/* What the threads of a block share. */
 struct adamw8bit_shared {
-    __align__(16) struct map_binade find_m[MAP_BINADES], find_v[MAP_BINADES];
-    float map_m[MAP_CODES], map_v[MAP_CODES];
+    struct code_tables codes;
     struct adamw_factors f;
 };
 
 __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw_head &h)
 {
-    for (int i = threadIdx.x; i < MAP_CODES; i += THREADS) {
-        s.map_m[i] = map_signed(i);
-        s.map_v[i] = map_unsigned(i);
-    }
-    if (threadIdx.x < MAP_BINADES)
-        map_binade_init(&s.find_m[threadIdx.x], (int)threadIdx.x, MAP_SIGNED_LAST);
-    if (threadIdx.x >= 32 && threadIdx.x - 32 < MAP_BINADES)
-        map_binade_init(&s.find_v[threadIdx.x - 32], (int)threadIdx.x - 32, MAP_UNSIGNED_LAST);
+    code_tables_init(s.codes);
     if (threadIdx.x == 64)
         s.f = adamw_factors_of(h);
     __syncthreads();
-}
-
-/* The number of the magnitude nearest to x >= 0 (op/optimizer/dynamic_map.h), by the binade that x is in. */
-__device__ static inline int find(const struct map_binade *f, float x)
-{
-    int k = min(max((int)(__float_as_uint(x) >> 23) - (127 - 24), 0), MAP_BINADES - 1);
-    uint4 w = *(const uint4 *)&f[k];
-    bool high = x >= __uint_as_float(w.x);
-    float scale = __uint_as_float(high ? w.z : w.y);
-    int cells = high ? w.w >> 16 : w.w & 0xFFFF;
-    int j = (int)fmaf(x, scale, (float)cells * (-1 / 9.0f));
-    return cells + max(min(j, cells - 1), 0);
-}
-
-__device__ static inline int find_m(const struct map_binade *f, float x)
-{
-    int n = find(f, fabsf(x));
-    return x < 0 ? MAP_SIGNED_ZERO - min(max(n, 1), 127) : MAP_SIGNED_ZERO + n; /* below 0: not 0, and no -1 */
 }
 
 /* The largest x >= 0 of a warp: such floats are ordered as their bits. */
@@ -143,8 +115,8 @@ __device__ static inline void update_part(const struct adamw8bit_shared &s, floa
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
             float g = x.g[h][e] * s.f.coef, p = x.p[h][e];
-            m[h][e] = fmaf(scale_m, s.map_m[x.m[h] >> (8 * e) & 0xFF], s.f.rest1 * g);
-            v[h][e] = fmaf(scale_v, s.map_v[x.v[h] >> (8 * e) & 0xFF], s.f.rest2 * g * g);
+            m[h][e] = fmaf(scale_m, code_value(s.codes, true, x.m[h] >> (8 * e) & 0xFF), s.f.rest1 * g);
+            v[h][e] = fmaf(scale_v, code_value(s.codes, false, x.v[h] >> (8 * e) & 0xFF), s.f.rest2 * g * g);
             p = fmaf(s.f.rate, m[h][e] / fmaf(sqrtf(v[h][e]), s.f.scale, s.f.eps), p);
             x.p[h][e] = fmaf(decay, p, p);
             most_m = fmaxf(most_m, fabsf(m[h][e]));
@@ -158,8 +130,8 @@ __device__ static inline void update_part(const struct adamw8bit_shared &s, floa
         x.m[h] = x.v[h] = 0;
 #pragma unroll
         for (int e = 0; e < FOUR; e++) {
-            x.m[h] |= (uint32_t)find_m(s.find_m, m[h][e] * to_m) << (8 * e);
-            x.v[h] |= (uint32_t)(find(s.find_v, v[h][e] * to_v) - 1) << (8 * e);
+            x.m[h] |= nearest_code(s.codes, true, m[h][e] * to_m) << (8 * e);
+            x.v[h] |= nearest_code(s.codes, false, v[h][e] * to_v) << (8 * e);
         }
     }
 }

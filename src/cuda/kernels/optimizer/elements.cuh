@@ -1,6 +1,5 @@
-/* elements.cuh: updates of single elements by a rule, with states of its type (cuda/kernels/optimizer/stored.cuh) or, in
- * blocks of MAP_BLOCK, in codes of 8 bits. A rule
- * is a struct with the members
+/* elements.cuh: updates of single elements by a rule, with states of the weight's type (cuda/kernels/optimizer/stored.cuh) or, in
+ * blocks of MAP_BLOCK, in codes of 8 bits (codes.cuh). A rule is a struct with the members
  *
  *     static constexpr int states                          at most; a state that is not there is given as 0
  *     Rule(head)                                           the factors of a step, on the device; head is what a launch is given
@@ -11,11 +10,8 @@
 #ifndef CUDA_ELEMENTS_CUH
 #define CUDA_ELEMENTS_CUH
 
+#include "cuda/kernels/optimizer/codes.cuh"
 #include "cuda/kernels/optimizer/update.cuh"
-
-extern "C" {
-#include "op/optimizer/dynamic_map.h"
-}
 
 #include <float.h>
 
@@ -43,26 +39,6 @@ template <class Args> static inline struct element_head element_head_of(const Ar
     return {(const double *)a->step.data, (const float *)a->coef.data};
 }
 
-/* What the threads of a block share to read and write codes. */
-struct element_maps {
-    float map[2][MAP_CODES];
-    struct map_finder find[2];
-    float warp[MAP_BLOCK / 32];
-};
-
-__device__ static inline void prepare(struct element_maps &m)
-{
-    int i = (int)threadIdx.x;
-    m.map[0][i] = map_signed(i);
-    m.map[1][i] = map_unsigned(i);
-    for (int k = 0; k < 2; k++) {
-        int last = k ? MAP_UNSIGNED_LAST : MAP_SIGNED_LAST;
-        if (i >= last - 6 && i <= last + 1)
-            map_finder_entry(&m.find[k], i, last);
-    }
-    __syncthreads();
-}
-
 /* The largest of the block, in all threads. */
 __device__ static inline float block_largest(float *warp, float x)
 {
@@ -76,33 +52,16 @@ __device__ static inline float block_largest(float *warp, float x)
     return x;
 }
 
-/* The number of the magnitude nearest to x >= 0 (op/optimizer/dynamic_map.h). */
-__device__ static inline int nearest_magnitude(const struct map_finder &f, int last, float x)
-{
-    int first = last - 6, e = first;
-    if (!(x >= f.least[first]))
-        return first;
-    if (x >= f.least[last + 1])
-        return 2 << last;
-    for (int k = first + 1; k <= last; k++)
-        e += x >= f.least[k];
-    int cells = 1 << e, j = (int)fmaf(x, f.scale[e], (float)cells * (-1 / 9.0f));
-    return cells + max(min(j, cells - 1), 0);
-}
-
-__device__ static inline uint8_t encode(const struct element_maps &m, bool is_signed, float x)
-{
-    if (!is_signed)
-        return (uint8_t)(nearest_magnitude(m.find[1], MAP_UNSIGNED_LAST, x) - 1);
-    int n = nearest_magnitude(m.find[0], MAP_SIGNED_LAST, fabsf(x));
-    return (uint8_t)(x < 0 ? MAP_SIGNED_ZERO - min(max(n, 1), 127)
-                           : MAP_SIGNED_ZERO + n); /* below 0: not 0, and no -1 */
-}
+/* What the threads of a block share where states are in codes. */
+struct element_shared {
+    struct code_tables codes;
+    float largest[MAP_BLOCK / 32]; /* of each warp */
+};
 
 template <class Head, class Rule> using element_table = many<Head, struct element_row<Rule::states>>;
 
 template <class Head, class Rule, class G, class P>
-__device__ static inline void update_elements(const struct element_row<Rule::states> &r, struct element_maps &m,
+__device__ static inline void update_elements(const struct element_row<Rule::states> &r, struct element_shared &shared,
                                               const Rule &rule, const struct rounding &rounding, float coef,
                                               int64_t block)
 {
@@ -114,7 +73,8 @@ __device__ static inline void update_elements(const struct element_row<Rule::sta
         const struct element_state &state = r.state[k];
         s[k] = 0;
         if (there && state.codes)
-            s[k] = m.map[state.codes == CODES_UNSIGNED][((const uint8_t *)state.data)[i]] * state.absmax[block];
+            s[k] = code_value(shared.codes, state.codes == CODES_SIGNED, ((const uint8_t *)state.data)[i]) *
+                   state.absmax[block];
         else if (there && state.data)
             s[k] = to_float(((const P *)state.data)[i]);
     }
@@ -123,11 +83,12 @@ __device__ static inline void update_elements(const struct element_row<Rule::sta
     for (int k = 0; k < Rule::states; k++) {
         const struct element_state &state = r.state[k];
         if (state.codes) { /* the same in all threads */
-            float most = block_largest(m.warp, there ? fabsf(s[k]) : 0);
+            float most = block_largest(shared.largest, there ? fabsf(s[k]) : 0);
             if (threadIdx.x == 0)
                 state.absmax[block] = most;
             if (there)
-                ((uint8_t *)state.data)[i] = encode(m, state.codes == CODES_SIGNED, s[k] / fmaxf(most, FLT_MIN));
+                ((uint8_t *)state.data)[i] =
+                    (uint8_t)nearest_code(shared.codes, state.codes == CODES_SIGNED, s[k] / fmaxf(most, FLT_MIN));
         } else if (there && state.data)
             store_stored<1>((P *)state.data, i, {s[k]}, rounding, (enum rounding_part)(ROUND_STATE1 + k));
     }
@@ -140,20 +101,22 @@ __device__ static inline void update_elements(const struct element_row<Rule::sta
 template <class Head, class Rule>
 __global__ static void __launch_bounds__(MAP_BLOCK) elements_kernel(const __grid_constant__ element_table<Head, Rule> t)
 {
-    __shared__ struct element_maps maps;
+    __shared__ struct element_shared shared;
     int row = find_row(t, (int)blockIdx.x);
     const struct element_row<Rule::states> &r = t.row[row];
     float coef = t.head.e.coef ? *t.head.e.coef : 1;
     if (coef < 0)
         return;
-    if (r.state[0].codes)
-        prepare(maps);
+    if (r.state[0].codes) {
+        code_tables_init(shared.codes);
+        __syncthreads();
+    }
     Rule rule(t.head);
     struct rounding rounding = rounding_of(t.head.e.step, r.u.noise);
     int64_t block = (int)blockIdx.x - t.first[row];
     WITH_FLOAT_TYPE(
         r.u.type, G,
-        WITH_STORED_TYPE(r.u.pure, P, update_elements<Head, Rule, G, P>(r, maps, rule, rounding, coef, block)));
+        WITH_STORED_TYPE(r.u.pure, P, update_elements<Head, Rule, G, P>(r, shared, rule, rounding, coef, block)));
 }
 
 /* All n tensors. states(row, args) fills in the states of a row; head.e is what all heads have. */
