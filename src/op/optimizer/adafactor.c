@@ -15,9 +15,7 @@
 #include "op/optimizer/adafactor.h"
 
 #include "graph/graph.h"
-#include "op/optimizer/rounding.h"
-
-#include <string.h>
+#include "op/optimizer/update.h"
 
 static bool same_dims(const struct value *x, const struct value *p, int skip)
 {
@@ -96,8 +94,7 @@ void ref_adafactor(const struct args_adafactor *a, const struct call *c)
     struct adafactor_shape s = adafactor_shape(&a->p);
     const double *step = a->step.data;
     double *p = a->p.data, *m = a->m.data, t = step[STEP_UPDATE];
-    struct factors f = {.coef = a->coef.data ? *(const double *)a->coef.data : 1,
-                        .beta2 = adafactor_beta2(a->decay_rate, t)};
+    struct factors f = {.coef = update_coefficient(&a->coef), .beta2 = adafactor_beta2(a->decay_rate, t)};
     if (f.coef < 0 || !s.n)
         return;
     update_second_moments(a, s, f);
@@ -125,6 +122,5 @@ void ref_adafactor(const struct args_adafactor *a, const struct call *c)
             p[k] = rounding_store(step, a->noise, ROUND_WEIGHT, k, p[k] - a->weight_decay * rate * p[k] - u);
         }
     }
-    if (a->copy.data)
-        memcpy(a->copy.data, p, sizeof(double) * (size_t)s.n);
+    update_write_copy(&a->copy, &a->p);
 }

@@ -16,10 +16,9 @@
  *             p -= lr (nesterov ? g + mu buf : mu ? buf : g) */
 #include "graph/graph.h"
 #include "op/clip.h"
-#include "op/optimizer/rounding.h"
+#include "op/optimizer/update.h"
 
 #include <math.h>
-#include <string.h>
 
 void shape_sumsq(struct graph *g, struct op_sumsq *n)
 {
@@ -90,23 +89,11 @@ void ref_clip(const struct args_clip *a, const struct call *c)
     clip_decide(sum, a->max_norm, a->scaler.data, a->norm.data, a->coef.data);
 }
 
-/* What the gradient is multiplied with; negative: change nothing. */
-static double coefficient(const struct tensor *coef)
-{
-    return coef->data ? *(const double *)coef->data : 1;
-}
-
-static void write_copy(const struct tensor *copy, const struct tensor *p)
-{
-    if (copy->data)
-        memcpy(copy->data, p->data, sizeof(double) * (size_t)tensor_elements(p));
-}
-
 void ref_adamw(const struct args_adamw *a, const struct call *c)
 {
     (void)c;
     const double *step = a->step.data, *g = a->g.data;
-    double *p = a->p.data, *m = a->m.data, *v = a->v.data, coef = coefficient(&a->coef);
+    double *p = a->p.data, *m = a->m.data, *v = a->v.data, coef = update_coefficient(&a->coef);
     double lr = step[STEP_LR], c1 = 1 - pow(a->beta1, step[STEP_UPDATE]), c2 = 1 - pow(a->beta2, step[STEP_UPDATE]);
     if (coef < 0)
         return;
@@ -122,14 +109,14 @@ void ref_adamw(const struct args_adamw *a, const struct call *c)
         m[i] = rounding_store(step, a->noise, ROUND_STATE1, i, m1);
         v[i] = rounding_store(step, a->noise, ROUND_STATE2, i, m2);
     }
-    write_copy(&a->copy, &a->p);
+    update_write_copy(&a->copy, &a->p);
 }
 
 void ref_sgd(const struct args_sgd *a, const struct call *c)
 {
     (void)c;
     const double *step = a->step.data, *g = a->g.data;
-    double *p = a->p.data, *buf = a->buf.data, coef = coefficient(&a->coef);
+    double *p = a->p.data, *buf = a->buf.data, coef = update_coefficient(&a->coef);
     if (coef < 0)
         return;
     for (int64_t i = 0, n = tensor_elements(&a->p); i < n; i++) {
@@ -141,5 +128,5 @@ void ref_sgd(const struct args_sgd *a, const struct call *c)
         }
         p[i] = rounding_store(step, a->noise, ROUND_WEIGHT, i, p[i] - step[STEP_LR] * d);
     }
-    write_copy(&a->copy, &a->p);
+    update_write_copy(&a->copy, &a->p);
 }
