@@ -145,12 +145,24 @@ static struct part *find_part(struct merging *m, const struct model_tensor *base
     return NULL;
 }
 
-/* All tensors of the base, then those of the adapter that it lacks: a new head, in the type of the base's first tensor. */
+/* The type of the base's weights: of the first tensor that is not a buffer of integers, such as a mask or positions. */
+static enum dtype weights_type(const struct model_dir *base)
+{
+    for (size_t i = 0; i < base->n_tensors; i++) {
+        enum dtype t = base->tensors[i].tensor->dtype;
+        if (t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16)
+            return t;
+    }
+    return DT_F32;
+}
+
+/* All tensors of the base, then those of the adapter that it lacks: a new head, in the type of the base's weights. */
 static int list_tensors(struct merging *m, struct snug_err *err)
 {
     struct model_dir *base = &m->s.dir, *own = &m->s.adapter.dir;
     const struct adapters *a = &m->s.adapter.set.adapters;
     size_t most = base->n_tensors + own->n_tensors + 1;
+    m->report->dtype = weights_type(base);
     m->parts = mem_alloc(most * sizeof *m->parts);
     m->tensors = mem_alloc(most * sizeof *m->tensors);
     if (!m->parts || !m->tensors)
@@ -179,7 +191,7 @@ static int list_tensors(struct merging *m, struct snug_err *err)
         if (p)
             p->saved = &own->tensors[i];
         else
-            list_tensor(m, (struct part){.saved = &own->tensors[i]}, name, base->tensors[0].tensor->dtype, t);
+            list_tensor(m, (struct part){.saved = &own->tensors[i]}, name, m->report->dtype, t);
     }
     return SNUG_OK;
 }
@@ -254,10 +266,8 @@ static int merge(const struct io *io, const struct options *o, struct session_ev
         code = session_adapter_match(&m.s, err);
     if (!code)
         code = list_tensors(&m, err);
-    if (!code) {
-        report->dtype = m.tensors[0].dtype;
+    if (!code)
         code = write_folder(&m, err);
-    }
     mem_free(m.data);
     mem_free(m.parts);
     mem_free(m.tensors);

@@ -364,6 +364,45 @@ static void merging_rounds_to_the_type_of_the_base(void **state)
     assert_true(fabs(loss[0] - loss[1]) <= 0x1p-8 * loss[0]);
 }
 
+/* A copy of GPT-2 with the mask of attention that older files of it have, the first of its tensors by name. */
+static const char *make_masked(const char *mask)
+{
+    const char *masked = make_deeper(folder, "golden/gpt2", 2); /* as deep as it is */
+    struct st_file f;
+    struct st_tensor t[64];
+    struct st_writer w;
+    struct snug_err err;
+    open_tensors(join(golden("gpt2"), "model.safetensors"), &f);
+    assert_true(f.n_tensors < sizeof t / sizeof *t);
+    memcpy(t, f.tensors, f.n_tensors * sizeof *t);
+    t[f.n_tensors] = (struct st_tensor){.name = mask, .dtype = DT_U8, .ndim = 1, .shape = {4}};
+    assert_int_equal(
+        st_create(&io_posix, join(masked, "model.safetensors"), t, f.n_tensors + 1, NULL, 0, false, &w, &err), 0);
+    for (size_t i = 0; i <= f.n_tensors; i++) {
+        void *data = calloc(1, (size_t)t[i].bytes);
+        if (strcmp(t[i].name, mask) != 0)
+            assert_int_equal(st_read(&f, st_find(&f, t[i].name), data, &err), 0);
+        assert_int_equal(st_write(&w, &t[i], 0, data, (size_t)t[i].bytes, &err), 0);
+        free(data);
+    }
+    assert_int_equal(st_finish(&w, NULL, &err), 0);
+    st_close(&f);
+    return masked;
+}
+
+/* Such a mask is carried over, and the result's type is that of the weights behind it. */
+static void a_mask_is_no_weight(void **state)
+{
+    (void)state;
+    const char *mask = "transformer.h.0.attn.bias", *base = make_masked(mask), *out = join(folder, "merged_masked");
+    struct st_file merged;
+    expect_snug(0, said(),
+                ARGS("merge", "--model", base, "--adapter", golden_adapter("gpt2_conv1d"), "--output-dir", out), NULL);
+    open_tensors(join(out, "model.safetensors"), &merged);
+    assert_true(file_has(join(out, "config.json"), "\"float32\"") && st_find(&merged, mask)->dtype == DT_U8);
+    st_close(&merged);
+}
+
 /* The objects that `snug generate --json` wrote, behind its notes; the caller's to free. */
 static char *written(const char *model, const char *adapter)
 {
@@ -453,6 +492,7 @@ int main(void)
         cmocka_unit_test(adapters_are_merged_one_after_another),
         cmocka_unit_test(merged_losses_are_those_of_peft),
         cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
+        cmocka_unit_test(a_mask_is_no_weight),
         cmocka_unit_test(nothing_is_dropped_from_texts),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
