@@ -28,6 +28,15 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
     memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
 }
 
+double compile_bytes(const struct program *g, const struct node *n, const union args_any *args)
+{
+    double bytes = 0;
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
+            bytes += (double)dtype_bytes(args->slot[i].dtype, tensor_elements(&args->slot[i]));
+    return bytes;
+}
+
 /* A node joins those before it where it needs none of them. */
 static void join_nodes(const struct backend *b, struct graph *g)
 {

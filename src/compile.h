@@ -51,4 +51,7 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
 /* Fills what a kernel gets for a node at sizes n. arena NULL: shapes only; an absent slot has ndim 0. */
 void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out);
 
+/* Bytes of all that the node reads and writes, once each. */
+double compile_bytes(const struct program *g, const struct node *n, const union args_any *args);
+
 #endif

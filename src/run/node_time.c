@@ -28,14 +28,8 @@ static bool is_bound_by_operations(enum op op)
 double node_work(const struct program *g, const struct node *n, struct dims dims)
 {
     union args_any args;
-    double bytes = 0;
     compile_args(g, n, dims, NULL, &args);
-    if (is_bound_by_operations(n->op))
-        return node_op(n)->flops(&args);
-    for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
-            bytes += (double)dtype_bytes(args.slot[i].dtype, tensor_elements(&args.slot[i]));
-    return bytes;
+    return is_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args);
 }
 
 static void describe(const struct program *g, const struct node *n, struct node_time *t)

@@ -12,9 +12,9 @@ struct option {
     int64_t held;   /* from its forward nodes to its backward nodes */
     int64_t most;   /* that live at once during its own nodes, less what is held by the layers before it */
     double seconds; /* of what is computed again */
-    bool
-        reads_inner; /* needs a value again that the layer before holds for its own backward pass; an option of that layer */
-    bool drops_inner; /* which does not hold it cannot stand before this one */
+    /* What a layer holds for its own backward pass, the layer behind it may need to compute something again. An option that
+     * reads such a value cannot stand behind one that drops it. */
+    bool reads_inner, drops_inner;
 };
 
 struct option_list {

@@ -10,9 +10,9 @@
 struct way {
     int64_t held;
     double seconds;
-    int before; /* the way of fewer layers that it goes on from, by its place among those, */
-    int option, length;
-    bool drops_inner;
+    int before;         /* the way of fewer layers that it goes on from, by its place among those */
+    int option, length; /* of the last segment: its option, its layers */
+    bool drops_inner;   /* as that option */
 };
 
 struct front {
@@ -133,8 +133,6 @@ static void write_sets(const struct menu *m, const struct front *fronts, const s
             sets[i] = (struct recompute_set){.nodes = options_at(m, first, w->length)->all[w->option].nodes,
                                              .joins = i > first};
         layer -= w->length;
-        if (!layer)
-            break;
     }
 }
 

@@ -13,12 +13,8 @@ struct rates rates_of(const struct backend *b, const struct precision *p, int th
 double rates_node(const struct rates *r, const struct program *g, const struct node *n)
 {
     union args_any args;
-    double bytes = 0;
     compile_args(g, n, g->max, NULL, &args);
-    for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
-            bytes += (double)dtype_bytes(args.slot[i].dtype, tensor_elements(&args.slot[i]));
-    double compute = node_op(n)->flops(&args) / r->flops, move = bytes / r->bytes;
+    double compute = node_op(n)->flops(&args) / r->flops, move = compile_bytes(g, n, &args) / r->bytes;
     return r->least + (compute > move ? compute : move);
 }
 

@@ -34,6 +34,16 @@ static double step_seconds(const struct job *j, const struct plan *p, const stru
     return seconds;
 }
 
+/* Compiles the run as the choices are, and says in j->out what it takes. The plan is for plan_free, also after a failure. */
+static int measure(const struct job *j, struct plan *plan, struct programs *where, struct snug_err *err)
+{
+    TRY(compile_run(&j->s, &j->choices, plan, where, err));
+    j->out->arena_bytes = plan->arena_bytes;
+    j->out->seconds = step_seconds(j, plan, where);
+    j->out->fits = plan->arena_bytes <= j->limit;
+    return SNUG_OK;
+}
+
 /* Whether the run with these sets fits; NULL: with all layers computed again. */
 static int try_sets(const struct job *j, const struct recompute_set *sets, struct snug_err *err)
 {
@@ -123,12 +133,7 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     j.choices.recompute = NULL;
     j.choices.recompute_every_n = 0;
     j.rates = rates_of(s->backend, &s->precision, s->threads);
-    int code = compile_run(&j.s, &j.choices, &plan, &where, err);
-    if (!code) {
-        out->arena_bytes = plan.arena_bytes;
-        out->seconds = step_seconds(&j, &plan, &where);
-        out->fits = plan.arena_bytes <= limit;
-    }
+    int code = measure(&j, &plan, &where, err);
     if (!code && !out->fits && plan.persistent_bytes < limit) {
         code = menu_open(&menu, &plan, &plan.programs[program_of(&where)], &j.rates, err);
         if (!code && menu.layers.n > 0)
@@ -142,17 +147,16 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
 int recompute_measure(const struct compile_settings *s, const struct choices *choices, int64_t limit,
                       struct recomputed *out, struct snug_err *err)
 {
-    struct job j = {.s = *s, .choices = *choices, .rates = rates_of(s->backend, &s->precision, s->threads)};
+    struct job j = {.s = *s,
+                    .choices = *choices,
+                    .rates = rates_of(s->backend, &s->precision, s->threads),
+                    .limit = limit,
+                    .out = out};
     struct plan plan = {0};
     struct programs where;
     *out = (struct recomputed){.every_n = choices->recompute_every_n};
     j.s.dump = NULL;
-    int code = compile_run(&j.s, choices, &plan, &where, err);
-    if (!code) {
-        out->arena_bytes = plan.arena_bytes;
-        out->seconds = step_seconds(&j, &plan, &where);
-        out->fits = plan.arena_bytes <= limit;
-    }
+    int code = measure(&j, &plan, &where, err);
     plan_free(&plan);
     return code;
 }
