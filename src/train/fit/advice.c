@@ -94,7 +94,7 @@ static void add_option(struct variant *v, const char *format, long long a, long 
 /* Applies a change, and plans. */
 static int apply(const struct session *s, int64_t limit, enum change change, struct variant *v, struct snug_err *err)
 {
-    static const char *const options[CHANGES] = {[CHUNKS] = "--head-chunk 2048",
+    static const char *const options[CHANGES] = {[CHUNKS] = "--head-chunk %lld",
                                                  [NO_MASKS] = "--dropout-masks transient",
                                                  [TRANSIENT] = "--weight-copies transient",
                                                  [CHECKPOINTING] = "--gradient-checkpointing",
@@ -130,7 +130,8 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
     default:
         v->optimizer = change == STATES_8BIT ? OPTIM_ADAMW_8BIT : OPTIM_ADAFACTOR;
     }
-    add_option(v, options[change], (long long)v->choices.micro.B, (long long)v->choices.accumulation);
+    int64_t number = change == CHUNKS ? v->head_chunk : v->choices.micro.B;
+    add_option(v, options[change], (long long)number, (long long)v->choices.accumulation);
     return change == SPLIT ? SNUG_OK : plan_variant(s, v, err);
 }
 
