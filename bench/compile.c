@@ -1,6 +1,7 @@
-/* bench-compile: how long a large program takes from its forward pass to the plan. Compiles a generated model, at a quarter, at
- * half and at the whole of 50,000 weights and somewhat more than 100,000 nodes, and prints a line for each: nodes, weights, seconds of one core,
- * microseconds a node. Those stay the same where time grows with size. Arguments: fp32 or bf16 (fp32), weights (50000). */
+/* bench-compile: how long a large program takes from its forward pass to the plan. Compiles a generated model, at a
+ * quarter, at half and at the whole of 50,000 weights and somewhat more than 100,000 nodes, and prints a line for each:
+ * nodes, weights, seconds of one core, microseconds a node. Those stay the same where time grows with size. Arguments:
+ * fp32 or bf16 (fp32), weights (50000). */
 #include "compile.h"
 #include "model/build.h"
 

@@ -1,4 +1,4 @@
-/* bench-optimizer-cuda: the launchers of src/cuda/{optimizer,adafactor,adamw8bit}.cu over many tensors, checked against the reference in
+/* bench-optimizer-cuda: the launchers of src/cuda/kernels/optimizer over many tensors, checked against the reference in
  * double on the same numbers, and timed over BERT-large's weights. usage: bench-optimizer-cuda [REPETITIONS]
  * A check fails when an element is off by more than 16 roundings of a float of its size or its tensor's (and one of a
  * narrower type). It fails also when bits differ from one run to the next, or when something beside the tensors is

@@ -1,8 +1,9 @@
 /* loader.h: the micro-batches of each optimizer step, prepared ahead by a thread.
  *
  * An optimizer step takes a window of `accumulation` times `batch_size` rows at its place in the epoch's order, cut
- * into micro-batches of at most batch_size rows, and of at most max_tokens tokens. The last window of an epoch is shorter and still makes a step, unless drop_last. What is in a
- * window depends on batch_size * accumulation only, not on how it is cut. */
+ * into micro-batches of at most batch_size rows, and of at most max_tokens tokens. The last window of an epoch is
+ * shorter and still makes a step, unless drop_last. What is in a window depends on batch_size * accumulation only, not
+ * on how it is cut. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 

@@ -23,8 +23,9 @@ enum { TOKEN_CACHE_FORMAT = 3 }; /* goes into the key: a change of format, or of
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);
 
-/* `o` is what the data are read with, `task` what was made of TASK_AUTO, `columns` those of the file. True: *d is filled, all but the fingerprint, and
- * dataset_close gives it back. False: there is none (why->code is 0), or why not. */
+/* `o` is what the data are read with, `task` what was made of TASK_AUTO, `columns` those of the file. True: *d
+ * is filled, all but the fingerprint, and dataset_close gives it back. False: there is none (why->code is 0), or why
+ * not. */
 bool token_cache_load(const struct io *io, const char *path, struct hash128 key, const struct dataset_options *o,
                       enum data_task task, const struct columns *columns, struct dataset *d, struct snug_err *why);
 

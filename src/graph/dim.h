@@ -2,8 +2,8 @@
  * them, and a program is planned for the largest they can have.
  *
  * To add one: a row here, the inputs that have it (model/build.c), and its largest and actual size where batches are
- * made (train/session.c, stream.c, step.c, evaluate.c, typical.c). Text, plans and recordings of a GPU go through the
- * table. */
+ * made (batches.c and stream.c of train/session, step.c and evaluate.c of train, train/forecast/typical.c). Text, plans and
+ * recordings of a GPU go through the table. */
 #ifndef GRAPH_DIM_H
 #define GRAPH_DIM_H
 

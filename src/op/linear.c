@@ -4,8 +4,8 @@
  * and linear_dx_act, what two layers have between them, where the first one's activation made the second one's x:
  *     du[n,i] = dx[n,i] slope[n,i] ;  dbias[i] = sum_n du[n,i]
  * x (N,I), w (O,I) or (I,O) when in_out, b (O) in F32 or, where the backend's narrow_bias says so, in y's type, y and slope (N,O):
- * add (N,O), such as what an adapter adds to the layer (pass/adapt.c). u itself is not kept. Products of 16-bit operands are summed in F32; one that is added to a gradient of 16 bits may be rounded
- * to them before that. */
+ * add (N,O), such as what an adapter adds to the layer (pass/adapt.c). u itself is not kept. Products of 16-bit
+ * operands are summed in F32; one that is added to a gradient of 16 bits may be rounded to them before that. */
 #include "graph/graph.h"
 #include "op/act.h"
 #include "op/dx_act.h"

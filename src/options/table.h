@@ -15,7 +15,8 @@
  *   OPT_SECTION(id, title)             starts a section of --help
  *   OPT_SPELLING(kind, spelling, option, value)
  *       another way to give an option. kind: SHORT is as good, HABIT is what other programs call it and --help does not
- *       mention, OLDER gets a note, RATIO gets a note and yields to an option that is not 0. A value other than NULL: the spelling is a flag, and true gives the option this value
+ *       mention, OLDER gets a note, RATIO gets a note and yields to an option that is not 0. A value other than NULL: the
+ *       spelling is a flag, and true gives the option this value
  *   OPT_VALUE(option, spelling, value, note)   another word for a value; note may be NULL
  *   OPT_LACKING(option, words, why)            words that are known and refused by name; a why with "; " says what to use, and
  *                                              is not followed by the list of what there is

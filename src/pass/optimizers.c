@@ -103,8 +103,7 @@ static void update_with_sgd(struct graph *g, const struct update *u, const struc
 }
 
 /* A matrix keeps the means of its rows and of its columns, anything else its second moment itself; these are few, and stay
- * exact. AdaLomo is Adafactor
- * whose rate is relative to the size of the tensor. */
+ * exact. AdaLomo is Adafactor whose rate is relative to the size of the tensor. */
 static void update_with_adafactor(struct graph *g, const struct update *u, const struct weight_update *w)
 {
     int ndim = graph_value(g, w->weight)->ndim;

@@ -22,8 +22,8 @@ struct weight_options {
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
                   const struct weight_options *o, struct snug_err *err);
 
-/* Reads all weights into the arena in pieces of 4 MiB; what is bf16 in the file and in the arena goes there as it is. Those that are not there
- * start as their init says, from the seed and their name. */
+/* Reads all weights into the arena in pieces of 4 MiB; what is bf16 in the file and in the arena goes there as it is.
+ * Those that are not there start as their init says, from the seed and their name. */
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err);
 

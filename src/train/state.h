@@ -32,8 +32,8 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
                   struct snug_err *err);
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err);
 
-/* Weights and, unless only_weights, optimizer states of the run (only_trained: without frozen weights), with their memory in the arena, which checkpoints reach by
- * `memory`; mem_free'd by the caller. */
+/* Weights and, unless only_weights, optimizer states of the run (only_trained: without frozen weights), with their
+ * memory in the arena, which checkpoints reach by `memory`; mem_free'd by the caller. */
 int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights, bool only_trained,
                   struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
 

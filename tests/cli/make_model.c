@@ -1,12 +1,16 @@
 /* `model` and `st` of messages.txt: tiny model folders with one thing changed, so that a case stays one line.
  *
  *     model KIND [CHANGE]...
- *         KIND is bert (a classifier of 2 labels), mlm (the masked language model that it begins as) or gpt2. Makes folder m with config.json and model.safetensors, and
- * for bert m/vocab.txt and the rows d.csv. Weights are numbers of no meaning. CHANGE is one of KEY=JSON config.json:
- * KEY has this value, written as it stands (bare words stay bare) KEY=             config.json: KEY is left out -NAME
- * the tensors whose names match are left out (* as in the shell) +NAME:DTYPE:DIMS this tensor instead of, or besides,
- * the others, as in +classifier.bias:F32:3 or +x:I64:2,2 OLD/NEW          in the tensors' names; an empty OLD is the
- * beginning NAME@INDEX       that element is NaN
+ *         KIND is bert (a classifier of 2 labels), mlm (the masked language model that it begins as) or gpt2. Makes folder m with
+ *         config.json and model.safetensors, and for bert m/vocab.txt and the rows d.csv. Weights are numbers of no meaning.
+ *         CHANGE is one of
+ *
+ *         KEY=JSON          config.json: KEY has this value, written as it stands (bare words stay bare)
+ *         KEY=              config.json: KEY is left out
+ *         -NAME             the tensors whose names match are left out (* as in the shell)
+ *         +NAME:DTYPE:DIMS  this tensor instead of, or besides, the others, as in +classifier.bias:F32:3 or +x:I64:2,2
+ *         OLD/NEW           in the tensors' names; an empty OLD is the beginning
+ *         NAME@INDEX        that element is NaN
  *
  *     st HEADER [BYTES]
  *         Makes m/model.safetensors with this header behind its length, and BYTES zeros.

@@ -1,4 +1,4 @@
-/* Adafactor (op/adafactor.c) in three passes over g: sums of squares by row and column; sum of U^2; the update. Bound by
+/* Adafactor (op/optimizer/adafactor.c) in three passes over g: sums of squares by row and column; sum of U^2; the update. Bound by
  * memory: 12 bytes of g and 8 of p a parameter (12 more with a first moment), nothing of the tensor's size besides.
  *
  * A matrix is cut into blocks of whole rows, at most MOST_BLOCKS of them, by its shape alone. Sums by column are made

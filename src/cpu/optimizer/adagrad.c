@@ -1,4 +1,4 @@
-/* Adagrad (op/adagrad.c). Bound by memory: 20 bytes a parameter. */
+/* Adagrad (op/optimizer/adagrad.c). Bound by memory: 20 bytes a parameter. */
 #include "cpu/optimizer/blocks.h"
 
 struct factors {

@@ -1,4 +1,4 @@
-/* AdamW with 8-bit states (op/adamw8bit.c). It reads and writes 16 bytes a parameter where adamw has 28, but is bound by
+/* AdamW with 8-bit states (op/optimizer/adamw8bit.c). It reads and writes 16 bytes a parameter where adamw has 28, but is bound by
  * looking up and finding codes. A block of MAP_BLOCK elements is done in two passes over buffers in the first cache:
  * the update, then the codes, which need the block's largest magnitudes. */
 #include "cpu/kernels.h"

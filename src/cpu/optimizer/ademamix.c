@@ -1,4 +1,4 @@
-/* AdEMAMix (op/ademamix.c). Bound by memory: 36 bytes a parameter; 18 with states of 8 bits, where looking up and finding
+/* AdEMAMix (op/optimizer/ademamix.c). Bound by memory: 36 bytes a parameter; 18 with states of 8 bits, where looking up and finding
  * codes takes longer. */
 #include "op/optimizer/ademamix.h"
 

@@ -1,4 +1,4 @@
-/* Lion (op/lion.c). Bound by memory: 20 bytes a parameter, 14 with a state of 8 bits. */
+/* Lion (op/optimizer/lion.c). Bound by memory: 20 bytes a parameter, 14 with a state of 8 bits. */
 #include "cpu/optimizer/blocks.h"
 
 struct factors {

@@ -1,4 +1,4 @@
-/* RMSprop (op/rmsprop.c). Bound by memory: 20 bytes a parameter, 8 more for each of mean_g and buf; 14 with a state of 8
+/* RMSprop (op/optimizer/rmsprop.c). Bound by memory: 20 bytes a parameter, 8 more for each of mean_g and buf; 14 with a state of 8
  * bits. */
 #include "cpu/optimizer/blocks.h"
 

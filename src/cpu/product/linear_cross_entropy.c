@@ -2,9 +2,9 @@
  * them, in place. Bound by the products.
  *
  * Order of sums: those of a row are those of linear, cross_entropy and linear_dx. dw is one sum over all rows with a label,
- * in their order, on top of what it holds; db is cut into runs of SUM_ROWS rows. So the bits depend on the number of rows of a chunk only where
- * that is no multiple of 64, for db of SUM_ROWS. In fp32 they are those of the single ops where dw and db are not added
- * to, and all rows have labels or there is no db. */
+ * in their order, on top of what it holds; db is cut into runs of SUM_ROWS rows. So the bits depend on the number of
+ * rows of a chunk only where that is no multiple of 64, for db of SUM_ROWS. In fp32 they are those of the single ops
+ * where dw and db are not added to, and all rows have labels or there is no db. */
 #include "op/linear_cross_entropy.h"
 #include "cpu/kernels.h"
 

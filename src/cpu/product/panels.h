@@ -3,7 +3,8 @@
  * Rows of A, and columns of B, lie in panels of MR and NR, or of AMX_ROWS and AMX_COLUMNS. In a panel a step along k is
  * one 32-bit word per row: a float, or two bf16 that follow each other where the processor multiplies pairs of them; else
  * bf16 is widened here. A panel is (steps, width) words. Two differ: A for AMX is (steps / AMX_WORDS, width, AMX_WORDS),
- * tile after tile; both operands of arm64's BFMMLA are (steps / QUAD, width, QUAD). Panels are filled up with 0 beyond the operand's rows and beyond K.
+ * tile after tile; both operands of arm64's BFMMLA are (steps / QUAD, width, QUAD). Panels are filled up with 0 beyond
+ * the operand's rows and beyond K.
  *
  * Bound by the latency of memory: the processor does not see what comes next, since reads jump from row to row. */
 #ifndef CPU_PRODUCT_PANELS_H

@@ -34,8 +34,8 @@ struct cublaslt {
 #undef F
 };
 
-/* SNUG_ERR_ENV when there is no such library, it lacks a function, or it cannot start on this device. It is looked for under the names of CUDA 13 and
- * 12, where the system looks for libraries, in CUDA_HOME and in /usr/local/cuda. */
+/* SNUG_ERR_ENV when there is no such library, it lacks a function, or it cannot start on this device. It is looked for
+ * under the names of CUDA 13 and 12, where the system looks for libraries, in CUDA_HOME and in /usr/local/cuda. */
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err);
 void cublaslt_close(struct cublaslt *lt);
 

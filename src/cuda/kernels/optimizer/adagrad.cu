@@ -1,4 +1,4 @@
-/* Adagrad (op/adagrad.c). Bound by bytes: 20 a parameter. */
+/* Adagrad (op/optimizer/adagrad.c). Bound by bytes: 20 a parameter. */
 #include "cuda/kernels/optimizer/elements.cuh"
 
 struct adagrad_head {

@@ -1,4 +1,4 @@
-/* AdEMAMix (op/ademamix.c). Bound by bytes: 36 a parameter, 18 with states of 8 bits. */
+/* AdEMAMix (op/optimizer/ademamix.c). Bound by bytes: 36 a parameter, 18 with states of 8 bits. */
 #include "cuda/kernels/optimizer/elements.cuh"
 
 extern "C" {

@@ -1,4 +1,4 @@
-/* Lion (op/lion.c). Bound by bytes: 20 a parameter, 14 with a state of 8 bits. */
+/* Lion (op/optimizer/lion.c). Bound by bytes: 20 a parameter, 14 with a state of 8 bits. */
 #include "cuda/kernels/optimizer/elements.cuh"
 
 struct lion_head {

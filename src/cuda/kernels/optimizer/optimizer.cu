@@ -1,6 +1,7 @@
 /* The norm of the gradients and the updates of op/optimizer/optimizer.c. Bound by bytes: AdamW reads p, g, m, v and writes p, m,
- * v, 28 bytes a parameter (30 with a 16-bit copy; 14 where all is bf16, with three Philox calls for four of them); sumsq reads each gradient once. Arithmetic of the updates is in
- * float, on hyper-parameters that are combined in double.
+ * v, 28 bytes a parameter (30 with a 16-bit copy; 14 where all is bf16, with three Philox calls for four of them);
+ * sumsq reads each gradient once. Arithmetic of the updates is in float, on hyper-parameters that are combined in
+ * double.
  *
  * Order of sums, in double: a thread of a chunk adds its groups of four squares one after another; then a tree over the
  * threads; clip adds the partials in the same way. */

@@ -1,4 +1,4 @@
-/* RMSprop (op/rmsprop.c). Bound by bytes: 20 a parameter, 8 more for each of mean_g and buf; 14 with a state of 8 bits. */
+/* RMSprop (op/optimizer/rmsprop.c). Bound by bytes: 20 a parameter, 8 more for each of mean_g and buf; 14 with a state of 8 bits. */
 #include "cuda/kernels/optimizer/elements.cuh"
 
 struct rmsprop_head {
