@@ -125,6 +125,9 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
         *(const char **)option_member(o, n->option) = NULL;
         return SNUG_OK;
     }
+    if (strcmp(n->values, "true") == 0)
+        return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
+                       label(o, n->option, a), b);
     if (strlen(n->values) < 80)
         snprintf(use, sizeof use, " it goes with %s, so", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
     return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s;%s leave one out", label(o, n->option, a), b, word,

@@ -176,6 +176,15 @@ static char *place_of(struct options *o, const struct config *c, const char *nam
                 : arena_printf(&o->arena, "%s: %s", c->path, name);
 }
 
+/* Whether `no` is a word of the option: YAML makes false of it. */
+static bool takes_no(int option)
+{
+    bool takes = option_rows[option].type == OPTION_WORD && word_in("no", option_rows[option].domain, NULL);
+    for (size_t i = 0; i < n_option_values; i++)
+        takes |= option_values[i].option == option && strcmp(option_values[i].spelling, "no") == 0;
+    return takes;
+}
+
 static int read_member(struct options *o, const struct config *c, const char *name, const json_t *v, bool ratios,
                        struct snug_err *err)
 {
@@ -196,8 +205,9 @@ static int read_member(struct options *o, const struct config *c, const char *na
         return SNUG_OK;
     bool flag = word || (m.spelling && m.spelling->value);
     enum option_type type = flag ? OPTION_BOOL : option_rows[m.option].type;
-    const char *text;
-    TRY(value_text(o, type, v, from, &text, err));
+    const char *text = "no";
+    if (!json_is_false(v) || flag || !takes_no(m.option))
+        TRY(value_text(o, type, v, from, &text, err));
     return option_assign(o, &m, FROM_CONFIG, from, text, err);
 }
 

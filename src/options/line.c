@@ -13,9 +13,16 @@ struct token {
     size_t n_more;
 };
 
+/* Files, or a list of names, which may be arguments of their own as well as one with commas. */
+static bool takes_several(const struct option_row *row)
+{
+    size_t n = strlen(row->domain);
+    return row->type == OPTION_PATHS || (row->type == OPTION_STR && n > 4 && strcmp(row->domain + n - 4, ",...") == 0);
+}
+
 static void take_more(int argc, char *const *argv, int *i, struct token *t)
 {
-    if (t->meaning.kind != MEANS_OPTION || option_rows[t->meaning.option].type != OPTION_PATHS)
+    if (t->meaning.kind != MEANS_OPTION || !takes_several(&option_rows[t->meaning.option]))
         return;
     t->more = argv + *i + 1;
     while (*i + 1 < argc && argv[*i + 1][0] != '-')
@@ -24,8 +31,13 @@ static void take_more(int argc, char *const *argv, int *i, struct token *t)
 
 static int assign(struct options *o, const struct token *t, struct snug_err *err)
 {
-    TRY(option_assign(o, &t->meaning, FROM_LINE, t->from, t->text, err));
-    return t->n_more ? option_add_paths(o, t->meaning.option, t->more, t->n_more, err) : SNUG_OK;
+    const char *text = t->text;
+    bool paths = t->n_more && option_rows[t->meaning.option].type == OPTION_PATHS;
+    for (size_t k = 0; k < t->n_more && !paths; k++)
+        if (!(text = arena_printf(&o->arena, "%s,%s", text, t->more[k])))
+            return err_no_memory(err, strlen(t->more[k]));
+    TRY(option_assign(o, &t->meaning, FROM_LINE, t->from, text, err));
+    return paths ? option_add_paths(o, t->meaning.option, t->more, t->n_more, err) : SNUG_OK;
 }
 
 /* argv[*i] starts with --; *i moves on to the value if that is an argument of its own. */

@@ -1,6 +1,7 @@
 /* What a name stands for, which name was meant, and what to say of one that is not taken. */
 #include "options/value.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static bool name_is(const char *typed, const char *name)
@@ -76,6 +77,12 @@ bool option_is_flag(const struct option_meaning *m)
            (m->spelling && m->spelling->value ? true : option_rows[m->option].type == OPTION_BOOL);
 }
 
+/* As names are compared: capitals and hyphens make no difference. */
+static char plain(char c)
+{
+    return c == '-' ? '_' : (char)tolower((unsigned char)c);
+}
+
 /* Optimal string alignment distance (insert, delete, replace, swap neighbours) of two short words. */
 static int edit_distance(const char *a, const char *b)
 {
@@ -90,11 +97,11 @@ static int edit_distance(const char *a, const char *b)
         int *now = d[i % 3], *last = d[(i + 2) % 3], *before = d[(i + 1) % 3];
         now[0] = (int)i;
         for (size_t j = 1; j <= k; j++) {
-            char x = a[i - 1] == '-' ? '_' : a[i - 1];
-            int best = last[j - 1] + (x != b[j - 1]);
+            char x = plain(a[i - 1]), y = plain(b[j - 1]);
+            int best = last[j - 1] + (x != y);
             best = last[j] + 1 < best ? last[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && x == plain(b[j - 2]) && plain(a[i - 2]) == y && before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             now[j] = best;
         }
@@ -110,12 +117,22 @@ struct nearest {
 
 static struct nearest nearest_to(const char *typed)
 {
-    return (struct nearest){.typed = typed, .distance = (int)strlen(typed) / 3 + 1};
+    int n = (int)strlen(typed);
+    return (struct nearest){.typed = typed, .distance = n < 4 ? n / 2 : 3 * n / 8};
+}
+
+/* What was typed may be the beginning of a name, which argparse would take. */
+static bool begins(const char *typed, const char *name)
+{
+    size_t n = 0;
+    while (typed[n] && plain(typed[n]) == plain(name[n]))
+        n++;
+    return !typed[n] && n >= 3;
 }
 
 static void consider(struct nearest *n, const char *name)
 {
-    int d = edit_distance(n->typed, name);
+    int d = begins(n->typed, name) ? 1 : edit_distance(n->typed, name);
     if (d < n->distance || (d == n->distance && !n->name)) {
         n->distance = d;
         n->name = name;
@@ -145,11 +162,20 @@ const char *option_nearest(const struct options *o, int parent, const char *name
     return nearest.name;
 }
 
+/* What to do instead; NULL: there is no hint for this command. */
+static const char *hint_for(const struct options *o, const char *name)
+{
+    for (size_t i = 0; i < n_option_hints; i++)
+        if (option_hints[i].commands & o->command && name_is(name, option_hints[i].name))
+            return option_hints[i].what;
+    return NULL;
+}
+
 /* What to say of a name that this command does not take; SNUG_OK for one that it takes or ignores with a note. */
 int option_refuse(struct options *o, const struct option_meaning *m, const char *from, const char *name,
                   struct snug_err *err)
 {
-    const char *command = command_name(o->command);
+    const char *command = command_name(o->command), *hint = hint_for(o, name);
     switch (m->kind) {
     case MEANS_OPTION:
         return SNUG_OK;
@@ -158,14 +184,16 @@ int option_refuse(struct options *o, const struct option_meaning *m, const char 
     case MEANS_REFUSED:
         return err_set(err, SNUG_ERR_USAGE, "%s: refused; %s", from, m->foreign->why);
     case MEANS_OTHER_COMMAND:
-        return err_set(err, SNUG_ERR_USAGE, "%s: not an option of 'snug %s'; see 'snug %s --help'", from, command,
-                       command);
+        if (!hint) /* for another of its names */
+            hint = hint_for(o, option_rows[m->option].name);
+        return hint ? err_set(err, SNUG_ERR_USAGE, "%s: not an option of 'snug %s'; %s", from, command, hint)
+                    : err_set(err, SNUG_ERR_USAGE, "%s: not an option of 'snug %s'; see 'snug %s --help'", from,
+                              command, command);
     case MEANS_NOTHING:
         break;
     }
-    for (size_t i = 0; i < n_option_hints; i++)
-        if (name_is(name, option_hints[i].name))
-            return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; %s", from, option_hints[i].what);
+    if (hint)
+        return err_set(err, SNUG_ERR_USAGE, "%s: unknown option; %s", from, hint);
     const char *nearest = option_nearest(o, -1, name);
     char flag[OPTION_NAME_MAX];
     if (nearest)

@@ -100,7 +100,7 @@ const struct option_usual option_usuals[] = {
 #include "options/table.h"
 };
 const struct option_hint option_hints[] = {
-#define OPT_HINT(name, what) {name, what},
+#define OPT_HINT(name, commands, what) {name, commands, what},
 #include "options/table.h"
 };
 const struct option_either option_eithers[] = {

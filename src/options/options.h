@@ -293,7 +293,9 @@ struct option_usual {
     unsigned commands;
 };
 struct option_hint {
-    const char *name, *what;
+    const char *name;
+    unsigned commands; /* that have no such option */
+    const char *what;
 };
 extern const struct option_usual option_usuals[];
 extern const struct option_hint option_hints[];

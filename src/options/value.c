@@ -254,10 +254,10 @@ static int refuse_word(const struct options *o, const char *from, const char *te
         words[n++] = w;
     const char *near = nearest_name(text, (const char *const *)words, n);
     return near ? err_set(err, SNUG_ERR_USAGE,
-                          "%s: '%s' is unknown; did you mean %s? 'snug %s --help' lists what there is", from, text,
+                          "%s: '%s' is unknown; did you mean %s? 'snug %s --help-all' lists what there is", from, text,
                           near, command_name(o->command))
-                : err_set(err, SNUG_ERR_USAGE, "%s: '%s' is unknown; 'snug %s --help' lists what there is", from, text,
-                          command_name(o->command));
+                : err_set(err, SNUG_ERR_USAGE, "%s: '%s' is unknown; 'snug %s --help-all' lists what there is", from,
+                          text, command_name(o->command));
 }
 
 static int read_word(struct options *o, int i, const char *from, const char *text, int *out, struct snug_err *err)

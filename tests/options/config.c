@@ -112,7 +112,7 @@ static void yaml_config_files(void **state)
     (void)state;
     char line[256];
     write_config("# of a run\nlearning_rate: 5e-4\nmax_steps: 7\nbf16: true\noptim: sgd\noptim_args: {momentum: 0.5}\n"
-                 "warmup_steps: 0.1\neval_steps: null\nsave_strategy: 'no'\nseed: \"3\"\nreport_to: []\n"
+                 "warmup_steps: 0.1\neval_steps: null\nsave_strategy: no\nseed: \"3\"\nreport_to: []\n"
                  "memory_budget: 8g\ntext_column: größe\nfsdp:\nddp_timeout: 1800\n");
     snprintf(line, sizeof line, "--config %s", config_file);
     struct options o = accepted(line);

@@ -210,7 +210,8 @@ static void names_and_values(void **state)
     refused("--lerning-rate 1",
             "--lerning-rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
     refused("--frobnicate", "--frobnicate: unknown option; see 'snug train --help'");
-    refused("--data x", "--data: not an option of 'snug train'; see 'snug train --help'");
+    refused("--data x", "--data: not an option of 'snug train'; give --train-data and --eval-data");
+    refused("--dump grad", "--dump: not an option of 'snug train'; see 'snug train --help'");
     refused("-x", "-x: unknown option; options begin with --, see 'snug train --help'");
     refused("extra", "extra: unexpected argument; options begin with --, see 'snug train --help'");
     refused("--seed", "--seed: its value is missing; give --seed VALUE, see 'snug train --help'");
@@ -222,12 +223,12 @@ static void names_and_values(void **state)
     refused("--strict=1", "--strict: '1' is neither true nor false; give one of them");
     /* O6 */
     refused("--dtype fp17", "--dtype: 'fp17' is unknown; use one of fp32, bf16, pure-bf16, fp16, tf32");
-    refused("--optim adamm", "--optim: 'adamm' is unknown; 'snug train --help' lists what there is");
+    refused("--optim adamm", "--optim: 'adamm' is unknown; 'snug train --help-all' lists what there is");
     refused("--optim galore_adamw", "--optim: 'galore_adamw' is not there yet; the nearest in memory is adafactor");
     refused("--lr-scheduler-type polinomial", "--lr-scheduler-type: 'polinomial' is unknown; did you mean polynomial? "
-                                              "'snug train --help' lists what there is");
+                                              "'snug train --help-all' lists what there is");
     refused("--lr-scheduler-type step",
-            "--lr-scheduler-type: 'step' is unknown; 'snug train --help' lists what there is");
+            "--lr-scheduler-type: 'step' is unknown; 'snug train --help-all' lists what there is");
     /* O7 */
     refused("--bf16 --dtype fp32", "--dtype: sets the same option as --bf16; give one of them");
     refused("--use-cpu --no-cuda", "--no-cuda: sets the same option as --use-cpu; give one of them");
@@ -278,8 +279,8 @@ static void options_that_need_each_other(void **state)
     refused("--optim adafactor --optim-args relative_step=true --learning-rate 1e-3",
             "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
     refused("--optim adafactor --optim-args warmup_init=true",
-            "--optim-args warmup_init: no effect with --optim-args relative_step false; it goes with true, so leave "
-            "one out");
+            "--optim-args warmup_init: no effect without --optim-args relative_step; give that too, or leave this out");
+    refused("--lora-r 8", "--lora-r: no effect without --use-peft; give that too, or leave this out");
     refused("--eval-strategy epoch",
             "--eval-strategy: no effect without --eval-data; give that too, or leave this out");
     refused("--eval-data e.csv --eval-steps 5",
@@ -320,8 +321,8 @@ static void options_that_need_each_other(void **state)
             "--allow-data-change: no effect without --resume-from-checkpoint; give that too, or leave this out");
     refused(
         "--gradient-checkpointing-kwargs every_n_layers=2",
-        "--gradient-checkpointing-kwargs every_n_layers: no effect with --gradient-checkpointing false; it goes with "
-        "true, so leave one out");
+        "--gradient-checkpointing-kwargs every_n_layers: no effect without --gradient-checkpointing; give that too, or "
+        "leave this out");
     refused("--optim rmsprop --optim-args alpha=1",
             "--optim-args alpha: 1 is not below 1, as a decay must be; give 0.99, say");
     refused("--optim sgd --optim-args nesterov=true",
@@ -383,6 +384,12 @@ static void several_files(void **state)
     check_paths(&o.eval_data, "a.csv", (const char *const[]){"b.csv", "c.csv"}, 2);
     assert_int_equal(o.seed, 3);
     options_free(&o);
+    o = accepted("--use-peft --lora-target-modules q_proj v_proj,k_proj o_proj --report-to wandb tensorboard --seed 3");
+    assert_string_equal(o.target_modules, "q_proj,v_proj,k_proj,o_proj");
+    assert_string_equal(o.report_to, "wandb,tensorboard");
+    assert_int_equal(o.seed, 3);
+    options_free(&o);
+    refused("--text-column a b", "b: unexpected argument; options begin with --, see 'snug train --help'");
     o = accepted("--eval-data=a.csv --eval-strategy epoch");
     check_paths(&o.eval_data, "a.csv", NULL, 0);
     options_free(&o);

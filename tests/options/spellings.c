@@ -55,6 +55,42 @@ static void names_of_other_programs(void **state)
     refused("--optimiser x", "--optimiser: unknown option; did you mean --optim? see 'snug train --help'");
 }
 
+static void refused_by(unsigned command, const char *line, const char *text)
+{
+    struct options o;
+    struct snug_err e;
+    assert_int_equal(options_of(&o, command, line, &e), SNUG_ERR_USAGE);
+    assert_string_equal(e.text, text);
+    options_free(&o);
+}
+
+/* An option of another command, or of none, for which there is something else. */
+static void hints(void **state)
+{
+    (void)state;
+    refused_by(CMD_GENERATE, "--num-beams 4",
+               "--num-beams: unknown option; there is no search with beams; --do-sample draws tokens");
+    refused_by(CMD_GENERATE, "--max_length 4", "--max_length: not an option of 'snug generate'; give --max-new-tokens");
+    refused_by(CMD_EXPORT, "--max_length 4", "--max_length: not an option of 'snug export'; see 'snug export --help'");
+    refused_by(CMD_EVAL, "--eval_file a.csv", "--eval_file: not an option of 'snug eval'; give --data");
+    refused_by(CMD_PREDICT, "--metric f1", "--metric: unknown option; see 'snug predict --help'");
+    refused_by(CMD_EVAL, "--metric f1", "--metric: unknown option; all are counted and printed; leave it out");
+}
+
+/* The beginning of a name is near, as argparse would take it; of a short word nothing is that has half other letters. */
+static void near_names(void **state)
+{
+    (void)state;
+    refused("--early_stop 3",
+            "--early_stop: unknown option; did you mean --early-stopping-patience? see 'snug train --help'");
+    refused("--Learning_Rate 1",
+            "--Learning_Rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
+    refused("--o out", "--o: unknown option; see 'snug train --help'");
+    refused("--abc 1", "--abc: unknown option; see 'snug train --help'");
+    refused("--optim AdaFactor",
+            "--optim: 'AdaFactor' is unknown; did you mean adafactor? 'snug train --help-all' lists what there is");
+}
+
 static void older_spellings_get_a_note(void **state)
 {
     (void)state;
@@ -128,9 +164,8 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_other_programs),
-        cmocka_unit_test(older_spellings_get_a_note),
-        cmocka_unit_test(environment),
+        cmocka_unit_test(names_of_other_programs),    cmocka_unit_test(hints),       cmocka_unit_test(near_names),
+        cmocka_unit_test(older_spellings_get_a_note), cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
