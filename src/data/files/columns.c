@@ -200,27 +200,25 @@ bool columns_has(const struct columns *c, int column)
     return taken;
 }
 
-static int find_usual(const struct columns *c, const char *name)
+/* other_than: no column that this has; NULL: any. */
+static int find_usual(const struct columns *c, const char *name, const struct columns *other_than)
 {
     int found = find_exactly(c, name);
-    for (int i = 0; i < c->n && (found < 0 || columns_has(c, found)); i++)
-        found = is_called(c->names[i], name) && !columns_has(c, i) ? i : -1;
+    for (int i = 0; i < c->n && (found < 0 || (other_than && columns_has(other_than, found))); i++)
+        found = is_called(c->names[i], name) && !(other_than && columns_has(other_than, i)) ? i : -1;
     return found;
 }
 
 int columns_find_usual(const struct columns *c, const char *name)
 {
-    int found = find_exactly(c, name);
-    for (int i = 0; i < c->n && found < 0; i++)
-        found = is_called(c->names[i], name) ? i : -1;
-    return found;
+    return find_usual(c, name, NULL);
 }
 
 static void guess_text(struct columns *c, bool pair_too)
 {
     for (size_t i = 0; i < sizeof usual_texts / sizeof *usual_texts; i++) {
-        int text = find_usual(c, usual_texts[i].text);
-        int pair = usual_texts[i].pair ? find_usual(c, usual_texts[i].pair) : -1;
+        int text = find_usual(c, usual_texts[i].text, c);
+        int pair = usual_texts[i].pair ? find_usual(c, usual_texts[i].pair, c) : -1;
         if (text < 0 || (usual_texts[i].pair && (pair < 0 || !pair_too)))
             continue;
         c->text = text;
@@ -233,7 +231,7 @@ static void guess_text(struct columns *c, bool pair_too)
 static void guess_label(struct columns *c)
 {
     for (size_t i = 0; i < sizeof usual_labels / sizeof *usual_labels && !c->n_labels; i++) {
-        int label = find_usual(c, usual_labels[i]);
+        int label = find_usual(c, usual_labels[i], c);
         if (label >= 0)
             c->labels[c->n_labels++] = label;
     }
