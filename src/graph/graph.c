@@ -124,8 +124,7 @@ const char *const kin_names[KIN_COUNT] = {"",
                                           "exp_avg_slow",
                                           "exp_avg_slow_absmax",
                                           "grad_avg",
-                                          "sum",
-                                          "ahead"};
+                                          "sum"};
 
 /* ---- what is of a weight ---- */
 

@@ -39,7 +39,6 @@ enum kin {
     KIN_EXP_AVG_SLOW_ABSMAX, /* of that in 8 bits: the largest of each block */
     KIN_GRAD_AVG,            /* mean of gradients, which centers a second moment */
     KIN_SUM,                 /* of squares of all gradients */
-    KIN_AHEAD,               /* from the averaged weights to those that a schedule-free optimizer steps */
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];
