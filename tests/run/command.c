@@ -194,6 +194,32 @@ double distance(const double *x, const double *y, int64_t n)
     return sqrt(sum);
 }
 
+void compare_tensors(const char *got, const char *expected, const char *prefix, double bound, double zero_bound)
+{
+    struct st_file a, b;
+    open_tensors(got, &a);
+    open_tensors(expected, &b);
+    int compared = 0;
+    for (size_t i = 0; i < b.n_tensors; i++) {
+        const char *name = b.tensors[i].name;
+        if (strncmp(name, prefix, strlen(prefix)))
+            continue;
+        int64_t n, m;
+        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
+        assert_int_equal(n, m);
+        double size = norm(want, n), off = distance(have, want, n);
+        bool zero = size < 1e-9;
+        if (!(off <= (zero ? zero_bound : bound * size)))
+            fail_msg("%s: %s is off by %.3g of %.3g, allowed %.3g", got, name, off, size, zero ? zero_bound : bound);
+        compared++;
+        free(want);
+        free(have);
+    }
+    assert_true(compared > 0);
+    st_close(&a);
+    st_close(&b);
+}
+
 json_t *read_whole_log(const char *out)
 {
     size_t n;

@@ -65,6 +65,9 @@ void open_tensors(const char *path, struct st_file *f);
 double *read_tensor(const struct st_file *f, const char *name, int64_t *n);
 double norm(const double *x, int64_t n);
 double distance(const double *x, const double *y, int64_t n);
+/* Norm-wise relative, for every tensor of `expected` whose name begins with the prefix. A gradient that is zero by mathematics (that of
+ * a key's bias: softmax does not see what all its arguments have in common) is rounding noise there, below 1e-9, and here. */
+void compare_tensors(const char *got, const char *expected, const char *prefix, double bound, double zero_bound);
 
 /* OUT/log.jsonl as an array of objects; read_log without the members that are times or memory. New reference. */
 json_t *read_whole_log(const char *out);

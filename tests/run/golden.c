@@ -43,34 +43,6 @@ static const struct model {
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 
-/* Norm-wise relative, for every tensor of `expected`. A gradient that is zero by mathematics (that of a key's bias:
- * softmax does not see what all its arguments have in common) is rounding noise there, below 1e-9, and here. */
-static void compare_tensors(const char *got, const char *expected, const char *prefix, double bound, double zero_bound)
-{
-    struct st_file a, b;
-    open_tensors(got, &a);
-    open_tensors(expected, &b);
-    int compared = 0;
-    for (size_t i = 0; i < b.n_tensors; i++) {
-        const char *name = b.tensors[i].name;
-        if (strncmp(name, prefix, strlen(prefix)))
-            continue;
-        int64_t n, m;
-        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
-        assert_int_equal(n, m);
-        double size = norm(want, n), off = distance(have, want, n);
-        bool zero = size < 1e-9;
-        if (!(off <= (zero ? zero_bound : bound * size)))
-            fail_msg("%s: %s is off by %.3g of %.3g, allowed %.3g", got, name, off, size, zero ? zero_bound : bound);
-        compared++;
-        free(want);
-        free(have);
-    }
-    assert_true(compared > 0);
-    st_close(&a);
-    st_close(&b);
-}
-
 /* Logits as transformers shapes them; where there is padding its numbers mean nothing. */
 static void compare_logits(const char *got, const char *expected, const char *inputs, double bound)
 {

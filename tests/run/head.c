@@ -10,31 +10,6 @@
 static const char *const models[] = {"gpt2", "llama", "gemma2", "bert_mlm"}; /* tied, untied, capped, with a bias */
 enum { N_MODELS = sizeof models / sizeof *models };
 
-static void compare(const char *got, const char *expected, const char *prefix, double bound)
-{
-    struct st_file a, b;
-    int compared = 0;
-    open_tensors(got, &a);
-    open_tensors(expected, &b);
-    for (size_t i = 0; i < b.n_tensors; i++) {
-        const char *name = b.tensors[i].name;
-        int64_t n, m;
-        if (strncmp(name, prefix, strlen(prefix)))
-            continue;
-        double *want = read_tensor(&b, name, &n), *have = read_tensor(&a, name, &m);
-        assert_int_equal(n, m);
-        double size = norm(want, n), off = distance(have, want, n);
-        if (!(off <= (size < 1e-9 ? bound : bound * size))) /* a gradient that is 0 by mathematics */
-            fail_msg("%s: %s is off by %.3g of %.3g", expected, name, off, size);
-        compared++;
-        free(want);
-        free(have);
-    }
-    assert_true(compared > 0);
-    st_close(&a);
-    st_close(&b);
-}
-
 static void gradients_are_those_of_transformers(void **state)
 {
     (void)state;
@@ -50,8 +25,8 @@ static void gradients_are_those_of_transformers(void **state)
                 expect_snug(
                     0, said(), ARGS("debug", "grad", model, join(model, "inputs.safetensors"), got),
                     ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "2", "--head-chunk", chunks[c]));
-                compare(got, expected, "grad.", bound);
-                compare(got, expected, "loss", on->gradient_error);
+                compare_tensors(got, expected, "grad.", bound, bound);
+                compare_tensors(got, expected, "loss", on->gradient_error, on->gradient_error);
                 assert_int_equal(unlink(got), 0);
             }
 }
