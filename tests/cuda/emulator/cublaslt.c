@@ -2,6 +2,7 @@
  * workspace. Of the interface there is what src/cuda/products uses. */
 #include "enqueue.h"
 #include "numbers.h"
+#include "runtime.h"
 
 #include <cublasLt.h>
 #include <stdint.h>
@@ -38,8 +39,8 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-    *handle = calloc(1, sizeof **handle);
-    return *handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+    *handle = emulator_zeroed(1, sizeof **handle);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
@@ -50,7 +51,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute, cudaDataType_t scale)
 {
-    struct description *d = calloc(1, sizeof *d);
+    struct description *d = emulator_zeroed(1, sizeof *d);
     (void)scale;
     d->compute = compute;
     *out = (cublasLtMatmulDesc_t)(void *)d;
@@ -82,7 +83,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t pitch)
 {
-    struct layout *l = calloc(1, sizeof *l);
+    struct layout *l = emulator_zeroed(1, sizeof *l);
     *l = (struct layout){type, rows, columns, pitch};
     *out = (cublasLtMatrixLayout_t)(void *)l;
     return CUBLAS_STATUS_SUCCESS;
@@ -96,7 +97,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
-    *out = calloc(1, 64);
+    *out = emulator_zeroed(1, 64);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -171,7 +172,7 @@ static void multiply(const void *data)
             k = (int64_t)(p->how.turned_a ? p->a.rows : p->a.columns);
     int tf32 = p->how.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     struct layout bias = {.type = (cudaDataType_t)p->how.bias_type};
-    double *a = malloc((size_t)(m * k + 1) * sizeof *a), *b = malloc((size_t)(k + 1) * sizeof *b);
+    double *a = emulator_zeroed((size_t)(m * k), sizeof *a), *b = emulator_zeroed((size_t)k, sizeof *b);
     for (int64_t i = 0; i < m; i++)
         for (int64_t r = 0; r < k; r++)
             a[i * k + r] = element(&p->a, p->pa, p->how.turned_a ? i * p->a.pitch + r : r * p->a.pitch + i, tf32);

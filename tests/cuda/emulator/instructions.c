@@ -1,5 +1,6 @@
 /* Instructions that move values, reach memory, and say where a thread goes on. */
 #include "opcodes.h"
+#include "runtime.h"
 #include "values.h"
 
 #include <math.h>
@@ -163,7 +164,7 @@ static void op_cp(struct thread *t, const struct instruction *i)
             check_access(t, i, in(t, i, 1), c.bytes);
         if (t->n_copies == t->room_copies) {
             t->room_copies = t->room_copies ? 2 * t->room_copies : 16;
-            t->copies = realloc(t->copies, t->room_copies * sizeof *t->copies);
+            t->copies = emulator_resize(t->copies, t->room_copies, sizeof *t->copies);
         }
         t->copies[t->n_copies++] = c;
     }
@@ -182,8 +183,8 @@ static void op_call(struct thread *t, const struct instruction *i)
         fault(t, i, "calls that are nested too deep");
     struct frame *f = &t->frame[t->depth + 1];
     *f = (struct frame){.f = i->callee,
-                        .registers = calloc(i->callee->registers, sizeof *f->registers),
-                        .local = aligned_alloc(16, (i->callee->local_bytes + 16) / 16 * 16)};
+                        .registers = emulator_zeroed(i->callee->registers, sizeof *f->registers),
+                        .local = emulator_reserve(i->callee->local_bytes + 1)};
     for (int k = 0; k < i->n; k++)
         f->argument[k] = in(t, i, k);
     t->depth++;

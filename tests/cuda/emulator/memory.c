@@ -21,6 +21,22 @@ void *emulator_reserve(size_t bytes)
     return p;
 }
 
+void *emulator_zeroed(size_t n, size_t bytes)
+{
+    void *p = calloc(n + !n, bytes);
+    if (!p)
+        emulator_stop("no memory");
+    return p;
+}
+
+void *emulator_resize(void *p, size_t n, size_t bytes)
+{
+    p = realloc(p, n * bytes);
+    if (!p)
+        emulator_stop("no memory");
+    return p;
+}
+
 static struct {
     uint64_t from;
     size_t bytes;

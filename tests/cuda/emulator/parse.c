@@ -1,5 +1,6 @@
 /* Functions in PTX. They are parsed when they are first used: of the project's thousands of kernels a test runs a few. */
 #include "modules.h"
+#include "runtime.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static void put_operand(struct instruction *i, struct operand o)
 {
     if (i->n == MAX_OPERANDS)
         bad_ptx("too many operands", i->mnemonic);
-    i->o = realloc(i->o, (size_t)(i->n + 1) * sizeof *i->o);
+    i->o = emulator_resize(i->o, (size_t)(i->n + 1), sizeof *i->o);
     i->o[i->n++] = o;
 }
 
@@ -243,7 +244,7 @@ static void read_instruction(struct parser *p, struct word w, const char **at)
     read_mnemonic(i, w);
     if (!strncmp(i->mnemonic, "bra", 3)) {
         struct word label = next_word(at);
-        i->o = malloc(sizeof *i->o);
+        i->o = emulator_zeroed(1, sizeof *i->o);
         i->o[0] = (struct operand){.value = (uint64_t)(uintptr_t)label.at, .index = (uint32_t)label.n};
     } else if (!strncmp(i->mnemonic, "call", 4))
         read_call(p, i, at);
@@ -334,7 +335,7 @@ static const struct function *parsed(struct place *place)
 {
     if (place->parsed)
         return place->parsed;
-    struct parser p = {.f = calloc(1, sizeof *p.f), .module = place->module};
+    struct parser p = {.f = emulator_zeroed(1, sizeof *p.f), .module = place->module};
     const char *at = place->text;
     place->parsed = p.f;
     p.f->registers = 1;

@@ -9,7 +9,9 @@
 
 /* Ends the program. */
 _Noreturn void emulator_stop(const char *what);
-/* Memory of the host, aligned as cudaMalloc's. */
+/* Memory of the host; without any it ends the program. Aligned as cudaMalloc's; zeroed; p, larger. */
 void *emulator_reserve(size_t bytes);
+void *emulator_zeroed(size_t n, size_t bytes);
+void *emulator_resize(void *p, size_t n, size_t bytes);
 
 #endif

@@ -29,7 +29,7 @@ void emulator_enqueue(void (*run)(const void *data), const void *data, size_t by
     }
     if (g->n == g->room) {
         g->room = g->room ? 2 * g->room : 64;
-        g->items = realloc(g->items, g->room * sizeof *g->items);
+        g->items = emulator_resize(g->items, g->room, sizeof *g->items);
     }
     g->items[g->n] = (struct item){run, emulator_reserve(bytes)};
     memcpy(g->items[g->n++].data, data, bytes);
@@ -39,7 +39,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
 {
     (void)stream;
     (void)mode;
-    capturing = calloc(1, sizeof *capturing);
+    capturing = emulator_zeroed(1, sizeof *capturing);
     capturing->owners = 1;
     return cudaSuccess;
 }
@@ -148,8 +148,8 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes)
     return cudaMemsetAsync(to, value, bytes, NULL);
 }
 
-/* ---- Streams and events. All streams are one, and what is enqueued is done when the call returns: nothing is left to wait for. An event
- * is the time at which it was recorded. */
+/* ---- Streams and events. All streams are one, and what is enqueued is done when the call returns, or is part of a graph that is
+ * captured. Nothing is left to wait for. An event is the time at which it was recorded. */
 
 static char any_stream;
 
@@ -185,7 +185,7 @@ struct CUevent_st {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     (void)flags;
-    *out = calloc(1, sizeof **out);
+    *out = emulator_zeroed(1, sizeof **out);
     return cudaSuccess;
 }
 
