@@ -91,6 +91,7 @@ struct recompute_set {
  * are cut; no other choice changes a bit. */
 struct choices {
     struct dims micro;                     /* the largest micro-batch of training */
+    struct dims usual;                     /* the mean one, by which seconds are reckoned; all 0: the largest */
     int64_t accumulation;                  /* micro-batches for each update */
     int recompute_every_n;                 /* activations of segments of so many layers are computed again; 0: kept */
     const struct recompute_set *recompute; /* by layer, 0 to the last; NULL: recompute_every_n decides */

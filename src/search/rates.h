@@ -8,10 +8,11 @@
 /* Of a device: floating-point operations and bytes in a second, and what a node takes at least. */
 struct rates {
     double flops, bytes, least;
+    struct dims sizes; /* of what is reckoned; all 0: a program's largest */
 };
-struct rates rates_of(const struct backend *b, const struct precision *p, int threads);
+struct rates rates_of(const struct backend *b, const struct precision *p, int threads, struct dims sizes);
 
-/* Seconds of a node at the program's largest sizes: the longer of its operations and its bytes. */
+/* Seconds of a node: the longer of its operations and its bytes. */
 double rates_node(const struct rates *r, const struct program *g, const struct node *n);
 double rates_program(const struct rates *r, const struct program *g); /* of all its nodes */
 

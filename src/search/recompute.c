@@ -41,6 +41,7 @@ static int measure(const struct job *j, struct plan *plan, struct programs *wher
     j->out->arena_bytes = plan->arena_bytes;
     j->out->seconds = step_seconds(j, plan, where);
     j->out->fits = plan->arena_bytes <= j->limit;
+    j->out->layers = plan->programs[program_of(where)].recomputed_layers;
     return SNUG_OK;
 }
 
@@ -55,6 +56,7 @@ static int try_sets(const struct job *j, const struct recompute_set *sets, struc
     int code = compile_run(&j->s, &choices, &plan, &where, err);
     j->out->arena_bytes = plan.arena_bytes;
     j->out->fits = !code && plan.arena_bytes <= j->limit;
+    j->out->layers = code ? 0 : plan.programs[program_of(&where)].recomputed_layers;
     plan_free(&plan);
     return code;
 }
@@ -132,7 +134,7 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     j.s.dump = NULL;
     j.choices.recompute = NULL;
     j.choices.recompute_every_n = 0;
-    j.rates = rates_of(s->backend, &s->precision, s->threads);
+    j.rates = rates_of(s->backend, &s->precision, s->threads, choices->usual);
     int code = measure(&j, &plan, &where, err);
     if (!code && !out->fits && plan.persistent_bytes < limit) {
         code = menu_open(&menu, &plan, &plan.programs[program_of(&where)], &j.rates, err);
@@ -149,7 +151,7 @@ int recompute_measure(const struct compile_settings *s, const struct choices *ch
 {
     struct job j = {.s = *s,
                     .choices = *choices,
-                    .rates = rates_of(s->backend, &s->precision, s->threads),
+                    .rates = rates_of(s->backend, &s->precision, s->threads, choices->usual),
                     .limit = limit,
                     .out = out};
     struct plan plan = {0};

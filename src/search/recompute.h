@@ -8,6 +8,7 @@
 struct recomputed {
     struct recompute_set *sets; /* by layer, mem_free'd by the caller; NULL: every_n is what fits */
     int every_n;                /* as in struct choices; 0: nothing is computed again */
+    int layers;                 /* of which something is */
     bool fits;
     int64_t arena_bytes; /* of the plan with them; without a fit, of the smallest that was tried */
     double seconds;      /* that a step takes, by the rates */

@@ -60,7 +60,7 @@ static void compile(const struct setup *t, const struct recompute_set *sets, str
 
 static double seconds_of(const struct setup *t, const struct plan *plan)
 {
-    struct rates r = rates_of(t->s.backend, &t->s.precision, t->s.threads);
+    struct rates r = rates_of(t->s.backend, &t->s.precision, t->s.threads, (struct dims){0});
     return rates_program(&r, &plan->programs[0]);
 }
 

@@ -4,8 +4,8 @@
 #include "base/size.h"
 #include "search/recompute.h"
 #include "train/fit/advice.h"
-#include "train/fit/cut.h"
 #include "train/fit/needs.h"
+#include "train/fit/table.h"
 
 #include <stdio.h>
 
@@ -65,16 +65,18 @@ static int choose(struct session *s, bool may, bool *kept, const char *without, 
 }
 
 /* Which choices were made, in the terms of options. */
-static void note_cut(const struct session *s)
+static void note_way(const struct session *s, const struct choices *asked)
 {
     const struct choices *c = &s->choices;
     char size[SIZE_TEXT_MAX];
     session_note(s, "chosen: --batch-size %lld --gradient-accumulation-steps %lld, as the fastest that fits: %s",
                  (long long)s->micro_rows, (long long)s->micro_batches, size_text(needed(s), size));
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
-    session_note(s, "chosen: activations of %d of %lld layers are computed again%s%s",
+    session_note(s, "chosen: activations of %d of %lld layers are computed again%s%s%s%s",
                  s->run.plan.programs[k].recomputed_layers, (long long)s->model.layers,
                  c->recompute ? ", no more than there is no room for" : "",
+                 asked->whole_logits && !c->whole_logits ? "; logits are made some rows at a time" : "",
+                 asked->updates_at_end && !c->updates_at_end ? "; updates follow the backward pass of their layer" : "",
                  c->copies || s->o->weight_copies != OPT_KEEP_AUTO || s->compile.precision.narrow == DT_F32
                      ? ""
                      : "; 16-bit copies of weights are made at each use");
@@ -98,29 +100,48 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     return plan_anew(s, err);
 }
 
-/* Of --auto-find-batch-size: the fastest way to cut the batch that fits, if any does. */
-static int cut_batch(struct session *s, struct snug_err *err)
+/* Whether `snug plan` shows a table of ways and offers. */
+static bool wants_table(const struct session *s)
 {
-    struct cut cuts[CUTS_MOST];
-    int n = 0;
-    if (!s->o->auto_find_batch_size || !s->compile.train || s->compile.separate || needed(s) <= limit_of(s))
-        return SNUG_OK;
-    int code = cuts_find(s, limit_of(s) - (needed(s) - s->run.plan.arena_bytes), cuts, &n, err);
-    bool found = !code && n && cuts[0].fits;
-    if (found) {
-        mem_free(s->recompute);
-        s->choices = cuts[0].choices;
-        s->recompute = cuts[0].recompute;
-        cuts[0].recompute = NULL;
-        s->micro_rows = cuts[0].rows;
-        s->micro_batches = cuts[0].times;
-    }
-    cuts_free(cuts, n);
-    if (!found)
-        return code;
+    return s->o->command == CMD_PLAN && s->o->memory_budget && !s->compile.dump;
+}
+
+static int take_way(struct session *s, struct way *w, struct snug_err *err)
+{
+    const struct choices asked = s->choices;
+    mem_free(s->recompute);
+    s->choices = w->choices;
+    s->recompute = w->recompute;
+    w->recompute = NULL;
+    s->micro_rows = w->rows;
+    s->micro_batches = w->times;
     TRY(plan_anew(s, err));
-    note_cut(s);
+    note_way(s, &asked);
     return SNUG_OK;
+}
+
+/* The fastest way that fits, where the run as it is asked for does not. */
+static int find_way(struct session *s, struct snug_err *err)
+{
+    int64_t besides_bytes = needed(s) - s->run.plan.arena_bytes;
+    const struct choices asked = s->choices;
+    if (!ways_are_open(s) || (needed(s) <= limit_of(s) && !wants_table(s)))
+        return SNUG_OK;
+    struct fit_table *t = mem_alloc(sizeof *t);
+    if (!t)
+        return err_no_memory(err, sizeof *t);
+    *t = (struct fit_table){.limit = limit_of(s), .besides_bytes = besides_bytes};
+    int code = ways_find(s, t->limit - besides_bytes, &t->ways, err);
+    bool fits = !code && t->ways.n && t->ways.of[0].fits;
+    if (fits && wants_table(s))
+        code = table_offers(s, &asked, t, err);
+    if (fits && !code && needed(s) > t->limit)
+        code = take_way(s, &t->ways.of[0], err);
+    if (!fits || code || !wants_table(s))
+        table_free(t);
+    else
+        s->table = t;
+    return code;
 }
 
 static int check_budget(struct session *s, struct snug_err *err)
@@ -145,8 +166,8 @@ int fit_plan(struct session *s, struct snug_err *err)
         s->choices.whole_logits = false;
     TRY(run_open(&s->run, &s->compile, &s->choices, err));
     TRY(needs_besides(s, &s->run, err));
+    TRY(find_way(s, err));
     TRY(choose(s, open, &s->choices.whole_logits, "logits are made some rows at a time", err));
-    TRY(cut_batch(s, err));
     TRY(choose(s, s->o->dropout_masks == OPT_KEEP_AUTO, &s->choices.keep_masks,
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,

@@ -110,16 +110,26 @@ bool batches_cut_by_tokens(const struct session *s, int64_t B)
     return limit && s->has_train && most_tokens(s, B) > limit;
 }
 
+/* Rows of a step are as long as those of the data are on the average. */
+static struct dims usual_size(const struct session *s, int64_t step_rows, const struct choices *c)
+{
+    double tokens = s->has_train ? (double)s->train.n_tokens / (double)s->train.n_rows : (double)s->max_length;
+    int64_t B = (step_rows + c->accumulation - 1) / c->accumulation;
+    int64_t T = backend_bucket(s->compile.backend, (int64_t)(tokens * (double)step_rows / (double)c->accumulation) + 1);
+    return (struct dims){.T = T < c->micro.T ? T : c->micro.T, .B = B < c->micro.B ? B : c->micro.B};
+}
+
 int batches_cut(const struct session *s, int64_t rows, int64_t times, struct choices *choices, struct snug_err *err)
 {
     choices->accumulation = times;
     TRY(batches_train_max(s, rows, &choices->micro, err));
     int64_t B = choices->micro.B;
-    if (!batches_cut_by_tokens(s, rows))
-        return SNUG_OK;
-    int64_t usual = loader_usual_rows(&s->train, (int32_t)B, s->o->max_tokens_per_batch);
-    int64_t n = times * ((B + usual - 1) / usual);
-    choices->accumulation = n > 1 ? n : 2;
+    if (batches_cut_by_tokens(s, rows)) {
+        int64_t usual = loader_usual_rows(&s->train, (int32_t)B, s->o->max_tokens_per_batch);
+        int64_t n = times * ((B + usual - 1) / usual);
+        choices->accumulation = n > 1 ? n : 2;
+    }
+    choices->usual = usual_size(s, rows * times, choices);
     return SNUG_OK;
 }
 

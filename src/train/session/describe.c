@@ -2,6 +2,7 @@
 
 #include "base/size.h"
 #include "plan/report.h"
+#include "train/fit/table.h"
 #include "train/session/batches.h"
 
 int64_t describe_weights(const struct session *s)
@@ -162,6 +163,7 @@ void describe_plan(const struct session *s, struct str *out)
     str_append(out, "\n");
     if (f.step_seconds > 0)
         put_forecast(out, &f);
+    table_text(s, out);
 }
 
 /* "time":{…}, */
@@ -201,6 +203,7 @@ void describe_plan_json(const struct session *s, struct str *out)
         put_time_json(out, &f);
     if (s->choices.accumulation > 1 && s->run.where.first >= 0)
         put_accumulated_json(out, s);
+    table_json(s, out);
     str_append(out, plan.n ? plan.s + 1 : ""); /* behind its { */
     out->failed |= plan.failed;
     str_free(&plan);

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/threads.h"
 #include "train/fit/fit.h"
+#include "train/fit/table.h"
 #include "train/output_dir.h"
 #include "train/session/batches.h"
 #include "train/session/chat.h"
@@ -164,6 +165,7 @@ void session_close(struct session *s)
         dataset_close(&s->data);
     mem_free(s->class_weights);
     mem_free(s->recompute);
+    table_free(s->table);
     prompts_close(s);
     label_map_free(&s->labels);
     json_decref(s->option_changes);

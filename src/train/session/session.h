@@ -83,6 +83,7 @@ struct session {
 
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
+    struct fit_table *table;         /* of a plan for a budget (train/fit/table.h); NULL: none */
     struct recompute_set *recompute; /* that choices points to; NULL: none */
     /* Rows of a micro-batch and how many make a step: as asked, or as fit_plan cuts them. */
     int64_t micro_rows, micro_batches;

@@ -1,0 +1,252 @@
+#include "train/fit/table.h"
+
+#include "base/size.h"
+#include "train/fit/needs.h"
+#include "train/session/adapter.h"
+
+#include <stdio.h>
+
+/* ---- offers ---- */
+
+enum change { PURE_BF16, STATES_8BIT, ADAFACTOR, LORA, CHANGES };
+
+static const char *const change_options[CHANGES] = {[PURE_BF16] = "--pure-bf16",
+                                                    [STATES_8BIT] = "--optim adamw_8bit",
+                                                    [ADAFACTOR] = "--optim adafactor",
+                                                    [LORA] = "--use-peft"};
+
+static bool is_possible(const struct session *s, enum change change)
+{
+    const struct compile_settings *c = &s->compile;
+    enum optimizer optimizer = c->update.optimizer;
+    switch (change) {
+    case PURE_BF16:
+        return !c->precision.pure && c->precision.narrow != DT_F16 && c->backend->facts.narrow_types >> DT_BF16 & 1;
+    case STATES_8BIT:
+        return optimizer == OPTIM_ADAMW;
+    case ADAFACTOR:
+        return optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT;
+    default:
+        return !s->adapter.wanted && !s->o->freeze;
+    }
+}
+
+/* Of a copy of the session. What it adds is freed by session_adapter_close. */
+static int apply(struct session *s, enum change change, struct snug_err *err)
+{
+    struct compile_settings *c = &s->compile;
+    switch (change) {
+    case PURE_BF16:
+        c->precision.pure = c->update.rounds = true;
+        c->precision.narrow = DT_BF16;
+        s->choices.copies = false;
+        return SNUG_OK;
+    case STATES_8BIT:
+    case ADAFACTOR:
+        c->update.optimizer = change == ADAFACTOR ? OPTIM_ADAFACTOR : OPTIM_ADAMW_8BIT;
+        return SNUG_OK;
+    default:
+        s->adapter.wanted = true;
+        s->dir.n_tensors = 0; /* what the folder lacks is a note to those who train the adapter */
+        return session_adapter_match(s, err);
+    }
+}
+
+/* Bytes that count besides the arena. */
+static int besides(const struct session *s, int64_t *bytes, struct snug_err *err)
+{
+    struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
+    int code = compile_run(&s->compile, &s->choices, &r.plan, &r.where, err);
+    if (!code)
+        code = needs_besides(s, &r, err);
+    *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;
+    plan_free(&r.plan);
+    return code;
+}
+
+static int find_offer(const struct session *s, int64_t limit, struct offer *out, struct snug_err *err)
+{
+    struct ways *ways = mem_alloc(sizeof *ways);
+    if (!ways)
+        return err_no_memory(err, sizeof *ways);
+    int code = besides(s, &out->besides_bytes, err);
+    if (!code)
+        code = ways_find(s, limit - out->besides_bytes, ways, err);
+    if (!code) {
+        const struct way *best = &ways->of[0];
+        for (int i = 1; i < ways->n && !best->fits; i++)
+            best = ways->of[i].bytes < best->bytes ? &ways->of[i] : best;
+        out->fits = best->fits;
+        out->rows = best->rows;
+        out->times = best->times;
+        out->bytes = best->bytes;
+        out->seconds = best->seconds;
+    }
+    ways_free(ways);
+    mem_free(ways);
+    return code;
+}
+
+int table_offers(const struct session *s, const struct choices *asked, struct fit_table *t, struct snug_err *err)
+{
+    for (enum change i = 0; i < CHANGES; i++) {
+        if (!is_possible(s, i))
+            continue;
+        struct session other = *s;
+        other.events = (struct session_events){0};
+        other.compile.dump = NULL;
+        other.choices = *asked;
+        if (i == LORA)
+            other.adapter = (struct session_adapter){0};
+        struct offer offer = {.options = change_options[i]};
+        int code = apply(&other, i, err);
+        if (!code)
+            code = find_offer(&other, t->limit, &offer, err);
+        if (i == LORA)
+            session_adapter_close(&other);
+        if (code)
+            return code;
+        t->offers[t->n_offers++] = offer;
+    }
+    return SNUG_OK;
+}
+
+void table_free(struct fit_table *t)
+{
+    if (t)
+        ways_free(&t->ways);
+    mem_free(t);
+}
+
+/* ---- what is shown ---- */
+
+/* The row that the session has taken; -1: none. */
+static int taken(const struct session *s)
+{
+    const struct ways *w = &s->table->ways;
+    for (int i = 0; i < w->n; i++)
+        if (w->of[i].fits && w->of[i].rows == s->micro_rows && w->of[i].times == s->micro_batches)
+            return i;
+    return -1;
+}
+
+/* The rates know which way is faster, and by how much. How long the one takes that is taken says the forecast. */
+static double scale(const struct session *s)
+{
+    int i = taken(s);
+    return i >= 0 && s->forecast.known ? s->forecast.step_seconds / s->table->ways.of[i].seconds : 1;
+}
+
+static const char *basis(const struct session *s)
+{
+    return !s->forecast.known     ? "by typical rates"
+           : s->forecast.measured ? "measured for *, else estimated"
+                                  : "estimated";
+}
+
+/* 0 where all logits are made at once, or there are few. */
+static int64_t chunk_of(const struct session *s, const struct way *w)
+{
+    bool many = model_task(&s->model)->per_token && s->model.vocab_size >= s->compile.head_vocabulary;
+    return w->choices.whole_logits || !many ? 0 : s->compile.head_chunk;
+}
+
+static const char *updates_of(const struct session *s, const struct way *w)
+{
+    bool clips = s->compile.update.max_grad_norm > 0;
+    return w->choices.updates_at_end || clips ? "at the end" : "by layer";
+}
+
+static const char *copies_of(const struct session *s, const struct way *w)
+{
+    const struct precision *p = &s->compile.precision;
+    return p->narrow == p->wide || p->pure ? "none" : w->choices.copies ? "resident" : "transient";
+}
+
+static void put_seconds(struct str *out, double seconds)
+{
+    str_printf(out, seconds < 1 ? "%8.3g ms" : "%8.3g s ", seconds < 1 ? 1e3 * seconds : seconds);
+}
+
+static void put_way(struct str *out, const struct session *s, const struct way *w, bool is_taken)
+{
+    char size[SIZE_TEXT_MAX], cut[48], layers[48], chunk[24] = "all";
+    snprintf(cut, sizeof cut, "%lld x %lld", (long long)w->rows, (long long)w->times);
+    snprintf(layers, sizeof layers, "%d of %lld layers", w->layers, (long long)s->model.layers);
+    if (chunk_of(s, w))
+        snprintf(chunk, sizeof chunk, "%lld", (long long)chunk_of(s, w));
+    str_printf(out, "%c %-11s %-17s %-7s %-10s %-9s %10s ", is_taken ? '*' : ' ', cut, w->layers ? layers : "nothing",
+               chunk, updates_of(s, w), copies_of(s, w), size_text(w->bytes + s->table->besides_bytes, size));
+    put_seconds(out, w->seconds * scale(s));
+    str_append(out, "\n");
+}
+
+static void put_offers(struct str *out, const struct session *s)
+{
+    const struct fit_table *t = s->table;
+    char size[SIZE_TEXT_MAX], more[SIZE_TEXT_MAX];
+    if (t->n_offers)
+        str_append(out, "with other results\n");
+    for (int i = 0; i < t->n_offers; i++) {
+        const struct offer *o = &t->offers[i];
+        int64_t bytes = o->bytes + o->besides_bytes;
+        char cut[48];
+        snprintf(cut, sizeof cut, "%lld x %lld", (long long)o->rows, (long long)o->times);
+        str_printf(out, "  %-11s %-47s %10s ", cut, o->options, size_text(bytes, size));
+        put_seconds(out, o->seconds * scale(s));
+        if (!o->fits)
+            str_printf(out, ", %s too many", size_text(bytes - t->limit, more));
+        str_append(out, "\n");
+    }
+}
+
+void table_text(const struct session *s, struct str *out)
+{
+    const struct fit_table *t = s->table;
+    char size[SIZE_TEXT_MAX];
+    if (!t)
+        return;
+    int at = taken(s);
+    str_printf(out, "\nways that fit %s, the fastest first; times are %s\n", size_text(t->limit, size), basis(s));
+    str_printf(out, "  %-11s %-17s %-7s %-10s %-9s %10s %10s\n", "micro-batch", "computed again", "logits", "updates",
+               "copies", "memory", "step");
+    for (int i = 0; i < t->ways.n && t->ways.of[i].fits; i++)
+        put_way(out, s, &t->ways.of[i], i == at);
+    put_offers(out, s);
+}
+
+static void put_way_json(struct str *out, const struct session *s, const struct way *w, bool is_taken)
+{
+    str_printf(
+        out,
+        "{\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"recomputed_layers\":%d,\"head_chunk\":%lld,"
+        "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"arena_bytes\":%lld,\"bytes\":%lld,"
+        "\"step_seconds\":%.6g,\"typical_seconds\":%.9g,\"taken\":%s}",
+        (long long)w->rows, (long long)w->times, w->layers, (long long)chunk_of(s, w), updates_of(s, w),
+        copies_of(s, w), w->choices.keep_masks ? "resident" : "transient", (long long)w->bytes,
+        (long long)(w->bytes + s->table->besides_bytes), w->seconds * scale(s), w->seconds,
+        is_taken ? "true" : "false");
+}
+
+void table_json(const struct session *s, struct str *out)
+{
+    const struct fit_table *t = s->table;
+    if (!t)
+        return;
+    int at = taken(s);
+    str_printf(out, "\"memory_budget\":%lld,\"step_seconds_are\":\"%s\",\"ways\":[", (long long)t->limit, basis(s));
+    for (int i = 0; i < t->ways.n && t->ways.of[i].fits; i++) {
+        str_append(out, i ? "," : "");
+        put_way_json(out, s, &t->ways.of[i], i == at);
+    }
+    str_append(out, "],\"offers\":[");
+    for (int i = 0; i < t->n_offers; i++) {
+        const struct offer *o = &t->offers[i];
+        str_printf(out,
+                   "%s{\"options\":\"%s\",\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"bytes\":%lld,"
+                   "\"step_seconds\":%.6g,\"fits\":%s}",
+                   i ? "," : "", o->options, (long long)o->rows, (long long)o->times,
+                   (long long)(o->bytes + o->besides_bytes), o->seconds * scale(s), o->fits ? "true" : "false");
+    }
+    str_append(out, "],");
+}

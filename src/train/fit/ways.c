@@ -1,0 +1,128 @@
+#include "train/fit/ways.h"
+
+#include "search/recompute.h"
+#include "train/session/batches.h"
+
+#include <stdlib.h>
+
+bool ways_may_cut(const struct options *o)
+{
+    return o->auto_find_batch_size || (o->memory_budget && !option_given(o, gradient_accumulation_steps));
+}
+
+bool ways_are_open(const struct session *s)
+{
+    return (s->o->memory_budget || s->o->auto_find_batch_size) && s->compile.train && !s->compile.separate;
+}
+
+/* Nobody has said what is computed again, or it was left to the plan. */
+static bool may_recompute(const struct options *o)
+{
+    return options_recompute(o) == RECOMPUTE_AUTO || (!o->recompute && !o->gradient_checkpointing);
+}
+
+/* How much is given up to make room, if the options leave it open. */
+enum level { NOTHING, LOGITS, EXTRAS, LEVELS };
+
+static bool has_many_logits(const struct session *s)
+{
+    return model_task(&s->model)->per_token && s->model.vocab_size >= s->compile.head_vocabulary;
+}
+
+static struct choices without(const struct session *s, struct choices c, enum level level)
+{
+    const struct options *o = s->o;
+    if (level >= LOGITS && !option_given(o, head_chunk) && has_many_logits(s))
+        c.whole_logits = false;
+    if (level < EXTRAS)
+        return c;
+    c.keep_masks &= o->dropout_masks != OPT_KEEP_AUTO;
+    c.copies &= o->weight_copies != OPT_KEEP_AUTO;
+    c.updates_at_end &= o->nan_policy != OPT_NAN_STOP || o->max_grad_norm != 0;
+    return c;
+}
+
+static bool is_same(const struct choices *a, const struct choices *b)
+{
+    return a->keep_masks == b->keep_masks && a->copies == b->copies && a->updates_at_end == b->updates_at_end &&
+           a->whole_logits == b->whole_logits;
+}
+
+/* Takes these choices if they are better than what the way has. */
+static int try_choices(const struct session *s, int64_t limit, const struct choices *choices, struct way *way,
+                       struct snug_err *err)
+{
+    struct recomputed r;
+    bool may = may_recompute(s->o);
+    TRY(may ? recompute_search(&s->compile, choices, limit, &r, err)
+            : recompute_measure(&s->compile, choices, limit, &r, err));
+    bool first = !way->choices.accumulation;
+    bool better = first || (r.fits ? !way->fits || r.seconds < way->seconds : !way->fits && r.arena_bytes < way->bytes);
+    if (!better) {
+        mem_free(r.sets);
+        return SNUG_OK;
+    }
+    mem_free(way->recompute);
+    way->choices = *choices;
+    if (may)
+        way->choices.recompute_every_n = r.every_n;
+    way->choices.recompute = way->recompute = r.sets;
+    way->layers = r.layers;
+    way->fits = r.fits;
+    way->bytes = r.arena_bytes;
+    way->seconds = r.seconds;
+    return SNUG_OK;
+}
+
+static bool keeps_all(const struct way *w)
+{
+    return w->fits && !w->recompute && !w->choices.recompute_every_n;
+}
+
+static int find_way(const struct session *s, int64_t limit, struct way *way, struct snug_err *err)
+{
+    struct choices asked = s->choices, last;
+    TRY(batches_cut(s, way->rows, way->times, &asked, err));
+    for (enum level i = NOTHING; i < LEVELS && !keeps_all(way); i++) {
+        struct choices now = without(s, asked, i);
+        if (i == NOTHING || !is_same(&now, &last))
+            TRY(try_choices(s, limit, &now, way, err));
+        last = now;
+    }
+    return SNUG_OK;
+}
+
+/* Those that fit, then the fastest, then that of most rows. */
+static int by_speed(const void *a, const void *b)
+{
+    const struct way *x = a, *y = b;
+    if (x->fits != y->fits)
+        return x->fits ? -1 : 1;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    return x->rows > y->rows ? -1 : 1;
+}
+
+int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct snug_err *err)
+{
+    int64_t rows = s->o->per_device_train_batch_size, most_parts = ways_may_cut(s->o) ? rows : 1;
+    ways->n = 0;
+    for (int64_t parts = 1; parts <= most_parts && ways->n < WAYS_MOST; parts++) {
+        if (rows % parts)
+            continue;
+        struct way *w = &ways->of[ways->n++];
+        *w = (struct way){.rows = rows / parts, .times = s->o->gradient_accumulation_steps * parts};
+        TRY(find_way(s, limit, w, err));
+    }
+    const struct way asked = ways->of[0];
+    size_t others = keeps_all(&asked) && is_same(&asked.choices, &s->choices); /* what fits as it is stays so */
+    qsort(ways->of + others, (size_t)ways->n - others, sizeof *ways->of, by_speed);
+    return SNUG_OK;
+}
+
+void ways_free(struct ways *ways)
+{
+    for (int i = 0; i < ways->n; i++)
+        mem_free(ways->of[i].recompute);
+    ways->n = 0;
+}
