@@ -108,13 +108,25 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[2 * n] = (int32_t)n;
 }
 
+/* Some elements of an update whose first moment is in codes: that is 0 there, and the gradient so little below it that the nearest code
+ * would be 0 again. A negative one never becomes that. */
+static bool falls_below_zero(const struct op_case *c, int64_t i)
+{
+    int m = find_slot(c, "m");
+    return m >= 0 && c->args.slot[m].dtype == DT_U8 && i % 16 == 5;
+}
+
 /* Any; of the second moment that is in signed codes only those of what is not negative. */
 static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
 {
+    const char *name = op_table[c->op].slots[slot].name;
+    bool first_moment = !strcmp(name, "m") || !strcmp(name, "slow");
     int least = c->op == OP_rmsprop8bit ? MAP_SIGNED_ZERO : 0;
     for (int64_t i = 0; i < s->elements; i++)
         ((uint8_t *)s->data)[i] =
-            (uint8_t)(least + (256 - least) * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
+            first_moment && falls_below_zero(c, i)
+                ? MAP_SIGNED_ZERO
+                : (uint8_t)(least + (256 - least) * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
 }
 
 static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
@@ -130,6 +142,8 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
         else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "sum") ||
                  !strcmp(name, "partials"))
             x = c->op == OP_rmsprop ? 1 + x * x : c->skip && c->op == OP_clip ? INFINITY : x * x;
+        else if (!strcmp(name, "g") && falls_below_zero(c, i))
+            x = -2e-7;
         else if (!strcmp(name, "mean_g")) /* its square is below v */
             x *= 0.1;
         else if (!strncmp(name, "absmax", 6))
