@@ -1,6 +1,7 @@
 /* The table as JSON, one object per product:
  *     {"op": "linear", "N": 16384, "I": 1024, "O": 4096, "in": "BF16", "out": "BF16", "bias": "BF16", "in_out": false,
- *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0, "algo": "…128 digits"}
+ *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0,
+ *      "algo": "…128 digits"}
  * "rows_pitch", "factor_pitch" and "result_pitch" (struct cuda_product) are missing where they are 0.
  * "bias" is missing where there is none. "used" is false where cuBLASLt has no algorithm, and for a form that lost
  * against another. "algo" is missing where there is none, and for products of our own. */
