@@ -103,9 +103,15 @@ struct backend_record {
     int (*take)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
 };
 
+/* Of a device that is known by its data sheet: operations a second in the narrow types and the wide one, and bytes. */
+struct backend_rates {
+    double narrow, wide, bytes;
+};
+
 struct backend {
     const char *name;
     struct backend_facts facts;
+    struct backend_rates rates; /* all 0: unknown */
     const struct backend_arena *arena;
 
     /* Which kernels run here, such as "avx512": the same name gives the same bits. */

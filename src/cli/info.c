@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "cpu/isa.h"
 #include "cuda/nvml.h"
+#include "cuda/sheet.h"
 
 #include <gnu/libc-version.h>
 #include <sched.h>
@@ -101,7 +102,10 @@ static void append_json(struct str *s, const struct facts *f)
     str_printf(s, "],\"memory\":{\"total_bytes\":%lld,\"available_bytes\":%lld,\"limit_bytes\":", (long long)f->total,
                (long long)f->available);
     str_printf(s, f->limit < 0 ? "null" : "%lld", (long long)f->limit);
-    str_append(s, "},\"libraries\":{");
+    str_append(s, "},\"planned_gpus\":[");
+    for (int i = 0; gpu_sheet_at(i); i++)
+        str_printf(s, "%s\"%s\"", i ? "," : "", gpu_sheet_at(i)->name);
+    str_append(s, "],\"libraries\":{");
     for (size_t i = 0; i < f->n_libraries; i++)
         str_printf(s, "%s\"%s\":\"%s\"", i ? "," : "", f->libraries[i].name, f->libraries[i].version);
     str_append(s, "}}\n");
@@ -130,7 +134,10 @@ static void append_text(struct str *s, const struct facts *f)
     str_printf(s, "\nmemory     %s, %s available", size_text(f->total, size), size_text(f->available, other));
     if (f->limit >= 0)
         str_printf(s, ", limit of this process %s", size_text(f->limit, size));
-    str_append(s, "\nlibraries  ");
+    str_append(s, "\nplans for  ");
+    for (int i = 0; gpu_sheet_at(i); i++)
+        str_printf(s, "%s%s", i ? ", " : "", gpu_sheet_at(i)->name);
+    str_append(s, " (snug plan --gpu)\nlibraries  ");
     for (size_t i = 0; i < f->n_libraries; i++)
         str_printf(s, "%s%s %s", i ? ", " : "", f->libraries[i].name, f->libraries[i].version);
     str_append(s, "\n");

@@ -2,11 +2,11 @@
 #ifndef CUDA_ARENA_H
 #define CUDA_ARENA_H
 
-#include "backend/backend.h"
+#include "cuda/facts.h"
 
 #include <cuda_runtime_api.h>
 
-enum { STAGING = 2 };
+enum { STAGING = CUDA_STAGING };
 
 struct cuda_arena {
     int64_t bytes, inputs_bytes;

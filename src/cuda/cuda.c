@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cuda/arch.h"
 #include "cuda/device.h"
+#include "cuda/facts.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
 #include "cuda/nvml.h"
@@ -11,16 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ALIGN = 256, STACK_BYTES = 128 };
-
-/* At most a sixteenth of the rows is padding, and few sizes occur: each is captured once. */
-static int64_t bucket(int64_t T)
-{
-    int64_t step = 16;
-    while (T > 16 * step)
-        step *= 2;
-    return (T + step - 1) / step * step;
-}
+enum { STACK_BYTES = 128 };
 
 static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
@@ -122,27 +114,20 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
     if (!d)
         return err_no_memory(err, sizeof *d);
     d->base = (struct backend){.name = "cuda",
-                               .facts = {.float_type = DT_F32,
-                                         .align = ALIGN,
-                                         .narrow_types = 1u << DT_BF16 | 1u << DT_F16,
-                                         .tf32 = true,
-                                         .narrow_bias = true,
-                                         .one_by_one = blocking && atoi(blocking),
-                                         .product_sizes = 64,
-                                         .busy_tokens = 16384,
-                                         .staging = STAGING},
+                               .facts = cuda_facts(),
                                .arena = s->profile ? &cuda_arena_absent : &cuda_arena,
                                .kernels = cuda_measured_kernels,
                                .run = run,
                                .workspace_bytes = workspace_bytes,
                                .takes = cuda_takes,
-                               .bucket = bucket,
+                               .bucket = cuda_bucket,
                                .together = cuda_launch_together,
                                .replay = replay,
                                .memory = memory,
                                .profile = s->profile ? &cuda_profile_absent : &cuda_profile_here,
                                .record = &cuda_record,
                                .close = close_device};
+    d->base.facts.one_by_one = blocking && atoi(blocking);
     d->call.tf32 = s->tf32;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
     d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;

@@ -1,12 +1,18 @@
 #include "search/rates.h"
 
 /* Round numbers of common machines: what matters is their ratio, how many operations a byte is worth. A GPU does several times as
- * many operations on 16-bit numbers as on others. */
+ * many operations on 16-bit numbers as on others. Of what a data sheet promises, products and kernels reach a share. */
 struct rates rates_of(const struct backend *b, const struct precision *p, int threads, struct dims sizes)
 {
+    const double products = 0.62, memory = 0.75;
     bool narrow = p->narrow != p->wide;
     if (b->facts.host_memory)
         return (struct rates){.flops = 4e10 * threads, .bytes = 2e10, .least = 1e-6, .sizes = sizes};
+    if (b->rates.bytes > 0)
+        return (struct rates){.flops = products * (narrow ? b->rates.narrow : b->rates.wide),
+                              .bytes = memory * b->rates.bytes,
+                              .least = 3e-6,
+                              .sizes = sizes};
     return (struct rates){.flops = narrow ? 4e14 : 5e13, .bytes = 2.5e12, .least = 3e-6, .sizes = sizes};
 }
 
@@ -24,4 +30,14 @@ double rates_program(const struct rates *r, const struct program *g)
     for (int k = 1; k < g->graph.n_nodes; k++)
         seconds += rates_node(r, g, &g->graph.nodes[k]);
     return seconds;
+}
+
+double rates_step(const struct rates *r, const struct plan *p, const struct programs *where, int64_t accumulation)
+{
+    const int once[] = {where->step, where->first, where->update};
+    double seconds = 0;
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        seconds += once[i] >= 0 ? rates_program(r, &p->programs[once[i]]) : 0;
+    return where->next < 0 ? seconds
+                           : seconds + (double)(accumulation - 1) * rates_program(r, &p->programs[where->next]);
 }

@@ -15,5 +15,7 @@ struct rates rates_of(const struct backend *b, const struct precision *p, int th
 /* Seconds of a node: the longer of its operations and its bytes. */
 double rates_node(const struct rates *r, const struct program *g, const struct node *n);
 double rates_program(const struct rates *r, const struct program *g); /* of all its nodes */
+/* Of an optimizer step with so many micro-batches. */
+double rates_step(const struct rates *r, const struct plan *p, const struct programs *where, int64_t accumulation);
 
 #endif

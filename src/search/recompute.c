@@ -22,24 +22,12 @@ static int program_of(const struct programs *where)
     return where->step >= 0 ? where->step : where->next >= 0 ? where->next : where->first;
 }
 
-/* The seconds of a step without what is computed again. */
-static double step_seconds(const struct job *j, const struct plan *p, const struct programs *where)
-{
-    const int once[] = {where->step, where->first, where->update};
-    double seconds = 0;
-    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-        seconds += once[i] >= 0 ? rates_program(&j->rates, &p->programs[once[i]]) : 0;
-    if (where->next >= 0)
-        seconds += (double)(j->choices.accumulation - 1) * rates_program(&j->rates, &p->programs[where->next]);
-    return seconds;
-}
-
 /* Compiles the run as the choices are, and says in j->out what it takes. The plan is for plan_free, also after a failure. */
 static int measure(const struct job *j, struct plan *plan, struct programs *where, struct snug_err *err)
 {
     TRY(compile_run(&j->s, &j->choices, plan, where, err));
     j->out->arena_bytes = plan->arena_bytes;
-    j->out->seconds = step_seconds(j, plan, where);
+    j->out->seconds = rates_step(&j->rates, plan, where, j->choices.accumulation);
     j->out->fits = plan->arena_bytes <= j->limit;
     j->out->layers = plan->programs[program_of(where)].recomputed_layers;
     return SNUG_OK;

@@ -103,7 +103,7 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
 /* Whether `snug plan` shows a table of ways and offers. */
 static bool wants_table(const struct session *s)
 {
-    return s->o->command == CMD_PLAN && s->o->memory_budget && !s->compile.dump;
+    return s->o->command == CMD_PLAN && (s->o->memory_budget || s->o->gpu) && !s->compile.dump;
 }
 
 static int take_way(struct session *s, struct way *w, struct snug_err *err)

@@ -7,12 +7,12 @@
 
 bool ways_may_cut(const struct options *o)
 {
-    return o->auto_find_batch_size || (o->memory_budget && !option_given(o, gradient_accumulation_steps));
+    return o->auto_find_batch_size || ((o->memory_budget || o->gpu) && !option_given(o, gradient_accumulation_steps));
 }
 
 bool ways_are_open(const struct session *s)
 {
-    return (s->o->memory_budget || s->o->auto_find_batch_size) && s->compile.train && !s->compile.separate;
+    return (s->o->memory_budget || s->o->gpu || s->o->auto_find_batch_size) && s->compile.train && !s->compile.separate;
 }
 
 /* Nobody has said what is computed again, or it was left to the plan. */

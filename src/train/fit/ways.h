@@ -22,7 +22,7 @@ struct ways {
     int n;
 };
 
-/* Whether options leave it open how a step is cut: they ask for that, or there is a budget and no number of micro-batches. */
+/* Whether options leave it open how a step is cut: they ask for that, or there is a budget, or a GPU to plan for, and no number of micro-batches. */
 bool ways_may_cut(const struct options *o);
 /* Whether there is more than one way. */
 bool ways_are_open(const struct session *s);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/seconds.h"
+#include "search/rates.h"
 #include "train/forecast/rehearsal.h"
 #include "train/session/batches.h"
 #include "train/train.h"
@@ -255,6 +256,19 @@ static void add_up(const struct session *s, const struct workload *w, struct for
                        (double)out->evaluations * out->evaluation_seconds;
 }
 
+/* By what the device's data sheet says: nothing can be tried. */
+static void reckon(const struct session *s, const struct workload *w, struct forecast *out)
+{
+    const struct compile_settings *c = &s->compile;
+    const struct programs *where = &s->run.where;
+    const struct batch *b = &w->step.batch, *e = &w->evaluation.batch;
+    struct rates r = rates_of(c->backend, &c->precision, c->threads,
+                              (struct dims){.T = backend_bucket(c->backend, b->T), .B = b->B});
+    out->step_seconds = rates_step(&r, &s->run.plan, where, w->accumulation);
+    r.sizes = (struct dims){.T = backend_bucket(c->backend, e->T), .B = e->B};
+    out->evaluation_seconds = where->eval < 0 ? 0 : rates_program(&r, &s->run.plan.programs[where->eval]);
+}
+
 int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
@@ -265,7 +279,9 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
     int code = open_workload(&w, s, err);
     if (!code && c->backend->profile)
         code = recall_or_measure(s, &w, out, err);
-    if (!code && !out->measured)
+    if (!code && c->backend->rates.bytes > 0)
+        reckon(s, &w, out);
+    else if (!code && !out->measured)
         code = estimate(s, &w, out, err);
     if (!code) {
         out->known = true;

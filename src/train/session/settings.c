@@ -1,5 +1,7 @@
 #include "train/session/settings.h"
 
+#include "cuda/sheet.h"
+
 #include <math.h>
 
 static enum backend_kind backend_of(const struct options *o)
@@ -9,11 +11,34 @@ static enum backend_kind backend_of(const struct options *o)
 
 int settings_check_backend(const struct options *o, struct snug_err *err)
 {
+    const struct gpu_sheet *sheet;
+    if (o->gpu && o->device_profile)
+        return err_set(err, SNUG_ERR_USAGE, "--gpu %s: --device-profile is of a GPU already; leave one of them out",
+                       o->gpu);
+    if (o->gpu)
+        return gpu_sheet_find(o->gpu, &sheet, err);
     return backend_check(backend_of(o), err);
+}
+
+/* By what was measured on such a GPU, if this build can use that, or else by its data sheet. */
+static int open_gpu(const struct options *o, const struct backend **out, struct snug_err *err)
+{
+    const struct gpu_sheet *sheet;
+    struct str path = {0};
+    bool tf32 = o->dtype == OPT_DTYPE_TF32;
+    TRY(gpu_sheet_find(o->gpu, &sheet, err));
+    int code = backend_cuda_arch(0) ? gpu_sheet_profile(&io_posix, sheet, o->cache_dir, &path, err) : SNUG_OK;
+    struct cuda_settings cuda = {.profile = str_text(&path), .tf32 = tf32, .cache_dir = o->cache_dir};
+    if (!code)
+        code = path.n ? backend_open(BACKEND_CUDA, &cuda, out, err) : gpu_sheet_open(sheet, tf32, out, err);
+    str_free(&path);
+    return code;
 }
 
 int settings_backend(const struct options *o, const struct backend **out, struct snug_err *err)
 {
+    if (o->gpu)
+        return open_gpu(o, out, err);
     return backend_open(backend_of(o),
                         &(struct cuda_settings){.profile = o->device_profile,
                                                 .tf32 = o->dtype == OPT_DTYPE_TF32,
