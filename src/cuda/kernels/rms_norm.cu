@@ -252,6 +252,8 @@ extern "C" int cuda_rms_norm_bwd(const struct args_rms_norm_bwd *a, const struct
     if (p.N > 0)
         WITH_FLOAT_TYPE(a->dy.dtype, T, constexpr int N = pack_width<T>;
                         if (packed && p.H <= 1024) rms_norm_bwd_launch<T, N, 8 / N, 4, NORM_GROUPS>(&p, c);
+                        else if (packed && p.H <= 2048) rms_norm_bwd_launch<T, N, 8 / N, 8, NORM_GROUPS>(&p, c);
+                        else if (packed && p.H <= 4096) rms_norm_bwd_launch<T, N, 8 / N, 16, 1>(&p, c);
                         else if (packed) rms_norm_bwd_launch<T, N, 16 / N, 16, 1>(&p, c);
                         else rms_norm_bwd_launch<T, 1, 8, 32, 1>(&p, c))
     if (p.partial)

@@ -13,9 +13,21 @@ struct updated {
     double weight_decay;
     uint32_t noise;
     uint8_t type, copy_type; /* of g and copy */
-    bool packed;             /* each tensor, states as well, can be read and written four elements at once */
+    bool packed;             /* each tensor, states as well, can be read and written updates_at_once */
     bool pure;               /* p, and states of its shape that are no codes, are bf16 */
 };
+
+/* Elements that a thread takes at once, of a weight whose elements have so many bytes. */
+__host__ __device__ constexpr int updates_at_once(size_t bytes)
+{
+    return bytes == 2 ? ROUNDING_BLOCK : 4;
+}
+
+/* Whether t, or none, can be taken with the weight p. */
+static inline bool fits_updates(const struct tensor *p, const struct tensor *t)
+{
+    return fits_packs(t, updates_at_once((size_t)dtype_bytes(p->dtype, 1)));
+}
 
 /* `states` are packed as well. */
 template <class Args> static inline struct updated updated_of(const Args *a, bool states)
@@ -28,7 +40,7 @@ template <class Args> static inline struct updated updated_of(const Args *a, boo
             (uint32_t)a->noise,
             (uint8_t)a->g.dtype,
             (uint8_t)a->copy.dtype,
-            states && fits_packs(&a->p, 4) && fits_packs(&a->g, 4) && fits_packs(&a->copy, 4),
+            states && fits_updates(&a->p, &a->p) && fits_updates(&a->p, &a->g) && fits_updates(&a->p, &a->copy),
             a->p.dtype == DT_BF16};
 }
 
