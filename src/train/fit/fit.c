@@ -72,14 +72,16 @@ static void note_way(const struct session *s, const struct choices *asked)
     session_note(s, "chosen: --batch-size %lld --gradient-accumulation-steps %lld, as the fastest that fits: %s",
                  (long long)s->micro_rows, (long long)s->micro_batches, size_text(needed(s), size));
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
-    session_note(s, "chosen: activations of %d of %lld layers are computed again%s%s%s%s",
-                 s->run.plan.programs[k].recomputed_layers, (long long)s->model.layers,
-                 c->recompute ? ", no more than there is no room for" : "",
+    int layers = s->run.plan.programs[k].recomputed_layers;
+    char again[96] = "all activations are kept";
+    if (layers)
+        snprintf(again, sizeof again, "activations of %d of %lld layers are computed again%s", layers,
+                 (long long)s->model.layers, c->recompute ? ", no more than there is no room for" : "");
+    session_note(s, "chosen: %s%s%s%s%s", again,
                  asked->whole_logits && !c->whole_logits ? "; logits are made some rows at a time" : "",
+                 asked->keep_masks && !c->keep_masks ? "; dropout masks are made again" : "",
                  asked->updates_at_end && !c->updates_at_end ? "; updates follow the backward pass of their layer" : "",
-                 c->copies || s->o->weight_copies != OPT_KEEP_AUTO || s->compile.precision.narrow == DT_F32
-                     ? ""
-                     : "; 16-bit copies of weights are made at each use");
+                 asked->copies && !c->copies ? "; 16-bit copies of weights are made at each use" : "");
 }
 
 static int64_t limit_of(const struct session *s)
