@@ -49,7 +49,7 @@ def neox(**k):
 
 # Factors such that the pairs of a head are of all three kinds.
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
-YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=2.0, beta_slow=0.01, original_max_position_embeddings=12)
+YARN = dict(rope_type="yarn", rope_theta=10.0, factor=4.0, beta_fast=2.0, beta_slow=0.5, original_max_position_embeddings=12)
 SEVERAL = dict(num_labels=4, problem_type="multi_label_classification")
 ONE = dict(num_labels=1, problem_type="regression")
 CASES = {
