@@ -396,11 +396,13 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
 {
     enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
     const double quick = 0.05; /* seconds: within these there are more tries, since other programs disturb short work */
+    const double slow = 1;     /* what takes longer is tried once: the program has been run before */
     double start = seconds_now();
     const struct program *g = &r->plan.programs[k];
     struct work work[TOGETHER];
     int tries = r->backend->facts.host_memory ? 2 : WARM + 2;
-    for (int i = 0; i < tries || (i < MANY_TRIES && seconds_now() - start < quick); i++)
+    for (int i = 0;
+         (i < tries && (!i || seconds_now() - start < slow)) || (i < MANY_TRIES && seconds_now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
             int together = copies(r, g, &g->graph.nodes[node], dims, TOGETHER);

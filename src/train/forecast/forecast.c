@@ -100,7 +100,7 @@ static int measure(const struct session *s, const struct workload *w, const char
     const struct backend *b = s->compile.backend;
     struct rehearsal r;
     double seconds = 0;
-    int code = rehearsal_open(&r, &s->compile, &s->choices, INT64_MAX, err);
+    int code = rehearsal_open(&r, &s->compile, &s->choices, &(struct rehearsal_limits){.bytes = INT64_MAX}, err);
     if (!code)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, 0, &out->step_seconds, err);
     if (!code)
@@ -184,10 +184,12 @@ static int time_small(const struct session *s, const struct workload *w, double 
     struct compile_settings settings;
     struct choices choices;
     struct rehearsal r = {0};
-    const int64_t most_bytes = INT64_C(4) << 30; /* the layers of larger models take seconds */
+    /* The layers of larger models take seconds, and many where other programs have the processors or the memory must be
+     * brought first. */
+    const struct rehearsal_limits limits = {.bytes = INT64_C(4) << 30, .large_bytes = INT64_C(1) << 30, .seconds = 3};
     int code = open_small(&small, &model, &settings, &choices, s, w, times, err);
     if (!code)
-        code = rehearsal_open(&r, &settings, &choices, most_bytes, err);
+        code = rehearsal_open(&r, &settings, &choices, &limits, err);
     if (!code)
         code = rehearsal_nodes(&r, &small.batch, t, err);
     *all = code || 2 * small.batch.T > w->step.batch.T;

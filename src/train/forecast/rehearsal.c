@@ -32,6 +32,30 @@ static int fill_weight(struct run *r, struct run_value w, const float *pattern, 
     return SNUG_OK;
 }
 
+/* `share` of the time is left for what comes behind. */
+static int in_time(const struct rehearsal *r, double share, struct snug_err *err)
+{
+    if (r->until > 0 && seconds_now() > r->until - share * r->limits.seconds)
+        return err_set(err, SNUG_ERR_ENV, "a rehearsal takes too long");
+    return SNUG_OK;
+}
+
+/* The kernel clears a page when it is first used, which can take longer than all else and cannot be stopped within a node. */
+static int bring_memory(const struct rehearsal *r, struct snug_err *err)
+{
+    enum { PAGE = 4096, PIECE = 1 << 26 };
+    volatile char *p = r->run.arena;
+    int64_t bytes = r->run.plan.arena_bytes;
+    if (r->until == 0 || !r->run.backend->facts.host_memory)
+        return SNUG_OK;
+    for (int64_t at = 0; at < bytes; at += PIECE) {
+        TRY(in_time(r, 0.5, err));
+        for (int64_t page = at; page < bytes && page < at + PIECE; page += PAGE)
+            p[page] = 0;
+    }
+    return SNUG_OK;
+}
+
 static int fill_weights(struct rehearsal *r, struct snug_err *err)
 {
     struct run_value *w = NULL;
@@ -51,21 +75,25 @@ static int fill_weights(struct rehearsal *r, struct snug_err *err)
     return code ? code : weights_changed(&r->run, err);
 }
 
-int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const struct choices *choices, int64_t most,
-                   struct snug_err *err)
+int rehearsal_open(struct rehearsal *r, const struct compile_settings *c, const struct choices *choices,
+                   const struct rehearsal_limits *limits, struct snug_err *err)
 {
-    *r = (struct rehearsal){.model = *c->model, .settings = *c};
+    double start = seconds_now();
+    *r = (struct rehearsal){.model = *c->model, .settings = *c, .limits = *limits};
     r->settings.model = &r->model;
     r->settings.dump = NULL;
     r->run = (struct run){.backend = c->backend, .threads = c->threads};
     TRY(compile_run(&r->settings, choices, &r->run.plan, &r->run.where, err));
     int64_t room = c->backend->arena->available(c->backend);
-    room = room < most ? room : most;
+    room = room < limits->bytes ? room : limits->bytes;
     char needs[SIZE_TEXT_MAX], may[SIZE_TEXT_MAX];
     if (r->run.plan.arena_bytes > room)
         return err_set(err, SNUG_ERR_ENV, "a rehearsal needs %s, and may take %s",
                        size_text(r->run.plan.arena_bytes, needs), size_text(room, may));
+    if (limits->seconds > 0 && r->run.plan.arena_bytes > limits->large_bytes)
+        r->until = start + limits->seconds;
     TRY(run_alloc(&r->run, err));
+    TRY(bring_memory(r, err));
     TRY(stepper_open(&r->stepper, &r->run, &r->model, 1, err));
     r->stepper.class_weights = c->class_weights;
     TRY(states_start(&r->run, err));
@@ -142,14 +170,17 @@ int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_time
     const struct programs *p = &r->run.where;
     struct batch micro[2] = {*b, *b};
     struct dims dims = {.T = backend_bucket(r->run.backend, b->T), .B = b->B};
+    TRY(in_time(r, 0, err));
     if (p->step >= 0 || p->first >= 0)
         TRY(once(r, &(struct subject){micro, p->next >= 0 ? 2 : 1}, err));
+    TRY(in_time(r, 0, err));
     if (p->eval >= 0)
         TRY(once(r, &(struct subject){micro, 0}, err));
     for (int k = 0; k < r->run.plan.n_programs; k++) {
         const struct program *g = &r->run.plan.programs[k];
         double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds);
-        int code = seconds ? SNUG_OK : err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *seconds);
+        int code =
+            seconds ? in_time(r, 0, err) : err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *seconds);
         if (!code)
             code = run_time_nodes(&r->run, k, dims, seconds, err);
         if (!code)
