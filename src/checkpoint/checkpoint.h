@@ -180,6 +180,7 @@ struct ckpt_found {
 enum {
     CKPT_AUTO = 1,  /* no checkpoint at all is success with path NULL */
     CKPT_QUICK = 2, /* manifest, names and sizes only; contents are still checked when loaded */
+    CKPT_READ = 4,  /* nothing is resumed: errors give no advice on that */
 };
 
 /* `from` is an output folder (the highest step that verifies wins; each one passed over is noted with folder, file,

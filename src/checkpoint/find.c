@@ -107,8 +107,10 @@ static void show_names(const char *const *names, size_t n, struct str *out)
 
 static int nothing_there(struct search *s, struct snug_err *err)
 {
-    static const char advice[] =
-        "leave out --resume-from-checkpoint, or give \"auto\" to start fresh where there is none";
+    const char *advice =
+        s->flags & CKPT_READ
+            ? "give the output folder of a run, or one of its step-N folders"
+            : "leave out --resume-from-checkpoint, or give \"auto\" to start fresh where there is none";
     const char *const *names;
     struct str has = {0};
     size_t n;
@@ -141,9 +143,10 @@ static int absent(struct search *s, int errnum, struct snug_err *err)
     }
     int code = has.n ? err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint %s: %s; in %s there is %s", s->dir,
                                strerror(errnum), parent, str_text(&has))
-                     : err_set(err, SNUG_ERR_CHECKPOINT,
-                               "no checkpoint in %s: %s; give an output folder, one of its step-N folders, or \"auto\"",
-                               s->dir, strerror(errnum));
+                     : err_set(err, SNUG_ERR_CHECKPOINT, "no checkpoint in %s: %s; give an output folder%s", s->dir,
+                               strerror(errnum),
+                               s->flags & CKPT_READ ? " or one of its step-N folders"
+                                                    : ", one of its step-N folders, or \"auto\"");
     str_free(&has);
     return code;
 }

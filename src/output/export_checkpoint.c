@@ -245,7 +245,7 @@ int export_checkpoint(const struct io *io, const struct options *o, const char *
     struct source s = {.io = io, .o = o, .out = {.lock_fd = -1}};
     if (o->dtype == OPT_DTYPE_TF32)
         return err_set(err, SNUG_ERR_USAGE, "--tf32: weights are stored in fp32, bf16 or fp16; give one of these");
-    TRY(ckpt_find(io, from, 0, notes, &s.found, err));
+    TRY(ckpt_find(io, from, CKPT_READ, notes, &s.found, err));
     *step = s.found.step;
     int code = export_found(&s, err);
     if (s.opened)

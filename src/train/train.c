@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct position train_position(const struct session *s, const struct origin *from)
 {
@@ -73,12 +74,34 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
     return loader_open(&l, loader, err);
 }
 
-/* The names that there are, for a message. */
-static void list_metrics(const struct metrics_setup *setup, struct str *names)
+/* Whether each word of what was typed is in the name, as those of f1_weighted are in weighted_f1; the beginning of one will
+ * do. */
+static bool has_words(const char *name, const char *typed)
+{
+    while (*typed) {
+        size_t n = strcspn(typed, "_- ");
+        const char *word = name;
+        while (word && strncasecmp(word, typed, n) != 0)
+            word = (word = strchr(word, '_')) ? word + 1 : NULL;
+        if (!word || !n)
+            return false;
+        typed += n + (typed[n] != 0);
+    }
+    return true;
+}
+
+/* The metric that was meant, or NULL; and the names that there are, for a message. */
+static const char *list_metrics(const struct metrics_setup *setup, const char *typed, struct str *names)
 {
     const struct metric *row;
-    for (int i = 0; (row = metric_at(setup->kind, setup->width, i)); i++)
+    const char *meant = NULL;
+    typed += strncmp(typed, "eval_", 5) == 0 ? 5 : 0;
+    for (int i = 0; (row = metric_at(setup->kind, setup->width, i)); i++) {
         str_printf(names, "%s%s", i ? ", " : "", row->name);
+        if (!meant && has_words(row->name, typed))
+            meant = row->name;
+    }
+    return meant;
 }
 
 /* Known before the first step: a run is not lost over a misspelt name. */
@@ -93,8 +116,10 @@ static int check_best_metric(const struct trainer *t, struct snug_err *err)
         if (!strcmp(wanted, row->name) || (!strncmp(wanted, "eval_", 5) && !strcmp(wanted + 5, row->name)))
             return SNUG_OK;
     struct str names = {0};
-    list_metrics(&setup, &names);
-    int code = err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is not one of %s", wanted, str_text(&names));
+    const char *meant = list_metrics(&setup, wanted, &names);
+    int code =
+        meant ? err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is unknown; did you mean %s?", wanted, meant)
+              : err_set(err, SNUG_ERR_USAGE, "--metric-for-best-model %s: is not one of %s", wanted, str_text(&names));
     str_free(&names);
     return code;
 }
@@ -207,9 +232,9 @@ static void go_by(struct trainer *t, double value)
     if (!stopping_is_due(&t->state.stopping, t->o) || t->state.step == t->total)
         return;
     t->total = t->state.step;
-    session_note(t->s, "stopped early, after step %lld: no better %s than %g in %lld evaluations",
+    session_note(t->s, "stopped early, after step %lld: no better %s than %g in %lld evaluation%s",
                  (long long)t->state.step, t->o->metric_for_best_model, t->state.stopping.best,
-                 (long long)t->state.stopping.failed);
+                 (long long)t->state.stopping.failed, t->state.stopping.failed == 1 ? "" : "s");
 }
 
 static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err *err)

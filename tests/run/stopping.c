@@ -76,6 +76,7 @@ static void a_run_stops_early_with_the_best(void **state)
     char line[128];
     snprintf(line, sizeof line, "stopped early, after step %lld: no better loss than ", (long long)step[n - 1]);
     assert_non_null(strstr(notes, line));
+    assert_non_null(strstr(notes, " in 3 evaluations"));
     assert_non_null(strstr(notes, "loaded the best model"));
 
     /* from a checkpoint on the way: the same; from its end: there is nothing left to do */
