@@ -58,14 +58,14 @@ static void assert_same(const char *a, const char *b)
 }
 
 #define STOPPING(patience)                                                                                             \
-    "--learning-rate", "5", "--load-best-model-at-end", "true", "--early-stopping-patience", patience
+    "--learning-rate", "2", "--load-best-model-at-end", "true", "--early-stopping-patience", patience
 
 static void a_run_stops_early_with_the_best(void **state)
 {
     (void)state;
     double loss[32], all[32];
     int64_t step[32], steps[32];
-    const char *whole = train("whole", ARGS("--learning-rate", "5"), NULL);
+    const char *whole = train("whole", ARGS("--learning-rate", "2"), NULL);
     int n_all = losses(whole, all, steps), end = ends_at(all, n_all, 3, 0);
     assert_int_equal(n_all, 12);
     assert_true(end < n_all - 1); /* the test tests something */
