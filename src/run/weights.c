@@ -213,7 +213,7 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
             err_set(err, SNUG_ERR_USAGE,
                     "%s: the head of %s was never trained, %s is not there; train it first, or give --allow-new-head",
                     d->path, model_class(c), first_new);
-    if (!code && n_new)
+    if (!code && n_new && !o->replaced)
         note_new(d, n_new, first_new, o->seed);
     mem_free(used);
     mem_free(w);

@@ -18,6 +18,7 @@ struct weight_options {
     bool bf16;         /* weights are bf16; the reference has them rounded so */
     bool new_head;     /* the tensors of the task's output layer are not used: it starts anew */
     bool trained_head; /* what may be new is missing all the same, SNUG_ERR_USAGE */
+    bool replaced;     /* by a checkpoint's: what is new stays so for no step, and is not noted */
 };
 int weights_check(const struct model_dir *d, const struct run *r, const struct model_config *c,
                   const struct weight_options *o, struct snug_err *err);

@@ -409,6 +409,7 @@ int state_take_before(struct session *s, struct snug_err *err)
     if (ckpt_find(s->io, output_dir_resume_source(s->o), CKPT_AUTO | CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL))
         return SNUG_OK;
     int code = SNUG_OK;
+    s->has_checkpoint = found.path != NULL;
     bool read = found.path && !ckpt_load_state(&found, &doc, NULL);
     s->rows_moved = found.path && (!read || s->o->allow_option_change ||
                                    json_object_get(json_object_get(doc, "run"), "rows_changed"));

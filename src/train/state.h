@@ -37,8 +37,8 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
 int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights, bool only_trained,
                   struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
 
-/* Before a run is compiled: where it will be resumed, the backend does as the checkpoint recorded, and s->rows_moved is set. A
- * checkpoint that cannot be had is passed over; state_resume says why. */
+/* Before a run is compiled: where it will be resumed, the backend does as the checkpoint recorded, and s->rows_moved and
+ * s->has_checkpoint are set. A checkpoint that cannot be had is passed over; state_resume says why. */
 int state_take_before(struct session *s, struct snug_err *err);
 
 /* Finds a checkpoint as --resume-from-checkpoint says, compares it with this run and loads it; *t stays where CKPT_AUTO

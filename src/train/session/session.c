@@ -119,6 +119,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                                    .adapter = s->adapter.opened_dir ? &s->adapter.dir : NULL,
                                    .new_head = s->head_replaced,
                                    .strict = o->strict,
+                                   .replaced = s->has_checkpoint,
                                    .trained_head =
                                        o->command & (CMD_EVAL | CMD_PREDICT | CMD_GENERATE) && !o->allow_new_head};
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));

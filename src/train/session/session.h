@@ -80,6 +80,7 @@ struct session {
     int n_largest;
     /* Resumed from a checkpoint before which steps had other rows, or may have had: the order is not known yet. */
     bool rows_moved;
+    bool has_checkpoint; /* from which the run will be resumed */
 
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
