@@ -199,9 +199,9 @@ int ckpt_load_tensors(const struct ckpt_found *found, const struct ckpt_tensor *
 
 /* SNUG_ERR_CHECKPOINT with the first difference, old -> new, among the members `keys` (in this order, each compared
  * down to its leaves) of two documents. What is in the member "options" is named as on the command line. `path` is for
- * the message. */
-int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *const *keys,
-                 size_t n_keys, struct snug_err *err);
+ * the message, and `option` what else may be done than to start anew; NULL: nothing. */
+int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *option,
+                 const char *const *keys, size_t n_keys, struct snug_err *err);
 
 void ckpt_found_free(struct ckpt_found *found);
 

@@ -225,8 +225,8 @@ static void show_name(const char *where, char *out, size_t room)
     }
 }
 
-int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *const *keys,
-                 size_t n_keys, struct snug_err *err)
+int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_state, const char *option,
+                 const char *const *keys, size_t n_keys, struct snug_err *err)
 {
     for (size_t i = 0; i < n_keys; i++) {
         const json_t *old = json_object_get(old_state, keys[i]), *new = json_object_get(new_state, keys[i]);
@@ -238,9 +238,9 @@ int ckpt_compare(const char *path, const json_t *old_state, const json_t *new_st
             show(old, was, sizeof was);
             show(new, is, sizeof is);
             int code = err_set(err, SNUG_ERR_CHECKPOINT,
-                               "%s: %s: %s -> %s; resume with what the checkpoint has, or start anew in another "
+                               "%s: %s: %s -> %s; resume with what the checkpoint has, %s%sor start anew in another "
                                "--output-dir",
-                               path, name, was, is);
+                               path, name, was, is, option ? option : "", option ? ", " : "");
             str_free(&where);
             return code;
         }

@@ -102,6 +102,22 @@ static int64_t rows_in(const json_t *o, int row)
     return n > 0 && n <= INT32_MAX ? n : 0;
 }
 
+/* Of of_results, which may change: behind a plateau the rate has a life of its own. */
+static size_t n_results(const struct session *s)
+{
+    return schedule_follows_metric(s->o) ? N_RESULTS - 1 : N_RESULTS;
+}
+
+bool option_change_allowed(const struct session *s, const json_t *saved, const json_t *now)
+{
+    json_t *is = json_object_get(now, "options"), *was = json_copy(json_object_get(saved, "options"));
+    for (size_t i = 0; was && i < n_results(s); i++)
+        json_object_set(was, option_rows[of_results[i]].name, json_object_get(is, option_rows[of_results[i]].name));
+    bool allowed = was && json_equal(was, is) && !json_equal(json_object_get(saved, "options"), is);
+    json_decref(was);
+    return allowed;
+}
+
 int option_change_apply(struct session *s, json_t *saved, struct train_state *t, struct snug_err *err)
 {
     json_t *now, *options = json_object_get(saved, "options"), *about = json_object_get(saved, "about");
@@ -114,8 +130,7 @@ int option_change_apply(struct session *s, json_t *saved, struct train_state *t,
         return SNUG_OK;
     int64_t rows = rows_in(options, of_results[0]) * rows_in(options, of_results[1]);
     TRY(options_to_json(s->o, false, &now, err));
-    size_t n = schedule_follows_metric(s->o) ? N_RESULTS - 1 : N_RESULTS; /* there the rate has a life of its own */
-    int code = compare(s, t->step, of_results, n, options, now, true, err);
+    int code = compare(s, t->step, of_results, n_results(s), options, now, true, err);
     if (!code)
         code = compare(s, t->step, others, N_OTHERS, json_object_get(about, "changeable"), now, false, err);
     json_decref(now);

@@ -8,6 +8,9 @@
 /* What may change without the results of the steps before being another run's: recorded, for saying what changed. */
 int option_change_record(const struct options *o, json_t **out, struct snug_err *err);
 
+/* Whether --allow-option-change would do: options differ between the documents, but none that it does not let change. */
+bool option_change_allowed(const struct session *s, const json_t *saved, const json_t *now);
+
 /* `saved`: the checkpoint's document. Notes what differs, option by option, adds it to session->option_changes, and makes
  * the options in `saved` the run's. Where the rows of a step are others, t->origin is where they change. */
 int option_change_apply(struct session *s, json_t *saved, struct train_state *t, struct snug_err *err);

@@ -346,7 +346,10 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
                        "--output-dir",
                        s->o->model, found->path);
     if (!code)
-        code = ckpt_compare(found->path, old, now, keys, only_weights ? 1 : sizeof keys / sizeof *keys, err);
+        code = ckpt_compare(
+            found->path, old, now,
+            same_member(old, now, "model") && option_change_allowed(s, old, now) ? "give --allow-option-change" : NULL,
+            keys, only_weights ? 1 : sizeof keys / sizeof *keys, err);
     if (!code && !same_member(old, now, "base"))
         code =
             err_set(err, SNUG_ERR_CHECKPOINT,
