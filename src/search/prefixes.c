@@ -79,17 +79,44 @@ static int by_held(const void *a, const void *b)
     return x->drops_inner - y->drops_inner;
 }
 
-/* Leaves those that are faster than all that hold less; where they are very many, by more than `step`. */
-static void thin(struct front *f, double step)
+/* Of ways whose times lie within the same `step`, leaves the one that holds least, and that of those that hold what their last layer
+ * passes on. */
+static int thin_roughly(struct front *f, double step, struct snug_err *err)
 {
-    enum { VERY_MANY = 20000 };
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < f->n; i++) {
+        least = fmin(least, f->all[i].seconds);
+        most = fmax(most, f->all[i].seconds);
+    }
+    size_t steps = (size_t)((most - least) / step) + 1;
+    int(*best)[2] = mem_alloc(steps * sizeof *best), n = 0; /* their numbers, from 1 on; 0: none */
+    if (!best)
+        return err_no_memory(err, steps * sizeof *best);
+    for (int i = 0; i < f->n; i++) {
+        int *b = &best[(size_t)((f->all[i].seconds - least) / step)][f->all[i].drops_inner];
+        if (!*b || f->all[i].held < f->all[*b - 1].held)
+            *b = i + 1;
+    }
+    for (int i = 0; i < f->n; i++)
+        if (best[(size_t)((f->all[i].seconds - least) / step)][f->all[i].drops_inner] == i + 1)
+            f->all[n++] = f->all[i];
+    mem_free(best);
+    f->n = n;
+    return SNUG_OK;
+}
+
+/* Leaves those that are faster than all that hold less; where they are very many, about one for each `step` of time. */
+static int thin(struct front *f, double step, struct snug_err *err)
+{
+    enum { VERY_MANY = 2000 };
     double least[2] = {INFINITY, INFINITY}; /* of ways that hold what their last layer passes on; of all */
     int n = 0;
-    step = f->n > VERY_MANY ? step : 0;
+    if (f->n > VERY_MANY && step > 0)
+        TRY(thin_roughly(f, step, err));
     qsort(f->all, (size_t)f->n, sizeof *f->all, by_held);
     for (int i = 0; i < f->n; i++) {
         const struct way w = f->all[i];
-        if (w.seconds >= (w.drops_inner ? least[1] : least[0]) - step)
+        if (w.seconds >= (w.drops_inner ? least[1] : least[0]))
             continue;
         least[1] = fmin(least[1], w.seconds);
         if (!w.drops_inner)
@@ -97,6 +124,7 @@ static void thin(struct front *f, double step)
         f->all[n++] = w;
     }
     f->n = n;
+    return SNUG_OK;
 }
 
 /* Goes on from every way up to `layer` by every option that begins behind it. */
@@ -151,7 +179,7 @@ double menu_all_seconds(const struct menu *m)
 int menu_choose(const struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
                 struct snug_err *err)
 {
-    const double precision = 1e-4; /* of the time that everything again would take, at each layer */
+    const double precision = 1e-2; /* of the time that everything again would take, which is a quarter of a step */
     int n = m->layers.n, code = SNUG_OK;
     struct front *fronts = mem_alloc((size_t)(n + 1) * sizeof *fronts);
     chosen->fits = false;
@@ -163,8 +191,9 @@ int menu_choose(const struct menu *m, struct limits limits, struct recompute_set
     else
         fronts[0].all[fronts[0].n++] = (struct way){0};
     for (int i = 0; i < n && !code; i++) {
-        thin(&fronts[i], step);
-        code = extend(m, fronts, i, limits.live, err);
+        code = thin(&fronts[i], step, err);
+        if (!code)
+            code = extend(m, fronts, i, limits.live, err);
     }
     const struct way *best = NULL;
     for (int i = 0; !code && m->layers.beside_most <= limits.live && i < fronts[n].n; i++) {
