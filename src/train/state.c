@@ -254,6 +254,12 @@ static int origin_from_json(const json_t *doc, struct origin *from, struct snug_
     return SNUG_OK;
 }
 
+/* A step, and 0 for -1, which is none. */
+static json_int_t step_or_none(json_int_t step)
+{
+    return step == -1 ? 0 : step;
+}
+
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err)
 {
     json_int_t step, updates, samples, tokens, loss_steps, best_step, evaluated_step, log_bytes;
@@ -263,9 +269,9 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
                     &loss_sum, "loss_steps", &loss_steps, "best", &t->best, "best_step", &best_step, "evaluated_step",
                     &evaluated_step, "log_bytes", &log_bytes) ||
         !json_is_object(json_object_get(doc, "options")) ||
-        !are_counts(
-            (json_int_t[]){step, updates, samples, tokens, loss_steps, best_step + 1, evaluated_step + 1, log_bytes},
-            8))
+        !are_counts((json_int_t[]){step, updates, samples, tokens, loss_steps, step_or_none(best_step),
+                                   step_or_none(evaluated_step), log_bytes},
+                    8))
         return err_set(err, SNUG_ERR_CHECKPOINT,
                        "the checkpoint's state.json has no run state; it was not written by train");
     t->step = step, t->updates = updates, t->samples = samples, t->tokens = tokens;
