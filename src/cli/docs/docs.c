@@ -88,11 +88,12 @@ static void print_other_words(FILE *f)
                 : s->kind == SPELLING_OLDER                   ? "older, with a note"
                                                               : "older, with a note; used where the other is 0");
     }
-    fputs("\nOf these names snug says what to give instead, where a command has no such option: ", f);
+    fputs("\nOf these names snug says what to give instead, where a command has no such option:\n\n| name | give "
+          "|\n|---|---|\n",
+          f);
     for (size_t i = 0; i < n_option_hints; i++)
-        if (!i || strcmp(option_hints[i].name, option_hints[i - 1].name) != 0) /* one row for each kind of command */
-            fprintf(f, "%s`%s`", i ? ", " : "", option_hints[i].name);
-    fputs(".\n\n## Other words for values\n\n| option | word | is |\n|---|---|---|\n", f);
+        fprintf(f, "| `%s` | %s |\n", option_hints[i].name, option_hints[i].what);
+    fputs("\n## Other words for values\n\n| option | word | is |\n|---|---|---|\n", f);
     for (size_t i = 0; i < n_option_values; i++)
         fprintf(f, "| `%s` | `%s` | `%s`%s%s |\n", option_rows[option_values[i].option].name, option_values[i].spelling,
                 option_values[i].value, option_values[i].note ? ", " : "",
