@@ -146,6 +146,11 @@ int snug_plan_summary(const snug_session *s, char **text, struct snug_err *err);
 int snug_plan_text(const snug_session *s, char **text, struct snug_err *err);
 int snug_plan_json(const snug_session *s, char **text, struct snug_err *err); /* both as one JSON object, in bytes */
 
+/* What holds memory at the peak, in full: each layer's weights, states, gradients and activations, and all that holds something. */
+int snug_plan_anatomy(const snug_session *s, char **text, struct snug_err *err);
+/* Memory over the nodes of the programs, stacked by what it is for: SVG that needs no other file. */
+int snug_plan_picture(const snug_session *s, char **svg, struct snug_err *err);
+
 /* How long the training will take, reading the model and writing checkpoints left out. */
 struct snug_forecast {
     double step_seconds; /* of an optimizer step on rows of the data's mean length; 0: not known, and then all are */

@@ -95,6 +95,23 @@ int snug_plan_text(const snug_session *s, char **text, struct snug_err *err)
     return hand_out(&out, text, err);
 }
 
+int snug_plan_anatomy(const snug_session *s, char **text, struct snug_err *err)
+{
+    struct str out = {0};
+    plan_anatomy_text(&s->s.run.plan, &out);
+    return hand_out(&out, text, err);
+}
+
+int snug_plan_picture(const snug_session *s, char **svg, struct snug_err *err)
+{
+    struct str out = {0}, title = {0};
+    describe_title(&s->s, &title);
+    out.failed = title.failed;
+    plan_picture(&s->s.run.plan, str_text(&title), &out);
+    str_free(&title);
+    return hand_out(&out, svg, err);
+}
+
 int snug_plan_json(const snug_session *s, char **text, struct snug_err *err)
 {
     struct str out = {0};

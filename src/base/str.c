@@ -106,6 +106,27 @@ void str_json_whole_printed(struct str *s, const char *json)
     }
 }
 
+void str_xml(struct str *s, const char *text)
+{
+    for (size_t left = strlen(text); left;) {
+        int n = utf8_sequence(text, left);
+        if (*text == '&')
+            str_append(s, "&amp;");
+        else if (*text == '<')
+            str_append(s, "&lt;");
+        else if (*text == '>')
+            str_append(s, "&gt;");
+        else if (*text == '"')
+            str_append(s, "&quot;");
+        else if (!n || (unsigned char)*text < ' ')
+            str_append(s, "?");
+        else
+            str_append_n(s, text, (size_t)n);
+        text += n ? n : 1;
+        left -= (size_t)(n ? n : 1);
+    }
+}
+
 size_t text_escape(char *out, size_t room, const char *text)
 {
     size_t n = strlen(text), w = 0;

@@ -38,6 +38,9 @@ void str_json_printed(struct str *s, const char *text);
 /* Appends a JSON text, such as json_dumps gives, with the same characters escaped in its strings. */
 void str_json_whole_printed(struct str *s, const char *json);
 
+/* Text between tags of XML 1.0, or in an attribute: what it cannot have becomes a question mark. */
+void str_xml(struct str *s, const char *text);
+
 /* Text from files and users as a line for a person shows it: each byte of what utf8_printable refuses becomes \xNN.
  * text_escape writes at most room - 1 bytes and a 0 behind them, and gives how many; str_escape appends all. */
 size_t text_escape(char *out, size_t room, const char *text);

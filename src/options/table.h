@@ -282,7 +282,9 @@ OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the e
 OPT_SECTION(output, "Output")
 OPT(STR, output, "none", "FILE", PREDICT | EXPORT, 0,
     "of predictions, .csv or .jsonl, or of an exported model, .gguf; it is there once it is whole")
-OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT, 0, "a file that is there already is replaced")
+OPT(STR, picture, "none", "FILE", PLAN, 0, "draw memory over the nodes of a step into this file, .svg")
+OPT(BOOL, anatomy, "false", "", PLAN, 0, "tell more of what holds memory at the peak: by layer and kind, and all that holds something")
+OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT | PLAN, 0, "a file that is there already is replaced")
 OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf file, as llama.cpp's converter calls them")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
@@ -658,6 +660,7 @@ OPT_EITHER(data, prompt)
 OPT_EITHER(data, chat)
 OPT_EITHER(prompt, chat)
 OPT_EITHER(output_dir, output)
+OPT_EITHER(output, picture)
 OPT_NEEDS(temperature, do_sample, "true")
 OPT_NEEDS(top_p, do_sample, "true")
 OPT_NEEDS(top_k, do_sample, "true")

@@ -6,6 +6,8 @@
 
 /* Bytes of a value at its largest, with what `align` adds. */
 int64_t plan_room(const struct plan *p, const struct program *g, int id);
+/* Likewise of a persistent value: those of the largest program that has it. */
+int64_t plan_persistent_room(const struct plan *p, const char *name);
 /* Whether it has a place of its own among the values of one program at a time. */
 bool plan_is_transient(const struct program *g, int id);
 /* The place of a persistent value in one of the first `before` programs, by name; -1 if it is new. */

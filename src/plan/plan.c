@@ -92,8 +92,7 @@ int64_t plan_known_place(const struct plan *p, int before, const struct value *v
     return -1;
 }
 
-/* The bytes of a persistent value are those of the largest program that has it. */
-static int64_t persistent_room(const struct plan *p, const char *name)
+int64_t plan_persistent_room(const struct plan *p, const char *name)
 {
     int64_t bytes = 0;
     for (int k = 0; k < p->n_programs; k++) {
@@ -115,7 +114,7 @@ static void place_persistent(struct plan *p, bool inputs)
             g->at[i] = plan_known_place(p, k, v);
             if (g->at[i] < 0) {
                 g->at[i] = p->persistent_bytes;
-                p->persistent_bytes += persistent_room(p, v->name);
+                p->persistent_bytes += plan_persistent_room(p, v->name);
             }
         }
     }
@@ -189,41 +188,4 @@ int plan_pack(struct plan *p, struct snug_err *err)
     p->arena_bytes = p->persistent_bytes + transient;
     p->lower_bound_bytes = p->persistent_bytes + bound;
     return plan_check(p, err);
-}
-
-/* ---- report ---- */
-
-void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers)
-{
-    const struct program *g = &p->programs[k];
-    int64_t staging = p->staging * p->inputs_bytes;
-    *a = (struct anatomy){.by_role[ROLE_INPUT] = staging, .total = staging};
-    if (by_layer)
-        by_layer[0] += staging;
-    for (int i = 1; i < g->graph.n_values; i++) {
-        const struct value *v = graph_value(&g->graph, i);
-        if (v->frozen && v->base && g->at[i] >= 0) /* a part of a weight of which others are trained, or all of it */
-            a->frozen += value_bytes(v, g->max);
-        if (v->base || g->at[i] < 0 || !(v->persists || (g->first[i] <= node && node <= g->last[i])))
-            continue;
-        int64_t bytes = v->persists ? persistent_room(p, v->name) : plan_room(p, g, i);
-        a->by_role[v->role] += bytes;
-        a->frozen += v->frozen && !v->group ? bytes : 0;
-        a->total += bytes;
-        if (by_layer && v->layer < n_layers)
-            by_layer[v->layer] += bytes;
-    }
-    /* What another program keeps and this one does not know is there all the same. */
-    for (int other = 0; other < p->n_programs; other++) {
-        const struct graph *og = &p->programs[other].graph;
-        for (int i = 1; i < og->n_values && other != k; i++) {
-            const struct value *v = &og->values[i];
-            if (!v->persists || v->base || graph_find(&g->graph, v->name) || plan_known_place(p, other, v) >= 0)
-                continue;
-            a->by_role[v->role] += persistent_room(p, v->name);
-            a->total += persistent_room(p, v->name);
-            if (by_layer && v->layer < n_layers)
-                by_layer[v->layer] += persistent_room(p, v->name);
-        }
-    }
 }

@@ -53,13 +53,4 @@ int plan_check_stop(const struct plan *p, struct snug_err *err); /* SNUG_STOPPED
 
 void plan_free(struct plan *p);
 
-/* The anatomy at the peak: bytes of what lives at `node` of program `k`, by role and by layer (arrays of n_layers; may
- * be NULL). */
-struct anatomy {
-    int64_t by_role[ROLE_COUNT];
-    int64_t frozen; /* of the weights: those that are not trained */
-    int64_t total;  /* sum of all roles: the arena's content, without packing gaps */
-};
-void plan_anatomy(const struct plan *p, int k, int node, struct anatomy *a, int64_t *by_layer, int n_layers);
-
 #endif

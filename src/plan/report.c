@@ -1,34 +1,12 @@
 #include "plan/report.h"
 
 #include "base/size.h"
+#include "plan/anatomy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ORDER role; roles that belong together are shown together. */
-static const char *const components[] = {"activations",      "inputs",     "weights",
-                                         "optimizer states", "gradients",  "weight copies",
-                                         "scalars",          "workspaces", "total"};
-
-static int count_layers(const struct plan *p)
-{
-    int n = 0;
-    for (int k = 0; k < p->n_programs; k++)
-        for (int i = 1; i < p->programs[k].graph.n_values; i++)
-            if (p->programs[k].graph.values[i].layer >= n)
-                n = p->programs[k].graph.values[i].layer + 1;
-    return n;
-}
-
-static void layer_name(int layer, int n_layers, char *to, size_t room)
-{
-    if (layer == 0)
-        snprintf(to, room, "embeddings");
-    else if (layer == n_layers - 1)
-        snprintf(to, room, "head");
-    else
-        snprintf(to, room, "layer %d", layer);
-}
+enum { SHARES_SHOWN = 6 }; /* without --anatomy */
 
 /* In 60 columns; nothing where there is nothing. */
 static void put_row(struct str *out, const char *name, int64_t bytes, int64_t whole)
@@ -51,28 +29,59 @@ struct peak {
     struct anatomy all;
     int64_t *by_layer;
     int n_layers;
+    struct shares shares;
     int64_t gap;
 };
 
-static bool find_peak(const struct plan *p, struct peak *peak)
+static void peak_free(struct peak *peak)
 {
-    peak->n_layers = count_layers(p);
-    peak->by_layer = mem_alloc((size_t)peak->n_layers * sizeof *peak->by_layer);
+    mem_free(peak->by_layer);
+    shares_free(&peak->shares);
+}
+
+static bool find_peak(const struct plan *p, struct peak *peak, struct str *out)
+{
+    *peak = (struct peak){.n_layers = plan_layers(p)};
+    peak->by_layer = p->n_programs ? mem_alloc((size_t)(peak->n_layers + 1) * sizeof *peak->by_layer) : NULL;
+    out->failed |= !peak->by_layer;
     if (!peak->by_layer)
         return false;
-    const struct program *g = &p->programs[p->largest];
-    plan_anatomy(p, p->largest, g->peak_node, &peak->all, peak->by_layer, peak->n_layers);
+    int node = p->programs[p->largest].peak_node;
+    plan_anatomy(p, p->largest, node, &peak->all, peak->by_layer, peak->n_layers);
+    plan_shares(p, p->largest, node, &peak->shares);
     peak->gap = p->arena_bytes - peak->all.total;
+    out->failed |= peak->shares.failed;
     return true;
+}
+
+/* "24 in layer 1 to 24": how many values, and where. */
+static void put_where(struct str *out, const struct share *x, int n_layers)
+{
+    char first[32], last[32];
+    plan_layer_name(x->first_layer, n_layers, first, sizeof first);
+    plan_layer_name(x->last_layer, n_layers, last, sizeof last);
+    str_printf(out, "%d in %s", x->n, first);
+    if (x->last_layer != x->first_layer)
+        str_printf(out, " to %s", x->first_layer > 0 && !strncmp(last, "layer ", 6) ? last + 6 : last);
+}
+
+static void put_shares(struct str *out, const struct peak *peak, size_t most)
+{
+    char size[SIZE_TEXT_MAX];
+    str_append(out, "what holds the most at the peak\n");
+    for (size_t i = 0; i < peak->shares.n && i < most; i++) {
+        const struct share *x = &peak->shares.of[i];
+        str_printf(out, "  %-23s %-17s %8s  ", x->maker, component_names[x->component], size_text(x->bytes, size));
+        put_where(out, x, peak->n_layers);
+        str_append(out, "\n");
+    }
 }
 
 void plan_report_text(const struct plan *p, struct str *out)
 {
     struct peak peak;
-    if (!p->n_programs || !find_peak(p, &peak)) {
-        out->failed = true;
+    if (!find_peak(p, &peak, out))
         return;
-    }
     const struct program *g = &p->programs[p->largest];
     const struct node *at = &g->graph.nodes[g->peak_node];
     str_printf(out, "\nmemory at the peak: program %s, node %d of %d, %s", g->name, g->peak_node, g->graph.n_nodes - 1,
@@ -80,18 +89,18 @@ void plan_report_text(const struct plan *p, struct str *out)
     if (at->layer > 0)
         str_printf(out, " in layer %d", at->layer);
     str_printf(out, "\n  %-23s%16s  %8s  %7s\n", "component", "bytes", "", "share");
-    static const enum role order[] = {ROLE_WEIGHT,     ROLE_COPY,      ROLE_STATE, ROLE_GRADIENT,
-                                      ROLE_ACTIVATION, ROLE_WORKSPACE, ROLE_INPUT, ROLE_SCALAR};
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        put_row(out, components[order[i]], peak.all.by_role[order[i]], p->arena_bytes);
-    if (peak.all.frozen)
-        put_row(out, "  (of the weights: frozen)", peak.all.frozen, p->arena_bytes);
+    for (int i = 0; i < COMPONENT_COUNT; i++) {
+        put_row(out, component_names[i], peak.all.by_component[i], p->arena_bytes);
+        if (i == COMPONENT_WEIGHTS)
+            put_row(out, "  (of the weights: frozen)", peak.all.frozen, p->arena_bytes);
+    }
     put_row(out, "gap of the packing", peak.gap, p->arena_bytes);
     put_row(out, "arena, all together", p->arena_bytes, p->arena_bytes);
+    put_shares(out, &peak, SHARES_SHOWN);
     str_append(out, "by layer at the peak\n");
     for (int l = 0; l < peak.n_layers; l++) {
         char name[32];
-        layer_name(l, peak.n_layers, name, sizeof name);
+        plan_layer_name(l, peak.n_layers, name, sizeof name);
         put_row(out, name, peak.by_layer[l], p->arena_bytes);
     }
     str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
@@ -100,32 +109,140 @@ void plan_report_text(const struct plan *p, struct str *out)
     if (p->metrics_bytes)
         str_printf(out, ", an evaluation's metrics: %lld bytes", (long long)p->metrics_bytes);
     str_append(out, "\n");
-    mem_free(peak.by_layer);
+    peak_free(&peak);
+}
+
+/* ---- layers by components ---- */
+
+struct cells {
+    int64_t (*of)[COMPONENT_COUNT]; /* by layer */
+    int node;
+};
+
+static void add_cell(void *ctx, const struct held *h)
+{
+    struct cells *c = ctx;
+    if (h->persists || (h->first <= c->node && c->node <= h->last))
+        c->of[h->layer][h->component] += h->bytes;
+}
+
+/* At the peak; mem_free'd by the caller, NULL: no memory. */
+static int64_t (*find_cells(const struct plan *p, int n_layers))[COMPONENT_COUNT]
+{
+    struct cells c = {.node = p->programs[p->largest].peak_node};
+    c.of = mem_alloc((size_t)(n_layers + 1) * sizeof *c.of);
+    if (c.of)
+        plan_visit(p, p->largest, add_cell, &c);
+    return c.of;
+}
+
+/* Columns of the table: some components are shown together. */
+static const struct {
+    const char *name;
+    unsigned components;
+} columns[] = {{"weights", 1u << COMPONENT_WEIGHTS | 1u << COMPONENT_COPIES},
+               {"states", 1u << COMPONENT_STATES},
+               {"gradients", 1u << COMPONENT_GRADIENTS},
+               {"activations", 1u << COMPONENT_ACTIVATIONS | 1u << COMPONENT_MASKS},
+               {"others", 1u << COMPONENT_INPUTS | 1u << COMPONENT_SCALARS | 1u << COMPONENT_WORKSPACES}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void put_cells(struct str *out, const char *name, const int64_t *cells)
+{
+    char size[SIZE_TEXT_MAX];
+    str_printf(out, "  %-12s", name);
+    for (size_t c = 0; c < COLUMNS; c++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < COMPONENT_COUNT; i++)
+            bytes += columns[c].components >> i & 1 ? cells[i] : 0;
+        str_printf(out, " %11s", bytes ? size_text(bytes, size) : "-");
+    }
+    str_append(out, "\n");
+}
+
+void plan_anatomy_text(const struct plan *p, struct str *out)
+{
+    struct peak peak;
+    if (!find_peak(p, &peak, out))
+        return;
+    int64_t(*cells)[COMPONENT_COUNT] = find_cells(p, peak.n_layers);
+    out->failed |= !cells;
+    str_append(out, "\nlayers at the peak (weights with their copies)\n");
+    str_printf(out, "  %-12s", "");
+    for (size_t c = 0; c < COLUMNS; c++)
+        str_printf(out, " %11s", columns[c].name);
+    str_append(out, "\n");
+    for (int l = 0; cells && l < peak.n_layers; l++) {
+        char name[32];
+        plan_layer_name(l, peak.n_layers, name, sizeof name);
+        put_cells(out, name, cells[l]);
+    }
+    put_cells(out, "all", peak.all.by_component);
+    put_shares(out, &peak, peak.shares.n);
+    mem_free(cells);
+    peak_free(&peak);
+}
+
+/* ---- JSON ---- */
+
+static void put_components_json(struct str *out, const int64_t *bytes)
+{
+    str_append(out, "{");
+    for (int i = 0; i < COMPONENT_COUNT; i++)
+        str_printf(out, "%s\"%s\":%lld", i ? "," : "", component_names[i], (long long)bytes[i]);
+    str_append(out, "}");
+}
+
+static void put_peak_json(struct str *out, const struct plan *p, const struct peak *peak)
+{
+    const struct program *g = &p->programs[p->largest];
+    const struct node *at = &g->graph.nodes[g->peak_node];
+    str_printf(out, ",\"peak\":{\"program\":\"%s\",\"node\":%d,\"op\":\"%s\",\"layer\":%d},\"held\":[", g->name,
+               g->peak_node, op_table[at->op].name, at->layer);
+    for (size_t i = 0; i < peak->shares.n; i++) {
+        const struct share *x = &peak->shares.of[i];
+        str_printf(out,
+                   "%s{\"made_by\":\"%s\",\"component\":\"%s\",\"values\":%d,\"first_layer\":%d,\"last_layer\":%d,"
+                   "\"bytes\":%lld}",
+                   i ? "," : "", x->maker, component_names[x->component], x->n, x->first_layer, x->last_layer,
+                   (long long)x->bytes);
+    }
+    str_append(out, "]");
+}
+
+static void put_layers_json(struct str *out, const struct plan *p, const struct peak *peak)
+{
+    int64_t(*cells)[COMPONENT_COUNT] = find_cells(p, peak->n_layers);
+    out->failed |= !cells;
+    str_append(out, ",\"layers\":[");
+    for (int l = 0; cells && l < peak->n_layers; l++) {
+        char name[32];
+        plan_layer_name(l, peak->n_layers, name, sizeof name);
+        str_printf(out, "%s{\"name\":\"%s\",\"bytes\":%lld,\"components\":", l ? "," : "", name,
+                   (long long)peak->by_layer[l]);
+        put_components_json(out, cells[l]);
+        str_append(out, "}");
+    }
+    str_append(out, "]");
+    mem_free(cells);
 }
 
 void plan_report_json(const struct plan *p, struct str *out)
 {
     struct peak peak;
-    if (!p->n_programs || !find_peak(p, &peak)) {
-        out->failed = true;
+    if (!find_peak(p, &peak, out))
         return;
-    }
     str_printf(out,
                "{\"arena_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld,"
-               "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld",
+               "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld,\"components\":",
                (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
                (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes,
                (long long)p->metrics_bytes);
-    str_append(out, ",\"components\":{");
-    for (int r = 0; r < ROLE_COUNT; r++)
-        str_printf(out, "%s\"%s\":%lld", r ? "," : "", components[r], (long long)peak.all.by_role[r]);
-    str_printf(out, "},\"frozen_bytes\":%lld,\"layers\":[", (long long)peak.all.frozen);
-    for (int l = 0; l < peak.n_layers; l++) {
-        char name[32];
-        layer_name(l, peak.n_layers, name, sizeof name);
-        str_printf(out, "%s{\"name\":\"%s\",\"bytes\":%lld}", l ? "," : "", name, (long long)peak.by_layer[l]);
-    }
-    str_append(out, "],\"programs\":[");
+    put_components_json(out, peak.all.by_component);
+    str_printf(out, ",\"frozen_bytes\":%lld", (long long)peak.all.frozen);
+    put_peak_json(out, p, &peak);
+    put_layers_json(out, p, &peak);
+    str_append(out, ",\"programs\":[");
     for (int k = 0; k < p->n_programs; k++) {
         const struct program *g = &p->programs[k];
         str_printf(out, "%s{\"name\":\"%s\"", k ? "," : "", g->name);
@@ -135,5 +252,5 @@ void plan_report_json(const struct plan *p, struct str *out)
                    (long long)g->peak_bytes, (long long)g->lower_bound_bytes);
     }
     str_append(out, "]}");
-    mem_free(peak.by_layer);
+    peak_free(&peak);
 }

@@ -2,7 +2,6 @@
 #include "cli/bench/bench.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* Pixels. Two panels stand side by side behind the labels. */
 enum { LABELS = 350, PANEL = 270, GAP = 90, TOP = 76, ROW = 30, BAR = 18, WIDTH = LABELS + 2 * (PANEL + GAP) };
@@ -11,32 +10,10 @@ static const char *const styles =
     "<style>text{font:13px sans-serif;fill:#222}.title{font-size:16px;font-weight:bold}.head{font-weight:bold}"
     ".quiet{fill:#777}.speed{fill:#3b6fb6}.memory{fill:#b9c6d8}.planned{fill:#5a708f}</style>\n";
 
-/* Text between tags, or in an attribute: what XML 1.0 cannot have becomes a question mark. */
-static void put_escaped(struct str *out, const char *text)
-{
-    for (size_t left = strlen(text); left;) {
-        int n = utf8_sequence(text, left);
-        if (*text == '&')
-            str_append(out, "&amp;");
-        else if (*text == '<')
-            str_append(out, "&lt;");
-        else if (*text == '>')
-            str_append(out, "&gt;");
-        else if (*text == '"')
-            str_append(out, "&quot;");
-        else if (!n || (unsigned char)*text < ' ')
-            str_append(out, "?");
-        else
-            str_append_n(out, text, (size_t)n);
-        text += n ? n : 1;
-        left -= (size_t)(n ? n : 1);
-    }
-}
-
 static void put_text(struct str *out, double x, double y, const char *class, const char *text)
 {
     str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
-    put_escaped(out, text);
+    str_xml(out, text);
     str_append(out, "</text>\n");
 }
 

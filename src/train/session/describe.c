@@ -166,6 +166,18 @@ void describe_plan(const struct session *s, struct str *out)
     table_text(s, out);
 }
 
+void describe_title(const struct session *s, struct str *out)
+{
+    const struct choices *c = &s->choices;
+    str_append(out, model_class(&s->model));
+    str_append(out, ", ");
+    put_count(out, describe_weights(s));
+    str_printf(out, " weights, %s, ", precision_words(s));
+    if (s->compile.train)
+        str_printf(out, "%lld x %lld sequences, ", (long long)c->accumulation, (long long)c->micro.B);
+    str_printf(out, "on %s", s->compile.backend->name);
+}
+
 /* "time":{…}, */
 static void put_time_json(struct str *out, const struct snug_forecast *f)
 {

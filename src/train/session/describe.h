@@ -10,6 +10,7 @@ struct snug_forecast describe_forecast(const struct session *s);
 
 /* Appends; str_check tells whether there was memory. */
 void describe_plan(const struct session *s, struct str *out);
+void describe_title(const struct session *s, struct str *out);     /* of a picture of the plan: one line */
 void describe_plan_json(const struct session *s, struct str *out); /* the members of plan_report_json, and more */
 
 #endif
