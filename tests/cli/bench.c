@@ -3,6 +3,7 @@
  * behind. */
 #include "cli/bench/bench.h"
 #include "../run/command.h"
+#include "base/size.h"
 #include "xml.h"
 
 #include <dirent.h>
@@ -14,8 +15,9 @@
 static const char *model; /* two layers, hidden size 16, at most 12 tokens */
 
 static const char *const all_rows[] = {
-    "vanilla",   "accumulation", "checkpointing", "fp16",        "fp16_accumulation_checkpointing", "bf16", "tf32",
-    "adafactor", "adam8bit",     "all_adafactor", "all_adam8bit"};
+    "vanilla",      "accumulation", "checkpointing", "fp16",     "fp16_accumulation_checkpointing",
+    "bf16",         "tf32",         "adafactor",     "adam8bit", "all_adafactor",
+    "all_adam8bit", "planned"};
 enum { ALL = sizeof all_rows / sizeof *all_rows, SAMPLES = 4, LENGTH = 12, STEPS = 9, TIMED = 6 };
 
 /* ---- rates ---- */
@@ -59,14 +61,16 @@ static double real_of(json_t *o, const char *key)
 /* The arena that `snug plan` finds for a row, by options as a user would write them; -1 where they are refused. */
 static long long planned(json_t *row)
 {
-    char batch[24], accumulation[24], batches[32];
-    snprintf(batch, sizeof batch, "%lld", int_of(row, "batch_size"));
+    char batch[24], accumulation[24], batches[32], budget[32];
+    bool searched = !strcmp(text_of(row, "name"), "planned");
+    snprintf(batch, sizeof batch, "%lld", searched ? SAMPLES : int_of(row, "batch_size"));
+    snprintf(budget, sizeof budget, "%lldB", searched ? int_of(row, "memory_budget") : 0);
     snprintf(accumulation, sizeof accumulation, "%lld", int_of(row, "gradient_accumulation_steps"));
     snprintf(batches, sizeof batches, "synthetic:%dx%d", SAMPLES, LENGTH);
-    const char *const *options =
-        ARGS("plan", "--model", model, "--train-data", batches, "--device", "cpu", "--json", "--batch-size", batch,
-             "--gradient-accumulation-steps", accumulation, "--dtype", text_of(row, "dtype"), "--optim",
-             text_of(row, "optim"), "--save-strategy", "no", "--threads", "2");
+    const char *const *options = ARGS(
+        "plan", "--model", model, "--train-data", batches, "--device", "cpu", "--json", "--batch-size", batch,
+        searched ? "--memory-budget" : "--gradient-accumulation-steps", searched ? budget : accumulation, "--dtype",
+        text_of(row, "dtype"), "--optim", text_of(row, "optim"), "--save-strategy", "no", "--threads", "2");
     bool checkpointing = json_is_true(json_object_get(row, "gradient_checkpointing"));
     if (snug(said(), options, checkpointing ? ARGS("--gradient-checkpointing") : NULL))
         return -1;
@@ -83,6 +87,14 @@ static long long planned(json_t *row)
 
 static void check_setting(json_t *row, const char *name)
 {
+    if (!strcmp(name, "planned")) { /* in the room of the guide's combined row, what is fastest */
+        char title[64], size[SIZE_TEXT_MAX];
+        assert_int_equal(int_of(row, "batch_size") * int_of(row, "gradient_accumulation_steps"), SAMPLES);
+        assert_true(int_of(row, "planned_bytes") <= int_of(row, "memory_budget"));
+        snprintf(title, sizeof title, "planned for %s", size_text(int_of(row, "memory_budget"), size));
+        assert_string_equal(text_of(row, "title"), title);
+        return;
+    }
     bool accumulates = strstr(name, "acc") || strstr(name, "all_") || !strcmp(name, "checkpointing");
     bool half = strstr(name, "all_") || strstr(name, "fp16_");
     assert_int_equal(int_of(row, "batch_size"), accumulates ? 1 : SAMPLES);
@@ -141,10 +153,20 @@ static void every_row_is_measured_or_says_why(void **state)
     assert_int_equal(int_of(bench, "weights"), 51 * 16 + 32 + 2 * (4 * 272 + 16 * 24 * 2 + 24 + 16 + 64) + 272 + 51);
     assert_string_equal(text_of(bench, "device"), "cpu");
     assert_int_equal(json_array_size(rows), ALL);
-    int measured = 0;
+    int measured = 0, fastest = 0, smallest = 0;
+    double best = 0, least = INFINITY;
     size_t i;
+    json_array_foreach(rows, i, row) if (json_object_get(row, "seconds"))
+    {
+        best = fmax(best, real_of(row, "samples_per_second"));
+        least = fmin(least, (double)int_of(row, "memory_bytes"));
+    }
     json_array_foreach(rows, i, row)
     {
+        if (json_is_true(json_object_get(row, "fastest")))
+            assert_true(!fastest++ && real_of(row, "samples_per_second") == best);
+        if (json_is_true(json_object_get(row, "smallest")))
+            assert_true(!smallest++ && (double)int_of(row, "memory_bytes") == least);
         long long arena = planned(row);
         assert_string_equal(text_of(row, "name"), all_rows[i]);
         check_setting(row, all_rows[i]);
@@ -155,7 +177,10 @@ static void every_row_is_measured_or_says_why(void **state)
         else
             assert_true(strlen(text_of(row, "reason")) > 10 && !json_object_get(row, "seconds"));
     }
+    long long combined = int_of(json_array_get(rows, 4), "planned_bytes");
+    assert_int_equal(int_of(json_array_get(rows, ALL - 1), "memory_budget"), combined);
     json_decref(bench);
+    assert_true(fastest == 1 && smallest == 1);
     assert_true(measured >= 5); /* the precisions of the CPU, with the optimizer that there always is */
     assert_int_equal(count_names(out, "bench."), 3);
     assert_int_equal(count_names(out, ".running"), 0);
@@ -166,17 +191,20 @@ static void every_row_is_measured_or_says_why(void **state)
     if (complaint)
         fail_msg("bench.svg: %s", complaint);
     assert_int_equal(count(text, "<rect "), 1 + 3 * measured); /* the ground; of each row speed, memory, plan */
-    assert_true(count(text, "width=\"270.00\"") >= 2);         /* the longest bars of each panel fill it */
+    assert_true(count(text, " fastest</text>") == 1 && count(text, " smallest</text>") == 1);
+    assert_true(count(text, "width=\"270.00\"") >= 2); /* the longest bars of each panel fill it */
     free(text);
 
     text = read_text(join(out, "bench.md"), &n);
-    int lines = 0;
+    int lines = 0, marks = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         if (*line == '|') {
             assert_int_equal(count(line, "|"), 10);
+            marks += count(line, "(fastest") + count(line, "smallest)");
             lines++;
         }
     assert_int_equal(lines, ALL + 2);
+    assert_int_equal(marks, 2);
     free(text);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/bench/bench.h"
 
 #include "base/io.h"
+#include "base/size.h"
 #include "cli/commands.h"
 #include "format/model_dir.h"
 #include "model/model.h"
@@ -16,14 +17,11 @@
 
 const char *const bench_status_names[] = {"not run", "measured", "not available", "failed"};
 
-#define BENCH_ROW(name, title, dtype, optim, accumulation, checkpointing)                                              \
-    {name, title, dtype, optim, accumulation, checkpointing},
+#define BENCH_ROW(...) {__VA_ARGS__},
 const struct bench_row bench_rows[] = {BENCH_ROWS(BENCH_ROW)};
 const size_t n_bench_rows = sizeof bench_rows / sizeof *bench_rows;
 
 enum { GPU_STEPS = 128, CPU_STEPS = 6 };
-
-#define DEVICE_WORD(id, text) text,
 
 /* ---- what is asked for ---- */
 
@@ -69,14 +67,18 @@ static int choose_rows(struct bench *b, struct snug_err *err)
     b->results = mem_alloc(n_bench_rows * sizeof *b->results);
     if (!b->results)
         return err_no_memory(err, n_bench_rows * sizeof *b->results);
-    for (size_t i = 0; i < n_bench_rows; i++)
-        if (!list || wanted[i])
-            b->results[b->n_results++] = (struct bench_result){
-                .row = &bench_rows[i],
-                .dtype = bench_rows[i].dtype,
-                .batch_size = bench_rows[i].accumulation ? 1 : b->o->samples_per_step,
-                .accumulation = bench_rows[i].accumulation ? b->o->samples_per_step : 1,
-            };
+    for (size_t i = 0; i < n_bench_rows; i++) {
+        const struct bench_row *row = &bench_rows[i];
+        struct bench_result *r = &b->results[b->n_results];
+        if (list && !wanted[i])
+            continue;
+        *r = (struct bench_result){.row = row,
+                                   .dtype = row->dtype,
+                                   .batch_size = row->accumulation ? 1 : b->o->samples_per_step,
+                                   .accumulation = row->accumulation ? b->o->samples_per_step : 1};
+        snprintf(r->title, sizeof r->title, "%s", row->title);
+        b->n_results++;
+    }
     return SNUG_OK;
 }
 
@@ -133,85 +135,11 @@ static int choose_length(struct bench *b, struct snug_err *err)
     return code;
 }
 
-/* ---- the command lines of the children ---- */
-
-enum { MAX_ARGUMENTS = 48 };
-
-struct command_line {
-    const char *argv[MAX_ARGUMENTS];
-    int n;
-    struct arena arena;
-    bool failed;
-};
-
-static void add(struct command_line *c, const char *word)
-{
-    c->failed |= !word;
-    c->argv[c->n++] = word;
-}
-
-static void add_number(struct command_line *c, const char *flag, int64_t value)
-{
-    add(c, flag);
-    add(c, arena_printf(&c->arena, "%lld", (long long)value));
-}
-
-static void add_option(struct command_line *c, const char *flag, const char *value)
-{
-    add(c, flag);
-    add(c, value);
-}
-
-/* `snug plan` and `snug train` of a row take the same options. */
-static void make_line(const struct bench *b, const struct bench_result *r, const char *dtype, const char *command,
-                      struct command_line *c)
-{
-    static const char *const devices[] = {WORDS_DEVICE(DEVICE_WORD)};
-    int64_t steps = b->steps ? b->steps : 1, samples = b->o->samples_per_step;
-    *c = (struct command_line){0};
-    add(c, "snug");
-    add(c, command);
-    add(c, "--json");
-    add_option(c, "--model", b->model);
-    add(c, "--init-from-config");
-    add_option(c, "--train-data",
-               arena_printf(&c->arena, "synthetic:%lldx%lld", (long long)(steps * samples), (long long)b->max_length));
-    add_number(c, "--max-length", b->max_length);
-    add_option(c, "--output-dir", arena_printf(&c->arena, "%s/out", b->scratch));
-    add(c, "--discard-model");
-    add_option(c, "--save-strategy", "no");
-    add_number(c, "--max-steps", steps);
-    add_number(c, "--logging-steps", b->skipped ? b->skipped : 1);
-    add_option(c, "--dtype", dtype);
-    add_option(c, "--optim", r->row->optim);
-    add_number(c, "--per-device-train-batch-size", r->batch_size);
-    add_number(c, "--gradient-accumulation-steps", r->accumulation);
-    if (r->row->checkpointing)
-        add(c, "--gradient-checkpointing");
-    if (option_given(b->o, device))
-        add_option(c, "--device", devices[b->o->device]);
-    if (option_given(b->o, threads))
-        add_number(c, "--threads", b->o->threads);
-    c->argv[c->n] = NULL;
-}
-
-static int run_line(const struct bench *b, struct command_line *c, const struct child_events *events, int *exit_code,
-                    char error[SNUG_ERR_TEXT], struct snug_err *err)
-{
-    int code = c->failed ? err_no_memory(err, 4096) : child_run(c->argv, events, b->stop, exit_code, error, err);
-    if (!code && *exit_code && !*error)
-        snprintf(error, SNUG_ERR_TEXT, *exit_code > 128 ? "ended by signal %d%s" : "ended with status %d%s",
-                 *exit_code > 128 ? *exit_code - 128 : *exit_code,
-                 *exit_code == 137 ? ": the system had no more memory?" : "");
-    arena_free(&c->arena);
-    return code;
-}
-
 /* ---- the plan of a row ---- */
 
 struct plan_line {
     struct bench *b;
-    int64_t arena_bytes;
+    int64_t arena_bytes, batch_size, accumulation;
 };
 
 static void read_plan(void *ctx, const char *line)
@@ -226,19 +154,24 @@ static void read_plan(void *ctx, const char *line)
         snprintf(p->b->threads, sizeof p->b->threads, "%lld",
                  (long long)json_integer_value(json_object_get(o, "threads")));
     }
+    const json_t *way = json_array_get(json_object_get(o, "ways"), 0); /* which is taken */
+    if (way) {
+        p->batch_size = json_integer_value(json_object_get(way, "batch_size"));
+        p->accumulation = json_integer_value(json_object_get(way, "gradient_accumulation_steps"));
+    }
     json_decref(o);
 }
 
-/* The arena of row `r` in precision `dtype`; *exit_code and `error` when it is refused. */
-static int plan_row(struct bench *b, const struct bench_result *r, const char *dtype, int64_t *bytes, int *exit_code,
+/* The arena of row `r` in precision `dtype`, and what it chooses; *exit_code and `error` when it is refused. */
+static int plan_row(struct bench *b, struct bench_result *r, const char *dtype, int64_t *bytes, int *exit_code,
                     char error[SNUG_ERR_TEXT], struct snug_err *err)
 {
-    struct plan_line p = {.b = b};
+    struct plan_line p = {.b = b, .batch_size = r->batch_size, .accumulation = r->accumulation};
     struct child_events events = {.line = read_plan, .ctx = &p};
-    struct command_line c;
-    make_line(b, r, dtype, "plan", &c);
-    TRY(run_line(b, &c, &events, exit_code, error, err));
+    TRY(bench_run(b, r, dtype, "plan", &events, exit_code, error, err));
     *bytes = p.arena_bytes;
+    r->batch_size = p.batch_size;
+    r->accumulation = p.accumulation;
     return SNUG_OK;
 }
 
@@ -290,8 +223,7 @@ static void show_step(const struct measurement *m)
         return;
     char setting[64];
     bench_setting(m->r, setting);
-    printf("\r\033[K%s (%s): step %lld of %lld", m->r->row->title, setting, (long long)m->last.step,
-           (long long)m->b->steps);
+    printf("\r\033[K%s (%s): step %lld of %lld", m->r->title, setting, (long long)m->last.step, (long long)m->b->steps);
     fflush(stdout);
 }
 
@@ -337,14 +269,12 @@ static int train_row(struct bench *b, struct bench_result *r, struct snug_err *e
     struct measurement m = {.b = b, .r = r};
     struct child_events events = {.line = read_line, .tick = look_at_device, .ctx = &m};
     struct nvml_memory before;
-    struct command_line c;
     char out[4096];
     int exit_code;
     if (b->nvml && !nvml_read(b->nvml, 0, getpid(), &before))
         r->before_bytes = before.used_bytes;
     show_step(&m);
-    make_line(b, r, r->dtype, "train", &c);
-    int code = run_line(b, &c, &events, &exit_code, r->reason, err);
+    int code = bench_run(b, r, r->dtype, "train", &events, &exit_code, r->reason, err);
     snprintf(out, sizeof out, "%s/out", b->scratch);
     bench_remove_tree(out);
     if (b->terminal)
@@ -358,17 +288,36 @@ static int train_row(struct bench *b, struct bench_result *r, struct snug_err *e
     return SNUG_OK;
 }
 
+/* --memory-budget, or what the guide's combined row takes: what else is there in that room? */
+static int choose_budget(struct bench *b, struct bench_result *r, int *exit_code, struct snug_err *err)
+{
+    static const char combined[] = "fp16_accumulation_checkpointing";
+    struct bench_result guide = {
+        .row = find_row(combined, strlen(combined)), .batch_size = 1, .accumulation = b->o->samples_per_step};
+    char size[SIZE_TEXT_MAX];
+    *exit_code = 0;
+    r->budget_bytes = b->o->memory_budget;
+    if (!r->budget_bytes)
+        TRY(plan_row(b, &guide, r->dtype, &r->budget_bytes, exit_code, r->reason, err));
+    if (!*exit_code)
+        snprintf(r->title, sizeof r->title, "planned for %s", size_text(r->budget_bytes, size));
+    return SNUG_OK;
+}
+
 /* A precision or an optimizer that this build or device does not have is refused already by the plan. */
 static int measure_row(struct bench *b, struct bench_result *r, struct snug_err *err)
 {
-    int exit_code;
+    int exit_code = 0;
     if (!strcmp(r->row->dtype, "half")) {
         TRY(choose_half(b, err));
         r->dtype = b->half;
         if (*b->no_fp16)
             snprintf(r->note, sizeof r->note, "bf16 instead of fp16");
     }
-    TRY(plan_row(b, r, r->dtype, &r->planned_bytes, &exit_code, r->reason, err));
+    if (r->row->searched)
+        TRY(choose_budget(b, r, &exit_code, err));
+    if (!exit_code)
+        TRY(plan_row(b, r, r->dtype, &r->planned_bytes, &exit_code, r->reason, err));
     if (!exit_code)
         return train_row(b, r, err);
     r->status = exit_code == SNUG_ERR_USAGE || exit_code == SNUG_ERR_ENV ? BENCH_LACKING : BENCH_FAILED;

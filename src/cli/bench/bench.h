@@ -4,6 +4,7 @@
  *
  *   bench.c          the rows, and their order of events: plan, train, results
  *   bench_rates.c    the speed of the last steps, from the log
+ *   bench_line.c     the command lines of a row's processes
  *   bench_child.c    a process: its lines as they come, its error, its end
  *   bench_model.c    the built-in descriptions of models, in a temporary folder
  *   bench_report.c   bench.md, bench.json, and what is printed
@@ -19,24 +20,26 @@
 #include <stdbool.h>
 
 /* The experiments, in the guide's order: name for --rows, title as the guide calls it, --dtype ("half": fp16 where the
- * device has it, else bf16), --optim, gradient accumulation, gradient checkpointing. */
+ * device has it, else bf16), --optim, gradient accumulation, gradient checkpointing; whether a plan is searched for a memory budget, which is no row of the guide's. */
 #define BENCH_ROWS(ROW)                                                                                                \
-    ROW("vanilla", "vanilla", "fp32", "adamw_torch", false, false)                                                     \
-    ROW("accumulation", "gradient accumulation", "fp32", "adamw_torch", true, false)                                   \
-    ROW("checkpointing", "accumulation + checkpointing", "fp32", "adamw_torch", true, true)                            \
-    ROW("fp16", "fp16", "fp16", "adamw_torch", false, false)                                                           \
-    ROW("fp16_accumulation_checkpointing", "fp16 + accumulation + checkpointing", "half", "adamw_torch", true, true)   \
-    ROW("bf16", "bf16", "bf16", "adamw_torch", false, false)                                                           \
-    ROW("tf32", "tf32", "tf32", "adamw_torch", false, false)                                                           \
-    ROW("adafactor", "Adafactor", "fp32", "adafactor", false, false)                                                   \
-    ROW("adam8bit", "8-bit Adam", "fp32", "adamw_8bit", false, false)                                                  \
-    ROW("all_adafactor", "everything, with Adafactor", "half", "adafactor", true, true)                                \
-    ROW("all_adam8bit", "everything, with 8-bit Adam", "half", "adamw_8bit", true, true)
+    ROW("vanilla", "vanilla", "fp32", "adamw_torch", false, false, false)                                              \
+    ROW("accumulation", "gradient accumulation", "fp32", "adamw_torch", true, false, false)                            \
+    ROW("checkpointing", "accumulation + checkpointing", "fp32", "adamw_torch", true, true, false)                     \
+    ROW("fp16", "fp16", "fp16", "adamw_torch", false, false, false)                                                    \
+    ROW("fp16_accumulation_checkpointing", "fp16 + accumulation + checkpointing", "half", "adamw_torch", true, true,   \
+        false)                                                                                                         \
+    ROW("bf16", "bf16", "bf16", "adamw_torch", false, false, false)                                                    \
+    ROW("tf32", "tf32", "tf32", "adamw_torch", false, false, false)                                                    \
+    ROW("adafactor", "Adafactor", "fp32", "adafactor", false, false, false)                                            \
+    ROW("adam8bit", "8-bit Adam", "fp32", "adamw_8bit", false, false, false)                                           \
+    ROW("all_adafactor", "everything, with Adafactor", "half", "adafactor", true, true, false)                         \
+    ROW("all_adam8bit", "everything, with 8-bit Adam", "half", "adamw_8bit", true, true, false)                        \
+    ROW("planned", "planned for a budget", "half", "adamw_torch", false, false, true)
 
 /* An experiment. */
 struct bench_row {
     const char *name, *title, *dtype, *optim;
-    bool accumulation, checkpointing;
+    bool accumulation, checkpointing, searched;
 };
 extern const struct bench_row bench_rows[];
 extern const size_t n_bench_rows;
@@ -51,11 +54,13 @@ extern const char *const bench_status_names[]; /* as in bench.json. ORDER bench_
 
 struct bench_result {
     const struct bench_row *row;
+    char title[64]; /* the row's, or with the budget that was searched for */
     enum bench_status status;
     char reason[SNUG_ERR_TEXT]; /* why there are no numbers */
     char note[SNUG_ERR_TEXT];   /* what is not as the row says; "" mostly */
     const char *dtype;          /* that was run */
     int64_t batch_size, accumulation;
+    int64_t budget_bytes;  /* of a row that is searched */
     int64_t planned_bytes; /* arena, as `snug plan` says before the run; 0: refused */
 
     /* BENCH_MEASURED */
@@ -102,6 +107,13 @@ struct bench_mark {
 bool bench_rates(const struct bench_mark *from, const struct bench_mark *to, int64_t samples_per_step,
                  double *samples_per_second, double *tokens_per_second);
 
+/* ---- bench_line.c ---- */
+
+struct child_events;
+/* Runs `snug COMMAND`, plan or train, with the options of a row, in precision `dtype`; the rest as child_run. */
+int bench_run(const struct bench *b, const struct bench_result *r, const char *dtype, const char *command,
+              const struct child_events *events, int *exit_code, char error[SNUG_ERR_TEXT], struct snug_err *err);
+
 /* ---- bench_child.c ---- */
 
 struct child_events {
@@ -135,6 +147,12 @@ void bench_svg(const struct bench *b, struct str *out);
 
 /* "fp32, 4 x 1": precision, rows of a micro-batch x accumulation. */
 void bench_setting(const struct bench_result *r, char to[64]);
+
+/* The measured rows of the highest rate and of the least memory; NULL where fewer than two are measured. */
+const struct bench_result *bench_fastest(const struct bench *b);
+const struct bench_result *bench_smallest(const struct bench *b);
+/* "", or " (fastest)", " (smallest)", " (fastest, smallest)". */
+const char *bench_mark_text(const struct bench *b, const struct bench_result *r);
 
 /* The planned share of the measured memory; 0 where one is not known. */
 double bench_planned_share(const struct bench_result *r);

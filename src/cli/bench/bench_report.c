@@ -16,11 +16,45 @@ double bench_planned_share(const struct bench_result *r)
     return r->status == BENCH_MEASURED && r->memory_bytes ? (double)r->arena_bytes / (double)r->memory_bytes : 0;
 }
 
+const struct bench_result *bench_fastest(const struct bench *b)
+{
+    const struct bench_result *best = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n_results; i++) {
+        const struct bench_result *r = &b->results[i];
+        if (r->status != BENCH_MEASURED)
+            continue;
+        n++;
+        best = best && best->samples_per_second >= r->samples_per_second ? best : r;
+    }
+    return n > 1 ? best : NULL;
+}
+
+const struct bench_result *bench_smallest(const struct bench *b)
+{
+    const struct bench_result *best = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n_results; i++) {
+        const struct bench_result *r = &b->results[i];
+        if (r->status != BENCH_MEASURED)
+            continue;
+        n++;
+        best = best && best->memory_bytes <= r->memory_bytes ? best : r;
+    }
+    return n > 1 ? best : NULL;
+}
+
+const char *bench_mark_text(const struct bench *b, const struct bench_result *r)
+{
+    bool fastest = r == bench_fastest(b), smallest = r == bench_smallest(b);
+    return fastest && smallest ? " (fastest, smallest)" : fastest ? " (fastest)" : smallest ? " (smallest)" : "";
+}
+
 void bench_row_text(const struct bench_result *r, struct str *out)
 {
     char setting[64];
     bench_setting(r, setting);
-    str_printf(out, "%s (%s)%s%s\n", r->row->title, setting, *r->note ? ": " : "", r->note);
+    str_printf(out, "%s (%s)%s%s\n", r->title, setting, *r->note ? ": " : "", r->note);
     if (r->status != BENCH_MEASURED) {
         str_printf(out, "  %s: %s\n", bench_status_names[r->status], r->reason);
         return;
@@ -56,9 +90,10 @@ static void put_machine(const struct bench *b, struct str *out)
         str_printf(out, "%s, %s threads, on %s", b->cpu, b->threads, b->device);
 }
 
-static void put_table_row(const struct bench_result *r, struct str *out)
+static void put_table_row(const struct bench *b, const struct bench_result *r, struct str *out)
 {
-    str_printf(out, "| %s%s | %s | %lld x %lld | ", r->row->title, *r->note ? " *" : "", r->dtype,
+    const char *mark = bench_mark_text(b, r), *bold = *mark ? "**" : "";
+    str_printf(out, "| %s%s%s%s%s | %s | %lld x %lld | ", bold, r->title, mark, bold, *r->note ? " *" : "", r->dtype,
                (long long)r->batch_size, (long long)r->accumulation);
     if (r->status == BENCH_MEASURED) {
         str_printf(out, "%.2f | %.2f | %.0f | %.0f | %.0f | %.1f %% |\n", r->seconds, r->samples_per_second,
@@ -81,7 +116,7 @@ static void put_reasons(const struct bench *b, struct str *out)
         notes |= *r->note != 0;
         if (r->status == BENCH_MEASURED)
             continue;
-        str_printf(out, "\n- %s, %s: ", r->row->title, bench_status_names[r->status]);
+        str_printf(out, "\n- %s, %s: ", r->title, bench_status_names[r->status]);
         put_cell(out, r->reason);
     }
     if (notes) {
@@ -106,7 +141,7 @@ void bench_markdown(const struct bench *b, struct str *out)
                "| | precision | batch x accumulation | time, s | samples/s | tokens/s | memory, MB | planned, MB | "
                "planned / memory |\n|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < b->n_results; i++)
-        put_table_row(&b->results[i], out);
+        put_table_row(b, &b->results[i], out);
     str_printf(
         out, "\nTime is of all steps; samples/s and tokens/s are of the last %lld, without the first %lld. Memory is ",
         (long long)(b->steps - b->skipped), (long long)b->skipped);
@@ -118,6 +153,11 @@ void bench_markdown(const struct bench *b, struct str *out)
     else
         str_append(out, "what is resident at the end");
     str_append(out, ". Planned is the arena, which `snug plan` tells to the byte. 1 MB is 1,000,000 bytes.\n");
+    for (size_t i = 0; i < b->n_results; i++)
+        if (b->results[i].row->searched && b->results[i].status == BENCH_MEASURED)
+            str_append(out, "\nThe row that is planned for a budget has the fastest cut into micro-batches that fits, "
+                            "and computes again no "
+                            "more than there is no room for (`--memory-budget`).\n");
     put_reasons(b, out);
 }
 
@@ -149,7 +189,9 @@ static void put_result(const struct bench *b, const struct bench_result *r, stru
 {
     str_append(out, "{\"name\":");
     str_json(out, r->row->name);
-    put_string(out, "title", r->row->title);
+    put_string(out, "title", r->title);
+    if (r->budget_bytes)
+        put_int(out, "memory_budget", r->budget_bytes);
     put_string(out, "dtype", r->dtype);
     put_string(out, "optim", r->row->optim);
     put_flag(out, "gradient_checkpointing", r->row->checkpointing);
@@ -172,6 +214,8 @@ static void put_result(const struct bench *b, const struct bench_result *r, stru
         put_real(out, "first_step_seconds", r->first_step_seconds);
         put_real(out, "samples_per_second", r->samples_per_second);
         put_real(out, "tokens_per_second", r->tokens_per_second);
+        put_flag(out, "fastest", r == bench_fastest(b));
+        put_flag(out, "smallest", r == bench_smallest(b));
     }
     str_append(out, "}");
 }

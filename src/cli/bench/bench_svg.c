@@ -4,11 +4,24 @@
 #include <stdio.h>
 
 /* Pixels. Two panels stand side by side behind the labels. */
-enum { LABELS = 350, PANEL = 270, GAP = 90, TOP = 76, ROW = 30, BAR = 18, WIDTH = LABELS + 2 * (PANEL + GAP) };
+enum {
+    LABELS = 350,
+    PANEL = 270,
+    GAP = 90,
+    TOP = 76,
+    ROW = 30,
+    BAR = 18,
+    LINE = 20,
+    WIDTH = LABELS + 2 * (PANEL + GAP)
+};
 
 static const char *const styles =
-    "<style>text{font:13px sans-serif;fill:#222}.title{font-size:16px;font-weight:bold}.head{font-weight:bold}"
-    ".quiet{fill:#777}.speed{fill:#3b6fb6}.memory{fill:#b9c6d8}.planned{fill:#5a708f}</style>\n";
+    "<style>svg{color-scheme:light dark}text{font:13px "
+    "system-ui,sans-serif;fill:#1f2430}.title{font-size:16px;font-weight:600}"
+    ".head,.best{font-weight:600}.quiet{fill:#5b6472}.paper{fill:#fff}.speed{fill:#3b6fb6}.memory{fill:#b9c6d8}"
+    ".planned{fill:#5a708f}\n@media "
+    "(prefers-color-scheme:dark){text{fill:#e6e9ef}.quiet{fill:#a3acba}.paper{fill:#14171d}"
+    ".speed{fill:#5b93dd}.memory{fill:#3c4a60}.planned{fill:#8fa8cc}}</style>\n";
 
 static void put_text(struct str *out, double x, double y, const char *class, const char *text)
 {
@@ -46,12 +59,12 @@ static double share(double part, double whole)
     return whole > 0 ? PANEL * part / whole : 0;
 }
 
-static void put_result(const struct bench_result *r, struct scale s, double y, struct str *out)
+static void put_result(const struct bench *b, const struct bench_result *r, struct scale s, double y, struct str *out)
 {
-    char text[128], setting[64];
+    char text[160], setting[64];
     const double speed_x = LABELS, memory_x = LABELS + PANEL + GAP;
     bench_setting(r, setting);
-    snprintf(text, sizeof text, "%s (%s)", r->row->title, setting);
+    snprintf(text, sizeof text, "%s (%s)", r->title, setting);
     put_text(out, 10, y + 14, "label", text);
     if (r->status != BENCH_MEASURED) {
         snprintf(text, sizeof text, "%s: %.100s", bench_status_names[r->status], r->reason);
@@ -61,30 +74,39 @@ static void put_result(const struct bench_result *r, struct scale s, double y, s
     double speed = share(r->samples_per_second, s.speed), memory = share((double)r->memory_bytes, s.memory);
     double planned = share((double)r->arena_bytes, s.memory);
     put_bar(out, speed_x, y, speed, "speed");
-    snprintf(text, sizeof text, "%.4g", r->samples_per_second);
-    put_text(out, speed_x + speed + 6, y + 14, "value", text);
+    snprintf(text, sizeof text, "%.4g%s", r->samples_per_second, r == bench_fastest(b) ? " fastest" : "");
+    put_text(out, speed_x + speed + 6, y + 14, r == bench_fastest(b) ? "best" : "value", text);
     put_bar(out, memory_x, y, memory, "memory");
     put_bar(out, memory_x, y, planned, "planned");
-    snprintf(text, sizeof text, "%.0f", (double)r->memory_bytes / 1e6);
-    put_text(out, memory_x + (memory > planned ? memory : planned) + 6, y + 14, "value", text);
+    snprintf(text, sizeof text, "%.0f%s", (double)r->memory_bytes / 1e6, r == bench_smallest(b) ? " smallest" : "");
+    put_text(out, memory_x + (memory > planned ? memory : planned) + 6, y + 14,
+             r == bench_smallest(b) ? "best" : "value", text);
 }
 
 void bench_svg(const struct bench *b, struct str *out)
 {
     struct str title = {0};
     struct scale s = find_scale(b);
-    int height = TOP + ROW * (int)b->n_results + 14;
+    int height = TOP + ROW * (int)b->n_results + 14 + LINE;
     str_printf(&title, "snug bench: %s, %lld tokens, %s", b->model_name, (long long)b->max_length,
                b->nvml ? b->gpu.name : b->cpu);
     str_printf(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n%s"
-               "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-               WIDTH, height, WIDTH, height, styles);
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title desc\" width=\"%d\" "
+               "height=\"%d\" "
+               "viewBox=\"0 0 %d %d\">\n<title id=\"title\">",
+               WIDTH, height, WIDTH, height);
+    str_xml(out, str_text(&title));
+    str_append(out, "</title>\n<desc id=\"desc\">Samples per second and memory of each row, as bars.</desc>\n");
+    str_append(out, styles);
+    str_append(out, "<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n");
     put_text(out, 10, 26, "title", str_text(&title));
     put_text(out, LABELS, TOP - 14, "head", "samples/s");
-    put_text(out, LABELS + PANEL + GAP, TOP - 14, "head", "memory, MB (dark: as planned)");
+    put_text(out, LABELS + PANEL + GAP, TOP - 14, "head", "memory, MB (inner bar: as planned)");
     for (size_t i = 0; i < b->n_results; i++)
-        put_result(&b->results[i], s, TOP + ROW * (double)i, out);
+        put_result(b, &b->results[i], s, TOP + ROW * (double)i, out);
+    put_text(out, 10, height - 12, "quiet",
+             "in brackets: precision, rows of a micro-batch x micro-batches of a step; planned: the arena, as snug "
+             "plan tells it");
     str_append(out, "</svg>\n");
     out->failed |= title.failed;
     str_free(&title);
