@@ -7,7 +7,7 @@
 enum {
     LABELS = 350,
     PANEL = 270,
-    GAP = 90,
+    GAP = 124,
     TOP = 76,
     ROW = 30,
     BAR = 18,
