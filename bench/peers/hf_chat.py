@@ -1,4 +1,4 @@
-"""Trains a language model folder on conversations with Hugging Face Trainer and PEFT, on the CPU, and prints a JSON object for each logged
+"""Trains a language model folder on conversations with Hugging Face Trainer and PEFT, in fp32, and prints a JSON object for each logged
 step ({"step", "loss"}) and one for the evaluation at the end ({"eval_loss"}): what `snug train` writes into log.jsonl.
 
 Rows come in the order of the file. Of each, the assistant's last message with the token that ends it is learned. Linear schedule with a warm-up
@@ -21,6 +21,7 @@ parser.add_argument("--adapter", help="PEFT folder of the adapter to begin with"
 parser.add_argument("--learning-rate", type=float, default=1e-3)
 parser.add_argument("--steps", type=int, default=200)
 parser.add_argument("--batch", type=int, default=8)
+parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 args = peer_arguments.parse(parser)
 
 
@@ -61,8 +62,8 @@ with tempfile.TemporaryDirectory() as output_dir:
         args=TrainingArguments(
             output_dir=output_dir, max_steps=args.steps, per_device_train_batch_size=args.batch, learning_rate=args.learning_rate,
             lr_scheduler_type="linear", warmup_steps=args.steps // 10, weight_decay=0.0, max_grad_norm=1.0, logging_steps=1,
-            train_sampling_strategy="sequential", remove_unused_columns=False, save_strategy="no", report_to="none", use_cpu=True,
-            label_names=["labels"]))
+            train_sampling_strategy="sequential", remove_unused_columns=False, save_strategy="no", report_to="none",
+            use_cpu=args.device == "cpu", label_names=["labels"]))
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.evaluate()

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Trains SmolLM2-135M-Instruct on conversations with Hugging Face Trainer (and PEFT) and with snug: the same rows in the same order, the same
 # initial weights, the same recipe. Prints the mean loss of every ten steps and the loss on held-out rows, and by how much they differ.
-# usage: bench/peers/hf_chat.sh [lora|full [STEPS [SEED…]]]      lora, 200 steps, seeds 1 2 3 if not given; a seed draws the adapter's A
+# usage: bench/peers/hf_chat.sh [lora|full [STEPS [SEED…]]]      lora, 200 steps, seeds 1 2 3 if not given
+# A seed draws the order of the rows, and the adapter's A.
 #        BATCH=ROWS bench/peers/hf_chat.sh …      rows of a step, 8 if not given
+#        DEVICE=cuda bench/peers/hf_chat.sh …     both on the GPU; the CPU if not given
 #        PYTHON=COMMAND bench/peers/hf_chat.sh …      a Python with torch, transformers, accelerate and peft, instead of .venv's
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
@@ -11,6 +13,7 @@ steps=${2:-200}
 seeds=("${@:3}")
 [ ${#seeds[@]} -gt 0 ] || seeds=(1 2 3)
 batch=${BATCH:-8}
+device=${DEVICE:-cpu}
 rows=64 # held out
 data=.cache/demo
 work=.cache/hf-chat
@@ -29,26 +32,28 @@ fi
 gguf=$(scripts/demo-smollm2)
 scripts/demo-data "$PWD/$data"
 mkdir -p $work
-head -n $((steps * batch)) $data/train.jsonl >$work/train.jsonl
 head -n $rows $data/test.jsonl >$work/test.jsonl
-chat=(--train-data $work/train.jsonl --assistant-only-loss --per-device-train-batch-size $batch --save-strategy no --overwrite-output-dir)
+chat=(--device "$device" --assistant-only-loss --per-device-train-batch-size "$batch" --save-strategy no
+    --overwrite-output-dir)
 
 # The folder of the model, with weights in fp32; and an adapter to begin with, in which B is zero.
 model=$work/model
 [ -f $model/model.safetensors ] ||
-    quietly build/snug train --model "$gguf" "${chat[@]}" --output-dir $model --learning-rate 0 --max-steps 1
+    quietly build/snug train --model "$gguf" --train-data $work/test.jsonl "${chat[@]}" --output-dir $model --learning-rate 0 \
+        --max-steps 1
 for seed in "${seeds[@]}"; do
+    shuf --random-source=<(yes "$seed") -n $((steps * batch)) $data/train.jsonl >$work/train.jsonl
     begin=()
     if [ "$what" = lora ]; then
         begin=(--adapter $work/begin-$seed)
-        quietly build/snug train --model $model "${chat[@]}" --output-dir $work/begin-$seed --learning-rate 0 --max-steps 1 --use-peft \
-            --lora-dropout 0 --seed "$seed"
+        quietly build/snug train --model $model --train-data $work/train.jsonl "${chat[@]}" --output-dir $work/begin-$seed \
+            --learning-rate 0 --max-steps 1 --use-peft --lora-dropout 0 --seed "$seed"
     fi
     echo "== $what, $steps steps of $batch rows, seed $seed"
     $PYTHON bench/peers/hf_chat.py $model $work/train.jsonl $work/test.jsonl "${begin[@]}" --learning-rate $rate --steps "$steps" \
-        --batch $batch >$work/peer.jsonl
-    quietly build/snug train --model $model "${begin[@]}" "${chat[@]}" --eval-data $work/test.jsonl --output-dir $work/out \
-        --learning-rate $rate --warmup-steps $((steps / 10)) --max-steps "$steps" --logging-steps 1 --train-sampling-strategy sequential
+        --batch "$batch" --device "$device" >$work/peer.jsonl
+    quietly build/snug train --model $model "${begin[@]}" --train-data $work/train.jsonl "${chat[@]}" --eval-data $work/test.jsonl \
+        --output-dir $work/out --learning-rate $rate --warmup-steps $((steps / 10)) --max-steps "$steps" --logging-steps 1 --train-sampling-strategy sequential
     $PYTHON - $work/peer.jsonl $work/out/log.jsonl <<'EOF'
 import json, sys
 peer, snug = ([json.loads(line) for line in open(path)] for path in sys.argv[1:])
