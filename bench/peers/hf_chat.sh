@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains SmolLM2-135M-Instruct on conversations with Hugging Face Trainer (and PEFT) and with snug: the same rows in the same order, the same
-# initial weights, the same recipe. Prints the mean loss of every ten steps and the loss on held-out rows, and by how much they differ.
+# Trains SmolLM2-135M-Instruct on conversations with Hugging Face Trainer (and PEFT) and with snug: the same rows in the same order, the
+# same initial weights, the same recipe. Prints the mean loss of every ten steps and the loss on held-out rows, and by how much they differ.
 # usage: bench/peers/hf_chat.sh [lora|full [STEPS [SEED…]]]      lora, 200 steps, seeds 1 2 3 if not given
 # A seed draws the order of the rows, and the adapter's A.
 #        BATCH=ROWS bench/peers/hf_chat.sh …      rows of a step, 8 if not given
@@ -53,7 +53,8 @@ for seed in "${seeds[@]}"; do
     $PYTHON bench/peers/hf_chat.py $model $work/train.jsonl $work/test.jsonl "${begin[@]}" --learning-rate $rate --steps "$steps" \
         --batch "$batch" --device "$device" >$work/peer.jsonl
     quietly build/snug train --model $model "${begin[@]}" --train-data $work/train.jsonl "${chat[@]}" --eval-data $work/test.jsonl \
-        --output-dir $work/out --learning-rate $rate --warmup-steps $((steps / 10)) --max-steps "$steps" --logging-steps 1 --train-sampling-strategy sequential
+        --output-dir $work/out --learning-rate $rate --warmup-steps $((steps / 10)) --max-steps "$steps" --logging-steps 1 \
+        --train-sampling-strategy sequential
     $PYTHON - $work/peer.jsonl $work/out/log.jsonl <<'EOF'
 import json, sys
 peer, snug = ([json.loads(line) for line in open(path)] for path in sys.argv[1:])
