@@ -79,13 +79,25 @@ static int go_down(struct ladder *l, struct recompute_set *sets, struct chosen *
     return SNUG_OK;
 }
 
-/* What it finds is in j->out. */
-static int search_ladder(const struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
+/* Keeps in `least` what has the fewest bytes of all that was tried and does not fit. Its sets are a copy. */
+static void keep_least(const struct job *j, const struct recompute_set *sets, size_t n, struct recomputed *least,
+                       struct recompute_set *copy)
+{
+    if (j->out->arena_bytes >= least->arena_bytes)
+        return;
+    *least = *j->out;
+    least->sets = copy;
+    memcpy(copy, sets, n * sizeof *sets);
+}
+
+/* Goes down the ladder until something fits: its sets are then in `sets`. */
+static int try_rungs(const struct job *j, const struct menu *m, const struct plan *p, struct recompute_set *sets,
+                     struct recompute_set *copy, struct recomputed *least, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
-    struct recompute_set *sets = mem_alloc(n * sizeof *sets), *before = mem_alloc(n * sizeof *sets);
+    struct recompute_set *before = mem_alloc(n * sizeof *sets);
     struct ladder l = {.menu = m, .next = GRID + ABOVE};
-    int code = sets && before ? SNUG_OK : err_no_memory(err, n * sizeof *sets);
+    int code = before ? SNUG_OK : err_no_memory(err, n * sizeof *sets);
     while (l.next > ABOVE && grid_point(m, m->layers.g, l.next - ABOVE) + p->persistent_bytes > j->limit)
         l.next--;
     struct chosen chosen = {.fits = true};
@@ -97,18 +109,39 @@ static int search_ladder(const struct job *j, const struct menu *m, const struct
         memcpy(before, sets, n * sizeof *sets);
         j->out->seconds = seconds + chosen.seconds * (double)j->choices.accumulation;
         code = try_sets(j, sets, err);
+        if (!code && !j->out->fits)
+            keep_least(j, sets, n, least, copy);
     }
     mem_free(before);
-    if (j->out->fits) {
-        j->out->sets = sets;
-        return code;
+    return code;
+}
+
+/* What it finds is in j->out. */
+static int search_ladder(const struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
+{
+    size_t n = (size_t)m->layers.n + 2;
+    struct recompute_set *sets = mem_alloc(n * sizeof *sets), *copy = mem_alloc(n * sizeof *sets);
+    struct recomputed least = *j->out; /* with all that is kept */
+    double seconds = least.seconds;
+    int code = sets && copy ? try_rungs(j, m, p, sets, copy, &least, err) : err_no_memory(err, n * sizeof *sets);
+    if (!code && !j->out->fits) { /* the plain way, whose packing may be the better one */
+        mem_free(sets);
+        sets = NULL;
+        j->out->every_n = 1;
+        j->out->seconds = seconds + menu_all_seconds(m) * (double)j->choices.accumulation;
+        code = try_sets(j, NULL, err);
+        if (!code && !j->out->fits && least.arena_bytes < j->out->arena_bytes)
+            *j->out = least;
     }
-    mem_free(sets);
+    if (j->out->fits && sets)
+        j->out->sets = sets;
+    if (j->out->sets != sets || code)
+        mem_free(sets);
+    if (j->out->sets != copy || code)
+        mem_free(copy);
     if (code)
-        return code;
-    j->out->every_n = 1; /* the plain way, whose packing may be the better one */
-    j->out->seconds = seconds + menu_all_seconds(m) * (double)j->choices.accumulation;
-    return try_sets(j, NULL, err);
+        j->out->sets = NULL;
+    return code;
 }
 
 int recompute_search(const struct compile_settings *s, const struct choices *choices, int64_t limit,
@@ -124,7 +157,7 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     j.choices.recompute_every_n = 0;
     j.rates = rates_of(s->backend, &s->precision, s->threads, choices->usual);
     int code = measure(&j, &plan, &where, err);
-    if (!code && !out->fits && plan.persistent_bytes < limit) {
+    if (!code && !out->fits) {
         code = menu_open(&menu, &plan, &plan.programs[program_of(&where)], &j.rates, err);
         if (!code && menu.layers.n > 0)
             code = search_ladder(&j, &menu, &plan, err);

@@ -153,6 +153,64 @@ static void offers_are_kept(void **state)
     json_decref(all);
 }
 
+/* Whether a run with these options fits a budget. Some of them say a type of numbers, which is else given. */
+static bool fits(const char *options, long long budget)
+{
+    char more[200];
+    bool narrow = strstr(options, "bf16");
+    size_t at = narrow && strstr(options, "--pure-bf16") ? strlen("--pure-bf16") : narrow ? strlen("--bf16") : 0;
+    const char *dtype = at > strlen("--bf16") ? "pure-bf16" : narrow ? "bf16" : "fp32";
+    if (narrow && strncmp(options, at > strlen("--bf16") ? "--pure-bf16" : "--bf16", at))
+        fail_msg("%s", options);
+    snprintf(more, sizeof more, "%s --batch-size %d --memory-budget %lldB", options + at, ROWS, budget);
+    json_t *o = plan(dtype, more);
+    json_decref(o);
+    return o;
+}
+
+/* Where no way fits, each offer fits or not as it says, and the error names what fits and how little there could be. */
+static void a_refusal_says_what_would_fit(void **state)
+{
+    (void)state;
+    const double shares[] = {0.98, 0.5, 0.02};
+    int offers = 0, fitting = 0, together = 0;
+    double number_of, least;
+    char said_least[48] = "", unit;
+    assert_false(fits("", 1));
+    size_t length;
+    char *first = read_text(said(), &length), *at = strstr(first, ": the least takes ");
+    assert_true(at && sscanf(at, ": the least takes %lf %ciB", &number_of, &unit) == 2);
+    least = number_of * (unit == 'K' ? 0x1p10 : unit == 'M' ? 0x1p20 : 1);
+    snprintf(said_least, sizeof said_least, "%.*s", (int)strcspn(at, ";"), at);
+    free(first);
+    assert_true(fits("", (long long)(least * 1.006)) && !fits("", (long long)(least * 0.994)));
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        size_t n;
+        long long budget = (long long)(least * shares[i]);
+        assert_false(fits("", budget));
+        char *text = read_text(said(), &n), *error = strstr(text, "error: no way to run these steps fits");
+        assert_non_null(error);
+        assert_non_null(strstr(error, said_least));
+        bool any = false;
+        for (char *line = strstr(text, "note: with "), *end; line; line = strstr(end + 1, "note: with ")) {
+            char options[100];
+            assert_int_equal(sscanf(line, "note: with %99[^:]:", options), 1);
+            end = strchr(line, '\n');
+            *end = 0;
+            bool promised = strstr(line, ": it fits");
+            assert_int_equal(fits(options, budget), promised);
+            any |= promised;
+            offers++;
+            fitting += promised;
+            together += strstr(options, " --") != NULL;
+        }
+        assert_int_equal(strstr(error, "; it fits with --") != NULL, any);
+        assert_int_equal(strstr(error, "no choice of options is enough") != NULL, !any);
+        free(text);
+    }
+    assert_true(offers > 15 && fitting > 1 && together > 2);
+}
+
 /* Training takes the first row, says so in two lines, and has the bits of a run that was asked for in that way. */
 static void training_takes_the_first(void **state)
 {
@@ -215,9 +273,8 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_what_there_is),
-        cmocka_unit_test(offers_are_kept),
-        cmocka_unit_test(training_takes_the_first),
+        cmocka_unit_test(the_table_is_what_there_is),    cmocka_unit_test(offers_are_kept),
+        cmocka_unit_test(a_refusal_says_what_would_fit), cmocka_unit_test(training_takes_the_first),
         cmocka_unit_test(what_is_given_stays),
     };
     return cmocka_run_group_tests(tests, set_up, close_folder);

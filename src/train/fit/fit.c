@@ -122,6 +122,44 @@ static int take_way(struct session *s, struct way *w, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* "2 x 16, 5.23 GiB, about 43 s a step" */
+static void put_way(char *to, size_t room, int64_t rows, int64_t times, int64_t bytes, double seconds)
+{
+    char size[SIZE_TEXT_MAX];
+    snprintf(to, room, seconds < 1 ? "%lld x %lld, %s, about %.3g ms a step" : "%lld x %lld, %s, about %.3g s a step",
+             (long long)rows, (long long)times, size_text(bytes, size), seconds < 1 ? 1e3 * seconds : seconds);
+}
+
+/* No way fits --memory-budget: what the least takes, and what else there is. */
+static int refuse_all_ways(const struct session *s, const struct choices *asked, const struct fit_table *t,
+                           struct snug_err *err)
+{
+    const struct way *least = ways_least(&t->ways);
+    struct offers offers;
+    char way[96], size[SIZE_TEXT_MAX], takes[SIZE_TEXT_MAX],
+        advice[224] = "no choice of options is enough: take a smaller model or a smaller --max-length";
+    int fitting = 0, n = 0;
+    put_way(way, sizeof way, least->rows, least->times, least->bytes + t->besides_bytes, least->seconds);
+    session_note(s, "the least that these steps take, as micro-batch x how many: %s, by typical rates", way);
+    TRY(offers_find_all(s, asked, t->limit, &offers, err));
+    for (int i = 0; i < offers.n; i++) {
+        const struct offer *o = &offers.of[i];
+        int64_t bytes = o->bytes + o->besides_bytes;
+        if (!o->fits && bytes >= least->bytes + t->besides_bytes)
+            continue;
+        put_way(way, sizeof way, o->rows, o->times, bytes, o->seconds);
+        if (o->fits)
+            session_note(s, "with %s: %s: it fits", o->options, way);
+        else
+            session_note(s, "with %s: %s, %s too many", o->options, way, size_text(bytes - t->limit, size));
+        if (o->fits && fitting++ < 2)
+            n += snprintf(advice + n, sizeof advice - (size_t)n, "%s with %s", fitting > 1 ? ", or" : "it fits",
+                          o->options);
+    }
+    return err_set(err, SNUG_ERR_ENV, "no way to run these steps fits --memory-budget, %s: the least takes %s; %s",
+                   size_text(t->limit, size), size_text(least->bytes + t->besides_bytes, takes), advice);
+}
+
 /* The fastest way that fits, where the run as it is asked for does not. */
 static int find_way(struct session *s, struct snug_err *err)
 {
@@ -136,9 +174,11 @@ static int find_way(struct session *s, struct snug_err *err)
     int code = ways_find(s, t->limit - besides_bytes, &t->ways, err);
     bool fits = !code && t->ways.n && t->ways.of[0].fits;
     if (fits && wants_table(s))
-        code = table_offers(s, &asked, t, err);
+        code = offers_find(s, &asked, t->limit, &t->offers, err);
     if (fits && !code && needed(s) > t->limit)
         code = take_way(s, &t->ways.of[0], err);
+    if (!fits && !code && s->o->memory_budget && ways_are_all(s->o))
+        code = refuse_all_ways(s, &asked, t, err);
     if (!fits || code || !wants_table(s))
         table_free(t);
     else

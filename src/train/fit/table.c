@@ -1,115 +1,8 @@
 #include "train/fit/table.h"
 
 #include "base/size.h"
-#include "train/fit/needs.h"
-#include "train/session/adapter.h"
 
 #include <stdio.h>
-
-/* ---- offers ---- */
-
-enum change { PURE_BF16, STATES_8BIT, ADAFACTOR, LORA, CHANGES };
-
-static const char *const change_options[CHANGES] = {[PURE_BF16] = "--pure-bf16",
-                                                    [STATES_8BIT] = "--optim adamw_8bit",
-                                                    [ADAFACTOR] = "--optim adafactor",
-                                                    [LORA] = "--use-peft"};
-
-static bool is_possible(const struct session *s, enum change change)
-{
-    const struct compile_settings *c = &s->compile;
-    enum optimizer optimizer = c->update.optimizer;
-    switch (change) {
-    case PURE_BF16:
-        return !c->precision.pure && c->precision.narrow != DT_F16 && c->backend->facts.narrow_types >> DT_BF16 & 1;
-    case STATES_8BIT:
-        return optimizer == OPTIM_ADAMW;
-    case ADAFACTOR:
-        return optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT;
-    default:
-        return !s->adapter.wanted && !s->o->freeze;
-    }
-}
-
-/* Of a copy of the session. What it adds is freed by session_adapter_close. */
-static int apply(struct session *s, enum change change, struct snug_err *err)
-{
-    struct compile_settings *c = &s->compile;
-    switch (change) {
-    case PURE_BF16:
-        c->precision.pure = c->update.rounds = true;
-        c->precision.narrow = DT_BF16;
-        s->choices.copies = false;
-        return SNUG_OK;
-    case STATES_8BIT:
-    case ADAFACTOR:
-        c->update.optimizer = change == ADAFACTOR ? OPTIM_ADAFACTOR : OPTIM_ADAMW_8BIT;
-        return SNUG_OK;
-    default:
-        s->adapter.wanted = true;
-        s->dir.n_tensors = 0; /* what the folder lacks is a note to those who train the adapter */
-        return session_adapter_match(s, err);
-    }
-}
-
-/* Bytes that count besides the arena. */
-static int besides(const struct session *s, int64_t *bytes, struct snug_err *err)
-{
-    struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
-    int code = compile_run(&s->compile, &s->choices, &r.plan, &r.where, err);
-    if (!code)
-        code = needs_besides(s, &r, err);
-    *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;
-    plan_free(&r.plan);
-    return code;
-}
-
-static int find_offer(const struct session *s, int64_t limit, struct offer *out, struct snug_err *err)
-{
-    struct ways *ways = mem_alloc(sizeof *ways);
-    if (!ways)
-        return err_no_memory(err, sizeof *ways);
-    int code = besides(s, &out->besides_bytes, err);
-    if (!code)
-        code = ways_find(s, limit - out->besides_bytes, ways, err);
-    if (!code) {
-        const struct way *best = &ways->of[0];
-        for (int i = 1; i < ways->n && !best->fits; i++)
-            best = ways->of[i].bytes < best->bytes ? &ways->of[i] : best;
-        out->fits = best->fits;
-        out->rows = best->rows;
-        out->times = best->times;
-        out->bytes = best->bytes;
-        out->seconds = best->seconds;
-    }
-    ways_free(ways);
-    mem_free(ways);
-    return code;
-}
-
-int table_offers(const struct session *s, const struct choices *asked, struct fit_table *t, struct snug_err *err)
-{
-    for (enum change i = 0; i < CHANGES; i++) {
-        if (!is_possible(s, i))
-            continue;
-        struct session other = *s;
-        other.events = (struct session_events){0};
-        other.compile.dump = NULL;
-        other.choices = *asked;
-        if (i == LORA)
-            other.adapter = (struct session_adapter){0};
-        struct offer offer = {.options = change_options[i]};
-        int code = apply(&other, i, err);
-        if (!code)
-            code = find_offer(&other, t->limit, &offer, err);
-        if (i == LORA)
-            session_adapter_close(&other);
-        if (code)
-            return code;
-        t->offers[t->n_offers++] = offer;
-    }
-    return SNUG_OK;
-}
 
 void table_free(struct fit_table *t)
 {
@@ -185,10 +78,10 @@ static void put_offers(struct str *out, const struct session *s)
 {
     const struct fit_table *t = s->table;
     char size[SIZE_TEXT_MAX], more[SIZE_TEXT_MAX];
-    if (t->n_offers)
+    if (t->offers.n)
         str_append(out, "with other results\n");
-    for (int i = 0; i < t->n_offers; i++) {
-        const struct offer *o = &t->offers[i];
+    for (int i = 0; i < t->offers.n; i++) {
+        const struct offer *o = &t->offers.of[i];
         int64_t bytes = o->bytes + o->besides_bytes;
         char cut[48];
         snprintf(cut, sizeof cut, "%lld x %lld", (long long)o->rows, (long long)o->times);
@@ -240,8 +133,8 @@ void table_json(const struct session *s, struct str *out)
         put_way_json(out, s, &t->ways.of[i], i == at);
     }
     str_append(out, "],\"offers\":[");
-    for (int i = 0; i < t->n_offers; i++) {
-        const struct offer *o = &t->offers[i];
+    for (int i = 0; i < t->offers.n; i++) {
+        const struct offer *o = &t->offers.of[i];
         str_printf(out,
                    "%s{\"options\":\"%s\",\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"bytes\":%lld,"
                    "\"step_seconds\":%.6g,\"fits\":%s}",

@@ -3,27 +3,15 @@
 #define TRAIN_FIT_TABLE_H
 
 #include "base/str.h"
+#include "train/fit/offers.h"
 #include "train/fit/ways.h"
-
-/* A run with another precision, optimizer or adapter, in the way that fits and is fastest; if none fits, in the smallest. */
-struct offer {
-    const char *options;
-    bool fits;
-    int64_t rows, times, bytes, besides_bytes; /* as in struct way; besides: as in needs_bytes, without the arena */
-    double seconds;
-};
-
-enum { OFFERS_MOST = 4 };
 
 struct fit_table {
     int64_t limit, besides_bytes;
     struct ways ways;
-    struct offer offers[OFFERS_MOST];
-    int n_offers;
+    struct offers offers;
 };
 
-/* Adds the offers to a table with ways. */
-int table_offers(const struct session *s, const struct choices *asked, struct fit_table *t, struct snug_err *err);
 void table_free(struct fit_table *t); /* NULL is fine */
 
 /* Nothing where the session has no table. */

@@ -21,6 +21,12 @@ static bool may_recompute(const struct options *o)
     return options_recompute(o) == RECOMPUTE_AUTO || (!o->recompute && !o->gradient_checkpointing);
 }
 
+bool ways_are_all(const struct options *o)
+{
+    return ways_may_cut(o) && may_recompute(o) && !option_given(o, head_chunk) && o->weight_copies == OPT_KEEP_AUTO &&
+           o->dropout_masks == OPT_KEEP_AUTO;
+}
+
 /* How much is given up to make room, if the options leave it open. */
 enum level { NOTHING, LOGITS, EXTRAS, LEVELS };
 
@@ -118,6 +124,14 @@ int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct 
     size_t others = keeps_all(&asked) && is_same(&asked.choices, &s->choices); /* what fits as it is stays so */
     qsort(ways->of + others, (size_t)ways->n - others, sizeof *ways->of, by_speed);
     return SNUG_OK;
+}
+
+const struct way *ways_least(const struct ways *ways)
+{
+    const struct way *least = &ways->of[0];
+    for (int i = 1; i < ways->n; i++)
+        least = ways->of[i].bytes < least->bytes ? &ways->of[i] : least;
+    return least;
 }
 
 void ways_free(struct ways *ways)

@@ -24,6 +24,8 @@ struct ways {
 
 /* Whether options leave it open how a step is cut: they ask for that, or there is a budget, or a GPU to plan for, and no number of micro-batches. */
 bool ways_may_cut(const struct options *o);
+/* Whether nothing that the options say keeps a way from being taken: neither the cut nor what is computed again. */
+bool ways_are_all(const struct options *o);
 /* Whether there is more than one way. */
 bool ways_are_open(const struct session *s);
 
@@ -31,6 +33,7 @@ bool ways_are_open(const struct session *s);
  * fits as it is; then those that fit, the fastest first; then the others. Rates are not measured, so that another run chooses the
  * same. ways_free also after a failure. */
 int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct snug_err *err);
+const struct way *ways_least(const struct ways *ways); /* of the least bytes */
 void ways_free(struct ways *ways);
 
 #endif

@@ -1,0 +1,175 @@
+#include "train/fit/offers.h"
+
+#include "train/fit/needs.h"
+#include "train/fit/ways.h"
+#include "train/session/adapter.h"
+#include "train/session/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bits: an offer is one of them, or several together. */
+enum change {
+    NO_SAVES = 1,
+    BF16 = 2,
+    PURE_BF16 = 4,
+    STATES_8BIT = 8,
+    ADAFACTOR = 16,
+    NO_CLIPPING = 32,
+    LORA = 64,
+};
+enum { CHANGES = 7 };
+
+static const char *const change_options[CHANGES] = {
+    "--save-strategy no", "--bf16",    "--pure-bf16", "--optim adamw_8bit", "--optim adafactor",
+    "--max-grad-norm 0",  "--use-peft"};
+
+static bool is_possible(const struct session *s, enum change change)
+{
+    const struct compile_settings *c = &s->compile;
+    enum optimizer optimizer = c->update.optimizer;
+    bool has_bf16 = c->backend->facts.narrow_types >> DT_BF16 & 1;
+    switch (change) {
+    case NO_SAVES:
+        return c->backend->facts.host_memory && s->o->save_strategy != OPT_SAVE_NO;
+    case BF16:
+        return has_bf16 && c->precision.narrow == DT_F32;
+    case PURE_BF16:
+        return has_bf16 && !c->precision.pure && c->precision.narrow != DT_F16;
+    case STATES_8BIT:
+        return optimizer == OPTIM_ADAMW;
+    case ADAFACTOR:
+        return optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT;
+    case NO_CLIPPING:
+        return c->update.max_grad_norm > 0 && s->o->nan_policy == OPT_NAN_STOP;
+    default:
+        return !s->adapter.wanted && !s->o->freeze;
+    }
+}
+
+static void set_options(struct options *o, unsigned changes)
+{
+    if (changes & NO_SAVES)
+        o->save_strategy = OPT_SAVE_NO;
+    if (changes & (BF16 | PURE_BF16))
+        o->dtype = changes & BF16 ? OPT_DTYPE_BF16 : OPT_DTYPE_PURE_BF16;
+    if (changes & STATES_8BIT)
+        o->optim = (int)OPTIM_ADAMW_8BIT;
+    if (changes & ADAFACTOR)
+        o->optim = (int)OPTIM_ADAFACTOR;
+    if (changes & NO_CLIPPING)
+        o->max_grad_norm = 0;
+}
+
+/* Settings and choices of a session with such options. What an adapter adds is freed by session_adapter_close. */
+static int change_session(struct session *s, const struct choices *asked, unsigned changes, struct snug_err *err)
+{
+    TRY(settings_set(s, err));
+    s->choices.micro = asked->micro;
+    s->choices.usual = asked->usual;
+    s->choices.accumulation = asked->accumulation;
+    s->choices.whole_logits &= asked->whole_logits;
+    if (!(changes & LORA))
+        return SNUG_OK;
+    s->adapter.wanted = true;
+    s->dir.n_tensors = 0; /* what the folder lacks is a note to those who train the adapter */
+    return session_adapter_match(s, err);
+}
+
+/* Bytes that count besides the arena. */
+static int besides(const struct session *s, int64_t *bytes, struct snug_err *err)
+{
+    struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
+    int code = compile_run(&s->compile, &s->choices, &r.plan, &r.where, err);
+    if (!code)
+        code = needs_besides(s, &r, err);
+    *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;
+    plan_free(&r.plan);
+    return code;
+}
+
+static int find_offer(const struct session *s, int64_t limit, struct offer *out, struct snug_err *err)
+{
+    struct ways *ways = mem_alloc(sizeof *ways);
+    if (!ways)
+        return err_no_memory(err, sizeof *ways);
+    int code = besides(s, &out->besides_bytes, err);
+    if (!code)
+        code = ways_find(s, limit - out->besides_bytes, ways, err);
+    if (!code) {
+        const struct way *best = ways_least(ways);
+        best = ways->of[0].fits ? &ways->of[0] : best;
+        out->fits = best->fits;
+        out->rows = best->rows;
+        out->times = best->times;
+        out->bytes = best->bytes;
+        out->seconds = best->seconds;
+    }
+    ways_free(ways);
+    mem_free(ways);
+    return code;
+}
+
+static int add_offer(const struct session *s, const struct choices *asked, int64_t limit, unsigned changes,
+                     struct offers *o, struct snug_err *err)
+{
+    struct options options = *s->o;
+    struct session other = *s;
+    struct offer *offer = &o->of[o->n];
+    *offer = (struct offer){0};
+    for (int i = 0; i < CHANGES; i++)
+        if (changes >> i & 1) {
+            size_t n = strlen(offer->options);
+            snprintf(offer->options + n, sizeof offer->options - n, "%s%s", n ? " " : "", change_options[i]);
+        }
+    set_options(&options, changes);
+    other.o = &options;
+    other.events = (struct session_events){0};
+    if (changes & LORA)
+        other.adapter = (struct session_adapter){0};
+    int code = change_session(&other, asked, changes, err);
+    if (!code)
+        code = find_offer(&other, limit, offer, err);
+    if (changes & LORA)
+        session_adapter_close(&other);
+    o->n += !code;
+    return code;
+}
+
+static int add_singles(const struct session *s, const struct choices *asked, int64_t limit, unsigned changes,
+                       struct offers *o, struct snug_err *err)
+{
+    o->n = 0;
+    for (unsigned c = 1; c < 1u << CHANGES; c <<= 1)
+        if (changes & c && is_possible(s, (enum change)c))
+            TRY(add_offer(s, asked, limit, c, o, err));
+    return SNUG_OK;
+}
+
+int offers_find(const struct session *s, const struct choices *asked, int64_t limit, struct offers *o,
+                struct snug_err *err)
+{
+    return add_singles(s, asked, limit, PURE_BF16 | STATES_8BIT | ADAFACTOR | LORA, o, err);
+}
+
+int offers_find_all(const struct session *s, const struct choices *asked, int64_t limit, struct offers *o,
+                    struct snug_err *err)
+{
+    static const unsigned together[] = {PURE_BF16 | STATES_8BIT, PURE_BF16 | ADAFACTOR,
+                                        PURE_BF16 | ADAFACTOR | NO_CLIPPING,
+                                        PURE_BF16 | ADAFACTOR | NO_CLIPPING | NO_SAVES, PURE_BF16 | LORA};
+    unsigned before = 0;
+    TRY(add_singles(s, asked, limit, (1u << CHANGES) - 1, o, err));
+    for (int i = 0; i < o->n; i++)
+        if (o->of[i].fits)
+            return SNUG_OK;
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        unsigned changes = 0;
+        for (unsigned c = 1; c < 1u << CHANGES; c <<= 1)
+            changes |= together[i] & c && is_possible(s, (enum change)c) ? c : 0;
+        if ((changes & (changes - 1)) && changes != before)
+            TRY(add_offer(s, asked, limit, changes, o, err));
+        before = changes;
+    }
+    return SNUG_OK;
+}
