@@ -30,7 +30,8 @@
     ROW(rms_norm)                                                                                                      \
     ROW(rms_norm_bwd)                                                                                                  \
     ROW(rotary)                                                                                                        \
-    ROW(rotary_bwd)
+    ROW(rotary_bwd)                                                                                                    \
+    ROW(stable_adamw)
 
 #define ROW(name) int64_t ISA(cpu_##name##_workspace)(const struct args_##name *a, int threads);
 CPU_WORKSPACES(ROW)

@@ -42,7 +42,8 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(linear_dw)                                                                                                     \
     ROW(norm_bwd)                                                                                                      \
     ROW(rms_norm_bwd)                                                                                                  \
-    ROW(rotary_bwd)
+    ROW(rotary_bwd)                                                                                                    \
+    ROW(stable_adamw)
 
 #define ROW(name) int64_t cuda_##name##_workspace(const struct args_##name *a, const struct cuda_call *c);
 CUDA_WORKSPACES(ROW)
@@ -72,7 +73,7 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 
 /* Ops of which a step has hundreds, on tensors of all sizes: one launch does many that run at the same time (`joins`; they
  * have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a workspace
- * (adafactor), it is that of all of them, of as many bytes as they want together. */
+ * (adafactor, stable_adamw), it is that of all of them, of as many bytes as they want together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
@@ -86,7 +87,8 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
     ROW(lion)                                                                                                          \
     ROW(lion8bit)                                                                                                      \
     ROW(rmsprop)                                                                                                       \
-    ROW(rmsprop8bit)
+    ROW(rmsprop8bit)                                                                                                   \
+    ROW(stable_adamw)
 
 #define ROW(name) int cuda_##name##_many(const struct args_##name *const *a, int n, const struct cuda_call *c);
 CUDA_BATCHED(ROW)

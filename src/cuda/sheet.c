@@ -181,6 +181,7 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
     case OP_rms_norm_bwd:
     case OP_rotary_bwd:
     case OP_adafactor:
+    case OP_stable_adamw:
         return SUMS;
     default:
         return 0;

@@ -140,6 +140,10 @@ OP(adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(decay_last) INT(noise), NONE,
    "AdamW with decoupled decay (Loshchilov and Hutter, arXiv 1711.05101), g scaled by coef; decay_last: decay after "
    "the update, as bitsandbytes has it")
+OP(stable_adamw, INOUT(p) IN(g) INOUT(m) INOUT(v) IN(step) OPT(coef) UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) INT(noise), NONE,
+   "StableAdamW (Wortsman et al., arXiv 2304.13013) as optimi has it: AdamW whose rate falls where the gradient of a "
+   "tensor is larger than its second moment, g scaled by coef")
 OP(adamw8bit, INOUT(p) IN(g) INOUT(m) INOUT(v) INOUT(absmax_m) INOUT(absmax_v) IN(step) OPT(coef) UPD(copy),
    REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) INT(noise), NONE,
    "AdamW of bitsandbytes with states of 8 bits in blocks of 256 (Dettmers et al., arXiv 2110.02861), g scaled by coef")
@@ -175,6 +179,13 @@ OP(ademamix8bit,
        UPD(copy),
    REAL(beta1) REAL(beta2) REAL(beta3) REAL(alpha) REAL(t_alpha) REAL(t_beta3) REAL(eps) REAL(weight_decay) INT(noise),
    NONE, "AdEMAMix of bitsandbytes with states of 8 bits in blocks of 256, g scaled by coef")
+OP(muon_momentum, INOUT(buf) IN(g) IN(step) OPT(coef) OUT(u), REAL(momentum) INT(noise), NONE,
+   "buf = momentum buf + (1 - momentum) g; u = (1 - momentum) g + momentum buf, g scaled by coef: Muon's first op")
+OP(unit, IN(x) IN(partials) OUT(y), REAL(eps), NONE, "y = x / max(n, eps), n^2 the sum of the partials: of sumsq of x")
+OP(blend, IN(x) IN(z) OUT(y), REAL(s) REAL(t), NONE, "y = s x + t z")
+OP(muon, INOUT(p) IN(o) IN(step) OPT(coef) UPD(copy), REAL(factor) REAL(weight_decay) INT(noise), NONE,
+   "Muon (Jordan et al., 2024) as torch.optim.Muon, with the orthogonal step o: p -= lr wd p, p -= lr factor o; "
+   "nothing where coef is negative")
 
 #undef OP
 #undef SLOT

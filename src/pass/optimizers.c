@@ -24,6 +24,11 @@ bool optimizer_is_8bit(enum optimizer o)
     return rows[o].bits == 8;
 }
 
+bool optimizer_of_matrices(enum optimizer o)
+{
+    return o == OPTIM_MUON;
+}
+
 bool optimizer_by_layer(enum optimizer o)
 {
     return o == OPTIM_LOMO || o == OPTIM_ADALOMO;
@@ -94,11 +99,118 @@ static void update_with_adamw(struct graph *g, const struct update *u, const str
     emit_adamw8bit(g, &n8);
 }
 
+static void update_with_stable_adamw(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    struct op_stable_adamw n = {COMMON(w),
+                                .m = add_state(g, u, w, KIN_EXP_AVG),
+                                .v = add_state(g, u, w, KIN_EXP_AVG_SQ),
+                                .beta1 = u->beta1,
+                                .beta2 = u->beta2,
+                                .eps = u->eps};
+    emit_stable_adamw(g, &n);
+}
+
+/* ---- Muon ---- */
+
+/* What an op made after the passes that give types. */
+static int typed(struct graph *g, int id, enum dtype type)
+{
+    graph_value(g, id)->dtype = type;
+    return id;
+}
+
+/* x w^T, or x w. */
+static int product(struct graph *g, int x, int w, bool in_out, enum dtype type)
+{
+    struct op_linear n = {.x = x, .w = w, .in_out = in_out};
+    emit_linear(g, &n);
+    typed(g, n.slope, type);
+    return typed(g, n.y, type);
+}
+
+/* x^T x of a matrix that is tall, else x x^T: the smaller one. */
+static int gram(struct graph *g, int x, bool tall, enum dtype type)
+{
+    struct dim columns = graph_value(g, x)->shape[1];
+    if (!tall)
+        return product(g, x, x, false, type);
+    struct op_linear_dw n = {
+        .dy = x, .x = x, .dw = graph_add_value(g, NULL, ROLE_ACTIVATION, type, SHAPE(columns, columns))};
+    emit_linear_dw(g, &n);
+    return n.dw;
+}
+
+static int blend(struct graph *g, int x, int z, double s, double t, enum dtype type)
+{
+    struct op_blend n = {.x = x, .z = z, .s = s, .t = t};
+    emit_blend(g, &n);
+    return typed(g, n.y, type);
+}
+
+/* u over its norm: its singular values are then at most 1. */
+static int to_unit(struct graph *g, int u, double eps, enum dtype type)
+{
+    int64_t n = value_elements(graph_value(g, u), (struct dims){0});
+    int partials = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM((n + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK));
+    struct op_sumsq s = {.g = u, .partials = partials};
+    struct op_unit x = {.x = u, .partials = partials, .eps = eps};
+    if (!g->err.code)
+        graph_value(g, partials)->live_in = true; /* each chunk is written before unit reads all of them */
+    emit_sumsq(g, &s);
+    emit_unit(g, &x);
+    return typed(g, x.y, type);
+}
+
+/* Iterations of Newton and Schulz, X = a X + (b G + c G^2) X with G = X X^T, bring singular values near 1. */
+static int orthogonal(struct graph *g, int x, int64_t steps, enum dtype type)
+{
+    const double a = 3.4445, b = -4.7750, c = 2.0315;
+    const struct value *v = graph_value(g, x);
+    bool tall = v->shape[0].c > v->shape[1].c;
+    for (int64_t i = 0; i < steps && !g->err.code; i++) {
+        int first = gram(g, x, tall, type), square = product(g, first, first, false, type);
+        int by = blend(g, first, square, b, c, type);
+        int y = tall ? product(g, x, by, false, type) : product(g, by, x, true, type);
+        x = blend(g, x, y, a, 1, type);
+    }
+    return x;
+}
+
+/* Products compute in the narrow type of the run, as torch's do in bf16. */
+static void update_with_muon(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    if (!w->matrix) {
+        update_with_adamw(g, u, w);
+        return;
+    }
+    const struct value *p = graph_value(g, w->weight);
+    double r = (double)p->shape[0].c, c = (double)p->shape[1].c;
+    double factor = u->muon_rate == MUON_ORIGINAL ? sqrt(fmax(1, r / c)) : 0.2 * sqrt(fmax(r, c));
+    struct op_muon_momentum m = {.buf = add_state(g, u, w, KIN_MOMENTUM_BUFFER),
+                                 .g = w->gradient,
+                                 .step = w->step,
+                                 .coef = w->coef,
+                                 .momentum = given_or(u->momentum, 0.95),
+                                 .noise = w->noise};
+    emit_muon_momentum(g, &m);
+    int x = to_unit(g, typed(g, m.u, w->products), given_or(u->own_eps, 1e-7), w->products);
+    struct op_muon n = {.p = w->weight,
+                        .o = orthogonal(g, x, u->ns_steps, w->products),
+                        .step = w->step,
+                        .coef = w->coef,
+                        .copy = w->copy,
+                        .factor = factor,
+                        .weight_decay = w->weight_decay,
+                        .noise = w->noise};
+    emit_muon(g, &n);
+}
+
 /* LOMO is SGD without momentum: its decay, which is decoupled, then comes to the same. */
 static void update_with_sgd(struct graph *g, const struct update *u, const struct weight_update *w)
 {
-    struct op_sgd n = {COMMON(w), .buf = u->momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
-                       .momentum = u->momentum, .dampening = u->dampening, .nesterov = u->nesterov};
+    double momentum = given_or(u->momentum, 0);
+    struct op_sgd n = {COMMON(w), .buf = momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
+                       .momentum = momentum, .dampening = u->dampening, .nesterov = u->nesterov};
     emit_sgd(g, &n);
 }
 
@@ -128,7 +240,7 @@ static void update_with_adafactor(struct graph *g, const struct update *u, const
 
 static void update_with_rmsprop(struct graph *g, const struct update *u, const struct weight_update *w)
 {
-    double alpha = given_or(u->alpha, 0.99), eps = given_or(u->own_eps, 1e-8);
+    double alpha = given_or(u->alpha, 0.99), eps = given_or(u->own_eps, 1e-8), momentum = given_or(u->momentum, 0);
     int v = add_state(g, u, w, KIN_EXP_AVG_SQ);
     if (w->codes) {
         struct op_rmsprop8bit n8 = {COMMON(w), .v = v, .absmax_v = add_absmax(g, u, w, KIN_EXP_AVG_SQ_ABSMAX),
@@ -139,10 +251,10 @@ static void update_with_rmsprop(struct graph *g, const struct update *u, const s
     struct op_rmsprop n = {COMMON(w),
                            .v = v,
                            .mean_g = u->centered ? add_state(g, u, w, KIN_GRAD_AVG) : 0,
-                           .buf = u->momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
+                           .buf = momentum != 0 ? add_state(g, u, w, KIN_MOMENTUM_BUFFER) : 0,
                            .alpha = alpha,
                            .eps = eps,
-                           .momentum = u->momentum};
+                           .momentum = momentum};
     emit_rmsprop(g, &n);
 }
 

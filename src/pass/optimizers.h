@@ -8,8 +8,10 @@
 struct weight_update {
     int weight, gradient, copy, step, coef;
     double weight_decay;
-    int64_t noise; /* 0: what is stored is not rounded (op/optimizer/rounding.h) */
-    bool codes;    /* states of 8 bits: this tensor is large enough */
+    int64_t noise;       /* 0: what is stored is not rounded (op/optimizer/rounding.h) */
+    bool codes;          /* states of 8 bits: this tensor is large enough */
+    bool matrix;         /* Muon's, which leaves others to AdamW */
+    enum dtype products; /* the type in which products of an update compute */
 };
 
 /* Emits the update of a weight, and adds its states to the graph. */

@@ -47,26 +47,28 @@ static int by_place(const void *a, const void *b)
     return x->after != y->after ? (x->after > y->after) - (x->after < y->after) : (x->was > y->was) - (x->was < y->was);
 }
 
-/* Where updates wait for the norm of all gradients, those stay until then anyway, and sums of squares that follow one
- * another are one launch on a GPU. */
-static bool may_hoist(const struct graph *g, const struct node *n)
+/* Updates are all that stands behind the norm of all gradients. Where they wait for it, sums of squares stay until then anyway, and those
+ * that follow one another are one launch on a GPU. */
+static bool may_hoist(const struct graph *g, const struct node *n, bool behind_norm)
 {
-    return n->op == OP_sumsq ? graph_value(g, n->u.sumsq.partials)->live_out : op_is_update(n->op);
+    return behind_norm || (n->op == OP_sumsq && graph_value(g, n->u.sumsq.partials)->live_out);
 }
 
 /* Moves each update, and sums of squares that let a gradient die, up to right behind the last node that it must follow
  * and its layer's backward nodes: a GPU does those of a layer in one launch. Stable. */
 static void place_updates(const struct graph *g, struct hazards *h, int *backward, struct place *places)
 {
+    bool behind_norm = false;
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         places[k - 1] = (struct place){.after = k, .was = k};
-        if (may_hoist(g, n)) {
+        if (may_hoist(g, n, behind_norm)) {
             int conflict = hazards_find(h, g, n), j = conflict > backward[n->layer] ? conflict : backward[n->layer];
             places[k - 1].after = j > 0 ? places[j - 1].after : 0;
         }
         if (n->backward)
             backward[n->layer] = k;
+        behind_norm |= n->op == OP_clip;
         hazards_add(h, g, k);
     }
 }

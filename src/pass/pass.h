@@ -51,16 +51,25 @@ static inline bool precision_scales(const struct precision *p)
     ROW(x, OPTIM_ADEMAMIX, "ademamix", ademamix, 32)                                                                   \
     ROW(x, OPTIM_ADEMAMIX_8BIT, "ademamix_8bit", ademamix, 8)                                                          \
     ROW(x, OPTIM_LOMO, "lomo", sgd, 32)                                                                                \
-    ROW(x, OPTIM_ADALOMO, "adalomo", adafactor, 32)
+    ROW(x, OPTIM_ADALOMO, "adalomo", adafactor, 32)                                                                    \
+    ROW(x, OPTIM_STABLE_ADAMW, "stable_adamw", stable_adamw, 32)                                                       \
+    ROW(x, OPTIM_MUON, "muon", muon, 32)
 #define OPTIM_ID(x, id, word, update, bits) id,
 enum optimizer { OPTIMIZERS(OPTIM_ID, ) OPTIM_COUNT };
 #undef OPTIM_ID
+
+/* What Muon multiplies the learning rate with for a matrix (r,c), in the words of torch.optim.Muon: 0.2 sqrt(max(r, c)), for steps of
+ * the size of AdamW's, or sqrt(max(1, r / c)). */
+#define MUON_RATES(W) W(MUON_LIKE_ADAMW, "match_rms_adamw") W(MUON_ORIGINAL, "original")
+#define MUON_RATE_ID(id, word) id,
+enum muon_rate { MUON_RATES(MUON_RATE_ID) };
+#undef MUON_RATE_ID
 
 /* Where optimizers have values of their own for one key of --optim-args, NAN stands for that value (pass/optimizers.c). */
 struct update {
     enum optimizer optimizer;
     double beta1, beta2, eps;   /* of the moments: AdamW, Lion, AdEMAMix */
-    double momentum, dampening; /* SGD, RMSprop */
+    double momentum, dampening; /* SGD, RMSprop; momentum also of Muon. NAN: the optimizer's own */
     bool nesterov;
     struct {
         double eps1, eps2, clip_threshold, decay_rate, beta1; /* beta1 below 0: no first moment */
@@ -70,8 +79,10 @@ struct update {
     double beta3, t_alpha, t_beta3; /* AdEMAMix; t 0: no warm-up */
     double lr_decay;                /* Adagrad */
     bool centered;                  /* RMSprop */
-    int64_t min_8bit_size;          /* states of 8 bits: smaller tensors have F32 states, and so do tables of embed */
-    bool embeddings_8bit;           /* but for this */
+    int64_t ns_steps;               /* Muon: iterations of Newton and Schulz */
+    enum muon_rate muon_rate;
+    int64_t min_8bit_size; /* states of 8 bits: smaller tensors have F32 states, and so do tables of embed */
+    bool embeddings_8bit;  /* but for this */
     double weight_decay, max_grad_norm; /* 0: none */
     bool decay_all;                     /* also biases and norms */
     enum dtype state_type;              /* F32, or F64 on the reference */
@@ -203,8 +214,9 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
  * choices.updates_at_end. Requires: grad, precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
-bool optimizer_is_8bit(enum optimizer o);  /* whether large tensors have states of 8 bits */
-bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each layer in the backward pass (LOMO) */
+bool optimizer_is_8bit(enum optimizer o);     /* whether large tensors have states of 8 bits */
+bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no matrix of a layer to AdamW (Muon) */
+bool optimizer_by_layer(enum optimizer o);    /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 

@@ -42,6 +42,30 @@ bool update_is_8bit(const struct update *u, const struct value *weight)
            (!weight->table || u->embeddings_8bit);
 }
 
+/* The number of the last layer, which is the head. */
+static int head_layer(const struct graph *g)
+{
+    int last = 0;
+    for (int i = 1; i < g->n_values; i++)
+        if (g->values[i].role == ROLE_WEIGHT && g->values[i].layer > last)
+            last = g->values[i].layer;
+    return last;
+}
+
+/* The weights that Muon takes: matrices of layers, neither tables of embeddings nor those of the head. A graph without layers has no
+ * head. */
+static bool is_matrix_of_layer(const struct value *w, int head)
+{
+    return w->ndim == 2 && !w->table && (!head || w->layer != head);
+}
+
+/* In which type products of an update compute: never in fp16, which momenta are too small for. */
+static enum dtype products_of(const struct pass_settings *s)
+{
+    bool narrow = s->precision.narrow == DT_BF16 || s->precision.narrow == DT_F16;
+    return s->update.state_type == DT_F64 ? DT_F64 : narrow ? DT_BF16 : DT_F32;
+}
+
 int pass_loss_scaler(struct graph *g)
 {
     int id = graph_find(g, "loss_scaler");
@@ -58,18 +82,20 @@ static int64_t noise_of(const struct value *weight)
     return (int64_t)(uint32_t)hash_bytes(weight->name, strlen(weight->name)).low | 1;
 }
 
-/* copy: of the weight, 0 for none. */
-static void emit_update(struct graph *g, const struct update *u, int weight, int gradient, int copy, int step, int coef)
+/* Whether an optimizer that has ops of two kinds updates a weight by its own: with states in codes, or as a matrix. */
+static bool has_own_op(const struct update *u, const struct value *w, int head)
 {
-    const struct value *w = graph_value(g, weight);
-    struct weight_update n = {.weight = weight,
-                              .gradient = gradient,
-                              .copy = copy,
-                              .step = step,
-                              .coef = coef,
-                              .weight_decay = u->decay_all || update_decays(w) ? u->weight_decay : 0,
-                              .noise = u->rounds ? noise_of(w) : 0,
-                              .codes = update_is_8bit(u, w)};
+    return update_is_8bit(u, w) || (optimizer_of_matrices(u->optimizer) && is_matrix_of_layer(w, head));
+}
+
+/* n: with all but what follows from the weight. */
+static void emit_update(struct graph *g, const struct update *u, struct weight_update n, bool own)
+{
+    const struct value *w = graph_value(g, n.weight);
+    n.weight_decay = u->decay_all || update_decays(w) ? u->weight_decay : 0;
+    n.noise = u->rounds ? noise_of(w) : 0;
+    n.codes = own && optimizer_is_8bit(u->optimizer);
+    n.matrix = own && optimizer_of_matrices(u->optimizer);
     optimizer_update(g, u, &n);
 }
 
@@ -108,11 +134,18 @@ void pass_update(struct graph *g, struct pass_settings *s)
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }
     /* those of one op one after another: one launch on a GPU */
-    for (int eight = 1; eight >= 0; eight--)
+    int head = head_layer(g);
+    for (int own = 1; own >= 0; own--)
         for (int i = 1; i < n_values && !g->err.code; i++) {
+            struct weight_update n = {.weight = i,
+                                      .gradient = gradient[i],
+                                      .copy = copy[i],
+                                      .step = step,
+                                      .coef = waits ? c.coef : 0,
+                                      .products = products_of(s)};
             g->layer = g->values[i].layer;
-            if (gradient[i] && update_is_8bit(u, graph_value(g, i)) == (eight == 1))
-                emit_update(g, u, i, gradient[i], copy[i], step, waits ? c.coef : 0);
+            if (gradient[i] && has_own_op(u, graph_value(g, i), head) == (own == 1))
+                emit_update(g, u, n, own == 1);
         }
     mem_free(gradient);
     mem_free(copy);

@@ -1,7 +1,7 @@
 """Records optimizer trajectories of the packages that define them, into optim/NAME.safetensors as make.py does: param.I.T and grad.I.T of
-a few tensors. What a package computes in float32 is recorded in float64 where it can be (torch, schedulefree, optimi), so that tests
+a few tensors. What a package computes in float32 is recorded in float64 where it can be (torch, optimi), so that tests
 may be strict. Run with: python optimizers.py [NAME...]
-Needs torch, bitsandbytes, and lomo-optim, optimi, schedulefree of PyPI; the versions used are in optim/versions.txt."""
+Needs torch, bitsandbytes, and lomo-optim and torch-optimi of PyPI; the versions used are in optim/versions.txt."""
 import importlib.metadata as metadata, os, sys
 import torch
 from safetensors.torch import save_file
@@ -82,13 +82,45 @@ def lomo():
     trajectory("adalomo", lambda ps: AdaLomo(Holder(ps), lr=1e-2, loss_scale=None, weight_decay=0.1), double=False, step=lomo_step)
 
 
+def stable():
+    from optimi import StableAdamW
+    trajectory("stable_adamw", lambda ps: StableAdamW(ps, lr=1e-2, betas=(0.9, 0.999), weight_decay=0.1, eps=1e-8, triton=False))
+    trajectory("stable_adamw_betas", lambda ps: StableAdamW(ps, lr=1e-2, betas=(0.9, 0.9), weight_decay=0.0, eps=1e-8, triton=False))
+
+
+class MuonAndAdamW:
+    """Muon for matrices, AdamW for the rest, as its documentation has it. torch computes the products in bf16: not here."""
+
+    def __init__(self, ps, weight_decay, **muon):
+        flat = [p for p in ps if p.ndim != 2]
+        self.parts = [O.Muon([p for p in ps if p.ndim == 2], lr=1e-2, weight_decay=weight_decay, **muon)]
+        self.parts += [O.AdamW(flat, lr=1e-2, weight_decay=weight_decay)] if flat else []
+
+    def step(self):
+        import unittest.mock as mock
+        to = torch.Tensor.to
+
+        def exact(x, *a, **k):
+            return to(x, *a, **{**k, "dtype": x.dtype} if k.get("dtype") == torch.bfloat16 else k)
+        with mock.patch.object(torch.Tensor, "to", exact):
+            for part in self.parts:
+                part.step()
+
+
 O = torch.optim
+stable()
+MATRICES = SMALL + [(8, 8), (20, 12)]
+trajectory("muon", lambda ps: MuonAndAdamW(ps, 0.1, adjust_lr_fn="match_rms_adamw"), shapes=MATRICES)
+trajectory("muon_original", lambda ps: MuonAndAdamW(ps, 0.0, momentum=0.8, eps=1e-3, ns_steps=3), shapes=MATRICES)
 trajectory("rmsprop", lambda ps: O.RMSprop(ps, lr=1e-3, weight_decay=0.1))
 trajectory("rmsprop_all", lambda ps: O.RMSprop(ps, lr=1e-3, alpha=0.9, eps=1e-6, momentum=0.8, centered=True))
 trajectory("adagrad", lambda ps: O.Adagrad(ps, lr=1e-2, weight_decay=0.1))
 trajectory("adagrad_lr_decay", lambda ps: O.Adagrad(ps, lr=1e-2, lr_decay=0.25, eps=1e-3))
-bnb()
-lomo()
+try:
+    bnb()
+    lomo()
+except ImportError:  # enough for what needs none of them
+    assert wanted
 if not wanted:
     with open(here + "/optim/versions.txt", "w") as f:
-        f.write(", ".join(f"{n} {metadata.version(n)}" for n in ("torch", "bitsandbytes", "lomo-optim")) + "\n")
+        f.write(", ".join(f"{n} {metadata.version(n)}" for n in ("torch", "bitsandbytes", "lomo-optim", "torch-optimi")) + "\n")

@@ -1,5 +1,9 @@
-/* cases_optimizers.h: rows of op_cases (cases.c, which includes this) for the optimizers whose updates are a rule for each element. */
+/* cases_optimizers.h: rows of op_cases (cases.c, which includes this) for the optimizers beside AdamW, SGD and Adafactor. */
 #define UPDATE(...) .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), STEP
+#define STABLE_ADAMW(...)                                                                                              \
+    UPDATE(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8
+#define MUON_MOMENTUM(...)                                                                                             \
+    .buf = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .u = NARROW(__VA_ARGS__), STEP, .momentum = 0.95
 #define RMSPROP(...) UPDATE(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), .alpha = 0.9, .eps = 1e-8
 #define RMSPROP8BIT(n, blocks) UPDATE(n), .v = CODES(n), .absmax_v = FLOAT(blocks), .alpha = 0.9, .eps = 1e-3
 #define ADAGRAD(...) UPDATE(__VA_ARGS__), .sum = FLOAT(__VA_ARGS__), .eps = 1e-10
@@ -58,3 +62,37 @@
     {CASE(ademamix8bit, "first step", ADEMAMIX8BIT(37, 1)), .update = 1},
     {CASE(ademamix8bit, "skipped", ADEMAMIX8BIT(300, 2), .coef = FLOAT(1), .copy = NARROW(300)), .skip = true},
     {CASE(ademamix8bit, "large", ADEMAMIX8BIT(40001, 157), .weight_decay = 0.01), .long_only = true},
+    {CASE(stable_adamw, "plain", STABLE_ADAMW(5, 7))},
+    {CASE(stable_adamw, "decay, clipping, a copy", STABLE_ADAMW(301), .coef = FLOAT(1), .copy = NARROW(301),
+          .weight_decay = 0.1)},
+    {CASE(stable_adamw, "first step", STABLE_ADAMW(37)), .update = 1}, {CASE(stable_adamw, "nothing", STABLE_ADAMW(0))},
+    {CASE(stable_adamw, "skipped", STABLE_ADAMW(37), .coef = FLOAT(1), .copy = NARROW(37)), .skip = true},
+    {CASE(stable_adamw, "stored in bf16", .p = NARROW(301), .g = NARROW(301), .m = NARROW(301), .v = NARROW(301), STEP,
+          .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .noise = 82),
+     .rounds = true},
+    {CASE(stable_adamw, "several chunks", STABLE_ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
+    {CASE(muon_momentum, "plain", MUON_MOMENTUM(5, 7))},
+    {CASE(muon_momentum, "clipping", MUON_MOMENTUM(9, 33), .coef = FLOAT(1))},
+    {CASE(muon_momentum, "skipped", MUON_MOMENTUM(4, 9), .coef = FLOAT(1)), .skip = true},
+    {CASE(muon_momentum, "u in fp32", .buf = FLOAT(3, 8), .g = NARROW(3, 8), .u = FLOAT(3, 8), STEP, .momentum = 0.8)},
+    {CASE(muon_momentum, "stored in bf16", .buf = NARROW(7, 43), .g = NARROW(7, 43), .u = FLOAT(7, 43), STEP,
+          .momentum = 0.95, .noise = 83),
+     .rounds = true},
+    {CASE(muon_momentum, "large", MUON_MOMENTUM(40, 1001)), .long_only = true},
+    {CASE(unit, "one chunk", .x = NARROW(7, 21), .partials = DOUBLES(1), .y = NARROW(7, 21), .eps = 1e-7)},
+    {CASE(unit, "below eps", .x = NARROW(2, 8), .partials = DOUBLES(3), .y = NARROW(2, 8), .eps = 100)},
+    {CASE(unit, "large", .x = NARROW(170, 301), .partials = DOUBLES(2), .y = NARROW(170, 301)), .long_only = true},
+    {CASE(blend, "odd width", .x = NARROW(7, 21), .z = NARROW(7, 21), .y = NARROW(7, 21), .s = 3.4, .t = -4.8)},
+    {CASE(blend, "whole packs", .x = NARROW(3, 32), .z = NARROW(3, 32), .y = NARROW(3, 32), .s = 1, .t = 0.5)},
+    {CASE(blend, "large", .x = NARROW(170, 301), .z = NARROW(170, 301), .y = NARROW(170, 301), .s = -2, .t = 1),
+     .long_only = true},
+    {CASE(muon, "plain", .p = FLOAT(5, 7), .o = NARROW(5, 7), STEP, .factor = 0.5)},
+    {CASE(muon, "decay, a copy, a coefficient that it only looks at", .p = FLOAT(9, 33), .o = NARROW(9, 33), STEP,
+          .coef = FLOAT(1), .copy = NARROW(9, 33), .factor = 1.5, .weight_decay = 0.1)},
+    {CASE(muon, "skipped", .p = FLOAT(5, 7), .o = NARROW(5, 7), STEP, .coef = FLOAT(1), .copy = NARROW(5, 7),
+          .factor = 2),
+     .skip = true},
+    {CASE(muon, "stored in bf16", .p = NARROW(7, 43), .o = NARROW(7, 43), STEP, .factor = 0.5, .noise = 84),
+     .rounds = true},
+    {CASE(muon, "large", .p = FLOAT(40, 1001), .o = NARROW(40, 1001), STEP, .factor = 1, .weight_decay = 0.01),
+     .long_only = true},

@@ -92,6 +92,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return SUMSQ_CHUNK;
     case OP_adafactor: /* of a row, a column, or the sum of U^2 */
         return (double)(a->adafactor.p.shape[0] + a->adafactor.p.shape[a->adafactor.p.ndim - 1]);
+    case OP_stable_adamw: /* the mean of g^2 / v */
+        return (double)tensor_elements(&a->stable_adamw.p);
     case OP_linear_cross_entropy:
         return (double)(a->linear_cross_entropy.x.shape[0] + a->linear_cross_entropy.x.shape[1] +
                         a->linear_cross_entropy.w.shape[0]);

@@ -245,11 +245,11 @@ static void names_and_values(void **state)
             "--neftune-noise-alpha: refused; noise on embeddings is not there yet; use --hidden-dropout-prob");
     refused("--save-safetensors false", "--save-safetensors: refused; weights are always safetensors; leave it out");
     /* keys */
-    refused(
-        "--optim sgd --optim-args momentun=0.9",
-        "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, eps...meter, "
-        "relative_step, warmup_init, eps, alpha, centered, lr_decay, beta3, t_alpha, t_beta3, min_8bit_size, "
-        "embeddings_8bit");
+    refused("--optim sgd --optim-args momentun=0.9",
+            "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, "
+            "eps...rmup_init, "
+            "eps, alpha, centered, lr_decay, beta3, t_alpha, t_beta3, ns_steps, adjust_lr_fn, "
+            "min_8bit_size, embeddings_8bit");
     refused("--optim sgd --optim-args momentum=x", "--optim-args momentum: 'x' is not a number; give one of "
                                                    "at least 0 and below 1");
     refused("--optim sgd --optim-args momentum",
@@ -271,11 +271,12 @@ static void options_that_need_each_other(void **state)
     assert_int_equal(options_of(&o, CMD_PLAN, "--model m", &e), 0);
     options_free(&o);
     /* O12 */
-    refused("--optim-args momentum=0.9",
-            "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd|rmsprop, so leave one out");
+    refused(
+        "--optim-args momentum=0.9",
+        "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd|rmsprop|muon, so leave one out");
     refused("--optim sgd --adam-beta1 0.8",
             "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch|adamw_bnb_8bit|lion_32bit|"
-            "lion_8bit|ademamix|ademamix_8bit, so leave one out");
+            "lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon, so leave one out");
     refused("--optim adafactor --optim-args relative_step=true --learning-rate 1e-3",
             "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
     refused("--optim adafactor --optim-args warmup_init=true",

@@ -6,7 +6,8 @@
 
 static const char *rows;
 
-/* states: tensors of the weight's size, or -1 where a matrix has a row and a column. */
+/* states: tensors of the weight's size. */
+enum { ROW_AND_COLUMN = -1 /* of a matrix */, ONE_OF_MATRICES = -2 /* of layers; else two */ };
 static const struct {
     const char *name, *args; /* args: of --optim-args */
     int states;
@@ -14,7 +15,7 @@ static const struct {
 } optimizers[] = {
     {"adamw_torch", NULL, 2, false},
     {"sgd", "momentum=0.9", 1, false},
-    {"adafactor", NULL, -1, false},
+    {"adafactor", NULL, ROW_AND_COLUMN, false},
     {"adamw_bnb_8bit", "min_8bit_size=1,embeddings_8bit=true", 2, true},
     {"rmsprop", NULL, 1, false},
     {"rmsprop", "centered=true,momentum=0.9", 3, false},
@@ -25,7 +26,9 @@ static const struct {
     {"ademamix", "t_alpha=5,t_beta3=6", 3, false},
     {"ademamix_8bit", "min_8bit_size=1,embeddings_8bit=true", 3, true},
     {"lomo", NULL, 0, false},
-    {"adalomo", NULL, -1, false},
+    {"adalomo", NULL, ROW_AND_COLUMN, false},
+    {"stable_adamw", NULL, 2, false},
+    {"muon", NULL, ONE_OF_MATRICES, false},
 };
 enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
@@ -117,7 +120,9 @@ static long long state_bytes(size_t i, const struct st_tensor *t)
     long long n = 1, columns = t->ndim > 1 ? t->shape[t->ndim - 1] : 1;
     for (int d = 0; d < t->ndim; d++)
         n *= t->shape[d];
-    if (optimizers[i].states < 0)
+    if (optimizers[i].states == ONE_OF_MATRICES)
+        return (t->ndim == 2 && strstr(t->name, "encoder.layer.") ? 1 : 2) * aligned(4 * n);
+    if (optimizers[i].states == ROW_AND_COLUMN)
         return t->ndim < 2 ? aligned(4 * n) : aligned(4 * n / columns) + aligned(4 * columns);
     return optimizers[i].states * (optimizers[i].codes ? aligned(n) + aligned((n + 255) / 256 * 4) : aligned(4 * n));
 }
