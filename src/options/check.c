@@ -112,7 +112,7 @@ int options_idle(const struct options *o, int other, const char *word)
  * Trainer's has many a number that its strategy does not use. */
 static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)
 {
-    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[112] = "";
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[160] = "";
     const char *last = strrchr(n->values, '|');
     const struct option_row *row = &option_rows[n->option];
     bool none = strcmp(row->unset, "none") == 0;
@@ -128,7 +128,7 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
     if (strcmp(n->values, "true") == 0)
         return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
                        label(o, n->option, a), b);
-    if (strlen(n->values) < 80)
+    if (strlen(n->values) < 120)
         snprintf(use, sizeof use, " it goes with %s, so", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
     return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s;%s leave one out", label(o, n->option, a), b, word,
                    use);
