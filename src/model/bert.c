@@ -21,7 +21,7 @@ static const struct encoder bert = {.words = WORDS,
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    c->pad_id = 0;
+    encoder_defaults(c);
     return encoder_config(o, path, c, err);
 }
 

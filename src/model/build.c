@@ -14,7 +14,10 @@ double build_p_classifier(const struct build *b)
 
 int build_weight(struct build *b, struct init init, const char *name, int ndim, const struct dim *shape)
 {
-    int id = graph_add_value(b->g, name, ROLE_WEIGHT, DT_F32, ndim, shape);
+    int id = graph_find(b->g, name);
+    if (id)
+        return id;
+    id = graph_add_value(b->g, name, ROLE_WEIGHT, DT_F32, ndim, shape);
     if (id)
         graph_value(b->g, id)->init = init;
     return id;
@@ -44,6 +47,8 @@ int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t
 static void add_part(struct build *b, const char *name, int whole, int64_t at, int ndim, const struct dim *shape,
                      struct init init)
 {
+    if (graph_find(b->g, name))
+        return;
     int id = graph_add_slice(b->g, name, whole, at, ndim, shape);
     if (id)
         graph_value(b->g, id)->init = init;
@@ -84,7 +89,7 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
 {
     const struct init one = {.kind = INIT_ONE, .head = o.head, .zero_row = -1};
     const struct init zero = {.kind = INIT_ZERO, .head = o.head, .zero_row = -1};
-    const struct dim width = DIM(b->c->hidden_size);
+    const struct dim width = DIM(o.width ? o.width : b->c->hidden_size);
     struct op_norm n = {.x = x,
                         .res = o.res,
                         .gamma = WEIGHT(b, one, graph_name(b->g, "%s.weight", prefix), width),

@@ -32,6 +32,7 @@ struct build {
 double build_p(const struct build *b, double p);
 double build_p_classifier(const struct build *b);
 
+/* A weight; where there is one of that name it is that, which several places then share. */
 int build_weight(struct build *b, struct init init, const char *name, int ndim, const struct dim *shape);
 #define WEIGHT(b, init, name, ...) build_weight((b), (init), (name), SHAPE(__VA_ARGS__))
 
@@ -59,12 +60,12 @@ int build_parts(struct build *b, int x, const char *whole, int64_t in, const str
 /* As build_linear, but a part of what the task adds: it may be absent from a checkpoint. */
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act);
 
-/* The norm of res + dropout(x), rows of hidden_size, with weights PREFIX.weight and PREFIX.bias; coords: that of the
+/* The norm of res + dropout(x), rows of hidden_size or `width`, with weights PREFIX.weight and PREFIX.bias; coords: that of the
  * rows. res 0: of x alone, without dropout. Gives the node, for y and h. */
 struct norm_options {
     int res, coords;
     double p, eps;
-    int64_t site;
+    int64_t site, width;
     bool head; /* a part of what the task adds */
 };
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);

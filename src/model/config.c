@@ -141,6 +141,7 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
     TRY(read_labels(o, path, c, err));
     TRY(read_problem(o, path, c, err));
     TRY(c->arch->config(o, path, c, err));
+    c->file_layers = c->file_layers ? c->file_layers : c->layers;
     if (!c->rotary[ROTARY_ALL].pairs)
         TRY(config_refuse_present(o, path, "rope_scaling", err));
     if (c->pad_id >= c->vocab_size)

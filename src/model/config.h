@@ -10,6 +10,9 @@
 /* Encoders of BERT's kind (encoder.h). */
 struct encoder_config {
     int64_t intermediate_size;
+    int64_t embedding_size; /* 0: hidden_size; else a product makes one of the other, also where they are equal */
+    int64_t groups,
+        inner; /* layers share the weights of so many groups, each of `inner` layers in a row; 0, 1: nobody shares */
     enum act act;
     double norm_eps;
 };
@@ -71,6 +74,7 @@ struct model_config {
     enum problem problem;
     int64_t num_labels;
     int64_t hidden_size, layers, heads, vocab_size;
+    int64_t file_layers;     /* numbered layers that files have: fewer where layers share weights */
     int64_t type_vocab_size; /* token types; 0: inputs have none */
     int64_t longest;         /* input, in tokens */
     int64_t first_position;  /* of a sequence's first token; the others' follow */

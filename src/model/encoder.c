@@ -2,12 +2,18 @@
 
 #include <string.h>
 
+void encoder_defaults(struct model_config *c)
+{
+    c->longest = 512, c->type_vocab_size = 2, c->pad_id = 0;
+    c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
+    c->own.encoder.norm_eps = 1e-12;
+    c->own.encoder.act = ACT_gelu;
+}
+
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     const char *positions = "absolute";
     struct encoder_config *own = &c->own.encoder;
-    c->longest = 512, c->type_vocab_size = 2, c->init_std = 0.02, c->dropout_hidden = c->dropout_attention = 0.1;
-    own->norm_eps = 1e-12;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
     TRY(json_get_int(o, path, "num_attention_heads", true, 1, 4095, &c->heads, err));
@@ -22,7 +28,7 @@ int encoder_config(json_t *o, const char *path, struct model_config *c, struct s
     TRY(json_get_real(o, path, "attention_probs_dropout_prob", false, 0, 0.999, &c->dropout_attention, err));
     TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     c->dropout_embedding = c->dropout_hidden;
-    TRY(config_act(o, path, "hidden_act", ACT_gelu, &own->act, err));
+    TRY(config_act(o, path, "hidden_act", own->act, &own->act, err));
     TRY(json_get_string(o, path, "position_embedding_type", false, &positions, err));
     if (strcmp(positions, "absolute"))
         return err_set(err, SNUG_ERR_INPUT, "%s: position_embedding_type is \"%s\"; use a model that has \"absolute\"",
@@ -37,28 +43,43 @@ static const char *weight_of(struct build *b, const char *name)
     return graph_name(b->g, "%s.weight", name);
 }
 
+static int64_t embedding_size(const struct model_config *c)
+{
+    return c->own.encoder.embedding_size ? c->own.encoder.embedding_size : c->hidden_size;
+}
+
 static int embeddings(struct build *b, const struct encoder *e)
 {
     const struct model_config *c = b->c;
-    int64_t H = c->hidden_size;
+    int64_t E = embedding_size(c);
     struct init words = b->normal, positions = b->normal;
     words.zero_row = c->pad_id;
     positions.zero_row = c->first_position - 1; /* -1: none */
     struct op_embed n = {
         .ids = b->in.ids,
-        .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(H)),
+        .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(E)),
         .ids2 = b->in.positions,
-        .table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(H)),
+        .table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(E)),
         .ids3 = b->in.types,
-        .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(H)) : 0};
+        .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(E)) : 0};
     emit_embed(b->g, &n);
-    struct op_norm norm = build_norm(b, n.y, e->norm, (struct norm_options){.eps = c->own.encoder.norm_eps});
-    return build_dropout(b, norm.y, b->in.coords, build_p(b, c->dropout_embedding));
+    struct op_norm norm =
+        build_norm(b, n.y, e->norm, (struct norm_options){.width = E, .eps = c->own.encoder.norm_eps});
+    int v = build_dropout(b, norm.y, b->in.coords, build_p(b, c->dropout_embedding));
+    if (!c->own.encoder.embedding_size)
+        return v;
+    return build_linear(b, v, e->projection, E, c->hidden_size,
+                        (struct layer_options){.weight = b->normal, .bias = b->zero});
 }
 
 /* A name of layer i. */
 static const char *of_layer(struct build *b, const struct encoder *e, int i, const char *name)
 {
+    const struct encoder_config *own = &b->c->own.encoder;
+    if (e->inner)
+        return graph_name(b->g, "%s.%lld.%s.%lld.%s", e->layer,
+                          (long long)(i / own->inner * own->groups / b->c->layers), e->inner,
+                          (long long)(i % own->inner), name);
     return graph_name(b->g, "%s.%d.%s", e->layer, i, name);
 }
 
@@ -72,14 +93,13 @@ static int query_key_value(struct build *b, const struct encoder *e, int layer, 
     return build_parts(b, v, of_layer(b, e, layer, e->query_key_value), H, parts, 3, plain);
 }
 
-/* Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
+/* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
  * a classifier, which reads only those, needs no others of the last layer. Their dropout masks are the same: position 0
  * of each sample. */
 static int layer(struct build *b, const struct encoder *e, int i, int v, bool first_only)
 {
     const struct model_config *c = b->c;
     int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
-    b->g->layer = i + 1;
     int o = build_attention(b, query_key_value(b, e, i, v),
                             (struct attention_options){.head_size = H / c->heads, .queries = first_only});
     struct norm_options norm = {
@@ -97,6 +117,7 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
     first.site = b->site++;
     o = build_linear(b, o, of_layer(b, e, i, e->attention), H, H, plain);
     norm.res = build_norm(b, o, of_layer(b, e, i, e->attention_norm), first).y;
+    norm.p = e->keeps_output ? 0 : norm.p;
     norm.site = b->site++;
     o = build_linear(b, norm.res, of_layer(b, e, i, e->up), H, F, act);
     o = build_linear(b, o, of_layer(b, e, i, e->down), F, H, plain);
@@ -105,9 +126,12 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
 
 int encoder_body(struct build *b, const struct encoder *e)
 {
+    int inner = e->inner ? (int)b->c->own.encoder.inner : 1, n = (int)b->c->layers * inner;
     int v = embeddings(b, e);
-    for (int i = 0; i < b->c->layers; i++)
-        v = layer(b, e, i, v, !model_task(b->c)->per_token && i == b->c->layers - 1);
+    for (int i = 0; i < n; i++) {
+        b->g->layer = i / inner + 1;
+        v = layer(b, e, i, v, !model_task(b->c)->per_token && i == n - 1);
+    }
     return v;
 }
 
@@ -119,13 +143,20 @@ int encoder_classifier(struct build *b, int v, const char *dense, enum act act, 
     return build_head_linear(b, v, labels, H, b->c->num_labels, ACT_none);
 }
 
+int encoder_two_layer_classifier(struct build *b, int v, enum act act)
+{
+    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
+    return encoder_classifier(b, v, "classifier.dense", act, "classifier.out_proj");
+}
+
 int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act)
 {
-    int64_t H = b->c->hidden_size;
+    int64_t E = embedding_size(b->c);
     struct init bias = b->zero;
     bias.head = true;
-    v = build_head_linear(b, v, m->dense, H, H, act);
-    v = build_norm(b, v, m->norm, (struct norm_options){.eps = b->c->own.encoder.norm_eps, .head = true}).y;
+    v = build_head_linear(b, v, m->dense, b->c->hidden_size, E, act);
+    struct norm_options norm = {.width = E, .eps = b->c->own.encoder.norm_eps, .head = true};
+    v = build_norm(b, v, m->norm, norm).y;
     struct op_linear decoder = {
         .x = v, .w = graph_find(b->g, weight_of(b, m->words)), .b = WEIGHT(b, bias, m->bias, DIM(b->c->vocab_size))};
     emit_linear(b->g, &decoder);

@@ -6,15 +6,19 @@
 
 /* Without ".weight" and ".bias". */
 struct encoder {
-    const char *words, *positions, *types, *norm;      /* of the embeddings */
-    const char *layer;                                 /* before a layer's number; what follows stands behind it */
+    const char *words, *positions, *types, *norm; /* of the embeddings */
+    const char *projection;                       /* embedding_size to hidden_size */
+    const char *layer;                            /* before a layer's number; what follows stands behind it */
+    const char *inner;                            /* before the number of a layer within a group; NULL: no groups */
     const char *query, *key, *value, *query_key_value; /* the last is their product here, and in no file */
     const char *attention, *attention_norm;            /* the product behind attention, and the norm behind that */
     const char *up, *down, *norm_out;                  /* feed-forward */
     bool keeps_attention;                              /* no dropout of the product behind attention */
+    bool keeps_output;                                 /* nor of the feed-forward block's */
 };
 
-/* Reads what BERT's config.json has, with its defaults but for those that are set in `c` before: pad_id. */
+/* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */
+void encoder_defaults(struct model_config *c);
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
 
 /* Embeddings and layers. Gives (T,H), or (B,H), the rows of the first tokens, where the task wants one row a sequence. */
@@ -23,7 +27,10 @@ int encoder_body(struct build *b, const struct encoder *e);
 /* A classifier's two products: act(v W^T + b), dropout, and the labels' (B,labels). */
 int encoder_classifier(struct build *b, int v, const char *dense, enum act act, const char *labels);
 
-/* The masked language model's head: product, activation, norm, and the product with the input's embeddings, which has a
+/* The same behind a dropout, under the names of RoBERTa's head: "classifier.dense", "classifier.out_proj". */
+int encoder_two_layer_classifier(struct build *b, int v, enum act act);
+
+/* The masked language model's head: product to the width of the embeddings, activation, norm, and the product with the input's embeddings, which has a
  * bias of its own. Gives (T,V). */
 struct encoder_mlm {
     const char *dense, *norm, *bias; /* the last is a whole name */

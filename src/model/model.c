@@ -2,8 +2,10 @@
 
 /* In the order in which messages list them. */
 #define ARCHS(A)                                                                                                       \
+    A(albert)                                                                                                          \
     A(bert)                                                                                                            \
     A(distilbert)                                                                                                      \
+    A(electra)                                                                                                         \
     A(gemma2)                                                                                                          \
     A(gemma3_text)                                                                                                     \
     A(gpt2) A(gpt_neox) A(llama) A(mistral) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)

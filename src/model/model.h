@@ -47,8 +47,9 @@ struct model_arch {
     const char *positions_key; /* of config.json: what limits the length of an input */
 
     /* Names of tensors in files. */
-    const char *base_prefix;        /* of the base model's; files of the bare base model leave it out */
-    const char *layer_prefix;       /* behind it, of the numbered layers', up to the number */
+    const char *base_prefix; /* of the base model's; files of the bare base model leave it out */
+    const char *
+        layer_prefix; /* behind it, of the numbered layers', or groups of layers that share weights, up to the number */
     const struct tied_name *tied;   /* up to a row of NULL */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */

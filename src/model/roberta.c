@@ -21,6 +21,7 @@ static const struct encoder roberta = {.words = WORDS,
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
+    encoder_defaults(c);
     c->pad_id = 1;
     TRY(encoder_config(o, path, c, err));
     c->first_position = c->pad_id + 1;
@@ -39,8 +40,7 @@ static int body(struct build *b)
 
 static int classifier(struct build *b, int v)
 {
-    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
-    return encoder_classifier(b, v, "classifier.dense", ACT_tanh, "classifier.out_proj");
+    return encoder_two_layer_classifier(b, v, ACT_tanh);
 }
 
 /* Its activation is GELU, whatever hidden_act says. */

@@ -89,10 +89,10 @@ static int report_missing(const struct model_dir *d, const struct model_config *
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: the weights are those of another model: %s is wanted, they have %s; give the right folder",
                        d->path, m.first, d->tensors[other].tensor->name);
-    if (layers && layers < c->layers)
+    if (layers && layers < c->file_layers)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: config.json says %lld layers, the weights have %lld; take both from one model", d->path,
-                       (long long)c->layers, (long long)layers);
+                       (long long)c->file_layers, (long long)layers);
     return err_set(err, SNUG_ERR_INPUT,
                    "%s: %d of %d weights are missing, the first is %s; get the model again, or give --init-from-config "
                    "to begin them at random",
@@ -111,8 +111,8 @@ static int report_unknown(const struct model_dir *d, const struct model_config *
     char line[400], why[120] = "";
     int64_t layers = layers_in_file(d, c);
     const char *are = unknown == 1 ? "tensor is" : "tensors are";
-    if (layers > c->layers)
-        snprintf(why, sizeof why, " (config.json says %lld layers, the weights have %lld)", (long long)c->layers,
+    if (layers > c->file_layers)
+        snprintf(why, sizeof why, " (config.json says %lld layers, the weights have %lld)", (long long)c->file_layers,
                  (long long)layers);
     if (strict)
         return err_set(err, SNUG_ERR_INPUT,

@@ -32,6 +32,16 @@ def distilbert(**k):
                                         dropout=0.0, attention_dropout=0.0, seq_classif_dropout=0.0), **k})
 
 
+def electra(**k):
+    return T.ElectraConfig(**{**bert(**k).to_diff_dict(), "embedding_size": 8})
+
+
+def albert(**k):
+    """Three layers in two groups: the first two share their weights, as two layers in a row each."""
+    return T.AlbertConfig(**{**bert(num_hidden_layers=3, **k).to_diff_dict(), **dict(embedding_size=8, num_hidden_groups=2, inner_group_num=2,
+                                                                                     hidden_act="gelu_new", classifier_dropout_prob=0.0)})
+
+
 def decoder(config, **k):
     """Of Llama's kind; heads are wider than hidden_size / num_attention_heads."""
     d = dict(vocab_size=V, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=24,
@@ -71,6 +81,10 @@ CASES = {
     "distilbert_regression": (T.DistilBertForSequenceClassification, distilbert(**ONE)),
     "distilbert_multilabel": (T.DistilBertForSequenceClassification, distilbert(**SEVERAL)),
     "distilbert_mlm": (T.DistilBertForMaskedLM, distilbert(activation="gelu_new")),
+    "electra": (T.ElectraForSequenceClassification, electra()),
+    "electra_mlm": (T.ElectraForMaskedLM, electra(hidden_act="relu")),
+    "albert": (T.AlbertForSequenceClassification, albert()),
+    "albert_mlm": (T.AlbertForMaskedLM, albert()),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
@@ -100,7 +114,7 @@ def inputs(name, cfg, g):
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
     ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.pad_token_id or 0) * (1 - mask)
     d = {"input_ids": ids, "attention_mask": mask}
-    if name.startswith("bert"):
+    if getattr(cfg, "type_vocab_size", 1) == 2:
         d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
     if cfg.num_labels == 1:
         d["labels"] = torch.randn(B, generator=g)
