@@ -87,12 +87,12 @@ static void compare_metadata(const struct gguf_file *f, const struct gguf_file *
 
 static void stores_what_the_package_stores(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2"};
+    static const char *const models[] = {"llama", "gemma2", "olmo2"};
     json_t *expected;
     struct snug_err err = {0};
     (void)state;
     assert_int_equal(json_read_object(&io_posix, recorded("export", "json"), 1 << 20, &expected, &err), 0);
-    for (int i = 0; i < 2 * TYPES; i++) {
+    for (int i = 0; i < 3 * TYPES; i++) {
         const char *model = models[i / TYPES], *type = types[i % TYPES];
         struct gguf_file f, original;
         char row[64];

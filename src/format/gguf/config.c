@@ -209,6 +209,14 @@ static void refuse_experts(struct maker *m)
                           m->f->path, key, (long long)experts);
 }
 
+static void refuse_key(struct maker *m, const char *name, const char *why)
+{
+    char key[128];
+    if (!m->code && has(m, name))
+        m->code = err_set(m->err, SNUG_ERR_INPUT, "%s: has %s; %s; get the model as safetensors", m->f->path,
+                          own_key(m, name, key), why);
+}
+
 static void copy_gemma2(struct maker *m)
 {
     const json_t *layers = json_object_get(m->out, "num_hidden_layers"),
@@ -222,6 +230,97 @@ static void copy_gemma2(struct maker *m)
         set(m, "query_pre_attn_scalar",
             json_integer(largest ? json_integer_value(hidden) / json_integer_value(heads) : json_integer_value(width)));
 }
+
+/* Every sixth layer sees all positions, and has a rotary base of its own; the file knows that of the others only where it is not
+ * llama.cpp's. */
+static void copy_gemma3(struct maker *m)
+{
+    const json_t *layers = json_object_get(m->out, "num_hidden_layers"),
+                 *hidden = json_object_get(m->out, "hidden_size");
+    const json_t *heads = json_object_get(m->out, "num_attention_heads"), *width = json_object_get(m->out, "head_dim");
+    bool largest = json_integer_value(layers) == 62; /* of 27 B, as llama.cpp tells it too */
+    bool windows = has(m, "attention.sliding_window");
+    refuse_key(m, "attention.sliding_window_pattern", "one full layer in six is what is read");
+    copy_real(m, "final_logit_softcapping", false, "final_logit_softcapping");
+    copy_int(m, "attention.sliding_window", false, "sliding_window");
+    set(m, "sliding_window_pattern", json_integer(windows ? 6 : 1));
+    if (has(m, "rope.freq_base_swa"))
+        copy_real(m, "rope.freq_base_swa", true, "rope_local_base_freq");
+    else
+        set(m, "rope_local_base_freq", json_real(10000));
+    if (!has(m, "rope.freq_base"))
+        set(m, "rope_theta", json_real(1e6));
+    if (!m->code)
+        set(m, "query_pre_attn_scalar",
+            json_integer(largest ? json_integer_value(hidden) / json_integer_value(heads) : json_integer_value(width)));
+}
+
+static void copy_llama(struct maker *m)
+{
+    set(m, "attention_bias", json_boolean(gguf_find(m->f, "blk.0.attn_q.bias") != NULL));
+    set(m, "mlp_bias", json_boolean(gguf_find(m->f, "blk.0.ffn_gate.bias") != NULL));
+}
+
+/* llama.cpp has OLMo 3 under the same name. */
+static void copy_olmo2(struct maker *m)
+{
+    refuse_key(m, "attention.sliding_window", "OLMo 3 is not there, OLMo 2 has none");
+}
+
+/* Divisors of frequencies, a number a pair. */
+static void copy_factors(struct maker *m, const char *tensor, json_t *scaling, const char *name)
+{
+    float factors[1024];
+    const struct gguf_tensor *t = gguf_find(m->f, tensor);
+    json_t *list = json_array();
+    if (!m->code && (!t || t->elements > 1024 || t->type->dtype != DT_F32))
+        m->code = err_set(m->err, SNUG_ERR_INPUT, "%s: %s is not there, is not F32 or has over 1024 numbers" GGUF_AGAIN,
+                          m->f->path, tensor);
+    if (!m->code)
+        m->code = gguf_read(m->f, t, 0, t->elements, factors, m->err);
+    for (int64_t i = 0; !m->code && i < t->elements; i++)
+        json_array_append_new(list, json_real(shortest(factors[i])));
+    json_object_set_new(scaling, name, list);
+}
+
+/* Of a head rope.dimension_count entries turn; files of long contexts have LongRoPE's factors as tensors. Its factor of cosines follows
+ * from both lengths, in the converter as in transformers. A window of 0 is none. */
+static void copy_phi3(struct maker *m)
+{
+    char key[128];
+    int64_t turns = 0, window = 0,
+            width = json_integer_value(json_object_get(m->out, "hidden_size")) /
+                    json_integer_value(json_object_get(m->out, "num_attention_heads"));
+    copy_int(m, "rope.scaling.original_context_length", false, "original_max_position_embeddings");
+    if (!m->code)
+        m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.dimension_count", key), false, 1, INT32_MAX,
+                               &turns, m->err);
+    if (!m->code)
+        m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "attention.sliding_window", key), false, 0,
+                               INT32_MAX, &window, m->err);
+    json_object_del(m->out, "head_dim");
+    if (!json_object_get(m->out, "pad_token_id")) /* the class has one of its own, which a small vocabulary may lack */
+        set(m, "pad_token_id", json_null());
+    if (turns && turns < width)
+        set(m, "partial_rotary_factor", json_real((double)turns / (double)width));
+    if (window)
+        set(m, "sliding_window", json_integer(window));
+    if (gguf_find(m->f, "rope_factors_long.weight")) {
+        json_t *scaling = json_pack("{ss}", "rope_type", "longrope");
+        copy_factors(m, "rope_factors_short.weight", scaling, "short_factor");
+        copy_factors(m, "rope_factors_long.weight", scaling, "long_factor");
+        set(m, "rope_scaling", scaling);
+    }
+}
+
+static const struct {
+    const char *model_type;
+    void (*copy)(struct maker *m);
+} own_parts[] = {{"gemma2", copy_gemma2},
+                 {"gemma3_text", copy_gemma3},
+                 {"llama", copy_llama},
+                 {"olmo2", copy_olmo2},
+                 {"phi3", copy_phi3}};
 
 static void copy_all(struct maker *m)
 {
@@ -239,12 +338,9 @@ static void copy_all(struct maker *m)
     copy_scaling(m);
     copy_vocabulary(m);
     copy_tokens(m);
-    if (!strcmp(m->family->model_type, "gemma2"))
-        copy_gemma2(m);
-    if (!strcmp(m->family->model_type, "llama")) {
-        set(m, "attention_bias", json_boolean(gguf_find(m->f, "blk.0.attn_q.bias") != NULL));
-        set(m, "mlp_bias", json_boolean(gguf_find(m->f, "blk.0.ffn_gate.bias") != NULL));
-    }
+    for (size_t i = 0; !m->code && i < sizeof own_parts / sizeof *own_parts; i++)
+        if (!strcmp(own_parts[i].model_type, m->family->model_type))
+            own_parts[i].copy(m);
 }
 
 int gguf_config(const struct gguf_file *f, json_t **config, struct snug_err *err)

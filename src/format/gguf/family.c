@@ -27,16 +27,34 @@ static const struct gguf_names gemma2[] = {
     {0},
 };
 
+static const struct gguf_names olmo2[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {0},
+};
+
+static const struct gguf_names phi3[] = {
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+    {0},
+};
+
 static const struct gguf_names none[] = {{0}};
 
+#define SILU "hidden_act", "silu"
+#define GELU "hidden_activation", "gelu_pytorch_tanh"
+
 static const struct gguf_family families[] = {
-    {"llama", "llama", "LlamaForCausalLM", true, false, none, "hidden_act", "silu"},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, none, "hidden_act", "silu"},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, none, "hidden_act", "silu"},
-    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, none, "hidden_act", "silu"},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, gemma2, "hidden_activation", "gelu_pytorch_tanh"},
+    {"llama", "llama", "LlamaForCausalLM", true, false, false, true, none, SILU},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, true, none, SILU},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, true, none, SILU},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, true, none, SILU},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, true, gemma2, GELU},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, false, gemma2, GELU},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, true, olmo2, SILU},
+    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, false, phi3, SILU},
     /* Files of Mistral's models are of the architecture llama. */
-    {"llama", "mistral", "MistralForCausalLM", true, false, none, "hidden_act", "silu"},
+    {"llama", "mistral", "MistralForCausalLM", true, false, false, true, none, SILU},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -51,7 +69,7 @@ const struct gguf_family *gguf_family(const char *architecture)
 const struct gguf_family *gguf_family_of_type(const char *model_type)
 {
     for (int i = 0; i < N_FAMILIES; i++)
-        if (!strcmp(families[i].model_type, model_type))
+        if (families[i].written && !strcmp(families[i].model_type, model_type))
             return &families[i];
     return NULL;
 }
@@ -60,7 +78,7 @@ const char *gguf_family_list(bool model_types, char text[256])
 {
     int n = 0;
     for (int i = 0; i < N_FAMILIES; i++)
-        if (model_types || gguf_family(families[i].architecture) == &families[i])
+        if (model_types ? families[i].written : gguf_family(families[i].architecture) == &families[i])
             n += snprintf(text + n, 256 - (size_t)n, "%s%s", i ? ", " : "",
                           model_types ? families[i].model_type : families[i].architecture);
     return text;

@@ -31,7 +31,7 @@ static const struct gguf_pre rows[] = {
     {"smollm", SMOLLM, false, false, false},         {"starcoder", SMOLLM, false, false, false},
     {"llama-bpe", LLAMA3, true, false, true},        {"llama3", LLAMA3, true, false, true},
     {"llama-v3", LLAMA3, true, false, true},         {"qwen2", QWEN2, false, true, false},
-    {"deepseek-r1-qwen", QWEN2, false, true, false},
+    {"deepseek-r1-qwen", QWEN2, false, true, false}, {"dbrx", LLAMA3, false, false, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -107,9 +107,10 @@ static int add_tensor(struct state *s, const struct gguf_family *family, const s
 }
 
 /* Frequencies of rotary positions are in config.json (config.c). */
-static bool is_setting(const struct gguf_tensor *t)
+static bool is_setting(const struct gguf_family *family, const struct gguf_tensor *t)
 {
-    return !strcmp(t->name, "rope_freqs.weight");
+    return !strcmp(t->name, "rope_freqs.weight") ||
+           (family->long_factors && !strncmp(t->name, "rope_factors_", strlen("rope_factors_")));
 }
 
 int gguf_as_tensors(struct gguf_file *f, struct st_file *out, struct snug_err *err)
@@ -135,7 +136,7 @@ int gguf_as_tensors(struct gguf_file *f, struct st_file *out, struct snug_err *e
     int code = out->path && out->tensors && s->origins ? gguf_family_of_file(&s->file, &family, err)
                                                        : err_no_memory(err, s->file.n_tensors * sizeof *out->tensors);
     for (size_t i = 0; !code && i < s->file.n_tensors; i++)
-        if (!is_setting(&s->file.tensors[i]))
+        if (!is_setting(family, &s->file.tensors[i]))
             code = add_tensor(s, family, &s->file.tensors[i], out, err);
     if (!code)
         code = st_sort_names(out, err);

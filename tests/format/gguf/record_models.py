@@ -3,7 +3,7 @@ tests/tokenizer/gguf.c.
 
 usage: record_models.py      with the packages gguf, numpy, tokenizers and xxhash; writes beside itself
 
-llama.gguf gemma2.gguf           models with tensors of several types; NAME.json has the config.json that they were made from, and
+llama.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
 smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the texts below
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
@@ -12,7 +12,7 @@ export.json                      what the models' tensors are as F32, F16, BF16 
 """
 import json
 import numpy as np, xxhash
-from gguf import GGMLQuantizationType as T, GGUFReader, GGUFWriter
+from gguf import MODEL_ARCH_NAMES, GGMLQuantizationType as T, GGUFReader, GGUFWriter, get_tensor_name_map, RopeScalingType
 from gguf.quants import dequantize, quantize
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from record import HERE
@@ -116,11 +116,16 @@ def permute(w, heads):
 def model(name, c, names, kinds, tokenizer, norm_shift, extra):
     rng = np.random.default_rng(7)
     w = GGUFWriter(f"{HERE}/{name}.gguf", name)
+    known = get_tensor_name_map(next(a for a, n in MODEL_ARCH_NAMES.items() if n == name), c["num_hidden_layers"])
     w.add_name("a tiny model")
     c["vocab_size"] = tokenizer(w)
     metadata(w, c); extra(w)
     H, F, D, A, K = c["hidden_size"], c["intermediate_size"], c["head_dim"], c["num_attention_heads"], c["num_key_value_heads"]
-    shapes = {"self_attn.q_proj": (A * D, H), "self_attn.k_proj": (K * D, H), "self_attn.v_proj": (K * D, H), "self_attn.o_proj": (H, A * D), "mlp.gate_proj": (F, H), "mlp.up_proj": (F, H), "mlp.down_proj": (H, F)}
+    shapes = {"self_attn.q_proj": (A * D, H), "self_attn.k_proj": (K * D, H), "self_attn.v_proj": (K * D, H), "self_attn.o_proj": (H, A * D), "mlp.gate_proj": (F, H), "mlp.up_proj": (F, H), "mlp.down_proj": (H, F),
+              "self_attn.qkv_proj": ((A + 2 * K) * D, H), "mlp.gate_up_proj": (2 * F, H)}
+    if name == "gemma3": shapes |= {"self_attn.q_norm": (D,), "self_attn.k_norm": (D,)}
+    if name == "olmo2": shapes |= {"self_attn.q_norm": (A * D,), "self_attn.k_norm": (K * D,)}
+    if name == "phi3": del c["head_dim"]
     tensors = {"model.embed_tokens.weight": ("token_embd.weight", (c["vocab_size"], H)), "model.norm.weight": ("output_norm.weight", (H,))}
     if not c["tie_word_embeddings"]:
         tensors["lm_head.weight"] = ("output.weight", (c["vocab_size"], H))
@@ -129,6 +134,7 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra):
             tensors[f"model.layers.{i}.{hf}.weight"] = (f"blk.{i}.{own}.weight", shapes.get(hf, (H,)))
     expected = {}
     for k, (hf, (own, shape)) in enumerate(tensors.items()):
+        assert known.get_name(hf, (".weight",)) == own, (hf, own)
         kind = T.F32 if len(shape) == 1 else kinds[k % len(kinds)]
         x = rng.standard_normal(shape).astype(np.float32)
         if kind in (T.F32, T.F16): stored = x.astype(np.float32 if kind == T.F32 else np.float16); back = stored
@@ -147,6 +153,10 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra):
 LLAMA = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
          "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
 GEMMA2 = {**LLAMA, "ffn_norm": "pre_feedforward_layernorm", "post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
+
+GEMMA3 = {**GEMMA2, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+OLMO2 = {n: GEMMA3[n] for n in GEMMA3 if n not in ("attn_norm", "ffn_norm")}
+PHI3 = {**{n: LLAMA[n] for n in ("attn_norm", "ffn_norm", "attn_output", "ffn_down")}, "attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 
 
 def llama3_factors(c, s):
@@ -202,7 +212,28 @@ def main():
     def of_gemma2(w):
         w.add_key_length(32); w.add_value_length(32); w.add_attn_logit_softcapping(50.0); w.add_final_logit_softcapping(30.0); w.add_sliding_window(4096)
     model("gemma2", g, GEMMA2, [T.Q4_0, T.Q5_1], pieces, 1, of_gemma2)
-    export(["llama", "gemma2"])
+
+    g = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+         "head_dim": 32, "query_pre_attn_scalar": 32, "max_position_embeddings": 131072, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+         "tie_word_embeddings": True, "sliding_window": 1024, "sliding_window_pattern": 6, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32"}
+    def of_gemma3(w):
+        w.add_key_length(32); w.add_value_length(32); w.add_sliding_window(1024); w.add_rope_scaling_type(RopeScalingType.LINEAR); w.add_rope_scaling_factor(8.0)
+    model("gemma3", g, GEMMA3, [T.Q4_0, T.Q8_0], pieces, 1, of_gemma3)
+
+    o = {"architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "max_position_embeddings": 4096, "rms_norm_eps": 1e-06, "rope_theta": 500000.0, "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    model("olmo2", o, OLMO2, [T.Q8_0, T.F16], smollm, 0, lambda w: w.add_rope_dimension_count(8))
+
+    factors = {"short_factor": [1.0, 1.0299999713897705, 1.25], "long_factor": [1.05, 2.5, 32.0]}
+    p = {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "max_position_embeddings": 131072, "original_max_position_embeddings": 4096, "partial_rotary_factor": 0.75, "rms_norm_eps": 1e-05, "rope_theta": 10000.0,
+         "rope_scaling": {"rope_type": "longrope", **{k: [float(np.format_float_positional(np.float32(x), unique=True)) for x in v] for k, v in factors.items()}},
+         "sliding_window": 2047, "tie_word_embeddings": False, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": None, "torch_dtype": "float32"}
+    def of_phi3(w):
+        w.add_rope_dimension_count(6); w.add_rope_scaling_orig_ctx_len(4096); w.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(32) / np.log(4096)))); w.add_sliding_window(2047)
+        for k, v in factors.items(): w.add_tensor(f"rope_factors_{k.split('_')[0]}.weight", np.array(v, dtype=np.float32))
+    model("phi3", p, PHI3, [T.Q8_0, T.F16], smollm, 0, of_phi3)
+    export(["llama", "gemma2", "olmo2"])
 
 
 if __name__ == "__main__":
