@@ -38,9 +38,9 @@ bool size_read(const char *text, int64_t *bytes, bool *unit)
     static const struct {
         const char *name;
         double bytes;
-    } units[] = {{"", 1},       {"B", 1},        {"KB", 1e3},     {"MB", 1e6},    {"GB", 1e9},
-                 {"TB", 1e12},  {"K", 1024},     {"M", 0x1p20},   {"G", 0x1p30},  {"T", 0x1p40},
-                 {"KiB", 1024}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+    } units[] = {{"", 1},         {"B", 1},        {"KB", 1e3},   {"MB", 1e6},    {"GB", 1e9},    {"TB", 1e12},
+                 {"K", 1024},     {"M", 0x1p20},   {"G", 0x1p30}, {"T", 0x1p40},  {"KiB", 1024},  {"MiB", 0x1p20},
+                 {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"Ki", 1024},  {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}};
     double x;
     const char *s = read_decimal(text, &x);
     if (!s)

@@ -9,7 +9,7 @@
 enum { SIZE_TEXT_MAX = 24 };
 const char *size_text(int64_t bytes, char buf[SIZE_TEXT_MAX]);
 
-/* A decimal number, perhaps a blank, and a unit in any case: B, KB, MB, GB, TB of 1000; KiB, MiB, GiB, TiB, and K, M, G, T
+/* A decimal number, perhaps a blank, and a unit in any case: B, KB, MB, GB, TB of 1000; KiB or Ki, MiB, GiB, TiB, and K, M, G, T
  * alone, of 1024; no unit: bytes. False for anything else and for what is not from 1 to 2^62. *unit: whether one was there. */
 bool size_read(const char *text, int64_t *bytes, bool *unit);
 

@@ -232,7 +232,7 @@ OPT(STR, recompute, "none", "auto|off|layer|N", TRAINING, 0,
     "activations computed again: layer: all; N: by groups of N layers; auto: as memory asks for")
 OPT(BOOL, auto_find_batch_size, "false", "", TRAINING, 0,
     "cut --batch-size into micro-batches, and compute activations again, as is fastest and fits")
-OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL | BENCH, 0, "memory to keep to, in the fastest way (on a GPU of the device's): 8GiB or 8g; 8GB is 8e9 bytes")
+OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL | BENCH, 0, "memory to keep to, in the fastest way (on a GPU of the device's): 8GiB, 8Gi or 8g; 8GB is 8e9 bytes")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
