@@ -216,12 +216,40 @@ static void the_plan_has_the_cache(void **state)
     json_decref(without);
 }
 
+static double evaluation_seconds(const struct device *on, const char *max_new_tokens)
+{
+    size_t n;
+    expect_snug(0, said(),
+                ARGS("plan", "--json", "--model", model, "--train-data", rows, "--eval-data", rows, "--device",
+                     on->name, "--dtype", on->dtype, "--threads", "1", "--cache-dir", folder),
+                ARGS("--assistant-only-loss", "--eval-strategy", "steps", "--eval-steps", "2", "--eval-samples", "4",
+                     "--max-new-tokens", max_new_tokens));
+    char *text = read_text(said(), &n);
+    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    double seconds = json_number_value(json_object_get(json_object_get(o, "time"), "evaluation_seconds"));
+    json_decref(o);
+    free(text);
+    return seconds;
+}
+
+/* Answers of 80 tokens, 79 calls of the program, beside those of one token. */
+static void the_forecast_has_the_time_of_answers(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++)
+        if (strcmp(device(d)->name, "reference")) {
+            double one = evaluation_seconds(device(d), "1"), many = evaluation_seconds(device(d), "80");
+            if (!(one > 0 && many > 4 * one))
+                fail_msg("%s: %.3g s with long answers, %.3g s with short ones", device(d)->name, many, one);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_does_not_notice),      cmocka_unit_test(samples_are_of_the_rows),
         cmocka_unit_test(answers_are_those_of_generate), cmocka_unit_test(a_resumed_run_answers_again),
-        cmocka_unit_test(the_plan_has_the_cache),
+        cmocka_unit_test(the_plan_has_the_cache),        cmocka_unit_test(the_forecast_has_the_time_of_answers),
     };
     return cmocka_run_group_tests_name("eval_samples", tests, make_model, close_folder);
 }

@@ -4,6 +4,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "search/rates.h"
+#include "train/forecast/answers.h"
 #include "train/forecast/rehearsal.h"
 #include "train/session/batches.h"
 #include "train/train.h"
@@ -15,6 +16,7 @@
 /* What the run does again and again. */
 struct workload {
     struct typical step, evaluation; /* evaluation: B 0 where there are no data for it */
+    struct answers answers;
     struct typical_lengths lengths, eval_lengths;
     int32_t accumulation;
 };
@@ -28,6 +30,21 @@ static void close_workload(struct workload *w)
 {
     typical_close(&w->step);
     typical_close(&w->evaluation);
+    answers_close(&w->answers);
+}
+
+static bool answers(const struct workload *w)
+{
+    return w->answers.calls[ANSWERS_READ] > 0;
+}
+
+/* Of an evaluation's answers, from the times of one call of each kind. */
+static double answer_seconds(const struct workload *w, const double call[ANSWER_CALLS])
+{
+    double seconds = 0;
+    for (int i = 0; i < ANSWER_CALLS; i++)
+        seconds += w->answers.calls[i] > 0 ? w->answers.calls[i] * call[i] : 0;
+    return seconds;
 }
 
 static int open_workload(struct workload *w, const struct session *s, struct snug_err *err)
@@ -42,6 +59,7 @@ static int open_workload(struct workload *w, const struct session *s, struct snu
                     ? loader_usual_rows(&s->train, (int32_t)choices->micro.B, s->o->max_tokens_per_batch)
                     : choices->micro.B;
     TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, B, choices->micro.T, err));
+    TRY(answers_open(&w->answers, s, err));
     if (s->run.where.eval < 0)
         return SNUG_OK;
     int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
@@ -51,18 +69,26 @@ static int open_workload(struct workload *w, const struct session *s, struct snu
 
 /* ---- measured ---- */
 
-/* What a measured time is of: the graphs of a step's programs, or of the evaluation's; sizes, lengths, how often. Which
+enum subject { STEP, EVALUATION, ANSWERS };
+
+static enum subject subject_of(const struct session *s, int program)
+{
+    return program == s->run.where.eval ? EVALUATION : program == s->run.where.generate ? ANSWERS : STEP;
+}
+
+/* What a measured time is of: the graphs of a step's programs, of the evaluation's or of generation's; sizes, lengths, how often. Which
  * algorithms products use is not in it: those of one measurement are as fast as those of another. */
-static int key_of(const struct session *s, bool evaluation, const struct batch *b, int32_t times, char key[64],
+static int key_of(const struct session *s, enum subject what, const struct batch *b, int32_t times, char key[64],
                   struct snug_err *err)
 {
+    static const char *const words[] = {"step", "evaluation", "answers"};
     struct arena arena = {0};
     struct hash_state *h = hash_new();
     char hex[33];
     int code = h ? SNUG_OK : err_no_memory(err, 1024);
     for (int k = 0; k < s->run.plan.n_programs && !code; k++) {
         char *text;
-        if ((k == s->run.where.eval) != evaluation)
+        if (subject_of(s, k) != what)
             continue;
         code = graph_print(&s->run.plan.programs[k].graph, &arena, &text, err);
         if (!code)
@@ -73,7 +99,7 @@ static int key_of(const struct session *s, bool evaluation, const struct batch *
         hash_add(h, &times, sizeof times);
         hash_add(h, &s->o->dtype, sizeof s->o->dtype);
         hash_hex(hash_now(h), hex);
-        snprintf(key, 64, "%s %s", evaluation ? "evaluation" : "step", hex);
+        snprintf(key, 64, "%s %s", words[what], hex);
     }
     if (h)
         hash_end(h);
@@ -93,9 +119,35 @@ static double lasting(const struct session *s, double step_seconds)
     return fmin(settled, 0.1 * (double)steps * step_seconds);
 }
 
+static int measure_answers(struct rehearsal *r, const struct workload *w, double lasting, struct forecast *out,
+                           struct snug_err *err)
+{
+    double call[ANSWER_CALLS];
+    for (int i = 0; i < ANSWER_CALLS; i++)
+        TRY(rehearsal_answers(r, &w->answers.batch[i], lasting, &call[i], err));
+    out->answer_seconds = answer_seconds(w, call);
+    return SNUG_OK;
+}
+
+/* Under which names times are kept; "": there is nothing to measure. */
+struct keys {
+    char step[64], evaluation[64], answers[64];
+};
+
+static int open_keys(struct keys *k, const struct session *s, const struct workload *w, struct snug_err *err)
+{
+    const struct batch *longest = &w->answers.batch[ANSWERS_READ];
+    *k = (struct keys){0};
+    TRY(key_of(s, STEP, &w->step.batch, w->accumulation, k->step, err));
+    if (evaluates(w))
+        TRY(key_of(s, EVALUATION, &w->evaluation.batch, 1, k->evaluation, err));
+    return answers(w) ? key_of(s, ANSWERS, longest, (int32_t)w->answers.calls[ANSWERS_WRITE], k->answers, err)
+                      : SNUG_OK;
+}
+
 /* What is measured for a long run is kept for all. */
-static int measure(const struct session *s, const struct workload *w, const char *step_key, const char *eval_key,
-                   struct forecast *out, struct snug_err *err)
+static int measure(const struct session *s, const struct workload *w, const struct keys *k, struct forecast *out,
+                   struct snug_err *err)
 {
     const struct backend *b = s->compile.backend;
     struct rehearsal r;
@@ -109,11 +161,15 @@ static int measure(const struct session *s, const struct workload *w, const char
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, seconds, &out->step_seconds, err);
     if (!code && evaluates(w))
         code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
+    if (!code && answers(w))
+        code = measure_answers(&r, w, seconds / 8, out, err);
     rehearsal_close(&r);
     if (code || seconds < lasting(s, INFINITY))
         return code;
-    TRY(b->profile->keep(b, step_key, out->step_seconds, err));
-    return evaluates(w) ? b->profile->keep(b, eval_key, out->evaluation_seconds, err) : SNUG_OK;
+    TRY(b->profile->keep(b, k->step, out->step_seconds, err));
+    if (evaluates(w))
+        TRY(b->profile->keep(b, k->evaluation, out->evaluation_seconds, err));
+    return answers(w) ? b->profile->keep(b, k->answers, out->answer_seconds, err) : SNUG_OK;
 }
 
 /* As it was measured before, or now where there is room. */
@@ -121,18 +177,18 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
                              struct snug_err *err)
 {
     const struct backend *b = s->compile.backend;
-    char step_key[64], eval_key[64] = "";
-    TRY(key_of(s, false, &w->step.batch, w->accumulation, step_key, err));
-    out->step_seconds = b->profile->recall(b, step_key);
-    if (evaluates(w)) {
-        TRY(key_of(s, true, &w->evaluation.batch, 1, eval_key, err));
-        out->evaluation_seconds = b->profile->recall(b, eval_key);
-    }
-    out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0;
+    struct keys k;
+    TRY(open_keys(&k, s, w, err));
+    out->step_seconds = b->profile->recall(b, k.step);
+    if (evaluates(w))
+        out->evaluation_seconds = b->profile->recall(b, k.evaluation);
+    if (answers(w))
+        out->answer_seconds = b->profile->recall(b, k.answers);
+    out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0 && out->answer_seconds >= 0;
     if (out->measured || s->run.plan.arena_bytes > b->arena->available(b))
         return SNUG_OK;
     out->measured = true;
-    return measure(s, w, step_key, eval_key, out, err);
+    return measure(s, w, &k, out, err);
 }
 
 /* ---- estimated ---- */
@@ -192,6 +248,8 @@ static int time_small(const struct session *s, const struct workload *w, double 
         code = rehearsal_open(&r, &settings, &choices, &limits, err);
     if (!code)
         code = rehearsal_nodes(&r, &small.batch, t, err);
+    for (int i = 0; !code && times == 1 && answers(w) && i < ANSWER_CALLS; i++)
+        code = rehearsal_answer_nodes(&r, &w->answers.batch[i], t, err);
     *all = code || 2 * small.batch.T > w->step.batch.T;
     rehearsal_close(&r);
     typical_close(&small);
@@ -228,6 +286,10 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
                             (w->accumulation - 1) * estimate_program(s, &t, p->next, b, uneven) +
                             estimate_program(s, &t, p->update, b, uneven);
         out->evaluation_seconds = estimate_program(s, &t, p->eval, &w->evaluation.batch, w->eval_lengths.unevenness);
+        double call[ANSWER_CALLS] = {0};
+        for (int i = 0; answers(w) && i < ANSWER_CALLS; i++)
+            call[i] = estimate_program(s, &t, p->generate, &w->answers.batch[i], 1);
+        out->answer_seconds = answer_seconds(w, call);
     }
     node_times_free(&t);
     return code;
@@ -250,6 +312,7 @@ static void add_up(const struct session *s, const struct workload *w, struct for
     out->samples = (double)w->step.batch.B * w->accumulation;
     out->tokens = (double)w->step.batch.T * w->accumulation;
     out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)w->evaluation.batch.T : 0;
+    out->evaluation_seconds += out->answer_seconds;
     if (!s->has_train)
         return;
     train_steps(s, &out->steps, &per_epoch);
@@ -269,6 +332,13 @@ static void reckon(const struct session *s, const struct workload *w, struct for
     out->step_seconds = rates_step(&r, &s->run.plan, where, w->accumulation);
     r.sizes = (struct dims){.T = backend_bucket(c->backend, e->T), .B = e->B};
     out->evaluation_seconds = where->eval < 0 ? 0 : rates_program(&r, &s->run.plan.programs[where->eval]);
+    double call[ANSWER_CALLS] = {0};
+    for (int i = 0; answers(w) && i < ANSWER_CALLS; i++) {
+        const struct batch *a = &w->answers.batch[i];
+        r.sizes = (struct dims){.T = backend_bucket(c->backend, a->T), .B = a->B};
+        call[i] = rates_program(&r, &s->run.plan.programs[where->generate]);
+    }
+    out->answer_seconds = answer_seconds(w, call);
 }
 
 int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)

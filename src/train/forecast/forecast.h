@@ -20,12 +20,13 @@ struct session;
 struct snug_err;
 
 struct forecast {
-    bool known;             /* else everything is 0: nothing is trained, the reference backend, no room to try */
-    bool measured;          /* else estimated */
-    bool disturbed;         /* estimated while other programs had the processors: a guess */
-    double step_seconds;    /* of an optimizer step on rows of the data's mean length */
-    double samples, tokens; /* of such a step */
-    double evaluation_seconds;
+    bool known;                 /* else everything is 0: nothing is trained, the reference backend, no room to try */
+    bool measured;              /* else estimated */
+    bool disturbed;             /* estimated while other programs had the processors: a guess */
+    double step_seconds;        /* of an optimizer step on rows of the data's mean length */
+    double samples, tokens;     /* of such a step */
+    double evaluation_seconds;  /* with the answers that it asks for */
+    double answer_seconds;      /* of these, answers (--eval-samples) */
     int64_t steps, evaluations; /* of the run; 0 without data */
     double run_seconds;         /* of all of them; the last step of an epoch may have fewer rows */
 };

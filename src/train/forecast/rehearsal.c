@@ -109,10 +109,23 @@ void rehearsal_close(struct rehearsal *r)
 
 /* ---- what is timed ---- */
 
+enum { EVALUATION = 0, GENERATION = -1 };
+
 struct subject {
-    const struct batch *micro; /* n_micro of them; 0: evaluation */
+    const struct batch *micro; /* n_micro of them, or one of these programs */
     int32_t n_micro;
 };
+
+static int once_answers(struct rehearsal *r, const struct batch *b, struct snug_err *err)
+{
+    size_t n = (size_t)b->B * (size_t)r->model.vocab_size;
+    float *logits = mem_alloc(n * sizeof *logits);
+    if (!logits)
+        return err_no_memory(err, n * sizeof *logits);
+    int code = stepper_logits(&r->stepper, r->run.where.generate, b, logits, err);
+    mem_free(logits);
+    return code;
+}
 
 static int once(struct rehearsal *r, const struct subject *u, struct snug_err *err)
 {
@@ -120,9 +133,11 @@ static int once(struct rehearsal *r, const struct subject *u, struct snug_err *e
     struct step_result result;
     double loss;
     struct dims dims;
+    if (u->n_micro == GENERATION)
+        return once_answers(r, u->micro, err);
     in.n = (double)(u->micro->n_targets * (u->n_micro ? u->n_micro : 1));
     r->steps++;
-    if (!u->n_micro)
+    if (u->n_micro == EVALUATION)
         return stepper_forward(&r->stepper, r->run.where.eval, u->micro, &in, &loss, &dims, err);
     struct window w = {.n_micro = u->n_micro, .micro = u->micro};
     return stepper_step(&r->stepper, &w, &in, &result, err); /* the rate is 0: weights stay as they are */
@@ -162,7 +177,35 @@ int rehearsal_step(struct rehearsal *r, const struct batch *b, int32_t n_micro, 
 int rehearsal_evaluation(struct rehearsal *r, const struct batch *b, double lasting, double *seconds,
                          struct snug_err *err)
 {
-    return time_it(r, &(struct subject){b, 0}, lasting, seconds, err);
+    return time_it(r, &(struct subject){b, EVALUATION}, lasting, seconds, err);
+}
+
+int rehearsal_answers(struct rehearsal *r, const struct batch *b, double lasting, double *seconds, struct snug_err *err)
+{
+    return time_it(r, &(struct subject){b, GENERATION}, lasting, seconds, err);
+}
+
+/* Of program k. */
+static int time_nodes(struct rehearsal *r, int k, struct dims dims, struct node_times *t, struct snug_err *err)
+{
+    const struct program *g = &r->run.plan.programs[k];
+    double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds);
+    int code =
+        seconds ? in_time(r, 0, err) : err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *seconds);
+    if (!code)
+        code = run_time_nodes(&r->run, k, dims, seconds, err);
+    if (!code)
+        code = node_times_add(t, g, dims, seconds, err);
+    mem_free(seconds);
+    return code;
+}
+
+int rehearsal_answer_nodes(struct rehearsal *r, const struct batch *b, struct node_times *t, struct snug_err *err)
+{
+    TRY(in_time(r, 0, err));
+    TRY(once(r, &(struct subject){b, GENERATION}, err));
+    return time_nodes(r, r->run.where.generate, (struct dims){.T = backend_bucket(r->run.backend, b->T), .B = b->B}, t,
+                      err);
 }
 
 int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_times *t, struct snug_err *err)
@@ -175,18 +218,9 @@ int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_time
         TRY(once(r, &(struct subject){micro, p->next >= 0 ? 2 : 1}, err));
     TRY(in_time(r, 0, err));
     if (p->eval >= 0)
-        TRY(once(r, &(struct subject){micro, 0}, err));
-    for (int k = 0; k < r->run.plan.n_programs; k++) {
-        const struct program *g = &r->run.plan.programs[k];
-        double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds);
-        int code =
-            seconds ? in_time(r, 0, err) : err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *seconds);
-        if (!code)
-            code = run_time_nodes(&r->run, k, dims, seconds, err);
-        if (!code)
-            code = node_times_add(t, g, dims, seconds, err);
-        mem_free(seconds);
-        TRY(code);
-    }
+        TRY(once(r, &(struct subject){micro, EVALUATION}, err));
+    for (int k = 0; k < r->run.plan.n_programs; k++)
+        if (k != p->generate) /* has sizes of its own */
+            TRY(time_nodes(r, k, dims, t, err));
     return SNUG_OK;
 }

@@ -37,7 +37,13 @@ int rehearsal_step(struct rehearsal *r, const struct batch *b, int32_t n_micro, 
 int rehearsal_evaluation(struct rehearsal *r, const struct batch *b, double lasting, double *seconds,
                          struct snug_err *err);
 
-/* The times of all nodes of all programs on `b`. SNUG_ERR_ENV: it takes longer than the limits. */
+/* The same of a call of the program of generation. */
+int rehearsal_answers(struct rehearsal *r, const struct batch *b, double lasting, double *seconds,
+                      struct snug_err *err);
+
+/* The times of all nodes of all programs but generation on `b`. SNUG_ERR_ENV: it takes longer than the limits. */
 int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_times *t, struct snug_err *err);
+/* Of the program of generation. */
+int rehearsal_answer_nodes(struct rehearsal *r, const struct batch *b, struct node_times *t, struct snug_err *err);
 
 #endif
