@@ -109,6 +109,21 @@ static void a_batch_may_be_cut(void **state)
     }
 }
 
+/* Without clipping updates follow the backward pass of their layer, Muon's with all their products; a limit that never binds makes them
+ * wait for the norm. */
+static void updates_by_layer_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_OPTIMIZERS; i++) {
+        const char *by_layer = train("by_layer", with(i, ARGS("--batch-size", "4", "--max-grad-norm", "0")));
+        const char *behind = train("behind", with(i, ARGS("--batch-size", "4", "--max-grad-norm", "1e6")));
+        if (!same_bytes(join(by_layer, "model.safetensors"), join(behind, "model.safetensors")))
+            fail_msg("%s: updates by layer have other bits", optimizers[i].name);
+        remove_tree(by_layer);
+        remove_tree(behind);
+    }
+}
+
 static long long aligned(long long bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -184,9 +199,8 @@ static int make_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_resumed_run_has_the_same_bits),
-        cmocka_unit_test(a_batch_may_be_cut),
-        cmocka_unit_test(the_plan_has_room_for_the_states),
+        cmocka_unit_test(a_resumed_run_has_the_same_bits),     cmocka_unit_test(a_batch_may_be_cut),
+        cmocka_unit_test(updates_by_layer_have_the_same_bits), cmocka_unit_test(the_plan_has_room_for_the_states),
         cmocka_unit_test(updates_by_layer_need_less_room),
     };
     return cmocka_run_group_tests_name("optimizers", tests, make_data, close_folder);
