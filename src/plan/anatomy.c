@@ -73,6 +73,8 @@ static void describe(const struct program *g, int id, struct held *h)
         snprintf(h->maker, sizeof h->maker, "%s", kin_names[v->kin]);
     else
         slot = find_maker(&g->graph, id, g->first[id], h);
+    if (!*h->maker) /* it holds something before the first node */
+        snprintf(h->maker, sizeof h->maker, "%s", component_names[h->component]);
     if (h->component == COMPONENT_ACTIVATIONS && slot && !strcmp(slot, "mask"))
         h->component = COMPONENT_MASKS;
 }

@@ -25,7 +25,7 @@ enum {
 static const char *const styles =
     "<style>\n"
     "svg{color-scheme:light dark}\n"
-    "text{font:13px system-ui,sans-serif;fill:#1f2430}.title{font-size:15px;font-weight:600}.head{font-weight:600}\n"
+    "text{font:13px system-ui,sans-serif;fill:#1f2430}.title{font-size:14px;font-weight:600}.head{font-weight:600}\n"
     ".quiet{fill:#5b6472}.right{text-anchor:end}.middle{text-anchor:middle}.paper{fill:#fff}\n"
     ".axis{stroke:#8a93a1;fill:none}.grid{stroke:#8a93a1;stroke-opacity:.25;fill:none}\n"
     ".peak{stroke:#1f2430;fill:none;stroke-dasharray:4 3}.dot{fill:#1f2430}\n"
@@ -173,10 +173,9 @@ static void put_peak(const struct picture *c, const struct timeline *t, const st
     const struct node *at = &g->graph.nodes[g->peak_node];
     int i = column_of(cols, g->peak_node, t->n_nodes);
     double x = (column_x(cols, i) + column_x(cols, i + 1)) / 2, y = y_of(c, c->peak.total);
-    char text[160], size[SIZE_TEXT_MAX], layer[32] = "";
-    if (at->layer > 0)
-        snprintf(layer, sizeof layer, ", layer %d", at->layer);
-    snprintf(text, sizeof text, "peak: %s at node %d, %s%s", size_text(c->peak.total, size), g->peak_node,
+    char text[160], size[SIZE_TEXT_MAX], layer[32];
+    plan_layer_name(at->layer, t->n_layers, layer, sizeof layer);
+    snprintf(text, sizeof text, "peak: %s at node %d, %s, %s", size_text(c->peak.total, size), g->peak_node,
              op_table[at->op].name, layer);
     str_printf(c->out,
                "<path class=\"peak\" d=\"M%.1f %dV%d\"/><circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", x,

@@ -58,7 +58,11 @@ static void check_sums(json_t *o, long long gap)
         components += json_integer_value(part);
     }
     json_array_foreach(json_object_get(o, "layers"), i, part) layers += number(part, "bytes");
-    json_array_foreach(json_object_get(o, "held"), i, part) held += number(part, "bytes");
+    json_array_foreach(json_object_get(o, "held"), i, part)
+    {
+        held += number(part, "bytes");
+        assert_true(*json_string_value(json_object_get(part, "made_by")));
+    }
     assert_int_equal(components + gap, number(o, "arena_bytes"));
     assert_int_equal(layers + gap, number(o, "arena_bytes"));
     assert_int_equal(held + gap, number(o, "arena_bytes"));
