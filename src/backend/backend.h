@@ -177,7 +177,7 @@ static inline void backend_close(const struct backend *b)
  * - an absent slot has data NULL;
  * - the same inputs give the same bits, for any number of threads: sums are cut by shape, not by thread;
  * - T may be 0; rows from cu[B] on are padding: finite on input, and their gradients are 0 because attention_bwd,
- * gather_bwd and the losses write 0 there. */
+ * gather_bwd, pool_bwd and the losses write 0 there. */
 
 const struct backend *backend_reference(void);
 const struct backend *backend_cpu(void);

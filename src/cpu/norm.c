@@ -51,7 +51,10 @@ SIMD void norm_row(const struct args_norm *a, const struct feature_mask *m, floa
     float rstd = (float)(1 / sqrt((double)(vf_hsum(sum) / (float)H) + a->eps));
     for (int64_t h = 0; h < H; h += VF_LANES) {
         vf z = (vf_load(row + h) - mean) * rstd;
-        vf y = vf_fma(z, vf_get_upto(a->gamma.data, h, H - h, false), vf_get_upto(a->beta.data, h, H - h, false));
+        vf beta = {0};
+        if (a->beta.data)
+            beta = vf_get_upto(a->beta.data, h, H - h, false);
+        vf y = vf_fma(z, vf_get_upto(a->gamma.data, h, H - h, false), beta);
         vf_put_upto(a->y.data, n * H + h, y, H - h, bf16);
     }
     ((float *)a->mean.data)[n] = mean;

@@ -75,8 +75,8 @@ OP(attention_cached, IN(qkv) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "
    "cache, the new rows' are put behind them; o as attention has it")
-OP(norm, IN(x) OPT(res) IN(gamma) IN(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
-   REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta")
+OP(norm, IN(x) OPT(res) IN(gamma) OPT(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
+   REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta, or without beta")
 OP(norm_bwd,
    IN(dy) OPT(dh) IN(h) IN(gamma) IN(mean) IN(rstd) OPT(coords) OPT(rng) ACC(dx) ACC(dres) ACC(dgamma) ACC(dbeta)
        ACC(dbias),
@@ -105,6 +105,8 @@ OP(dropout_bwd, IN(dy) IN(coords) IN(rng) ACC(dx), REAL(p) INT(site), NONE, "dx 
 OP(scale, IN(x) OUT(y), REAL(by), DIFF, "y = x by; only this node reads x")
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
+OP(pool, IN(x) IN(cu) OUT(y), , DIFF, "y[b] = the mean of the rows of sequence b")
+OP(pool_bwd, IN(dy) IN(cu) ACC(dx), , NONE, "the gradient of pool: dy[b] / n in each of its n rows, 0 behind them all")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] "
    "(lse[n] - logits[n,v]), with the weights w of the classes, or 1")

@@ -93,7 +93,7 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
     struct op_norm n = {.x = x,
                         .res = o.res,
                         .gamma = WEIGHT(b, one, graph_name(b->g, "%s.weight", prefix), width),
-                        .beta = WEIGHT(b, zero, graph_name(b->g, "%s.bias", prefix), width),
+                        .beta = o.no_bias ? 0 : WEIGHT(b, zero, graph_name(b->g, "%s.bias", prefix), width),
                         .coords = o.p > 0 ? o.coords : 0,
                         .rng = o.p > 0 ? b->in.rng : 0,
                         .eps = o.eps,
@@ -101,7 +101,9 @@ struct op_norm build_norm(struct build *b, int x, const char *prefix, struct nor
                         .site = o.site};
     emit_norm(b->g, &n);
     if (!b->g->err.code)
-        graph_value(b->g, n.gamma)->norm = graph_value(b->g, n.beta)->norm = true;
+        graph_value(b->g, n.gamma)->norm = true;
+    if (!b->g->err.code && n.beta)
+        graph_value(b->g, n.beta)->norm = true;
     return n;
 }
 
@@ -163,4 +165,19 @@ int build_first_rows(struct build *b, int v)
 int build_last_rows(struct build *b, int v)
 {
     return some_rows(b, v, true);
+}
+
+int build_mean_rows(struct build *b, int v)
+{
+    struct op_pool mean = {.x = v, .cu = b->in.cu_seqlens};
+    emit_pool(b->g, &mean);
+    return mean.y;
+}
+
+int build_rotary_table(struct build *b, int kind)
+{
+    struct op_rotary_table t = {
+        .positions = b->in.positions, .frequencies = b->in.rotary[kind], .factor = b->c->rotary[kind].factor};
+    emit_rotary_table(b->g, &t);
+    return t.table;
 }

@@ -66,7 +66,8 @@ struct norm_options {
     int res, coords;
     double p, eps;
     int64_t site, width;
-    bool head; /* a part of what the task adds */
+    bool head;    /* a part of what the task adds */
+    bool no_bias; /* there is no PREFIX.bias */
 };
 struct op_norm build_norm(struct build *b, int x, const char *prefix, struct norm_options o);
 
@@ -89,8 +90,12 @@ struct attention_options {
 };
 int build_attention(struct build *b, int qkv, struct attention_options o);
 
-/* (T,H) -> (B,H): the sequences' first or last rows. */
+/* (T,H) -> (B,H): the sequences' first or last rows, or the means of all their rows. */
 int build_first_rows(struct build *b, int v);
 int build_last_rows(struct build *b, int v);
+int build_mean_rows(struct build *b, int v);
+
+/* (T,2 pairs): cosines and sines of the rows' positions, by the frequencies of this kind. */
+int build_rotary_table(struct build *b, int kind);
 
 #endif

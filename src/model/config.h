@@ -59,6 +59,16 @@ struct decoder_config {
     uint8_t layer[MAX_LAYERS]; /* enum layer_facts */
 };
 
+struct modernbert_config {
+    int64_t intermediate_size;
+    int64_t window; /* a layer that slides sees keys nearer than this, on both sides */
+    enum act act, head_act;
+    double norm_eps;
+    bool norm_bias, attention_bias, mlp_bias, classifier_bias, decoder_bias;
+    bool pools_mean; /* the classifier reads the mean of a sequence's rows, else the first */
+    bool slides[MAX_LAYERS];
+};
+
 struct gpt_neox_config {
     int64_t intermediate_size;
     enum act act;
@@ -88,6 +98,7 @@ struct model_config {
         struct encoder_config encoder;
         struct gpt2_config gpt2;
         struct gpt_neox_config gpt_neox;
+        struct modernbert_config modernbert;
         struct decoder_config decoder;
     } own;
 };

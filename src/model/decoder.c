@@ -248,14 +248,6 @@ static int scaled(struct build *b, int v)
     return n.y;
 }
 
-static int rotary_table(struct build *b, int kind)
-{
-    struct op_rotary_table t = {
-        .positions = b->in.positions, .frequencies = b->in.rotary[kind], .factor = b->c->rotary[kind].factor};
-    emit_rotary_table(b->g, &t);
-    return t.table;
-}
-
 int decoder_body(struct build *b)
 {
     const struct model_config *c = b->c;
@@ -266,7 +258,7 @@ int decoder_body(struct build *b)
     struct stream s = {.branch = scaled(b, e.y)};
     int tables[ROTARY_KINDS];
     for (int k = 0; k < ROTARY_KINDS; k++)
-        tables[k] = c->rotary[k].pairs ? rotary_table(b, k) : 0;
+        tables[k] = c->rotary[k].pairs ? build_rotary_table(b, k) : 0;
     for (int i = 0; i < c->layers; i++) {
         b->g->layer = i + 1;
         layer(b, &s, i, tables);

@@ -128,14 +128,12 @@ static int body(struct build *b)
     struct op_embed e = {.ids = b->in.ids,
                          .table = WEIGHT(b, b->normal, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
-    struct op_rotary_table t = {
-        .positions = b->in.positions, .frequencies = b->in.rotary[ROTARY_ALL], .factor = c->rotary[ROTARY_ALL].factor};
-    emit_rotary_table(b->g, &t);
+    int table = build_rotary_table(b, ROTARY_ALL);
     struct stream s = {.branch = build_dropout(b, e.y, b->in.coords, build_p(b, c->dropout_embedding)),
                        .coords = b->in.coords};
     for (int i = 0; i < c->layers; i++) {
         b->g->layer = i + 1;
-        layer(b, &s, i, t.table);
+        layer(b, &s, i, table);
     }
     b->g->layer = (int)c->layers + 1;
     return norm(b, &s, "gpt_neox.final_layer_norm");

@@ -8,7 +8,9 @@
     A(electra)                                                                                                         \
     A(gemma2)                                                                                                          \
     A(gemma3_text)                                                                                                     \
-    A(gpt2) A(gpt_neox) A(llama) A(mistral) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
+    A(gpt2)                                                                                                            \
+    A(gpt_neox)                                                                                                        \
+    A(llama) A(mistral) A(modernbert) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

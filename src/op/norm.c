@@ -1,7 +1,7 @@
 /* Residual, dropout and layer normalisation in one (Ba et al., arXiv 1607.06450):
  *     h = res + dropout(x)            x, res, h, y (N,H); either of res and dropout may be absent
  *     mean[n] = 1/H sum h ;  rstd[n] = 1/sqrt(1/H sum (h - mean)^2 + eps)      biased variance, two passes
- *     y = (h - mean) rstd gamma + beta
+ *     y = (h - mean) rstd gamma + beta               beta may be absent
  * Backward, with z = (h - mean) rstd and g = dy gamma:
  *     dh' = dh + rstd (g - mean_H(g) - z mean_H(g z)) ;  dres = dh' ;  dx = dropout mask of dh'
  *     dgamma = sum_n dy z ;  dbeta = sum_n dy ;  dbias = sum_n dx, the gradient of a bias that was added to make x */
@@ -15,7 +15,7 @@ void shape_norm(struct graph *g, struct op_norm *n)
     const struct value *x = graph_value(g, n->x), *gamma = graph_value(g, n->gamma);
     if (!shape_require(g, x->ndim == 2 && gamma->ndim == 1 && dim_equal(gamma->shape[0], x->shape[1]), "norm",
                        "x must be (N,H), gamma (H)") ||
-        (n->res && !shape_same(g, n->x, n->res, "norm")) || !shape_same(g, n->gamma, n->beta, "norm"))
+        (n->res && !shape_same(g, n->x, n->res, "norm")) || (n->beta && !shape_same(g, n->gamma, n->beta, "norm")))
         return;
     struct dim N = x->shape[0], H = x->shape[1];
     n->y = shape_out(g, SHAPE(N, H));
@@ -90,7 +90,7 @@ void ref_norm(const struct args_norm *a, const struct call *c)
             variance += (y[n * H + h] - mean) * (y[n * H + h] - mean) / (double)H;
         double rstd = 1 / sqrt(variance + a->eps);
         for (int64_t h = 0; h < H; h++)
-            y[n * H + h] = (y[n * H + h] - mean) * rstd * gamma[h] + beta[h];
+            y[n * H + h] = (y[n * H + h] - mean) * rstd * gamma[h] + (beta ? beta[h] : 0);
         ((double *)a->mean.data)[n] = mean;
         ((double *)a->rstd.data)[n] = rstd;
     }

@@ -38,8 +38,20 @@ def electra(**k):
 
 def albert(**k):
     """Three layers in two groups: the first two share their weights, as two layers in a row each."""
-    return T.AlbertConfig(**{**bert(num_hidden_layers=3, **k).to_diff_dict(), **dict(embedding_size=8, num_hidden_groups=2, inner_group_num=2,
-                                                                                     hidden_act="gelu_new", classifier_dropout_prob=0.0)})
+    own = dict(embedding_size=8, num_hidden_groups=2, inner_group_num=2, hidden_act="gelu_new", classifier_dropout_prob=0.0)
+    return T.AlbertConfig(**{**bert(num_hidden_layers=3, **k).to_diff_dict(), **own})
+
+
+def modernbert(**k):
+    """Layers see everything, three tokens to each side, again, and everything."""
+    rope = dict(full_attention=dict(rope_type="default", rope_theta=100.0), sliding_attention=dict(rope_type="default", rope_theta=10.0))
+    return T.ModernBertConfig(**{**dict(vocab_size=V, hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=24,
+                                        max_position_embeddings=12, num_labels=3, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                                        cls_token_id=1, sep_token_id=2, local_attention=6, classifier_pooling="mean",
+                                        rope_parameters=rope), **k})
+
+
+BIASES = dict(norm_bias=True, attention_bias=True, mlp_bias=True, classifier_bias=True)
 
 
 def decoder(config, **k):
@@ -85,6 +97,10 @@ CASES = {
     "electra_mlm": (T.ElectraForMaskedLM, electra(hidden_act="relu")),
     "albert": (T.AlbertForSequenceClassification, albert()),
     "albert_mlm": (T.AlbertForMaskedLM, albert()),
+    "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
+    "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
+                                                                         classifier_activation="relu", **BIASES)),
+    "modernbert_mlm": (T.ModernBertForMaskedLM, modernbert()),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
@@ -141,13 +157,18 @@ def perturb(model, g):
 
 
 def alone(model, d):
-    """A causal model's rows one by one, without padding: behind a window that has passed the row's end padding sees no key, and transformers'
+    """A model's rows one by one, without padding: behind a window that has passed the row's end padding sees no key, and transformers'
     gradients are not finite. The loss is the mean over all targets."""
+    shift = 0 if model.config.model_type == "modernbert" else 1
     rows = [model(input_ids=d["input_ids"][i:i + 1, :n]).logits for i, n in enumerate(LENGTHS)]
-    losses = [torch.nn.functional.cross_entropy(r[0, :-1], d["labels"][i, 1:n], reduction="sum")
-              for i, (n, r) in enumerate(zip(LENGTHS, rows)) if n > 1]
+    if rows[0].ndim == 2:
+        logits = torch.cat(rows)
+        return T.modeling_outputs.SequenceClassifierOutput(loss=torch.nn.functional.cross_entropy(logits, d["labels"]), logits=logits)
+    losses = [torch.nn.functional.cross_entropy(r[0, :n - shift], d["labels"][i, shift:n], reduction="sum")
+              for i, (n, r) in enumerate(zip(LENGTHS, rows)) if n > shift]
     rows = [torch.nn.functional.pad(r, (0, 0, 0, S - r.shape[1])) for r in rows]
-    return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / sum(n - 1 for n in LENGTHS), logits=torch.cat(rows))
+    targets = (d["labels"][:, shift:] != -100).sum()
+    return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / targets, logits=torch.cat(rows))
 
 
 def golden(name, cls, cfg):

@@ -27,6 +27,15 @@ ALBERT = dict(architectures=["AlbertForMaskedLM"], attention_probs_dropout_prob=
               hidden_size=768, initializer_range=0.02, inner_group_num=1, intermediate_size=3072, layer_norm_eps=1e-12,
               max_position_embeddings=512, model_type="albert", net_structure_type=0, num_attention_heads=12, num_hidden_groups=1,
               num_hidden_layers=12, num_memory_blocks=0, pad_token_id=0, type_vocab_size=2, vocab_size=30000)
+MODERNBERT = dict(architectures=["ModernBertForMaskedLM"], attention_bias=False, attention_dropout=0.0, bos_token_id=50281,
+                  classifier_activation="gelu", classifier_bias=False, classifier_dropout=0.0, classifier_pooling="mean",
+                  cls_token_id=50281, decoder_bias=True, deterministic_flash_attn=False, embedding_dropout=0.0, eos_token_id=50282,
+                  global_attn_every_n_layers=3, global_rope_theta=160000.0, gradient_checkpointing=False, hidden_activation="gelu",
+                  hidden_size=768, initializer_cutoff_factor=2.0, initializer_range=0.02, intermediate_size=1152, layer_norm_eps=1e-05,
+                  local_attention=128, local_rope_theta=10000.0, max_position_embeddings=8192, mlp_bias=False, mlp_dropout=0.0,
+                  model_type="modernbert", norm_bias=False, norm_eps=1e-05, num_attention_heads=12, num_hidden_layers=22,
+                  pad_token_id=50283, position_embedding_type="absolute", sep_token_id=50282, tie_word_embeddings=True,
+                  torch_dtype="float32", vocab_size=50368)
 GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
             eos_token_id=50256, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gpt2", n_ctx=1024, n_embd=768, n_head=12,
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
@@ -106,6 +115,7 @@ MODELS = {
         "transformers_version": "4.5.0.dev0"}, 512),
     "electra-small-generator": (ELECTRA, 512),
     "albert-base-v2": (ALBERT, 512),
+    "ModernBERT-base": (MODERNBERT, 8192),
     "Llama-3.2-1B-Instruct": (LLAMA_1B, 131072),
     "TinyLlama-1.1B-Chat-v1.0": (TINYLLAMA, 2048),
     "SmolLM2-135M": (SMOLLM2, 8192),

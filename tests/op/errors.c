@@ -124,6 +124,8 @@ static const struct {
     ROW(attention_cached, "attention_cached: two inputs that must have one shape differ", .qkv = F(4, 12), .cu = I(2),
         .past = I(1), .keys = F(1, 5, 4), .values = F(1, 6, 4), .heads = 1, .kv_heads = 1),
     ROW(gather, "gather: x must be (T,H)", .x = F(3), .cu = I(2)),
+    ROW(pool, "pool: x must be (T,H)", .x = F(3), .cu = I(2)),
+    ROW(pool_bwd, "pool_bwd: dy must be (B,H), dx (T,H)", .dy = F(1, 4), .cu = I(2), .dx = F(3, 5)),
     ROW(gather_bwd, "gather_bwd: dy must be (B,H), dx (T,H)", .dy = F(1, 4), .cu = I(2), .dx = F(3, 5)),
     ROW(cross_entropy, "cross_entropy: logits must be (N,V), labels (N) I32", .logits = F(3, 4), .labels = F(3),
         .step = F(8)),

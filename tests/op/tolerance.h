@@ -82,6 +82,8 @@ static inline double sum_length(enum op op, const union args_any *a)
         return a->rotary_bwd.q_gamma.ndim
                    ? (double)(a->rotary_bwd.dy.shape[0] * a->rotary_bwd.heads) + (double)a->rotary_bwd.q_gamma.shape[0]
                    : 4;
+    case OP_pool:
+        return (double)a->pool.x.shape[0];
     case OP_embed_bwd:
         return (double)a->embed_bwd.dy.shape[0];
     case OP_cross_entropy:

@@ -77,11 +77,12 @@ __global__ void __launch_bounds__(LANE *W *ROWS) norm_kernel(const struct norm_p
 #pragma unroll
     for (int k = 0; k < PER; k++) {
         int64_t h = (int64_t)(k * LANE * W + lane) * N;
-        float gamma[N], beta[N];
+        float gamma[N], beta[N] = {0};
         if (h >= p.H)
             continue;
         load<float, N>(gamma, p.gamma + h);
-        load<float, N>(beta, p.beta + h);
+        if (p.beta)
+            load<float, N>(beta, p.beta + h);
 #pragma unroll
         for (int i = 0; i < N; i++)
             v[k][i] = (v[k][i] - mean) * rstd * gamma[i] + beta[i];
