@@ -65,7 +65,8 @@ static inline int64_t cuda_attention_window(int64_t window, int64_t longest)
  * kernel for short sequences (attention_short_sm90.cu) at the sizes that there then are. */
 bool cuda_attention_reads_mask(const struct op_attention_bwd *n, int64_t D);
 
-/* SNUG_ERR_USAGE, with what to do, for a size that no kernel here takes: of one head, of a row, of a node with these shapes. */
+/* SNUG_ERR_USAGE, with what to do, for what no kernel here takes: a head of D elements; dropout of scores that a window or a soft
+ * cap limits; rows of H features; a node with these shapes. */
 int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err *err);
 int cuda_check_scores(bool limited, bool dropped, const char *op, struct snug_err *err);
 int cuda_check_features(int64_t H, const char *op, struct snug_err *err);

@@ -6,8 +6,10 @@
 
 struct nvml;
 
-int64_t cuda_free_bytes(void); /* 0 where nothing is known */
-int64_t cuda_used_bytes(const struct nvml *nvml,
-                        int device); /* as NVML counts; as CUDA does where there is none (NULL) */
+/* Bytes; 0 where nothing is known. */
+int64_t cuda_free_bytes(void);
+
+/* Bytes in use on a device, by whomever: as NVML counts, or as CUDA does where there is no NVML (NULL). */
+int64_t cuda_used_bytes(const struct nvml *nvml, int device);
 
 #endif
