@@ -20,7 +20,8 @@
 #include <stdbool.h>
 
 /* The experiments, in the guide's order: name for --rows, title as the guide calls it, --dtype ("half": fp16 where the
- * device has it, else bf16), --optim, gradient accumulation, gradient checkpointing; whether a plan is searched for a memory budget, which is no row of the guide's. */
+ * device has it, else bf16), --optim, gradient accumulation, gradient checkpointing; whether a plan is searched for a memory
+ * budget, which is no row of the guide's. */
 #define BENCH_ROWS(ROW)                                                                                                \
     ROW("vanilla", "vanilla", "fp32", "adamw_torch", false, false, false)                                              \
     ROW("accumulation", "gradient accumulation", "fp32", "adamw_torch", true, false, false)                            \
