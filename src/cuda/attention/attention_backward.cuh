@@ -58,6 +58,8 @@ __device__ static __forceinline__ void slopes_of_rows(float (&ds)[8][4], const f
         }
 }
 
+/* dq of a tile of ROWS queries, and the statistics that attention_dkdv reads. Longer than a screen: the loop over tiles of keys works
+ * on an accumulator and on statistics that live in registers from its start to the store. */
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_constant__ struct attention_params p)
 {
@@ -235,6 +237,8 @@ __device__ static __forceinline__ void weights_of_columns(float (&s)[8][4], floa
     }
 }
 
+/* dk and dv of a tile of ROWS keys, summed over the query heads that share them. Longer than a screen: the loop over heads and tiles of
+ * queries works on two accumulators that live in registers to the store, and loads ahead with counters of its own. */
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __grid_constant__ struct attention_params p)
 {

@@ -47,6 +47,8 @@ __device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], f
     }
 }
 
+/* Output and log-sum-exp of a tile of ROWS queries. Longer than a screen: the loop over tiles of keys works on accumulators,
+ * maxima and sums that live in registers from its first line to the store. */
 template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP, bool LIMITED>
 __global__ __launch_bounds__(WARPS * 32,
                              BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
