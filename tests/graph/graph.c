@@ -211,7 +211,6 @@ static void the_checker_knows_shapes_and_types(void **state)
             "node 3, act_bwd, slot dy (value 5): has another dtype than the node's other activations");
 }
 
-/* A stack of two pairs of matrices: the parts of the second pair lie in it, behind the first pair. */
 /* A shape of every dimension: it reads back, and its size is the sum of 2 of the first, 3 of the second …, and 5. Words that
  * only begin as a dimension does are none. */
 static void shapes_are_sums_of_all_dimensions(void **state)
@@ -240,6 +239,7 @@ static void shapes_are_sums_of_all_dimensions(void **state)
     refuses("%1 input F32[BT] layer=0\n", "\"BT] layer=0\": a dimension or ] was expected");
 }
 
+/* A stack of two pairs of matrices: the parts of the second pair lie in it, behind the first pair. */
 static void slices_of_slices(void **state)
 {
     (void)state;
