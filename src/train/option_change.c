@@ -35,6 +35,35 @@ int option_change_record(const struct options *o, json_t **out, struct snug_err 
     return *out ? SNUG_OK : err_no_memory(err, 1 << 12);
 }
 
+/* Before there was Muon, which has a momentum of its own, none was recorded as 0. */
+static void forget_no_momentum(const struct options *o, const json_t *recorded, json_t *options)
+{
+    json_t *args = json_object_get(options, "optim_args");
+    bool before_muon = !json_object_get(json_object_get(recorded, "optim_args"), "ns_steps");
+    if (before_muon && !option_given(o, optim_args_momentum) &&
+        json_number_value(json_object_get(args, "momentum")) == 0)
+        json_object_set_new(args, "momentum", json_null());
+}
+
+int option_change_complete(const struct options *o, const json_t *saved, json_t **out, struct snug_err *err)
+{
+    struct options defaults;
+    json_t *all = NULL, *recorded = json_object_get(saved, "options");
+    options_init(&defaults, o->command);
+    int code = options_to_json(&defaults, true, &all, err);
+    *out = code ? NULL : json_copy((json_t *)saved);
+    if (!code && (!*out || (recorded && (json_object_update_recursive(all, recorded) || /* keys of KWARGS, too */
+                                         json_object_set(*out, "options", all)))))
+        code = err_no_memory(err, 1 << 16);
+    if (!code && recorded)
+        forget_no_momentum(o, recorded, all);
+    json_decref(all);
+    options_free(&defaults);
+    if (code)
+        json_decref(*out);
+    return code;
+}
+
 static void put(struct str *out, const json_t *v)
 {
     if (json_is_null(v))

@@ -317,24 +317,6 @@ static bool same_member(const json_t *a, const json_t *b, const char *key)
     return x == y || (x && y && json_equal(x, y));
 }
 
-/* What an earlier version had no option for it did as the default does. A new reference. */
-static int with_defaults(const struct session *s, const json_t *old, json_t **out, struct snug_err *err)
-{
-    struct options defaults;
-    json_t *unset = NULL, *options = json_object_get(old, "options");
-    options_init(&defaults, s->o->command);
-    int code = options_to_json(&defaults, true, &unset, err);
-    *out = code ? NULL : json_copy((json_t *)old);
-    if (!code && (!*out || (options && (json_object_update_recursive(unset, options) || /* keys of KWARGS, too */
-                                        json_object_set(*out, "options", unset)))))
-        code = err_no_memory(err, 1 << 16);
-    json_decref(unset);
-    options_free(&defaults);
-    if (code)
-        json_decref(*out);
-    return code;
-}
-
 /* only_weights: of the best model's checkpoint the weights alone are wanted. The run's options and data may have changed since
  * (--allow-option-change, --allow-data-change). */
 static int compare(const struct session *s, const struct ckpt_found *found, const json_t *saved, bool only_weights,
@@ -343,7 +325,7 @@ static int compare(const struct session *s, const struct ckpt_found *found, cons
     static const char *const keys[] = {"model", "options", "backend"};
     json_t *now, *old = NULL;
     TRY(state_to_json(s, &(struct train_state){0}, false, &now, err));
-    int code = with_defaults(s, saved, &old, err);
+    int code = option_change_complete(s->o, saved, &old, err);
     if (code)
         goto out;
     if (!same_member(old, now, "tokenizer")) /* hashes would tell nobody anything */

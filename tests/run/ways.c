@@ -179,7 +179,8 @@ static void a_refusal_says_what_would_fit(void **state)
     assert_false(fits("", 1));
     size_t length;
     char *first = read_text(said(), &length), *at = strstr(first, ": the least takes ");
-    assert_true(at && sscanf(at, ": the least takes %lf %ciB", &number_of, &unit) == 2);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, ": the least takes %lf %ciB", &number_of, &unit), 2);
     least = number_of * (unit == 'K' ? 0x1p10 : unit == 'M' ? 0x1p20 : 1);
     snprintf(said_least, sizeof said_least, "%.*s", (int)strcspn(at, ";"), at);
     free(first);
