@@ -123,11 +123,11 @@ void ckpt_dir_close(struct ckpt_dir *dir); /* also after a failed open */
 struct ckpt_config {
     const struct io *io;
     const char *output_dir; /* its lock is held */
-    struct ckpt_folder
-        *folder;             /* held, with its `io`: a save into a folder that is not there any more fails; or NULL */
-    const char *synced_file; /* beside the checkpoints, on the disk before one of them appears; or NULL */
-    int64_t total_limit;     /* keep the newest so many, 0: all; 1 keeps 2 and says so */
-    bool read_back;          /* drop the page cache and compare all hashes before reporting a checkpoint */
+    /* Held, with its `io`: a save into a folder that is not there any more fails. NULL: nobody holds it. */
+    struct ckpt_folder *folder;
+    const char *synced_file;      /* beside the checkpoints, on the disk before one of them appears; or NULL */
+    int64_t total_limit;          /* keep the newest so many, 0: all; 1 keeps 2 and says so */
+    bool read_back;               /* drop the page cache and compare all hashes before reporting a checkpoint */
     const struct stop_flag *stop; /* a second signal abandons the save; NULL: none */
     struct ckpt_notes notes;
     double patience_s; /* "still writing" after so long; 0: 60 s */

@@ -53,8 +53,7 @@ struct dataset {
 
 struct dataset_options {
     const char *path;              /* .csv .tsv .json .jsonl .txt .safetensors, or "synthetic:ROWSxLENGTH" */
-    const char *const *more_paths; /* (n_more_paths): tables of the same columns; their rows follow those of
-                                    * `path` */
+    const char *const *more_paths; /* (n_more_paths): tables of the same columns; their rows follow those of `path` */
     size_t n_more_paths;
     bool standard_input; /* tables, see row_stream.h: the rows come from there, and `path` is what messages call it */
     enum data_task task;
@@ -75,8 +74,7 @@ struct dataset_options {
      * made from the data. num_labels: how many there must be; 0: as many as the data have (synthetic: 2). */
     const struct label_map *labels;
     int32_t num_labels;
-    const char *misfit;       /* what to do about labels that are not the model's, for messages; NULL: the usual
-                               * advice alone */
+    const char *misfit; /* for messages: what to do about labels that are not the model's; NULL: the usual advice */
     const char *ignore_label; /* rows with this label (in any of the label columns) are left out; NULL: none */
 
     uint64_t seed;         /* synthetic */

@@ -28,11 +28,10 @@ struct label_reader {
     double ignore_number;
     int64_t n_ignored;
 
-    int64_t n_rows,
-        n_items;       /* of rows that are not left out. A row has one item for TASK_CLASS, any number for the others */
-    int32_t *ids;      /* (n_items): names: the id in `given`, or an index of `seen`; TASK_CLASS: the number */
-    double *numbers;   /* (n_items), for the other tasks when the items are numbers */
-    int64_t *row_ends; /* (n_rows): end of the row's items, for the other tasks */
+    int64_t n_rows, n_items; /* of rows that are not left out; a row has one item for TASK_CLASS, else any number */
+    int32_t *ids;            /* (n_items): names: the id in `given`, or an index of `seen`; TASK_CLASS: the number */
+    double *numbers;         /* (n_items), for the other tasks when the items are numbers */
+    int64_t *row_ends;       /* (n_rows): end of the row's items, for the other tasks */
     size_t ids_cap, numbers_cap, row_ends_cap;
 
     bool any, are_names; /* what the first item was; names and numbers are never mixed */

@@ -19,8 +19,9 @@ struct window {
     int32_t n_micro;
     const struct batch *micro; /* (n_micro) */
     int64_t n_samples;         /* rows of all micro-batches */
-    int64_t n_targets;         /* targets that are not ignored (language models, else n_samples): the N that the loss is
-                                  divided by. It can be 0 when texts are very short: then there is nothing to learn */
+    /* The N that the loss is divided by: in language models the targets that are not ignored, else n_samples. It can be 0
+     * when texts are very short: then there is nothing to learn. */
+    int64_t n_targets;
     int64_t n_tokens;
 };
 
@@ -31,9 +32,9 @@ struct loader_options {
     int64_t max_tokens; /* of a micro-batch, which then has fewer rows, and a window more micro-batches; 0: no limit */
     bool drop_last;     /* leave the shorter last window of each epoch out */
     int64_t start_step; /* the first window's step; any one is found at once */
-    int64_t from_step, from_epoch,
-        from_row;           /* at this step, at this row of this epoch, batch_size and accumulation began to
-                                                hold; before it they were others. All 0: always */
+    /* At this step, at this row of this epoch, batch_size and accumulation began to hold; before it they were others.
+     * All 0: always. */
+    int64_t from_step, from_epoch, from_row;
     int64_t end_step;       /* no window from this step on */
     uint64_t seed;          /* of the masking */
     struct masking masking; /* TASK_MASKED_LM without targets */

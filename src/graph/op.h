@@ -182,9 +182,9 @@ struct slot_info {
 enum slot_property {
     SLOT_PITCH = 1,  /* columns of a wider matrix, on every backend */
     SLOT_PADDED = 2, /* zeros at the end of each row, on backends whose products have sizes (pass_pad) */
-    SLOT_NODE_TYPE =
-        4, /* a weight comes in the type of the node's activations: a product's matrix. Others come as they are
-                             stored: norms, tables */
+    /* A weight comes in the type of the node's activations: a product's matrix. A weight whose slot has none of these
+     * three comes in the wide type: a norm's. */
+    SLOT_NODE_TYPE = 4,
     SLOT_EITHER_TYPE = 8,  /* or in either, where the backend says so: a product's bias */
     SLOT_STORED_TYPE = 16, /* or in whichever of the two it is stored: a table */
 };
@@ -203,12 +203,14 @@ struct op_info {
     const struct attr_info *attrs;
     const uint8_t *properties; /* of slots: enum slot_property */
     int n_slots, n_attrs;
-    size_t node_bytes;                         /* of struct op_NAME */
-    size_t attr_offset;                        /* of the first attribute in it; each has 8 bytes */
-    void (*shape)(struct graph *, void *node); /* checks inputs and makes outputs; failure is sticky in the graph */
-    void (*grad)(struct grads *,
-                 const void *node);    /* emits the backward nodes; NULL for ops that are never differentiated */
-    double (*flops)(const void *args); /* of one run at these shapes */
+    size_t node_bytes;  /* of struct op_NAME */
+    size_t attr_offset; /* of the first attribute in it; each has 8 bytes */
+    /* Checks inputs and makes outputs; failure is sticky in the graph. */
+    void (*shape)(struct graph *, void *node);
+    /* Emits the backward nodes. NULL for ops that are never differentiated. */
+    void (*grad)(struct grads *, const void *node);
+    /* Of one run at these shapes. */
+    double (*flops)(const void *args);
 };
 
 extern const struct op_info op_table[OP_COUNT]; /* row 0 is empty */

@@ -13,9 +13,9 @@ struct inputs {
     int samples;    /* (B,2) I32: the same for one row per sequence; position is 0 */
     int rng;        /* (4) I32 */
     int step;       /* (8) F64, enum step_scalar */
-    int rotary
-        [ROTARY_KINDS]; /* (pairs) F64, "rotary_frequencies" and "window_rotary_frequencies"; 0 where there are none */
-    int labels;         /* (B) I32, (B,labels) F32 or (T) I32 */
+    /* (pairs) F64, "rotary_frequencies" and "window_rotary_frequencies"; 0 where there are none */
+    int rotary[ROTARY_KINDS];
+    int labels; /* (B) I32, (B,labels) F32 or (T) I32 */
 };
 
 /* A forward pass in the making. model_build begins it, with the inputs; the architecture's body and head add to it. */

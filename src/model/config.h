@@ -11,8 +11,8 @@
 struct encoder_config {
     int64_t intermediate_size;
     int64_t embedding_size; /* 0: hidden_size; else a product makes one of the other, also where they are equal */
-    int64_t groups,
-        inner; /* layers share the weights of so many groups, each of `inner` layers in a row; 0, 1: nobody shares */
+    /* Layers share the weights of so many groups, each of `inner` layers in a row. 0 and 1: nobody shares. */
+    int64_t groups, inner;
     enum act act;
     double norm_eps;
 };

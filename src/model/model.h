@@ -32,8 +32,8 @@ struct model_head {
     const char *class_name; /* that transformers loads; NULL: the architecture has no such task */
     const char *weight;     /* of its output layer: tells whether it was trained; NULL: it has none of its own */
     int (*logits)(struct build *b, int v); /* from what `body` gives */
-    const char *untied; /* as `weight`, where config.json says that the output has embeddings of its own; NULL: that is
-                         * not supported */
+    /* As `weight`, where config.json says that the output has embeddings of its own. NULL: that is not supported. */
+    const char *untied;
 };
 
 /* A second name of a weight, which files may have too; where the head has a weight of that name, it is no second one. */
@@ -48,14 +48,14 @@ struct model_arch {
 
     /* Names of tensors in files. */
     const char *base_prefix; /* of the base model's; files of the bare base model leave it out */
-    const char *
-        layer_prefix; /* behind it, of the numbered layers', or groups of layers that share weights, up to the number */
+    /* Behind that, up to the number: of the layers' tensors, or of those of groups of layers that share weights. */
+    const char *layer_prefix;
     const struct tied_name *tied;   /* up to a row of NULL */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */
     bool only_attention_drops;      /* there is no dropout but attention's */
-    const char *
-        adapted; /* modules with an adapter when nobody names any, as PEFT has them: with commas; NULL: all linear layers */
+    /* Modules that get an adapter when nobody names any, as PEFT has them: separated by commas. NULL: all linear layers. */
+    const char *adapted;
 
     /* Reads its own part of a config.json, refusing what it does not support. */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);

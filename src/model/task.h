@@ -43,9 +43,10 @@ enum data_task {
 enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS, METRICS_KINDS };
 
 struct task {
-    bool per_token; /* the logits are (T,vocab_size), with a target for each token; else (B,num_labels), with labels for
-                     * each row, and a prediction is made for each row */
-    bool tied;      /* the logits are products with the input's embeddings, or with such of their own */
+    /* The logits are (T,vocab_size), with a target for each token. Else they are (B,num_labels), with labels for each row,
+     * and a prediction is made for each row. */
+    bool per_token;
+    bool tied;                 /* the logits are products with the input's embeddings, or with such of their own */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
     const char *peft;          /* PEFT's task_type, NULL where it has none */

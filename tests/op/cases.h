@@ -11,8 +11,9 @@ enum { MAX_SEQUENCES = 40 };
 struct op_case {
     enum op op;
     const char *name;
-    union args_any args; /* shapes and attributes; no data. A tensor with ndim 0 is absent. DT_BF16 stands for the
-                          * policy's type: such a case runs with F32, with BF16 and where kernels have it with F16 */
+    /* Shapes and attributes; no data. A tensor with ndim 0 is absent. DT_BF16 stands for the policy's type: such a case runs
+     * with F32, with BF16 and where kernels have it with F16. */
+    union args_any args;
     int n_sequences, lengths[MAX_SEQUENCES];
     int update;       /* step[STEP_UPDATE]; 0 means 3 */
     bool skip;        /* the gradients are not finite: partials infinite, coef -1 */

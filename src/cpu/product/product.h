@@ -11,8 +11,8 @@ struct product {
     bool a_by_k, b_by_k; /* how they lie: A as (M,K) if a_by_k, else (K,M); B as (N,K) if b_by_k, else (K,N) */
     enum dtype in;       /* of A and B: F32 or BF16; summed in F32 */
 
-    int64_t a_pitch, b_pitch, c_pitch,
-        addend_pitch; /* elements from a row of it, as it lies, to the next; 0: as many as a row has */
+    /* Elements from a row of it, as it lies, to the next. 0: as many as a row has. */
+    int64_t a_pitch, b_pitch, c_pitch, addend_pitch;
 
     void *c, *slope; /* (M,N); slope, where wanted, gets act' of what act is applied to: dense */
     enum dtype out;

@@ -14,8 +14,9 @@ struct telling {
     int64_t seen;  /* tokens that `open` takes into account */
     bool begun;    /* the prompt's text is known */
     bool open;     /* the last token with a text is a byte of its own, which others may join */
-    int64_t
-        retry; /* with fewer tokens nothing is decoded: what ends with a broken character does not get long one by one */
+    /* With fewer tokens than these nothing is decoded: a long text that ends with a broken character is not decoded at
+     * each token. */
+    int64_t retry;
     size_t told;     /* bytes of the text of [from, …) */
     struct str text; /* of [from, n) */
 };

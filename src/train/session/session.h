@@ -88,8 +88,8 @@ struct session {
     struct recompute_set *recompute; /* that choices points to; NULL: none */
     /* Rows of a micro-batch and how many make a step: as asked, or as fit_plan cuts them. */
     int64_t micro_rows, micro_batches;
-    struct snug_err
-        refused; /* which algorithms of the checkpoint to resume cannot be had here; code 0: none is missing */
+    /* Which algorithms of the checkpoint to resume cannot be had here; code 0: none is missing. */
+    struct snug_err refused;
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;

@@ -80,10 +80,9 @@ enum { MAX_OPERANDS = 24, MAX_MODIFIERS = 12 };
 
 struct instruction {
     instruction_fn *run;
-    const char *name;  /* of the opcode: "ld" */
-    char mnemonic[72]; /* "ld.global.nc.v4.u32" */
-    uint8_t type,
-        from; /* the last type named, and the one before it where there are two: cvt.TYPE.FROM is the other way round */
+    const char *name;         /* of the opcode: "ld" */
+    char mnemonic[72];        /* "ld.global.nc.v4.u32" */
+    uint8_t type, from;       /* the first type that the mnemonic names, and the second: cvt.TYPE.FROM */
     uint8_t width;            /* of a vector: 1, 2, 4 */
     uint8_t n;                /* operands, vectors flattened */
     char compare[4], mode[8]; /* of setp and of shfl, vote, redux, mul: "lt", "bfly", "wide" */
