@@ -1,4 +1,6 @@
-/* attention.cuh: what attention's launchers for different GPUs have in common. */
+/* attention.cuh: attention's launchers for different GPUs, among which attention.cu chooses. Each enqueues its kernels for a node that
+ * attention.cu has checked, with T > 0: a head fits, nothing is limited and dropped at once, scale >= 0. They write o and lse, or
+ * dqkv, whole. What is returned is the launch's error (cuda_check). */
 #ifndef CUDA_ATTENTION_CUH
 #define CUDA_ATTENTION_CUH
 
@@ -32,7 +34,8 @@ int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, 
 /* Whether attention_short_sm90.cu takes it, on so many multiprocessors: no sequence over 512, not too few, and most of
  * them not so short that a block spends its time on starting. */
 bool attention_is_short(const struct attention_params *p, int sms);
-/* Rows of attention_params.sums: parts of sequences that are added up by themselves; at most two a sequence. */
+/* Rows of attention_params.sums: parts of sequences that are added up by themselves, at most two a sequence. The kernel writes them
+ * all where `sums` is not NULL, and is the only one that does. */
 int64_t attention_short_parts(const struct attention_params *p, int sms);
 int attention_backward_short_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 

@@ -30,7 +30,8 @@ template <int N> __device__ static inline void clear(float (&s)[N][4])
         s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
 }
 
-/* At most 99 KB of shared memory for any, what the smaller GPUs have. Floats of large heads take smaller tiles. */
+/* How each kernel is cut (`cut`), by type and head size: at most 99 KB of shared memory, what the smaller GPUs have. Floats of large
+ * heads take smaller tiles. */
 template <class T, int DP> struct cuts {
     using forward = cut<4, 2, DP <= 64 ? 3 : 2>;
     using dq = forward;
@@ -50,6 +51,7 @@ template <int DP> struct cuts<float, DP> {
     using dkdv = dq;
 };
 
+/* The launchers of engine E, for heads of at most DP elements. */
 template <class E, int DP> static int forward(const struct attention_params *p, const struct cuda_call *c)
 {
     return launch_forward<E, DP, typename cuts<typename E::type, DP>::forward>(p, c);

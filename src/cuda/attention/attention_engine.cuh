@@ -21,6 +21,9 @@
  *     column(j)      the column of a sum in which a lane has x[j][0], where tiles are stored
  *     scores()       = A B^T of two tiles in shared memory
  *     add_product()  += F B, F fragments; like scores() it may run on until wait()
+ *     make(), make_masked()   fragments of a product's sums, with 0 where a flag is down
+ *     arrived()      what this thread has copied may be read by products, behind the next barrier
+ *     wait<N>(x)     until at most N products are under way; x is of one that is done
  *
  * A warp has 16 rows of each product. Of these, lane 4g + c has rows g and g + 8; x[j][0] and x[j][1] are columns 8j + 2c and
  * 8j + 2c + 1 of row g, x[j][2] and x[j][3] those of row g + 8. */
@@ -180,6 +183,7 @@ template <class T> struct key_loop {
     uint32_t stages;
 };
 
+/* Of query head `head` and the block's ROWS queries; the stages lie at `stages` in shared memory. */
 template <class T, int ROWS, bool LIMITED>
 __device__ static inline struct key_loop<T> key_loop_of(const struct attention_params &p, struct block_rows rows,
                                                         int head, const char *stages) {
@@ -194,6 +198,7 @@ __device__ static inline struct key_loop<T> key_loop_of(const struct attention_p
             first, 0,     shared_address(stages)};
 }
 
+/* Starts loading the loop's next tile, if there is one, and commits. All threads of the block call it. */
 template <class T, int DP, int THREADS, int STAGES>
 __device__ static inline void load_next_keys(struct key_loop<T> &l)
 {
@@ -231,6 +236,7 @@ typedef void attention_kernel(const struct attention_params);
         return p->threshold ? KERNEL<E, __VA_ARGS__, true, false> : KERNEL<E, __VA_ARGS__, false, false>;              \
     }()
 
+/* A grid of blocks of 16 rows a warp, for each of `heads`; `bytes` of shared memory. */
 static inline int attention_launch(attention_kernel *kernel, const struct attention_params *p, int warps, int bytes,
                                    int heads, const struct cuda_call *c, const char *op)
 {

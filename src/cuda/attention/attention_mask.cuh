@@ -37,6 +37,7 @@ __device__ static inline void multiply(uint32_t a, uint32_t b, uint32_t *high, u
     *low = (uint32_t)product;
 }
 
+/* Of the sequence whose first row is `first`. All lanes of a warp call it, with the same arguments. */
 __device__ static inline struct mask_stream mask_stream(const int32_t *rng, const int32_t *coords, int first, int head,
                                                         uint32_t site, uint32_t threshold)
 {
@@ -52,7 +53,7 @@ __device__ static inline struct mask_stream mask_stream(const int32_t *rng, cons
     return m;
 }
 
-/* The part of rounds 1 and 2 that depends on the query. */
+/* The part of rounds 1 and 2 that depends on the query, which counts from its sequence's first. */
 __device__ static inline struct mask_query mask_query(const struct mask_stream *m, uint32_t query)
 {
     uint32_t high, low, high2, low2;
@@ -61,7 +62,7 @@ __device__ static inline struct mask_query mask_query(const struct mask_stream *
     return {low ^ (m->key0 + PHILOX_KEY0), high2 ^ m->step_low ^ (m->key1 + PHILOX_KEY1), low2};
 }
 
-/* The part that depends on the block of 16 keys. */
+/* The part that depends on the block of 16 keys: key / 16, from the sequence's first. */
 __device__ static inline struct mask_keys mask_keys(const struct mask_stream *m, uint32_t block)
 {
     struct mask_keys k;

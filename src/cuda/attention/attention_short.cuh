@@ -28,9 +28,13 @@ enum {
     SHARED_BYTES = AT_COLUMNS + (4 * GROUPS * 2 + GROUPS) * 64 * 4
 };
 
-/* One head of one sequence, and the block's part in it. */
+/* One head of one sequence, and the block's part in it: it is number `rank` of the SPLIT blocks of a cluster. */
 template <int SPLIT> struct work {
-    int rank, head, sequence, first, length, tiles, queries, query_tiles, causal; /* tiles: of keys */
+    int rank, head, sequence;
+    int first, length;        /* rows of the sequence */
+    int tiles;                /* of keys */
+    int queries, query_tiles; /* rows that ask */
+    int causal;
 
     /* The key tile of group w in a pass. The order turns round each time: with a causal mask the first ones have the
      * most queries. */

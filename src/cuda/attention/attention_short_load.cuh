@@ -1,4 +1,5 @@
-/* attention_short_load.cuh: the warps of attention_short_sm90.cu that load tiles, and make what else a tile needs. */
+/* attention_short_load.cuh: the warps of attention_short_sm90.cu that load tiles, and make what else a tile needs. They are 128 threads,
+ * of which `t` is one; all of them call each function. Heads have at most 64 elements. */
 #ifndef CUDA_ATTENTION_ATTENTION_SHORT_LOAD_CUH
 #define CUDA_ATTENTION_ATTENTION_SHORT_LOAD_CUH
 

@@ -11,20 +11,35 @@
 
 constexpr int TILE = 64; /* rows of a tile that a block's loop goes over */
 
+/* A node of attention or attention_bwd as its kernels get it. A heads of queries, K of keys and values (kv_heads; it divides A), D
+ * elements a head, a multiple of 8. Tensors are the plan's, in device memory, dense and aligned to 16 bytes; those without a type
+ * here are all of the node's dtype. Rows behind the last sequence are padding: outputs are 0 there. */
 struct attention_params {
-    const void *qkv, *dout; /* (T, (A+2K) D), (T, A D) */
-    void *o, *dqkv;         /* o is read by the backward pass */
-    float *lse;             /* (A,T) */
-    float2 *statistics;     /* (A,T), -lse in units of log 2 and -do . o / keep_scale: from dq to dk and dv */
-    uint32_t *mask;         /* where the dropout mask is kept, or NULL */
-    float *sums; /* (attention_short_parts, width), of dqkv's columns over the rows of a part; NULL: not wanted */
-    const int32_t *cu, *coords, *rng;
-    int T, B, heads, kv_heads, D, causal, longest; /* longest: of the sequences, at most; 0: not known */
-    int queries;                                   /* so many rows of a sequence ask; 0: all */
-    float scale, keep_scale;                       /* keep_scale: what dropout multiplies kept weights with */
-    uint32_t site, threshold;
-    int window;    /* as op/attention.c has it, but 0 where it is as long as any sequence */
-    float softcap; /* 0: none */
+    const void *qkv;  /* (T, (A+2K) D): queries, keys, values of a row, head after head */
+    const void *dout; /* (T, A D); backward */
+    void *o;          /* (T, A D); the backward pass reads it */
+    void *dqkv;       /* as qkv; backward */
+    float *lse;       /* (A,T): log of the sum of exponentials, natural; the backward pass reads it */
+    uint32_t *mask;   /* where the dropout mask is kept (mask_word_at), or NULL */
+
+    /* The backward pass's workspace, of which a kernel uses one or the other. statistics (A,T): -lse in units of log 2, and
+     * -do . o / keep_scale, from dq's kernel to that of dk and dv. sums (attention_short_parts, (A+2K) D): of dqkv's columns over the
+     * rows of a part; NULL where nobody wants them. */
+    float2 *statistics;
+    float *sums;
+
+    const int32_t *cu;     /* (B+1): sequence b is [cu[b], cu[b + 1]) */
+    const int32_t *coords; /* (T,2): sample and position of a row */
+    const int32_t *rng;    /* (4): seed, step (op/mask.h) */
+    int T, B, heads, kv_heads, D, causal;
+    int longest;        /* of the sequences, at most; 0: not known */
+    int queries;        /* only the first so many rows of a sequence ask; 0: all */
+    float scale;        /* of scores, at least 0 */
+    float keep_scale;   /* what dropout multiplies kept weights with */
+    uint32_t site;      /* of the dropout */
+    uint32_t threshold; /* in 256ths: what share of the weights is dropped; 0: none */
+    int window;         /* as op/attention.c has it, but 0 where it is as long as any sequence */
+    float softcap;      /* 0: none */
 };
 
 /* Whether scores want more than a causal mask: kernels have that as LIMITED. */
@@ -53,7 +68,7 @@ static inline unsigned block_places(int64_t T, int64_t B, int R)
     return (unsigned)(T / R + B + 1);
 }
 
-/* The rows of place `i`; at >= length when it has none. All lanes of a warp call it. */
+/* The rows of place `i` < block_places(T, B, R); at >= length when it has none. All lanes of a warp call it. */
 template <int R> __device__ static inline struct block_rows block_find(const struct attention_params &p, int i)
 {
     int lane = (int)threadIdx.x % 32, b = 0, candidates = p.B + 1; /* of the last b that begins at or before i */
@@ -133,8 +148,10 @@ __device__ static inline int key_of_row(int n)
     return (n >> 1 & 3) * 16 + (n >> 3) * 2 + (n & 1);
 }
 
-/* Starts copying ROWS rows of D elements, the first at `from`; rows from `valid` on, and columns from D to DP, are 0.
- * Done by THREADS threads, of which this is number t. Where threads stay in their column, a thread's addresses are a fixed step apart. */
+/* Starts copying ROWS rows of D elements into the tile at `to` (tile_bytes of shared memory, aligned to 1024). The first row is at
+ * `from`, the next `stride` elements on, both aligned to 16 bytes. Rows from `valid` on (at or below 0: all), and columns from D to DP,
+ * are 0 and not read. KEYS: in the order of key_of_row. Done by THREADS threads, of which this is number t. Where threads stay in
+ * their column, a thread's addresses are a fixed step apart. */
 template <class T, int ROWS, int DP, int THREADS, bool KEYS>
 __device__ static inline void tile_load(uint32_t to, const T *from, int stride, int valid, int D, int t)
 {
@@ -166,19 +183,21 @@ __device__ static inline void tile_load(uint32_t to, const T *from, int stride, 
     tile_load<T, ROWS, DP, THREADS, KEYS>(to, from, stride, valid, D, (int)threadIdx.x);
 }
 
+/* What this thread has started copying since the last call is one group. */
 __device__ static inline void loads_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
+/* Until at most N of this thread's groups, the latest, are under way. Other threads see the copies behind a barrier. */
 template <int N> __device__ static inline void loads_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* Writes a warp's 16 rows of a result, x times `factor`, by way of its own rows of a tile in shared memory (nobody may
- * still read them), so that whole chunks go out. Element (row g, column E::column(j) + e) is x[j][e], (g + 8, ...) is
- * x[j][2 + e]. */
+/* Writes a warp's 16 rows of a result by way of its own rows of a tile in shared memory (nobody may still read them), so that whole
+ * chunks go out. `to` is the block's first row, `valid` the rows that there are. Element (row g, column E::column(j) + e) is x[j][e]
+ * times factor0, (g + 8, ...) is x[j][2 + e] times factor1. All lanes of the warp call it. */
 template <class E, int ROWS, int DP>
 __device__ static inline void tile_store(typename E::type *to, int stride, int valid, int D,
                                          const float (&x)[DP / 8][4], float factor0, float factor1, char *tile)
@@ -207,7 +226,7 @@ __device__ static inline void tile_store(typename E::type *to, int stride, int v
     }
 }
 
-/* Zeros in D columns of rows [from, end). */
+/* Zeros in D columns of rows [from, end), by all threads of the block; `to` is row 0. */
 template <class T> __device__ static inline void rows_clear(T *to, int stride, int from, int end, int D)
 {
     int chunks = D / (16 / (int)sizeof(T));

@@ -1,5 +1,6 @@
 /* barrier.cuh: addresses in shared memory; barriers there that count arrivals, and the barrier of a cluster of blocks, for
- * sm_90. A barrier is waited for by the parity of its phase: the n-th time that all have arrived ends phase n, from 0 on. */
+ * sm_90. A barrier has 8 bytes, aligned to 8. One thread makes it, and a __syncthreads stands between that and its first use. It is
+ * waited for by the parity of its phase: the n-th time that all have arrived ends phase n, from 0 on. */
 #ifndef CUDA_BARRIER_CUH
 #define CUDA_BARRIER_CUH
 
@@ -34,7 +35,7 @@ __device__ static inline void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* The four warps of a group of a block. */
+/* The four warps of group 0 to 14 of a block; all 128 threads call it. __syncthreads is number 0 of the same 16 barriers. */
 __device__ static inline void group_sync(int group)
 {
     asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");

@@ -8,7 +8,8 @@
 
 enum { COLUMN_PARTS = 3, COLUMN_FOLD = 32 };
 
-/* `parts` sums side by side: partial (chunks, parts, H); to[i] (H), NULL where it is not wanted. */
+/* `parts` sums side by side, at most COLUMN_PARTS: partial (chunks, parts, H), to[i] (H). add: to what is there. to[i] NULL: that sum is
+ * not wanted, and its partial sums need not be written. */
 struct column_sums {
     const float *partial;
     int64_t chunks, H;
@@ -37,12 +38,14 @@ __global__ static void column_sums_kernel(const __grid_constant__ struct column_
         to[h] = s.add[blockIdx.y] ? to[h] + sum : sum;
 }
 
+/* Sum number `part` goes to the ACC slot `to`, F32; it may be absent. */
 static inline void column_sums_set(struct column_sums *s, int part, const struct tensor *to)
 {
     s->to[part] = (float *)to->data;
     s->add[part] = to->add;
 }
 
+/* Enqueues it; the caller's cuda_launched finds a failed launch. With no chunks the sums are 0. */
 static inline void column_sums_launch(const struct column_sums *s, const struct cuda_call *c)
 {
     if (s->H > 0)
@@ -50,7 +53,8 @@ static inline void column_sums_launch(const struct column_sums *s, const struct 
                              c->stream>>>(*s);
 }
 
-/* to (H) F32 = the sums of the columns of x (N,H), or added to them (columns.cu). The workspace is the call's. */
+/* to (H) F32 = the sums of the columns of x (N,H), or added to what is there (columns.cu). All of the call's workspace is used, of
+ * which the first function gives the bytes. A failed launch is the caller's to find. */
 int64_t cuda_column_sums_workspace(const struct tensor *x);
 void cuda_column_sums(const struct tensor *x, const struct tensor *to, const struct cuda_call *c);
 

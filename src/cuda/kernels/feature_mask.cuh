@@ -6,12 +6,14 @@
 #include "cuda/kernels/kernel.cuh"
 
 struct feature_mask {
-    const int32_t *rng, *coords; /* coords NULL: nothing is dropped */
-    int64_t site;
-    uint32_t threshold;
-    float scale;
+    const int32_t *rng;    /* (4): seed, step */
+    const int32_t *coords; /* (rows,2): sample and position; NULL: nothing is dropped */
+    int64_t site;          /* of the dropout */
+    uint32_t threshold;    /* in 65536ths: what share is dropped */
+    float scale;           /* of what is kept */
 };
 
+/* Of a node's slots and attributes; coords may be absent where p is 0. */
 static inline struct feature_mask feature_mask(const struct tensor *rng, const struct tensor *coords, int64_t site,
                                                double p)
 {
@@ -27,6 +29,7 @@ struct row_mask {
     int32_t rng[3], coord[2];
 };
 
+/* For a lane's first row; mask_set_row for that one and each that follows. Without dropout neither reads anything. */
 __device__ static inline struct row_mask mask_start(const struct feature_mask &m)
 {
     struct row_mask r = {{0}, {0}};
@@ -41,7 +44,8 @@ __device__ static inline void mask_set_row(const struct feature_mask &m, struct 
         r->coord[i] = __ldg(m.coords + 2 * n + i);
 }
 
-/* v times the mask of a row, features [feature, feature + N); feature is a multiple of N. */
+/* v times the mask of a row, features [feature, feature + N); feature is a multiple of N. With a p of 0 that
+ * is v itself. */
 template <int N>
 __device__ static inline void mask_apply(const struct feature_mask &m, const struct row_mask &row, int64_t feature,
                                          float (&v)[N])

@@ -26,16 +26,19 @@ enum {
     SHARED_BYTES = STAGES * STAGE_BYTES + GROUPS * HALVES * HALF_BYTES + 1024 + 256,
 };
 
+/* A kernel's parameter. Maps are made on the host (map_all) and hold the tensors' addresses, which are the plan's. */
 struct params {
-    CUtensorMap x, w, slope, y;                /* going back: dy, W, slope, du */
-    const void *b;                             /* of T, or F32 where wide_b; NULL: none */
-    float *sums;                               /* (row tiles, columns), NULL: not wanted */
-    int64_t columns;                           /* of y */
-    int depth_blocks, row_tiles, column_tiles; /* column_tiles: of a cluster */
+    CUtensorMap x, w, slope, y; /* going back: dy, W, slope, du */
+    const void *b;              /* (columns), of T, or F32 where wide_b; NULL: none */
+    float *sums;                /* (row_tiles, columns), of du over a tile's rows, in the workspace; NULL: not wanted */
+    int64_t columns;            /* of y */
+    int depth_blocks, row_tiles; /* of DEPTH terms, of ROWS rows */
+    int column_tiles;            /* of CLUSTER * COLUMNS columns */
     bool keep_slope, wide_b;
 };
 
-/* Where things are in shared memory. */
+/* Where things are in shared memory, of which a block has SHARED_BYTES. Behind `out` are barriers, 8 bytes each: one for each stage
+ * (full, empty) or for each group. */
 struct places {
     uint32_t stages, out, full, empty, turn, slope_here, out_free;
 };
@@ -53,10 +56,10 @@ __device__ static inline struct places places_of(const uint8_t *shared)
     return p;
 }
 
-/* The tiles of a block, in the order in which its groups take them. */
+/* The tiles of a block, in the order in which its groups take them. Each of its threads goes through them by itself. */
 struct tiles {
     int next, step, end;
-    int row, column;
+    int row, column; /* where the tile begins in y */
 };
 
 __device__ static inline struct tiles tiles_of(const struct params &p)
@@ -89,11 +92,13 @@ __device__ static inline void barrier_arrive_at(uint32_t barrier, uint32_t rank)
                  : "memory");
 }
 
+/* Arrives, and has the phase wait for so many bytes of copies besides. */
 __device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
+/* One thread starts the copy of a box from (row, column) on; the barrier counts its bytes. */
 __device__ static inline void load_tile(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
@@ -112,6 +117,7 @@ __device__ static inline void load_tile_for_all(uint32_t to, const CUtensorMap *
                  : "memory");
 }
 
+/* One thread starts the copy of a box out of shared memory. Its cp.async.bulk.commit_group and wait_group are the caller's. */
 __device__ static inline void store_tile(const CUtensorMap *map, uint32_t from, int column, int row)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
@@ -163,6 +169,8 @@ __device__ static inline void multiply(float (&d)[ROWS / 2], uint64_t a, uint64_
         MULTIPLY("f16", "0");
 }
 
+/* Around the products of a step: all threads of the warpgroup call each of these. `d` is not to be looked at before products_wait has
+ * left its group done. */
 __device__ static inline void products_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -81,7 +81,7 @@ template <class T, int N> __device__ static inline void store_floats(T *p, const
     *(pack<T, N> *)p = x;
 }
 
-/* The same for a tensor whose type is known only when the kernel runs; base NULL: nothing. */
+/* The same for a tensor whose type (enum dtype, a float) is known only when the kernel runs; base NULL: nothing. */
 template <int N> __device__ static inline void store_as(uint8_t dtype, void *base, int64_t i, const float (&v)[N])
 {
     if (!base)

@@ -1,6 +1,6 @@
-/* matrices.cuh: matrices of 8 by 8 16-bit values between shared memory and the registers of a warp, four at a time. Lanes
- * 8 i to 8 i + 7 give the addresses of the rows of matrix i, 16 bytes each; lane 4 g + c holds elements 2 c and 2 c + 1 of
- * row g of each, or of its column g (transposed). */
+/* matrices.cuh: matrices of 8 by 8 16-bit values between shared memory and the registers of a warp, four at a time. All lanes of
+ * the warp call these. Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i, 16 aligned bytes each; lane 4 g + c holds
+ * elements 2 c and 2 c + 1 of row g of each, or of its column g (transposed). */
 #ifndef CUDA_MATRICES_CUH
 #define CUDA_MATRICES_CUH
 

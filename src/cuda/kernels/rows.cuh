@@ -7,8 +7,8 @@
 
 enum { LANE = 32 };
 
-/* Sums of x over the W warps of a row, in all of them. `at`: two floats a warp of shared memory, not those of the call
- * before; `barrier` is the row's own. */
+/* Sums of x over the W warps of a row, in all of them, which all call it. `at`: W pairs in shared memory, not those of the call
+ * before; `barrier` is the row's own, from 1 on (__syncthreads is 0). */
 template <int W> __device__ static inline float2 row_sum(float2 x, float2 *at, int barrier)
 {
     x = make_float2(warp_sum(x.x), warp_sum(x.y));
@@ -40,7 +40,7 @@ template <class T, int N, int PER> struct row_words {
     struct words<T, N> dy[PER], h[PER], dh[PER];
 };
 
-/* The lane's part of row n; dh may be NULL. */
+/* The lane's part of row n of matrices (rows,H); dh may be NULL. `lane` counts through the row's warps. */
 template <class T, int N, int PER, int W>
 __device__ static inline void row_fetch(struct row_words<T, N, PER> *r, const void *dy, const void *h, const void *dh,
                                         int64_t n, int64_t H, int lane)
@@ -57,7 +57,8 @@ __device__ static inline void row_fetch(struct row_words<T, N, PER> *r, const vo
     }
 }
 
-/* Adds up the sums of a block's rows, one row after the other, and writes them to `to` (H). */
+/* Adds up the sums of the ROWS rows that a block works on at once, in order, and writes them to `to` (H), F32. `folded`: PER * N * W * LANE
+ * floats of shared memory. All threads of the block call it. */
 template <int N, int PER, int W, int ROWS>
 __device__ static __forceinline__ void rows_sum(float *to, float (&sums)[PER][N], float *folded, int64_t H, int row,
                                                 int lane)

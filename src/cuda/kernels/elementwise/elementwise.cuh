@@ -26,7 +26,8 @@ template <class T, int N, class P> static void elementwise_launch(const P &p, in
         <<<(unsigned)(blocks < ELEMENT_BLOCKS ? blocks : ELEMENT_BLOCKS), ELEMENT_THREADS, 0, c->stream>>>(p, n);
 }
 
-/* p for all elements of `shape`, whose dtype the other tensors have too. `packed`: packs_fit each of them. */
+/* p for all elements of `shape`, whose dtype the other tensors have too. `packed`: packs_fit each of them. An output may be an input:
+ * a thread reads its elements before it writes them. The caller's cuda_launched finds a failed launch. */
 template <class P>
 static void elementwise(const P &p, const struct tensor *shape, bool packed, const struct cuda_call *c)
 {

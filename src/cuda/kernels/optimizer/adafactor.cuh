@@ -11,25 +11,29 @@ extern "C" {
 enum { THREADS = 256, WARPS = THREADS / 32, ROWS = 128, COLUMNS = 1024, FLAT = 16384 };
 enum { FOUR = 4, GROUPS = COLUMNS / (32 * FOUR), PART = 4 /* of the groups, updated at a time */ };
 
+/* What is the same for all tensors of a launch. */
 struct adafactor_head {
-    const double *step;
-    const float *coef;
+    const double *step; /* enum step_scalar */
+    const float *coef;  /* (1): what gradients are multiplied with; NULL: 1. Below 0: the step is skipped */
     double eps2, clip_threshold, decay_rate;
     float eps1, beta1, rest1;
     bool scale_parameter, relative_step, warmup_init;
 };
 
+/* A tensor: `lead` matrices (rows,columns), whose second moment is factored, or u.n elements. */
 struct adafactor_row {
     struct updated u;
-    float *row, *col, *v;
-    void *m; /* of the weight's type */
-    char *scratch;
+    float *row, *col; /* (lead,rows), (lead,columns): means of the second moment; NULL where it is not factored */
+    float *v;         /* else the second moment, of the weight's shape; NULL where it is factored */
+    void *m;          /* first moment, of the weight's type; NULL: none */
+    char *scratch;    /* the tensor's part of the call's workspace (lay_out) */
     int lead, rows, columns;
 };
 typedef many<struct adafactor_head, struct adafactor_row> adafactor_table;
 
 /* ---- how a tensor is cut ---- */
 
+/* A matrix in tiles of ROWS by COLUMNS; what is not factored, in pieces of FLAT elements. */
 struct cut {
     int row_tiles, column_tiles; /* of a matrix */
     int64_t tiles;               /* of the tensor */
@@ -52,6 +56,7 @@ struct scratch {
     float *col_factor;         /* (lead, columns): 1 / sqrt(C) */
 };
 
+/* Where all of it lies behind `base`, which is aligned to 256. Gives its bytes, a multiple of 256; with NULL only these. */
 __host__ __device__ static inline int64_t lay_out(struct scratch *s, char *base, const struct cut &c, int lead,
                                                   int rows, int columns, bool factored)
 {
@@ -80,6 +85,7 @@ struct tile {
     int column;
 };
 
+/* Tile number `index` of a tensor. */
 __device__ static inline struct tile find_tile(const struct adafactor_row &r, int64_t index)
 {
     struct tile t;

@@ -3,7 +3,7 @@
  *
  *     static constexpr int states                          at most; a state that is not there is given as 0
  *     Rule(head)                                           the factors of a step, on the device; head is what a launch is given
- *     void operator()(float &p, float g, float (&s)[states], float weight_decay)
+ *     void operator()(float &p, float g, float (&s)[states], float weight_decay)     a weight's element and its states; g is clipped
  *
  * A block of threads does a block of MAP_BLOCK elements, a thread one of them. Bound by bytes. The largest magnitudes of a
  * block are the same in any order. */
@@ -28,10 +28,11 @@ template <int STATES> struct element_row {
     struct element_state state[STATES];
 };
 
-/* The head of every launch begins so. */
+/* Every head has it, as its member e. */
 struct element_head {
-    const double *step;
-    const float *coef;
+    const double *step; /* enum step_scalar */
+    const float
+        *coef; /* (1): what gradients are multiplied with; NULL: 1. Below 0: the step is skipped, nothing is written */
 };
 
 template <class Args> static inline struct element_head element_head_of(const Args *a)

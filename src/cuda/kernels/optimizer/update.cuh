@@ -9,9 +9,9 @@ struct updated {
     void *p;
     const void *g;
     void *copy;
-    int64_t n;
+    int64_t n; /* elements */
     double weight_decay;
-    uint32_t noise;
+    uint32_t noise;          /* which random numbers round what is stored (op/optimizer/rounding.h) */
     uint8_t type, copy_type; /* of g and copy */
     bool packed;             /* each tensor, states as well, can be read and written updates_at_once */
     bool pure;               /* p, and states of its shape that are no codes, are bf16 */
