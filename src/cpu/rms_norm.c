@@ -1,4 +1,4 @@
-/* Residual and root-mean-square normalisation in one pass over memory: a row of h stays in the cache, unrounded, for rstd and
+/* Residual and root-mean-square normalisation in one pass over memory: a row of h stays in the cache, rounded as it is stored, for rstd and
  * its output. Bound by memory.
  *
  * Order of sums: within a row by lanes, folded at the end; over rows as columns.h says. */
@@ -23,6 +23,8 @@ SIMD void rms_norm_row(const struct args_rms_norm *a, float *row, int64_t n, boo
         vf v = vf_get_upto(a->x.data, i, left, bf16);
         if (a->res.data)
             v += vf_get_upto(a->res.data, i, left, bf16);
+        if (a->res.data && bf16) /* as h is stored, from which the rest may be computed again */
+            v = vf_from_bf16(vh_from_vf(v));
         if (a->h.data)
             vf_put_upto(a->h.data, i, v, left, bf16);
         vf_store(row + h, v);

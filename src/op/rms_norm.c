@@ -1,5 +1,5 @@
 /* Residual and root-mean-square normalisation in one (Zhang and Sennrich, arXiv 1910.07467):
- *     h = res + x                      x, res, h, y (N,H); res may be absent
+ *     h = res + x                      x, res, h, y (N,H); res may be absent; rstd and y are of h as it is stored
  *     rstd[n] = 1/sqrt(1/H sum h^2 + eps)
  *     y = h rstd s                     s = gamma, or 1 + gamma with one_plus (Gemma)
  * Backward, with z = h rstd and g = dy s:

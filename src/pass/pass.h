@@ -114,6 +114,7 @@ struct choices {
      * there, but a GPU takes longer with fewer updates at a time, and weights have changed before it is known that the
      * norm is not finite. */
     bool updates_at_end;
+    int host_layers; /* the optimizer's states of layers 0 … host_layers-1 lie in the host's memory, where updates reach them */
 };
 
 /* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
@@ -220,12 +221,23 @@ bool optimizer_by_layer(enum optimizer o);    /* whether it is meant to update e
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
+/* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory. Requires:
+ * update done. Keeps: results, bit for bit. */
+
 /* recompute: drops activations after the forward nodes of a segment of layers, and computes them again before its backward
  * nodes. Sets recomputed_layers. Requires: grad done. Keeps: results, bit for bit.
  * - With choices.recompute_every_n, segments have so many layers. All that a segment makes for itself is dropped; what enters
  *   a segment is kept. The last segment is left alone unless the head works on tokens, as a language model's does.
  * - With choices.recompute, segments are as its `joins` has them, and what its nodes make is dropped. A node that is not needed
- *   again is not computed again. */
+ *   again is not computed again.
+ * - What a segment begins with is kept. Of a norm that first adds two values of an earlier segment that is their sum, from which the
+ *   norm is computed again. */
+struct restart {
+    int from;      /* the result that is kept, 0: none; the node is computed again from it alone */
+    int inputs[2]; /* which are then not needed */
+};
+struct restart
+recompute_restart(const struct node *n); /* where its inputs are not computed again in the same segment */
 
 /* pad: rounds the outputs of large linear layers up to a multiple of product_sizes, as for a vocabulary of 50257. Zeros then
  * stand at the end of each row of the result and of its gradient, and in rows behind the weight, the weight's gradient and

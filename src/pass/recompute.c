@@ -18,8 +18,8 @@ struct recomputing {
     /* By root: may be made again by the forward nodes of its segment; may not; is to be computed again. */
     bool *made, *kept, *need;
     int *now; /* by value: what it is then */
-    /* By node: has a copy; which of the copies stand before it. */
-    bool *copied;
+    /* By node: has a copy; the copy begins with the node's own result; which of the copies stand before it. */
+    bool *copied, *restarts;
     int *copies_from, *copies_end;
     struct node *copies;
     int n_copies;
@@ -58,12 +58,29 @@ static bool in_segment(const struct node *n, const struct segment *s)
     return n->layer >= s->first && n->layer <= s->last;
 }
 
+struct restart recompute_restart(const struct node *n)
+{
+    const struct op_rms_norm *norm = &n->u.rms_norm;
+    if (n->op != OP_rms_norm || !norm->res || !norm->h)
+        return (struct restart){0};
+    return (struct restart){.from = norm->h, .inputs = {norm->x, norm->res}};
+}
+
+/* Whether a node of another segment reads it by that slot in order to begin: if it is computed again, it does not need it. */
+static bool is_start(const struct node *n, int slot)
+{
+    struct restart start = recompute_restart(n);
+    int id = n->u.slot[slot];
+    return start.from && (id == start.inputs[0] || id == start.inputs[1]);
+}
+
 /* What enters a later segment, or leaves the layers, is kept where the plan says nothing else. */
 static bool may_drop(const struct recomputing *r, const struct segment *s, int id)
 {
     for (int i = r->uses.from[id]; i < r->uses.from[id + 1]; i++) {
         const struct node *n = &r->g->nodes[r->uses.at[i].node];
-        if (!r->sets && r->uses.at[i].node < s->backward && !n->backward && !in_segment(n, s))
+        bool enters = r->uses.at[i].node < s->backward && !n->backward && !in_segment(n, s);
+        if (!r->sets && enters && !is_start(n, r->uses.at[i].slot))
             return false;
     }
     return r->g->values[id].role == ROLE_ACTIVATION;
@@ -84,6 +101,19 @@ static bool is_chosen(const struct recomputing *r, const int *nodes, int first, 
     return !r->sets || (j - first < RECOMPUTE_NODES && set >> (j - first) & 1);
 }
 
+/* Whether a forward node of the segment, of those that were looked at so far, makes it. */
+static bool is_written(const struct recomputing *r, int id)
+{
+    return r->made[value_root(r->g, id)] || r->kept[value_root(r->g, id)];
+}
+
+/* The result that a node begins with when it is computed again, 0: it does all. */
+static int restarts_from(const struct recomputing *r, const struct node *n)
+{
+    struct restart start = recompute_restart(n);
+    return start.from && !is_written(r, start.inputs[0]) && !is_written(r, start.inputs[1]) ? start.from : 0;
+}
+
 /* What is made again: by nodes that are chosen. What several nodes write columns of is kept if one of them is not. */
 static void find_made(struct recomputing *r, const struct segment *s, const int *nodes, int n)
 {
@@ -92,10 +122,12 @@ static void find_made(struct recomputing *r, const struct segment *s, const int 
         const struct node *f = &g->nodes[nodes[j]];
         first = g->nodes[nodes[first]].layer == f->layer ? first : j;
         bool chosen = is_chosen(r, nodes, first, j);
+        int start = chosen ? restarts_from(r, f) : 0;
+        r->restarts[nodes[j]] = start;
         for (int i = 0; i < node_op(f)->n_slots; i++) {
             int id = value_root(g, f->u.slot[i]);
             if (id && node_writes(f, i) && !r->kept[id]) {
-                r->made[id] = chosen && may_drop(r, s, id);
+                r->made[id] = chosen && id != start && may_drop(r, s, id);
                 r->kept[id] = !r->made[id];
             }
         }
@@ -133,6 +165,14 @@ static int value_now(struct graph *g, int id, int *now)
         graph_value(g, now[id])->dtype = graph_value(g, id)->dtype;
     }
     return now[id] ? now[id] : id;
+}
+
+/* A norm of its own sum. */
+static struct node restarted(struct node n)
+{
+    n.u.rms_norm.x = n.u.rms_norm.h;
+    n.u.rms_norm.res = n.u.rms_norm.h = 0;
+    return n;
 }
 
 /* The copy of a forward node: reads the new values where there are any, writes new ones. */
@@ -195,7 +235,7 @@ static int recompute_segment(struct recomputing *r, struct segment s)
         const struct node *f = &g->nodes[nodes[j]];
         if (!r->copied[nodes[j]])
             continue;
-        r->copies[r->n_copies++] = copy_node(g, *f, r->now);
+        r->copies[r->n_copies++] = copy_node(g, r->restarts[nodes[j]] ? restarted(*f) : *f, r->now);
         for (int i = 0; i < node_op(f)->n_slots; i++)
             if (node_writes(f, i) && r->need[value_root(g, f->u.slot[i])])
                 read_now(r, &s, value_root(g, f->u.slot[i]));
@@ -229,10 +269,11 @@ static bool open_recomputing(struct recomputing *r, struct graph *g, const struc
     r->need = mem_alloc(values);
     r->now = mem_alloc(values * sizeof *r->now);
     r->copied = mem_alloc(nodes);
+    r->restarts = mem_alloc(nodes);
     r->copies_from = mem_alloc(nodes * sizeof *r->copies_from);
     r->copies_end = mem_alloc(nodes * sizeof *r->copies_end);
     r->copies = mem_alloc(nodes * sizeof *r->copies);
-    if (!r->layer_from || !r->by_layer || !r->made || !r->kept || !r->need || !r->now || !r->copied ||
+    if (!r->layer_from || !r->by_layer || !r->made || !r->kept || !r->need || !r->now || !r->copied || !r->restarts ||
         !r->copies_from || !r->copies_end || !r->copies)
         err_no_memory(&g->err, nodes * sizeof *r->copies);
     if (g->err.code || !uses_open(&r->uses, g))
@@ -251,6 +292,7 @@ static void close_recomputing(struct recomputing *r)
     mem_free(r->need);
     mem_free(r->now);
     mem_free(r->copied);
+    mem_free(r->restarts);
     mem_free(r->copies_from);
     mem_free(r->copies_end);
     mem_free(r->copies);

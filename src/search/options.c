@@ -21,7 +21,8 @@ struct part {
 
 struct access {
     int node, part;
-    bool writes, reads;
+    bool writes, reads;             /* going forward */
+    bool writes_again, reads_again; /* when it is computed again */
 };
 
 /* A segment that is simulated. */
@@ -63,26 +64,42 @@ static void find_uses(struct sim *s)
     }
 }
 
+static bool is_ours(const struct sim *s, int id)
+{
+    const struct program *p = s->l->g;
+    int root = value_root(&p->graph, id);
+    return p->first[root] >= s->span.forward && p->graph.values[root].role == ROLE_ACTIVATION;
+}
+
+/* As pass_recompute has it. */
+static struct restart restart_of(const struct sim *s, const struct node *n)
+{
+    struct restart r = recompute_restart(n);
+    return r.from && !is_ours(s, r.inputs[0]) && !is_ours(s, r.inputs[1]) ? r : (struct restart){0};
+}
+
 static void add_access(struct sim *s, int k, int slot)
 {
     const struct program *p = s->l->g;
     const struct node *n = &p->graph.nodes[k];
     int id = n->u.slot[slot] ? value_root(&p->graph, n->u.slot[slot]) : 0;
+    struct restart r = restart_of(s, n);
+    bool is_start = r.from && n->u.slot[slot] == r.from;
+    bool is_skipped = r.from && (n->u.slot[slot] == r.inputs[0] || n->u.slot[slot] == r.inputs[1]);
     if (!id || !plan_is_transient(p, id))
         return;
     if (!s->part_of[id]) {
-        s->parts[s->n_parts] =
-            (struct part){.id = id,
-                          .bytes = plan_room(s->l->plan, p, id),
-                          .ours = p->first[id] >= s->span.forward && p->graph.values[id].role == ROLE_ACTIVATION,
-                          .held = s->l->held[id]};
+        s->parts[s->n_parts] = (struct part){
+            .id = id, .bytes = plan_room(s->l->plan, p, id), .ours = is_ours(s, id), .held = s->l->held[id]};
         s->parts[s->n_parts].inner = s->l->held[id] && !s->parts[s->n_parts].ours;
         s->part_of[id] = ++s->n_parts;
     }
     s->accesses[s->n_accesses++] = (struct access){.node = k - s->span.forward,
                                                    .part = s->part_of[id] - 1,
                                                    .writes = node_writes(n, slot),
-                                                   .reads = node_reads(n, slot)};
+                                                   .reads = node_reads(n, slot),
+                                                   .writes_again = node_writes(n, slot) && !is_start,
+                                                   .reads_again = is_start || (node_reads(n, slot) && !is_skipped)};
 }
 
 static int sim_open(struct sim *s, const struct layers *l, const struct rates *r, int first, int last,
@@ -145,17 +162,17 @@ static int find_copies(struct sim *s)
         p->copy_first = p->copy_last = -1;
     }
     for (int i = 0; i < s->n_accesses; i++)
-        if (s->accesses[i].writes && !s->in[s->accesses[i].node])
+        if (s->accesses[i].writes && (!s->in[s->accesses[i].node] || !s->accesses[i].writes_again))
             s->parts[s->accesses[i].part].dropped = false;
     memset(s->copied, 0, (size_t)s->n_nodes);
     for (int i = s->n_accesses - 1, end = i; i >= 0; i = end) { /* node by node, from the last */
         int node = s->accesses[i].node;
         for (end = i; end >= 0 && s->accesses[end].node == node; end--) {
             const struct part *p = &s->parts[s->accesses[end].part];
-            s->copied[node] |= s->accesses[end].writes && p->dropped && (p->backward_first || p->remade);
+            s->copied[node] |= s->accesses[end].writes_again && p->dropped && (p->backward_first || p->remade);
         }
         for (int k = i; s->copied[node] && k > end; k--)
-            if (s->accesses[k].reads)
+            if (s->accesses[k].reads_again)
                 s->parts[s->accesses[k].part].remade = true; /* wanted by a copy */
         n += s->copied[node];
     }
@@ -174,11 +191,11 @@ static void find_copy_lives(struct sim *s)
             continue;
         copy += a->node != node;
         node = a->node;
-        if (a->writes && !p->remade) {
+        if (a->writes_again && !p->remade) {
             p->remade = true;
             p->copy_first = copy;
         }
-        p->copy_last = a->reads || a->writes ? copy : p->copy_last;
+        p->copy_last = a->reads_again || a->writes_again ? copy : p->copy_last;
     }
 }
 

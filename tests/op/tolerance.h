@@ -30,6 +30,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
         return 1.5;
+    case OP_rms_norm: /* h, and rstd of it */
+        return a->rms_norm.res.ndim ? 2 : 0;
     case OP_linear_dx:
         return a->linear_dx.dx.add ? 1.5 : 0;
     case OP_linear_cross_entropy: /* of logits, the largest of 300,000 5 sqrt(H): so much of itself its exponential is off by */

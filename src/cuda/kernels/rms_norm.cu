@@ -1,5 +1,5 @@
-/* Residual and root-mean-square normalisation in one pass: a row stays in the registers of its warps, unrounded, for rstd and
- * its output. Bound by bytes: x, res, y and h once forward; dy, h, dh, dx and dres once backward.
+/* Residual and root-mean-square normalisation in one pass: a row stays in the registers of its warps for rstd and its
+ * output, a sum rounded as it is stored. Bound by bytes: x, res, y and h once forward; dy, h, dh, dx and dres once backward.
  *
  * Order of sums: within a row by lanes, folded in a butterfly, then warp after warp. dgamma: rows are dealt out to at
  * most NORM_CHUNKS blocks by shape. Each sums its rows in order (as NORM_GROUPS interleaved sums, folded in order), and the blocks are
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(LANE *W *ROWS) rms_norm_kernel(const struct rm
             float res[N];
             unpack<T, N>(res, ress[k]);
 #pragma unroll
-            for (int i = 0; i < N; i++)
-                v[k][i] += res[i];
+            for (int i = 0; i < N; i++) /* as h is stored, from which the rest may be computed again */
+                v[k][i] = to_float(from_float<T>(v[k][i] + res[i]));
         }
         if (p.h)
             store<T, N>((T *)p.h + at, v[k]);
