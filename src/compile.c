@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-void compile_args(const struct program *g, const struct node *n, struct dims dims, char *arena, union args_any *out)
+void compile_args(const struct program *g, const struct node *n, struct dims dims, const struct arenas *arenas,
+                  union args_any *out)
 {
     const struct op_info *op = node_op(n);
     for (int i = 0; i < op->n_slots; i++) {
@@ -15,7 +16,7 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
         if (!id)
             continue;
         const struct value *v = graph_value(&g->graph, id);
-        t->data = arena ? arena + g->at[id] : NULL;
+        t->data = arenas ? arenas->of[v->memory] + g->at[id] : NULL;
         t->dtype = v->dtype;
         t->ndim = (int8_t)v->ndim;
         t->add = n->add >> i & 1;
@@ -28,12 +29,15 @@ void compile_args(const struct program *g, const struct node *n, struct dims dim
     memcpy(&out->slot[op->n_slots], (const char *)&n->u + op->attr_offset, 8 * (size_t)op->n_attrs);
 }
 
-double compile_bytes(const struct program *g, const struct node *n, const union args_any *args)
+double compile_bytes(const struct program *g, const struct node *n, const union args_any *args, enum memory memory)
 {
     double bytes = 0;
-    for (int i = 0; i < node_op(n)->n_slots; i++)
-        if (n->u.slot[i] && !(n->op == OP_embed && graph_value(&g->graph, n->u.slot[i])->table)) /* reads a few rows */
+    for (int i = 0; i < node_op(n)->n_slots; i++) {
+        const struct value *v = graph_value(&g->graph, n->u.slot[i]);
+        bool few = n->op == OP_embed && v->table; /* of whose rows it reads a few */
+        if (n->u.slot[i] && v->memory == memory && !few)
             bytes += (double)dtype_bytes(args->slot[i].dtype, tensor_elements(&args->slot[i]));
+    }
     return bytes;
 }
 

@@ -273,7 +273,7 @@ int snug_update(snug_session *s, double learning_rate, double *grad_norm, struct
 
 int snug_save(snug_session *s, const char *dir, struct snug_err *err)
 {
-    if (!s->s.loaded || !s->s.run.arena)
+    if (!s->s.loaded || !s->s.run.arenas.of[MEMORY_DEVICE])
         return err_set(err, SNUG_ERR_USAGE, "%s: there is nothing to save; load or train first", dir);
     TRY(io_make_dirs(s->s.io, dir, err));
     return train_export(&s->s, s->s.io, dir, -1, err);

@@ -64,15 +64,17 @@ struct backend_arena {
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
     int (*send)(const struct backend *b, void *arena, struct snug_err *err);
 
+    /* Memory of the host that kernels reach, too: for results, and for values that a plan puts there. */
+    int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
+    void (*free_host)(const struct backend *b, void *p);
+
     /* `fetch` enqueues a copy of results into memory from alloc_host, behind all work so far. `flight`, 0 or 1, is the
      * set of results that the copy belongs to. `wait` returns when the copies of that set have arrived. It does not
      * wait for work that was enqueued behind them. */
-    int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
-    void (*free_host)(const struct backend *b, void *p);
     int (*fetch)(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*wait)(const struct backend *b, int flight, struct snug_err *err);
 
-    /* Copies that are over on return, of the size of a tensor. */
+    /* Copies that are over on return, of the size of a tensor, which lies in the arena or in memory from alloc_host. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
@@ -103,9 +105,10 @@ struct backend_record {
     int (*take)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
 };
 
-/* Of a device that is known by its data sheet: operations a second in the narrow types and the wide one, and bytes. */
+/* Of a device that is known by its data sheet: operations a second in the narrow types and the wide one, bytes a second of its memory,
+ * and each way between it and the host's. */
 struct backend_rates {
-    double narrow, wide, bytes;
+    double narrow, wide, bytes, host_bytes;
 };
 
 struct backend {

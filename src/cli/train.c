@@ -20,6 +20,8 @@ static void put_gpu_memory(struct str *out, const snug_session *s, const struct 
     put_size(out, " ", t->graphs_bytes, "");
     str_printf(out, " made in %.2f s,", t->graphs_seconds);
     put_size(out, " CUDA and its libraries ", t->memory_bytes - arena - t->before_bytes - t->graphs_bytes, "\n");
+    if (t->host_bytes)
+        put_size(out, "         ", t->host_bytes, " of the host for optimizer states\n");
     if (t->checkpoint_bytes)
         put_size(out, "         ", t->checkpoint_bytes, " of the host for a checkpoint's copy\n");
 }
@@ -28,6 +30,8 @@ static void put_memory(struct str *out, const snug_session *s, const struct snug
 {
     put_size(out, "memory   ", t->memory_bytes, " resident:");
     put_size(out, " planned ", snug_peak_bytes(s), "");
+    if (t->host_bytes)
+        put_size(out, ", optimizer states ", t->host_bytes, "");
     if (t->checkpoint_bytes)
         put_size(out, ", a checkpoint's copy ", t->checkpoint_bytes, "");
     str_append(out, "\n");
@@ -72,8 +76,9 @@ static void put_summary(struct str *out, const snug_session *s, const struct snu
 /* Names as in the Trainer's last line, where it has them. */
 static void print_summary_json(const snug_session *s, const struct snug_summary *t)
 {
-    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"checkpoint_bytes\": %lld",
-           (long long)t->first_step, (long long)t->steps, (long long)snug_peak_bytes(s),
+    printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"host_bytes\": %lld, "
+           "\"checkpoint_bytes\": %lld",
+           (long long)t->first_step, (long long)t->steps, (long long)snug_peak_bytes(s), (long long)t->host_bytes,
            (long long)t->checkpoint_bytes);
     if (t->steps)
         printf(", \"train_runtime\": %.6f, \"train_samples_per_second\": %.6g, \"train_tokens_per_second\": %.6g, "

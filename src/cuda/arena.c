@@ -109,13 +109,13 @@ static int finish(const struct backend *b, struct snug_err *err)
 
 static int upload(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, cuda_of(b)->call.stream));
+    CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, cuda_of(b)->call.stream));
     return finish(b, err);
 }
 
 static int download(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
-    CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, cuda_of(b)->call.stream));
+    CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, cuda_of(b)->call.stream));
     return finish(b, err);
 }
 

@@ -16,6 +16,7 @@ struct gpu_sheet {
     int arch;                  /* compute capability, times ten */
     int64_t memory_mib;        /* in all, as the driver says it */
     double gigabytes;          /* of memory bandwidth, a second */
+    double host_gigabytes;     /* each way by PCIe, likewise */
     double narrow, tf32, wide; /* TFLOPS of products without sparsity: of 16 bits with sums in F32, of TF32, of F32 */
 };
 

@@ -52,6 +52,8 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
     else if ((v->pitch || v->pad_rows) &&
              (v->group || v->pad_rows < 0 || (v->pitch && (v->ndim != 2 || v->pitch <= dim_size(v->shape[1], big)))))
         what = "cannot have such padding";
+    else if (v->memory != (v->base ? g->values[v->base].memory : v->persists ? v->memory : MEMORY_DEVICE))
+        what = "cannot lie in that memory";
     return what ? err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d %s", pass, id, what) : SNUG_OK;
 }
 

@@ -43,6 +43,9 @@ enum kin {
 };
 extern const char *const kin_names[KIN_COUNT];
 
+/* Where a value lies: where the backend computes, or in memory of the host that its kernels reach. Each has an arena. */
+enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_COUNT };
+
 /* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
 enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM, INIT_FIRST, INIT_COUNT };
 struct init {
@@ -66,17 +69,18 @@ struct value {
     int64_t
         pitch; /* of a matrix: elements from a row to the next, where that is not its columns; else 0. Between them lie
                          the other columns of the base or, in a whole value, zeros (pass_pad) */
-    int64_t pad_rows; /* of zeros behind the last (pass_pad) */
-    bool exact;       /* a statistic that stays F32 (F64 on the reference) under every precision policy */
-    bool live_in;     /* holds something before the first node: inputs, weights, states, gradients that accumulate */
-    bool live_out;    /* wanted after the last node */
-    bool persists;    /* keeps its place between programs of a run */
-    bool group;       /* a weight made of named slices, and no tensor of the file itself */
-    struct init init; /* weights and states */
-    bool table;       /* a weight whose rows embed looks up */
-    bool frozen;      /* a weight that is not trained */
-    bool norm;        /* a weight of a norm, which weight decay leaves out */
-    bool written;     /* some node so far writes it (while building) */
+    int64_t pad_rows;   /* of zeros behind the last (pass_pad) */
+    bool exact;         /* a statistic that stays F32 (F64 on the reference) under every precision policy */
+    bool live_in;       /* holds something before the first node: inputs, weights, states, gradients that accumulate */
+    bool live_out;      /* wanted after the last node */
+    bool persists;      /* keeps its place between programs of a run */
+    enum memory memory; /* only what persists may lie in the host's (pass_place); a slice lies where its base does */
+    bool group;         /* a weight made of named slices, and no tensor of the file itself */
+    struct init init;   /* weights and states */
+    bool table;         /* a weight whose rows embed looks up */
+    bool frozen;        /* a weight that is not trained */
+    bool norm;          /* a weight of a norm, which weight decay leaves out */
+    bool written;       /* some node so far writes it (while building) */
 };
 
 struct node {

@@ -6,7 +6,8 @@
  *     %6 weight F32[2,768] "out.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
- * of=KIND:WEIGHT, as in of=grad:%3; pitch= and pad_rows= as in struct value; init=KIND:STD:ZERO ROW, with :head for what a task adds.
+ * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for what
+ * a task adds.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
@@ -72,6 +73,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
         str_printf(p, " pitch=%lld", (long long)v->pitch);
     if (v->pad_rows)
         str_printf(p, " pad_rows=%lld", (long long)v->pad_rows);
+    if (v->memory == MEMORY_HOST)
+        str_append(p, " memory=host");
     if (v->init.kind)
         str_printf(p, " init=%s:%.17g:%lld%s", init_names[v->init.kind], v->init.std, (long long)v->init.zero_row,
                    v->init.head ? ":head" : "");
@@ -341,7 +344,9 @@ static int read_property(struct reader *r, struct value *v)
     } else if (take(r, "pad_rows=")) {
         if (!take_int(r, &v->pad_rows))
             return bad(r, "rows");
-    } else if (take(r, "init="))
+    } else if (take(r, "memory=host"))
+        v->memory = MEMORY_HOST;
+    else if (take(r, "init="))
         return read_init(r, &v->init);
     else if (!take_flag(r, v))
         return bad(r, "a property of a value");

@@ -221,6 +221,8 @@ OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
     "16-bit weights: resident, or transient, made at each use; auto: as a GPU has room")
 OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
+OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
+    "states of the optimizer in the host's memory: all (cpu), none, or what a GPU has no room for (auto)")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
@@ -540,14 +542,22 @@ OPT_VALUE(optim, "adamw_torch_npu_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_apex_fused", "adamw_torch", NULL)
 OPT_VALUE(optim, "adamw_hf", "adamw_torch", "which adds epsilon after the bias correction, not before")
 OPT_VALUE(optim, "adamw_8bit", "adamw_bnb_8bit", NULL)
+OPT_VALUE(optim, "paged_adamw", "adamw_torch",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_adamw_32bit", "adamw_torch",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_adamw_8bit", "adamw_bnb_8bit",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_ademamix_32bit", "ademamix",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_ademamix_8bit", "ademamix_8bit",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_lion_32bit", "lion_32bit",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
+OPT_VALUE(optim, "paged_lion_8bit", "lion_8bit",
+    "whose states go to the host's memory where the device has no room (--offload-optimizer)")
 OPT_VALUE(optim, "rmsprop_bnb", "rmsprop", NULL)
 OPT_VALUE(optim, "rmsprop_bnb_32bit", "rmsprop", NULL)
-OPT_LACKING(optim, "paged_adamw_32bit", "keeps its states in host memory, which is not there yet; use adamw_torch")
-OPT_LACKING(optim, "paged_adamw_8bit", "keeps its states in host memory, which is not there yet; use adamw_bnb_8bit")
-OPT_LACKING(optim, "paged_ademamix_32bit", "keeps its states in host memory, which is not there yet; use ademamix")
-OPT_LACKING(optim, "paged_ademamix_8bit", "keeps its states in host memory, which is not there yet; use ademamix_8bit")
-OPT_LACKING(optim, "paged_lion_32bit", "keeps its states in host memory, which is not there yet; use lion_32bit")
-OPT_LACKING(optim, "paged_lion_8bit", "keeps its states in host memory, which is not there yet; use lion_8bit")
 OPT_LACKING(optim, "adamw_anyprecision|grokadamw", "is not there yet; the nearest is adamw_torch")
 OPT_LACKING(optim, "adamw_torch_4bit|adamw_torch_8bit", "is not there yet; the nearest is adamw_bnb_8bit")
 OPT_LACKING(optim,

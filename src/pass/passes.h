@@ -17,6 +17,7 @@
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
     PASS(x, update, HAS_UPDATE)                                                                                        \
+    PASS(x, place, HAS_UPDATE)                                                                                         \
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \
     PASS(x, pad, HAS_FORWARD)                                                                                          \
     PASS(x, order, EVERY_PROGRAM)

@@ -62,6 +62,7 @@ static void describe(const struct program *g, int id, struct held *h)
     const struct value *v = graph_value(&g->graph, id);
     const char *slot = NULL;
     h->component = of_role[v->role];
+    h->kin = v->kin;
     h->layer = v->layer;
     h->persists = v->persists;
     h->frozen = v->frozen && !v->group;
@@ -91,7 +92,7 @@ void plan_visit(const struct plan *p, int k, void (*see)(void *ctx, const struct
         see(ctx, &staging);
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
-        if (v->base || g->at[i] < 0)
+        if (v->base || g->at[i] < 0 || v->memory != MEMORY_DEVICE)
             continue;
         struct held h = {.bytes = v->persists ? plan_persistent_room(p, v->name) : plan_room(p, g, i)};
         describe(g, i, &h);
@@ -102,7 +103,8 @@ void plan_visit(const struct plan *p, int k, void (*see)(void *ctx, const struct
         const struct program *o = &p->programs[other];
         for (int i = 1; i < o->graph.n_values && other != k; i++) {
             const struct value *v = graph_value(&o->graph, i);
-            if (!v->persists || v->base || graph_find(&g->graph, v->name) || plan_known_place(p, other, v) >= 0)
+            if (!v->persists || v->base || v->memory != MEMORY_DEVICE || graph_find(&g->graph, v->name) ||
+                plan_known_place(p, other, v) >= 0)
                 continue;
             struct held h = {.bytes = plan_persistent_room(p, v->name)};
             describe(o, i, &h);

@@ -23,6 +23,7 @@ extern const char *const component_names[COMPONENT_COUNT];
 /* Something with a place of its own. What persists is there at all nodes; else it is from node `first` to node `last`. */
 struct held {
     enum component component;
+    enum kin kin;
     int layer;
     bool persists, frozen;
     int first, last;

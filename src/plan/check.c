@@ -61,16 +61,18 @@ static void add_box(struct reach *r, int range, int low, int high, int box)
 }
 
 /* boxes[1 … n-1], ascending. */
-static int check_boxes(const struct plan *p, const struct program *g, struct reach *r, int n, struct snug_err *err)
+static int check_boxes(const struct plan *p, const struct program *g, enum memory memory, struct reach *r, int n,
+                       struct snug_err *err)
 {
+    bool host = memory == MEMORY_HOST;
+    int64_t whole = host ? p->host_bytes : p->arena_bytes, lasts = host ? p->host_bytes : p->persistent_bytes;
     for (int i = 1; i < n; i++) {
         const struct box *x = &r->boxes[i];
         int below = find_highest(r, 1, 0, r->leaves, x);
         if (r->boxes[below].end > x->at)
             return broken(err, g, r->boxes[below].id, x->id, "live at once and share bytes");
         bool persists = graph_value(&g->graph, x->id)->persists;
-        if (x->at % p->align || x->end > p->arena_bytes ||
-            (persists ? x->end > p->persistent_bytes : x->at < p->persistent_bytes))
+        if (x->at % p->align || x->end > whole || (persists ? x->end > lasts : x->at < lasts))
             return broken(err, g, x->id, x->id, "lies outside its part of the arena");
         add_box(r, 1, 0, r->leaves, i);
     }
@@ -78,13 +80,13 @@ static int check_boxes(const struct plan *p, const struct program *g, struct rea
 }
 
 /* Gives how many there are, with the empty one in front; -1 with err set where a value has no place. */
-static int list_boxes(const struct program *g, struct box *boxes, struct snug_err *err)
+static int list_boxes(const struct program *g, enum memory memory, struct box *boxes, struct snug_err *err)
 {
     int n = 1;
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
         int64_t bytes = value_bytes(v, g->max);
-        if (v->base || (g->at[i] < 0 && !g->first[i]))
+        if (v->base || v->memory != memory || (g->at[i] < 0 && !g->first[i]))
             continue;
         if (g->at[i] < 0) {
             broken(err, g, i, i, "has no place");
@@ -100,7 +102,7 @@ static int list_boxes(const struct program *g, struct box *boxes, struct snug_er
     return n;
 }
 
-static int check_program(const struct plan *p, const struct program *g, struct snug_err *err)
+static int check_program(const struct plan *p, const struct program *g, enum memory memory, struct snug_err *err)
 {
     size_t n_values = (size_t)g->graph.n_values;
     struct box *boxes = mem_alloc(n_values * sizeof *boxes);
@@ -110,11 +112,11 @@ static int check_program(const struct plan *p, const struct program *g, struct s
     r.within = mem_alloc(2 * (size_t)r.leaves * sizeof *r.within);
     r.whole = mem_alloc(2 * (size_t)r.leaves * sizeof *r.whole);
     int code = boxes && r.within && r.whole ? SNUG_OK : err_no_memory(err, n_values * sizeof *boxes);
-    int n = code ? 0 : list_boxes(g, boxes, err);
+    int n = code ? 0 : list_boxes(g, memory, boxes, err);
     if (n > 1)
         qsort(boxes + 1, (size_t)n - 1, sizeof *boxes, by_start);
     if (!code)
-        code = n < 0 ? SNUG_ERR_ENV : check_boxes(p, g, &r, n, err);
+        code = n < 0 ? SNUG_ERR_ENV : check_boxes(p, g, memory, &r, n, err);
     mem_free(boxes);
     mem_free(r.within);
     mem_free(r.whole);
@@ -125,7 +127,8 @@ int plan_check(const struct plan *p, struct snug_err *err)
 {
     for (int k = 0; k < p->n_programs; k++) {
         const struct program *g = &p->programs[k];
-        TRY(check_program(p, g, err));
+        for (enum memory m = 0; m < MEMORY_COUNT; m++)
+            TRY(check_program(p, g, m, err));
         for (int i = 1; i < g->graph.n_values; i++) {
             const struct value *v = graph_value(&g->graph, i);
             int64_t place = v->persists && !v->base ? plan_known_place(p, k, v) : -1;

@@ -111,10 +111,11 @@ static void place_persistent(struct plan *p, bool inputs)
             const struct value *v = graph_value(&g->graph, i);
             if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs)
                 continue;
+            int64_t *end = v->memory == MEMORY_HOST ? &p->host_bytes : &p->persistent_bytes;
             g->at[i] = plan_known_place(p, k, v);
             if (g->at[i] < 0) {
-                g->at[i] = p->persistent_bytes;
-                p->persistent_bytes += plan_persistent_room(p, v->name);
+                g->at[i] = *end;
+                *end += plan_persistent_room(p, v->name);
             }
         }
     }

@@ -1,4 +1,5 @@
-/* plan.h: where every value of a run lies. One arena, allocated once: first what persists (inputs, with room for those
+/* plan.h: where every value of a run lies. One arena, allocated once, and one in the host's memory where some values are to lie
+ * there. First comes what persists (inputs, with room for those
  * on their way, weights, states, accumulated gradients), at the same place in every program of the run; behind it the
  * values of one program at a time, packed by lifetime. All sizes are for the largest micro-batch, so a step never allocates. */
 #ifndef PLAN_PLAN_H
@@ -14,7 +15,7 @@ struct program {
     const char *name;
     struct graph graph;
     struct dims max; /* the largest micro-batch it gets */
-    int64_t *at;     /* by value id: byte offset in the arena, -1 where it takes no room; slices resolved */
+    int64_t *at; /* by value id: byte offset in the arena of its memory, -1 where it takes no room; slices resolved */
     /* By value id, of roots only: the first and the last node of a value's life. The first writes it and the last reads
      * it, or they run at the same time as the nodes that do. */
     int *first, *last;
@@ -34,9 +35,15 @@ struct plan {
     int64_t persistent_bytes;     /* rounded up to `align` for each value */
     int64_t arena_bytes;          /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
+    int64_t host_bytes;       /* the arena in the host's memory, of persistent values alone; 0: there is none */
     int largest;              /* the program whose transient part is largest */
     int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
     int64_t metrics_bytes;    /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
+};
+
+/* Where the arenas of a plan begin; NULL where there is none. */
+struct arenas {
+    char *of[MEMORY_COUNT];
 };
 
 /* Adds an empty program (graph initialised) and gives it; NULL with err set where memory is out. */

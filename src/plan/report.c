@@ -104,6 +104,8 @@ void plan_report_text(const struct plan *p, struct str *out)
         put_row(out, name, peak.by_layer[l], p->arena_bytes);
     }
     str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
+    if (p->host_bytes)
+        str_printf(out, ", optimizer states in the host's memory: %lld bytes", (long long)p->host_bytes);
     if (p->checkpoint_bytes)
         str_printf(out, ", a checkpoint's copy: %lld bytes", (long long)p->checkpoint_bytes);
     if (p->metrics_bytes)
@@ -233,11 +235,12 @@ void plan_report_json(const struct plan *p, struct str *out)
     if (!find_peak(p, &peak, out))
         return;
     str_printf(out,
-               "{\"arena_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_bytes\":%lld,"
+               "{\"arena_bytes\":%lld,\"host_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_"
+               "bytes\":%lld,"
                "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld,\"components\":",
-               (long long)p->arena_bytes, (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
-               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes,
-               (long long)p->metrics_bytes);
+               (long long)p->arena_bytes, (long long)p->host_bytes, (long long)p->persistent_bytes,
+               (long long)p->lower_bound_bytes, (long long)(p->arena_bytes - p->lower_bound_bytes),
+               (long long)p->checkpoint_bytes, (long long)p->metrics_bytes);
     put_components_json(out, peak.all.by_component);
     str_printf(out, ",\"frozen_bytes\":%lld", (long long)peak.all.frozen);
     put_peak_json(out, p, &peak);

@@ -29,7 +29,7 @@ double node_work(const struct program *g, const struct node *n, struct dims dims
 {
     union args_any args;
     compile_args(g, n, dims, NULL, &args);
-    return is_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args);
+    return is_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args, MEMORY_DEVICE);
 }
 
 static void describe(const struct program *g, const struct node *n, struct node_time *t)

@@ -56,14 +56,21 @@ int run_alloc(struct run *r, struct snug_err *err)
     if (!(r->work = mem_alloc((size_t)nodes * sizeof *r->work)))
         return err_no_memory(err, (unsigned long long)nodes * sizeof *r->work);
     TRY(r->backend->arena->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, &p, err));
-    r->arena = p;
+    r->arenas.of[MEMORY_DEVICE] = p;
+    if (!r->plan.host_bytes)
+        return SNUG_OK;
+    TRY(r->backend->arena->alloc_host(r->backend, r->plan.host_bytes, &p, err));
+    r->arenas.of[MEMORY_HOST] = p;
+    memset(p, 0, (size_t)r->plan.host_bytes);
     return SNUG_OK;
 }
 
 void run_close(struct run *r)
 {
-    if (r->arena)
-        r->backend->arena->free(r->backend, r->arena, r->plan.arena_bytes);
+    if (r->arenas.of[MEMORY_DEVICE])
+        r->backend->arena->free(r->backend, r->arenas.of[MEMORY_DEVICE], r->plan.arena_bytes);
+    if (r->arenas.of[MEMORY_HOST])
+        r->backend->arena->free_host(r->backend, r->arenas.of[MEMORY_HOST]);
     mem_free(r->work);
     plan_free(&r->plan);
     *r = (struct run){0};
@@ -72,8 +79,9 @@ void run_close(struct run *r)
 static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
 {
     const struct value *v = graph_value(&g->graph, id);
+    char *arena = r->arenas.of[v->memory];
     struct run_value out = {.name = v->name,
-                            .data = r->arena && g->at[id] >= 0 ? r->arena + g->at[id] : NULL,
+                            .data = arena && g->at[id] >= 0 ? arena + g->at[id] : NULL,
                             .dtype = v->dtype,
                             .role = v->role,
                             .kin = v->kin,
@@ -145,8 +153,9 @@ static void fill_work(const struct run *r, const struct program *g, const struct
 {
     w->op = n->op;
     w->joins = n->joins;
-    compile_args(g, n, dims, r->arena, &w->args);
-    w->call = (struct call){.workspace = n->workspace ? r->arena + g->at[n->workspace] : NULL, .threads = r->threads};
+    compile_args(g, n, dims, &r->arenas, &w->args);
+    w->call = (struct call){.workspace = n->workspace ? r->arenas.of[MEMORY_DEVICE] + g->at[n->workspace] : NULL,
+                            .threads = r->threads};
 }
 
 /* The first node that changes a weight or a state; n_nodes if none does. */

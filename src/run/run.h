@@ -9,8 +9,8 @@ struct run {
     int threads;
     struct plan plan;
     struct programs where;
-    char *arena;       /* NULL until run_alloc; device memory on a device */
-    struct work *work; /* room for the nodes of the longest program */
+    struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
+    struct work *work;    /* room for the nodes of the longest program */
 };
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
@@ -20,7 +20,7 @@ int run_open(struct run *r, const struct compile_settings *s, const struct choic
  * one that is far too large can take minutes. */
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
              void *ctx, struct snug_err *err);
-int run_alloc(struct run *r, struct snug_err *err); /* the arena, zeroed */
+int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed */
 void run_close(struct run *r);
 
 /* A persistent value of any program (run_find), or a value of program `k` (run_output); false: no value of that name. */

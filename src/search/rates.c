@@ -4,23 +4,28 @@
  * many operations on 16-bit numbers as on others. Of what a data sheet promises, products and kernels reach a share. */
 struct rates rates_of(const struct backend *b, const struct precision *p, int threads, struct dims sizes)
 {
-    const double products = 0.62, memory = 0.75;
+    const double products = 0.62, memory = 0.75, pcie = 2.2e10; /* of version 4 with 16 lanes */
     bool narrow = p->narrow != p->wide;
     if (b->facts.host_memory)
-        return (struct rates){.flops = 4e10 * threads, .bytes = 2e10, .least = 1e-6, .sizes = sizes};
+        return (struct rates){
+            .flops = 4e10 * threads, .bytes = 2e10, .host_bytes = 2e10, .least = 1e-6, .sizes = sizes};
     if (b->rates.bytes > 0)
         return (struct rates){.flops = products * (narrow ? b->rates.narrow : b->rates.wide),
                               .bytes = memory * b->rates.bytes,
+                              .host_bytes = memory * b->rates.host_bytes,
                               .least = 3e-6,
                               .sizes = sizes};
-    return (struct rates){.flops = narrow ? 4e14 : 5e13, .bytes = 2.5e12, .least = 3e-6, .sizes = sizes};
+    return (struct rates){
+        .flops = narrow ? 4e14 : 5e13, .bytes = 2.5e12, .host_bytes = pcie, .least = 3e-6, .sizes = sizes};
 }
 
 double rates_node(const struct rates *r, const struct program *g, const struct node *n)
 {
     union args_any args;
     compile_args(g, n, r->sizes.T ? r->sizes : g->max, NULL, &args);
-    double compute = node_op(n)->flops(&args) / r->flops, move = compile_bytes(g, n, &args) / r->bytes;
+    double compute = node_op(n)->flops(&args) / r->flops;
+    double move =
+        compile_bytes(g, n, &args, MEMORY_DEVICE) / r->bytes + compile_bytes(g, n, &args, MEMORY_HOST) / r->host_bytes;
     return r->least + (compute > move ? compute : move);
 }
 

@@ -166,12 +166,12 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
     const struct backend *backend = s->run->backend;
     const struct dims n = batch_dims(s, b), most = s->run->plan.programs[k].max;
     assert(!b || (n.T <= most.T && n.B <= most.B));
-    TRY(backend->arena->inputs(backend, s->run->arena, &image, err));
+    TRY(backend->arena->inputs(backend, s->run->arenas.of[MEMORY_DEVICE], &image, err));
     struct input_image in = {.s = s, .g = &s->run->plan.programs[k], .image = image};
     if (b)
         put_batch(&in, b, n.T);
     put_scalars(&in, step);
-    return backend->arena->send(backend, s->run->arena, err);
+    return backend->arena->send(backend, s->run->arenas.of[MEMORY_DEVICE], err);
 }
 
 double stepper_targets(const struct stepper *s, const struct window *w)

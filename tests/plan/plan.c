@@ -121,6 +121,40 @@ static void nodes_that_run_together_share_no_place(void **state)
     }
 }
 
+/* Values that lie in the host's memory: one after another in an arena of their own, at one place in all programs. */
+static void make_far(struct plan *p, int m[2], int v[2])
+{
+    *p = (struct plan){0};
+    for (int k = 0; k < 2; k++) {
+        struct program *g = add_program(p, k ? "update" : "step", (struct dims){0});
+        m[k] = graph_add_value(&g->graph, k ? "v" : "m", ROLE_STATE, DT_F32, 1, &DIM(25));
+        v[k] = graph_add_value(&g->graph, k ? "m" : "v", ROLE_STATE, DT_F32, 1, &DIM(25));
+        graph_value(&g->graph, m[k])->memory = graph_value(&g->graph, v[k])->memory = MEMORY_HOST;
+        touch(g, bytes_value(g, 128), m[k]);
+        touch(g, v[k], 0);
+    }
+    pack(p);
+}
+
+static void the_host_has_an_arena_of_its_own(void **state)
+{
+    (void)state;
+    struct plan p;
+    struct snug_err err;
+    int m[2], v[2];
+    make_far(&p, m, v);
+    assert_true(p.host_bytes == 256 && p.persistent_bytes == 0 && p.arena_bytes == 128);
+    assert_true(p.programs[0].at[m[0]] == 0 && p.programs[0].at[v[0]] == 128);
+    assert_true(p.programs[1].at[m[1]] == 128 && p.programs[1].at[v[1]] == 0);
+    p.programs[0].at[v[0]] = 64;
+    assert_int_equal(plan_check(&p, &err), SNUG_ERR_ENV);
+    assert_non_null(strstr(err.text, "share bytes"));
+    p.programs[0].at[v[0]] = 192;
+    assert_int_equal(plan_check(&p, &err), SNUG_ERR_ENV);
+    assert_non_null(strstr(err.text, "outside its part"));
+    plan_free(&p);
+}
+
 /* ---- The proof. */
 
 static void broken_by(struct pair *q, const char *part)
@@ -172,11 +206,9 @@ static void planted_faults_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_share_what_persists),
-        cmocka_unit_test(workspaces_live_with_their_node),
-        cmocka_unit_test(a_shared_workspace_has_room_for_all),
-        cmocka_unit_test(nodes_that_run_together_share_no_place),
-        cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(programs_share_what_persists),        cmocka_unit_test(workspaces_live_with_their_node),
+        cmocka_unit_test(a_shared_workspace_has_room_for_all), cmocka_unit_test(nodes_that_run_together_share_no_place),
+        cmocka_unit_test(the_host_has_an_arena_of_its_own),    cmocka_unit_test(planted_faults_are_found),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -2,9 +2,11 @@
 
 #include "base/machine.h"
 #include "base/size.h"
+#include "plan/anatomy.h"
 #include "search/recompute.h"
 #include "train/fit/advice.h"
 #include "train/fit/needs.h"
+#include "train/fit/offload.h"
 #include "train/fit/table.h"
 
 #include <stdio.h>
@@ -82,6 +84,9 @@ static void note_way(const struct session *s, const struct choices *asked)
                  asked->keep_masks && !c->keep_masks ? "; dropout masks are made again" : "",
                  asked->updates_at_end && !c->updates_at_end ? "; updates follow the backward pass of their layer" : "",
                  asked->copies && !c->copies ? "; 16-bit copies of weights are made at each use" : "");
+    if (c->host_layers > asked->host_layers)
+        session_note(s, "chosen: optimizer states of %d of %d layers lie in the host's memory: %s", c->host_layers,
+                     plan_layers(&s->run.plan), size_text(s->run.plan.host_bytes, size));
 }
 
 static int64_t limit_of(const struct session *s)
@@ -100,6 +105,27 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     s->choices.recompute = s->recompute = r.sets;
     s->choices.recompute_every_n = r.every_n;
     return plan_anew(s, err);
+}
+
+/* The optimizer's states of as many layers as there is no room for go to the host's memory. */
+static int send_states(struct session *s, struct snug_err *err)
+{
+    int64_t over = needed(s) - limit_of(s);
+    int layers, all = plan_layers(&s->run.plan);
+    char size[SIZE_TEXT_MAX];
+    if (!offload_is_open(s) || over <= 0)
+        return SNUG_OK;
+    TRY(offload_layers(&s->run.plan, over, &layers, err));
+    if (layers > all) /* which would not be enough */
+        return SNUG_OK;
+    s->choices.host_layers = layers;
+    TRY(plan_anew(s, err));
+    session_note(s,
+                 "optimizer states of %d of %d layers lie in the host's memory: on the device they take %s more than "
+                 "there is in %s",
+                 layers, all, size_text(over, size),
+                 s->o->memory_budget ? "--memory-budget" : "the device's free memory");
+    return SNUG_OK;
 }
 
 /* Whether `snug plan` shows a table of ways and offers. */
@@ -217,7 +243,18 @@ int fit_plan(struct session *s, struct snug_err *err)
     TRY(choose(s, s->o->weight_copies == OPT_KEEP_AUTO, &s->choices.copies,
                "16-bit copies of weights are made at each use", err));
     TRY(recompute_what_must(s, err));
+    TRY(send_states(s, err));
     return check_budget(s, err);
+}
+
+/* Who wants memory of the host, on a device. */
+static const char *host_users(const struct session *s)
+{
+    const struct plan *p = &s->run.plan;
+    return p->host_bytes && p->checkpoint_bytes ? "optimizer states and a checkpoint's copy need"
+           : p->host_bytes                      ? "optimizer states need"
+           : p->metrics_bytes                   ? "a checkpoint's copy and metrics need"
+                                                : "a checkpoint's copy needs";
 }
 
 int fit_room(struct session *s, struct snug_err *err)
@@ -229,10 +266,9 @@ int fit_room(struct session *s, struct snug_err *err)
     if (needed(s) > there)
         return refuse(s, there, where, err);
     if (!s->compile.backend->facts.host_memory && more > host)
-        return err_set(err, SNUG_ERR_ENV,
-                       "%s %s of the host's memory, and %s are free; free some, or use --save-strategy no",
-                       s->run.plan.metrics_bytes ? "a checkpoint's copy and metrics need" : "a checkpoint's copy needs",
-                       size_text(more, size), size_text(host, free_size));
+        return err_set(err, SNUG_ERR_ENV, "%s %s of the host's memory, and %s are free; free some%s", host_users(s),
+                       size_text(more, size), size_text(host, free_size),
+                       s->run.plan.checkpoint_bytes ? ", or use --save-strategy no" : "");
     return SNUG_OK;
 }
 

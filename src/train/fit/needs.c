@@ -23,7 +23,7 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
 
 int64_t needs_host_bytes(const struct plan *p)
 {
-    return p->checkpoint_bytes + p->metrics_bytes;
+    return p->host_bytes + p->checkpoint_bytes + p->metrics_bytes;
 }
 
 int64_t needs_bytes(const struct backend *b, const struct plan *p)

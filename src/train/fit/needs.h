@@ -8,7 +8,7 @@
  * session with other choices. */
 int needs_besides(const struct session *s, struct run *r, struct snug_err *err);
 
-/* checkpoint_bytes + metrics_bytes. */
+/* What takes the host's memory besides an arena there: host_bytes, checkpoint_bytes and metrics_bytes. */
 int64_t needs_host_bytes(const struct plan *p);
 
 /* All bytes in the memory where the arena is: on a GPU, the arena alone. */

@@ -1,6 +1,7 @@
 #include "train/fit/table.h"
 
 #include "base/size.h"
+#include "plan/anatomy.h"
 
 #include <stdio.h>
 
@@ -71,6 +72,9 @@ static void put_way(struct str *out, const struct session *s, const struct way *
     str_printf(out, "%c %-11s %-17s %-7s %-10s %-9s %10s ", is_taken ? '*' : ' ', cut, w->layers ? layers : "nothing",
                chunk, updates_of(s, w), copies_of(s, w), size_text(w->bytes + s->table->besides_bytes, size));
     put_seconds(out, w->seconds * scale(s));
+    if (w->choices.host_layers)
+        str_printf(out, "\n  %-11s optimizer states of %d of %d layers in the host's memory", "",
+                   w->choices.host_layers, plan_layers(&s->run.plan));
     str_append(out, "\n");
 }
 
@@ -110,15 +114,15 @@ void table_text(const struct session *s, struct str *out)
 
 static void put_way_json(struct str *out, const struct session *s, const struct way *w, bool is_taken)
 {
-    str_printf(
-        out,
-        "{\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"recomputed_layers\":%d,\"head_chunk\":%lld,"
-        "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"arena_bytes\":%lld,\"bytes\":%lld,"
-        "\"step_seconds\":%.6g,\"typical_seconds\":%.9g,\"taken\":%s}",
-        (long long)w->rows, (long long)w->times, w->layers, (long long)chunk_of(s, w), updates_of(s, w),
-        copies_of(s, w), w->choices.keep_masks ? "resident" : "transient", (long long)w->bytes,
-        (long long)(w->bytes + s->table->besides_bytes), w->seconds * scale(s), w->seconds,
-        is_taken ? "true" : "false");
+    str_printf(out,
+               "{\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"recomputed_layers\":%d,\"head_chunk\":%lld,"
+               "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"host_layers\":%d,\"arena_"
+               "bytes\":%lld,\"bytes\":%lld,"
+               "\"step_seconds\":%.6g,\"typical_seconds\":%.9g,\"taken\":%s}",
+               (long long)w->rows, (long long)w->times, w->layers, (long long)chunk_of(s, w), updates_of(s, w),
+               copies_of(s, w), w->choices.keep_masks ? "resident" : "transient", w->choices.host_layers,
+               (long long)w->bytes, (long long)(w->bytes + s->table->besides_bytes), w->seconds * scale(s), w->seconds,
+               is_taken ? "true" : "false");
 }
 
 void table_json(const struct session *s, struct str *out)

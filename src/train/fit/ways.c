@@ -1,6 +1,7 @@
 #include "train/fit/ways.h"
 
 #include "search/recompute.h"
+#include "train/fit/offload.h"
 #include "train/session/batches.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static bool may_recompute(const struct options *o)
 bool ways_are_all(const struct options *o)
 {
     return ways_may_cut(o) && may_recompute(o) && !option_given(o, head_chunk) && o->weight_copies == OPT_KEEP_AUTO &&
-           o->dropout_masks == OPT_KEEP_AUTO;
+           o->dropout_masks == OPT_KEEP_AUTO && o->offload_optimizer == OPT_OFFLOAD_AUTO;
 }
 
 /* How much is given up to make room, if the options leave it open. */
@@ -85,6 +86,22 @@ static bool keeps_all(const struct way *w)
     return w->fits && !w->recompute && !w->choices.recompute_every_n;
 }
 
+/* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them. */
+static int offload(const struct session *s, int64_t limit, struct choices asked, struct way *way, struct snug_err *err)
+{
+    struct choices now = without(s, asked, EXTRAS);
+    int layers, all = (int)s->model.layers + 2;
+    TRY(offload_find(s, &now, limit, &layers, err));
+    if (layers < all) {
+        now.host_layers = layers;
+        TRY(try_choices(s, limit, &now, way, err));
+    }
+    if (keeps_all(way))
+        return SNUG_OK;
+    now.host_layers = all;
+    return try_choices(s, limit, &now, way, err);
+}
+
 static int find_way(const struct session *s, int64_t limit, struct way *way, struct snug_err *err)
 {
     struct choices asked = s->choices, last;
@@ -95,7 +112,7 @@ static int find_way(const struct session *s, int64_t limit, struct way *way, str
             TRY(try_choices(s, limit, &now, way, err));
         last = now;
     }
-    return SNUG_OK;
+    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, limit, asked, way, err);
 }
 
 /* Those that fit, then the fastest, then that of most rows. */

@@ -44,7 +44,7 @@ static int in_time(const struct rehearsal *r, double share, struct snug_err *err
 static int bring_memory(const struct rehearsal *r, struct snug_err *err)
 {
     enum { PAGE = 4096, PIECE = 1 << 26 };
-    volatile char *p = r->run.arena;
+    volatile char *p = r->run.arenas.of[MEMORY_DEVICE];
     int64_t bytes = r->run.plan.arena_bytes;
     if (r->until == 0 || !r->run.backend->facts.host_memory)
         return SNUG_OK;

@@ -156,6 +156,8 @@ void describe_plan(const struct session *s, struct str *out)
                c->threads == 1 ? "" : "s", precision_words(s));
     put_batch(out, s);
     str_printf(out, "memory   %s", size_text(p->arena_bytes, size));
+    if (p->host_bytes)
+        str_printf(out, ", and %s of the host for optimizer states", size_text(p->host_bytes, size));
     if (p->checkpoint_bytes)
         str_printf(out, ", and %s more while a checkpoint is written", size_text(p->checkpoint_bytes, size));
     if (p->metrics_bytes > 1 << 20) /* less is not worth saying */

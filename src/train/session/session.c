@@ -137,7 +137,7 @@ int session_load(struct session *s, struct snug_err *err)
                                .bf16 = s->compile.precision.pure,
                                .new_head = s->head_replaced,
                                .strict = s->o->strict};
-    if (s->loaded && s->run.arena)
+    if (s->loaded && s->run.arenas.of[MEMORY_DEVICE])
         return SNUG_OK;
     if (s->run.work)
         return err_set(err, SNUG_ERR_USAGE, "the weights are lost to a load or save that failed; open another session");

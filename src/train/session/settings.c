@@ -2,6 +2,7 @@
 
 #include "cuda/sheet.h"
 
+#include <limits.h>
 #include <math.h>
 
 static enum backend_kind backend_of(const struct options *o)
@@ -115,6 +116,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
                             .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
                             .copies = stay && copied && b->facts.float_type == DT_F32,
+                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? INT_MAX : 0,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end =
                                 o->nan_policy != OPT_NAN_STOP ||

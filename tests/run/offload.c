@@ -1,0 +1,140 @@
+/* --offload-optimizer: states in the host's memory change no bit, and the plan knows where every byte is. */
+#include "command.h"
+
+static const char *rows, *deep;
+
+/* Of states that are as large as their weight, factored, in codes; clipped or updated by layer; accumulated; of parts of groups alone. */
+static const char *const *const ways[] = {
+    ARGS("--batch-size", "4"),
+    ARGS("--batch-size", "4", "--max-grad-norm", "0", "--dtype", "bf16"),
+    ARGS("--batch-size", "2", "--gradient-accumulation-steps", "2", "--optim", "adafactor"),
+    ARGS("--batch-size", "4", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1,embeddings_8bit=true"),
+    ARGS("--batch-size", "4", "--optim", "adagrad", "--freeze", "*.self.query.*"),
+    ARGS("--batch-size", "4", "--pure-bf16", "--gradient-checkpointing"),
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static const char *train(const char *name, const struct device *on, const char *const *way, const char *where,
+                         const char *from)
+{
+    const char *out = join(folder, name), *args[32];
+    int n = 0;
+    for (; way[n]; n++)
+        args[n] = way[n];
+    args[n++] = "--offload-optimizer";
+    args[n++] = where;
+    if (from) {
+        args[n++] = "--resume-from-checkpoint";
+        args[n++] = from;
+        args[n++] = "--require-bitexact";
+    }
+    args[n] = NULL;
+    expect_snug(0, said(),
+                ARGS("train", "--json", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--output-dir",
+                     out, "--threads", "1", "--device", on->name, "--max-steps", "5", "--save-steps", "2",
+                     "--learning-rate", "1e-3"),
+                args);
+    return out;
+}
+
+/* What the last line of --json says: `name`. */
+static double printed(const char *name)
+{
+    size_t n;
+    char *text = read_text(said(), &n);
+    json_t *all = json_loads(strstr(text, "{\"first_step\""), JSON_DISABLE_EOF_CHECK, NULL);
+    double x = json_number_value(json_object_get(all, name));
+    assert_non_null(json_object_get(all, name));
+    json_decref(all);
+    free(text);
+    return x;
+}
+
+/* Whole runs, and runs that go on with states elsewhere than where they began. What the device has less, the host has more. */
+static void states_elsewhere_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++)
+        for (int i = 0; i < WAYS; i++) {
+            const struct device *on = device(d);
+            const char *near = train("near", on, ways[i], "none", NULL);
+            double arena = printed("arena_bytes");
+            assert_true(printed("host_bytes") == 0);
+            const char *far = train("far", on, ways[i], "cpu", NULL);
+            assert_true(printed("host_bytes") > 0 && printed("arena_bytes") + printed("host_bytes") == arena);
+            assert_true(same_bytes(join(near, "model.safetensors"), join(far, "model.safetensors")));
+            const char *back = train("back", on, ways[i], "none", join(far, "step-00000002"));
+            assert_true(same_bytes(join(near, "model.safetensors"), join(back, "model.safetensors")));
+            const char *forth = train("forth", on, ways[i], "cpu", join(near, "step-00000002"));
+            assert_true(same_bytes(join(near, "model.safetensors"), join(forth, "model.safetensors")));
+            const char *const names[] = {near, far, back, forth};
+            for (size_t k = 0; k < 4; k++)
+                remove_tree(names[k]);
+        }
+}
+
+static json_t *plan(const char *budget, const char *where)
+{
+    size_t n;
+    snug(said(),
+         ARGS("plan", "--json", "--gpu", "l4", "--model", deep, "--init-from-config", "--train-data", "synthetic:64x12",
+              "--batch-size", "8", "--gradient-accumulation-steps", "1", "--pure-bf16", "--save-strategy", "no"),
+         ARGS("--memory-budget", budget, "--offload-optimizer", where));
+    char *text = read_text(said(), &n), *object = strchr(text, '{');
+    json_t *o = object ? json_loads(object, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    free(text);
+    return o;
+}
+
+static double number(const json_t *o, const char *name)
+{
+    assert_non_null(json_object_get(o, name));
+    return json_number_value(json_object_get(o, name));
+}
+
+/* Less memory: nothing is elsewhere, then the states of some layers, then of all; always within the budget, and never faster. */
+static void states_go_where_there_is_room(void **state)
+{
+    (void)state;
+    enum { BUDGETS = 12 };
+    json_t *o = plan("1GiB", "auto");
+    double most = number(o, "arena_bytes"), before = 0;
+    assert_true(number(o, "host_bytes") == 0);
+    json_decref(o);
+    o = plan("1GiB", "cpu");
+    double states = number(o, "host_bytes");
+    assert_true(states > 0 && number(o, "arena_bytes") == most - states);
+    json_decref(o);
+    int none = 0, some = 0, all = 0;
+    for (int i = 0; i <= BUDGETS; i++) {
+        char budget[32];
+        double bytes = most - states * i / BUDGETS;
+        snprintf(budget, sizeof budget, "%.0fB", bytes);
+        o = plan(budget, "auto");
+        json_t *way = json_array_get(json_object_get(o, "ways"), 0);
+        double host = number(o, "host_bytes"), seconds = number(way, "typical_seconds");
+        assert_true(number(o, "arena_bytes") <= bytes && host <= states && seconds >= before);
+        assert_true((number(way, "host_layers") > 0) == (host > 0));
+        none += host == 0, some += host > 0 && host < states, all += host == states;
+        before = seconds;
+        json_decref(o);
+    }
+    assert_true(none > 0 && some > 0 && all > 0);
+}
+
+static int set_up(void **state)
+{
+    int code = open_folder(state);
+    rows = "synthetic:24x12";
+    deep = make_deeper(folder, "golden/llama", 6);
+    return code;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_elsewhere_have_the_same_bits),
+        cmocka_unit_test(states_go_where_there_is_room),
+    };
+    return cmocka_run_group_tests_name("offload", tests, set_up, close_folder);
+}
