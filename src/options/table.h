@@ -222,7 +222,7 @@ OPT(WORD, weight_copies, "auto", KEEP, MODEL, 0,
 OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
 OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
-    "states of the optimizer in the host's memory: all (cpu), none, or what a GPU has no room for (auto)")
+    "optimizer states in the host's memory: all (cpu), none, or those a GPU has no room for")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,

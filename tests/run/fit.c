@@ -235,6 +235,7 @@ static void open_on_device(struct options *o, struct session *s, struct backend 
         assert_int_equal(options_set(o, given[i].name, given[i].value, &err), 0);
     assert_int_equal(options_check(o, &err), 0);
     assert_int_equal(session_open(s, &io_posix, o, false, (struct session_events){.note = count_note}, NULL, &err), 0);
+    o->offload_optimizer = OPT_OFFLOAD_NONE;
     *device = *s->compile.backend;
     device->facts.host_memory = false;
     device_arena = *device->arena;
@@ -251,6 +252,7 @@ static int64_t plan_with(struct session *s, int64_t memory)
     struct snug_err err = {0};
     run_close(&s->run);
     s->choices.keep_masks = s->choices.updates_at_end = true;
+    s->choices.host_layers = 0;
     memory_free = memory;
     assert_int_equal(fit_plan(s, &err), SNUG_OK);
     return s->run.plan.arena_bytes;
@@ -297,6 +299,33 @@ static void gradients_stay_where_there_is_room(void **state)
     options_free(&o);
 }
 
+/* States of as few layers as must lie elsewhere do, and none where all of them would not be enough. */
+static void states_stay_where_there_is_room(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
+    open_on_device(&o, &s, &device, CMD_TRAIN);
+    o.dropout_masks = OPT_KEEP_RESIDENT;
+    int64_t all = plan_with(&s, INT64_MAX), least = all;
+    assert_int_equal(plan_with(&s, all - 1), all);
+    o.offload_optimizer = OPT_OFFLOAD_AUTO;
+    assert_int_equal(plan_with(&s, all), all);
+    assert_true(s.choices.host_layers == 0 && s.run.plan.host_bytes == 0);
+    for (int layers = 1; least > 0; layers++) {
+        int64_t now = plan_with(&s, least - 1);
+        if (!s.choices.host_layers) {
+            assert_true(now == all && layers == s.model.layers + 3);
+            break;
+        }
+        assert_true(s.choices.host_layers == layers && now < least && now + s.run.plan.host_bytes == all);
+        least = now;
+    }
+    session_close(&s);
+    options_free(&o);
+}
+
 /* Racing the products of a batch that is far too large would take minutes. */
 static void nothing_is_measured_for_a_plan_without_room(void **state)
 {
@@ -334,6 +363,7 @@ int main(void)
         cmocka_unit_test(copies_are_kept_where_there_is_room),
         cmocka_unit_test(masks_are_kept_where_there_is_room),
         cmocka_unit_test(gradients_stay_where_there_is_room),
+        cmocka_unit_test(states_stay_where_there_is_room),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };
     return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);

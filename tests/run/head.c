@@ -21,7 +21,7 @@ static void gradients_are_those_of_transformers(void **state)
                 const char *model = fixture(join("golden", models[m])), *got = join(folder, "gradients");
                 const char *expected = join(model, "expected.safetensors");
                 /* as in golden.c: transformers' own gradients of Gemma in 16 bits are off by more */
-                double bound = on->gradient_error * (!is_fp32(on) && !strcmp(models[m], "gemma2") ? 2 : 1);
+                double bound = on->gradient_error * (!is_fp32(on) && !strcmp(models[m], "gemma2") ? 2.5 : 1);
                 expect_snug(
                     0, said(), ARGS("debug", "grad", model, join(model, "inputs.safetensors"), got),
                     ARGS("--device", on->name, "--dtype", on->dtype, "--threads", "2", "--head-chunk", chunks[c]));
