@@ -38,9 +38,9 @@ struct backend;
 
 /* What is known of a backend before it does anything. What is 0 is off. */
 struct backend_facts {
-    enum dtype
-        float_type; /* F32, or F64 on the reference: what the precision pass makes of a float that it does not narrow */
-    int64_t align;  /* of values in the arena, in bytes: a power of two, at least 64 */
+    /* What the precision pass makes of a float that it does not narrow: F32, and F64 on the reference. */
+    enum dtype float_type;
+    int64_t align;         /* of values in the arena, in bytes: a power of two, at least 64 */
     unsigned narrow_types; /* bit d: the precision pass may narrow to dtype d */
     bool tf32;             /* knows products in tf32 */
     bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
@@ -180,7 +180,7 @@ static inline void backend_close(const struct backend *b)
  * - an absent slot has data NULL;
  * - the same inputs give the same bits, for any number of threads: sums are cut by shape, not by thread;
  * - T may be 0; rows from cu[B] on are padding: finite on input, and their gradients are 0 because attention_bwd,
- * gather_bwd, pool_bwd and the losses write 0 there. */
+ *   gather_bwd, pool_bwd and the losses write 0 there. */
 
 const struct backend *backend_reference(void);
 const struct backend *backend_cpu(void);

@@ -62,13 +62,15 @@ struct value {
     enum role role;
     int ndim;
     int layer; /* 0 embeddings, 1…L layers, L+1 head; for reports and recomputation */
-    int base;  /* not 0: these are elements from `at` on of that value, whose id is smaller: all, or columns (pitch) */
+    /* Not 0: a slice of that value, whose id is smaller. It begins at element `at`, and has the elements that follow or,
+     * where there is a pitch, columns. */
+    int base;
     int64_t at;
     enum kin kin; /* what it is of the weight `of` */
     int of;
-    int64_t
-        pitch; /* of a matrix: elements from a row to the next, where that is not its columns; else 0. Between them lie
-                         the other columns of the base or, in a whole value, zeros (pass_pad) */
+    /* Of a matrix: elements from a row to the next, where that is not its columns; else 0. Between them lie the other
+     * columns of the base or, in a whole value, zeros (pass_pad). */
+    int64_t pitch;
     int64_t pad_rows;   /* of zeros behind the last (pass_pad) */
     bool exact;         /* a statistic that stays F32 (F64 on the reference) under every precision policy */
     bool live_in;       /* holds something before the first node: inputs, weights, states, gradients that accumulate */
