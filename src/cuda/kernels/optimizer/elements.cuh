@@ -31,8 +31,8 @@ template <int STATES> struct element_row {
 /* Every head has it, as its member e. */
 struct element_head {
     const double *step; /* enum step_scalar */
-    const float
-        *coef; /* (1): what gradients are multiplied with; NULL: 1. Below 0: the step is skipped, nothing is written */
+    /* (1): what gradients are multiplied with; NULL: 1. Below 0: the step is skipped, nothing is written. */
+    const float *coef;
 };
 
 template <class Args> static inline struct element_head element_head_of(const Args *a)
