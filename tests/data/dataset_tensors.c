@@ -80,21 +80,38 @@ static void labels_from_safetensors(void **state)
     dataset_close(&d);
 }
 
-static void tensors_refused(void **state)
+struct refused_tensors {
+    enum data_task task;
+    int32_t vocab_size, num_labels;
+    struct tensor_spec specs[3];
+    const char *message;
+};
+
+static void check_refused(const struct refused_tensors *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t tensors = 0;
+        while (tensors < 3 && cases[i].specs[tensors].name)
+            tensors++;
+        write_tensors("x.safetensors", cases[i].specs, tensors);
+        struct dataset_options o = options(cases[i].task);
+        o.vocab_size = cases[i].vocab_size;
+        o.num_labels = cases[i].num_labels;
+        struct dataset d;
+        struct snug_err e = {0};
+        int code = dataset_open(&io_posix, &o, &d, &e);
+        if (code != SNUG_ERR_INPUT || !strstr(e.text, cases[i].message))
+            fail_msg("wanted '%s', got %d '%s'", cases[i].message, code, e.text);
+    }
+}
+
+static void tokens_refused(void **state)
 {
     (void)state;
     const int64_t negative[] = {5, 6, 7, 8, 9, -3, 0, 0}, hole[] = {1, 0, 1, 1, 1, 1, 0, 0},
                   none[] = {1, 1, 1, 1, 0, 0, 0, 0}, two[] = {1, 1, 1, 1, 0, 2, 1, 0},
-                  bad_targets[] = {-100, 6, -1, 8, 9, -100, -100, -100}, one_class[] = {1, 1}, high[] = {0, 300},
                   types_of_256[] = {0, 0, 0, 0, 0, 0, 256, 0};
-    const float nan_label[] = {1, NAN}, big[] = {0, 2, 1, 0, 1, 0};
-    const struct tensor_spec wide_labels = {"labels", DT_I64, 2, {2, 4}, ids_2x4};
-    const struct {
-        enum data_task task;
-        int32_t vocab_size, num_labels;
-        struct tensor_spec specs[3];
-        const char *message;
-    } cases[] = {
+    const struct refused_tensors cases[] = {
         {TASK_AUTO, 0, 0, {{"ids", DT_I64, 2, {2, 4}, ids_2x4}}, "no tensor 'input_ids'"},
         {TASK_AUTO, 0, 0, {{"input_ids", DT_F32, 2, {2, 4}, ids_2x4}}, "input_ids is F32 (2,4); two dimensions"},
         {TASK_AUTO, 0, 0, {{"input_ids", DT_I64, 1, {8}, ids_2x4}}, "input_ids is I64 (8); two dimensions"},
@@ -130,6 +147,17 @@ static void tensors_refused(void **state)
          0,
          {ids_spec, {"token_type_ids", DT_I64, 2, {2, 4}, types_of_256}},
          "row 1: token type 256 at position 2 is outside [0, 256)"},
+    };
+    check_refused(cases, sizeof cases / sizeof *cases);
+}
+
+static void labels_refused(void **state)
+{
+    (void)state;
+    const int64_t bad_targets[] = {-100, 6, -1, 8, 9, -100, -100, -100}, one_class[] = {1, 1}, high[] = {0, 300};
+    const float nan_label[] = {1, NAN}, big[] = {0, 2, 1, 0, 1, 0};
+    const struct tensor_spec wide_labels = {"labels", DT_I64, 2, {2, 4}, ids_2x4};
+    const struct refused_tensors cases[] = {
         {TASK_CLASS, 0, 0, {ids_spec}, "no tensor 'labels'"},
         {TASK_CLASS, 0, 0, {ids_spec, wide_labels}, "labels is I64 (2,4); one integer per row"},
         {TASK_AUTO, 0, 0, {ids_spec, wide_labels}, "labels is I64 (2,4); a number for each label"},
@@ -153,20 +181,7 @@ static void tensors_refused(void **state)
          {ids_spec, {"labels", DT_F32, 2, {2, 3}, ids_2x4}},
          "rows have 3 labels where 5 are expected"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t n = 0;
-        while (n < 3 && cases[i].specs[n].name)
-            n++;
-        write_tensors("x.safetensors", cases[i].specs, n);
-        struct dataset_options o = options(cases[i].task);
-        o.vocab_size = cases[i].vocab_size;
-        o.num_labels = cases[i].num_labels;
-        struct dataset d;
-        struct snug_err e = {0};
-        int code = dataset_open(&io_posix, &o, &d, &e);
-        if (code != SNUG_ERR_INPUT || !strstr(e.text, cases[i].message))
-            fail_msg("wanted '%s', got %d '%s'", cases[i].message, code, e.text);
-    }
+    check_refused(cases, sizeof cases / sizeof *cases);
 }
 
 /* Files that transformers' tensors were saved in (tests/golden/make.py): four rows of lengths 10, 4, 7, 1. */
@@ -255,8 +270,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_from_safetensors), cmocka_unit_test(labels_from_safetensors),
-        cmocka_unit_test(tensors_of_transformers), cmocka_unit_test(tensors_refused),
-        cmocka_unit_test(synthetic_rows),
+        cmocka_unit_test(tensors_of_transformers), cmocka_unit_test(tokens_refused),
+        cmocka_unit_test(labels_refused),          cmocka_unit_test(synthetic_rows),
     };
     return cmocka_run_group_tests_name("dataset_tensors", tests, set_up, tear_down);
 }

@@ -45,11 +45,16 @@ static void config_files(void **state)
     assert_int_equal(o.logging_steps.steps, 5);
     assert_int_equal(o.n_notes, 2); /* warmup_ratio, local_rank */
     options_free(&o);
+}
 
-    /* a flag that is false takes back what the file asks for by it, and nothing else */
+/* A flag that is false takes back what the file asks for by it, and nothing else. */
+static void flags_that_are_false(void **state)
+{
+    (void)state;
+    char line[256];
     write_config("{\"bf16\": true, \"adafactor\": true}");
     snprintf(line, sizeof line, "--config %s --bf16 false --fp16 false --adafactor false", config_file);
-    o = accepted(line);
+    struct options o = accepted(line);
     assert_int_equal(o.dtype, OPT_DTYPE_FP32);
     assert_int_equal(o.optim, OPTIM_ADAMW);
     options_free(&o);
@@ -57,13 +62,18 @@ static void config_files(void **state)
     o = accepted(line);
     assert_int_equal(o.dtype, OPT_DTYPE_BF16);
     options_free(&o);
+}
 
-    /* transformers 5.23 writes both names */
+/* transformers 5.23 writes both names. */
+static void both_names_of_an_option(void **state)
+{
+    (void)state;
+    char line[256];
     write_config("{\"activation_checkpointing\": true, \"activation_checkpointing_kwargs\": {\"every_n_layers\": 2},"
                  " \"gradient_checkpointing\": true, \"gradient_checkpointing_kwargs\": {\"every_n_layers\": 2},"
                  " \"resume_from_checkpoint\": true}");
     snprintf(line, sizeof line, "--config %s", config_file);
-    o = accepted(line);
+    struct options o = accepted(line);
     assert_true(o.gradient_checkpointing);
     assert_int_equal(o.gradient_checkpointing_kwargs_every_n_layers, 2);
     assert_string_equal(o.resume_from_checkpoint, "true");
@@ -73,13 +83,18 @@ static void config_files(void **state)
              ": gradient_checkpointing: sets the same option as %s: activation_checkpointing; give one of them",
              config_file);
     config_refused("{\"activation_checkpointing\": true, \"gradient_checkpointing\": false}", 2, twice);
+}
 
-    /* what a strategy does not use; not so where the other is missing altogether */
+/* What a strategy does not use is left out with a note. Where what it needs is missing altogether, it is refused. */
+static void values_without_effect(void **state)
+{
+    (void)state;
+    char line[256];
     write_config(
         "{\"save_strategy\": \"epoch\", \"save_steps\": 100, \"logging_strategy\": \"epoch\", \"logging_steps\": 50,"
         " \"lr_scheduler_type\": \"constant\", \"warmup_steps\": 500, \"metric_for_best_model\": \"f1\"}");
     snprintf(line, sizeof line, "--config %s", config_file);
-    o = accepted(line);
+    struct options o = accepted(line);
     assert_true(o.save_steps.steps == 500 && o.logging_steps.steps == 500 && o.warmup_steps.steps == 0);
     assert_null(o.metric_for_best_model);
     assert_int_equal(o.n_notes, 4);
@@ -87,7 +102,11 @@ static void config_files(void **state)
     options_free(&o);
     config_refused("{\"eval_strategy\": \"epoch\"}", 2,
                    ": eval_strategy: no effect without --eval-data; give that too, or leave this out");
+}
 
+static void config_files_refused(void **state)
+{
+    (void)state;
     config_refused("{\"lerning_rate\": 1}", 2,
                    ": lerning_rate: unknown option; did you mean --learning-rate? see 'snug train --help'");
     config_refused("{\"learning_rate\": \"x\"}", 2,
@@ -205,6 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_in_config_files), cmocka_unit_test(config_files),
+        cmocka_unit_test(flags_that_are_false),  cmocka_unit_test(both_names_of_an_option),
+        cmocka_unit_test(values_without_effect), cmocka_unit_test(config_files_refused),
         cmocka_unit_test(yaml_config_files),     cmocka_unit_test(recorded_options_load_again),
         cmocka_unit_test(no_memory_is_an_error),
     };

@@ -270,7 +270,29 @@ static void options_that_need_each_other(void **state)
     options_free(&o);
     assert_int_equal(options_of(&o, CMD_PLAN, "--model m", &e), 0);
     options_free(&o);
-    /* O12 */
+    refused("--lora-r 8", "--lora-r: no effect without --use-peft; give that too, or leave this out");
+    refused("--eval-strategy epoch",
+            "--eval-strategy: no effect without --eval-data; give that too, or leave this out");
+    refused("--eval-data e.csv --eval-steps 5",
+            "--eval-steps: no effect with --eval-strategy no; it goes with steps, so leave one out");
+    refused("--early-stopping-patience 2",
+            "--early-stopping-patience: no effect with --eval-strategy no; it goes with steps|epoch, so leave one out");
+    refused("--early-stopping-threshold 0.1",
+            "--early-stopping-threshold: no effect without --early-stopping-patience; give that too, or leave this "
+            "out");
+    refused("--task causal-lm --mlm-probability 0.3",
+            "--mlm-probability: no effect with --task causal-lm; it goes with masked-lm, so leave one out");
+    refused("--allow-data-change",
+            "--allow-data-change: no effect without --resume-from-checkpoint; give that too, or leave this out");
+    refused(
+        "--gradient-checkpointing-kwargs every_n_layers=2",
+        "--gradient-checkpointing-kwargs every_n_layers: no effect without --gradient-checkpointing; give that too, or "
+        "leave this out");
+}
+
+static void arguments_of_optimizers(void **state)
+{
+    (void)state;
     refused(
         "--optim-args momentum=0.9",
         "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd|rmsprop|muon, so leave one out");
@@ -281,11 +303,17 @@ static void options_that_need_each_other(void **state)
             "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
     refused("--optim adafactor --optim-args warmup_init=true",
             "--optim-args warmup_init: no effect without --optim-args relative_step; give that too, or leave this out");
-    refused("--lora-r 8", "--lora-r: no effect without --use-peft; give that too, or leave this out");
-    refused("--eval-strategy epoch",
-            "--eval-strategy: no effect without --eval-data; give that too, or leave this out");
-    refused("--eval-data e.csv --eval-steps 5",
-            "--eval-steps: no effect with --eval-strategy no; it goes with steps, so leave one out");
+    refused("--optim rmsprop --optim-args alpha=1",
+            "--optim-args alpha: 1 is not below 1, as a decay must be; give 0.99, say");
+    refused("--optim sgd --optim-args nesterov=true",
+            "--optim-args nesterov: Nesterov needs momentum; add momentum=0.9 to --optim-args");
+    refused("--optim sgd --optim-args nesterov=true,momentum=0.9,dampening=0.1",
+            "--optim-args nesterov: Nesterov excludes dampening; leave one out");
+}
+
+static void arguments_of_schedules(void **state)
+{
+    (void)state;
     refused("--lr-scheduler-type constant --warmup-steps 10",
             "--warmup-steps: no effect with --lr-scheduler-type constant; leave one out");
     refused("--lr-scheduler-type cosine --lr-scheduler-kwargs power=2",
@@ -311,26 +339,12 @@ static void options_that_need_each_other(void **state)
             "mode=max, or mode=min for what the Trainer does");
     refused("--lr-scheduler-type greedy --lr-scheduler-kwargs smooth=true",
             "--lr-scheduler-kwargs: smooth is refused: not there yet; greedy compares each evaluation's own metric");
-    refused("--early-stopping-patience 2",
-            "--early-stopping-patience: no effect with --eval-strategy no; it goes with steps|epoch, so leave one out");
-    refused("--early-stopping-threshold 0.1",
-            "--early-stopping-threshold: no effect without --early-stopping-patience; give that too, or leave this "
-            "out");
-    refused("--task causal-lm --mlm-probability 0.3",
-            "--mlm-probability: no effect with --task causal-lm; it goes with masked-lm, so leave one out");
-    refused("--allow-data-change",
-            "--allow-data-change: no effect without --resume-from-checkpoint; give that too, or leave this out");
-    refused(
-        "--gradient-checkpointing-kwargs every_n_layers=2",
-        "--gradient-checkpointing-kwargs every_n_layers: no effect without --gradient-checkpointing; give that too, or "
-        "leave this out");
-    refused("--optim rmsprop --optim-args alpha=1",
-            "--optim-args alpha: 1 is not below 1, as a decay must be; give 0.99, say");
-    refused("--optim sgd --optim-args nesterov=true",
-            "--optim-args nesterov: Nesterov needs momentum; add momentum=0.9 to --optim-args");
-    refused("--optim sgd --optim-args nesterov=true,momentum=0.9,dampening=0.1",
-            "--optim-args nesterov: Nesterov excludes dampening; leave one out");
-    /* training_args.py, _validate_args */
+}
+
+/* As _validate_args of training_args.py has it. */
+static void saving_goes_with_evaluating(void **state)
+{
+    (void)state;
     refused("--eval-data e --eval-strategy steps --load-best-model-at-end --save-strategy epoch",
             "--load-best-model-at-end: --save-strategy is epoch and --eval-strategy steps; make them the same, or save "
             "best");
@@ -338,7 +352,8 @@ static void options_that_need_each_other(void **state)
             "--load-best-model-at-end: --save-steps 150 is not a multiple of --eval-steps 100; change one");
     refused("--save-strategy best",
             "--save-strategy: 'best' needs evaluations to choose by; give --eval-strategy steps or epoch");
-    o = accepted("--eval-data e --eval-strategy steps --eval-steps 100 --save-steps 300 --load-best-model-at-end");
+    struct options o =
+        accepted("--eval-data e --eval-strategy steps --eval-steps 100 --save-steps 300 --load-best-model-at-end");
     options_free(&o);
 }
 
@@ -433,6 +448,9 @@ int main(void)
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(options_that_need_each_other),
+        cmocka_unit_test(arguments_of_optimizers),
+        cmocka_unit_test(arguments_of_schedules),
+        cmocka_unit_test(saving_goes_with_evaluating),
         cmocka_unit_test(several_files),
         cmocka_unit_test(arguments_are_kept_apart),
     };

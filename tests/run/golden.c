@@ -111,87 +111,89 @@ static void gradients_are_those_of_transformers(void **state)
         }
 }
 
+static const struct trajectory {
+    const char *name, *optim, *args, *decay;
+    const char *rate, *option, *value; /* 1e-2 where there is none; another option */
+} trajectories[] = {
+    {.name = "lion", .optim = "lion_32bit", .args = "", .decay = "0.1", .option = "--adam-beta2", .value = "0.99"},
+    {.name = "lion_8bit",
+     .optim = "lion_8bit",
+     .args = "min_8bit_size=1",
+     .decay = "0.1",
+     .option = "--adam-beta2",
+     .value = "0.99"},
+    {.name = "ademamix", .optim = "ademamix", .args = "", .decay = "0.1"},
+    {.name = "ademamix_warm",
+     .optim = "ademamix",
+     .args = "beta1=0.8,beta2=0.99,beta3=0.999,alpha=3,eps=1e-6,t_alpha=7,t_beta3=9",
+     .decay = "0"},
+    {.name = "ademamix_8bit", .optim = "ademamix_8bit", .args = "min_8bit_size=1", .decay = "0.1"},
+    {.name = "rmsprop", .optim = "rmsprop", .args = "", .decay = "0.1", .rate = "1e-3"},
+    {.name = "rmsprop_all",
+     .optim = "rmsprop",
+     .args = "alpha=0.9,eps=1e-6,momentum=0.8,centered=true",
+     .decay = "0",
+     .rate = "1e-3"},
+    {.name = "rmsprop_bnb", .optim = "rmsprop_bnb_32bit", .args = "", .decay = "0.1", .rate = "1e-3"},
+    {.name = "rmsprop_bnb_8bit",
+     .optim = "rmsprop_bnb_8bit",
+     .args = "alpha=0.9,min_8bit_size=1",
+     .decay = "0.1",
+     .rate = "1e-3"},
+    {.name = "adagrad", .optim = "adagrad", .args = "", .decay = "0.1"},
+    {.name = "adagrad_lr_decay", .optim = "adagrad", .args = "lr_decay=0.25,eps=1e-3", .decay = "0"},
+    {.name = "lomo", .optim = "lomo", .args = "", .decay = "0.1"},
+    {.name = "adalomo", .optim = "adalomo", .args = "", .decay = "0.1"},
+    {.name = "stable_adamw", .optim = "stable_adamw", .args = "", .decay = "0.1"},
+    {.name = "stable_adamw_betas",
+     .optim = "stable_adamw",
+     .args = "",
+     .decay = "0",
+     .option = "--adam-beta2",
+     .value = "0.9"},
+    {.name = "muon", .optim = "muon", .args = "", .decay = "0.1"},
+    {.name = "muon_original",
+     .optim = "muon",
+     .args = "adjust_lr_fn=original,momentum=0.8,eps=1e-3,ns_steps=3",
+     .decay = "0"},
+    {.name = "adamw", .optim = "adamw_torch", .args = "", .decay = "0.01"},
+    {.name = "sgd_momentum", .optim = "sgd", .args = "momentum=0.9", .decay = "0.01"},
+    {.name = "sgd_nesterov", .optim = "sgd", .args = "momentum=0.9,nesterov=true", .decay = "0"},
+    {.name = "adafactor", .optim = "adafactor", .args = "", .decay = "0"},
+    {.name = "adafactor_relative",
+     .optim = "adafactor",
+     .args = "relative_step=true,scale_parameter=true,warmup_init=true,clip_threshold=0.5",
+     .decay = "0"},
+    {.name = "adafactor_beta1",
+     .optim = "adafactor",
+     .args = "scale_parameter=true,beta1=0.9,decay_rate=-0.7,eps1=1e-8,eps2=0.5",
+     .decay = "0.01"},
+};
+
+/* The steps of an optimizer from recorded weights, with recorded gradients. */
+static void check_trajectory(const struct trajectory *t, const struct device *on)
+{
+    char file[64];
+    snprintf(file, sizeof file, "golden/optim/%s.safetensors", t->name);
+    const char *recorded = fixture(file), *got = join(folder, "trajectory"), *rate = t->rate ? t->rate : "1e-2";
+    const char *option = t->option ? t->option : "--threads", *value = t->option ? t->value : "1";
+    expect_snug(0, said(),
+                ARGS("debug", "optim", recorded, got, "--device", on->name, "--optim", t->optim, "--weight-decay",
+                     t->decay, option, value),
+                !t->args[0]                        ? ARGS("--learning-rate", rate)
+                : strstr(t->args, "relative_step") ? ARGS("--optim-args", t->args)
+                                                   : ARGS("--learning-rate", rate, "--optim-args", t->args));
+    compare_tensors(got, recorded, "param.", 1e-6, 0);
+    assert_int_equal(unlink(got), 0);
+}
+
 static void trajectories_are_those_of_torch(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name, *optim, *args, *decay;
-        const char *rate, *option, *value; /* 1e-2 where there is none; another option */
-    } cases[] = {
-        {.name = "lion", .optim = "lion_32bit", .args = "", .decay = "0.1", .option = "--adam-beta2", .value = "0.99"},
-        {.name = "lion_8bit",
-         .optim = "lion_8bit",
-         .args = "min_8bit_size=1",
-         .decay = "0.1",
-         .option = "--adam-beta2",
-         .value = "0.99"},
-        {.name = "ademamix", .optim = "ademamix", .args = "", .decay = "0.1"},
-        {.name = "ademamix_warm",
-         .optim = "ademamix",
-         .args = "beta1=0.8,beta2=0.99,beta3=0.999,alpha=3,eps=1e-6,t_alpha=7,t_beta3=9",
-         .decay = "0"},
-        {.name = "ademamix_8bit", .optim = "ademamix_8bit", .args = "min_8bit_size=1", .decay = "0.1"},
-        {.name = "rmsprop", .optim = "rmsprop", .args = "", .decay = "0.1", .rate = "1e-3"},
-        {.name = "rmsprop_all",
-         .optim = "rmsprop",
-         .args = "alpha=0.9,eps=1e-6,momentum=0.8,centered=true",
-         .decay = "0",
-         .rate = "1e-3"},
-        {.name = "rmsprop_bnb", .optim = "rmsprop_bnb_32bit", .args = "", .decay = "0.1", .rate = "1e-3"},
-        {.name = "rmsprop_bnb_8bit",
-         .optim = "rmsprop_bnb_8bit",
-         .args = "alpha=0.9,min_8bit_size=1",
-         .decay = "0.1",
-         .rate = "1e-3"},
-        {.name = "adagrad", .optim = "adagrad", .args = "", .decay = "0.1"},
-        {.name = "adagrad_lr_decay", .optim = "adagrad", .args = "lr_decay=0.25,eps=1e-3", .decay = "0"},
-        {.name = "lomo", .optim = "lomo", .args = "", .decay = "0.1"},
-        {.name = "adalomo", .optim = "adalomo", .args = "", .decay = "0.1"},
-        {.name = "stable_adamw", .optim = "stable_adamw", .args = "", .decay = "0.1"},
-        {.name = "stable_adamw_betas",
-         .optim = "stable_adamw",
-         .args = "",
-         .decay = "0",
-         .option = "--adam-beta2",
-         .value = "0.9"},
-        {.name = "muon", .optim = "muon", .args = "", .decay = "0.1"},
-        {.name = "muon_original",
-         .optim = "muon",
-         .args = "adjust_lr_fn=original,momentum=0.8,eps=1e-3,ns_steps=3",
-         .decay = "0"},
-        {.name = "adamw", .optim = "adamw_torch", .args = "", .decay = "0.01"},
-        {.name = "sgd_momentum", .optim = "sgd", .args = "momentum=0.9", .decay = "0.01"},
-        {.name = "sgd_nesterov", .optim = "sgd", .args = "momentum=0.9,nesterov=true", .decay = "0"},
-        {.name = "adafactor", .optim = "adafactor", .args = "", .decay = "0"},
-        {.name = "adafactor_relative",
-         .optim = "adafactor",
-         .args = "relative_step=true,scale_parameter=true,warmup_init=true,clip_threshold=0.5",
-         .decay = "0"},
-        {.name = "adafactor_beta1",
-         .optim = "adafactor",
-         .args = "scale_parameter=true,beta1=0.9,decay_rate=-0.7,eps1=1e-8,eps2=0.5",
-         .decay = "0.01"},
-    };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-        for (int d = 0; d < n_devices(); d++) {
-            if (!is_fp32(device(d))) /* these have no other */
-                continue;
-            char file[64];
-            snprintf(file, sizeof file, "golden/optim/%s.safetensors", cases[c].name);
-            const char *trajectory = fixture(file), *got = join(folder, "trajectory");
-            const char *rate = cases[c].rate ? cases[c].rate : "1e-2";
-            const char *option = cases[c].option ? cases[c].option : "--threads",
-                       *value = cases[c].option ? cases[c].value : "1";
-            expect_snug(0, said(),
-                        ARGS("debug", "optim", trajectory, got, "--device", device(d)->name, "--optim", cases[c].optim,
-                             "--weight-decay", cases[c].decay, option, value),
-                        !cases[c].args[0] ? ARGS("--learning-rate", rate)
-                        : strstr(cases[c].args, "relative_step")
-                            ? ARGS("--optim-args", cases[c].args)
-                            : ARGS("--learning-rate", rate, "--optim-args", cases[c].args));
-            compare_tensors(got, trajectory, "param.", 1e-6, 0);
-            assert_int_equal(unlink(got), 0);
-        }
+    for (size_t i = 0; i < sizeof trajectories / sizeof *trajectories; i++)
+        for (int d = 0; d < n_devices(); d++)
+            if (is_fp32(device(d))) /* these have no other */
+                check_trajectory(&trajectories[i], device(d));
 }
 
 static void near(double got, double want, double bound, const char *what, long long step)
