@@ -19,7 +19,7 @@ static const struct layer {
               {"ffn1", 1024, 4096, ACT_gelu},
               {"ffn2", 4096, 1024, ACT_none},
               {"ffn1 tanh", 1024, 4096, ACT_gelu_tanh}};
-enum { LAYERS = sizeof layers / sizeof *layers, BERT_LAYERS = 4 };
+enum { LAYERS = sizeof layers / sizeof *layers, BERT_LAYERS = 4, MAX_NODES = LAYERS * 12 };
 
 static struct tensor matrix(enum dtype t, int64_t rows, int64_t columns, bool add)
 {
@@ -90,6 +90,62 @@ static void tell(void *ctx, const struct cuda_product *p, int candidates, const 
     fflush(stdout);
 }
 
+/* All nodes of a layer, behind the n that there are; returns how many there are then. */
+static int add_nodes(struct cuda_product_node *nodes, int n, const struct layer *l, int64_t T, enum dtype t)
+{
+    nodes[n++] = forward(l, T, t, DT_F32);
+    if (t != DT_F32)
+        nodes[n++] = forward(l, T, t, t);
+    if (l->I > l->O)
+        nodes[n++] = through_activation(l, T, t);
+    if (l - layers >= BERT_LAYERS)
+        return n;
+    nodes[n++] = forward(l, T, t, DT_U8);
+    nodes[n++] = input_gradient(l, T, t, false);
+    nodes[n++] = input_gradient(l, T, t, true);
+    nodes[n++] = weight_gradient(l, T, t, DT_F32, false, false);
+    nodes[n++] = weight_gradient(l, T, t, DT_F32, true, false);
+    nodes[n++] = weight_gradient(l, T, t, DT_F32, false, true);
+    if (t != DT_F32) {
+        nodes[n++] = weight_gradient(l, T, t, t, false, false);
+        nodes[n++] = weight_gradient(l, T, t, t, false, true);
+    }
+    return n;
+}
+
+static void print_node(const char *layer, const struct cuda_product_node *n, double before, double after)
+{
+    const struct tensor *b = &n->args.linear.b, *dw = &n->args.linear_dw.dw;
+    printf("%-10s %-13s ", layer, op_table[n->op].name);
+    if (n->op == OP_linear)
+        printf("b %-4s          ", b->ndim ? dtype_name(b->dtype) : "none");
+    else if (n->op == OP_linear_dx)
+        printf("%-16s", n->args.linear_dx.dx.add ? "add" : "");
+    else if (n->op == OP_linear_dx_act)
+        printf("%-16s", "gelu");
+    else
+        printf("%-4s %-3s %-7s", dtype_name(dw->dtype), dw->add ? "add" : "", n->args.linear_dw.db.ndim ? "db" : "");
+    printf(" %8.2f us  %8.2f us  %+5.1f%%\n", before, after, 100 * (before / after - 1));
+}
+
+/* Times each node, tunes all of them and times them again. */
+static int race(struct cuda_products *p, const struct cuda_product_node *nodes, const char *const *names, int n,
+                bool tf32, struct snug_err *err)
+{
+    double before[MAX_NODES], after;
+    struct cuda_tuning tuning = {.tell = tell};
+    printf("cuBLASLt %lld\n-- products\n", (long long)cuda_products_version(p));
+    for (int i = 0; i < n; i++)
+        TRY(cuda_products_time_node(p, &nodes[i], tf32, &before[i], err));
+    TRY(cuda_products_tune(p, nodes, n, tf32, &tuning, err));
+    printf("-- nodes: as the heuristic has it, and tuned\n");
+    for (int i = 0; i < n; i++) {
+        TRY(cuda_products_time_node(p, &nodes[i], tf32, &after, err));
+        print_node(names[i], &nodes[i], before[i], after);
+    }
+    return SNUG_OK;
+}
+
 int main(int argc, char **argv)
 {
     int64_t T = 16384;
@@ -106,65 +162,20 @@ int main(int argc, char **argv)
     }
     struct snug_err err = {0};
     struct cuda_products *p;
-    struct cuda_product_node nodes[LAYERS * 12];
-    const char *names[LAYERS * 12];
+    struct cuda_product_node nodes[MAX_NODES];
+    const char *names[MAX_NODES];
     int n = 0;
     for (int i = 0; i < LAYERS; i++) {
-        const struct layer *l = &layers[i];
         int first = n;
-        nodes[n++] = forward(l, T, t, DT_F32);
-        if (t != DT_F32)
-            nodes[n++] = forward(l, T, t, t);
-        if (l->I > l->O)
-            nodes[n++] = through_activation(l, T, t);
-        if (i < BERT_LAYERS) {
-            nodes[n++] = forward(l, T, t, DT_U8);
-            nodes[n++] = input_gradient(l, T, t, false);
-            nodes[n++] = input_gradient(l, T, t, true);
-            nodes[n++] = weight_gradient(l, T, t, DT_F32, false, false);
-            nodes[n++] = weight_gradient(l, T, t, DT_F32, true, false);
-            nodes[n++] = weight_gradient(l, T, t, DT_F32, false, true);
-            if (t != DT_F32) {
-                nodes[n++] = weight_gradient(l, T, t, t, false, false);
-                nodes[n++] = weight_gradient(l, T, t, t, false, true);
-            }
-        }
+        n = add_nodes(nodes, n, &layers[i], T, t);
         for (int k = first; k < n; k++)
-            names[k] = l->name;
+            names[k] = layers[i].name;
     }
     int code = cuda_products_open(&p, &err);
-    if (code) {
-        fprintf(stderr, "%s\n", err.text);
-        return code;
+    if (!code) {
+        code = race(p, nodes, names, n, tf32, &err);
+        cuda_products_close(p);
     }
-    double *before = calloc((size_t)n, sizeof *before), after;
-    printf("cuBLASLt %lld\n-- products\n", (long long)cuda_products_version(p));
-    for (int i = 0; i < n && !code; i++)
-        code = cuda_products_time_node(p, &nodes[i], tf32, &before[i], &err);
-    struct cuda_tuning tuning = {.tell = tell};
-    if (!code)
-        code = cuda_products_tune(p, nodes, n, tf32, &tuning, &err);
-    if (!code)
-        printf("-- nodes: as the heuristic has it, and tuned\n");
-    for (int i = 0; i < n && !code; i++) {
-        code = cuda_products_time_node(p, &nodes[i], tf32, &after, &err);
-        const struct tensor *b = &nodes[i].args.linear.b, *dw = &nodes[i].args.linear_dw.dw;
-        if (code)
-            break;
-        printf("%-10s %-13s ", names[i], op_table[nodes[i].op].name);
-        if (nodes[i].op == OP_linear)
-            printf("b %-4s          ", b->ndim ? dtype_name(b->dtype) : "none");
-        else if (nodes[i].op == OP_linear_dx)
-            printf("%-16s", nodes[i].args.linear_dx.dx.add ? "add" : "");
-        else if (nodes[i].op == OP_linear_dx_act)
-            printf("%-16s", "gelu");
-        else
-            printf("%-4s %-3s %-7s", dtype_name(dw->dtype), dw->add ? "add" : "",
-                   nodes[i].args.linear_dw.db.ndim ? "db" : "");
-        printf(" %8.2f us  %8.2f us  %+5.1f%%\n", before[i], after, 100 * (before[i] / after - 1));
-    }
-    free(before);
-    cuda_products_close(p);
     if (code)
         fprintf(stderr, "%s\n", err.text);
     return code;

@@ -3,23 +3,21 @@
  * A check fails when an element is off by more than 16 roundings of a float of its size or its tensor's (and one of a
  * narrower type). It fails also when bits differ from one run to the next, or when something beside the tensors is
  * written. */
-#include "../../tests/op/cases.h"
-#include "base/mem.h"
-#include "cuda/kernels.h"
+#include "optimizer_cuda.h"
+
 #include "op/optimizer/dynamic_map.h"
 
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 600, GUARD = 64 };
+enum { GUARD = 64 };
 
-static struct cuda_call call;
+struct cuda_call call;
 static int failures;
 
-static void require(int code, const char *what)
+void require(int code, const char *what)
 {
     if (!code)
         return;
@@ -29,10 +27,8 @@ static void require(int code, const char *what)
 
 /* ---- launchers ---- */
 
-typedef int (*launcher)(const union args_any *const *a, int n);
-
 #define LAUNCHER(name)                                                                                                 \
-    static int launch_##name(const union args_any *const *a, int n)                                                    \
+    int launch_##name(const union args_any *const *a, int n)                                                           \
     {                                                                                                                  \
         const struct args_##name *list[MAX_TENSORS];                                                                   \
         for (int i = 0; i < n; i++)                                                                                    \
@@ -125,7 +121,7 @@ static double wrong_codes(const struct slot_data *s, const char *got, const uint
 }
 
 /* What the ops that have a workspace want of it for all of these. */
-static int64_t workspace_bytes(enum op op, const union args_any *args, int n)
+int64_t workspace_bytes(enum op op, const union args_any *args, int n)
 {
     int64_t bytes = 256;
     for (int i = 0; i < n && op == OP_adafactor; i++)
@@ -133,7 +129,7 @@ static int64_t workspace_bytes(enum op op, const union args_any *args, int n)
     return bytes;
 }
 
-static void check(const char *what, launcher launch, struct op_case *cases, int n)
+static void check(const char *what, launcher *launch, struct op_case *cases, int n)
 {
     static struct op_inputs in[MAX_TENSORS];
     static union args_any args[MAX_TENSORS];
@@ -202,7 +198,7 @@ static void check(const char *what, launcher launch, struct op_case *cases, int 
 
 /* ---- cases ---- */
 
-static struct tensor tensor(enum dtype t, int64_t n)
+struct tensor tensor(enum dtype t, int64_t n)
 {
     return (struct tensor){.shape = {n}, .dtype = t, .ndim = 1};
 }
@@ -369,7 +365,7 @@ static void set_floats(char *device, int64_t n, const float *host)
     require(cudaMemcpy(device, host, (size_t)n * 4, cudaMemcpyHostToDevice), "upload");
 }
 
-static struct tensor on_device(enum dtype type, int64_t n)
+struct tensor on_device(enum dtype type, int64_t n)
 {
     struct tensor t = tensor(type, n);
     require(cudaMalloc(&t.data, (size_t)dtype_bytes(type, n)), "cudaMalloc");
@@ -377,15 +373,34 @@ static struct tensor on_device(enum dtype type, int64_t n)
     return t;
 }
 
+/* Gives the state of 32 bits the numbers of that in codes, so that both go on from the same ones. Returns how many were far off. */
+static int take_over(const struct tensor *state, const struct tensor *coded, const struct tensor *largest,
+                     bool is_unsigned)
+{
+    int64_t n = state->shape[0], blocks = largest->shape[0];
+    float *x = mem_alloc((size_t)n * 4), *absmax = mem_alloc((size_t)blocks * 4);
+    uint8_t *codes = mem_alloc((size_t)n);
+    int far = 0;
+    floats(state->data, n, x);
+    floats(largest->data, blocks, absmax);
+    require(cudaMemcpy(codes, coded->data, (size_t)n, cudaMemcpyDeviceToHost), "download");
+    for (int64_t i = 0; i < n; i++) {
+        float got = (is_unsigned ? map_unsigned(codes[i]) : map_signed(codes[i])) * absmax[i / MAP_BLOCK];
+        far += fabsf(got - x[i]) > 3e-3f + 1e-3f * fabsf(x[i]);
+        x[i] = got;
+    }
+    set_floats(state->data, n, x);
+    mem_free(x);
+    mem_free(absmax);
+    mem_free(codes);
+    return far;
+}
+
 static void check_acceptance(int64_t n, int steps)
 {
     int64_t blocks = (n + MAP_BLOCK - 1) / MAP_BLOCK;
     double scalars[STEP_SCALARS] = {[STEP_LR] = 1e-3}, worst = 0;
-    float *x[6];
-    uint8_t *codes = mem_alloc((size_t)n);
-    for (int i = 0; i < 6; i++)
-        x[i] = mem_alloc((size_t)n * 4);
-    float *p8 = x[0], *p = x[1], *m = x[2], *v = x[3], *g = x[4], *absmax = x[5];
+    float *p8 = mem_alloc((size_t)n * 4), *p = mem_alloc((size_t)n * 4), *g = mem_alloc((size_t)n * 4);
     union args_any eight = {.adamw8bit = {.p = on_device(DT_F32, n),
                                           .g = on_device(DT_F32, n),
                                           .m = on_device(DT_U8, n),
@@ -428,19 +443,8 @@ static void check_acceptance(int64_t n, int steps)
             relative += error / (fabs((double)p[i]) + 1e-9);
         }
         set_floats(f->p.data, n, p8);
-        for (int k = 0; k < 2; k++) {
-            char *state = k ? f->v.data : f->m.data;
-            floats(state, n, k ? v : m);
-            floats(k ? e->absmax_v.data : e->absmax_m.data, blocks, absmax);
-            require(cudaMemcpy(codes, k ? e->v.data : e->m.data, (size_t)n, cudaMemcpyDeviceToHost), "download");
-            for (int64_t i = 0; i < n; i++) {
-                float *to = k ? &v[i] : &m[i];
-                float got = (k ? map_unsigned(codes[i]) : map_signed(codes[i])) * absmax[i / MAP_BLOCK];
-                far += fabsf(got - *to) > 3e-3f + 1e-3f * fabsf(*to);
-                *to = got;
-            }
-            set_floats(state, n, k ? v : m);
-        }
+        for (int k = 0; k < 2; k++)
+            far += take_over(k ? &f->v : &f->m, k ? &e->v : &e->m, k ? &e->absmax_v : &e->absmax_m, k);
         if (!(off / (double)n < 6e-5 && relative / (double)n < 6e-4 && far < 20)) {
             printf("FAIL: acceptance of adamw8bit, %lld elements, step %d: off by %.3g, relative %.3g, %d far off\n",
                    (long long)n, s, off / (double)n, relative / (double)n, far);
@@ -453,215 +457,9 @@ static void check_acceptance(int64_t n, int steps)
     struct tensor *all[] = {&e->p, &e->g, &e->m, &e->v, &e->absmax_m, &e->absmax_v, &e->step, &f->p, &f->m, &f->v};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         require(cudaFree(all[i]->data), "cudaFree");
-    for (int i = 0; i < 6; i++)
-        mem_free(x[i]);
-    mem_free(codes);
-}
-
-/* ---- timing ---- */
-
-/* BERT-large's tensors, query, key and value of a layer one after another as in a run. */
-static int bert_large(int64_t (*shape)[2])
-{
-    int n = 0;
-#define ADD(r, c) (shape[n][0] = (r), shape[n++][1] = (c))
-    ADD(30522, 1024), ADD(512, 1024), ADD(2, 1024), ADD(1024, 0), ADD(1024, 0);
-    for (int l = 0; l < 24; l++) {
-        for (int k = 0; k < 4; k++)
-            ADD(1024, 1024), ADD(1024, 0);
-        ADD(1024, 0), ADD(1024, 0), ADD(4096, 1024), ADD(4096, 0), ADD(1024, 4096), ADD(1024, 0), ADD(1024, 0),
-            ADD(1024, 0);
-    }
-    ADD(1024, 1024), ADD(1024, 0), ADD(2, 1024), ADD(2, 0);
-#undef ADD
-    return n;
-}
-
-/* Device memory full of small normal numbers (no kernel here makes them: a block of them is repeated). */
-static char *noise(int64_t bytes, enum dtype type, double size, bool positive)
-{
-    enum { BLOCK = 1 << 20 };
-    char *device, *host = mem_alloc(8 * BLOCK);
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        double x = size * random_normal(7, 1, i);
-        x = positive ? x * x : x;
-        dtype_convert(host + dtype_bytes(type, i), type, &x, DT_F64, 1);
-    }
-    require(cudaMalloc((void **)&device, (size_t)bytes), "cudaMalloc");
-    int64_t piece = dtype_bytes(type, BLOCK);
-    for (int64_t at = 0; at < bytes; at += piece)
-        require(
-            cudaMemcpy(device + at, host, (size_t)(bytes - at < piece ? bytes - at : piece), cudaMemcpyHostToDevice),
-            "upload");
-    mem_free(host);
-    return device;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void time_launch(const char *what, launcher launch, const union args_any *const *list, int n, double bytes,
-                        int repetitions)
-{
-    cudaEvent_t from, to;
-    double ms[1000];
-    require(cudaEventCreate(&from) || cudaEventCreate(&to), "cudaEventCreate");
-    for (int r = -3; r < repetitions; r++) {
-        float t;
-        cudaEventRecord(from, call.stream);
-        require(launch(list, n), what);
-        cudaEventRecord(to, call.stream);
-        require(cudaEventSynchronize(to), what);
-        cudaEventElapsedTime(&t, from, to);
-        if (r >= 0)
-            ms[r] = t;
-    }
-    qsort(ms, (size_t)repetitions, sizeof *ms, compare_doubles);
-    double median = ms[repetitions / 2];
-    printf("%-28s median %.3f ms, best %.3f; %.2f TB/s\n", what, median, ms[0], bytes / median * 1e-9);
-}
-
-static int64_t round_up(int64_t n)
-{
-    return (n + 31) / 32 * 32; /* the plan starts values at multiples of 64 bytes */
-}
-
-static void time_all(int repetitions)
-{
-    static int64_t shape[MAX_TENSORS][2];
-    static union args_any args[MAX_TENSORS];
-    const union args_any *list[MAX_TENSORS];
-    const double step[STEP_SCALARS] = {[STEP_LR] = 1e-5, [STEP_UPDATE] = 10};
-    const float coef = 0.5f;
-    int n = bert_large(shape);
-    int64_t all = 0, real = 0, chunks = 0, at = 0;
-    for (int i = 0; i < n; i++) {
-        int64_t elements = shape[i][0] * (shape[i][1] ? shape[i][1] : 1);
-        real += elements;
-        all += round_up(elements);
-        chunks += (elements + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-    }
-    printf("BERT-large: %d tensors, %lld parameters\n", n, (long long)real);
-    char *p = noise(4 * all, DT_F32, 0.02, false), *m = noise(4 * all, DT_F32, 1e-3, false);
-    char *v = noise(4 * all, DT_F32, 1e-3, true), *g = noise(4 * all, DT_F32, 1e-3, false);
-    char *g16 = noise(2 * all, DT_BF16, 1e-3, false), *copy = noise(2 * all, DT_BF16, 0.02, false), *small, *sums;
-    require(cudaMalloc((void **)&small, 4096), "cudaMalloc");
-    require(cudaMalloc((void **)&sums, (size_t)(8 * chunks)), "cudaMalloc");
-    require(cudaMemcpy(small, step, sizeof step, cudaMemcpyHostToDevice), "upload");
-    require(cudaMemcpy(small + 1024, &coef, sizeof coef, cudaMemcpyHostToDevice), "upload");
-    struct tensor steps = tensor(DT_F64, STEP_SCALARS), coefs = tensor(DT_F32, 1), partials = tensor(DT_F64, chunks);
-    steps.data = small, coefs.data = small + 1024, partials.data = sums;
-#define PIECE(name, type, base) ((name) = tensor(type, elements), (name).data = (base) + dtype_bytes(type, at))
-    char *codes, *absmax, *factors;
-    int64_t more = all / 256 + MAX_TENSORS * 32;
-    require(cudaMalloc((void **)&codes, (size_t)(2 * all)), "cudaMalloc");
-    require(cudaMemset(codes, 100, (size_t)(2 * all)), "cudaMemset");
-    require(cudaMalloc((void **)&absmax, (size_t)(2 * 4 * more)), "cudaMalloc");
-    require(cudaMemset(absmax, 0x30, (size_t)(2 * 4 * more)), "cudaMemset");
-    require(cudaMalloc((void **)&factors, 64 << 20), "cudaMalloc");
-    require(cudaMemset(factors, 0x30, 64 << 20), "cudaMemset");
-    for (int what = 0; what < 8; what++) {
-        int64_t chunk = 0, blocks = 0, factor = 0;
-        at = 0;
-        for (int i = 0; i < n; i++) {
-            int64_t elements = shape[i][0] * (shape[i][1] ? shape[i][1] : 1);
-            bool narrow = shape[i][1] > 0;
-            union args_any *a = &args[i];
-            memset(a, 0, sizeof *a);
-            list[i] = a;
-            if (what < 2) {
-                a->sumsq.partials = partials;
-                a->sumsq.at = chunk;
-                if (what == 1 && narrow)
-                    PIECE(a->sumsq.g, DT_BF16, g16);
-                else
-                    PIECE(a->sumsq.g, DT_F32, g);
-            } else if (what == 2 || what == 3) {
-                PIECE(a->adamw.p, DT_F32, p);
-                PIECE(a->adamw.m, DT_F32, m);
-                PIECE(a->adamw.v, DT_F32, v);
-                if (what == 3 && narrow) {
-                    PIECE(a->adamw.g, DT_BF16, g16);
-                    PIECE(a->adamw.copy, DT_BF16, copy);
-                } else
-                    PIECE(a->adamw.g, DT_F32, g);
-                a->adamw.step = steps, a->adamw.coef = coefs;
-                a->adamw.beta1 = 0.9, a->adamw.beta2 = 0.999, a->adamw.eps = 1e-8, a->adamw.weight_decay = 0.01;
-            } else if (what == 5 || what == 6) {
-                PIECE(a->adamw8bit.p, DT_F32, p);
-                if (what == 6 && narrow) {
-                    PIECE(a->adamw8bit.g, DT_BF16, g16);
-                    PIECE(a->adamw8bit.copy, DT_BF16, copy);
-                } else
-                    PIECE(a->adamw8bit.g, DT_F32, g);
-                PIECE(a->adamw8bit.m, DT_U8, codes);
-                PIECE(a->adamw8bit.v, DT_U8, codes + all);
-                a->adamw8bit.absmax_m = a->adamw8bit.absmax_v = tensor(DT_F32, (elements + 255) / 256);
-                a->adamw8bit.absmax_m.data = absmax + 4 * blocks;
-                a->adamw8bit.absmax_v.data = absmax + 4 * (more + blocks);
-                blocks += round_up((elements + 255) / 256);
-                a->adamw8bit.step = steps, a->adamw8bit.coef = coefs, a->adamw8bit.beta1 = 0.9;
-                a->adamw8bit.beta2 = 0.999, a->adamw8bit.eps = 1e-8;
-            } else if (what == 7) {
-                int d = narrow ? 2 : 1;
-                PIECE(a->adafactor.p, DT_F32, p);
-                PIECE(a->adafactor.g, DT_F32, g);
-                a->adafactor.p.ndim = a->adafactor.g.ndim = (int8_t)d;
-                a->adafactor.p.shape[0] = a->adafactor.g.shape[0] = shape[i][0];
-                a->adafactor.p.shape[1] = a->adafactor.g.shape[1] = shape[i][1];
-                struct tensor *states[] = {&a->adafactor.row, &a->adafactor.col};
-                for (int k = 0; k < 2 && narrow; k++) {
-                    *states[k] = tensor(DT_F32, shape[i][k]);
-                    states[k]->data = factors + 4 * factor;
-                    factor += round_up(shape[i][k]);
-                }
-                if (!narrow)
-                    PIECE(a->adafactor.v, DT_F32, v);
-                a->adafactor.step = steps, a->adafactor.coef = coefs, a->adafactor.eps1 = 1e-30;
-                a->adafactor.clip_threshold = 1, a->adafactor.decay_rate = -0.8, a->adafactor.beta1 = -1;
-            } else {
-                PIECE(a->sgd.p, DT_F32, p);
-                PIECE(a->sgd.buf, DT_F32, m);
-                PIECE(a->sgd.g, DT_F32, g);
-                a->sgd.step = steps, a->sgd.coef = coefs, a->sgd.momentum = 0.9;
-            }
-            chunk += (elements + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-            at += round_up(elements);
-        }
-        const struct {
-            const char *what;
-            launcher launch;
-            double bytes;
-        } rows[] = {{"sumsq fp32", launch_sumsq, 4},
-                    {"sumsq bf16", launch_sumsq, 2},
-                    {"adamw fp32", launch_adamw, 28},
-                    {"adamw bf16 g and copy", launch_adamw, 28},
-                    {"sgd momentum fp32", launch_sgd, 20},
-                    {"adamw8bit fp32", launch_adamw8bit, 16},
-                    {"adamw8bit bf16 g and copy", launch_adamw8bit, 16},
-                    {"adafactor fp32", launch_adafactor, 20}};
-        int64_t bytes = workspace_bytes(what == 7 ? OP_adafactor : OP_none, args, n);
-        require(cudaMalloc(&call.workspace, (size_t)bytes), "cudaMalloc");
-        if (what == 7)
-            printf("adafactor's workspace: %.1f MB\n", 1e-6 * (double)bytes);
-        time_launch(rows[what].what, rows[what].launch, list, n, rows[what].bytes * (double)real, repetitions);
-        require(cudaFree(call.workspace), "cudaFree");
-    }
-    cudaEvent_t from, to;
-    float ms;
-    require(cudaEventCreate(&from) || cudaEventCreate(&to), "cudaEventCreate");
-    for (int r = 0; r < 12; r++) {
-        if (r == 2)
-            cudaEventRecord(from, call.stream);
-        cudaMemcpyAsync(m, p, (size_t)(4 * all), cudaMemcpyDeviceToDevice, call.stream);
-    }
-    cudaEventRecord(to, call.stream);
-    require(cudaEventSynchronize(to), "copy");
-    cudaEventElapsedTime(&ms, from, to);
-    printf("%-28s %.2f TB/s\n", "device copy", 10 * 8.0 * (double)all / ms * 1e-9);
+    mem_free(p8);
+    mem_free(p);
+    mem_free(g);
 }
 
 int main(int argc, char **argv)
