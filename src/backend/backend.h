@@ -80,6 +80,12 @@ struct backend_arena {
     int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
 };
 
+/* A time of the caller's own, in seconds, by a key that it makes up. */
+struct backend_time {
+    const char *key;
+    double seconds;
+};
+
 /* What is measured on a device and kept for all later runs on one of its kind. */
 struct backend_profile {
     /* Measures how these nodes (shapes only) run best, as far as that is not known yet. Calls begins(ctx) before the
@@ -90,9 +96,10 @@ struct backend_profile {
     /* For plans without the device: how many products have no known algorithm. The plan gives each of them the largest
      * workspace that it may want. NULL if `tune` is there. */
     int (*unmeasured)(const struct backend *b);
-    /* Times of the caller's own, in seconds, by a key that it makes up. recall gives -1 for what was not kept. */
+    /* recall gives -1 for what was not kept. */
     double (*recall)(const struct backend *b, const char *key);
-    int (*keep)(const struct backend *b, const char *key, double seconds, struct snug_err *err);
+    int (*keep)(const struct backend *b, const struct backend_time *times, size_t n, struct snug_err *err);
+    void (*each)(const struct backend *b, void (*see)(void *ctx, const char *key, double seconds), void *ctx);
 };
 
 /* Choices of the backend that results depend on, such as the algorithms of products. Another run may choose otherwise, so a

@@ -190,11 +190,28 @@ static double recall(const struct backend *b, const char *key)
     return us < 0 ? -1 : 1e-6 * us;
 }
 
-static int keep(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+static int keep(const struct backend *b, const struct backend_time *times, size_t n, struct snug_err *err)
 {
-    TRY(cuda_profile_set_time(cuda_of(b)->measured.profile, key, 1e6 * seconds, err));
+    for (size_t i = 0; i < n; i++)
+        TRY(cuda_profile_set_time(cuda_of(b)->measured.profile, times[i].key, 1e6 * times[i].seconds, err));
     save(cuda_of(b));
     return SNUG_OK;
+}
+
+struct seconds_seer {
+    void (*see)(void *ctx, const char *key, double seconds);
+    void *ctx;
+};
+
+static void see_us(void *ctx, const char *key, double us)
+{
+    const struct seconds_seer *s = ctx;
+    s->see(s->ctx, key, 1e-6 * us);
+}
+
+static void each(const struct backend *b, void (*see)(void *ctx, const char *key, double seconds), void *ctx)
+{
+    cuda_profile_times(cuda_of(b)->measured.profile, see_us, &(struct seconds_seer){see, ctx});
 }
 
 static int unmeasured(const struct backend *b)
@@ -202,8 +219,9 @@ static int unmeasured(const struct backend *b)
     return cuda_products_unmeasured(cuda_of(b)->call.products);
 }
 
-const struct backend_profile cuda_profile_here = {.tune = tune, .recall = recall, .keep = keep};
-const struct backend_profile cuda_profile_absent = {.unmeasured = unmeasured, .recall = recall, .keep = keep};
+const struct backend_profile cuda_profile_here = {.tune = tune, .recall = recall, .keep = keep, .each = each};
+const struct backend_profile cuda_profile_absent = {
+    .unmeasured = unmeasured, .recall = recall, .keep = keep, .each = each};
 const struct backend_record cuda_record = {.give = give, .take = take};
 
 int cuda_measured_read(struct cuda *d, const char *path, struct cuda_profile_device *device, struct snug_err *err)

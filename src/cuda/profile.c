@@ -161,6 +161,13 @@ double cuda_profile_time(const struct cuda_profile *p, const char *key)
     return time ? json_number_value(time) : -1;
 }
 
+void cuda_profile_times(const struct cuda_profile *p, void (*see)(void *ctx, const char *key, double us), void *ctx)
+{
+    const char *key;
+    json_t *time;
+    json_object_foreach(json_object_get(p->root, "times"), key, time) see(ctx, key, json_number_value(time));
+}
+
 int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err)
 {
     return json_object_set_new(json_object_get(p->root, "times"), key, json_real(us)) ? err_no_memory(err, 4096)

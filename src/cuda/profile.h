@@ -39,6 +39,7 @@ int cuda_profile_set_products(struct cuda_profile *p, json_t *choices, struct sn
 
 /* Microseconds by a key of the caller's, such as of the programs of a step; -1: not measured. */
 double cuda_profile_time(const struct cuda_profile *p, const char *key);
+void cuda_profile_times(const struct cuda_profile *p, void (*see)(void *ctx, const char *key, double us), void *ctx);
 int cuda_profile_set_time(struct cuda_profile *p, const char *key, double us, struct snug_err *err);
 
 /* Writes the file, and its folder where that is missing. Nothing where none is kept. What other processes have written

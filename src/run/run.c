@@ -401,7 +401,7 @@ static int copies(const struct run *r, const struct program *g, const struct nod
     return one <= 0 || room / one > most ? most : room / one < 1 ? 1 : (int)(room / one);
 }
 
-int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, struct snug_err *err)
+int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, double *seconds, struct snug_err *err)
 {
     enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
     const double quick = 0.05; /* seconds: within these there are more tries, since other programs disturb short work */
@@ -414,6 +414,8 @@ int run_time_nodes(struct run *r, int k, struct dims dims, double *seconds, stru
          (i < tries && (!i || seconds_now() - start < slow)) || (i < MANY_TRIES && seconds_now() - start < quick); i++)
         for (int node = 1; node < g->graph.n_nodes; node++) {
             double once;
+            if (wanted && !wanted[node])
+                continue;
             int together = copies(r, g, &g->graph.nodes[node], dims, TOGETHER);
             for (int n = 0; n < together; n++) {
                 fill_work(r, g, &g->graph.nodes[node], dims, &work[n]);

@@ -186,9 +186,9 @@ static double nothing(const struct backend *b, const char *key)
     return -1;
 }
 
-static int keep_nothing(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+static int keep_nothing(const struct backend *b, const struct backend_time *times, size_t n, struct snug_err *err)
 {
-    (void)b, (void)key, (void)seconds, (void)err;
+    (void)b, (void)times, (void)n, (void)err;
     return SNUG_OK;
 }
 
@@ -203,8 +203,14 @@ static int measure(const struct backend *b, const struct work *nodes, int n, voi
     return SNUG_OK;
 }
 
+static void no_times(const struct backend *b, void (*see)(void *ctx, const char *key, double seconds), void *ctx)
+{
+    (void)b, (void)see, (void)ctx;
+}
+
 static struct backend_arena device_arena;
-static const struct backend_profile profile = {.tune = measure, .recall = nothing, .keep = keep_nothing};
+static const struct backend_profile profile = {
+    .tune = measure, .recall = nothing, .keep = keep_nothing, .each = no_times};
 
 static int notes_of_it;
 

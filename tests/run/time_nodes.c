@@ -68,7 +68,7 @@ static void within_the_workspace(void **state)
         largest = bytes > largest ? bytes : largest;
     }
     assert_true(largest > 0 && 32 * largest > all); /* too much for as many as of others */
-    assert_int_equal(run_time_nodes(&r, r.where.step, g->max, seconds, &err), 0);
+    assert_int_equal(run_time_nodes(&r, r.where.step, g->max, NULL, seconds, &err), 0);
     assert_true(most_bytes >= largest && most_bytes <= all);
     assert_true(most_nodes[OP_linear] == 32 && most_nodes[OP_adafactor] > 1); /* a bias's is small */
     mem_free(seconds);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/seconds.h"
+#include "run/known_nodes.h"
 #include "search/rates.h"
 #include "train/forecast/answers.h"
 #include "train/forecast/rehearsal.h"
@@ -65,6 +66,56 @@ static int open_workload(struct workload *w, const struct session *s, struct snu
     int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
     rows = rows < 1 ? 1 : rows > c->eval_max.B ? c->eval_max.B : rows;
     return typical_open(&w->evaluation, &s->model, &s->data, 0, rows, c->eval_max.T, err);
+}
+
+/* ---- from nodes that the device's profile knows ---- */
+
+static struct dims dims_of(const struct backend *b, const struct batch *batch)
+{
+    return (struct dims){.T = backend_bucket(b, batch->T), .B = batch->B};
+}
+
+static void add_program(struct known_time *sum, const struct known_nodes *known, const struct run *r, int k,
+                        double times, const struct batch *b, double unevenness)
+{
+    if (k < 0 || times <= 0)
+        return;
+    struct known_time t = known_nodes_of(known, &r->plan.programs[k], dims_of(r->backend, b), unevenness);
+    sum->seconds += times * t.seconds;
+    sum->unlike += times * t.unlike;
+    sum->unknown += t.unknown;
+}
+
+static struct known_time step_sum(const struct known_nodes *known, const struct run *r, const struct workload *w)
+{
+    struct known_time sum = {0};
+    const struct programs *p = &r->where;
+    const int once[] = {p->step, p->first, p->update};
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        add_program(&sum, known, r, once[i], 1, &w->step.batch, w->lengths.unevenness);
+    add_program(&sum, known, r, p->next, w->accumulation - 1, &w->step.batch, w->lengths.unevenness);
+    return sum;
+}
+
+/* Where next to nothing else would have to be guessed; out->measured stays false. */
+static int reckon_by_nodes(const struct session *s, const struct workload *w, struct forecast *out, bool *done,
+                           struct snug_err *err)
+{
+    const double share = 0.1; /* of a step's time, in nodes of forms that were not measured */
+    struct known_nodes known;
+    int code = known_nodes_open(&known, s->compile.backend, err);
+    *done = false;
+    if (!code) {
+        struct known_time step = step_sum(&known, &s->run, w), eval = {0};
+        if (evaluates(w))
+            add_program(&eval, &known, &s->run, s->run.where.eval, 1, &w->evaluation.batch, w->eval_lengths.unevenness);
+        *done =
+            step.seconds > 0 && !step.unknown && !eval.unknown && step.unlike <= share * step.seconds && !answers(w);
+        out->step_seconds = step.seconds * known_nodes_ratio(&known, step.seconds);
+        out->evaluation_seconds = eval.seconds * known_nodes_ratio(&known, step.seconds);
+    }
+    known_nodes_close(&known);
+    return code;
 }
 
 /* ---- measured ---- */
@@ -145,6 +196,38 @@ static int open_keys(struct keys *k, const struct session *s, const struct workl
                       : SNUG_OK;
 }
 
+/* Keeps the times of the nodes of a step, and of the evaluation, as far as they are not known yet, and how they go together. */
+static int keep_nodes(struct rehearsal *r, const struct workload *w, double step_seconds, struct snug_err *err)
+{
+    const struct backend *b = r->run.backend;
+    const struct programs *p = &r->run.where;
+    const int programs[] = {p->step, p->first, p->next, p->update, p->eval};
+    struct known_nodes known = {0};
+    int code = SNUG_OK;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && !code; i++) {
+        bool step = programs[i] != p->eval;
+        const struct batch *batch = step ? &w->step.batch : &w->evaluation.batch;
+        if (programs[i] < 0)
+            continue;
+        code = known_nodes_open(&known, b, err); /* with those of the programs before */
+        if (!code)
+            code = known_nodes_measure(&known, &r->run, programs[i], dims_of(b, batch),
+                                       step ? w->lengths.unevenness : w->eval_lengths.unevenness, err);
+        known_nodes_close(&known);
+    }
+    if (!code)
+        code = known_nodes_open(&known, b, err);
+    if (!code)
+        code = known_nodes_keep_sum(b, step_sum(&known, &r->run, w).seconds, step_seconds, err);
+    known_nodes_close(&known);
+    return code;
+}
+
+static int keep_time(const struct backend *b, const char *key, double seconds, struct snug_err *err)
+{
+    return b->profile->keep(b, &(struct backend_time){key, seconds}, 1, err);
+}
+
 /* What is measured for a long run is kept for all. */
 static int measure(const struct session *s, const struct workload *w, const struct keys *k, struct forecast *out,
                    struct snug_err *err)
@@ -163,13 +246,16 @@ static int measure(const struct session *s, const struct workload *w, const stru
         code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
     if (!code && answers(w))
         code = measure_answers(&r, w, seconds / 8, out, err);
+    bool lasts = seconds >= lasting(s, INFINITY);
+    if (!code && lasts)
+        code = keep_nodes(&r, w, out->step_seconds, err);
     rehearsal_close(&r);
-    if (code || seconds < lasting(s, INFINITY))
+    if (code || !lasts)
         return code;
-    TRY(b->profile->keep(b, k->step, out->step_seconds, err));
+    TRY(keep_time(b, k->step, out->step_seconds, err));
     if (evaluates(w))
-        TRY(b->profile->keep(b, k->evaluation, out->evaluation_seconds, err));
-    return answers(w) ? b->profile->keep(b, k->answers, out->answer_seconds, err) : SNUG_OK;
+        TRY(keep_time(b, k->evaluation, out->evaluation_seconds, err));
+    return answers(w) ? keep_time(b, k->answers, out->answer_seconds, err) : SNUG_OK;
 }
 
 /* As it was measured before, or now where there is room. */
@@ -348,12 +434,15 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
     *out = (struct forecast){0};
     if (!c->train || c->separate || c->keep_grads || c->backend->facts.float_type != DT_F32)
         return SNUG_OK;
+    bool reckoned = false;
     int code = open_workload(&w, s, err);
     if (!code && c->backend->profile)
         code = recall_or_measure(s, &w, out, err);
+    if (!code && c->backend->profile && !out->measured)
+        code = reckon_by_nodes(s, &w, out, &reckoned, err);
     if (!code && c->backend->rates.bytes > 0)
         reckon(s, &w, out);
-    else if (!code && !out->measured)
+    else if (!code && !out->measured && !reckoned)
         code = estimate(s, &w, out, err);
     if (!code) {
         out->known = true;

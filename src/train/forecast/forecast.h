@@ -4,6 +4,9 @@
  * average (typical.h), until the chip is as warm and as slow as training makes it. That takes a second or two, is kept in
  * the device's profile, and is what `measured` means.
  *
+ * The profile keeps the times of that run's nodes, too, one of each form. Where a plan cannot be rehearsed, because the GPU is not there
+ * or has no room, it is reckoned from those, if they know it nearly whole (run/known_nodes.h).
+ *
  * Elsewhere, and where another program has the GPU's memory, a model of two such layers is rehearsed on a few tokens,
  * node by node, and the run's nodes are reckoned from those (run/node_time.h): an estimate, in a few tenths of a
  * second. Where threads had to wait for a processor meanwhile it is called a guess: what is timed is then longer than the

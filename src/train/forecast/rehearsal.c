@@ -193,7 +193,7 @@ static int time_nodes(struct rehearsal *r, int k, struct dims dims, struct node_
     int code =
         seconds ? in_time(r, 0, err) : err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *seconds);
     if (!code)
-        code = run_time_nodes(&r->run, k, dims, seconds, err);
+        code = run_time_nodes(&r->run, k, dims, NULL, seconds, err);
     if (!code)
         code = node_times_add(t, g, dims, seconds, err);
     mem_free(seconds);

@@ -1,0 +1,43 @@
+/* known_nodes.h: the times of single nodes that a device's profile keeps, and those of programs that never ran from them.
+ *
+ * A node is known by its op, by its form (types and shapes in terms of tokens and sequences, what else changes its time) and by how
+ * much work it has (node_work). Between two amounts of work of one form times are interpolated. A form that was never measured takes
+ * the time of the one of its op, with operands of the same types, that has most nearly as much work, in proportion. */
+#ifndef RUN_KNOWN_NODES_H
+#define RUN_KNOWN_NODES_H
+
+#include "run/run.h"
+
+struct known_node;
+struct known_nodes {
+    struct known_node *all; /* sorted by op, types, form, work */
+    size_t n, cap;
+    struct known_sum *sums;
+    size_t n_sums, cap_sums;
+    bool failed; /* no memory */
+};
+
+/* All that b's profile has. SNUG_ERR_ENV: no memory. known_nodes_close also after a failure. */
+int known_nodes_open(struct known_nodes *k, const struct backend *b, struct snug_err *err);
+void known_nodes_close(struct known_nodes *k);
+
+/* Measures the nodes of program k of r at `dims`, for which it has been run, and keeps the times in the backend's profile: one node of
+ * each form that is not in `known` with that work. `attention` as in node_times_of. */
+int known_nodes_measure(const struct known_nodes *known, struct run *r, int k, struct dims dims, double attention,
+                        struct snug_err *err);
+
+/* All nodes of program g at `dims`, one after the other. */
+struct known_time {
+    double seconds; /* of these, of forms that were not measured: */
+    double unlike;
+    int unknown; /* nodes of ops of which nothing is known, and which are not among the seconds */
+};
+struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
+                                 double attention);
+
+/* Together nodes take longer than one by one, or less long: a step that takes `seconds` has nodes that take `sum`. What is kept of
+ * steps gives the ratio for another sum; 1 where nothing is. */
+int known_nodes_keep_sum(const struct backend *b, double sum, double seconds, struct snug_err *err);
+double known_nodes_ratio(const struct known_nodes *k, double sum);
+
+#endif
