@@ -194,8 +194,11 @@ int snug_train(snug_session *s, struct snug_summary *out, struct snug_err *err);
 int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, double value), void *ctx,
                   struct snug_err *err);
 
-/* Of the last snug_evaluate (SNUG_ERR_USAGE without one): the same for a single class, label or output of a regression,
- * with 0 <= id < snug_num_labels ("precision", "recall", "f1", "support" …). */
+/* Of the last snug_evaluate (SNUG_ERR_USAGE without one): the same for a single class, label, output of a regression or type of
+ * entity, with 0 <= id < snug_evaluated_labels ("precision", "recall", "f1", "support" …). snug_evaluated_name: what it is
+ * called; NULL where it has no name. */
+int64_t snug_evaluated_labels(const snug_session *s);
+const char *snug_evaluated_name(const snug_session *s, int64_t id);
 int snug_evaluated_label(const snug_session *s, int64_t id, void (*metric)(void *ctx, const char *name, double value),
                          void *ctx, struct snug_err *err);
 
@@ -208,6 +211,8 @@ int snug_evaluated_confusions(const snug_session *s,
 /* Calls `row` for every row of the data, in their order, with one value per label: probabilities, or the numbers that a
  * regression predicts. Texts are read meanwhile, in constant memory; of a pipe (data "-") a row is told before the next is
  * waited for. When `row` returns anything but SNUG_OK, that ends the prediction and is returned, `err` left as it is.
+ * Of token classification there are snug_words rows of values, one for each word of the row; NaN for a word that was cut away, or
+ * that the tokenizer makes no token of.
  * SNUG_ERR_USAGE for language models. */
 int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const double *values), void *ctx,
                  struct snug_err *err);
@@ -234,6 +239,11 @@ int snug_columns(const snug_session *s);
 const char *snug_column(const snug_session *s, int column);
 const char *snug_cell(const snug_session *s, int column);
 const char *snug_row_json(const snug_session *s);
+
+/* Within `row` of token classification: the words of the row, and their text, NULL where the data are token ids. Of other tasks
+ * snug_words is -1. */
+int64_t snug_words(const snug_session *s);
+const char *snug_word(const snug_session *s, int64_t word);
 
 enum snug_problem { SNUG_SINGLE_LABEL = 1, SNUG_MULTI_LABEL = 2, SNUG_REGRESSION = 3 };
 enum snug_problem snug_problem_type(const snug_session *s);

@@ -157,13 +157,25 @@ static int check_evaluated(const snug_session *s, struct snug_err *err)
     return s->evaluated ? SNUG_OK : err_set(err, SNUG_ERR_USAGE, "nothing is evaluated yet; call snug_evaluate first");
 }
 
+int64_t snug_evaluated_labels(const snug_session *s)
+{
+    return !s->evaluated ? 0 : s->metrics.types ? s->metrics.n_labels : snug_num_labels(s);
+}
+
+const char *snug_evaluated_name(const snug_session *s, int64_t id)
+{
+    if (id < 0 || id >= snug_evaluated_labels(s))
+        return NULL;
+    return s->metrics.types ? s->metrics.types[id] : snug_label(s, id);
+}
+
 int snug_evaluated_label(const snug_session *s, int64_t id, void (*metric)(void *ctx, const char *name, double value),
                          void *ctx, struct snug_err *err)
 {
     TRY(check_evaluated(s, err));
-    if (id < 0 || id >= snug_num_labels(s))
+    if (id < 0 || id >= snug_evaluated_labels(s))
         return err_set(err, SNUG_ERR_USAGE, "label %lld: there are %lld, numbered from 0", (long long)id,
-                       (long long)snug_num_labels(s));
+                       (long long)snug_evaluated_labels(s));
     metrics_report_label(&s->metrics, id, metric, ctx);
     return SNUG_OK;
 }
@@ -186,10 +198,10 @@ int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const dou
                  struct snug_err *err)
 {
     const struct model_config *c = &s->s.model;
-    if (model_task(c)->per_token)
+    if (model_task(c)->tied)
         return err_set(err, SNUG_ERR_USAGE,
-                       "%s: %s gives no prediction per row; use a model for sequence classification", s->s.o->model,
-                       model_class(c));
+                       "%s: %s gives no prediction per row; use a model for sequence or token classification",
+                       s->s.o->model, model_class(c));
     if (!s->s.has_data && !s->s.stream)
         return err_set(err, SNUG_ERR_USAGE,
                        "there is no data to predict; set the option data, or open another session");
@@ -234,7 +246,18 @@ enum snug_problem snug_problem_type(const snug_session *s)
 
 int64_t snug_num_labels(const snug_session *s)
 {
-    return model_task(&s->s.model)->per_token ? 0 : s->s.model.num_labels;
+    return model_task(&s->s.model)->classes ? s->s.model.num_labels : 0;
+}
+
+int64_t snug_words(const snug_session *s)
+{
+    return model_task(&s->s.model)->labels == TASK_TOKEN_CLASS ? s->s.row_words : -1;
+}
+
+const char *snug_word(const snug_session *s, int64_t word)
+{
+    bool known = s->s.stream && word >= 0 && word < snug_words(s);
+    return known ? row_stream_word(s->s.stream, s->s.row, word) : NULL;
 }
 
 const char *snug_label(const snug_session *s, int64_t id)

@@ -25,7 +25,7 @@ static bool has_names(const struct predictions *p)
 }
 
 /* Columns for the names of labels: those of the longest, but at most a third of the window. */
-static int name_columns(struct predictions *p)
+int prediction_name_columns(struct predictions *p)
 {
     char buf[32];
     if (!p->longest_name)
@@ -73,14 +73,15 @@ static void put_input(struct predictions *p, bool names, int columns)
 
 static int text_room(struct predictions *p)
 {
-    return p->columns - ROW_COLUMNS - GAP - (has_names(p) ? name_columns(p) + GAP : 0) - value_columns(p) - GAP;
+    return p->columns - ROW_COLUMNS - GAP - (has_names(p) ? prediction_name_columns(p) + GAP : 0) - value_columns(p) -
+           GAP;
 }
 
 static void put_header(struct predictions *p)
 {
     str_printf(&p->line, "%*s%*s", ROW_COLUMNS, "row", GAP, "");
     if (has_names(p))
-        put_name(&p->line, "label", name_columns(p));
+        put_name(&p->line, "label", prediction_name_columns(p));
     str_printf(&p->line, "%*s", value_columns(p), is_regression(p) ? "value" : "prob.");
     put_input(p, true, text_room(p));
     str_append(&p->line, "\n");
@@ -120,7 +121,7 @@ void prediction_table_row(struct predictions *p, int64_t index, const double *va
         else
             str_printf(&p->line, "%*lld%*s", ROW_COLUMNS, (long long)index, GAP, "");
         if (has_names(p))
-            put_name(&p->line, n ? label_name(p->s, p->order[i].label, buf) : "(none)", name_columns(p));
+            put_name(&p->line, n ? label_name(p->s, p->order[i].label, buf) : "(none)", prediction_name_columns(p));
         if (n)
             put_value(p, p->order[i].value);
         else

@@ -9,7 +9,7 @@
 
 /* ---- fields ---- */
 
-static void put_csv(struct predictions *p, const char *text)
+void predictions_put_csv(struct predictions *p, const char *text)
 {
     struct str *out = &p->line, clean = {0};
     if (p->terminal) {
@@ -35,7 +35,7 @@ static void put_name(struct predictions *p, int64_t label)
     if (p->json)
         str_json_printed(&p->line, label_name(p->s, label, buf));
     else
-        put_csv(p, label_name(p->s, label, buf));
+        predictions_put_csv(p, label_name(p->s, label, buf));
 }
 
 static void put_value(struct predictions *p, double x)
@@ -94,7 +94,7 @@ static void put_several(struct predictions *p, const double *values)
     if (p->json)
         str_printf(&p->line, "[%s]", str_text(&names));
     else
-        put_csv(p, str_text(&names));
+        predictions_put_csv(p, str_text(&names));
     str_free(&names);
 }
 
@@ -155,7 +155,7 @@ static void put_input_name(struct predictions *p, int column)
         name = longer;
     }
     p->line.failed |= name.failed;
-    put_csv(p, str_text(&name));
+    predictions_put_csv(p, str_text(&name));
     str_free(&name);
 }
 
@@ -165,7 +165,7 @@ static void put_header(struct predictions *p)
     const char *own;
     for (int64_t i = 0; (own = own_column(p, i, buf)); i++) {
         str_append(&p->line, i ? "," : "");
-        put_csv(p, own);
+        predictions_put_csv(p, own);
     }
     for (int i = 0; i < snug_columns(p->s); i++) {
         str_append(&p->line, ",");
@@ -194,7 +194,7 @@ static void put_csv_row(struct predictions *p, int64_t index, const double *valu
     }
     for (int i = 0; i < snug_columns(p->s); i++) {
         str_append(&p->line, ",");
-        put_csv(p, snug_cell(p->s, i));
+        predictions_put_csv(p, snug_cell(p->s, i));
     }
 }
 
@@ -244,6 +244,11 @@ int predictions_add(struct predictions *p, int64_t index, const double *values, 
 {
     size_t bytes = (size_t)snug_num_labels(p->s) * sizeof *p->order;
     p->line.n = 0;
+    if (snug_words(p->s) >= 0) {
+        prediction_words_row(p, index, values);
+        p->begun = true;
+        return str_check(&p->line, err);
+    }
     if (!p->order)
         p->order = mem_alloc(bytes);
     if (!p->order)

@@ -58,7 +58,16 @@ const char *label_name(const snug_session *s, int64_t id, char buf[32])
 /* Whether labels have numbers of their own: those of a single output are the same as of all rows. */
 static bool has_labels(const snug_session *s)
 {
-    return snug_num_labels(s) > 1 || (snug_num_labels(s) == 1 && snug_problem_type(s) != SNUG_REGRESSION);
+    int64_t n = snug_evaluated_labels(s);
+    return n > 1 || (n == 1 && snug_problem_type(s) != SNUG_REGRESSION);
+}
+
+/* What was evaluated by itself: a label, or a type of entity. */
+static const char *evaluated_name(const snug_session *s, int64_t id, char buf[32])
+{
+    const char *name = snug_evaluated_name(s, id);
+    snprintf(buf, 32, "LABEL_%lld", (long long)id);
+    return name ? name : buf;
 }
 
 struct by_label {
@@ -75,7 +84,7 @@ static void close_by_label(struct by_label *b)
 
 static int open_by_label(const snug_session *s, struct by_label *b, struct snug_err *err)
 {
-    *b = (struct by_label){.n = has_labels(s) ? snug_num_labels(s) : 0};
+    *b = (struct by_label){.n = has_labels(s) ? snug_evaluated_labels(s) : 0};
     b->of = mem_alloc((size_t)(b->n + 1) * sizeof *b->of);
     int code = b->of ? SNUG_OK : err_no_memory(err, (size_t)b->n * sizeof *b->of);
     for (int64_t i = 0; !code && i < b->n; i++) {
@@ -182,7 +191,7 @@ static void put_json_labels(struct str *out, const snug_session *s, const struct
     str_append(out, ", \"by_label\": [");
     for (int64_t i = 0; i < b->n; i++) {
         str_append(out, i ? ", {\"label\": " : "{\"label\": ");
-        str_json_printed(out, label_name(s, i, buf));
+        str_json_printed(out, evaluated_name(s, i, buf));
         str_append(out, ", ");
         put_json_numbers(out, &b->of[i]);
         str_append(out, "}");
@@ -244,7 +253,7 @@ static int longest_name(const snug_session *s, int64_t n)
     char buf[32];
     int longest = (int)strlen("label");
     for (int64_t i = 0; i < n; i++) {
-        int width = text_cell_columns(label_name(s, i, buf));
+        int width = text_cell_columns(evaluated_name(s, i, buf));
         longest = width > longest ? width : longest;
     }
     return longest;
@@ -321,7 +330,7 @@ static void put_labels(struct str *out, const snug_session *s, const struct by_l
     str_append(out, "\n");
     for (int64_t i = 0; places && i < shown; i++) {
         const struct numbers *l = &b->of[places[i].id];
-        text_cell(out, label_name(s, places[i].id, buf), name_columns);
+        text_cell(out, evaluated_name(s, places[i].id, buf), name_columns);
         for (size_t k = 0; k < n; k++)
             put_number(out, l->of[k].name, l->of[k].value);
         str_append(out, "\n");

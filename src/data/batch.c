@@ -18,7 +18,7 @@ static void *take(int64_t n, size_t item_bytes, bool wanted, int64_t *missing)
 int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,
                       int64_t max_batches, struct snug_err *err)
 {
-    bool tokens = d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM;
+    bool tokens = d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM || d->task == TASK_TOKEN_CLASS;
     bool values = d->task == TASK_REGRESSION || d->task == TASK_MULTI_LABEL;
     int64_t missing = 0;
     *b = (struct batch_buffer){.max_T = max_T, .max_B = max_B, .num_labels = d->num_labels};

@@ -17,10 +17,10 @@ struct batch {
     const int64_t *rows;       /* (B): its row in the dataset */
     const int32_t *classes;    /* (B), TASK_CLASS, else NULL */
     const float *values;       /* (B, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL, else NULL */
-    /* (T), language models, else NULL: what the logits at token t shall predict, or IGNORE_INDEX. In a causal model that is
-     * the label of t + 1, and IGNORE_INDEX at a sequence's end. */
+    /* (T), of tasks with a target per token, else NULL: what the logits at token t shall predict, or IGNORE_INDEX. In a causal
+     * model that is the label of t + 1, and IGNORE_INDEX at a sequence's end. */
     const int32_t *targets;
-    int64_t n_targets; /* targets that are not ignored; language models, else B */
+    int64_t n_targets; /* targets that are not ignored, where there are targets; else B */
 };
 
 /* Memory for batches of at most max_T tokens and max_B sequences together; several may share it. */

@@ -24,6 +24,7 @@ void dataset_close(struct dataset *d)
         mem_free(d->classes);
         mem_free(d->values);
         mem_free(d->targets);
+        mem_free(d->words);
         mem_free(d->loss_mask);
     }
     label_map_free(&d->labels);
@@ -132,9 +133,12 @@ static void note_columns(const struct dataset_options *o, const struct columns *
         return;
     if (c->form == ROWS_PROMPT)
         dataset_note(o, "rows are prompts and completions; --text-column reads a text instead");
-    else if (c->form != ROWS_TEXT)
+    else if (c->form == ROWS_WORDS && c->label_guessed && c->n_labels)
+        dataset_note(o, "the tags are the column '%s', by its name; --label-column chooses another",
+                     c->names[c->labels[0]]);
+    else if (c->form != ROWS_TEXT && c->form != ROWS_WORDS)
         dataset_note(o, "rows are conversations, in '%s'; --text-column reads a text instead", c->names[c->turns]);
-    const char *label = c->label_guessed ? c->names[c->labels[0]] : NULL;
+    const char *label = c->label_guessed && c->form == ROWS_TEXT ? c->names[c->labels[0]] : NULL;
     if (c->text_guessed && c->pair >= 0)
         dataset_note(o, "the texts are the columns '%s' and '%s', by their names; --text-column chooses others",
                      c->names[c->text], c->names[c->pair]);

@@ -37,9 +37,11 @@ struct dataset {
     uint8_t *types;     /* (n_tokens), or NULL: all 0 */
     int32_t *classes;   /* (n_rows), TASK_CLASS */
     float *values;      /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
-    int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL */
+    int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL.
+                         * TASK_TOKEN_CLASS: the class of the word whose first token it is, else IGNORE_INDEX */
+    int32_t *words;     /* (n_tokens), rows of words without labels: which word's first token it is, else -1; or NULL */
     uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
-    int32_t num_labels; /* 0 without labels per row */
+    int32_t num_labels; /* 0 without labels per row or word */
 
     enum label_form label_form; /* as written in the file */
     struct label_map labels;    /* names of the classes, when num_labels is not 0 */
@@ -67,6 +69,7 @@ struct dataset_options {
     char delimiter; /* 0: a comma, in .tsv a tab */
     bool empty_is_error;
 
+    bool words;                    /* rows are words: of a list, or what stands between white space in a text */
     const struct chat_setup *chat; /* TASK_CAUSAL_LM: rows may be conversations (chat_rows.h); NULL: only texts */
     int32_t block_size; /* TASK_CAUSAL_LM: texts are joined and cut into rows of so many tokens; 0: a text is a row */
 

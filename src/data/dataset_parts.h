@@ -37,12 +37,22 @@ static inline bool task_has_label(enum data_task task) /* per row */
     return task == TASK_CLASS || task == TASK_REGRESSION || task == TASK_MULTI_LABEL;
 }
 
-/* Notes how many rows are empty, cut or left out. */
-void dataset_note_rows(const struct dataset_options *o, const struct dataset *d);
-
 static inline bool task_is_lm(enum data_task task)
 {
     return task == TASK_MASKED_LM || task == TASK_CAUSAL_LM;
 }
+
+static inline bool task_has_classes(enum data_task task) /* per row or word */
+{
+    return task_has_label(task) || task == TASK_TOKEN_CLASS;
+}
+
+static inline bool task_has_targets(enum data_task task) /* per token */
+{
+    return task_is_lm(task) || task == TASK_TOKEN_CLASS;
+}
+
+/* Notes how many rows are empty, cut or left out. */
+void dataset_note_rows(const struct dataset_options *o, const struct dataset *d);
 
 #endif

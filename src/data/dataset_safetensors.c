@@ -23,7 +23,7 @@ struct pretokenized {
     double ignored;
     int32_t *targets;
     size_t targets_cap;
-    int64_t n_targets;
+    int64_t n_targets, most_label; /* labels of tokens are below it */
 };
 
 static bool is_integer(const struct st_tensor *t)
@@ -102,7 +102,7 @@ static int decide_task(struct pretokenized *p, enum data_task *task, struct snug
     const struct st_tensor *t = p->labels = *task == TASK_UNLABELED ? NULL : st_find(&p->file, "labels");
     if (!t && *task == TASK_AUTO)
         *task = TASK_UNLABELED;
-    if (!t && task_has_label(*task))
+    if (!t && task_has_classes(*task))
         return err_set(err, SNUG_ERR_INPUT, "%s: no tensor 'labels'; training needs it", p->o->path);
     if (!t)
         return SNUG_OK;
@@ -110,7 +110,7 @@ static int decide_task(struct pretokenized *p, enum data_task *task, struct snug
     bool per_row = t->ndim == 1 && t->shape[0] == p->n, per_row_many = t->ndim == 2 && t->shape[0] == p->n;
     if (*task == TASK_AUTO)
         *task = per_row && is_integer(t) ? TASK_CLASS : per_row ? TASK_REGRESSION : TASK_MULTI_LABEL;
-    else if (*task == TASK_CLASS || task_is_lm(*task)) {
+    else if (*task == TASK_CLASS || task_has_targets(*task)) {
         bool fits = *task == TASK_CLASS ? per_row : per_row_many && t->shape[1] == p->width;
         return fits && is_integer(t) ? SNUG_OK
                : *task == TASK_CLASS ? bad_tensor(p, t, "one integer per row is wanted", err)
@@ -215,7 +215,7 @@ static int read_row(struct pretokenized *p, int64_t row, bool targets, struct sn
     }
     if (targets) {
         TRY(read_row_of(p, p->labels, row, p->row, err));
-        TRY(add_targets(p, at, vocabulary, from, to, err));
+        TRY(add_targets(p, at, p->most_label, from, to, err));
     }
     return token_rows_add(&p->tokens, p->row_ids, p->types ? p->row_types : NULL, (size_t)(to - from), err);
 }
@@ -317,7 +317,11 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
     TRY(find_tensors(p, err));
     TRY(decide_task(p, &d->task, err));
     TRY(allocate(p, err));
-    bool targets = p->labels && task_is_lm(d->task);
+    bool targets = p->labels && task_has_targets(d->task);
+    p->most_label = task_is_lm(d->task) ? p->o->vocab_size > 0 ? p->o->vocab_size : INT32_MAX
+                    : p->o->labels      ? p->o->labels->n
+                    : p->o->num_labels  ? p->o->num_labels
+                                        : LABELS_MAX;
     for (int64_t row = 0; row < p->n; row++) {
         TRY(read_row(p, row, targets, err));
         TRY(source_check_stop(p->o->stop, p->o->path, err));
@@ -334,6 +338,8 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
         t->types = NULL;
     t->offsets = NULL;
     t->ids = p->targets = NULL;
+    if (d->task == TASK_TOKEN_CLASS)
+        return labels_of_targets(d, p->o->path, p->o->labels, p->o->num_labels, err);
     return task_has_label(d->task) ? read_labels(p, d, err) : SNUG_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_LABEL = 1 << 30 }; /* the counter's position for a row's labels; lengths are below it */
+enum { AT_LABEL = 1 << 30 }; /* the counter's position for the labels of a row or of its tokens; lengths are below it */
 
 static struct philox draw(const uint32_t key[2], int64_t row, uint32_t position)
 {
@@ -36,9 +36,11 @@ static int allocate(struct dataset *d, int64_t rows, int64_t length, int32_t num
     d->ids = mem_alloc((size_t)d->n_tokens * sizeof *d->ids);
     if (d->task == TASK_CLASS)
         d->classes = mem_alloc((size_t)rows * sizeof *d->classes);
+    else if (d->task == TASK_TOKEN_CLASS)
+        d->targets = mem_alloc((size_t)d->n_tokens * sizeof *d->targets);
     else if (task_has_label(d->task))
         d->values = mem_alloc((size_t)rows * (size_t)num_labels * sizeof *d->values);
-    if (d->offsets && d->ids && (!task_has_label(d->task) || d->classes || d->values))
+    if (d->offsets && d->ids && (!task_has_classes(d->task) || d->classes || d->values || d->targets))
         return SNUG_OK;
     return err_no_memory(err, (unsigned long long)d->n_tokens * sizeof *d->ids);
 }
@@ -81,11 +83,15 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
         d->offsets[row + 1] = d->offsets[row] + length;
         for (int64_t i = 0; i < length; i++)
             d->ids[d->offsets[row] + i] = data_below(draw(key, row, (uint32_t)i).w[0], o->vocab_size);
+        for (int64_t i = 0; d->targets && i < length; i++)
+            d->targets[d->offsets[row] + i] = data_below(draw(key, row, AT_LABEL + (uint32_t)i).w[0], num_labels);
         if (task_has_label(d->task))
             fill_labels(d, key, row, num_labels);
     }
     const int64_t all[] = {rows, length, o->vocab_size, (int64_t)o->seed, num_labels};
     origin->content = hash_bytes(all, sizeof all);
+    if (d->targets)
+        return labels_of_targets(d, o->path, o->labels, num_labels, err);
     if (d->classes)
         return labels_of_numbers(d, o->path, o->labels, num_labels, err);
     d->label_form = d->values ? LABELS_VECTORS : LABELS_NONE;

@@ -4,6 +4,7 @@
 #include "data/files/table.h"
 #include "data/label_reader.h"
 #include "data/token_rows.h"
+#include "data/words/word_rows.h"
 
 #include <string.h>
 
@@ -23,15 +24,31 @@ static bool is_blank(const char *text)
     return !text[strspn(text, " \t")];
 }
 
+/* Words, with tags where they are asked for. */
+static int read_words(struct text_reading *r, struct snug_err *err)
+{
+    const struct table *t = &r->table;
+    const struct columns *c = &t->columns;
+    bool left_out, tags = r->task == TASK_TOKEN_CLASS;
+    json_t *row = table_object(t);
+    TRY(word_row_check(row, c->names[c->turns], tags ? c->names[c->labels[0]] : NULL, t->place, err));
+    if (tags)
+        TRY(label_reader_json(&r->labels, t->place, t->label_jsons, &left_out, err));
+    r->empty += !json_array_size(json_object_get(row, c->names[c->turns]));
+    return text_block_add_object(&r->block, t->place, row, err);
+}
+
 static int read_row(struct text_reading *r, struct snug_err *err)
 {
     const struct table *t = &r->table;
     bool left_out = false;
+    if (t->columns.form == ROWS_WORDS)
+        return read_words(r, err);
     if (t->columns.form != ROWS_TEXT)
         return text_block_add_object(&r->block, t->place, table_object(t), err);
     if (t->format == FORMAT_LINES && task_is_lm(r->task) && is_blank(t->row_text)) /* what stands between paragraphs */
         return SNUG_OK;
-    if (task_has_label(r->task) && t->json.row)
+    if (task_has_label(r->task) && table_object(t))
         TRY(label_reader_json(&r->labels, t->place, t->label_jsons, &left_out, err));
     else if (task_has_label(r->task))
         TRY(label_reader_text(&r->labels, t->place, t->label_texts, &left_out, err));
@@ -136,6 +153,7 @@ static void take_tokens(struct text_reading *r, struct dataset *d)
     else
         mem_free(t->types);
     d->loss_mask = t->loss_mask;
+    d->words = t->words;
     d->truncated = t->truncated;
     d->no_target = t->no_target;
     d->empty = r->empty;
@@ -149,13 +167,15 @@ int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, s
     struct str s = {0};
     if (c->form == ROWS_TEXT)
         str_json(&s, c->names[c->text]);
+    else if (c->form == ROWS_WORDS)
+        str_printf(&s, "words "), str_json(&s, c->names[c->turns]);
     else
         str_printf(&s, "form %d ", (int)c->form);
     str_json(&s, c->pair < 0 ? "" : c->names[c->pair]);
     str_json(&s, c->n_labels ? c->names[c->labels[0]] : "");
     for (int i = 1; i < c->n_labels; i++)
         str_json(&s, c->names[c->labels[i]]);
-    if (c->form != ROWS_TEXT)
+    if (c->form != ROWS_TEXT && c->form != ROWS_WORDS)
         chat_setup_describe(r->o->chat, &s);
     if (r->o->block_size)
         str_printf(&s, " block %d", (int)r->o->block_size);
@@ -191,12 +211,19 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     enum data_format format;
     int code;
     TRY_TO(fail, data_format_of(io, o->path, &format, err));
-    bool labels = o->task == TASK_AUTO || task_has_label(o->task);
+    bool labels = o->task == TASK_AUTO || task_has_classes(o->task), words;
     TRY_TO(fail, table_open(io, o, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
     r->table_open = true;
     r->task = decide_task(o, &r->table.columns);
     r->block.chat = o->chat;
     r->block.columns = &r->table.columns;
+    words = r->table.columns.form == ROWS_WORDS;
+    r->block.words = words ? r->table.columns.names[r->table.columns.turns] : NULL;
+    if (words && r->task != TASK_TOKEN_CLASS)
+        TRY_TO(fail, err_set(err, SNUG_ERR_INPUT,
+                             "%s: has words with tags, which --task token-classification learns; name a text with "
+                             "--text-column",
+                             o->path));
     if (r->table.columns.form != ROWS_TEXT && o->block_size)
         TRY_TO(fail, err_set(err, SNUG_ERR_USAGE,
                              "--block-size: %s holds conversations, which are not joined; leave it out (rows are never "
@@ -205,7 +232,7 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     if (r->table.columns.form == ROWS_TEXT && o->chat && o->chat->assistant_only)
         TRY_TO(fail, err_set(err, SNUG_ERR_USAGE,
                              "--assistant-only-loss: %s holds texts, no conversations; leave it out", o->path));
-    if (r->table.columns.form != ROWS_TEXT && !o->chat)
+    if (r->table.columns.form != ROWS_TEXT && !words && !o->chat)
         TRY_TO(fail, err_set(err, SNUG_ERR_INPUT, "%s: conversations need a tokenizer's chat settings", o->path));
     TRY_TO(fail, label_reader_open(&r->labels, r->task, o, &r->table.columns, err));
     return SNUG_OK;
@@ -224,7 +251,7 @@ int text_reading_finish(struct text_reading *r, struct dataset *d, struct datase
     TRY(text_reading_hash_columns(r, &origin->columns, err));
     d->task = r->task;
     take_tokens(r, d);
-    return task_has_label(r->task) ? label_reader_finish(&r->labels, r->o->path, d, err) : SNUG_OK;
+    return task_has_classes(r->task) ? label_reader_finish(&r->labels, r->o->path, d, err) : SNUG_OK;
 }
 
 void text_reading_close(struct text_reading *r)

@@ -26,14 +26,10 @@ static int too_few_classes(const char *path, const char *name, int64_t n_rows, s
                    (long long)n_rows, name);
 }
 
-int labels_of_numbers(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
-                      struct snug_err *err)
+/* `least` and `greatest` of all classes. */
+static int numbers_from(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                        int32_t least, int32_t greatest, struct snug_err *err)
 {
-    int32_t greatest = 0, least = INT32_MAX;
-    for (int64_t i = 0; i < d->n_rows; i++) {
-        greatest = d->classes[i] > greatest ? d->classes[i] : greatest;
-        least = d->classes[i] < least ? d->classes[i] : least;
-    }
     d->num_labels = given ? given->n : num_labels ? num_labels : greatest + 1;
     d->label_form = LABELS_NUMBERS;
     if (given)
@@ -43,6 +39,32 @@ int labels_of_numbers(struct dataset *d, const char *path, const struct label_ma
     if (!num_labels && least == greatest)
         return too_few_classes(path, text, d->n_rows, err);
     return numbered_map(&d->labels, "", d->num_labels, path, err);
+}
+
+int labels_of_numbers(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                      struct snug_err *err)
+{
+    int32_t greatest = 0, least = INT32_MAX;
+    for (int64_t i = 0; i < d->n_rows; i++) {
+        greatest = d->classes[i] > greatest ? d->classes[i] : greatest;
+        least = d->classes[i] < least ? d->classes[i] : least;
+    }
+    return numbers_from(d, path, given, num_labels, least, greatest, err);
+}
+
+int labels_of_targets(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                      struct snug_err *err)
+{
+    int32_t greatest = 0, least = INT32_MAX;
+    for (int64_t i = 0; i < d->n_tokens; i++) {
+        if (d->targets[i] == IGNORE_INDEX)
+            continue;
+        greatest = d->targets[i] > greatest ? d->targets[i] : greatest;
+        least = d->targets[i] < least ? d->targets[i] : least;
+    }
+    if (least == INT32_MAX)
+        return err_set(err, SNUG_ERR_INPUT, "%s: no token has a label; give some data with labels", path);
+    return numbers_from(d, path, given, num_labels, least, greatest, err);
 }
 
 int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
@@ -77,7 +99,7 @@ static int map_of_names(struct label_reader *r, const char *path, struct label_m
             err, SNUG_ERR_INPUT,
             "%s: the data name %d labels, not the %d of the model's head or --num-labels; use matching data, or %s",
             path, (int)r->n_seen, (int)r->num_labels, r->misfit ? r->misfit : "a base model without --num-labels");
-    if (r->n_seen == 1 && r->task == TASK_CLASS)
+    if (r->n_seen == 1 && (r->task == TASK_CLASS || r->task == TASK_TOKEN_CLASS))
         return too_few_classes(path, r->seen[0].name, r->n_rows, err);
     struct arena a = {0};
     struct seen_name **sorted = arena_alloc(&a, (size_t)r->n_seen * sizeof *sorted);
@@ -243,11 +265,32 @@ static int finish_multi_numbers(struct label_reader *r, const char *path, struct
     return fill_from_ids(r, d, err);
 }
 
+/* The class of each word at its first token. */
+static int finish_words(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err)
+{
+    if (!r->any)
+        return err_set(err, SNUG_ERR_INPUT, "%s: no row has a word with a tag; give some data", path);
+    if (r->are_names)
+        TRY(map_of_names(r, path, &d->labels, err));
+    d->targets = d->words;
+    d->words = NULL;
+    for (int64_t row = 0; row < d->n_rows; row++)
+        for (int64_t i = d->offsets[row]; i < d->offsets[row + 1]; i++)
+            d->targets[i] = d->targets[i] < 0 ? IGNORE_INDEX : r->ids[row_start(r, row) + d->targets[i]];
+    if (!r->are_names)
+        return labels_of_targets(d, path, r->given, r->num_labels, err);
+    d->label_form = LABELS_NAMES;
+    d->num_labels = d->labels.n;
+    return SNUG_OK;
+}
+
 int label_reader_finish(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err)
 {
     d->ignored = r->n_ignored;
     if (r->task == TASK_CLASS)
         return finish_classes(r, path, d, err);
+    if (r->task == TASK_TOKEN_CLASS)
+        return finish_words(r, path, d, err);
     if (r->column_each)
         return finish_columns(r, path, d, err);
     if (r->task == TASK_REGRESSION)

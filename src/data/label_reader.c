@@ -199,6 +199,11 @@ int label_numbers_check(const char *item, struct place p, const struct label_map
                   given->n ? given->names[0] : "");
 }
 
+static bool has_classes(const struct label_reader *r)
+{
+    return r->task == TASK_CLASS || r->task == TASK_TOKEN_CLASS;
+}
+
 /* A number as the id of a class. */
 static int add_id(struct label_reader *r, struct place p, const char *item, const int64_t *whole, struct snug_err *err)
 {
@@ -217,7 +222,7 @@ static int add_number(struct label_reader *r, struct place p, const char *item, 
                       struct snug_err *err)
 {
     TRY(same_form(r, p, item, false, err));
-    if (r->task == TASK_CLASS)
+    if (has_classes(r))
         return add_id(r, p, item, whole, err);
     if (!isfinite((float)x))
         return err_at(err, SNUG_ERR_INPUT, p, "label '%s' is out of the range of a float", item);
@@ -227,7 +232,7 @@ static int add_number(struct label_reader *r, struct place p, const char *item, 
 /* 0 or 1, or with classes the name that Python gives it, unless the classes are numbers. */
 static int add_truth(struct label_reader *r, struct place p, const char *item, bool truth, struct snug_err *err)
 {
-    if (r->task == TASK_CLASS && !(r->given && r->given->numbers))
+    if (has_classes(r) && !(r->given && r->given->numbers))
         return add_name(r, p, item, err);
     return add_number(r, p, item, truth, &(int64_t){truth}, err);
 }
@@ -261,7 +266,7 @@ static int add_json(struct label_reader *r, struct place p, json_t *v, struct sn
     return err_at(err, SNUG_ERR_INPUT, p, "the label is %s; %s", text,
                   r->task == TASK_CLASS && !r->given && !r->num_labels && json_is_array(v)
                       ? "write a name or a whole number, or give --problem-type multi_label_classification"
-                  : r->task == TASK_CLASS      ? "write a name or a whole number"
+                  : has_classes(r)             ? "write a name or a whole number"
                   : r->task == TASK_REGRESSION ? "write a number or a list of numbers"
                                                : "write a list of names or of 0 and 1");
 }

@@ -15,7 +15,7 @@ struct seen_name {
 };
 
 struct label_reader {
-    enum data_task task;           /* TASK_CLASS, TASK_REGRESSION or TASK_MULTI_LABEL */
+    enum data_task task;           /* TASK_CLASS, TASK_REGRESSION, TASK_MULTI_LABEL or TASK_TOKEN_CLASS */
     const struct label_map *given; /* or NULL */
     int32_t num_labels;            /* how many there must be, or 0 */
     const char *misfit;            /* as dataset_options has it */
@@ -29,9 +29,9 @@ struct label_reader {
     int64_t n_ignored;
 
     int64_t n_rows, n_items; /* of rows that are not left out; a row has one item for TASK_CLASS, else any number */
-    int32_t *ids;            /* (n_items): names: the id in `given`, or an index of `seen`; TASK_CLASS: the number */
-    double *numbers;         /* (n_items), for the other tasks when the items are numbers */
-    int64_t *row_ends;       /* (n_rows): end of the row's items, for the other tasks */
+    int32_t *ids;      /* (n_items): names: the id in `given`, or an index of `seen`; with classes also the number */
+    double *numbers;   /* (n_items), for the other tasks when the items are numbers */
+    int64_t *row_ends; /* (n_rows): end of the row's items, for the other tasks */
     size_t ids_cap, numbers_cap, row_ends_cap;
 
     bool any, are_names; /* what the first item was; names and numbers are never mixed */
@@ -53,11 +53,14 @@ int label_reader_text(struct label_reader *r, struct place p, const char *const 
                       struct snug_err *err);
 int label_reader_json(struct label_reader *r, struct place p, json_t *const *values, bool *left_out,
                       struct snug_err *err);
-/* Sets classes or values, num_labels, labels and label_form of *d. `path` is for messages. */
+/* Sets classes, values or targets, num_labels, labels and label_form of *d. Targets take the place of d->words. `path` is for messages. */
 int label_reader_finish(struct label_reader *r, const char *path, struct dataset *d, struct snug_err *err);
 void label_reader_close(struct label_reader *r);
 
-/* For data whose labels are numbers: makes d->labels and d->num_labels for d->classes, or for d->values of a width. */
+/* For data whose labels are numbers: makes d->labels and d->num_labels for d->classes, for d->values of a width, or for
+ * d->targets. */
+int labels_of_targets(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
+                      struct snug_err *err);
 int labels_of_numbers(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,
                       struct snug_err *err);
 int labels_of_values(struct dataset *d, const char *path, const struct label_map *given, int32_t num_labels,

@@ -45,9 +45,10 @@ struct part {
 
 static int64_t label_bytes(const struct dataset *d)
 {
-    return d->classes  ? d->n_rows * (int64_t)sizeof *d->classes
-           : d->values ? d->n_rows * d->num_labels * (int64_t)sizeof *d->values
-                       : 0;
+    return d->classes   ? d->n_rows * (int64_t)sizeof *d->classes
+           : d->values  ? d->n_rows * d->num_labels * (int64_t)sizeof *d->values
+           : d->targets ? d->n_tokens * (int64_t)sizeof *d->targets
+                        : 0;
 }
 
 static struct hash128 checksum_of(const struct part *parts, int n, bool *failed)
@@ -106,7 +107,10 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
         {&h, sizeof h},
         {d->offsets, (size_t)(d->n_rows + 1) * sizeof *d->offsets},
         {d->ids, (size_t)d->n_tokens * sizeof *d->ids},
-        {d->classes ? (const void *)d->classes : d->values, (size_t)h.n_label_bytes},
+        {d->classes  ? (const void *)d->classes
+         : d->values ? (const void *)d->values
+                     : d->targets,
+         (size_t)h.n_label_bytes},
         {d->types, (size_t)h.n_type_bytes},
         {d->loss_mask, d->loss_mask ? (size_t)d->n_tokens : 0},
         {str_text(names), names->n},
@@ -213,10 +217,11 @@ static int read_block(const struct io *io, const char *path, char **block, int64
 
 static bool form_fits(int32_t form, enum data_task task)
 {
-    return !task_has_label(task)     ? form == LABELS_NONE
-           : task == TASK_REGRESSION ? form == LABELS_VECTORS
-           : task == TASK_CLASS      ? form == LABELS_NAMES || form == LABELS_NUMBERS
-                                     : form == LABELS_NAMES || form == LABELS_NUMBERS || form == LABELS_VECTORS;
+    if (!task_has_classes(task))
+        return form == LABELS_NONE;
+    if (task == TASK_REGRESSION)
+        return form == LABELS_VECTORS;
+    return form == LABELS_NAMES || form == LABELS_NUMBERS || (form == LABELS_VECTORS && task == TASK_MULTI_LABEL);
 }
 
 static bool in_range(int64_t x, int64_t low, int64_t high)
@@ -228,7 +233,7 @@ static bool in_range(int64_t x, int64_t low, int64_t high)
 static bool sizes_fit(const struct header *h, const struct dataset_options *o, enum data_task task, int64_t size)
 {
     const int64_t most = (int64_t)1 << 40;
-    bool labeled = task_has_label(task), ignores = labeled && o->ignore_label;
+    bool labeled = task_has_classes(task), ignores = task_has_label(task) && o->ignore_label;
     int64_t wanted = o->labels ? o->labels->n : o->num_labels;
     if (h->task != (int32_t)task || !form_fits(h->label_form, task) ||
         !in_range(h->masked, 0, task == TASK_CAUSAL_LM) ||
@@ -238,7 +243,9 @@ static bool sizes_fit(const struct header *h, const struct dataset_options *o, e
         !in_range(h->empty, 0, h->n_rows) || !in_range(h->ignored, 0, ignores ? most : 0) ||
         !in_range(h->no_target, 0, h->masked ? most : 0))
         return false;
-    int64_t labels = task == TASK_CLASS ? 4 * h->n_rows : 4 * h->n_rows * h->num_labels;
+    int64_t labels = task == TASK_CLASS         ? 4 * h->n_rows
+                     : task == TASK_TOKEN_CLASS ? 4 * h->n_tokens
+                                                : 4 * h->n_rows * h->num_labels;
     return h->n_label_bytes == labels && (h->n_type_bytes == 0 || h->n_type_bytes == h->n_tokens) &&
            size == (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes +
                        h->masked * h->n_tokens + h->n_name_bytes;
@@ -288,6 +295,9 @@ static bool labels_fit(const struct dataset *d)
 {
     for (int64_t row = 0; row < d->n_rows && d->classes; row++)
         if ((uint32_t)d->classes[row] >= (uint32_t)d->num_labels)
+            return false;
+    for (int64_t i = 0; d->targets && i < d->n_tokens; i++)
+        if (d->targets[i] != IGNORE_INDEX && (uint32_t)d->targets[i] >= (uint32_t)d->num_labels)
             return false;
     for (int64_t i = 0; d->values && i < d->n_rows * d->num_labels; i++)
         if (!isfinite(d->values[i]) || (d->task == TASK_MULTI_LABEL && !(d->values[i] >= 0 && d->values[i] <= 1)))
@@ -378,6 +388,8 @@ static int bind(struct dataset *d, char *block, const struct header *h, const st
     at += 4 * h->n_tokens;
     if (h->task == TASK_CLASS)
         d->classes = (int32_t *)at;
+    else if (h->task == TASK_TOKEN_CLASS)
+        d->targets = (int32_t *)at;
     else if (h->n_label_bytes)
         d->values = (float *)at;
     at += h->n_label_bytes;

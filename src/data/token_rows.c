@@ -1,5 +1,7 @@
 #include "data/token_rows.h"
 
+#include "data/words/word_rows.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -38,12 +40,24 @@ int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_
     return token_rows_add(t, ids, NULL, n, err);
 }
 
+int token_rows_add_words(struct token_rows *t, const struct token_buf *row, struct snug_err *err)
+{
+    size_t end = (size_t)t->n_tokens + row->n;
+    if (!MEM_GROW(t->words, t->words_cap, end + 1)) /* + 1: also of a row without tokens */
+        return err_no_memory(err, end * sizeof *t->words);
+    if (row->n)
+        memcpy(t->words + t->n_tokens, row->words, row->n * sizeof *t->words);
+    t->truncated += row->truncated;
+    return token_rows_add(t, row->ids, row->type_ids, row->n, err);
+}
+
 void token_rows_free(struct token_rows *t)
 {
     mem_free(t->offsets);
     mem_free(t->ids);
     mem_free(t->types);
     mem_free(t->loss_mask);
+    mem_free(t->words);
     *t = (struct token_rows){0};
 }
 
@@ -139,6 +153,16 @@ static int encode_object(const struct work *w, const struct text_row *r, struct 
     return token_rows_add_masked(out, buf->ids, buf->mask, buf->n, err);
 }
 
+static int encode_words(const struct work *w, const struct text_row *r, struct word_buf *buf, struct token_rows *out,
+                        struct snug_err *err)
+{
+    struct snug_err e;
+    int code = word_row_encode(w->tokenizer, w->max_length, r->object, w->block->words, buf, &e);
+    if (code == SNUG_ERR_INPUT)
+        return err_at(err, code, r->place, "%s", e.text);
+    return code ? err_set(err, code, "%s", e.text) : token_rows_add_words(out, &buf->tokens, err);
+}
+
 static int encode_row(const struct work *w, const struct text_row *r, struct token_buf *buf, struct token_rows *out,
                       struct snug_err *err)
 {
@@ -155,24 +179,32 @@ static int encode_row(const struct work *w, const struct text_row *r, struct tok
     return token_rows_add(out, buf->ids, buf->type_ids, buf->n, err);
 }
 
-static void encode_piece(const struct work *w, size_t i, struct token_buf *buf, struct chat_buf *chat)
+/* Working memory of a thread, for rows of each kind. */
+struct row_bufs {
+    struct token_buf text;
+    struct chat_buf chat;
+    struct word_buf words;
+};
+
+static void encode_piece(const struct work *w, size_t i, struct row_bufs *b)
 {
     struct piece *p = &w->pieces[i];
     size_t end = (i + 1) * PIECE_ROWS < w->block->n_rows ? (i + 1) * PIECE_ROWS : w->block->n_rows;
     for (size_t row = i * PIECE_ROWS; row < end && !p->code; row++)
-        p->code = w->block->rows[row].object ? encode_object(w, &w->block->rows[row], chat, &p->rows, &p->err)
-                                             : encode_row(w, &w->block->rows[row], buf, &p->rows, &p->err);
+        p->code = !w->block->rows[row].object ? encode_row(w, &w->block->rows[row], &b->text, &p->rows, &p->err)
+                  : w->block->words           ? encode_words(w, &w->block->rows[row], &b->words, &p->rows, &p->err)
+                                              : encode_object(w, &w->block->rows[row], &b->chat, &p->rows, &p->err);
 }
 
 static void *run(void *arg)
 {
     struct work *w = arg;
-    struct token_buf buf = {0};
-    struct chat_buf chat = {0};
+    struct row_bufs b = {0};
     for (size_t i; !stop_asked(w->stop) && (i = atomic_fetch_add(&w->next, 1)) < w->n_pieces;)
-        encode_piece(w, i, &buf, &chat);
-    chat_buf_free(&chat);
-    token_buf_free(&buf);
+        encode_piece(w, i, &b);
+    chat_buf_free(&b.chat);
+    token_buf_free(&b.text);
+    word_buf_free(&b.words);
     return NULL;
 }
 
@@ -196,8 +228,11 @@ static int append(struct token_rows *t, const struct token_rows *piece, struct s
     size_t rows = (size_t)(t->n_rows + piece->n_rows), tokens = (size_t)(t->n_tokens + piece->n_tokens);
     if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
         !MEM_GROW(t->types, t->types_cap, tokens) ||
-        (piece->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)))
+        (piece->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)) ||
+        (piece->words && !MEM_GROW(t->words, t->words_cap, tokens + 1)))
         return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
+    if (piece->words && piece->n_tokens)
+        memcpy(t->words + t->n_tokens, piece->words, (size_t)piece->n_tokens * sizeof *t->words);
     if (piece->loss_mask)
         memcpy(t->loss_mask + t->n_tokens, piece->loss_mask, (size_t)piece->n_tokens);
     if (piece->n_tokens) {

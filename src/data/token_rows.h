@@ -15,6 +15,8 @@ struct token_rows {
     size_t offsets_cap, ids_cap, types_cap;
     uint8_t *loss_mask; /* (n_tokens), of rows that came with one; NULL: none did */
     size_t loss_mask_cap;
+    int32_t *words; /* (n_tokens), of rows of words: which word's first token it is, else -1; NULL: none were */
+    size_t words_cap;
     int64_t no_target; /* rows that were left out, because their mask leaves nothing to learn */
     bool any_type;     /* some type is not 0 */
     int64_t truncated;
@@ -35,6 +37,7 @@ struct text_block {
     bool has_pair;
     const struct chat_setup *chat; /* for conversations, */
     const struct columns *columns; /* which say what they are */
+    const char *words;             /* objects are rows of words, which this member lists; NULL: conversations */
 };
 
 int text_block_add(struct text_block *b, struct place p, const char *text, size_t text_bytes, const char *pair,
@@ -49,10 +52,11 @@ void text_block_free(struct text_block *b);
 int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
                       const struct stop_flag *stop, struct text_block *b, struct snug_err *err);
 /* One row of n ids; types NULL: all 0. */
-/* The same with a mask of n, which all rows have or none. */
+int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err);
+/* The same with a mask of n, or words of n, which all rows have or none. */
 int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_t *loss_mask, size_t n,
                           struct snug_err *err);
-int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *types, size_t n, struct snug_err *err);
+int token_rows_add_words(struct token_rows *t, const struct token_buf *row, struct snug_err *err);
 void token_rows_free(struct token_rows *t);
 
 /* CPUs that this process may run on, for threads = 0. */

@@ -1,6 +1,7 @@
 #include "metrics/metrics.h"
 
 #include "base/mem.h"
+#include "metrics/entities.h"
 #include "metrics/moments.h"
 
 #include <math.h>
@@ -30,6 +31,12 @@ static int64_t lay_out(struct metrics *m, char *block)
     int64_t at = 0, rows = s->rows, cells = s->width * rows;
     if (s->kind == METRICS_TOKENS)
         return 0;
+    if (s->kind == METRICS_ENTITIES) {
+        m->types = take(block, &at, s->width * (int64_t)sizeof *m->types);
+        m->tags = take(block, &at, s->width * (int64_t)sizeof *m->tags);
+        m->labels = take(block, &at, s->width * (int64_t)sizeof *m->labels);
+        return at;
+    }
     if (s->kind == METRICS_REGRESSION) {
         m->predicted = take(block, &at, cells * (int64_t)sizeof *m->predicted);
         m->actual = take(block, &at, cells * (int64_t)sizeof *m->actual);
@@ -64,6 +71,9 @@ int metrics_open(struct metrics *m, const struct metrics_setup *s, struct snug_e
     if (!m->block)
         return err_no_memory(err, (unsigned long long)bytes);
     lay_out(m, m->block);
+    m->n_labels = s->width;
+    if (s->kind == METRICS_ENTITIES)
+        m->n_labels = !s->names ? 0 : entity_types(s->names, (int32_t)s->width, m->types, m->tags);
     metrics_reset(m);
     return SNUG_OK;
 }
@@ -74,6 +84,8 @@ void metrics_reset(struct metrics *m)
     m->loss_sum = 0;
     for (int64_t r = 0; m->label && r < m->setup.rows; r++)
         m->label[r] = -1;
+    if (m->tags && m->n_labels)
+        memset(m->labels, 0, (size_t)m->n_labels * sizeof *m->labels);
 }
 
 void metrics_close(struct metrics *m)
@@ -106,6 +118,14 @@ void metrics_add_tokens(struct metrics *m, const int32_t *predictions, const int
         m->right += targets[t] >= 0 && predictions[t] == targets[t];
     }
     m->loss_sum += loss_sum;
+}
+
+void metrics_add_tags(struct metrics *m, const int32_t *predictions, const int32_t *targets, const int32_t *cu,
+                      int64_t rows, double loss_sum)
+{
+    metrics_add_tokens(m, predictions, targets, cu[rows], loss_sum);
+    for (int64_t r = 0; r < rows; r++)
+        entities_count(m->tags, targets + cu[r], predictions + cu[r], cu[r + 1] - cu[r], m->labels);
 }
 
 /* log sum exp z */

@@ -7,7 +7,7 @@
  *     metrics_report   the numbers
  *
  * What depends on rows is kept for each of them and summed in the order of the data, in double. So results are the same
- * bits however the rows are cut into batches. Only the loss of language models is summed batch by batch.
+ * bits however the rows are cut into batches. Only the loss of language models and tags is summed batch by batch.
  *
  * A new metric is a row in table.c. A task names the kind of its metrics. */
 #ifndef METRICS_METRICS_H
@@ -21,13 +21,15 @@
 
 struct metrics_setup {
     enum metrics_kind kind;
-    int64_t rows;     /* of the data; METRICS_TOKENS: 0, nothing is kept */
-    int64_t width;    /* classes, labels or numbers of a row */
-    double threshold; /* METRICS_MULTI_LABEL: a label is predicted where its probability is greater */
-    double smoothing; /* METRICS_SINGLE_LABEL: share of the loss's target that is spread over all classes */
+    int64_t rows;             /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept */
+    int64_t width;            /* classes, labels or numbers of a row or token */
+    const char *const *names; /* METRICS_ENTITIES: (width) of the labels; they outlive the metrics. NULL: only sizes
+                               * are asked for */
+    double threshold;         /* METRICS_MULTI_LABEL: a label is predicted where its probability is greater */
+    double smoothing;         /* METRICS_SINGLE_LABEL: share of the loss's target that is spread over all classes */
 };
 
-/* Of one class, or one label of several. */
+/* Of one class, one label of several, or entities of one type. */
 struct label_counts {
     int64_t true_positive, predicted, actual;
     double roc_auc; /* against all others; NaN where all rows are of it, or none */
@@ -52,8 +54,11 @@ struct metrics {
     uint8_t *marks;             /* (width, rows), METRICS_MULTI_LABEL: MARK_ACTUAL, MARK_PREDICTED */
     double *predicted, *actual; /* (width, rows), METRICS_REGRESSION */
     void *scratch;              /* of metrics_finish */
+    const char **types;         /* (n_labels), METRICS_ENTITIES: their names */
+    struct tag *tags;           /* (width), METRICS_ENTITIES */
     /* After metrics_finish. */
-    struct label_counts *labels;    /* (width) */
+    struct label_counts *labels;    /* (n_labels) */
+    int64_t n_labels;               /* width; METRICS_ENTITIES: types of entities */
     struct output_moments *outputs; /* (width), METRICS_REGRESSION */
 };
 enum { MARK_ACTUAL = 1, MARK_PREDICTED = 2 };
@@ -66,6 +71,10 @@ void metrics_close(struct metrics *m);
 /* Language models: what is predicted, and the targets; negative ones are left out. loss_sum: of the others. */
 void metrics_add_tokens(struct metrics *m, const int32_t *predictions, const int32_t *targets, int64_t tokens,
                         double loss_sum);
+/* Tags: predictions and targets of `rows` sequences of tokens, of which row r is [cu[r], cu[r + 1]). Negative targets are left out;
+ * loss_sum: of the others. */
+void metrics_add_tags(struct metrics *m, const int32_t *predictions, const int32_t *targets, const int32_t *cu,
+                      int64_t rows, double loss_sum);
 /* `n` rows of the data, rows[i] their places in it, with logits (n, width). labels: class ids (negative ones are left
  * out), or values (n, width). */
 void metrics_add_classes(struct metrics *m, const int64_t *rows, const double *logits, const int32_t *labels,

@@ -31,14 +31,14 @@ static double f1(const struct label_counts *l)
 
 /* ---- averages over classes or labels ---- */
 
-/* The mean. Of classes those count that occur among labels or predictions, of labels all. */
+/* The mean. Of classes and types those count that occur among labels or predictions, of labels all. */
 static double macro(const struct metrics *m, label_score *score)
 {
     double sum = 0;
     int64_t n = 0;
-    for (int64_t i = 0; i < m->setup.width; i++) {
+    for (int64_t i = 0; i < m->n_labels; i++) {
         const struct label_counts *l = &m->labels[i];
-        if (m->setup.kind == METRICS_SINGLE_LABEL && !l->predicted && !l->actual)
+        if (m->setup.kind != METRICS_MULTI_LABEL && !l->predicted && !l->actual)
             continue;
         sum += score(l);
         n++;
@@ -51,7 +51,7 @@ static double weighted(const struct metrics *m, label_score *score)
 {
     double sum = 0;
     int64_t n = 0;
-    for (int64_t i = 0; i < m->setup.width; i++) {
+    for (int64_t i = 0; i < m->n_labels; i++) {
         sum += (double)m->labels[i].actual * score(&m->labels[i]);
         n += m->labels[i].actual;
     }
@@ -62,7 +62,7 @@ static double weighted(const struct metrics *m, label_score *score)
 static double micro(const struct metrics *m, label_score *score)
 {
     struct label_counts all = {0};
-    for (int64_t i = 0; i < m->setup.width; i++) {
+    for (int64_t i = 0; i < m->n_labels; i++) {
         all.true_positive += m->labels[i].true_positive;
         all.predicted += m->labels[i].predicted;
         all.actual += m->labels[i].actual;
@@ -250,6 +250,19 @@ static const struct metric of_tokens[] = {
     {"accuracy", accuracy, 0, false},
     {"perplexity", perplexity, 0, true},
 };
+static const struct metric of_tags[] = {
+    {"loss", loss, 0, true},
+    {"accuracy", accuracy, 0, false},
+    {"f1", micro_f1, 0, false},
+    {"precision", micro_precision, 0, false},
+    {"recall", micro_recall, 0, false},
+    {"macro_f1", macro_f1, 0, false},
+    {"weighted_f1", weighted_f1, 0, false},
+};
+static const struct label_metric by_type[] = {
+    {"precision", label_precision}, {"recall", label_recall},       {"f1", label_f1},
+    {"support", label_support},     {"predicted", label_predicted},
+};
 static const struct label_metric by_class[] = {
     {"precision", label_precision}, {"recall", label_recall},   {"f1", label_f1},
     {"support", label_support},     {"roc_auc", label_roc_auc}, {"predicted", label_predicted},
@@ -271,6 +284,7 @@ const struct metric_list metric_lists[METRICS_KINDS] = {
     [METRICS_MULTI_LABEL] = {LIST(of_labels), BY_LABEL(by_label)},
     [METRICS_REGRESSION] = {LIST(of_outputs), BY_LABEL(by_output)},
     [METRICS_TOKENS] = {LIST(of_tokens)},
+    [METRICS_ENTITIES] = {LIST(of_tags), BY_LABEL(by_type)},
 };
 
 /* ---- looking into it ---- */

@@ -149,6 +149,12 @@ int encoder_two_layer_classifier(struct build *b, int v, enum act act)
     return encoder_classifier(b, v, "classifier.dense", act, "classifier.out_proj");
 }
 
+int encoder_token_classifier(struct build *b, int v, double p, const char *labels)
+{
+    v = build_dropout(b, v, b->in.coords, p);
+    return build_head_linear(b, v, labels, b->c->hidden_size, b->c->num_labels, ACT_none);
+}
+
 int encoder_masked_lm(struct build *b, int v, const struct encoder_mlm *m, enum act act)
 {
     int64_t E = embedding_size(b->c);

@@ -30,6 +30,9 @@ int encoder_classifier(struct build *b, int v, const char *dense, enum act act, 
 /* The same behind a dropout, under the names of RoBERTa's head: "classifier.dense", "classifier.out_proj". */
 int encoder_two_layer_classifier(struct build *b, int v, enum act act);
 
+/* Token classification: dropout with probability p, and the product for the labels of each token (T,labels). */
+int encoder_token_classifier(struct build *b, int v, double p, const char *labels);
+
 /* The masked language model's head: product to the width of the embeddings, activation, norm, and the product with the input's embeddings, which has a
  * bias of its own. Gives (T,V). */
 struct encoder_mlm {

@@ -137,10 +137,10 @@ int model_build(const struct model_config *c, struct build_settings settings, st
         return graph_check(g, "build", err);
     }
     out->loss = add_loss(&b, out->logits);
-    bool per_token = !training && model_task(c)->per_token;
-    give(g, out->logits, "logits", !per_token);
+    bool words = !training && model_task(c)->tied;
+    give(g, out->logits, "logits", !words);
     give(g, out->loss, "loss", true);
-    if (per_token)
+    if (words)
         give(g, add_predictions(&b, out->logits), "predictions", true);
     TRY(graph_ok(g, err));
     return graph_check(g, "build", err);

@@ -76,7 +76,7 @@ bool model_has_task(const struct model_config *c, enum model_task task);
 int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err);
 
 /* The forward pass of the configured task with its loss, into an empty graph. What it gives are the values named "loss"
- * and "logits"; in the evaluation of a task with a prediction per token, "predictions" (T) I32 instead of the logits. */
+ * and "logits"; in the evaluation of a language model, "predictions" (T) I32 instead of the logits. */
 int model_build(const struct model_config *c, struct build_settings settings, struct graph *g, struct built *out,
                 struct snug_err *err);
 

@@ -12,7 +12,8 @@
 #define MODEL_TASKS(W)                                                                                                 \
     W(MODEL_SEQUENCE_CLASSIFICATION, "sequence-classification")                                                        \
     W(MODEL_MASKED_LM, "masked-lm")                                                                                    \
-    W(MODEL_CAUSAL_LM, "causal-lm")
+    W(MODEL_CAUSAL_LM, "causal-lm")                                                                                    \
+    W(MODEL_TOKEN_CLASSIFICATION, "token-classification")
 
 /* ORDER problem: what the labels of a sequence are; the words of --problem-type, and `problem_type` in config.json. The
  * public enum snug_problem has the same order. */
@@ -38,15 +39,25 @@ enum data_task {
     TASK_MULTI_LABEL, /* num_labels times yes (1) or no (0) per row */
     TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
     TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
+    TASK_TOKEN_CLASS, /* one class per word of a row: `targets` has it at the word's first token */
 };
 
-enum metrics_kind { METRICS_SINGLE_LABEL, METRICS_MULTI_LABEL, METRICS_REGRESSION, METRICS_TOKENS, METRICS_KINDS };
+enum metrics_kind {
+    METRICS_SINGLE_LABEL,
+    METRICS_MULTI_LABEL,
+    METRICS_REGRESSION,
+    METRICS_TOKENS,
+    METRICS_ENTITIES, /* of tags: tokens, and the stretches of words that tags name */
+    METRICS_KINDS
+};
 
 struct task {
-    /* The logits are (T,vocab_size), with a target for each token. Else they are (B,num_labels), with labels for each row,
-     * and a prediction is made for each row. */
+    /* The logits have a row for each token, with a target for each. Else they have one for each sequence, with its labels. */
     bool per_token;
-    bool tied;                 /* the logits are products with the input's embeddings, or with such of their own */
+    /* A language model: the logits (.,vocab_size) are products with the input's embeddings, or with such of their own. Else
+     * they are (.,num_labels). */
+    bool tied;
+    bool classes;              /* the labels have names, which config.json knows */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
     const char *peft;          /* PEFT's task_type, NULL where it has none */

@@ -100,13 +100,14 @@ static void cut_longest_first(size_t length[2], size_t room)
 }
 
 static int fill_template(const struct tokenizer *t, const struct template *form, const size_t whole[2],
-                         const size_t kept[2], struct token_buf *out, struct snug_err *err)
+                         const size_t kept[2], bool words, struct token_buf *out, struct snug_err *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < form->n_parts; i++) {
         const struct template_part *p = &form->parts[i];
         size_t more = p->kind == PART_SPECIAL ? p->n_ids : kept[p->kind];
-        if (!MEM_GROW(out->ids, out->ids_cap, n + more) || !MEM_GROW(out->type_ids, out->type_ids_cap, n + more))
+        if (!MEM_GROW(out->ids, out->ids_cap, n + more) || !MEM_GROW(out->type_ids, out->type_ids_cap, n + more) ||
+            (words && !MEM_GROW(out->words, out->words_cap, n + more)))
             return err_no_memory(err, (n + more) * sizeof *out->ids);
         const int32_t *from = p->ids;
         if (p->kind != PART_SPECIAL && more) { /* a first text without pieces has no memory for them */
@@ -116,6 +117,8 @@ static int fill_template(const struct tokenizer *t, const struct template *form,
         for (size_t k = 0; k < more; k++) {
             out->ids[n + k] = from[k];
             out->type_ids[n + k] = p->type_id;
+            if (words)
+                out->words[n + k] = p->kind == PART_A ? out->piece_words[from - out->pieces + (ptrdiff_t)k] : -1;
         }
         n += more;
     }
@@ -123,20 +126,26 @@ static int fill_template(const struct tokenizer *t, const struct template *form,
     return 0;
 }
 
+static int start(const struct template *form, const char *what, int64_t max_length, struct token_buf *out,
+                 struct snug_err *err)
+{
+    if (max_length < 0 || (max_length && max_length <= form->added))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--max-length %lld: leaves no room beside the %d special tokens of a %s; use at least %d",
+                       (long long)max_length, form->added, what, form->added + 1);
+    out->n = out->n_pieces = 0;
+    out->truncated = false;
+    return scratch_get(out, err);
+}
+
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
                      int64_t max_length, struct token_buf *out, struct snug_err *err)
 {
     const struct template *form = pair ? &t->pair : &t->single;
-    if (max_length < 0 || (max_length && max_length <= form->added))
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--max-length %lld: leaves no room beside the %d special tokens of a %s; use at least %d",
-                       (long long)max_length, form->added, pair ? "pair" : "text", form->added + 1);
-    out->n = out->n_pieces = 0;
-    out->truncated = false;
+    TRY(start(form, pair ? "pair" : "text", max_length, out, err));
     TRY(check_utf8(text, bytes, err));
     if (pair)
         TRY(check_utf8(pair, pair_bytes, err));
-    TRY(scratch_get(out, err));
     struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true};
     TRY(encode_around(&e, &t->raw, text, bytes, encode_normal));
     size_t whole[2] = {out->n_pieces, 0};
@@ -152,7 +161,27 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
         else
             kept[0] = room;
     }
-    return fill_template(t, form, whole, kept, out, err);
+    return fill_template(t, form, whole, kept, false, out, err);
+}
+
+int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,
+                           struct token_buf *out, struct snug_err *err)
+{
+    TRY(start(&t->single, "text", max_length, out, err));
+    struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true, .apart = true};
+    for (size_t i = 0; i < n; i++) {
+        size_t first = out->n_pieces;
+        TRY(check_utf8(words[i].text, words[i].bytes, err));
+        TRY(encode_around(&e, &t->raw, words[i].text, words[i].bytes, encode_normal));
+        if (!MEM_GROW(out->piece_words, out->piece_words_cap, out->n_pieces))
+            return err_no_memory(err, out->n_pieces * sizeof *out->piece_words);
+        for (size_t k = first; k < out->n_pieces; k++)
+            out->piece_words[k] = k == first ? (int32_t)i : -1;
+    }
+    size_t whole[2] = {out->n_pieces, 0}, kept[2] = {out->n_pieces, 0}, room = (size_t)(max_length - t->single.added);
+    out->truncated = max_length && out->n_pieces > room;
+    kept[0] = out->truncated ? room : whole[0];
+    return fill_template(t, &t->single, whole, kept, true, out, err);
 }
 
 int32_t tokenizer_vocab_size(const struct tokenizer *t)

@@ -45,6 +45,7 @@ enum special_token {
 struct token_buf {
     int32_t *ids;      /* (n), with [CLS] and the like */
     int32_t *type_ids; /* (n), token_type_ids: 0 for the first text and 1 for the second, or what the template says */
+    int32_t *words;    /* (n), of tokenizer_encode_words: which word's first token it is; -1: of none */
     size_t n;
     bool truncated; /* max_length cut something off */
 
@@ -52,6 +53,8 @@ struct token_buf {
     size_t ids_cap, type_ids_cap;
     int32_t *pieces; /* (n_pieces), both texts without the template */
     size_t n_pieces, pieces_cap;
+    int32_t *piece_words; /* (n_pieces) as `words` */
+    size_t words_cap, piece_words_cap;
     struct scratch *scratch; /* of the steps: parts.h */
 };
 void token_buf_free(struct token_buf *b);
@@ -66,6 +69,16 @@ void tokenizer_close(struct tokenizer *t);
  * leaves no room beside the template. A tokenizer is never written to, so threads share one. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
                      int64_t max_length, struct token_buf *out, struct snug_err *err);
+
+/* The same of a text that somebody has cut into words, as `is_split_into_words` in transformers: each word is tokenized by
+ * itself. A tokenizer of bytes, to which a blank belongs to the word behind it, gets each word with a blank, as with
+ * add_prefix_space. */
+struct token_word {
+    const char *text;
+    size_t bytes;
+};
+int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,
+                           struct token_buf *out, struct snug_err *err);
 
 /* The text of `ids` (n), as the tokenizers library's decode gives it: the decoders of the file, or the tokens with blanks between
  * them where it names none. `skip_special` leaves out special tokens. Appends to *out; bytes that are no UTF-8 have become U+FFFD.

@@ -20,7 +20,8 @@ static const struct {
     const char *pipeline;
 } tasks[MODEL_COUNT] = {[MODEL_SEQUENCE_CLASSIFICATION] = {"text-classification"},
                         [MODEL_MASKED_LM] = {"fill-mask"},
-                        [MODEL_CAUSAL_LM] = {"text-generation"}};
+                        [MODEL_CAUSAL_LM] = {"text-generation"},
+                        [MODEL_TOKEN_CLASSIFICATION] = {"token-classification"}};
 
 static const char *pipeline(const struct session *s)
 {

@@ -22,7 +22,10 @@ struct evaluation {
     int64_t first;           /* and what they call the first of them */
     struct metrics *metrics; /* NULL: nobody wants them */
     double *logits;          /* likewise */
-    bool tokens;             /* a language model's: the output is a prediction for each token, else logits */
+    bool words;              /* a language model's: the output is a prediction for each token, else logits */
+    bool per_token;          /* the logits have a row for each token, else for each row of the data */
+    const int64_t *offsets;  /* of the data's rows, where logits are wanted and have a row for each token */
+    int32_t *guesses;        /* (T of a batch): classes of tokens */
     struct flight flights[BACKEND_FLIGHTS];
     double *values; /* the logits of a batch */
 };
@@ -30,9 +33,13 @@ struct evaluation {
 struct metrics_setup evaluate_setup(const struct session *s)
 {
     const struct model_config *c = &s->model;
-    if (model_task(c)->per_token)
-        return (struct metrics_setup){.kind = METRICS_TOKENS, .width = c->vocab_size};
-    return (struct metrics_setup){.kind = task_metrics(c->task, c->problem),
+    enum metrics_kind kind = task_metrics(c->task, c->problem);
+    if (kind == METRICS_TOKENS)
+        return (struct metrics_setup){.kind = kind, .width = c->vocab_size};
+    if (kind == METRICS_ENTITIES)
+        return (struct metrics_setup){
+            .kind = kind, .width = c->num_labels, .names = s->labels.n ? (const char *const *)s->labels.names : NULL};
+    return (struct metrics_setup){.kind = kind,
                                   .rows = s->data.n_rows,
                                   .width = c->num_labels,
                                   .threshold = s->o->threshold,
@@ -49,7 +56,7 @@ int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err
 static struct run_value output(const struct evaluation *p, struct dims dims)
 {
     struct run_value v = {0};
-    run_output(&p->s->run, p->s->run.where.eval, p->tokens ? "predictions" : "logits", dims, &v);
+    run_output(&p->s->run, p->s->run.where.eval, p->words ? "predictions" : "logits", dims, &v);
     return v;
 }
 
@@ -57,8 +64,9 @@ static int open_evaluation(struct evaluation *p, struct snug_err *err)
 {
     const struct backend *b = p->s->compile.backend;
     struct run_value most = output(p, p->s->compile.eval_max);
-    p->values = mem_alloc(p->tokens ? 1 : (size_t)most.elements * sizeof *p->values);
-    if (!p->values)
+    p->values = mem_alloc(p->words ? 1 : (size_t)most.elements * sizeof *p->values);
+    p->guesses = mem_alloc(p->per_token ? (size_t)most.shape[0] * sizeof *p->guesses : 1);
+    if (!p->values || !p->guesses)
         return err_no_memory(err, (unsigned long long)most.elements * sizeof *p->values);
     for (int i = 0; i < BACKEND_FLIGHTS; i++)
         TRY(b->arena->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
@@ -73,6 +81,7 @@ static void close_evaluation(struct evaluation *p)
         if (p->flights[i].results)
             b->arena->free_host(b, p->flights[i].results);
     mem_free(p->values);
+    mem_free(p->guesses);
 }
 
 static int give(struct evaluation *p, const struct batch *b, int flight, struct snug_err *err)
@@ -88,12 +97,23 @@ static int give(struct evaluation *p, const struct batch *b, int flight, struct 
 static void add_to_metrics(struct evaluation *p, const struct flight *f, double loss)
 {
     const struct batch *b = f->batch;
-    if (p->tokens)
+    int64_t width = p->s->model.num_labels;
+    for (int32_t t = 0; p->per_token && !p->words && t < b->T; t++)
+        p->guesses[t] = (int32_t)metrics_argmax(p->values + t * width, width);
+    if (p->words)
         metrics_add_tokens(p->metrics, f->results, b->targets, b->T, loss);
+    else if (p->metrics->setup.kind == METRICS_ENTITIES)
+        metrics_add_tags(p->metrics, p->guesses, b->targets, b->cu_seqlens, b->B, loss);
     else if (b->classes)
         metrics_add_classes(p->metrics, b->rows, p->values, b->classes, b->B);
     else
         metrics_add_values(p->metrics, b->rows, p->values, b->values, b->B);
+}
+
+/* Where the logits of row i of the batch begin; i == B: where they end. */
+static int64_t first_value(const struct evaluation *p, const struct batch *b, int32_t i)
+{
+    return p->per_token ? b->cu_seqlens[i] : i;
 }
 
 /* The first row whose logits are not all finite, -1 where all are; of a language model, whose logits stay on the device,
@@ -101,11 +121,11 @@ static void add_to_metrics(struct evaluation *p, const struct flight *f, double 
 static int32_t bad_row(const struct evaluation *p, const struct batch *b, double loss)
 {
     int64_t width = p->s->model.num_labels;
-    if (p->tokens)
+    if (p->words)
         return isfinite(loss) ? -1 : 0;
     for (int32_t i = 0; i < b->B; i++)
-        for (int64_t k = 0; k < width; k++)
-            if (!isfinite(p->values[i * width + k]))
+        for (int64_t k = first_value(p, b, i) * width; k < first_value(p, b, i + 1) * width; k++)
+            if (!isfinite(p->values[k]))
                 return i;
     return -1;
 }
@@ -122,7 +142,7 @@ static int not_finite(struct evaluation *p, const struct batch *b, int32_t i, st
     TRY(stepper_forward(&s->stepper, s->run.where.eval, b, &(struct step_inputs){.n = 1}, &loss, &dims, err));
     if (!run_first_not_finite(&s->run, s->run.where.eval, dims, where, sizeof where))
         snprintf(where, sizeof where, "the result (every single value is finite)");
-    if (p->tokens)
+    if (p->words)
         return err_set(err, SNUG_ERR_NUMERIC, "%s: the loss is not finite, first in %s; check the weights", p->path,
                        where);
     return err_set(err, SNUG_ERR_NUMERIC, "%s: row %lld: its logits are not finite, first in %s; check the weights",
@@ -137,15 +157,18 @@ static int take(struct evaluation *p, int flight, struct snug_err *err)
     int64_t width = p->s->model.num_labels;
     double loss;
     TRY(stepper_forward_end(&p->s->stepper, flight, &loss, err));
-    if (!p->tokens)
+    if (!p->words)
         dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
     int32_t bad = p->s->o->nan_policy == OPT_NAN_STOP ? bad_row(p, b, loss) : -1;
     if (bad >= 0)
         return not_finite(p, b, bad, err);
     if (p->metrics)
         add_to_metrics(p, f, loss);
-    for (int32_t i = 0; p->logits && i < b->B; i++)
-        memcpy(p->logits + b->rows[i] * width, p->values + i * width, (size_t)width * sizeof *p->values);
+    for (int32_t i = 0; p->logits && i < b->B; i++) {
+        int64_t row = b->rows[i], from = first_value(p, b, i), n = first_value(p, b, i + 1) - from;
+        memcpy(p->logits + (p->offsets ? p->offsets[row] : row) * width, p->values + from * width,
+               (size_t)(n * width) * sizeof *p->values);
+    }
     return SNUG_OK;
 }
 
@@ -167,7 +190,8 @@ static int all_batches(struct evaluation *p, struct snug_err *err)
 
 static int run_evaluation(struct evaluation *p, struct snug_err *err)
 {
-    p->tokens = model_task(&p->s->model)->per_token;
+    p->words = model_task(&p->s->model)->tied;
+    p->per_token = model_task(&p->s->model)->per_token;
     int code = open_evaluation(p, err);
     if (!code)
         code = all_batches(p, err);
@@ -186,9 +210,11 @@ int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_
     return SNUG_OK;
 }
 
-int evaluate_logits(struct session *s, struct eval_loader *loader, int64_t first, double *logits, struct snug_err *err)
+int evaluate_logits(struct session *s, struct eval_loader *loader, const struct dataset *d, int64_t first,
+                    double *logits, struct snug_err *err)
 {
     const char *path = s->stream ? s->stream_data.path : s->data.path;
     struct evaluation p = {.s = s, .loader = loader, .path = path, .first = first, .logits = logits};
+    p.offsets = model_task(&s->model)->per_token ? d->offsets : NULL;
     return run_evaluation(&p, err);
 }

@@ -10,9 +10,10 @@
  * first tensor that is not, unless --nan-policy skip. */
 int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err);
 
-/* The same over the rows of any loader whose batches the plan has room for; logits (n_rows, num_labels): where each row's
- * are written; errors call the first of them row `first`. Sequence tasks. */
-int evaluate_logits(struct session *s, struct eval_loader *loader, int64_t first, double *logits, struct snug_err *err);
+/* The same over the rows of any loader of `d` whose batches the plan has room for; logits (n_rows, num_labels), or with
+ * a task of tokens (n_tokens, num_labels): where each row's are written; errors call the first of them row `first`. */
+int evaluate_logits(struct session *s, struct eval_loader *loader, const struct dataset *d, int64_t first,
+                    double *logits, struct snug_err *err);
 
 /* What the metrics of the session's task are of; and opens them. */
 struct metrics_setup evaluate_setup(const struct session *s);

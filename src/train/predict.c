@@ -5,43 +5,80 @@
 #include "train/session/datasets.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A prediction on its way. */
 struct prediction {
     struct session *s;
     predict_fn *row;
     void *ctx;
-    double *logits; /* (room, num_labels) */
+    double *logits; /* (rows or tokens, num_labels) */
     size_t room;
+    double *words; /* (words of a row, num_labels) */
+    size_t words_room;
 };
 
 /* In place: logits become probabilities; a regression's stay what they are. */
 static void to_probabilities(const struct model_config *c, double *x)
 {
+    bool one_of_all = c->problem == PROBLEM_SINGLE_LABEL || model_task(c)->per_token;
     double max = x[metrics_argmax(x, c->num_labels)], sum = 0;
     for (int64_t i = 0; i < c->num_labels; i++) {
-        if (c->problem == PROBLEM_MULTI_LABEL)
-            x[i] = metrics_probability(x[i]);
-        else if (c->problem == PROBLEM_SINGLE_LABEL)
+        if (one_of_all)
             sum += x[i] = exp(x[i] - max);
+        else if (c->problem == PROBLEM_MULTI_LABEL)
+            x[i] = metrics_probability(x[i]);
     }
-    for (int64_t i = 0; c->problem == PROBLEM_SINGLE_LABEL && i < c->num_labels; i++)
+    for (int64_t i = 0; one_of_all && i < c->num_labels; i++)
         x[i] /= sum;
 }
 
-static int predict_rows(struct prediction *p, struct eval_loader *loader, int64_t first, int64_t rows,
+static int one_row(struct prediction *p, int64_t first, int64_t row)
+{
+    int64_t width = p->s->model.num_labels;
+    to_probabilities(&p->s->model, p->logits + row * width);
+    return p->row(p->ctx, first + row, p->logits + row * width);
+}
+
+/* Of token ids each token is a word. */
+static int64_t words_of(const struct session *s, const struct dataset *d, int64_t row)
+{
+    return d->words && s->stream ? row_stream_words(s->stream, row) : dataset_length(d, row);
+}
+
+/* What each word's first token says; NaN for a word that was cut away, or has no token. */
+static int one_row_of_words(struct prediction *p, const struct dataset *d, int64_t first, int64_t row,
+                            struct snug_err *err)
+{
+    int64_t width = p->s->model.num_labels, n = words_of(p->s, d, row), from = d->offsets[row];
+    if (!MEM_GROW(p->words, p->words_room, (size_t)(n * width) + 1))
+        return err_no_memory(err, (size_t)(n * width) * sizeof *p->words);
+    for (int64_t i = 0; i < n * width; i++)
+        p->words[i] = NAN;
+    for (int64_t i = from; i < d->offsets[row + 1]; i++) {
+        int64_t word = d->words ? d->words[i] : i - from;
+        double *logits = p->logits + i * width;
+        if (word < 0)
+            continue;
+        to_probabilities(&p->s->model, logits);
+        memcpy(p->words + word * width, logits, (size_t)width * sizeof *logits);
+    }
+    p->s->row_words = n;
+    return p->row(p->ctx, first + row, p->words);
+}
+
+static int predict_rows(struct prediction *p, struct eval_loader *loader, const struct dataset *d, int64_t first,
                         struct snug_err *err)
 {
     const struct model_config *c = &p->s->model;
-    size_t n = (size_t)(rows * c->num_labels);
+    bool words = model_task(c)->per_token;
+    size_t n = (size_t)((words ? d->n_tokens : d->n_rows) * c->num_labels);
     if (!MEM_GROW(p->logits, p->room, n))
         return err_no_memory(err, n * sizeof *p->logits);
-    TRY(evaluate_logits(p->s, loader, first, p->logits, err));
-    for (int64_t r = 0; r < rows; r++) {
-        double *values = p->logits + r * c->num_labels;
-        to_probabilities(c, values);
+    TRY(evaluate_logits(p->s, loader, d, first, p->logits, err));
+    for (int64_t r = 0; r < d->n_rows; r++) {
         p->s->row = r;
-        TRY(p->row(p->ctx, first + r, values));
+        TRY(words ? one_row_of_words(p, d, first, r, err) : one_row(p, first, r));
     }
     return SNUG_OK;
 }
@@ -53,7 +90,7 @@ static int predict_block(void *ctx, const struct row_block *b, struct snug_err *
     struct eval_loader *loader;
     TRY(datasets_check_ids(&s->model, &b->data, b->data.path, err));
     TRY(batches_open_eval(s, &b->data, &loader, err));
-    int code = predict_rows(p, loader, b->first, b->data.n_rows, err);
+    int code = predict_rows(p, loader, &b->data, b->first, err);
     eval_close(loader);
     return code;
 }
@@ -61,8 +98,9 @@ static int predict_block(void *ctx, const struct row_block *b, struct snug_err *
 int predict_run(struct session *s, predict_fn *row, void *ctx, struct snug_err *err)
 {
     struct prediction p = {.s = s, .row = row, .ctx = ctx};
-    int code = s->stream ? row_stream_run(s->stream, predict_block, &p, err)
-                         : predict_rows(&p, s->eval, 0, s->data.n_rows, err);
+    int code =
+        s->stream ? row_stream_run(s->stream, predict_block, &p, err) : predict_rows(&p, s->eval, &s->data, 0, err);
     mem_free(p.logits);
+    mem_free(p.words);
     return code;
 }

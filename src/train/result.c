@@ -23,10 +23,12 @@ int train_config_text(const struct session *s, char **text, struct snug_err *err
     json_object_del(config, "num_labels"); /* id2label says it */
     failed |= json_object_set_new(config, json_object_get(config, "dtype") ? "dtype" : "torch_dtype",
                                   json_string(stored_type(s) == DT_BF16 ? "bfloat16" : "float32"));
-    if (!model_task(&s->model)->per_token) {
+    if (model_task(&s->model)->classes)
         failed |= class_names_to_config(s, config);
+    if (model_task(&s->model)->labels == TASK_AUTO)
         failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
-    }
+    else if (model_task(&s->model)->classes)
+        json_object_del(config, "problem_type"); /* of another task's labels */
     char *dumped = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
     *text = dumped ? mem_strdup(dumped) : NULL;

@@ -78,6 +78,7 @@ CASES = {
     "bert": (T.BertForSequenceClassification, bert()),
     "bert_regression": (T.BertForSequenceClassification, bert(**ONE)),
     "bert_multilabel": (T.BertForSequenceClassification, bert(**SEVERAL)),
+    "bert_tags": (T.BertForTokenClassification, bert()),
     "bert_mlm": (T.BertForMaskedLM, bert(hidden_act="gelu_new")),
     "gpt2": (T.GPT2LMHeadModel, T.GPT2Config(vocab_size=V, n_embd=16, n_layer=2, n_head=2, n_positions=12, resid_pdrop=0.0,
                                              embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
@@ -88,19 +89,24 @@ CASES = {
     "roberta_regression": (T.RobertaForSequenceClassification, roberta(**ONE)),
     "roberta_multilabel": (T.RobertaForSequenceClassification, roberta(**SEVERAL)),
     "roberta_mlm": (T.RobertaForMaskedLM, roberta(hidden_act="gelu_new")),
+    "roberta_tags": (T.RobertaForTokenClassification, roberta()),
     "xlm_roberta": (T.XLMRobertaForSequenceClassification, roberta(T.XLMRobertaConfig)),
     "distilbert": (T.DistilBertForSequenceClassification, distilbert()),
     "distilbert_regression": (T.DistilBertForSequenceClassification, distilbert(**ONE)),
     "distilbert_multilabel": (T.DistilBertForSequenceClassification, distilbert(**SEVERAL)),
     "distilbert_mlm": (T.DistilBertForMaskedLM, distilbert(activation="gelu_new")),
+    "distilbert_tags": (T.DistilBertForTokenClassification, distilbert()),
     "electra": (T.ElectraForSequenceClassification, electra()),
     "electra_mlm": (T.ElectraForMaskedLM, electra(hidden_act="relu")),
+    "electra_tags": (T.ElectraForTokenClassification, electra()),
     "albert": (T.AlbertForSequenceClassification, albert()),
     "albert_mlm": (T.AlbertForMaskedLM, albert()),
+    "albert_tags": (T.AlbertForTokenClassification, albert()),
     "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
     "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
                                                                          classifier_activation="relu", **BIASES)),
     "modernbert_mlm": (T.ModernBertForMaskedLM, modernbert()),
+    "modernbert_tags": (T.ModernBertForTokenClassification, modernbert(norm_bias=True, classifier_bias=True)),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
@@ -138,6 +144,8 @@ def inputs(name, cfg, g):
         d["labels"] = torch.randint(0, 2, (B, cfg.num_labels), generator=g).float()
     elif name.endswith("_mlm"):
         d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.4) & (mask == 1), ids, -100)
+    elif name.endswith("_tags"):
+        d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.6) & (mask == 1), ids % cfg.num_labels, -100)
     elif "LM" in cfg.architectures[0]:
         d["labels"] = torch.where(mask == 1, ids, -100)
     else:

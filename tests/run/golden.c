@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* A folder of tests/golden, and what its labels are. */
-enum { CLASSES, LABELS, NUMBER, TOKENS, MASKED };
+enum { CLASSES, LABELS, NUMBER, TAGS, TOKENS, MASKED };
 static const struct model {
     const char *name;
     int labels;
@@ -15,6 +15,7 @@ static const struct model {
     {"bert_multilabel", LABELS},
     {"bert_regression", NUMBER},
     {"bert_mlm", MASKED},
+    {"bert_tags", TAGS},
     {"gpt2", TOKENS},
     {"gpt_neox", TOKENS},
     {"gpt_neox_sequential", TOKENS},
@@ -23,18 +24,23 @@ static const struct model {
     {"roberta_multilabel", LABELS},
     {"roberta_regression", NUMBER},
     {"roberta_mlm", MASKED},
+    {"roberta_tags", TAGS},
     {"xlm_roberta", CLASSES},
     {"distilbert", CLASSES},
     {"distilbert_multilabel", LABELS},
     {"distilbert_regression", NUMBER},
     {"distilbert_mlm", MASKED},
+    {"distilbert_tags", TAGS},
     {"electra", CLASSES},
     {"electra_mlm", MASKED},
+    {"electra_tags", TAGS},
     {"albert", CLASSES},
     {"albert_mlm", MASKED},
+    {"albert_tags", TAGS},
     {"modernbert", CLASSES},
     {"modernbert_cls", CLASSES},
     {"modernbert_mlm", MASKED},
+    {"modernbert_tags", TAGS},
     {"gemma2", TOKENS},
     {"gemma3", TOKENS},
     {"llama", TOKENS},

@@ -86,7 +86,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
                                 .task = task_labels(p->model.task, p->model.problem),
                                 .max_length = (int32_t)p->model.longest,
                                 .vocab_size = (int32_t)p->model.vocab_size,
-                                .num_labels = model_task(&p->model)->per_token ? 0 : (int32_t)p->model.num_labels,
+                                .num_labels = model_task(&p->model)->classes ? (int32_t)p->model.num_labels : 0,
                                 .cache_dir = "",
                                 .note = note};
     TRY(read_width(p, path, err));
@@ -231,7 +231,7 @@ static int write_all(struct probe *p, struct run_value *grads, size_t n, const c
     t[1] = (struct st_tensor){.name = "logits", .dtype = DT_F32, .ndim = tokens ? 3 : 2};
     t[1].shape[0] = p->rows;
     t[1].shape[1] = tokens ? p->width : p->model.num_labels;
-    t[1].shape[2] = p->model.vocab_size;
+    t[1].shape[2] = model_task(&p->model)->tied ? p->model.vocab_size : p->model.num_labels;
     for (size_t i = 0; i < n; i++) {
         t[i + first] = (struct st_tensor){.name = grads[i].name, .dtype = DT_F32, .ndim = grads[i].ndim};
         memcpy(t[i + first].shape, grads[i].shape, sizeof grads[i].shape);

@@ -275,6 +275,30 @@ void columns_find_form(struct columns *c)
     }
 }
 
+bool columns_find_words(struct columns *c, const struct dataset_options *o, bool labels)
+{
+    static const char *const words[] = {"tokens", "words"};
+    static const char *const tags[] = {"tags", "ner_tags", "labels", "label", "ner", "tag", "pos_tags", "bio_tags"};
+    int column = o->text_column ? c->text : -1, tag = -1;
+    for (size_t i = 0; i < sizeof words / sizeof *words && column < 0; i++)
+        column = find_usual(c, words[i], NULL);
+    if (column < 0)
+        return false;
+    c->form = ROWS_WORDS;
+    c->turns = column;
+    c->text = c->pair = -1;
+    c->text_guessed = false;
+    if (!labels || o->label_column)
+        return true;
+    c->n_labels = 0;
+    for (size_t i = 0; i < sizeof tags / sizeof *tags && tag < 0; i++)
+        tag = find_usual(c, tags[i], NULL);
+    if (tag >= 0)
+        c->labels[c->n_labels++] = tag;
+    c->label_guessed = tag >= 0 && strcmp(c->names[tag], "tags");
+    return true;
+}
+
 void columns_listed(const struct columns *c, struct str *s)
 {
     for (int i = 0; i < c->n; i++)

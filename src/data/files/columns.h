@@ -5,12 +5,13 @@
 #include "base/str.h"
 #include "data/dataset.h"
 
-/* What a row of a language model's data is. Of JSON only; others are texts. */
+/* What a row is. Of JSON only, and of CoNLL files; others are texts. */
 enum row_form {
     ROWS_TEXT,
     ROWS_MESSAGES,      /* "messages": [{"role", "content"}, …] */
     ROWS_CONVERSATIONS, /* "conversations": [{"from", "value"}, …] */
     ROWS_PROMPT,        /* "prompt" and "completion": two texts, or two lists of messages */
+    ROWS_WORDS,         /* "tokens": a list of words, for token classification */
 };
 
 struct columns {
@@ -37,6 +38,10 @@ int columns_find(struct columns *c, const struct dataset_options *o, bool labels
 
 /* Sets form, turns and completion. */
 void columns_find_form(struct columns *c);
+
+/* The columns of rows of words: sets form and turns, and the column of their tags where `o` names none and one has a usual
+ * name; of the tags only if `labels`. false: no column has a usual name for words, and all stays as it is. */
+bool columns_find_words(struct columns *c, const struct dataset_options *o, bool labels);
 
 /* A column by its usual name, without regard to case, _, - and blanks; -1: there is none. */
 int columns_find_usual(const struct columns *c, const char *name);

@@ -9,7 +9,8 @@ const char *const data_format_names[FORMAT_COUNT] = {[FORMAT_CSV] = "CSV",
                                                      [FORMAT_TSV] = "TSV",
                                                      [FORMAT_JSON] = "JSON",
                                                      [FORMAT_JSONL] = "JSON lines",
-                                                     [FORMAT_LINES] = "lines of text"};
+                                                     [FORMAT_LINES] = "lines of text",
+                                                     [FORMAT_CONLL] = "CoNLL columns"};
 
 bool data_format_is_table(enum data_format format)
 {
@@ -28,6 +29,10 @@ int data_format_of(const struct io *io, const char *path, enum data_format *form
         {".jsonl", FORMAT_JSONL},
         {".ndjson", FORMAT_JSONL},
         {".txt", FORMAT_LINES},
+        {".conll", FORMAT_CONLL},
+        {".bio", FORMAT_CONLL},
+        {".iob", FORMAT_CONLL},
+        {".iob2", FORMAT_CONLL},
         {".safetensors", FORMAT_SAFETENSORS},
     };
     if (strncmp(path, "synthetic:", 10) == 0) {
@@ -45,8 +50,9 @@ int data_format_of(const struct io *io, const char *path, enum data_format *form
     if (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode))
         return err_set(err, SNUG_ERR_INPUT, "%s: a folder; give a file of data in it", path);
     TRY(foreign_refuse_file(io, path, err));
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl, .txt and .safetensors; rename or "
-                   "convert it",
-                   path, dot ? dot : "");
+    return err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl, .txt, .conll and .safetensors; rename or "
+        "convert it",
+        path, dot ? dot : "");
 }

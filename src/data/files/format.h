@@ -9,7 +9,11 @@
 #define TABLE_FORMATS(W)                                                                                               \
     W(FORMAT_UNKNOWN, "auto")                                                                                          \
     W(FORMAT_CSV, "csv")                                                                                               \
-    W(FORMAT_TSV, "tsv") W(FORMAT_JSON, "json") W(FORMAT_JSONL, "jsonl") W(FORMAT_LINES, "txt")
+    W(FORMAT_TSV, "tsv")                                                                                               \
+    W(FORMAT_JSON, "json")                                                                                             \
+    W(FORMAT_JSONL, "jsonl")                                                                                           \
+    W(FORMAT_LINES, "txt")                                                                                             \
+    W(FORMAT_CONLL, "conll")
 #define FORMAT_ID(id, text) id,
 enum data_format { TABLE_FORMATS(FORMAT_ID) FORMAT_SAFETENSORS, FORMAT_SYNTHETIC, FORMAT_COUNT };
 #undef FORMAT_ID

@@ -46,6 +46,12 @@ static int look_at_table(const struct io *io, const struct dataset_options *o, e
 {
     struct table t;
     TRY(table_open(io, o, format, TABLE_LABELS_IF_ANY, &t, err));
+    if (t.columns.form == ROWS_WORDS) {
+        list_columns(&t.columns, look);
+        look->labels = t.columns.n_labels ? TASK_TOKEN_CLASS : TASK_UNLABELED;
+        table_close(&t);
+        return SNUG_OK;
+    }
     if (t.columns.form != ROWS_TEXT) { /* a conversation is for a language model, whatever else stands beside it */
         for (int i = 0; i < t.columns.n_labels; i++)
             add_name(look->column, sizeof look->column, t.columns.names[t.columns.labels[i]]);

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "data/dataset_parts.h"
 #include "data/token_rows.h"
+#include "data/words/word_rows.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -25,7 +26,9 @@ struct row_stream {
     size_t texts_read;
     struct text_block block;
     struct token_rows tokens;
-    struct cells cells;
+    struct cells cells, words; /* words: any number of each row */
+    size_t *words_end;         /* (rows of the block): behind the last word of the row */
+    size_t words_end_cap, n_words_end;
     int64_t done;         /* rows of the blocks before */
     struct dataset total; /* of all rows: n_rows, empty, truncated */
     row_block_fn *take;
@@ -96,6 +99,16 @@ const char *row_stream_object(const struct row_stream *s, int64_t row)
     return s->cells.per_row > columns ? row_stream_cell(s, row, columns) : NULL;
 }
 
+int64_t row_stream_words(const struct row_stream *s, int64_t row)
+{
+    return s->data->words ? (int64_t)(s->words_end[row] - (row ? s->words_end[row - 1] : 0)) : 0;
+}
+
+const char *row_stream_word(const struct row_stream *s, int64_t row, int64_t word)
+{
+    return s->words.bytes + s->words.starts[(row ? s->words_end[row - 1] : 0) + (size_t)word];
+}
+
 /* ---- blocks ---- */
 
 /* Ids of the texts that are waiting. */
@@ -128,7 +141,8 @@ static int make_block(struct row_stream *s, struct row_block *b, struct snug_err
                                      .n_tokens = t->n_tokens,
                                      .offsets = t->offsets,
                                      .ids = t->ids,
-                                     .types = t->any_type ? t->types : NULL}};
+                                     .types = t->any_type ? t->types : NULL,
+                                     .words = t->words}};
     return measure(s, &b->data, err);
 }
 
@@ -146,6 +160,7 @@ static int hand_over(struct row_stream *s, struct snug_err *err)
     s->tokens.n_rows = s->tokens.n_tokens = s->tokens.truncated = 0;
     s->tokens.any_type = false;
     s->cells.n = s->cells.n_cells = 0;
+    s->words.n = s->words.n_cells = s->n_words_end = 0;
     return SNUG_OK;
 }
 
@@ -169,6 +184,33 @@ static int add_row(struct row_stream *s, struct place place, const char *text, s
     return text_block_add(&s->block, place, text, bytes, pair, pair_bytes, err);
 }
 
+/* `key`: the member with the words. */
+static int add_words(struct row_stream *s, struct place place, json_t *row, const char *key, struct snug_err *err)
+{
+    size_t i;
+    json_t *word;
+    TRY(word_row_check(row, key, NULL, place, err));
+    json_array_foreach(json_object_get(row, key), i, word)
+        TRY(add_cell(&s->words, json_string_value(word), json_string_length(word), err));
+    if (!MEM_GROW(s->words_end, s->words_end_cap, s->n_words_end + 1))
+        return err_no_memory(err, s->n_words_end * sizeof *s->words_end);
+    s->words_end[s->n_words_end++] = s->words.n_cells;
+    s->block.words = key;
+    s->total.empty += !json_array_size(json_object_get(row, key));
+    return text_block_add_object(&s->block, place, row, err);
+}
+
+static int add_text(struct row_stream *s, struct place place, const char *text, size_t bytes, const char *pair,
+                    size_t pair_bytes, struct snug_err *err)
+{
+    if (!s->data->words)
+        return add_row(s, place, text, bytes, pair, pair_bytes, err);
+    json_t *row = word_row_of_text(text, bytes, "tokens");
+    int code = row ? add_words(s, place, row, "tokens", err) : err_no_memory(err, bytes);
+    json_decref(row);
+    return code;
+}
+
 static int read_text(struct row_stream *s, struct snug_err *err)
 {
     size_t i = s->texts_read;
@@ -181,7 +223,7 @@ static int read_text(struct row_stream *s, struct snug_err *err)
     TRY(add_cell(&s->cells, text, strlen(text), err));
     if (pair)
         TRY(add_cell(&s->cells, pair, strlen(pair), err));
-    return add_row(s, place, text, strlen(text), pair, pair ? strlen(pair) : 0, err);
+    return add_text(s, place, text, strlen(text), pair, pair ? strlen(pair) : 0, err);
 }
 
 static int read_row(struct row_stream *s, struct snug_err *err)
@@ -193,7 +235,10 @@ static int read_row(struct row_stream *s, struct snug_err *err)
     s->ended = t->ended;
     if (s->ended)
         return SNUG_OK;
-    TRY(add_row(s, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err));
+    if (t->columns.form == ROWS_WORDS)
+        TRY(add_words(s, t->place, table_object(t), t->columns.names[t->columns.turns], err));
+    else
+        TRY(add_text(s, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err));
     return add_cells(s, err);
 }
 
@@ -280,5 +325,8 @@ void row_stream_close(struct row_stream *s)
     token_rows_free(&s->tokens);
     mem_free(s->cells.bytes);
     mem_free(s->cells.starts);
+    mem_free(s->words.bytes);
+    mem_free(s->words.starts);
+    mem_free(s->words_end);
     mem_free(s);
 }

@@ -41,6 +41,10 @@ const char *row_stream_column(const struct row_stream *s, int column);
 const char *row_stream_cell(const struct row_stream *s, int64_t row, int column);
 const char *row_stream_object(const struct row_stream *s, int64_t row); /* the whole row as JSON; NULL: it was none */
 
+/* The words of a row, where rows are words. */
+int64_t row_stream_words(const struct row_stream *s, int64_t row);
+const char *row_stream_word(const struct row_stream *s, int64_t row, int64_t word);
+
 void row_stream_close(struct row_stream *s); /* NULL is fine */
 
 #endif

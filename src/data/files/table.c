@@ -5,6 +5,7 @@
 #include "data/files/answers.h"
 #include "data/files/header.h"
 #include "data/files/sniff.h"
+#include "data/files/word_columns.h"
 #include "format/json.h"
 
 #include <string.h>
@@ -19,6 +20,14 @@ static bool is_csv(const struct table *t)
 static bool is_json(const struct table *t)
 {
     return t->format == FORMAT_JSON || t->format == FORMAT_JSONL;
+}
+
+static int next_object(struct table *t, struct snug_err *err)
+{
+    bool conll = t->format == FORMAT_CONLL;
+    TRY(conll ? conll_next(&t->conll, err) : jsonl_next(&t->json, err));
+    t->object = conll ? t->conll.row : t->json.row;
+    return SNUG_OK;
 }
 
 /* ---- one file ---- */
@@ -58,19 +67,24 @@ static int open_csv(struct table *t, struct columns *c, struct snug_err *err)
     return SNUG_OK;
 }
 
-static int open_json(struct table *t, struct columns *c, struct snug_err *err)
+static int open_objects(struct table *t, struct columns *c, struct snug_err *err)
 {
-    if (t->input)
+    bool conll = t->format == FORMAT_CONLL;
+    if (conll && t->input)
+        conll_open_source(t->input, &t->conll);
+    else if (conll)
+        TRY(conll_open(t->io, t->path, &t->conll, err));
+    else if (t->input)
         TRY(jsonl_open_source(t->input, &t->json, err));
     else
         TRY(jsonl_open(t->io, t->path, t->format == FORMAT_JSON, &t->json, err));
-    TRY(jsonl_next(&t->json, err));
-    if (!t->json.row)
-        return err_set(err, SNUG_ERR_INPUT, "%s: no objects in it; 0 rows", t->path);
+    TRY(next_object(t, err));
+    if (!t->object)
+        return err_set(err, SNUG_ERR_INPUT, "%s: no %s in it; 0 rows", t->path, conll ? "sentences" : "objects");
     t->pending = true;
     const char *key;
     json_t *value;
-    json_object_foreach(t->json.row, key, value) TRY(columns_add(c, t->path, key, err));
+    json_object_foreach(t->object, key, value) TRY(columns_add(c, t->path, key, err));
     return SNUG_OK;
 }
 
@@ -86,12 +100,15 @@ static int open_lines(struct table *t, struct columns *c, struct snug_err *err)
 static int open_file(struct table *t, struct columns *c, struct snug_err *err)
 {
     t->closed = false;
-    return is_csv(t) ? open_csv(t, c, err) : is_json(t) ? open_json(t, c, err) : open_lines(t, c, err);
+    return is_csv(t) ? open_csv(t, c, err) : table_has_objects(t) ? open_objects(t, c, err) : open_lines(t, c, err);
 }
 
 static const struct source *source_of(const struct table *t)
 {
-    return is_csv(t) ? &t->csv.source : is_json(t) ? &t->json.source : &t->lines.source;
+    return is_csv(t)                   ? &t->csv.source
+           : is_json(t)                ? &t->json.source
+           : t->format == FORMAT_CONLL ? &t->conll.lines.source
+                                       : &t->lines.source;
 }
 
 static struct hash128 file_hash(const struct table *t)
@@ -107,8 +124,11 @@ static void close_file(struct table *t)
         csv_close(&t->csv);
     else if (is_json(t))
         jsonl_close(&t->json);
+    else if (t->format == FORMAT_CONLL)
+        conll_close(&t->conll);
     else
         lines_close(&t->lines);
+    t->object = NULL;
     t->closed = true;
 }
 
@@ -128,7 +148,7 @@ static int look_within(struct table *t, struct snug_err *err)
     const char *key, *object = NULL, *rows = NULL;
     json_t *value;
     char name[64];
-    json_object_foreach(t->json.row, key, value)
+    json_object_foreach(t->object, key, value)
     {
         object = object ? object : json_is_object(value) ? key : NULL;
         rows = rows ? rows : json_is_object(json_array_get(value, 0)) ? key : NULL;
@@ -185,6 +205,10 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
 {
     struct columns *c = &t->columns;
     int code = columns_find(c, t->o, labels != TABLE_NO_LABELS, err);
+    if (!code)
+        TRY(word_columns_find(t, labels, err));
+    if (c->form == ROWS_WORDS)
+        return SNUG_OK;
     if (is_json(t) && !t->o->text_column && (labels == TABLE_LABELS_IF_ANY || t->o->task == TASK_CAUSAL_LM))
         columns_find_form(c);
     if (c->form != ROWS_TEXT) {
@@ -332,7 +356,7 @@ int table_open(const struct io *io, const struct dataset_options *o, enum data_f
                struct table *t, struct snug_err *err)
 {
     *t = (struct table){.io = io, .o = o, .format = format, .path = o->path, .closed = true};
-    t->csv.source.fd = t->json.source.fd = t->lines.source.fd = -1;
+    t->csv.source.fd = t->json.source.fd = t->lines.source.fd = t->conll.lines.source.fd = -1;
     int code = open_first(t, labels, err);
     if (code)
         table_close(t);
@@ -376,7 +400,7 @@ static bool is_only_row(struct table *t)
 
 static int json_text(struct table *t, int column, const char **text, size_t *bytes, struct snug_err *err)
 {
-    json_t *v = json_object_get(t->json.row, t->columns.names[column]);
+    json_t *v = json_object_get(t->object, t->columns.names[column]);
     char room[64];
     if (!json_is_string(v)) {
         bool values = json_object_get(v, "0") || json_array_size(v) > 1; /* of a column, as pandas' to_json writes it */
@@ -394,16 +418,16 @@ static int json_text(struct table *t, int column, const char **text, size_t *byt
     return SNUG_OK;
 }
 
-static int next_json(struct table *t, struct snug_err *err)
+static int next_of_objects(struct table *t, struct snug_err *err)
 {
     const struct columns *c = &t->columns;
     if (!t->pending)
-        TRY(jsonl_next(&t->json, err));
+        TRY(next_object(t, err));
     t->pending = false;
-    t->ended = !t->json.row;
+    t->ended = !t->object;
     if (t->ended)
         return SNUG_OK;
-    t->place = t->json.place;
+    t->place = t->format == FORMAT_CONLL ? t->conll.place : t->json.place;
     t->row_text = "";
     t->text_bytes = 0;
     if (c->form == ROWS_TEXT)
@@ -411,7 +435,7 @@ static int next_json(struct table *t, struct snug_err *err)
     if (c->pair >= 0 && c->form == ROWS_TEXT)
         TRY(json_text(t, c->pair, &t->row_pair, &t->pair_bytes, err));
     for (int i = 0; i < c->n_labels; i++) {
-        t->label_jsons[i] = json_object_get(t->json.row, c->names[c->labels[i]]);
+        t->label_jsons[i] = json_object_get(t->object, c->names[c->labels[i]]);
         if (!t->label_jsons[i])
             return err_at(err, SNUG_ERR_INPUT, t->place, "no '%s'; every row needs a label", c->names[c->labels[i]]);
     }
@@ -433,7 +457,7 @@ int table_next(struct table *t, struct snug_err *err)
     size_t file;
     do {
         file = t->file;
-        TRY(is_csv(t) ? next_csv(t, err) : is_json(t) ? next_json(t, err) : next_line(t, err));
+        TRY(is_csv(t) ? next_csv(t, err) : table_has_objects(t) ? next_of_objects(t, err) : next_line(t, err));
         if (t->ended)
             TRY(next_file(t, err));
     } while (t->file != file);
@@ -448,12 +472,12 @@ const char *table_cell(const struct table *t, int column, size_t *bytes)
 
 json_t *table_object(const struct table *t)
 {
-    return is_json(t) ? t->json.row : NULL;
+    return table_has_objects(t) ? t->object : NULL;
 }
 
 bool table_has_objects(const struct table *t)
 {
-    return is_json(t);
+    return is_json(t) || t->format == FORMAT_CONLL;
 }
 
 bool table_is_stream(const struct table *t)

@@ -1,9 +1,10 @@
-/* table.h: CSV, TSV, JSON, JSON Lines or text files as rows of text, second text and label, whatever the columns are
+/* table.h: CSV, TSV, JSON, JSON Lines, CoNLL or text files as rows of text, second text and label, whatever the columns are
  * called. Several files of one kind are one table. */
 #ifndef DATA_FILES_TABLE_H
 #define DATA_FILES_TABLE_H
 
 #include "data/files/columns.h"
+#include "data/files/conll.h"
 #include "data/files/csv.h"
 #include "data/files/format.h"
 #include "data/files/jsonl.h"
@@ -19,9 +20,11 @@ struct table {
 
     const char *path; /* the file that is open, and which of o->path and o->more_paths it is */
     size_t file;
-    struct csv csv; /* one of the three, by the format */
+    struct csv csv; /* one of the four, by the format */
     struct jsonl json;
     struct lines lines;
+    struct conll conll;
+    json_t *object;       /* the row, where it is JSON or of CoNLL's columns; borrowed */
     struct source *input; /* while the standard input is opened: what takes it over */
     bool pending;         /* the first row is read but not yet given out */
     int *places;          /* CSV: (columns.n) where the columns of the first file stand in this one */

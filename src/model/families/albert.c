@@ -54,11 +54,18 @@ static int masked_lm(struct build *b, int v)
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
 }
 
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
+}
+
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "AlbertForSequenceClassification",
                                        .weight = "classifier.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "AlbertForMaskedLM", .weight = "predictions.dense.weight", .logits = masked_lm}};
+    [MODEL_MASKED_LM] = {.class_name = "AlbertForMaskedLM", .weight = "predictions.dense.weight", .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "AlbertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {
     {"predictions.decoder.weight", WORDS ".weight"}, {"predictions.decoder.bias", "predictions.bias"}, {0}};

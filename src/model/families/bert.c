@@ -44,12 +44,20 @@ static int masked_lm(struct build *b, int v)
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
 }
 
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
+}
+
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "BertForSequenceClassification",
                                        .weight = "classifier.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {
-        .class_name = "BertForMaskedLM", .weight = "cls.predictions.transform.dense.weight", .logits = masked_lm}};
+    [MODEL_MASKED_LM] = {.class_name = "BertForMaskedLM",
+                         .weight = "cls.predictions.transform.dense.weight",
+                         .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "BertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {
     {"cls.predictions.decoder.weight", WORDS ".weight"}, {"cls.predictions.decoder.bias", "cls.predictions.bias"}, {0}};

@@ -67,12 +67,21 @@ static int masked_lm(struct build *b, int v)
     return encoder_masked_lm(b, v, &head, b->c->own.encoder.act);
 }
 
+/* With the dropout of the layers: that of the configuration is of the sequences' classifier alone. */
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p(b, b->c->dropout_hidden), "classifier");
+}
+
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "DistilBertForSequenceClassification",
                                        .weight = "classifier.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {
-        .class_name = "DistilBertForMaskedLM", .weight = "vocab_transform.weight", .logits = masked_lm}};
+    [MODEL_MASKED_LM] = {.class_name = "DistilBertForMaskedLM",
+                         .weight = "vocab_transform.weight",
+                         .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "DistilBertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weight"}, {0}};
 

@@ -51,12 +51,20 @@ static int masked_lm(struct build *b, int v)
     return encoder_masked_lm(b, v, &head, ACT_gelu);
 }
 
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
+}
+
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "ElectraForSequenceClassification",
                                        .weight = "classifier.out_proj.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {
-        .class_name = "ElectraForMaskedLM", .weight = "generator_predictions.dense.weight", .logits = masked_lm}};
+    [MODEL_MASKED_LM] = {.class_name = "ElectraForMaskedLM",
+                         .weight = "generator_predictions.dense.weight",
+                         .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "ElectraForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {{"generator_lm_head.weight", WORDS ".weight"}, {0}};
 

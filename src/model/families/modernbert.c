@@ -235,13 +235,24 @@ static int head(struct build *b, int v)
     return build_norm(b, v, "head.norm", norm).y;
 }
 
-static int classifier(struct build *b, int v)
+/* Of sequences or tokens; coords: that of the rows. */
+static int labels_of(struct build *b, int v, int coords)
 {
     struct layer_options labels = product(b, true, false);
     labels.weight.std = 1 / sqrt((double)b->c->hidden_size);
     labels.weight.head = labels.bias.head = true;
-    v = build_dropout(b, head(b, v), b->in.samples, build_p_classifier(b));
+    v = build_dropout(b, head(b, v), coords, build_p_classifier(b));
     return build_linear(b, v, "classifier", b->c->hidden_size, b->c->num_labels, labels);
+}
+
+static int classifier(struct build *b, int v)
+{
+    return labels_of(b, v, b->in.samples);
+}
+
+static int token_classifier(struct build *b, int v)
+{
+    return labels_of(b, v, b->in.coords);
 }
 
 static int masked_lm(struct build *b, int v)
@@ -259,7 +270,9 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "ModernBertForSequenceClassification",
                                        .weight = "classifier.weight",
                                        .logits = classifier},
-    [MODEL_MASKED_LM] = {.class_name = "ModernBertForMaskedLM", .weight = "head.dense.weight", .logits = masked_lm}};
+    [MODEL_MASKED_LM] = {.class_name = "ModernBertForMaskedLM", .weight = "head.dense.weight", .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "ModernBertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {{"decoder.weight", WORDS}, {0}};
 

@@ -51,13 +51,21 @@ static int masked_lm(struct build *b, int v)
     return encoder_masked_lm(b, v, &head, ACT_gelu);
 }
 
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
+}
+
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
         [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
                                            .weight = "classifier.out_proj.weight",                                     \
                                            .logits = classifier},                                                      \
-        [MODEL_MASKED_LM] = {                                                                                          \
-            .class_name = prefix "ForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},                \
+        [MODEL_MASKED_LM] = {.class_name = prefix "ForMaskedLM",                                                       \
+                             .weight = "lm_head.dense.weight",                                                         \
+                             .logits = masked_lm},                                                                     \
+        [MODEL_TOKEN_CLASSIFICATION] = {                                                                               \
+            .class_name = prefix "ForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}, \
     }
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");

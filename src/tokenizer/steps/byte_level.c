@@ -55,7 +55,7 @@ static int add_prefix_spaces(struct encoder *e, struct words *w)
 int pre_tokenizer_ByteLevel_run(const void *state, struct encoder *e, struct words *w)
 {
     const struct byte_level *b = state;
-    if (b->add_prefix_space)
+    if (b->add_prefix_space || (e->apart && b->words))
         TRY(add_prefix_spaces(e, w));
     if (b->words)
         TRY(words_split(e, w, regex_matcher, b->words, SPLIT_ISOLATED, false));

@@ -15,6 +15,7 @@ struct encoder {
     struct scratch *s; /* out->scratch */
     struct snug_err *err;
     bool begins;   /* the stretch that is at work begins the user's text */
+    bool apart;    /* the text is a word by itself, which a blank stood before */
     size_t n_next; /* words that the running step has added */
 };
 

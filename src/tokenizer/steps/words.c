@@ -33,6 +33,8 @@ void token_buf_free(struct token_buf *b)
     mem_free(b->ids);
     mem_free(b->type_ids);
     mem_free(b->pieces);
+    mem_free(b->words);
+    mem_free(b->piece_words);
     *b = (struct token_buf){0};
 }
 

@@ -41,7 +41,7 @@ static const char *basis(const struct session *s)
 /* 0 where all logits are made at once, or there are few. */
 static int64_t chunk_of(const struct session *s, const struct way *w)
 {
-    bool many = model_task(&s->model)->per_token && s->model.vocab_size >= s->compile.head_vocabulary;
+    bool many = model_task(&s->model)->tied && s->model.vocab_size >= s->compile.head_vocabulary;
     return w->choices.whole_logits || !many ? 0 : s->compile.head_chunk;
 }
 

@@ -33,7 +33,7 @@ enum level { NOTHING, LOGITS, EXTRAS, LEVELS };
 
 static bool has_many_logits(const struct session *s)
 {
-    return model_task(&s->model)->per_token && s->model.vocab_size >= s->compile.head_vocabulary;
+    return model_task(&s->model)->tied && s->model.vocab_size >= s->compile.head_vocabulary;
 }
 
 static struct choices without(const struct session *s, struct choices c, enum level level)

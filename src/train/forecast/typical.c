@@ -68,7 +68,7 @@ static void fill(struct typical *t, const struct model_config *m, const int32_t 
         for (int32_t k = 0; k < lengths[i]; k++, at++) {
             struct philox r = philox4x32((struct philox){{(uint32_t)at, 0, 0, 0}}, 5, 6);
             ids[at] = (int32_t)(r.w[0] % (uint32_t)m->vocab_size);
-            targets[at] = (int32_t)(r.w[1] % (uint32_t)m->vocab_size);
+            targets[at] = (int32_t)(r.w[1] % (uint32_t)(model_task(m)->tied ? m->vocab_size : m->num_labels));
             positions[at] = k;
         }
     }

@@ -17,11 +17,22 @@ const char *deciding_path(const struct options *o)
     return o->train_data.first ? o->train_data.first : o->data ? o->data : o->eval_data.first;
 }
 
-/* The first task that the architecture has, of those with a prediction per token or per row. */
-static enum model_task first_task(const struct session *s, bool per_token)
+/* The first task that the architecture has of a language model's, or of those with a prediction per row. */
+static enum model_task first_task(const struct session *s, bool language)
 {
     for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
-        if (model_has_task(&s->model, (enum model_task)t) && model_tasks[t].per_token == per_token)
+        if (model_has_task(&s->model, (enum model_task)t) && model_tasks[t].tied == language &&
+            model_tasks[t].per_token == language)
+            return (enum model_task)t;
+    return MODEL_AUTO;
+}
+
+/* The task whose labels the data show, where only one task has such. */
+static enum model_task task_of_labels(const struct session *s)
+{
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
+        if (model_tasks[t].classes && model_tasks[t].labels != TASK_AUTO && model_tasks[t].labels == s->look.labels &&
+            model_has_task(&s->model, (enum model_task)t))
             return (enum model_task)t;
     return MODEL_AUTO;
 }
@@ -31,7 +42,7 @@ static bool fits_options(const struct session *s, enum model_task t)
     return options_idle(s->o, OPTION_task, model_task_names[t]) < 0;
 }
 
-/* What the folder's own head is for stands, unless that is a language model's and there is something to say about rows:
+/* Tags of words are for one task alone. Else what the folder's own head is for stands, unless that is a language model's and there is something to say about rows:
  * labels, or a prediction. A bare base model is for rows first. Then options that are of no use to that task, but all
  * to another one, are a wish for it. */
 static enum model_task wanted_task(const struct session *s)
@@ -39,7 +50,10 @@ static enum model_task wanted_task(const struct session *s)
     if (s->o->command == CMD_GENERATE)
         return MODEL_CAUSAL_LM;
     enum model_task stated = s->model.task, rows = first_task(s, false), t = stated;
-    if (stated && !model_tasks[stated].per_token)
+    if (task_of_labels(s))
+        return task_of_labels(s);
+    if (stated && model_tasks[stated].classes &&
+        (model_tasks[stated].labels == TASK_AUTO || s->look.labels == TASK_UNLABELED))
         return stated;
     if (rows && (!stated || s->o->command == CMD_PREDICT || s->look.labels != TASK_UNLABELED))
         t = rows;
@@ -103,7 +117,7 @@ static void note_choice(const struct session *s, enum model_task stated)
         kind = model_problem_names[task_problem(s->look.labels)];
     if (s->o->command & (CMD_PREDICT | CMD_GENERATE))
         return;
-    if (model_task(&s->model)->per_token && !s->look.column[0] && s->look.others[0] && first_task(s, false))
+    if (model_task(&s->model)->tied && !s->look.column[0] && s->look.others[0] && first_task(s, false))
         session_note(s,
                      "%s: %s uses the texts, not the columns: %s; name the one that holds labels with --label-column",
                      path, name, s->look.others);
@@ -114,7 +128,7 @@ static void note_choice(const struct session *s, enum model_task stated)
     char where[sizeof s->look.column + 8] = "";                   /* where it was guessed, reading says it */
     if (!s->look.guessed)
         snprintf(where, sizeof where, " in '%s'", s->look.column);
-    if (model_task(&s->model)->per_token)
+    if (model_task(&s->model)->tied)
         session_note(s, "%s: the labels in '%s' are not used by %s%s%s", path, s->look.column, name,
                      learnable ? "; to learn them give --task " : "",
                      learnable ? model_task_names[first_task(s, false)] : "");
@@ -134,6 +148,13 @@ void choose_new_head(struct session *s)
     label_map_free(&s->labels);
 }
 
+/* The head in the folder is of another task, which calls its weight the same. */
+static bool is_another_tasks(const struct session *s, enum model_task stated)
+{
+    const char *own = model_head_weight(&s->model), *other = stated ? s->model.arch->heads[stated].weight : NULL;
+    return stated && stated != s->model.task && own && other && !strcmp(own, other);
+}
+
 int choose_task(struct session *s, struct snug_err *err)
 {
     enum model_task stated = s->model.task;
@@ -150,6 +171,8 @@ int choose_task(struct session *s, struct snug_err *err)
     if (s->o->problem_type)
         s->model.problem = (enum problem)s->o->problem_type;
     s->head_is_new = !finds_head(s);
+    if (!s->head_is_new && is_another_tasks(s, stated))
+        choose_new_head(s);
     if (s->o->ignore_mismatched_sizes && s->o->num_labels && s->o->num_labels != s->model.num_labels)
         choose_new_head(s);
     TRY(check_options(s, err));

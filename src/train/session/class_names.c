@@ -22,7 +22,7 @@ static bool are_defaults(json_t *names)
 int class_names_of_model(struct session *s, struct snug_err *err)
 {
     json_t *names = json_object_get(s->dir.config, "id2label");
-    if (model_task(&s->model)->per_token || s->head_is_new || !json_is_object(names))
+    if (!model_task(&s->model)->classes || s->head_is_new || !json_is_object(names))
         return SNUG_OK;
     if (model_folder_head_may_go(s) && s->look.names && are_defaults(names))
         return SNUG_OK;

@@ -28,7 +28,7 @@ static int32_t wanted_number(const struct session *s, const struct label_map *la
 {
     if (labels && labels->n)
         return labels->n;
-    if (!model_task(&s->model)->per_token && !s->head_is_new)
+    if (model_task(&s->model)->classes && !s->head_is_new)
         return (int32_t)s->model.num_labels;
     return (int32_t)s->o->num_labels;
 }
@@ -59,6 +59,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
+                                .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
                                 .chat = s->model.task == MODEL_CAUSAL_LM ? &s->chat : NULL,
                                 .block_size = (int32_t)o->block_size,
                                 .misfit = model_folder_head_may_go(s) ? "give --ignore-mismatched-sizes for a new head"
@@ -97,11 +98,11 @@ static int check_masking(struct session *s, const struct dataset *d, struct snug
 /* The head follows the training data where it is new; a trained head must fit them. */
 static int fit_head(struct session *s, const struct dataset *d, const char *path, struct snug_err *err)
 {
-    if (model_task(&s->model)->per_token)
+    if (!model_task(&s->model)->classes)
         return SNUG_OK;
     if (d->task == TASK_UNLABELED && s->o->command != CMD_PREDICT)
         return err_set(err, SNUG_ERR_INPUT, "%s: has no labels; training and evaluation need them", path);
-    if (d->task != TASK_UNLABELED)
+    if (d->task != TASK_UNLABELED && !model_task(&s->model)->per_token)
         s->model.problem = task_problem(d->task);
     if (d->task == TASK_UNLABELED || d->num_labels == s->model.num_labels)
         return SNUG_OK;

@@ -67,7 +67,8 @@ struct session {
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;
     struct prompts prompts; /* of generation */
-    int64_t row;            /* within the stream's block: the one whose prediction the caller is being given */
+    int64_t row;            /* within the stream's block: the one whose prediction the caller is being given, */
+    int64_t row_words;      /* and its words, where a task gives each its own */
     struct {
         int64_t tokens;
         int32_t rows;
