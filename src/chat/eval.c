@@ -26,12 +26,8 @@ int chat_scope_set(struct chat_run *r, struct chat_scope *s, const char *name, s
     if (s->n == s->cap) {
         void *names, *values;
         size_t cap = s->cap ? 2 * s->cap : 8;
-        TRY(chat_alloc(r, cap * sizeof *s->names, &names));
-        TRY(chat_alloc(r, cap * sizeof *s->values, &values));
-        if (s->n) {
-            memcpy(names, s->names, s->n * sizeof *s->names);
-            memcpy(values, s->values, s->n * sizeof *s->values);
-        }
+        TRY(chat_larger(r, s->names, s->n, cap, sizeof *s->names, &names));
+        TRY(chat_larger(r, s->values, s->n, cap, sizeof *s->values, &values));
         s->names = names;
         s->values = values;
         s->cap = cap;

@@ -25,6 +25,14 @@ int chat_alloc(struct chat_run *r, size_t bytes, void **out)
     return *out ? SNUG_OK : err_no_memory(r->err, bytes);
 }
 
+int chat_larger(struct chat_run *r, const void *old, size_t n, size_t cap, size_t item_bytes, void **out)
+{
+    TRY(chat_alloc(r, cap * item_bytes, out));
+    if (n)
+        memcpy(*out, old, n * item_bytes);
+    return SNUG_OK;
+}
+
 int chat_step(struct chat_run *r)
 {
     return ++r->steps <= CHAT_STEPS ? SNUG_OK : chat_fail(r, "more than %d steps for one row", CHAT_STEPS);
@@ -302,9 +310,7 @@ int chat_list_add(struct chat_run *r, struct chat_list *list, struct chat_value 
     if (list->n == list->cap) {
         void *items;
         size_t cap = list->cap ? 2 * list->cap : 8;
-        TRY(chat_alloc(r, cap * sizeof *list->items, &items));
-        if (list->n)
-            memcpy(items, list->items, list->n * sizeof *list->items);
+        TRY(chat_larger(r, list->items, list->n, cap, sizeof *list->items, &items));
         list->items = items;
         list->cap = cap;
     }
@@ -363,12 +369,8 @@ int chat_dict_set(struct chat_run *r, struct chat_dict *d, struct chat_value key
     if (d->n == d->cap) {
         void *keys, *values;
         size_t cap = d->cap ? 2 * d->cap : 8;
-        TRY(chat_alloc(r, cap * sizeof *d->keys, &keys));
-        TRY(chat_alloc(r, cap * sizeof *d->values, &values));
-        if (d->n) {
-            memcpy(keys, d->keys, d->n * sizeof *d->keys);
-            memcpy(values, d->values, d->n * sizeof *d->values);
-        }
+        TRY(chat_larger(r, d->keys, d->n, cap, sizeof *d->keys, &keys));
+        TRY(chat_larger(r, d->values, d->n, cap, sizeof *d->values, &values));
         d->keys = keys;
         d->values = values;
         d->cap = cap;

@@ -69,8 +69,10 @@ struct chat_run {
 
 int chat_fail(const struct chat_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int chat_alloc(struct chat_run *r, size_t bytes, void **out); /* zeroed; fails beyond CHAT_MEMORY */
-int chat_step(struct chat_run *r);                            /* fails beyond CHAT_STEPS */
-void chat_work_on(struct chat_run *r, struct chat_value v);   /* counts what going through a long text takes */
+/* The n items of `old` in room for `cap` of them. */
+int chat_larger(struct chat_run *r, const void *old, size_t n, size_t cap, size_t item_bytes, void **out);
+int chat_step(struct chat_run *r);                          /* fails beyond CHAT_STEPS */
+void chat_work_on(struct chat_run *r, struct chat_value v); /* counts what going through a long text takes */
 
 static inline struct chat_value chat_bool(bool yes)
 {

@@ -74,10 +74,7 @@ static long long planned(json_t *row)
     bool checkpointing = json_is_true(json_object_get(row, "gradient_checkpointing"));
     if (snug(said(), options, checkpointing ? ARGS("--gradient-checkpointing") : NULL))
         return -1;
-    size_t n;
-    char *text = read_text(said(), &n), *object = strchr(text, '{'); /* notes are around it: stderr's */
-    json_t *plan = object ? json_loads(object, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-    free(text);
+    json_t *plan = said_object();
     long long bytes = int_of(plan, "arena_bytes");
     assert_string_equal(text_of(plan, "device"), "cpu");
     assert_string_equal(text_of(plan, "class"), "BertForSequenceClassification");

@@ -16,13 +16,8 @@ static long long number(json_t *o, const char *key)
 /* What `snug plan` prints. */
 static json_t *plan_json(const char *const *options)
 {
-    size_t n;
     expect_snug(0, said(), options, ARGS("--json"));
-    char *text = read_text(said(), &n), *object = strchr(text, '{'); /* notes are around it */
-    json_t *o = object ? json_loads(object, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-    free(text);
-    assert_non_null(o);
-    return o;
+    return said_object();
 }
 
 /* The bytes of a line of the legend; 0 where there is none. */

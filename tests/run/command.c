@@ -136,6 +136,17 @@ void expect_snug(int status, const char *said, const char *const *first, const c
     assert_int_equal(got, status);
 }
 
+json_t *said_object(void)
+{
+    size_t n;
+    char *text = read_text(said(), &n), *object = strchr(text, '{');
+    json_t *o = object ? json_loads(object, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    if (!o)
+        fail_msg("no object: %s", text);
+    free(text);
+    return o;
+}
+
 bool file_has(const char *path, const char *part)
 {
     size_t n;

@@ -56,6 +56,10 @@ void expect_snug(int status, const char *said, const char *const *first, const c
 
 bool file_has(const char *path, const char *part);
 
+/* The object that a command with --json wrote into said(), where notes stand around it; fails the test where there is none. New
+ * reference. */
+json_t *said_object(void);
+
 /* PATH below tests/ of the source tree, in the arena of the test program. */
 const char *fixture(const char *path);
 const char *join(const char *dir, const char *name); /* likewise */

@@ -179,15 +179,11 @@ static void a_resumed_run_answers_again(void **state)
 
 static json_t *plan(const char *const *more)
 {
-    size_t n;
     expect_snug(0, said(),
                 ARGS("plan", "--model", model, "--train-data", rows, "--eval-data", rows, "--device", "cpu", "--json",
                      "--batch-size", "2", "--assistant-only-loss", "--cache-dir", folder),
                 more);
-    char *text = read_text(said(), &n);
-    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
-    free(text);
-    return o;
+    return said_object();
 }
 
 static json_int_t number(json_t *o, const char *name)
@@ -218,17 +214,14 @@ static void the_plan_has_the_cache(void **state)
 
 static double evaluation_seconds(const struct device *on, const char *max_new_tokens)
 {
-    size_t n;
     expect_snug(0, said(),
                 ARGS("plan", "--json", "--model", model, "--train-data", rows, "--eval-data", rows, "--device",
                      on->name, "--dtype", on->dtype, "--threads", "1", "--cache-dir", folder),
                 ARGS("--assistant-only-loss", "--eval-strategy", "steps", "--eval-steps", "2", "--eval-samples", "4",
                      "--max-new-tokens", max_new_tokens));
-    char *text = read_text(said(), &n);
-    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *o = said_object();
     double seconds = json_number_value(json_object_get(json_object_get(o, "time"), "evaluation_seconds"));
     json_decref(o);
-    free(text);
     return seconds;
 }
 

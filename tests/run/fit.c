@@ -28,10 +28,7 @@ static long long planned(const struct device *on, const char *const *run, const 
 {
     const char *args[MOST];
     expect_snug(0, said(), ARGS("plan", "--json"), with(run, more, args));
-    size_t n;
-    char *text = read_text(said(), &n);
-    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
-    free(text);
+    json_t *o = said_object();
     assert_non_null(o);
     long long bytes = json_integer_value(json_object_get(o, "arena_bytes"));
     if (is_host(on))

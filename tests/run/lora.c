@@ -176,16 +176,13 @@ static void an_adapter_is_taken_up_again(void **state)
         if (json_object_get(json_array_get(log, i), "eval_loss"))
             want = json_number_value(json_object_get(json_array_get(log, i), "eval_loss"));
     json_decref(log);
-    size_t n;
     expect_snug(0, said(),
                 ARGS("eval", "--model", fixture("golden/trainer/init"), "--adapter", one, "--data", rows, "--device",
                      "cpu", "--json"),
                 NULL);
-    char *text = read_text(said(), &n);
-    json_t *o = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *o = said_object();
     assert_true(fabs(json_number_value(json_object_get(o, "loss")) - want) <= 1e-5 * want);
     json_decref(o);
-    free(text);
     const char *further = join(folder, "further");
     expect_snug(0, said(),
                 ARGS("train", "--model", fixture("golden/trainer/init"), "--adapter", one, "--train-data", rows,

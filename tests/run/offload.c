@@ -75,15 +75,11 @@ static void states_elsewhere_have_the_same_bits(void **state)
 
 static json_t *plan(const char *budget, const char *where)
 {
-    size_t n;
     snug(said(),
          ARGS("plan", "--json", "--gpu", "l4", "--model", deep, "--init-from-config", "--train-data", "synthetic:64x12",
               "--batch-size", "8", "--gradient-accumulation-steps", "1", "--pure-bf16", "--save-strategy", "no"),
          ARGS("--memory-budget", budget, "--offload-optimizer", where));
-    char *text = read_text(said(), &n), *object = strchr(text, '{');
-    json_t *o = object ? json_loads(object, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-    free(text);
-    return o;
+    return said_object();
 }
 
 static double number(const json_t *o, const char *name)

@@ -151,17 +151,14 @@ static void the_plan_has_room_for_the_states(void **state)
         long long want = 0;
         for (size_t k = 0; k < f.n_tensors; k++)
             want += state_bytes(i, &f.tensors[k]);
-        size_t n;
         expect_snug(0, said(), ARGS("plan", "--model", fixture("golden/trainer/init"), "--train-data", rows),
                     with(i, ARGS("--device", "cpu", "--threads", "1", "--json")));
-        char *text = read_text(said(), &n);
-        json_t *plan = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+        json_t *plan = said_object();
         json_t *states = json_object_get(json_object_get(plan, "components"), "optimizer states");
         if (json_integer_value(states) != want)
             fail_msg("%s: the plan has %lld bytes of states, not %lld", optimizers[i].name,
                      (long long)json_integer_value(states), want);
         json_decref(plan);
-        free(text);
     }
     st_close(&f);
 }
@@ -175,15 +172,12 @@ static void updates_by_layer_need_less_room(void **state)
             continue;
         long long bytes[2];
         for (int clipped = 0; clipped < 2; clipped++) {
-            size_t n;
             expect_snug(0, said(), ARGS("plan", "--model", fixture("golden/trainer/init"), "--train-data", rows),
                         with(i, clipped ? ARGS("--device", "cpu", "--json", "--max-grad-norm", "1")
                                         : ARGS("--device", "cpu", "--json")));
-            char *text = read_text(said(), &n);
-            json_t *plan = json_loads(strchr(text, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+            json_t *plan = said_object();
             bytes[clipped] = json_integer_value(json_object_get(plan, "arena_bytes"));
             json_decref(plan);
-            free(text);
         }
         assert_true(bytes[0] < bytes[1]);
     }
