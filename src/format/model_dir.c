@@ -11,9 +11,26 @@
 enum { CONFIG_LIMIT = 16 << 20 }; /* bytes; real ones have a few thousand, or a megabyte with many labels */
 
 const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
-    "tokenizer.json",      "tokenizer_config.json",   "vocab.txt",         "vocab.json",
-    "merges.txt",          "special_tokens_map.json", "added_tokens.json", "generation_config.json",
-    "chat_template.jinja", "chat_template.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "1_Pooling/config.json",
+    "2_Dense/config.json",
+    "2_Dense/model.safetensors",
+    "2_Dense/pytorch_model.bin",
+    "3_Dense/config.json",
+    "3_Dense/model.safetensors",
+    "3_Dense/pytorch_model.bin",
 };
 
 char *model_dir_file(const struct model_dir *d, const char *name)

@@ -13,8 +13,9 @@ struct model_tensor {
     const struct st_file *file;
 };
 
-enum { MODEL_DIR_CARRIED = 10 };
-/* The files of tokenizer and generation, which a result takes over as they are. */
+enum { MODEL_DIR_CARRIED = 20 };
+/* The files of tokenizer and generation, and of a sentence-embedding model's other modules, which a result takes over as they are.
+ * Those of modules lie in folders of their own: FOLDER/NAME. */
 extern const char *const model_dir_carried[MODEL_DIR_CARRIED];
 
 /* A file of tokenizer or generation that a result gets and no folder has: it is written out of a GGUF file. */
@@ -70,6 +71,12 @@ int model_dir_read(struct model_dir *d, const struct model_tensor *t, enum dtype
 enum { MODEL_DIR_PIECE = 1 << 16 };
 int model_dir_read_part(struct model_dir *d, const struct model_tensor *t, enum dtype as, int64_t first, int64_t n,
                         void *to, struct snug_err *err);
+
+/* Whether it is a sentence-embedding model's: it has modules.json. */
+bool model_dir_has_modules(const struct model_dir *d);
+/* Its first module that has files of its own, none of which is carried, into `path`; "" where there is none. What cannot be read in
+ * modules.json is nobody's module: the file goes along unread. */
+void model_dir_unknown_module(const struct model_dir *d, char path[64]);
 
 /* ---- For the files of this folder ------------------------------------------------------------------------------- */
 

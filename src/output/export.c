@@ -15,16 +15,34 @@ struct files {
     const char *dir;
     struct arena arena;
     struct {
-        const char *tmp, *final;
+        const char *tmp;
+        char *final;
     } * list;
     size_t n;
 };
 
+/* Where a file lies, which may be in a folder of its own: FOLDER/NAME. */
+static char *folder_of(struct files *fs, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? arena_printf(&fs->arena, "%s/%.*s", fs->dir, (int)(slash - name), name)
+                 : arena_strdup(&fs->arena, fs->dir);
+}
+
+static bool is_within(const char *name)
+{
+    return strchr(name, '/') != NULL;
+}
+
 /* A temporary name for `name`, remembered for the renames. */
 static int add(struct files *fs, const char *name, const char **tmp, struct snug_err *err)
 {
+    char *folder = folder_of(fs, name);
     char *final = arena_printf(&fs->arena, "%s/%s", fs->dir, name);
-    char *stem = arena_printf(&fs->arena, "%s/.tmp-export-%s", fs->dir, name);
+    const char *last = is_within(name) ? strrchr(name, '/') + 1 : name;
+    char *stem = folder ? arena_printf(&fs->arena, "%s/.tmp-export-%s", folder, last) : NULL;
+    if (folder && is_within(name) && fs->io->mkdir(fs->io, folder, 0777) < 0 && errno != EEXIST)
+        return err_errno(err, SNUG_ERR_IO, folder, "create", errno);
     *tmp = stem ? ckpt_unique_name(&fs->arena, stem) : NULL;
     if (!final || !*tmp)
         return err_no_memory(err, strlen(fs->dir));
@@ -126,6 +144,14 @@ const char *export_part(size_t i)
                                        : NULL;
 }
 
+/* A folder of its own that nothing is left in. */
+static void drop_folder(struct files *fs, const char *name)
+{
+    char *folder = is_within(name) ? folder_of(fs, name) : NULL;
+    if (folder)
+        fs->io->rmdir(fs->io, folder); /* fails where there is something in it */
+}
+
 static int remove_others(struct files *fs, struct snug_err *err)
 {
     const char *name;
@@ -136,8 +162,10 @@ static int remove_others(struct files *fs, struct snug_err *err)
             return err_no_memory(err, strlen(fs->dir));
         for (size_t k = 0; k < fs->n; k++)
             own |= !strcmp(fs->list[k].final, path);
-        if (!own && fs->io->unlink(fs->io, path) < 0 && errno != ENOENT)
+        if (!own && fs->io->unlink(fs->io, path) < 0 && errno != ENOENT && errno != ENOTDIR)
             return err_errno(err, SNUG_ERR_IO, path, "remove", errno);
+        if (!own)
+            drop_folder(fs, name);
     }
     return SNUG_OK;
 }
@@ -152,6 +180,14 @@ static int rename_all(struct files *fs, bool replaces, struct snug_err *err)
         if (fs->io->rename(fs->io, fs->list[i].tmp, fs->list[i].final) < 0)
             return err_errno(err, SNUG_ERR_IO, fs->list[i].final, "rename into place", errno);
         fs->list[i].tmp = NULL;
+    }
+    for (size_t i = 0; i < fs->n; i++) {
+        char *end = strrchr(fs->list[i].final, '/');
+        char *folder = arena_printf(&fs->arena, "%.*s", (int)(end - fs->list[i].final), fs->list[i].final);
+        if (!folder)
+            return err_no_memory(err, strlen(fs->dir));
+        if (strcmp(folder, fs->dir))
+            TRY(io_fsync_dir(fs->io, folder, err));
     }
     return io_fsync_dir(fs->io, fs->dir, err);
 }
@@ -174,6 +210,8 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
     for (size_t i = 0; code && i < fs.n; i++)
         if (fs.list[i].tmp)
             io->unlink(io, fs.list[i].tmp);
+    for (size_t i = 0; code && i < m->n_files; i++)
+        drop_folder(&fs, m->files[i]);
     mem_free(piece);
     arena_free(&fs.arena);
     return code;

@@ -21,7 +21,7 @@ struct export_model {
 
     struct export_text texts[EXPORT_TEXTS]; /* text NULL: not written */
 
-    /* Files copied byte for byte from another folder: plain names. One that is not there is left out. */
+    /* Files copied byte for byte from another folder: NAME, or FOLDER/NAME. One that is not there is left out. */
     const char *source_dir;
     const char *const *files;
     size_t n_files;

@@ -61,6 +61,26 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* What lies behind the encoder of a sentence-embedding model is neither trained nor used. As in open_tokenizer, the run says it
+ * that the folder is taken for. */
+static void note_modules(const struct session *s)
+{
+    char unknown[64];
+    if (!model_dir_has_modules(&s->dir) || s->o->command != CMD_TRAIN || log_is_there(s->io, s->o->model))
+        return;
+    session_note(
+        s,
+        "%s: a sentence-embedding model; its encoder is trained, and the other modules (modules.json) go into the "
+        "result as they are%s",
+        s->o->model,
+        model_task(&s->model)->classes ? "; labels come from a head on the encoder, not from embeddings" : "");
+    model_dir_unknown_module(&s->dir, unknown);
+    if (*unknown)
+        session_note(s,
+                     "%s: the module '%s' is not known here and not in the result; copy its folder to use embeddings",
+                     s->o->model, unknown);
+}
+
 static int choose_max_length(struct session *s, struct snug_err *err)
 {
     int64_t most = s->model.longest, stated = s->tokenizer ? tokenizer_max_length(s->tokenizer) : 0;
@@ -93,6 +113,7 @@ int model_folder_open(struct session *s, struct snug_err *err)
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
     override_dropout(s);
     TRY(choose_task(s, err));
+    note_modules(s);
     TRY(open_tokenizer(s, err));
     TRY(choose_max_length(s, err));
     TRY(chat_open(s, err));
