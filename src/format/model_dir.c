@@ -28,9 +28,12 @@ const char *const model_dir_carried[MODEL_DIR_CARRIED] = {
     "2_Dense/config.json",
     "2_Dense/model.safetensors",
     "2_Dense/pytorch_model.bin",
+    "2_Normalize/config.json",
     "3_Dense/config.json",
     "3_Dense/model.safetensors",
     "3_Dense/pytorch_model.bin",
+    "3_Normalize/config.json",
+    "4_Normalize/config.json",
 };
 
 char *model_dir_file(const struct model_dir *d, const char *name)

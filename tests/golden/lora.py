@@ -17,6 +17,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "bert_patterns": (SEQ, "bert", "SEQ_CLS", dict(target_modules=["key", "output.dense", "bert.pooler.dense"], rank_pattern={"key": 2, r"[a-z]+\.output\.dense": 3},
                                                     alpha_pattern={"bert.encoder.layer.1.output.dense": 16}, layers_to_transform=[1])),
     "bert_regex": (SEQ, "bert", "SEQ_CLS", dict(target_modules=r".*layer\.[0-9]\.(attention\.self\.query|intermediate\.dense)", modules_to_save=["pooler.dense"])),
+    "bert_tags_default": (T.AutoModelForTokenClassification, "bert_tags", "TOKEN_CLS", dict()),
     "roberta_default": (SEQ, "roberta", "SEQ_CLS", dict()),
     "distilbert_qv": (SEQ, "distilbert", "SEQ_CLS", dict(target_modules=["q_lin", "v_lin"])),
     "llama_all_linear": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules="all-linear")),

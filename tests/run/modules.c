@@ -15,6 +15,7 @@ static const struct {
     {"sentence_bert_config.json", "{\"max_seq_length\": 12, \"do_lower_case\": false}\n"},
     {"config_sentence_transformers.json", "{\"__version__\": {\"sentence_transformers\": \"2.0.0\"}}"},
     {"1_Pooling/config.json", "{\"word_embedding_dimension\": 16, \"pooling_mode_mean_tokens\": true}\n"},
+    {"2_Normalize/config.json", "{}"},
     {"2_Dense/config.json", "{\"in_features\": 16, \"out_features\": 4}"},
     {"2_Dense/model.safetensors", "not read, only copied"},
 };
@@ -28,6 +29,7 @@ static const char *make_model(const char *golden)
     assert_int_equal(mkdir(m, 0777), 0);
     assert_int_equal(mkdir(join(m, "1_Pooling"), 0777), 0);
     assert_int_equal(mkdir(join(m, "2_Dense"), 0777), 0);
+    assert_int_equal(mkdir(join(m, "2_Normalize"), 0777), 0);
     assert_int_equal(symlink(join(fixture(golden), "config.json"), join(m, "config.json")), 0);
     assert_int_equal(symlink(join(fixture(golden), "model.safetensors"), join(m, "model.safetensors")), 0);
     for (size_t i = 0; i < N_PARTS; i++)

@@ -12,13 +12,24 @@ const struct model_tensor *session_adapter_tensor(const struct session *s, const
 
 /* ---- opening ---- */
 
+/* The task with labels that PEFT calls so; absent, that of sequences. */
+static enum model_task task_of_adapter(const struct session *s)
+{
+    const char *type = json_string_value(json_object_get(s->adapter.dir.config, "task_type"));
+    for (int t = MODEL_AUTO + 1; type && t < MODEL_COUNT; t++)
+        if (model_tasks[t].classes && model_tasks[t].peft && !strcmp(model_tasks[t].peft, type))
+            return (enum model_task)t;
+    return MODEL_SEQUENCE_CLASSIFICATION;
+}
+
 /* Where nothing else says so, the adapter's own head tells how many labels there are. */
 static void count_labels(struct session *s)
 {
     json_t *config = s->dir.config;
+    enum model_task task = task_of_adapter(s);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     for (const struct model_arch *const *arch = model_archs; type && *arch; arch++) {
-        const struct model_head *head = &(*arch)->heads[MODEL_SEQUENCE_CLASSIFICATION];
+        const struct model_head *head = &(*arch)->heads[task];
         const struct model_tensor *t = head->weight ? session_adapter_tensor(s, head->weight) : NULL;
         if (strcmp(type, (*arch)->model_type) != 0 || !t || t->tensor->ndim != 2)
             continue;
