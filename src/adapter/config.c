@@ -194,7 +194,7 @@ int adapter_config_make(const struct adapter_wishes *w, json_t **out, struct snu
 {
     static const char *const heads[] = {"classifier", "score"};
     json_t *saved = list_of(w->saved);
-    for (size_t i = 0; i < 2 && w->task_type && !strcmp(w->task_type, "SEQ_CLS"); i++)
+    for (size_t i = 0; i < 2 && w->saves_head; i++)
         if (!has(saved, heads[i]))
             json_array_append_new(saved, json_string(heads[i]));
     *out = json_pack("{s:s,s:s?,s:s,s:s,s:b,s:b,s:b,s:I,s:f,s:f,s:b,s:b,s:o,s:o,s:{},s:{}}", "peft_type", "LORA",

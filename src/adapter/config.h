@@ -31,7 +31,8 @@ struct adapter_wishes {
     const char *targets; /* names, "all-linear", or one regular expression, told by characters that no name has */
     const char *saved;
     const char *base;      /* path of the model's folder */
-    const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none. SEQ_CLS saves the head: classifier, score */
+    const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none */
+    bool saves_head;       /* modules named classifier or score are trained in full, as PEFT has it for labels */
 };
 
 /* The document of a new adapter, as PEFT writes it. A new reference. SNUG_ERR_ENV: no memory. */

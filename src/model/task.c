@@ -5,15 +5,25 @@ const char *const model_task_names[MODEL_COUNT] = {[MODEL_AUTO] = "auto", MODEL_
 const char *const model_problem_names[PROBLEM_COUNT] = {[PROBLEM_AUTO] = "auto", MODEL_PROBLEMS(TASK_NAME)};
 
 const struct task model_tasks[MODEL_COUNT] = {
-    [MODEL_SEQUENCE_CLASSIFICATION] = {.classes = true, .labels = TASK_AUTO, .peft = "SEQ_CLS"},
-    [MODEL_MASKED_LM] = {.per_token = true, .tied = true, .labels = TASK_MASKED_LM, .metrics = METRICS_TOKENS},
-    [MODEL_CAUSAL_LM] =
-        {.per_token = true, .tied = true, .labels = TASK_CAUSAL_LM, .metrics = METRICS_TOKENS, .peft = "CAUSAL_LM"},
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.classes = true,
+                                       .labels = TASK_AUTO,
+                                       .peft = "SEQ_CLS",
+                                       .pipeline = "text-classification"},
+    [MODEL_MASKED_LM] =
+        {.per_token = true, .tied = true, .labels = TASK_MASKED_LM, .metrics = METRICS_TOKENS, .pipeline = "fill-mask"},
+    [MODEL_CAUSAL_LM] = {.per_token = true,
+                         .tied = true,
+                         .generates = true,
+                         .labels = TASK_CAUSAL_LM,
+                         .metrics = METRICS_TOKENS,
+                         .peft = "CAUSAL_LM",
+                         .pipeline = "text-generation"},
     [MODEL_TOKEN_CLASSIFICATION] = {.per_token = true,
                                     .classes = true,
                                     .labels = TASK_TOKEN_CLASS,
                                     .metrics = METRICS_ENTITIES,
-                                    .peft = "TOKEN_CLS"},
+                                    .peft = "TOKEN_CLS",
+                                    .pipeline = "token-classification"},
 };
 
 static const struct {

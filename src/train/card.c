@@ -16,19 +16,6 @@ enum { LOG_LIMIT = 64 << 20, CARD_LIMIT = 4 << 20, MOST_ROWS = 100 };
 static const char MARK[] = "\n<!-- snug writes this file anew as long as nobody has edited it: ";
 static const char END[] = " -->\n";
 
-static const struct {
-    const char *pipeline;
-} tasks[MODEL_COUNT] = {[MODEL_SEQUENCE_CLASSIFICATION] = {"text-classification"},
-                        [MODEL_MASKED_LM] = {"fill-mask"},
-                        [MODEL_CAUSAL_LM] = {"text-generation"},
-                        [MODEL_TOKEN_CLASSIFICATION] = {"token-classification"}};
-
-static const char *pipeline(const struct session *s)
-{
-    const char *name = tasks[s->model.task].pipeline;
-    return name ? name : "text-classification";
-}
-
 /* ---- The log. */
 
 /* Its lines, as an array of objects; what cannot be read is left out. */
@@ -151,7 +138,8 @@ static void put_results(const struct session *s, const json_t *evaluation, struc
     struct arena a = {0};
     str_append(out, "model-index:\n- name: ");
     str_json(out, last_part(&a, s->o->output_dir));
-    str_printf(out, "\n  results:\n  - task:\n      type: %s\n    dataset:\n      name: ", pipeline(s));
+    str_printf(out,
+               "\n  results:\n  - task:\n      type: %s\n    dataset:\n      name: ", model_task(&s->model)->pipeline);
     str_json(out, last_part(&a, evaluated_on(s)->first));
     str_append(out, "\n      type: ");
     str_json(out, last_part(&a, evaluated_on(s)->first));
@@ -178,7 +166,7 @@ static void put_header(const struct session *s, const json_t *evaluation, struct
         str_json(out, base);
         str_append(out, "\n");
     }
-    str_printf(out, "pipeline_tag: %s\ntags:\n- snug\n", pipeline(s));
+    str_printf(out, "pipeline_tag: %s\ntags:\n- snug\n", model_task(&s->model)->pipeline);
     if (evaluation) {
         str_append(out, "metrics:\n");
         json_object_foreach((json_t *)(uintptr_t)evaluation, member, v) if ((name = metric_name(member)))

@@ -429,27 +429,6 @@ static void nothing_is_dropped_from_texts(void **state)
     free(of_merged);
 }
 
-/* On a base that says nothing of labels, PEFT's task_type and the shape of the head do: here tags, three of them. */
-static void an_adapter_says_what_its_head_is_for(void **state)
-{
-    (void)state;
-    const char *base = golden("bert_tags"), *bare = join(folder, "bare");
-    json_t *config = json_load_file(join(base, "config.json"), 0, NULL);
-    assert_int_equal(mkdir(bare, 0777), 0);
-    json_object_del(config, "architectures");
-    json_object_del(config, "id2label");
-    json_object_del(config, "label2id");
-    assert_int_equal(json_dump_file(config, join(bare, "config.json"), 0), 0);
-    assert_int_equal(symlink(join(base, "model.safetensors"), join(bare, "model.safetensors")), 0);
-    json_decref(config);
-    expect_snug(0, said(),
-                ARGS("predict", "--model", bare, "--adapter", golden_adapter("bert_tags_default"), "--data",
-                     join(base, "inputs.safetensors"), "--json", "--device", "cpu"),
-                NULL);
-    assert_true(file_has(said(), "{\"row\":3,\"tags\":[\"LABEL_"));
-    assert_true(file_has(said(), "\"LABEL_2\"") && !file_has(said(), "\"LABEL_3\""));
-}
-
 /* ---- What does not fit. */
 
 static void refused(int status, const char *says, const char *model, const char *const *more)
@@ -513,7 +492,6 @@ int main(void)
         cmocka_unit_test(merging_rounds_to_the_type_of_the_base),
         cmocka_unit_test(a_mask_is_no_weight),
         cmocka_unit_test(nothing_is_dropped_from_texts),
-        cmocka_unit_test(an_adapter_says_what_its_head_is_for),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests_name("lora", tests, make_data, close_folder);

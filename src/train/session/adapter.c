@@ -12,14 +12,19 @@ const struct model_tensor *session_adapter_tensor(const struct session *s, const
 
 /* ---- opening ---- */
 
-/* The task with labels that PEFT calls so; absent, that of sequences. */
+/* The task with labels that the adapter's file names; else the first task that has labels. */
 static enum model_task task_of_adapter(const struct session *s)
 {
-    const char *type = json_string_value(json_object_get(s->adapter.dir.config, "task_type"));
-    for (int t = MODEL_AUTO + 1; type && t < MODEL_COUNT; t++)
-        if (model_tasks[t].classes && model_tasks[t].peft && !strcmp(model_tasks[t].peft, type))
-            return (enum model_task)t;
-    return MODEL_SEQUENCE_CLASSIFICATION;
+    const char *type = json_string_value(json_object_get(s->adapter.doc, "task_type"));
+    enum model_task first = MODEL_AUTO;
+    for (int t = MODEL_COUNT - 1; t > MODEL_AUTO; t--) {
+        if (!model_tasks[t].classes)
+            continue;
+        first = (enum model_task)t;
+        if (type && model_tasks[t].peft && !strcmp(type, model_tasks[t].peft))
+            return first;
+    }
+    return first;
 }
 
 /* Where nothing else says so, the adapter's own head tells how many labels there are. */
@@ -137,7 +142,8 @@ static int make_config(struct session *s, const struct graph *g, struct snug_err
                                                             : "all-linear",
                                .saved = o->modules_to_save,
                                .base = o->model,
-                               .task_type = model_task(&s->model)->peft};
+                               .task_type = model_task(&s->model)->peft,
+                               .saves_head = model_task(&s->model)->classes};
     TRY(adapter_config_make(&w, &s->adapter.doc, err));
     TRY(save_new_modules(s, g, err));
     return adapter_config_read(s->adapter.doc, "", &s->adapter.config, err);

@@ -37,18 +37,27 @@ static enum model_task task_of_labels(const struct session *s)
     return MODEL_AUTO;
 }
 
+/* The task that writes text, where the architecture has one. */
+static enum model_task task_of_text(const struct session *s)
+{
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
+        if (model_tasks[t].generates && model_has_task(&s->model, (enum model_task)t))
+            return (enum model_task)t;
+    return MODEL_AUTO;
+}
+
 static bool fits_options(const struct session *s, enum model_task t)
 {
     return options_idle(s->o, OPTION_task, model_task_names[t]) < 0;
 }
 
-/* Tags of words are for one task alone. Else what the folder's own head is for stands, unless that is a language model's and there is something to say about rows:
- * labels, or a prediction. A bare base model is for rows first. Then options that are of no use to that task, but all
- * to another one, are a wish for it. */
+/* Tags of words are for one task alone. Else what the folder's own head is for stands, unless that is a language model's and
+ * there is something to say about rows: labels, or a prediction. A bare base model is for rows first. Then options that are
+ * of no use to that task, but all to another one, are a wish for it. */
 static enum model_task wanted_task(const struct session *s)
 {
     if (s->o->command == CMD_GENERATE)
-        return MODEL_CAUSAL_LM;
+        return task_of_text(s);
     enum model_task stated = s->model.task, rows = first_task(s, false), t = stated;
     if (task_of_labels(s))
         return task_of_labels(s);
@@ -96,7 +105,7 @@ static int check_head(const struct session *s, enum model_task stated, struct sn
         o->init_from_config)
         return SNUG_OK;
     bool other = o->command == CMD_EVAL && stated && stated != s->model.task;
-    if (o->command == CMD_PREDICT && stated == MODEL_CAUSAL_LM)
+    if (o->command == CMD_PREDICT && model_tasks[stated].generates)
         return err_set(
             err, SNUG_ERR_USAGE,
             "%s: a language model without a trained head for labels; 'snug generate' writes its text, and data with "
@@ -164,7 +173,7 @@ int choose_task(struct session *s, struct snug_err *err)
     s->look = (struct dataset_look){.labels = TASK_UNLABELED};
     if (path && s->o->command != CMD_PREDICT)
         TRY(dataset_look(s->io, &columns, &s->look, err));
-    if (s->o->command == CMD_GENERATE && !model_has_task(&s->model, MODEL_CAUSAL_LM))
+    if (s->o->command == CMD_GENERATE && !task_of_text(s))
         return err_set(err, SNUG_ERR_USAGE, "%s: a %s model generates no text; give a causal language model",
                        s->o->model, s->model.arch->model_type);
     TRY(model_set_task(&s->model, s->o->task ? (enum model_task)s->o->task : wanted_task(s), s->dir.config_path, err));

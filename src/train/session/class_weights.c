@@ -129,7 +129,7 @@ int class_weights_open(struct session *s, struct snug_err *err)
     size_t n = (size_t)s->model.num_labels;
     if (!from || !(s->o->command & (CMD_TRAIN | CMD_PLAN)))
         return SNUG_OK;
-    bool classifies = s->model.task == MODEL_SEQUENCE_CLASSIFICATION;
+    bool classifies = model_task(&s->model)->classes && !model_task(&s->model)->per_token;
     if (!classifies || s->model.problem == PROBLEM_REGRESSION)
         return err_set(err, SNUG_ERR_USAGE, "--class-weights: no effect on %s; leave it out",
                        classifies ? model_problem_names[PROBLEM_REGRESSION] : model_class(&s->model));

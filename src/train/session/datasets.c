@@ -60,7 +60,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
                                 .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
-                                .chat = s->model.task == MODEL_CAUSAL_LM ? &s->chat : NULL,
+                                .chat = model_task(&s->model)->generates ? &s->chat : NULL,
                                 .block_size = (int32_t)o->block_size,
                                 .misfit = model_folder_head_may_go(s) ? "give --ignore-mismatched-sizes for a new head"
                                                                       : NULL,
