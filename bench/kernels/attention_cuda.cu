@@ -1,9 +1,9 @@
 /* bench-attention-cuda: checks attention and its gradient on the cuda backend against op/attention.c in double, then
  * times them.
  * usage: bench-attention-cuda [check [D]|time|once [N]]     check (heads of D only), then time; once: one run of setting N,
- * for profilers. A check prints the relative error (of norms) of every output; each is run twice, over poisoned
- * outputs, once with the dropout mask kept between the two where it can be, and must give the same bits. Times are medians of runs of a CUDA graph; floating-point operations are
- * counted as in attention.c. */
+ * for profilers. A check prints the relative error (of norms) of every output. Each is run twice, over poisoned outputs, once
+ * with the dropout mask kept between the two where it can be, and must give the same bits. Times are medians of runs of a
+ * CUDA graph; floating-point operations are counted as in attention.c. */
 #include "cuda/kernels/kernel.cuh"
 
 #include <algorithm>

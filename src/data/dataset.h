@@ -29,16 +29,17 @@ struct dataset {
     const char *path; /* dataset_options' own, for messages */
     enum data_task task;
     int64_t n_rows, n_tokens;
-    int32_t longest;    /* tokens of the longest row; every row has at least one */
-    int32_t max_id;     /* greatest id */
-    int32_t max_type;   /* greatest type */
-    int64_t *offsets;   /* (n_rows + 1): row r is ids[offsets[r]] up to ids[offsets[r + 1]] */
-    int32_t *ids;       /* (n_tokens) */
-    uint8_t *types;     /* (n_tokens), or NULL: all 0 */
-    int32_t *classes;   /* (n_rows), TASK_CLASS */
-    float *values;      /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
-    int32_t *targets;   /* (n_tokens), language models: the label of the same token, not shifted; or NULL.
-                         * TASK_TOKEN_CLASS: the class of the word whose first token it is, else IGNORE_INDEX */
+    int32_t longest;  /* tokens of the longest row; every row has at least one */
+    int32_t max_id;   /* greatest id */
+    int32_t max_type; /* greatest type */
+    int64_t *offsets; /* (n_rows + 1): row r is ids[offsets[r]] up to ids[offsets[r + 1]] */
+    int32_t *ids;     /* (n_tokens) */
+    uint8_t *types;   /* (n_tokens), or NULL: all 0 */
+    int32_t *classes; /* (n_rows), TASK_CLASS */
+    float *values;    /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
+    /* (n_tokens). Language models: the label of the same token, not shifted; or NULL. TASK_TOKEN_CLASS: the class of the word
+     * whose first token it is, else IGNORE_INDEX. */
+    int32_t *targets;
     int32_t *words;     /* (n_tokens), rows of words without labels: which word's first token it is, else -1; or NULL */
     uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
     int32_t num_labels; /* 0 without labels per row or word */

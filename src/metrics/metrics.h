@@ -21,12 +21,12 @@
 
 struct metrics_setup {
     enum metrics_kind kind;
-    int64_t rows;             /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept */
-    int64_t width;            /* classes, labels or numbers of a row or token */
-    const char *const *names; /* METRICS_ENTITIES: (width) of the labels; they outlive the metrics. NULL: only sizes
-                               * are asked for */
-    double threshold;         /* METRICS_MULTI_LABEL: a label is predicted where its probability is greater */
-    double smoothing;         /* METRICS_SINGLE_LABEL: share of the loss's target that is spread over all classes */
+    int64_t rows;  /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept */
+    int64_t width; /* classes, labels or numbers of a row or token */
+    const char *const
+        *names;       /* METRICS_ENTITIES: (width) of the labels; they outlive the metrics. NULL: for sizes only */
+    double threshold; /* METRICS_MULTI_LABEL: a label is predicted where its probability is greater */
+    double smoothing; /* METRICS_SINGLE_LABEL: share of the loss's target that is spread over all classes */
 };
 
 /* Of one class, one label of several, or entities of one type. */

@@ -93,9 +93,9 @@ static int query_key_value(struct build *b, const struct encoder *e, int layer, 
     return build_parts(b, v, of_layer(b, e, layer, e->query_key_value), H, parts, 3, plain);
 }
 
-/* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the rows of the first tokens: behind attention everything is row by row, so
- * a classifier, which reads only those, needs no others of the last layer. Their dropout masks are the same: position 0
- * of each sample. */
+/* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the
+ * rows of the first tokens. Behind attention everything is row by row, so a classifier, which reads only those rows, needs
+ * no others of the last layer. Their dropout masks are the same: position 0 of each sample. */
 static int layer(struct build *b, const struct encoder *e, int i, int v, bool first_only)
 {
     const struct model_config *c = b->c;

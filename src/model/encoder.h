@@ -33,8 +33,8 @@ int encoder_two_layer_classifier(struct build *b, int v, enum act act);
 /* Token classification: dropout with probability p, and the product for the labels of each token (T,labels). */
 int encoder_token_classifier(struct build *b, int v, double p, const char *labels);
 
-/* The masked language model's head: product to the width of the embeddings, activation, norm, and the product with the input's embeddings, which has a
- * bias of its own. Gives (T,V). */
+/* The masked language model's head: product to the width of the embeddings, activation, norm, and the product with the
+ * input's embeddings, which has a bias of its own. Gives (T,V). */
 struct encoder_mlm {
     const char *dense, *norm, *bias; /* the last is a whole name */
     const char *words;               /* as the encoder's */

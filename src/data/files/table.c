@@ -5,7 +5,6 @@
 #include "data/files/answers.h"
 #include "data/files/header.h"
 #include "data/files/sniff.h"
-#include "data/files/word_columns.h"
 #include "format/json.h"
 
 #include <string.h>

@@ -62,4 +62,8 @@ void table_close(struct table *t);
 /* The hash that table_hash gives in the end, without a look at the rows. */
 int table_hash_files(const struct io *io, const struct dataset_options *o, struct hash128 *hash, struct snug_err *err);
 
+/* word_columns.c: rows are words where that is asked for, and where the first row shows words with their tags. Then the form of
+ * t->columns is ROWS_WORDS. SNUG_ERR_INPUT: words are asked for, and there are none, or no tags where `labels` needs them. */
+int word_columns_find(struct table *t, enum table_labels labels, struct snug_err *err);
+
 #endif

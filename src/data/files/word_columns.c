@@ -1,4 +1,5 @@
-#include "data/files/word_columns.h"
+/* Which columns of a table hold words and their tags. */
+#include "data/files/table.h"
 
 static bool is_list(const struct table *t, int column)
 {
