@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Records what Hugging Face's tokenizers library makes of texts, for tests/tokenizer/families.c.
 
-    pip install tokenizers==0.23.3 && python3 families.py GOLDEN
+    pip install tokenizers==0.23.3
+    python3 families.py --steps NAME...   tokenizers of STEPS, such as that of a new step, on texts that are recorded here
+    python3 families.py GOLDEN            everything
 
 GOLDEN is a folder of full recordings: GOLDEN/tokenizers/NAME has a tokenizer.json and thousands of rows that were made with the
 library (make_golden_tokenizers.py beside them). Writes families/NAME/tokenizer.json and rows.jsonl:
@@ -18,7 +20,8 @@ import sys
 from tokenizers import Tokenizer
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "families")
-GOLDEN = os.path.join(sys.argv[1], "tokenizers")
+ONLY = sys.argv[2:] if sys.argv[1] == "--steps" else None
+GOLDEN = None if ONLY else os.path.join(sys.argv[1], "tokenizers")
 FAMILIES = "gpt2 roberta_prefix_space llama3 qwen2 llama2 mistral gemma smollm2 modernbert xlm_roberta bert_cased added_tokens".split()
 
 
@@ -27,7 +30,12 @@ def lines(*path):
         return [json.loads(line) for line in f]
 
 
-STRINGS = [row["text"] for row in lines("strings.jsonl.gz")]
+def recorded_texts():
+    with open(os.path.join(HERE, "gpt2", "rows.jsonl"), encoding="utf-8") as f:
+        return [row["text"] for row in map(json.loads, f) if row["kind"] == "text"]
+
+
+STRINGS = recorded_texts() if ONLY else [row["text"] for row in lines("strings.jsonl.gz")]
 
 
 def write(name, tokenizer, rows):
@@ -144,7 +152,7 @@ def steps(name, t):
     write(name, t, rows)
 
 
-for name in FAMILIES:
+for name in [] if ONLY else FAMILIES:
     family(name)
-for name, t in STEPS.items():
-    steps(name, t)
+for name in ONLY or STEPS:
+    steps(name, STEPS[name])
