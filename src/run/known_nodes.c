@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of a profile: "node OP TYPES FORM WORK", the two in the middle as hashes, and "nodes SECONDS" of a step's sums. */
+/* Keys of a profile: "node OP TYPES FORM WORK", the two in the middle as hashes, and "nodes COUNT SECONDS" of a step. */
 enum { KEY_MAX = 128 };
 
 struct known_node {
@@ -18,9 +18,12 @@ struct known_node {
     double work, seconds;
 };
 
-struct known_sum {
-    double sum, seconds;
+struct known_step {
+    double nodes, sum, seconds;
 };
+
+/* Between two kernels of a recorded sequence, on an H200. */
+static const double gap = 1.2e-6;
 
 /* ---- what a node is known by ---- */
 
@@ -110,16 +113,16 @@ static void see(void *ctx, const char *key, double seconds)
     struct known_nodes *k = ctx;
     struct known_node n = {.seconds = seconds};
     char op[48];
-    double sum;
+    double nodes, sum;
     if (sscanf(key, "node %47s %" SCNx32 " %" SCNx32 " %lf", op, &n.types, &n.form, &n.work) == 4 && n.work > 0 &&
         (n.op = find_op(op))) {
         k->failed |= !MEM_GROW(k->all, k->cap, k->n + 1);
         if (!k->failed)
             k->all[k->n++] = n;
-    } else if (sscanf(key, "nodes %lf", &sum) == 1 && sum > 0) {
-        k->failed |= !MEM_GROW(k->sums, k->cap_sums, k->n_sums + 1);
+    } else if (sscanf(key, "nodes %lf %lf", &nodes, &sum) == 2 && sum > 0) {
+        k->failed |= !MEM_GROW(k->steps, k->cap_steps, k->n_steps + 1);
         if (!k->failed)
-            k->sums[k->n_sums++] = (struct known_sum){sum, seconds};
+            k->steps[k->n_steps++] = (struct known_step){nodes, sum, seconds};
     }
 }
 
@@ -135,7 +138,7 @@ int known_nodes_open(struct known_nodes *k, const struct backend *b, struct snug
 void known_nodes_close(struct known_nodes *k)
 {
     mem_free(k->all);
-    mem_free(k->sums);
+    mem_free(k->steps);
     *k = (struct known_nodes){0};
 }
 
@@ -163,16 +166,18 @@ static bool is_kind(const struct known_nodes *k, size_t i, const struct known_no
 /* -1: its form was never measured. */
 static double seconds_of_form(const struct known_nodes *k, const struct known_node *wanted)
 {
-    size_t i = find(k, wanted);
-    bool above = is_kind(k, i, wanted), below = i > 0 && is_kind(k, i - 1, wanted);
-    if (above && below) {
-        const struct known_node *a = &k->all[i - 1], *b = &k->all[i];
-        return a->seconds + (b->seconds - a->seconds) * (wanted->work - a->work) / (b->work - a->work);
-    }
-    if (!above && !below)
+    size_t i = find(k, wanted), from = i;
+    if (from > 0 && is_kind(k, from - 1, wanted))
+        from--; /* the next below; and where nothing is above, the one below that */
+    if (from > 0 && from < i && !is_kind(k, i, wanted) && is_kind(k, from - 1, wanted))
+        from--;
+    if (!is_kind(k, from, wanted))
         return -1;
-    const struct known_node *one = &k->all[above ? i : i - 1];
-    return one->seconds * wanted->work / one->work;
+    const struct known_node *a = &k->all[from], *b = a + 1;
+    if (!is_kind(k, from + 1, wanted))
+        return a->seconds * wanted->work / a->work;
+    double seconds = a->seconds + (b->seconds - a->seconds) * (wanted->work - a->work) / (b->work - a->work);
+    return seconds > 0 ? seconds : a->seconds * wanted->work / a->work;
 }
 
 /* By the one of its op and types, or else of its op, that has most nearly as much work. -1: there is none. */
@@ -191,6 +196,14 @@ static double seconds_like(const struct known_nodes *k, const struct known_node 
     return best ? best->seconds * wanted->work / best->work : -1;
 }
 
+static bool reaches_host(const struct program *g, const struct node *n)
+{
+    for (int i = 0; i < node_op(n)->n_slots; i++)
+        if (n->u.slot[i] && graph_value(&g->graph, n->u.slot[i])->memory == MEMORY_HOST)
+            return true;
+    return false;
+}
+
 struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
                                  double attention)
 {
@@ -207,7 +220,9 @@ struct known_time known_nodes_of(const struct known_nodes *k, const struct progr
             continue;
         }
         wanted.work = work;
-        double same = seconds_of_form(k, &wanted), seconds = same >= 0 ? same : seconds_like(k, &wanted);
+        double same = seconds_of_form(k, &wanted);
+        double seconds = same >= 0 || reaches_host(g, n) ? same : seconds_like(k, &wanted);
+        t.nodes++;
         t.unknown += seconds < 0;
         t.seconds += seconds > 0 ? seconds : 0;
         t.unlike += same < 0 && seconds > 0 ? seconds : 0;
@@ -284,19 +299,20 @@ int known_nodes_measure(const struct known_nodes *known, struct run *r, int k, s
 
 /* ---- nodes together ---- */
 
-int known_nodes_keep_sum(const struct backend *b, double sum, double seconds, struct snug_err *err)
+int known_nodes_keep_step(const struct backend *b, const struct known_time *nodes, double seconds, struct snug_err *err)
 {
     char key[KEY_MAX];
-    snprintf(key, sizeof key, "nodes %.6g", sum);
+    snprintf(key, sizeof key, "nodes %d %.6g", nodes->nodes, nodes->seconds);
     return b->profile->keep(b, &(struct backend_time){key, seconds}, 1, err);
 }
 
-/* That of the step whose sum is nearest. */
-double known_nodes_ratio(const struct known_nodes *k, double sum)
+/* As the step whose sum is nearest: how much longer its nodes took, but for the gaps. */
+double known_nodes_step(const struct known_nodes *k, const struct known_time *nodes)
 {
-    const struct known_sum *best = NULL;
-    for (size_t i = 0; i < k->n_sums; i++)
-        if (!best || fabs(log(k->sums[i].sum / sum)) < fabs(log(best->sum / sum)))
-            best = &k->sums[i];
-    return best ? best->seconds / best->sum : 1;
+    const struct known_step *best = NULL;
+    for (size_t i = 0; i < k->n_steps; i++)
+        if (!best || fabs(log(k->steps[i].sum / nodes->seconds)) < fabs(log(best->sum / nodes->seconds)))
+            best = &k->steps[i];
+    double work = best ? best->seconds - gap * best->nodes : 0;
+    return work > 0 ? nodes->seconds * work / best->sum + gap * nodes->nodes : nodes->seconds;
 }

@@ -1,8 +1,9 @@
 /* known_nodes.h: the times of single nodes that a device's profile keeps, and those of programs that never ran from them.
  *
  * A node is known by its op, by its form (types and shapes in terms of tokens and sequences, what else changes its time) and by how
- * much work it has (node_work). Between two amounts of work of one form times are interpolated. A form that was never measured takes
- * the time of the one of its op, with operands of the same types, that has most nearly as much work, in proportion. */
+ * much work it has (node_work). Times of one form lie on the line through the two amounts of work next to the wanted one, or are in
+ * proportion to the only one. A form that was never measured takes the time of the one of its op, with operands of the same types, that
+ * has most nearly as much work, in proportion; not so where it reaches the host's memory. */
 #ifndef RUN_KNOWN_NODES_H
 #define RUN_KNOWN_NODES_H
 
@@ -12,8 +13,8 @@ struct known_node;
 struct known_nodes {
     struct known_node *all; /* sorted by op, types, form, work */
     size_t n, cap;
-    struct known_sum *sums;
-    size_t n_sums, cap_sums;
+    struct known_step *steps;
+    size_t n_steps, cap_steps;
     bool failed; /* no memory */
 };
 
@@ -30,14 +31,16 @@ int known_nodes_measure(const struct known_nodes *known, struct run *r, int k, s
 struct known_time {
     double seconds; /* of these, of forms that were not measured: */
     double unlike;
-    int unknown; /* nodes of ops of which nothing is known, and which are not among the seconds */
+    int nodes;
+    int unknown; /* of these, ones of which nothing is known, and which are not among the seconds */
 };
 struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
                                  double attention);
 
-/* Together nodes take longer than one by one, or less long: a step that takes `seconds` has nodes that take `sum`. What is kept of
- * steps gives the ratio for another sum; 1 where nothing is. */
-int known_nodes_keep_sum(const struct backend *b, double sum, double seconds, struct snug_err *err);
-double known_nodes_ratio(const struct known_nodes *k, double sum);
+/* One after another nodes take longer than each again and again: the chip is warmer and its cache colder, and between two of them is a
+ * gap. Keeps how long a step of such nodes has taken; from what is kept follows how long another takes. */
+int known_nodes_keep_step(const struct backend *b, const struct known_time *nodes, double seconds,
+                          struct snug_err *err);
+double known_nodes_step(const struct known_nodes *k, const struct known_time *nodes);
 
 #endif

@@ -83,6 +83,7 @@ static void add_program(struct known_time *sum, const struct known_nodes *known,
     struct known_time t = known_nodes_of(known, &r->plan.programs[k], dims_of(r->backend, b), unevenness);
     sum->seconds += times * t.seconds;
     sum->unlike += times * t.unlike;
+    sum->nodes += (int)times * t.nodes;
     sum->unknown += t.unknown;
 }
 
@@ -101,7 +102,7 @@ static struct known_time step_sum(const struct known_nodes *known, const struct 
 static int reckon_by_nodes(const struct session *s, const struct workload *w, struct forecast *out, bool *done,
                            struct snug_err *err)
 {
-    const double share = 0.1; /* of a step's time, in nodes of forms that were not measured */
+    const double share = 0.5; /* of a step's time, in nodes of forms that were not measured */
     struct known_nodes known;
     int code = known_nodes_open(&known, s->compile.backend, err);
     *done = false;
@@ -111,8 +112,8 @@ static int reckon_by_nodes(const struct session *s, const struct workload *w, st
             add_program(&eval, &known, &s->run, s->run.where.eval, 1, &w->evaluation.batch, w->eval_lengths.unevenness);
         *done =
             step.seconds > 0 && !step.unknown && !eval.unknown && step.unlike <= share * step.seconds && !answers(w);
-        out->step_seconds = step.seconds * known_nodes_ratio(&known, step.seconds);
-        out->evaluation_seconds = eval.seconds * known_nodes_ratio(&known, step.seconds);
+        out->step_seconds = known_nodes_step(&known, &step);
+        out->evaluation_seconds = known_nodes_step(&known, &eval);
     }
     known_nodes_close(&known);
     return code;
@@ -196,8 +197,16 @@ static int open_keys(struct keys *k, const struct session *s, const struct workl
                       : SNUG_OK;
 }
 
-/* Keeps the times of the nodes of a step, and of the evaluation, as far as they are not known yet, and how they go together. */
-static int keep_nodes(struct rehearsal *r, const struct workload *w, double step_seconds, struct snug_err *err)
+/* The first half of its rows. */
+static void cut_in_half(struct batch *b)
+{
+    b->B = (b->B + 1) / 2;
+    b->T = b->B > 0 ? b->cu_seqlens[b->B] : 0;
+    b->n_targets = (b->n_targets + 1) / 2;
+}
+
+/* Keeps the times of the nodes of a step, and of the evaluation, as far as they are not known yet. */
+static int keep_nodes_of(struct rehearsal *r, const struct workload *w, struct snug_err *err)
 {
     const struct backend *b = r->run.backend;
     const struct programs *p = &r->run.where;
@@ -215,12 +224,30 @@ static int keep_nodes(struct rehearsal *r, const struct workload *w, double step
                                        step ? w->lengths.unevenness : w->eval_lengths.unevenness, err);
         known_nodes_close(&known);
     }
-    if (!code)
-        code = known_nodes_open(&known, b, err);
-    if (!code)
-        code = known_nodes_keep_sum(b, step_sum(&known, &r->run, w).seconds, step_seconds, err);
-    known_nodes_close(&known);
     return code;
+}
+
+/* Keeps the times of a run's nodes: with the batch that it has, and with half of it, so that they are known for all sizes; and how they
+ * go together in a step. */
+static int keep_nodes(struct rehearsal *r, const struct workload *w, double step_seconds, struct snug_err *err)
+{
+    struct known_nodes known = {0};
+    struct workload half = *w;
+    double ignored;
+    TRY(keep_nodes_of(r, w, err));
+    int code = known_nodes_open(&known, r->run.backend, err);
+    struct known_time nodes = step_sum(&known, &r->run, w);
+    if (!code)
+        code = known_nodes_keep_step(r->run.backend, &nodes, step_seconds, err);
+    known_nodes_close(&known);
+    if (code || w->step.batch.B < 2)
+        return code;
+    cut_in_half(&half.step.batch);
+    cut_in_half(&half.evaluation.batch);
+    TRY(rehearsal_step(r, &half.step.batch, half.accumulation, 0, &ignored, err));
+    if (evaluates(w))
+        TRY(rehearsal_evaluation(r, &half.evaluation.batch, 0, &ignored, err));
+    return keep_nodes_of(r, &half, err);
 }
 
 static int keep_time(const struct backend *b, const char *key, double seconds, struct snug_err *err)
@@ -271,7 +298,7 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
     if (answers(w))
         out->answer_seconds = b->profile->recall(b, k.answers);
     out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0 && out->answer_seconds >= 0;
-    if (out->measured || s->run.plan.arena_bytes > b->arena->available(b))
+    if (out->measured || !backend_tunes(b) || s->run.plan.arena_bytes > b->arena->available(b))
         return SNUG_OK;
     out->measured = true;
     return measure(s, w, &k, out, err);
