@@ -12,6 +12,7 @@ static const char *const *const ways[] = {
     ARGS("--batch-size", "4", "--optim", "adagrad", "--freeze", "*.self.query.*"),
     ARGS("--batch-size", "4", "--pure-bf16", "--gradient-checkpointing"),
 };
+enum { LAYERS = 6 }; /* of the model `deep` */
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static const char *train(const char *name, const struct device *on, const char *const *way, const char *where,
@@ -98,6 +99,7 @@ static void states_go_where_there_is_room(void **state)
     assert_true(number(o, "host_bytes") == 0);
     json_decref(o);
     o = plan("1GiB", "cpu");
+    assert_true(number(json_array_get(json_object_get(o, "ways"), 0), "host_layers") == LAYERS + 2);
     double states = number(o, "host_bytes");
     assert_true(states > 0 && number(o, "arena_bytes") == most - states);
     json_decref(o);
@@ -122,7 +124,7 @@ static int set_up(void **state)
 {
     int code = open_folder(state);
     rows = "synthetic:24x12";
-    deep = make_deeper(folder, "golden/llama", 6);
+    deep = make_deeper(folder, "golden/llama", LAYERS);
     return code;
 }
 

@@ -163,7 +163,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
                                  .train = true,
                                  .keep_grads = true,
                                  .head_chunk = o->head_chunk};
-    struct choices choices = settings_choices(o, b);
+    struct choices choices = settings_choices(o, b, &p->model);
     choices.micro = (struct dims){.T = backend_bucket(b, p->batch.T), .B = p->batch.B};
     choices.accumulation = 1;
     choices.keep_masks = choices.copies = false;

@@ -2,7 +2,6 @@
 
 #include "cuda/sheet.h"
 
-#include <limits.h>
 #include <math.h>
 
 static enum backend_kind backend_of(const struct options *o)
@@ -107,7 +106,7 @@ struct update settings_update(const struct options *o, const struct backend *b)
                            .rounds = o->dtype == OPT_DTYPE_PURE_BF16};
 }
 
-struct choices settings_choices(const struct options *o, const struct backend *b)
+struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
 {
     bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16;
@@ -116,7 +115,8 @@ struct choices settings_choices(const struct options *o, const struct backend *b
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
                             .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
                             .copies = stay && copied && b->facts.float_type == DT_F32,
-                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? INT_MAX : 0,
+                            /* with the embeddings and the head */
+                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? (int)model->layers + 2 : 0,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end =
                                 o->nan_policy != OPT_NAN_STOP ||
@@ -140,6 +140,6 @@ int settings_set(struct session *s, struct snug_err *err)
     c->dump = s->events.dump;
     c->dump_ctx = s->events.ctx;
     c->update = settings_update(o, c->backend);
-    s->choices = settings_choices(o, c->backend);
+    s->choices = settings_choices(o, c->backend, &s->model);
     return SNUG_OK;
 }

@@ -21,7 +21,7 @@ int settings_precision(const struct options *o, const struct backend *b, struct 
 struct update settings_update(const struct options *o, const struct backend *b);
 
 /* What a plan begins with, before room is short; the micro-batch is not known yet (batches_train_max). */
-struct choices settings_choices(const struct options *o, const struct backend *b);
+struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model);
 
 /* All of s->compile and s->choices but the sizes of batches, for the model, the data and the backend of the session. */
 int settings_set(struct session *s, struct snug_err *err);
