@@ -1,9 +1,9 @@
 /* known_nodes.h: the times of single nodes that a device's profile keeps, and those of programs that never ran from them.
  *
  * A node is known by its op, by its form (types and shapes in terms of tokens and sequences, what else changes its time) and by how
- * much work it has (node_work). Times of one form lie on the line through the two amounts of work next to the wanted one, or are in
- * proportion to the only one. A form that was never measured takes the time of the one of its op, with operands of the same types, that
- * has most nearly as much work, in proportion; not so where it reaches the host's memory. */
+ * much work it has (node_work). Between two amounts of work of one form times are interpolated. A form that was never measured takes
+ * the time of the one of its op, with operands of the same types, that has most nearly as much work, in proportion; not so where it
+ * reaches the host's memory. */
 #ifndef RUN_KNOWN_NODES_H
 #define RUN_KNOWN_NODES_H
 
@@ -31,14 +31,13 @@ int known_nodes_measure(const struct known_nodes *known, struct run *r, int k, s
 struct known_time {
     double seconds; /* of these, of forms that were not measured: */
     double unlike;
-    int nodes;
-    int unknown; /* of these, ones of which nothing is known, and which are not among the seconds */
+    int unknown; /* nodes of which nothing is known, and which are not among the seconds */
 };
 struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
                                  double attention);
 
-/* One after another nodes take longer than each again and again: the chip is warmer and its cache colder, and between two of them is a
- * gap. Keeps how long a step of such nodes has taken; from what is kept follows how long another takes. */
+/* One after another nodes take longer than each again and again: the chip is warmer, and its cache colder. Keeps how long a step of such
+ * nodes has taken; from what is kept follows how long another takes. */
 int known_nodes_keep_step(const struct backend *b, const struct known_time *nodes, double seconds,
                           struct snug_err *err);
 double known_nodes_step(const struct known_nodes *k, const struct known_time *nodes);

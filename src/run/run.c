@@ -1,7 +1,5 @@
 #include "run/run.h"
 
-#include "base/seconds.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,8 +146,7 @@ int run_list(const struct run *r, unsigned roles, struct run_value **values, siz
     return SNUG_OK;
 }
 
-static void fill_work(const struct run *r, const struct program *g, const struct node *n, struct dims dims,
-                      struct work *w)
+void run_fill_work(const struct run *r, const struct program *g, const struct node *n, struct dims dims, struct work *w)
 {
     w->op = n->op;
     w->joins = n->joins;
@@ -191,7 +188,7 @@ static int run_one_by_one(struct run *r, const struct program *g, struct dims di
     struct snug_err why = {0};
     for (int i = from; i < end; i++) {
         const struct node *n = &g->graph.nodes[i];
-        fill_work(r, g, n, dims, r->work);
+        run_fill_work(r, g, n, dims, r->work);
         int code = b->run(b, r->work, 1, &why);
         if (!code)
             code = b->arena->sync(b, &why);
@@ -216,7 +213,7 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     if (known)
         return SNUG_OK;
     for (int i = from; i < end; i++)
-        fill_work(r, g, &g->graph.nodes[i], dims, &r->work[i - from]);
+        run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[i - from]);
     return r->backend->run(r->backend, r->work, end - from, err);
 }
 
@@ -296,7 +293,7 @@ static int64_t largest_bytes(const struct program *g)
 static int look_at_node(struct run *r, const struct program *g, const struct node *n, struct dims dims, void *host,
                         int *bad_slot, int64_t *bad, struct snug_err *err)
 {
-    fill_work(r, g, n, dims, r->work);
+    run_fill_work(r, g, n, dims, r->work);
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1)
             TRY(r->backend->run(r->backend, r->work, 1, err));
@@ -337,7 +334,7 @@ bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
         const struct node *n = &g->graph.nodes[i];
         if (n->op != OP_sumsq)
             continue;
-        fill_work(r, g, n, g->max, &w);
+        run_fill_work(r, g, n, g->max, &w);
         int64_t chunks = (tensor_elements(&w.args.sumsq.g) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
         struct tensor sums = w.args.sumsq.partials;
         sums.data = (double *)sums.data + w.args.sumsq.at;
@@ -365,67 +362,6 @@ double run_flops(const struct run *r, int k, struct dims dims)
         flops += node_op(&g->graph.nodes[i])->flops(&args);
     }
     return flops;
-}
-
-/* On a device many runs of a node are timed together, as a recording where it makes those: `part` is no other's. */
-static int time_node(struct run *r, int k, int part, struct dims dims, struct work *work, int n, double *seconds,
-                     struct snug_err *err)
-{
-    bool known = false;
-    double start = seconds_now(), worked = seconds_worked();
-    if (n > 1 && r->backend->replay)
-        TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
-    if (!known)
-        TRY(r->backend->run(r->backend, work, n, err));
-    TRY(r->backend->arena->sync(r->backend, err));
-    *seconds = (seconds_now() - start) / n;
-    worked = seconds_worked() - worked;
-    if (r->backend->facts.host_memory && worked < *seconds) /* the rest went to other programs */
-        *seconds = worked;
-    return SNUG_OK;
-}
-
-/* How many times one node may be given at once. Where a device runs them at the same time, no more than the workspace has
- * room for. */
-static int copies(const struct run *r, const struct program *g, const struct node *n, struct dims dims, int most)
-{
-    const struct backend *b = r->backend;
-    if (b->facts.host_memory)
-        return 1;
-    if (!n->workspace || !backend_together(b, n->op))
-        return most;
-    union args_any args;
-    compile_args(g, n, dims, NULL, &args);
-    int64_t one = backend_workspace_bytes(b, n->op, &args, r->threads);
-    int64_t room = value_bytes(graph_value(&g->graph, n->workspace), g->max);
-    return one <= 0 || room / one > most ? most : room / one < 1 ? 1 : (int)(room / one);
-}
-
-int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, double *seconds, struct snug_err *err)
-{
-    enum { TOGETHER = 32, WARM = 2, MANY_TRIES = 10, FIRST_PART = 2 };
-    const double quick = 0.05; /* seconds: within these there are more tries, since other programs disturb short work */
-    const double slow = 1;     /* what takes longer is tried once: the program has been run before */
-    double start = seconds_now();
-    const struct program *g = &r->plan.programs[k];
-    struct work work[TOGETHER];
-    int tries = r->backend->facts.host_memory ? 2 : WARM + 2;
-    for (int i = 0;
-         (i < tries && (!i || seconds_now() - start < slow)) || (i < MANY_TRIES && seconds_now() - start < quick); i++)
-        for (int node = 1; node < g->graph.n_nodes; node++) {
-            double once;
-            if (wanted && !wanted[node])
-                continue;
-            int together = copies(r, g, &g->graph.nodes[node], dims, TOGETHER);
-            for (int n = 0; n < together; n++) {
-                fill_work(r, g, &g->graph.nodes[node], dims, &work[n]);
-                work[n].joins = true;
-            }
-            TRY(time_node(r, k, FIRST_PART + node, dims, work, together, &once, err));
-            if (i == 0 || once < seconds[node])
-                seconds[node] = once;
-        }
-    return SNUG_OK;
 }
 
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)

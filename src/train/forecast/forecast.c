@@ -83,7 +83,6 @@ static void add_program(struct known_time *sum, const struct known_nodes *known,
     struct known_time t = known_nodes_of(known, &r->plan.programs[k], dims_of(r->backend, b), unevenness);
     sum->seconds += times * t.seconds;
     sum->unlike += times * t.unlike;
-    sum->nodes += (int)times * t.nodes;
     sum->unknown += t.unknown;
 }
 
@@ -197,14 +196,6 @@ static int open_keys(struct keys *k, const struct session *s, const struct workl
                       : SNUG_OK;
 }
 
-/* The first half of its rows. */
-static void cut_in_half(struct batch *b)
-{
-    b->B = (b->B + 1) / 2;
-    b->T = b->B > 0 ? b->cu_seqlens[b->B] : 0;
-    b->n_targets = (b->n_targets + 1) / 2;
-}
-
 /* Keeps the times of the nodes of a step, and of the evaluation, as far as they are not known yet. */
 static int keep_nodes_of(struct rehearsal *r, const struct workload *w, struct snug_err *err)
 {
@@ -227,27 +218,17 @@ static int keep_nodes_of(struct rehearsal *r, const struct workload *w, struct s
     return code;
 }
 
-/* Keeps the times of a run's nodes: with the batch that it has, and with half of it, so that they are known for all sizes; and how they
- * go together in a step. */
+/* And how they go together in a step. */
 static int keep_nodes(struct rehearsal *r, const struct workload *w, double step_seconds, struct snug_err *err)
 {
     struct known_nodes known = {0};
-    struct workload half = *w;
-    double ignored;
     TRY(keep_nodes_of(r, w, err));
     int code = known_nodes_open(&known, r->run.backend, err);
     struct known_time nodes = step_sum(&known, &r->run, w);
     if (!code)
         code = known_nodes_keep_step(r->run.backend, &nodes, step_seconds, err);
     known_nodes_close(&known);
-    if (code || w->step.batch.B < 2)
-        return code;
-    cut_in_half(&half.step.batch);
-    cut_in_half(&half.evaluation.batch);
-    TRY(rehearsal_step(r, &half.step.batch, half.accumulation, 0, &ignored, err));
-    if (evaluates(w))
-        TRY(rehearsal_evaluation(r, &half.evaluation.batch, 0, &ignored, err));
-    return keep_nodes_of(r, &half, err);
+    return code;
 }
 
 static int keep_time(const struct backend *b, const char *key, double seconds, struct snug_err *err)
