@@ -71,6 +71,13 @@ OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
    NONE, "the gradient of attention; dbias = sum of dqkv over rows")
+OP(attention_biased, IN(qkv) IN(table) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
+   INT(heads) INT(furthest) REAL(scale) REAL(p) INT(site), DIFF,
+   "attention whose scores have a bias by distance: query i and key j have that of table (buckets, heads) in their "
+   "bucket; the "
+   "buckets are T5's, of which the last begins at distance `furthest`; all rows of a sequence see each other")
+OP(attention_biased_bwd, IN(qkv) IN(table) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv) ACC(dtable),
+   INT(heads) INT(furthest) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_biased")
 OP(attention_cached, IN(qkv) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "

@@ -90,6 +90,9 @@ struct attention_options {
 };
 int build_attention(struct build *b, int qkv, struct attention_options o);
 
+/* The same over qkv (T, 3 heads head_size), with a bias of the scores from the table (buckets, heads): op/bias_bucket.h. */
+int build_biased_attention(struct build *b, int qkv, int table, int64_t furthest, int64_t head_size);
+
 /* (T,H) -> (B,H): the sequences' first or last rows, or the means of all their rows. */
 int build_first_rows(struct build *b, int v);
 int build_last_rows(struct build *b, int v);

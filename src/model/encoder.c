@@ -93,6 +93,17 @@ static int query_key_value(struct build *b, const struct encoder *e, int layer, 
     return build_parts(b, v, of_layer(b, e, layer, e->query_key_value), H, parts, 3, plain);
 }
 
+/* All layers share the table of a bias. Such attention makes all rows, also where only the first are asked for. */
+static int attend(struct build *b, const struct encoder *e, int qkv, bool first_only)
+{
+    const struct model_config *c = b->c;
+    int64_t D = c->hidden_size / c->heads;
+    if (!e->bias)
+        return build_attention(b, qkv, (struct attention_options){.head_size = D, .queries = first_only});
+    int table = WEIGHT(b, b->normal, weight_of(b, e->bias), DIM(e->buckets), DIM(c->heads));
+    return build_biased_attention(b, qkv, table, e->furthest, D);
+}
+
 /* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the
  * rows of the first tokens. Behind attention everything is row by row, so a classifier, which reads only those rows, needs
  * no others of the last layer. Their dropout masks are the same: position 0 of each sample. */
@@ -100,8 +111,7 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
 {
     const struct model_config *c = b->c;
     int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
-    int o = build_attention(b, query_key_value(b, e, i, v),
-                            (struct attention_options){.head_size = H / c->heads, .queries = first_only});
+    int o = attend(b, e, query_key_value(b, e, i, v), first_only);
     struct norm_options norm = {
         .coords = b->in.coords, .p = build_p(b, c->dropout_hidden), .eps = c->own.encoder.norm_eps};
     if (first_only) {

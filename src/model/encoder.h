@@ -15,6 +15,8 @@ struct encoder {
     const char *up, *down, *norm_out;                  /* feed-forward */
     bool keeps_attention;                              /* no dropout of the product behind attention */
     bool keeps_output;                                 /* nor of the feed-forward block's */
+    const char *bias;          /* the table of attention's bias by distance; NULL: there is none */
+    int64_t buckets, furthest; /* its entries, and the distance from which all have the last one */
 };
 
 /* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */

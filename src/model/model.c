@@ -10,7 +10,7 @@
     A(gemma3_text)                                                                                                     \
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \
-    A(llama) A(mistral) A(modernbert) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
+    A(llama) A(mistral) A(modernbert) A(mpnet) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)

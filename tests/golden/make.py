@@ -42,6 +42,11 @@ def albert(**k):
     return T.AlbertConfig(**{**bert(num_hidden_layers=3, **k).to_diff_dict(), **own})
 
 
+def mpnet(**k):
+    """The pad token's id is 1 whatever the configuration says."""
+    return T.MPNetConfig(**bert(pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **k).to_diff_dict())
+
+
 def modernbert(**k):
     """Layers see everything, three tokens to each side, again, and everything."""
     rope = dict(full_attention=dict(rope_type="default", rope_theta=100.0), sliding_attention=dict(rope_type="default", rope_theta=10.0))
@@ -107,6 +112,9 @@ CASES = {
                                                                          classifier_activation="relu", **BIASES)),
     "modernbert_mlm": (T.ModernBertForMaskedLM, modernbert()),
     "modernbert_tags": (T.ModernBertForTokenClassification, modernbert(norm_bias=True, classifier_bias=True)),
+    "mpnet": (T.MPNetForSequenceClassification, mpnet()),
+    "mpnet_mlm": (T.MPNetForMaskedLM, mpnet()),
+    "mpnet_tags": (T.MPNetForTokenClassification, mpnet()),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,

@@ -36,6 +36,10 @@ MODERNBERT = dict(architectures=["ModernBertForMaskedLM"], attention_bias=False,
                   model_type="modernbert", norm_bias=False, norm_eps=1e-05, num_attention_heads=12, num_hidden_layers=22,
                   pad_token_id=50283, position_embedding_type="absolute", sep_token_id=50282, tie_word_embeddings=True,
                   torch_dtype="float32", vocab_size=50368)
+MPNET = dict(architectures=["MPNetForMaskedLM"], attention_probs_dropout_prob=0.1, bos_token_id=0, eos_token_id=2, hidden_act="gelu",
+             hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05,
+             max_position_embeddings=514, model_type="mpnet", num_attention_heads=12, num_hidden_layers=12, pad_token_id=1,
+             relative_attention_num_buckets=32, vocab_size=30527)
 GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
             eos_token_id=50256, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gpt2", n_ctx=1024, n_embd=768, n_head=12,
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
@@ -116,6 +120,7 @@ MODELS = {
     "electra-small-generator": (ELECTRA, 512),
     "albert-base-v2": (ALBERT, 512),
     "ModernBERT-base": (MODERNBERT, 8192),
+    "mpnet-base": (MPNET, 512),
     "Llama-3.2-1B-Instruct": (LLAMA_1B, 131072),
     "TinyLlama-1.1B-Chat-v1.0": (TINYLLAMA, 2048),
     "SmolLM2-135M": (SMOLLM2, 8192),

@@ -216,6 +216,20 @@ static void make_statistics(struct op_inputs *in)
                                    .window = c->args.attention_bwd.window,
                                    .softcap = c->args.attention_bwd.softcap};
         ref_attention(&f, &call);
+    } else if (c->op == OP_attention_biased_bwd) {
+        struct args_attention_biased f = {.qkv = wide(in, "qkv"),
+                                          .table = wide(in, "table"),
+                                          .cu = wide(in, "cu"),
+                                          .coords = wide(in, "coords"),
+                                          .rng = wide(in, "rng"),
+                                          .o = wide(in, "o"),
+                                          .lse = wide(in, "lse"),
+                                          .heads = c->args.attention_biased_bwd.heads,
+                                          .furthest = c->args.attention_biased_bwd.furthest,
+                                          .scale = c->args.attention_biased_bwd.scale,
+                                          .p = c->args.attention_biased_bwd.p,
+                                          .site = c->args.attention_biased_bwd.site};
+        ref_attention_biased(&f, &call);
     } else if (c->op == OP_norm_bwd) {
         struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");
         for (int64_t n = 0; n < h.shape[0]; n++) {

@@ -26,6 +26,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     switch (op) {
     case OP_attention:
     case OP_attention_bwd:
+    case OP_attention_biased_bwd:
     case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
@@ -66,6 +67,11 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)(a->attention.qkv.shape[0] + a->attention.qkv.shape[1]);
     case OP_attention_bwd:
         return (double)(a->attention_bwd.qkv.shape[0] + a->attention_bwd.qkv.shape[1]);
+    case OP_attention_biased:
+        return (double)(a->attention_biased.qkv.shape[0] + a->attention_biased.qkv.shape[1]);
+    case OP_attention_biased_bwd: /* an entry of the table: over queries and keys */
+        return (double)(a->attention_biased_bwd.qkv.shape[0] * a->attention_biased_bwd.qkv.shape[0] +
+                        a->attention_biased_bwd.qkv.shape[1]);
     case OP_attention_cached:
         return (double)(a->attention_cached.keys.shape[1] + a->attention_cached.keys.shape[2]);
     case OP_act_bwd:

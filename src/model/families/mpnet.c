@@ -1,0 +1,96 @@
+/* MPNet (Song et al., arXiv 2004.09297) as transformers' modeling_mpnet: RoBERTa's encoder without token types, with a bias of
+ * attention's scores by distance, whose table all layers share. */
+#include "model/encoder.h"
+
+#define WORDS "mpnet.embeddings.word_embeddings"
+
+enum { BUCKETS = 32, FURTHEST = 128, PAD = 1 }; /* of the class: no key of config.json changes them */
+
+static const struct encoder mpnet = {.words = WORDS,
+                                     .positions = "mpnet.embeddings.position_embeddings",
+                                     .norm = "mpnet.embeddings.LayerNorm",
+                                     .layer = "mpnet.encoder.layer",
+                                     .query = "attention.attn.q",
+                                     .key = "attention.attn.k",
+                                     .value = "attention.attn.v",
+                                     .query_key_value = "attention.attn.qkv",
+                                     .attention = "attention.attn.o",
+                                     .attention_norm = "attention.LayerNorm",
+                                     .up = "intermediate.dense",
+                                     .down = "output.dense",
+                                     .norm_out = "output.LayerNorm",
+                                     .bias = "mpnet.encoder.relative_attention_bias",
+                                     .buckets = BUCKETS,
+                                     .furthest = FURTHEST};
+
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    int64_t buckets = BUCKETS;
+    encoder_defaults(c);
+    c->pad_id = PAD;
+    TRY(encoder_config(o, path, c, err));
+    TRY(json_get_int(o, path, "relative_attention_num_buckets", false, 1, 1 << 20, &buckets, err));
+    if (buckets != BUCKETS)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: relative_attention_num_buckets is %lld; transformers computes with %d: use such a model",
+                       path, (long long)buckets, BUCKETS);
+    if (c->pad_id != PAD)
+        return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id is %lld; MPNet's positions begin behind %d: correct it",
+                       path, (long long)c->pad_id, PAD);
+    c->type_vocab_size = 0;
+    c->first_position = PAD + 1;
+    c->longest -= c->first_position;
+    c->dropout_classifier = c->dropout_hidden;
+    if (c->longest < 1)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: max_position_embeddings %lld leaves no position behind pad_token_id %d; correct one", path,
+                       (long long)(c->first_position + c->longest), PAD);
+    return SNUG_OK;
+}
+
+static int body(struct build *b)
+{
+    return encoder_body(b, &mpnet);
+}
+
+static int classifier(struct build *b, int v)
+{
+    return encoder_two_layer_classifier(b, v, ACT_tanh);
+}
+
+/* Its activation is GELU, whatever hidden_act says. */
+static int masked_lm(struct build *b, int v)
+{
+    static const struct encoder_mlm head = {
+        .dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head.bias", .words = WORDS};
+    return encoder_masked_lm(b, v, &head, ACT_gelu);
+}
+
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p_classifier(b), "classifier");
+}
+
+static const struct model_head heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "MPNetForSequenceClassification",
+                                       .weight = "classifier.out_proj.weight",
+                                       .logits = classifier},
+    [MODEL_MASKED_LM] = {.class_name = "MPNetForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},
+    [MODEL_TOKEN_CLASSIFICATION] = {
+        .class_name = "MPNetForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+
+static const struct tied_name tied[] = {
+    {"lm_head.decoder.weight", WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};
+
+static const char *const ignored[] = {"embeddings.position_ids", NULL};
+
+const struct model_arch arch_mpnet = {.model_type = "mpnet",
+                                      .class_prefix = "MPNet",
+                                      .positions_key = "max_position_embeddings",
+                                      .base_prefix = "mpnet.",
+                                      .layer_prefix = "encoder.layer.",
+                                      .tied = tied,
+                                      .ignored = ignored,
+                                      .heads = heads,
+                                      .config = config,
+                                      .body = body};
