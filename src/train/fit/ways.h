@@ -22,7 +22,8 @@ struct ways {
     int n;
 };
 
-/* Whether options leave it open how a step is cut: they ask for that, or there is a budget, or a GPU to plan for, and no number of micro-batches. */
+/* Whether options leave it open how a step is cut: they ask for that, or there is a budget, or a GPU to plan for, and no number of
+ * micro-batches. */
 bool ways_may_cut(const struct options *o);
 /* Whether nothing that the options say keeps a way from being taken: neither the cut nor what is computed again. */
 bool ways_are_all(const struct options *o);
