@@ -19,12 +19,13 @@ const struct topic topics[] = {
      "  --gradient-checkpointing             keeps the layers' inputs, computes the\n"
      "                                       rest twice: about a third more time\n"
      "  --optim adamw_8bit, or adafactor     states of 2 bytes a weight, or hardly any\n"
+     "  --offload-optimizer cpu              all of AdamW's states in the host's memory\n"
+     "                                       (by itself: what a GPU has no room for)\n"
      "\n"
      "snug plan --memory-budget 8GiB lists what fits, the fastest first. snug train\n"
      "with that budget takes the first: it cuts the batch and computes activations\n"
-     "again, as options allow. Where nothing fits, what each of these would take is\n"
-     "listed. A checkpoint is written from a copy of weights and states, which the\n"
-     "plan names apart; --save-strategy no does without it.\n"},
+     "again, as options allow. A checkpoint is written from a copy of weights and\n"
+     "states, which the plan names apart; --save-strategy no does without it.\n"},
     {"data", "files, columns, long texts",
      "A file is CSV, TSV, JSON (an array, or a line for each row), text (a line for\n"
      "each row) or safetensors with token ids; its ending says which. Texts are UTF-8.\n"

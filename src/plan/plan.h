@@ -31,6 +31,7 @@ struct plan {
     int64_t align;                /* of every value: a power of two, 0 means 64; set by the owner, as is */
     int staging;                  /* how many further rooms of inputs_bytes stand behind the inputs */
     const struct stop_flag *stop; /* NULL: never; likewise */
+    bool trial;                   /* nobody runs it, so plan_pack does not prove it; likewise */
     int64_t inputs_bytes;         /* all inputs, at the start of the arena */
     int64_t persistent_bytes;     /* rounded up to `align` for each value */
     int64_t arena_bytes;          /* persistent + the largest program's transient part */

@@ -153,6 +153,7 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     struct menu menu = {0};
     *out = (struct recomputed){0};
     j.s.dump = NULL;
+    j.s.trial = true;
     j.choices.recompute = NULL;
     j.choices.recompute_every_n = 0;
     j.rates = rates_of(s->backend, &s->precision, s->threads, choices->usual);
@@ -179,6 +180,7 @@ int recompute_measure(const struct compile_settings *s, const struct choices *ch
     struct programs where;
     *out = (struct recomputed){.every_n = choices->recompute_every_n};
     j.s.dump = NULL;
+    j.s.trial = true;
     int code = measure(&j, &plan, &where, err);
     plan_free(&plan);
     return code;

@@ -31,6 +31,7 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
     c.update.optimizer = v->optimizer;
     c.head_chunk = v->head_chunk;
     c.dump = NULL;
+    c.trial = true;
     int code = compile_run(&c, &v->choices, &r.plan, &r.where, err);
     if (!code)
         code = needs_besides(s, &r, err);

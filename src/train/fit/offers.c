@@ -80,7 +80,9 @@ static int change_session(struct session *s, const struct choices *asked, unsign
 static int besides(const struct session *s, int64_t *bytes, struct snug_err *err)
 {
     struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
-    int code = compile_run(&s->compile, &s->choices, &r.plan, &r.where, err);
+    struct compile_settings c = s->compile;
+    c.trial = true;
+    int code = compile_run(&c, &s->choices, &r.plan, &r.where, err);
     if (!code)
         code = needs_besides(s, &r, err);
     *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;

@@ -36,6 +36,7 @@ int offload_find(const struct session *s, const struct choices *choices, int64_t
     struct plan plan = {0};
     struct programs where;
     settings.dump = NULL;
+    settings.trial = true;
     int code = compile_run(&settings, choices, &plan, &where, err);
     if (!code)
         code = offload_layers(&plan, plan.arena_bytes - limit, layers, err);
