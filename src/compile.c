@@ -128,7 +128,8 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .cache_rows = s->cache_rows,
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
-                              .narrow_bias = s->backend->facts.narrow_bias};
+                              .narrow_bias = s->backend->facts.narrow_bias,
+                              .ranks = s->ranks};
     if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
         p.choices.updates_at_end = true;
     if (kind != PROGRAM_STEP)
@@ -251,10 +252,11 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
     return run_passes(j, g, PROGRAM_COPIES, 0, err);
 }
 
-/* Whether forward, backward and update are one program, in which a gradient lives only until its update. */
+/* Whether forward, backward and update are one program, in which a gradient lives only until its update. Several ranks add up their
+ * gradients between the two. */
 static bool is_fused(const struct job *j)
 {
-    return j->choices->accumulation <= 1 && !j->s->keep_grads && !j->s->separate;
+    return j->choices->accumulation <= 1 && j->s->ranks <= 1 && !j->s->keep_grads && !j->s->separate;
 }
 
 int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,

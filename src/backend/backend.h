@@ -45,6 +45,7 @@ struct backend_facts {
     bool tf32;             /* knows products in tf32 */
     bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
     bool host_memory;      /* the arena is the host's own memory, and the host's processors do the work */
+    bool ranks;            /* several can train side by side on it, a thread each: all_reduce meets the others */
     bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
     int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */

@@ -19,7 +19,7 @@ const struct topic topics[] = {
      "  --gradient-checkpointing             keeps the layers' inputs, computes the\n"
      "                                       rest twice: about a third more time\n"
      "  --optim adamw_8bit, or adafactor     states of 2 bytes a weight, or hardly any\n"
-     "  --offload-optimizer cpu              all of AdamW's states in the host's memory\n"
+     "  --offload-optimizer cpu              AdamW's states in the host's memory\n"
      "                                       (by itself: what a GPU has no room for)\n"
      "\n"
      "snug plan --memory-budget 8GiB lists what fits, the fastest first. snug train\n"

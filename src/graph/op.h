@@ -87,8 +87,9 @@ static inline int64_t tensor_room(const struct tensor *t)
 
 /* What a kernel may use besides its tensors. */
 struct call {
-    void *workspace; /* as many bytes as the backend asked for this node; aligned to 64 */
-    int threads;     /* at most; results do not depend on it */
+    void *workspace;         /* as many bytes as the backend asked for this node; aligned to 64 */
+    int threads;             /* at most; results do not depend on it */
+    const struct rank *rank; /* which of several ranks this is (base/ranks.h); NULL: there is only one */
 };
 
 enum op {

@@ -150,6 +150,7 @@ struct pass_settings {
     mask_reader *reads_mask; /* NULL: no kernel does */
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
+    int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
     int recomputed_layers;   /* out: of how many layers activations are dropped */
 };
 
@@ -220,6 +221,9 @@ bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no ma
 bool optimizer_by_layer(enum optimizer o);    /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
+
+/* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Requires: gradients that persist, no update
+ * yet. Keeps: everything else. */
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory. Requires:
  * update done. Keeps: results, bit for bit. */

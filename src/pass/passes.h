@@ -16,6 +16,7 @@
     PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
+    PASS(x, reduce, 1 << PROGRAM_UPDATE)                                                                               \
     PASS(x, update, HAS_UPDATE)                                                                                        \
     PASS(x, place, HAS_UPDATE)                                                                                         \
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \

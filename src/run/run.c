@@ -70,8 +70,41 @@ void run_close(struct run *r)
     if (r->arenas.of[MEMORY_HOST])
         r->backend->arena->free_host(r->backend, r->arenas.of[MEMORY_HOST]);
     mem_free(r->work);
-    plan_free(&r->plan);
+    if (!r->shares_plan)
+        plan_free(&r->plan);
     *r = (struct run){0};
+}
+
+struct run run_beside(const struct run *of, const struct backend *backend)
+{
+    return (struct run){
+        .backend = backend, .threads = of->threads, .plan = of->plan, .where = of->where, .shares_plan = true};
+}
+
+/* Through the host's memory, a piece at a time. */
+static int copy_pieces(struct run *to, const struct run *from, enum memory m, int64_t first, int64_t end, void *host,
+                       int64_t room, struct snug_err *err)
+{
+    for (int64_t at = first; at < end; at += room) {
+        int64_t bytes = end - at < room ? end - at : room;
+        TRY(from->backend->arena->download(from->backend, host, from->arenas.of[m] + at, bytes, err));
+        TRY(to->backend->arena->upload(to->backend, to->arenas.of[m] + at, host, bytes, err));
+    }
+    return SNUG_OK;
+}
+
+int run_copy_persistent(struct run *to, const struct run *from, struct snug_err *err)
+{
+    const int64_t room = (int64_t)1 << 24;
+    void *host = mem_alloc((size_t)room);
+    if (!host)
+        return err_no_memory(err, (unsigned long long)room);
+    int code =
+        copy_pieces(to, from, MEMORY_DEVICE, from->plan.inputs_bytes, from->plan.persistent_bytes, host, room, err);
+    if (!code)
+        code = copy_pieces(to, from, MEMORY_HOST, 0, from->plan.host_bytes, host, room, err);
+    mem_free(host);
+    return code;
 }
 
 static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
@@ -152,7 +185,8 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
     w->joins = n->joins;
     compile_args(g, n, dims, &r->arenas, &w->args);
     w->call = (struct call){.workspace = n->workspace ? r->arenas.of[MEMORY_DEVICE] + g->at[n->workspace] : NULL,
-                            .threads = r->threads};
+                            .threads = r->threads,
+                            .rank = r->rank};
 }
 
 /* The first node that changes a weight or a state; n_nodes if none does. */
@@ -313,6 +347,8 @@ static int look_at_node(struct run *r, const struct program *g, const struct nod
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
 {
     const struct program *g = &r->plan.programs[k];
+    const struct rank *rank = r->rank;
+    r->rank = NULL; /* other ranks do not run these nodes again */
     void *host = mem_alloc((size_t)largest_bytes(g) + 1);
     int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
     int64_t bad = -1;
@@ -322,6 +358,7 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
             describe_slot(g, &g->graph.nodes[i], slot, bad, text, room);
     }
     mem_free(host);
+    r->rank = rank;
     return slot >= 0;
 }
 

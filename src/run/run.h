@@ -9,8 +9,10 @@ struct run {
     int threads;
     struct plan plan;
     struct programs where;
-    struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
-    struct work *work;    /* room for the nodes of the longest program */
+    struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
+    struct work *work;       /* room for the nodes of the longest program */
+    const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
+    bool shares_plan;        /* it is another run's */
 };
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
@@ -21,6 +23,11 @@ int run_open(struct run *r, const struct compile_settings *s, const struct choic
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
              void *ctx, struct snug_err *err);
 int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed */
+
+/* A run of the same plan on another device, or beside it on the same: nothing is allocated. `of` must outlive it. */
+struct run run_beside(const struct run *of, const struct backend *backend);
+/* Copies all that persists between programs, weights and states, from one run's arenas into those of one beside it. */
+int run_copy_persistent(struct run *to, const struct run *from, struct snug_err *err);
 void run_close(struct run *r);
 
 /* A persistent value of any program (run_find), or a value of program `k` (run_output); false: no value of that name. */

@@ -5,7 +5,7 @@
 #include "train/train.h"
 
 /* Compared with the checkpoint unless a change is allowed. */
-static const int of_results[] = {OPTION_per_device_train_batch_size, OPTION_gradient_accumulation_steps,
+static const int of_results[] = {OPTION_per_device_train_batch_size, OPTION_gradient_accumulation_steps, OPTION_ranks,
                                  OPTION_learning_rate};
 /* Never compared: what a run does from here on. */
 static const int others[] = {
@@ -157,7 +157,7 @@ int option_change_apply(struct session *s, json_t *saved, struct train_state *t,
         return err_no_memory(err, 256);
     if (!s->o->allow_option_change)
         return SNUG_OK;
-    int64_t rows = rows_in(options, of_results[0]) * rows_in(options, of_results[1]);
+    int64_t rows = rows_in(options, of_results[0]) * rows_in(options, of_results[1]) * rows_in(options, of_results[2]);
     TRY(options_to_json(s->o, false, &now, err));
     int code = compare(s, t->step, of_results, n_results(s), options, now, true, err);
     if (!code)

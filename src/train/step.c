@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include "base/ranks.h"
 #include "base/seconds.h"
 
 #include <assert.h>
@@ -253,22 +254,42 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
     return SNUG_OK;
 }
 
-/* The program of micro-batch i. */
+/* Of several ranks each has its share of a window: this one micro-batches me, me + n, me + 2n, … How many these are; where the window
+ * has none for it, one without rows, for gradients that are 0. */
+static int32_t share(const struct stepper *s, const struct window *w)
+{
+    const struct rank *r = s->run->rank;
+    int32_t more = r ? (w->n_micro - r->me + r->n - 1) / r->n : w->n_micro;
+    return more > 0 ? more : 1;
+}
+
+/* The i-th of them. */
+static const struct batch *micro_batch(const struct stepper *s, const struct window *w, int32_t i)
+{
+    static int32_t no_rows[1];
+    static const struct batch none = {.cu_seqlens = no_rows};
+    const struct rank *r = s->run->rank;
+    int64_t at = r ? r->me + (int64_t)i * r->n : i;
+    return at < w->n_micro ? &w->micro[at] : &none;
+}
+
+/* Its program. */
 static int micro_program(const struct stepper *s, int32_t i)
 {
     return i == 0 ? s->run->where.first : s->run->where.next;
 }
 
-/* Micro-batch i is on its way, since *sent, and its loss to results[i % LOSSES]. */
+/* It is on its way, since *sent, and its loss to results[i % LOSSES]. */
 static int launch_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in,
                         double *sent, struct snug_err *err)
 {
     int k = micro_program(s, i);
+    const struct batch *b = micro_batch(s, w, i);
     struct run_fetch f;
     TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f, err));
-    TRY(send(s, k, &w->micro[i], in, err));
+    TRY(send(s, k, b, in, err));
     *sent = seconds_now();
-    return run_program(s->run, k, batch_dims(s, &w->micro[i]), &f, 1, err);
+    return run_program(s->run, k, batch_dims(s, b), &f, 1, err);
 }
 
 int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
@@ -290,6 +311,8 @@ int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_
     TRY(send(s, k, NULL, in, err));
     TRY(run_program(s->run, k, (struct dims){0}, &f, 1, err));
     TRY(wait(s, err));
+    if (s->run->rank && ranks_left(s->run->rank->all))
+        return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", s->run->rank->me);
     out->grad_norm = result(s, NORM);
     out->finite = isfinite(out->grad_norm);
     if (!out->finite && !in->scaled)
@@ -314,17 +337,18 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
                          struct step_result *out, struct snug_err *err)
 {
     double sum = 0, sent, first_sent = 0;
-    int32_t bad = -1, added = 0;
-    for (int32_t i = 0; i < w->n_micro && bad < 0; i++) {
+    int32_t bad = -1, added = 0, n = share(s, w);
+    for (int32_t i = 0; i < n && (bad < 0 || s->run->rank); i++) { /* the other ranks wait for this one's gradients */
         TRY(launch_micro(s, w, i, in, &sent, err));
         if (i == 0)
             first_sent = sent;
-        if (i + 1 == w->n_micro || i + 1 - added == LOSSES) {
-            if (i + 1 < w->n_micro)
+        if (i + 1 == n || i + 1 - added == LOSSES) {
+            if (i + 1 < n)
                 TRY(wait(s, err));
             else
                 TRY(stepper_update(s, in, out, err));
-            bad = add_losses(s, added, i + 1, &sum);
+            int32_t worse = add_losses(s, added, i + 1, &sum);
+            bad = bad < 0 ? worse : bad;
             added = i + 1;
         }
     }
@@ -333,10 +357,10 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
     if (bad < 0)
         return SNUG_OK;
     out->finite = false;
-    if (added < w->n_micro)
+    if (added < n)
         out->grad_norm = NAN; /* there was no update */
-    TRY(send(s, micro_program(s, bad), &w->micro[bad], in, err));
-    find_where(s, micro_program(s, bad), batch_dims(s, &w->micro[bad]), out);
+    TRY(send(s, micro_program(s, bad), micro_batch(s, w, bad), in, err));
+    find_where(s, micro_program(s, bad), batch_dims(s, micro_batch(s, w, bad)), out);
     return SNUG_OK;
 }
 

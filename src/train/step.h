@@ -38,7 +38,7 @@ struct step_result {
     double sent;            /* seconds_now() when the first micro-batch was on its way to the device */
 };
 
-/* All micro-batches of the window and the update. */
+/* All micro-batches of the window, or this rank's, and the update. */
 int stepper_step(struct stepper *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
                  struct snug_err *err);
 

@@ -11,11 +11,16 @@
 #include <string.h>
 #include <strings.h>
 
+int64_t train_step_rows(const struct options *o)
+{
+    return o->per_device_train_batch_size * o->gradient_accumulation_steps * o->ranks;
+}
+
 struct position train_position(const struct session *s, const struct origin *from)
 {
     const struct options *o = s->o;
     return (struct position){.n_rows = s->train.n_rows,
-                             .step_rows = o->per_device_train_batch_size * o->gradient_accumulation_steps,
+                             .step_rows = train_step_rows(o),
                              .drop_last = o->dataloader_drop_last,
                              .from = from ? *from : (struct origin){0}};
 }
@@ -56,12 +61,12 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                       struct loader **loader, struct snug_err *err)
 {
     const struct options *o = s->o;
-    int64_t rows = o->per_device_train_batch_size * o->gradient_accumulation_steps;
+    int64_t rows = train_step_rows(o);
     TRY(train_open_order(s, from && from->order_rows ? from->order_rows : rows, order, err));
     struct loader_options l = {.data = &s->train,
                                .order = order,
                                .batch_size = (int32_t)s->micro_rows,
-                               .accumulation = (int32_t)s->micro_batches,
+                               .accumulation = (int32_t)(s->micro_batches * o->ranks),
                                .max_tokens = o->max_tokens_per_batch,
                                .drop_last = o->dataloader_drop_last,
                                .start_step = first,
@@ -159,6 +164,7 @@ static int start(struct trainer *t, struct snug_err *err)
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
+    TRY(team_open(t->s, &t->team, err));
     TRY(ckpt_folder_check(t->s->output.folder, err));
     struct ckpt_notes notes = session_notes(t->s);
     TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
@@ -209,7 +215,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
                              .learning_rate = t->learning_rate,
                              .n = stepper_targets(&t->s->stepper, w),
                              .scaled = precision_scales(&t->s->compile.precision)};
-    TRY(stepper_step(&t->s->stepper, w, &in, &r, err));
+    TRY(team_step(t->team, w, &in, &r, err));
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(not_finite(t, &r, err));
     t->data_wait += r.sent - asked;
@@ -377,6 +383,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     }
     if (code == SNUG_ERR_IO)
         ckpt_folder_check(s->output.folder, err); /* where the folder has gone, that is what to say */
+    team_close(t.team);
     loader_close(t.loader);
     order_close(&t.order);
     metrics_close(&t.metrics);

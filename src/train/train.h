@@ -17,6 +17,9 @@ struct train_events {
  * or gradient not finite. */
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err);
 
+/* Rows of an optimizer step: of all its micro-batches, on all ranks. */
+int64_t train_step_rows(const struct options *o);
+
 /* Optimizer steps of the whole run and of an epoch, from options and data. */
 void train_steps(const struct session *s, int64_t *total, int64_t *per_epoch);
 

@@ -9,6 +9,7 @@
 #include "schedule/due.h"
 #include "schedule/schedule.h"
 #include "train/state.h"
+#include "train/team.h"
 #include "train/train.h"
 
 struct trainer {
@@ -21,6 +22,7 @@ struct trainer {
     struct position position;
     struct order order;
     struct loader *loader;
+    struct team *team; /* the ranks */
     struct ckpt_saver *saver;
     struct run_log log;
     struct tensorboard board;

@@ -304,6 +304,8 @@ const struct op_case op_cases[] = {
     {CASE(cast, "nothing", .x = FLOAT(0, 7), .y = NARROW(0, 7))},
     {CASE(cast, "large", .x = FLOAT(170, 301), .y = NARROW(170, 301)), .long_only = true},
 
+    {CASE(all_reduce, "one rank", .g = NARROW(7, 11))},
+
     {CASE(sumsq, "less than a chunk", .g = NARROW(7, 11), .partials = DOUBLES(3), .at = 1)},
     {CASE(sumsq, "one element", .g = NARROW(1), .partials = DOUBLES(1))},
     {CASE(sumsq, "three chunks", .g = NARROW(2 * SUMSQ_CHUNK + 5), .partials = DOUBLES(4), .at = 1), .long_only = true},

@@ -109,12 +109,15 @@ static void so_is_a_step_of_many_micro_batches(void **state)
 {
     (void)state;
     const char *model = make_poisoned("classifier.bias", NAN);
-    for (int d = 0; d < n_devices(); d++) {
-        const char *out =
-            train_until(7, "skipped-parts", device(d),
-                        ARGS("--model", model, "--train-data", "synthetic:1026x4", "--batch-size", "1",
-                             "--gradient-accumulation-steps", "513", "--nan-policy", "skip", "--max-steps", "2"),
-                        NULL);
+    for (int d = 0; d < 2 * n_devices(); d++) {
+        bool ranks = d % 2; /* of which each must come to the exchange of gradients */
+        if (ranks && !is_host(device(d / 2)))
+            continue;
+        const char *out = train_until(
+            7, "skipped-parts", device(d / 2),
+            ARGS("--model", model, "--train-data", ranks ? "synthetic:2052x4" : "synthetic:1026x4", "--batch-size", "1",
+                 "--gradient-accumulation-steps", "513", "--nan-policy", "skip", "--max-steps", "2"),
+            ARGS("--ranks", ranks ? "2" : "1"));
         assert_true(file_has(said(), "step 2: loss is nan"));
         assert_learned_nothing(out, "step-00000002", model);
     }

@@ -2,21 +2,6 @@
  * with any amount of saving and logging. */
 #include "runs_help.h"
 
-/* The largest relative difference of a member between two logs of the same length. */
-static double log_distance(const char *a, const char *b, const char *name)
-{
-    json_t *x = read_log(a), *y = read_log(b);
-    double most = 0;
-    assert_int_equal(json_array_size(x), json_array_size(y));
-    for (size_t i = 0; i < json_array_size(x); i++) {
-        double p = number(json_array_get(x, i), name), q = number(json_array_get(y, i), name);
-        most = fmax(most, fabs(p - q) / fabs(p));
-    }
-    json_decref(x);
-    json_decref(y);
-    return most;
-}
-
 /* 45 rows: the last window of each epoch is shorter. With dropout the curves agree only if a mask does not depend on
  * how the batch is cut. In bf16 gradients that are added up are wider than those that are not. */
 static void a_cut_batch_gives_the_same_curve(void **state)

@@ -59,6 +59,21 @@ static inline void assert_same_run(const char *a, const char *b)
     assert_true(same_bytes(join(a, "model.safetensors"), join(b, "model.safetensors")));
 }
 
+/* The largest relative difference of a member between two logs of the same length. */
+static inline double log_distance(const char *a, const char *b, const char *name)
+{
+    json_t *x = read_log(a), *y = read_log(b);
+    double most = 0;
+    assert_int_equal(json_array_size(x), json_array_size(y));
+    for (size_t i = 0; i < json_array_size(x); i++) {
+        double p = number(json_array_get(x, i), name), q = number(json_array_get(y, i), name);
+        most = fmax(most, fabs(p - q) / fabs(p));
+    }
+    json_decref(x);
+    json_decref(y);
+    return most;
+}
+
 #define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"
 #define DROPOUT "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2"
 #define EVERY_STEP "--logging-steps", "1", "--save-strategy", "no"

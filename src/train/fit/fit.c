@@ -35,11 +35,11 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
                    size_text(needed(s) - limit, more), where, advice);
 }
 
-/* What this process may have where the arena is. */
+/* What this process may have where the arena is. Ranks on one host share its memory. */
 static int64_t available(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    return b->arena->available(b);
+    return b->arena->available(b) / (b->facts.host_memory ? s->compile.ranks : 1);
 }
 
 static int plan_anew(struct session *s, struct snug_err *err)

@@ -403,8 +403,8 @@ static double full_steps(const struct session *s, int64_t steps, int64_t per_epo
 static void add_up(const struct session *s, const struct workload *w, struct forecast *out)
 {
     int64_t per_epoch;
-    out->samples = (double)w->step.batch.B * w->accumulation;
-    out->tokens = (double)w->step.batch.T * w->accumulation;
+    out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
+    out->tokens = (double)w->step.batch.T * w->accumulation * s->compile.ranks;
     out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)w->evaluation.batch.T : 0;
     out->evaluation_seconds += out->answer_seconds;
     if (!s->has_train)

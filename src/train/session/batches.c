@@ -55,7 +55,7 @@ static int look_at_all(struct session *s, struct snug_err *err)
 {
     const int64_t rows_most = (int64_t)1 << 24;
     int64_t sizes[LARGEST_MOST], tokens[LARGEST_MOST], total, per_epoch;
-    int64_t step_rows = s->o->per_device_train_batch_size * s->o->gradient_accumulation_steps;
+    int64_t step_rows = train_step_rows(s->o);
     int n = 0;
     train_steps(s, &total, &per_epoch);
     if (s->rows_moved || total > rows_most / step_rows)

@@ -160,7 +160,7 @@ int datasets_open(struct session *s, struct snug_err *err)
     if (s->o->train_data.first) {
         TRY(open_train_data(s, err));
         TRY(hold_out(s, err));
-        TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps,
+        TRY(loader_check(&s->train, s->o->per_device_train_batch_size, s->o->gradient_accumulation_steps * s->o->ranks,
                          s->o->dataloader_drop_last, err));
         TRY(loader_check_max_tokens(&s->train, s->o->max_tokens_per_batch, err));
         TRY(check_masking(s, &s->train, err));

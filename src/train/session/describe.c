@@ -142,20 +142,27 @@ static void put_batch(struct str *out, const struct session *s)
                    p->programs[k].recomputed_layers, (long long)s->model.layers);
 }
 
+/* " for each of 4 ranks"; empty for one. */
+static const char *of_ranks(const struct session *s, char *text, size_t room)
+{
+    snprintf(text, room, s->compile.ranks > 1 ? " for each of %d ranks" : "", s->compile.ranks);
+    return text;
+}
+
 void describe_plan(const struct session *s, struct str *out)
 {
     const struct compile_settings *c = &s->compile;
     const struct plan *p = &s->run.plan;
     const struct snug_forecast f = describe_forecast(s);
-    char size[SIZE_TEXT_MAX];
+    char size[SIZE_TEXT_MAX], ranks[48];
     str_append(out, "model    ");
     str_escape(out, s->o->model);
     str_printf(out, ": %s, ", model_class(&s->model));
     put_count(out, describe_weights(s));
-    str_printf(out, " weights\ndevice   %s, %d thread%s, %s\n", c->backend->name, c->threads,
-               c->threads == 1 ? "" : "s", precision_words(s));
+    str_printf(out, " weights\ndevice   %s, %d thread%s%s, %s\n", c->backend->name, c->threads,
+               c->threads == 1 ? "" : "s", of_ranks(s, ranks, sizeof ranks), precision_words(s));
     put_batch(out, s);
-    str_printf(out, "memory   %s", size_text(p->arena_bytes, size));
+    str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
     if (p->host_bytes)
         str_printf(out, ", and %s of the host for optimizer states", size_text(p->host_bytes, size));
     if (p->checkpoint_bytes)
@@ -171,12 +178,14 @@ void describe_plan(const struct session *s, struct str *out)
 void describe_title(const struct session *s, struct str *out)
 {
     const struct choices *c = &s->choices;
+    char ranks[48];
     str_append(out, model_class(&s->model));
     str_append(out, ", ");
     put_count(out, describe_weights(s));
     str_printf(out, " weights, %s, ", precision_words(s));
     if (s->compile.train)
-        str_printf(out, "%lld x %lld sequences, ", (long long)c->accumulation, (long long)c->micro.B);
+        str_printf(out, "%lld x %lld sequences%s, ", (long long)c->accumulation, (long long)c->micro.B,
+                   of_ranks(s, ranks, sizeof ranks));
     str_printf(out, "on %s", s->compile.backend->name);
 }
 
@@ -210,9 +219,10 @@ void describe_plan_json(const struct session *s, struct str *out)
     plan_report_json(&s->run.plan, &plan);
     str_append(out, "{\"model\":");
     str_json_printed(out, s->o->model);
-    str_printf(out, ",\"class\":\"%s\",\"weights\":%lld,\"dtype\":\"%s\",\"device\":\"%s\",\"threads\":%d,",
+    str_printf(out,
+               ",\"class\":\"%s\",\"weights\":%lld,\"dtype\":\"%s\",\"device\":\"%s\",\"threads\":%d,\"ranks\":%d,",
                model_class(&s->model), (long long)describe_weights(s), dtype_name(c->precision.narrow),
-               c->backend->name, c->threads);
+               c->backend->name, c->threads, c->ranks);
     if (f.step_seconds > 0)
         put_time_json(out, &f);
     if (s->choices.accumulation > 1 && s->run.where.first >= 0)

@@ -93,7 +93,11 @@ int session_open(struct session *s, const struct io *io, const struct options *o
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
     TRY(settings_check_backend(o, err));
+    if (own_loop && o->ranks > 1)
+        return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: an own loop has one rank; leave it out",
+                       (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
+    s->compile.ranks = o->command == CMD_TRAIN || o->command == CMD_PLAN ? (int)o->ranks : 1;
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));

@@ -123,12 +123,24 @@ struct choices settings_choices(const struct options *o, const struct backend *b
                                 (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim))};
 }
 
+static int check_ranks(const struct session *s, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    if (c->ranks == 1 || c->backend->facts.ranks)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE,
+                   "--ranks %d: several ranks train on the cpu device, and a GPU has one; leave it out", c->ranks);
+}
+
 int settings_set(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
     c->model = &s->model;
     c->stop = s->stop;
+    TRY(check_ranks(s, err));
+    if (c->backend->facts.host_memory && c->ranks > 1) /* which have one machine */
+        c->threads = c->threads > c->ranks ? c->threads / c->ranks : 1;
     TRY(settings_precision(o, c->backend, &c->precision, err));
     c->head_chunk = option_given(o, head_chunk) ? o->head_chunk : HEAD_CHUNK;
     c->head_vocabulary = option_given(o, head_chunk) ? 0 : HEAD_VOCABULARY;

@@ -1,0 +1,29 @@
+/* ranks.h: ranks that are threads of one process, each with a copy of the model. They meet to exchange what they have: all of them come to
+ * each meeting, and to all meetings in the same order. */
+#ifndef BASE_RANKS_H
+#define BASE_RANKS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct ranks;
+
+/* One of them, 0 <= me < n; what it computes with knows no other. */
+struct rank {
+    struct ranks *all;
+    int me, n;
+};
+
+int ranks_open(int n, struct ranks **out, struct snug_err *err);
+void ranks_close(struct ranks *all); /* NULL: does nothing */
+
+/* Waits until all ranks are here. Gives what each brought, in the order of ranks; that is valid until the meeting after the next. NULL: a
+ * rank has left, so nobody may wait for it any more. */
+void *const *ranks_meet(const struct rank *r, void *brought);
+
+/* Of a rank that has failed: this meeting and all later ones end at once. */
+void ranks_leave(struct ranks *all);
+bool ranks_left(struct ranks *all);
+
+#endif

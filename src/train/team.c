@@ -1,0 +1,202 @@
+#include "train/team.h"
+
+#include "base/mem.h"
+#include "base/ranks.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+/* A rank but the first. */
+struct member {
+    struct team *team;
+    struct rank rank;
+    struct run run;
+    struct stepper stepper;
+    pthread_t thread;
+    bool started;
+    struct step_result result; /* of its last errand, like what follows */
+    struct snug_err err;
+    int code;
+};
+
+/* What the members do next. */
+enum errand { ERRAND_STEP, ERRAND_END };
+
+struct team {
+    struct session *s;
+    struct ranks *ranks;
+    struct rank first;
+    struct member *members;
+    int n; /* of them: ranks - 1 */
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    enum errand errand;
+    int64_t given; /* errands so far */
+    int busy;      /* members that have not done the last one */
+    const struct window *window;
+    const struct step_inputs *inputs;
+};
+
+/* ---- members ---- */
+
+static int do_step(struct member *m)
+{
+    m->err = (struct snug_err){0};
+    int code = stepper_step(&m->stepper, m->team->window, m->team->inputs, &m->result, &m->err);
+    if (code)
+        ranks_leave(m->team->ranks);
+    return code;
+}
+
+static void *work(void *arg)
+{
+    struct member *m = arg;
+    struct team *t = m->team;
+    bool ends = false;
+    for (int64_t done = 0; !ends; done++) {
+        pthread_mutex_lock(&t->lock);
+        while (t->given == done)
+            pthread_cond_wait(&t->changed, &t->lock);
+        enum errand errand = t->errand;
+        pthread_mutex_unlock(&t->lock);
+        ends = errand == ERRAND_END;
+        m->code = errand == ERRAND_STEP ? do_step(m) : SNUG_OK;
+        pthread_mutex_lock(&t->lock);
+        t->busy--;
+        pthread_cond_broadcast(&t->changed);
+        pthread_mutex_unlock(&t->lock);
+    }
+    return NULL;
+}
+
+static void give(struct team *t, enum errand errand)
+{
+    pthread_mutex_lock(&t->lock);
+    t->errand = errand;
+    t->given++;
+    t->busy = t->n;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void wait_for_all(struct team *t)
+{
+    pthread_mutex_lock(&t->lock);
+    while (t->busy)
+        pthread_cond_wait(&t->changed, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- opening ---- */
+
+static int start(struct member *m, struct snug_err *err)
+{
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&m->thread, NULL, work, m);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        return err_set(err, SNUG_ERR_ENV, "cannot start the thread of rank %d: %s; raise the process limit (ulimit -u)",
+                       m->rank.me, strerror(failed));
+    m->started = true;
+    return SNUG_OK;
+}
+
+/* A member with the weights and states of the first rank. */
+static int open_member(struct team *t, struct member *m, struct snug_err *err)
+{
+    const struct session *s = t->s;
+    m->run = run_beside(&s->run, s->compile.backend);
+    TRY(run_alloc(&m->run, err));
+    TRY(run_copy_persistent(&m->run, &s->run, err));
+    m->run.rank = &m->rank;
+    TRY(stepper_open(&m->stepper, &m->run, &s->model, s->o->seed, err));
+    m->stepper.class_weights = s->class_weights;
+    return start(m, err);
+}
+
+int team_open(struct session *s, struct team **out, struct snug_err *err)
+{
+    int ranks = s->compile.ranks, code = SNUG_OK;
+    struct team *t = *out = mem_alloc(sizeof *t);
+    if (!t)
+        return err_no_memory(err, sizeof *t);
+    t->s = s;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
+    if (ranks == 1)
+        return SNUG_OK;
+    TRY(ranks_open(ranks, &t->ranks, err));
+    t->first = (struct rank){.all = t->ranks, .me = 0, .n = ranks};
+    if (!(t->members = mem_alloc((size_t)(ranks - 1) * sizeof *t->members)))
+        return err_no_memory(err, (unsigned long long)(ranks - 1) * sizeof *t->members);
+    for (; t->n < ranks - 1 && !code; t->n += !code) {
+        struct member *m = &t->members[t->n];
+        *m = (struct member){.team = t, .rank = {.all = t->ranks, .me = t->n + 1, .n = ranks}};
+        code = open_member(t, m, err);
+    }
+    s->run.rank = code ? NULL : &t->first;
+    return code;
+}
+
+static void close_member(struct member *m)
+{
+    if (m->started)
+        pthread_join(m->thread, NULL);
+    if (m->stepper.run)
+        stepper_close(&m->stepper);
+    run_close(&m->run);
+}
+
+void team_close(struct team *t)
+{
+    if (!t)
+        return;
+    t->s->run.rank = NULL;
+    give(t, ERRAND_END);
+    for (int i = 0; t->members && i < t->first.n - 1; i++)
+        close_member(&t->members[i]);
+    ranks_close(t->ranks);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    mem_free(t->members);
+    mem_free(t);
+}
+
+/* ---- steps ---- */
+
+/* The loss is a sum over micro-batches, added in the order of ranks. Norm and its being finite are the same on all: a norm is made of
+ * gradients that have been added up. */
+static void add_result(struct step_result *sum, const struct step_result *r)
+{
+    bool knows =
+        isfinite(sum->loss) && !isfinite(r->loss); /* of the rank whose loss it is more is known than of the norm */
+    if (r->where[0] && (!sum->where[0] || knows))
+        memcpy(sum->where, r->where, sizeof sum->where);
+    sum->loss += r->loss;
+    sum->finite &= r->finite;
+}
+
+int team_step(struct team *t, const struct window *w, const struct step_inputs *in, struct step_result *out,
+              struct snug_err *err)
+{
+    t->window = w;
+    t->inputs = in;
+    if (t->n)
+        give(t, ERRAND_STEP);
+    int code = stepper_step(&t->s->stepper, w, in, out, err);
+    if (code && t->n)
+        ranks_leave(t->ranks);
+    wait_for_all(t);
+    for (int i = 0; i < t->n; i++) {
+        const struct member *m = &t->members[i];
+        if (m->code && !code)
+            code = err_set(err, m->code, "rank %d: %s", m->rank.me, m->err.text);
+        add_result(out, &m->result);
+    }
+    return code;
+}

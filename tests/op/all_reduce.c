@@ -1,0 +1,133 @@
+/* all_reduce with several ranks, on every instruction set and on the reference: each rank has the sum, in the order of ranks, with the same
+ * bits; and base/ranks: a rank that leaves keeps nobody waiting. */
+#include "base/dtype.h"
+#include "base/mem.h"
+#include "base/ranks.h"
+#include "cpu/isa.h"
+#include "graph/op.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 5, LARGEST = 40003 };
+
+struct side {
+    struct rank rank;
+    const struct cpu_kernels *kernels; /* NULL: the reference */
+    union args_any args;
+};
+
+static void *run(void *arg)
+{
+    struct side *s = arg;
+    const struct call call = {.threads = 2, .rank = &s->rank};
+    if (s->kernels)
+        s->kernels->run[OP_all_reduce](&s->args, &call);
+    else
+        ref_all_reduce(&s->args.all_reduce, &call);
+    return NULL;
+}
+
+/* Numbers whose sums are rounded differently in another order. */
+static double number(int rank, int64_t i)
+{
+    return (double)((i * 37 + rank * 101) % 1009 - 500) * (rank % 2 ? 1e-3 : 1) / 7;
+}
+
+/* What element i must become. */
+static double sum(int ranks, int64_t i, enum dtype type)
+{
+    double wide = 0;
+    float narrow = 0;
+    for (int r = 0; r < ranks; r++) {
+        float x = (float)number(r, i);
+        x = type == DT_BF16 ? bf16_to_float(bf16_from_float(x)) : x;
+        narrow = r ? narrow + x : x;
+        wide += number(r, i);
+    }
+    return type == DT_F64 ? wide : type == DT_F32 ? narrow : bf16_to_float(bf16_from_float(narrow));
+}
+
+static void check(const struct cpu_kernels *kernels, enum dtype type, int ranks, int64_t n)
+{
+    struct side sides[MOST];
+    pthread_t threads[MOST];
+    double *as_double = mem_alloc((size_t)(n + 1) * sizeof *as_double);
+    struct ranks *all;
+    assert_int_equal(ranks_open(ranks, &all, NULL), SNUG_OK);
+    for (int r = 0; r < ranks; r++) {
+        sides[r] = (struct side){.rank = {all, r, ranks}, .kernels = kernels};
+        sides[r].args.all_reduce.g = (struct tensor){
+            .data = mem_alloc((size_t)dtype_bytes(type, n) + 64), .dtype = type, .ndim = 1, .shape = {n}};
+        for (int64_t i = 0; i < n; i++)
+            as_double[i] = number(r, i);
+        dtype_convert(sides[r].args.all_reduce.g.data, type, as_double, DT_F64, n);
+        assert_int_equal(pthread_create(&threads[r], NULL, run, &sides[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++) {
+        pthread_join(threads[r], NULL);
+        dtype_convert(as_double, DT_F64, sides[r].args.all_reduce.g.data, type, n);
+        for (int64_t i = 0; i < n; i++)
+            if (as_double[i] != sum(ranks, i, type))
+                fail_msg("%d ranks, element %lld of %lld of rank %d: %.17g, must be %.17g", ranks, (long long)i,
+                         (long long)n, r, as_double[i], sum(ranks, i, type));
+    }
+    for (int r = 0; r < ranks; r++)
+        mem_free(sides[r].args.all_reduce.g.data);
+    ranks_close(all);
+    mem_free(as_double);
+}
+
+static void ranks_have_the_sum(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 3, 63, 64, 65, 1000, LARGEST};
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            const struct cpu_isa *isa;
+            check(NULL, DT_F64, ranks, sizes[k]);
+            for (int i = 0; (isa = cpu_isa_usable(i)); i++) {
+                check(isa->kernels, DT_F32, ranks, sizes[k]);
+                check(isa->kernels, DT_BF16, ranks, sizes[k]);
+            }
+        }
+}
+
+static void *meet(void *arg)
+{
+    return (void *)ranks_meet(arg, arg);
+}
+
+/* Two wait, the third leaves: both are told. So is who comes later. */
+static void nobody_waits_for_who_has_left(void **state)
+{
+    (void)state;
+    struct ranks *all;
+    pthread_t threads[2];
+    void *met;
+    assert_int_equal(ranks_open(3, &all, NULL), SNUG_OK);
+    struct rank of[3] = {{all, 0, 3}, {all, 1, 3}, {all, 2, 3}};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, meet, &of[i]), 0);
+    assert_false(ranks_left(all));
+    ranks_leave(all);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &met);
+        assert_null(met);
+    }
+    assert_true(ranks_left(all));
+    assert_null(ranks_meet(&of[0], NULL));
+    ranks_close(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum),
+                                       cmocka_unit_test(nobody_waits_for_who_has_left)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
