@@ -91,7 +91,7 @@ static void fill_row(struct batch_buffer *f, const struct dataset *d, int64_t ro
         *n_targets += f->targets[at + i] != IGNORE_INDEX;
 }
 
-void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *rows, int32_t n, int32_t sample,
+void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *rows, int32_t n, const int32_t *samples,
                 int64_t epoch, const struct masker *masker, struct batch *b)
 {
     assert(f->n_B + n <= f->max_B);
@@ -103,7 +103,7 @@ void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *
         assert(f->n_T + T + length <= f->max_T);
         fill_row(f, d, row, epoch, masker, f->n_T + T, length, &n_targets);
         f->rows[at] = row;
-        f->sample[at] = sample + i;
+        f->sample[at] = samples ? samples[i] : i;
         if (f->classes)
             f->classes[at] = d->classes[row];
         if (f->values)

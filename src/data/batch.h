@@ -38,9 +38,9 @@ int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t m
 void batch_buffer_close(struct batch_buffer *b);
 void batch_buffer_reset(struct batch_buffer *b); /* empties it: the batches laid there are over */
 
-/* Lays the n rows behind what the buffer already holds and describes them in *b. `sample` is the index of the first
- * within its optimizer step. `masker` is used for TASK_MASKED_LM without targets. */
-void batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n, int32_t sample,
-                int64_t epoch, const struct masker *masker, struct batch *b);
+/* Lays the n rows behind what the buffer already holds and describes them in *b. `samples` (n) are their indices within the
+ * optimizer step; NULL: from 0. `masker` is used for TASK_MASKED_LM without targets. */
+void batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
+                const int32_t *samples, int64_t epoch, const struct masker *masker, struct batch *b);
 
 #endif

@@ -104,7 +104,7 @@ const struct batch *eval_next(struct eval_loader *e)
     int32_t n = cut(e, e->at, &tokens);
     int i = e->n_given++ % EVAL_KEPT;
     batch_buffer_reset(&e->buffer[i]);
-    batch_fill(&e->buffer[i], e->data, e->rows + e->at, n, 0, 0, &e->masker, &e->batch[i]);
+    batch_fill(&e->buffer[i], e->data, e->rows + e->at, n, NULL, 0, &e->masker, &e->batch[i]);
     e->at += n;
     return &e->batch[i];
 }

@@ -7,7 +7,23 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Rows of a window and its micro-batches, while the first are dealt out to the second. */
+struct dealt_row {
+    int32_t length, sample; /* sample: its place in the window */
+};
+struct part {
+    int64_t tokens;
+    int32_t number;
+};
+struct dealer {
+    struct dealt_row *rows; /* (window_rows), like what follows */
+    struct part *parts;
+    int32_t *part_of; /* by sample */
+    int32_t *ends;    /* (window_rows + 1): of the parts, once their rows are gathered */
+};
 
 struct slot {
     struct window window;
@@ -21,6 +37,9 @@ struct loader {
     int64_t window_rows, steps_per_epoch, steps_of_first; /* of the epoch of from_step */
     int64_t *rows; /* (stretch), the thread's: rows in order from rows_at on of rows_epoch */
     int64_t stretch, rows_epoch, rows_at;
+    struct dealer dealer; /* the thread's, with several ranks, */
+    int32_t *samples;     /* (window_rows): of the rows of each micro-batch, one after another, and */
+    int64_t *dealt;       /* these rows */
     struct slot *slots;
     int32_t n_slots;
     pthread_t thread;
@@ -93,6 +112,86 @@ static int32_t cut(const struct loader *l, const int64_t *rows, int64_t n)
     return fit;
 }
 
+/* ---- several ranks ---- */
+
+static int dealer_open(struct dealer *d, int64_t rows, struct snug_err *err)
+{
+    d->rows = mem_alloc((size_t)rows * sizeof *d->rows);
+    d->parts = mem_alloc((size_t)rows * sizeof *d->parts);
+    d->part_of = mem_alloc((size_t)rows * sizeof *d->part_of);
+    d->ends = mem_alloc(((size_t)rows + 1) * sizeof *d->ends);
+    return d->rows && d->parts && d->part_of && d->ends
+               ? SNUG_OK
+               : err_no_memory(err, (unsigned long long)rows * sizeof *d->parts);
+}
+
+static void dealer_close(struct dealer *d)
+{
+    mem_free(d->rows);
+    mem_free(d->parts);
+    mem_free(d->part_of);
+    mem_free(d->ends);
+}
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct dealt_row *x = a, *y = b;
+    return x->length != y->length ? (x->length < y->length) - (x->length > y->length)
+                                  : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static int fewest_first(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    return x->tokens != y->tokens ? (x->tokens > y->tokens) - (x->tokens < y->tokens)
+                                  : (x->number > y->number) - (x->number < y->number);
+}
+
+/* So many micro-batches of at most `size` rows does a window of n rows make: as many for each rank, where there are so many rows. */
+static int32_t count_parts(int64_t n, int64_t size, int32_t ranks)
+{
+    int64_t each = (n + size * ranks - 1) / (size * ranks), parts = each * ranks;
+    return (int32_t)(parts < n ? parts : n);
+}
+
+/* Deals the rows out to the parts, longest first: in each round the part with the fewest tokens gets the longest row. Gives the tokens of
+ * the largest part. */
+static int64_t deal(struct dealer *d, const struct dataset *data, const int64_t *rows, int64_t n, int32_t parts)
+{
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        d->rows[i] = (struct dealt_row){.length = dataset_length(data, rows[i]), .sample = (int32_t)i};
+    qsort(d->rows, (size_t)n, sizeof *d->rows, longest_first);
+    for (int32_t k = 0; k < parts; k++)
+        d->parts[k] = (struct part){.number = k};
+    for (int64_t i = 0; i < n; i++) {
+        struct part *part = &d->parts[i % parts];
+        if (i % parts == 0)
+            qsort(d->parts, (size_t)parts, sizeof *d->parts, fewest_first);
+        part->tokens += d->rows[i].length;
+        d->part_of[d->rows[i].sample] = part->number;
+        most = part->tokens > most ? part->tokens : most;
+    }
+    return most;
+}
+
+/* Puts the window's rows into l->dealt and l->samples, part after part. */
+static void gather(struct loader *l, const int64_t *rows, int64_t n, int32_t parts)
+{
+    const int32_t *part_of = l->dealer.part_of;
+    int32_t *ends = l->dealer.ends; /* begins, until the parts are filled */
+    memset(ends, 0, ((size_t)parts + 1) * sizeof *ends);
+    for (int64_t i = 0; i < n; i++)
+        ends[part_of[i] + 1]++;
+    for (int32_t k = 0; k < parts; k++)
+        ends[k + 1] += ends[k];
+    for (int64_t i = 0; i < n; i++) {
+        int32_t at = ends[part_of[i]]++;
+        l->samples[at] = (int32_t)i;
+        l->dealt[at] = rows[i];
+    }
+}
+
 /* The window's rows. Finding those of one window of ORDER_BY_LENGTH means sorting its mega-batch, so the rows of a whole
  * number of windows are kept, counted from the epoch's first. */
 static int find_rows(struct loader *l, int64_t epoch, int64_t from, const int64_t **rows, struct snug_err *err)
@@ -131,21 +230,39 @@ static int begin_window(struct loader *l, int64_t step, struct window *w, const 
     return find_rows(l, epoch, from, rows, err);
 }
 
+/* One more micro-batch of the window, of n rows. */
+static void lay(struct loader *l, struct slot *s, const int64_t *rows, int32_t n, const int32_t *samples)
+{
+    struct batch *b = &s->micro[s->window.n_micro++];
+    batch_fill(&s->buffer, l->o.data, rows, n, samples, s->window.epoch, &l->masker, b);
+    s->window.n_targets += b->n_targets;
+    s->window.n_tokens += b->T;
+}
+
+/* A limit of tokens evens micro-batches out by itself. */
+static bool deals(const struct loader_options *o)
+{
+    return o->ranks > 1 && !o->max_tokens;
+}
+
 static int make_window(struct loader *l, int64_t step, struct slot *s, struct snug_err *err)
 {
-    const struct dataset *d = l->o.data;
-    const int64_t *row_list;
-    TRY(begin_window(l, step, &s->window, &row_list, err));
+    const int64_t *rows;
+    TRY(begin_window(l, step, &s->window, &rows, err));
     s->window.micro = s->micro;
-    int64_t n = s->window.n_samples, epoch = s->window.epoch;
     batch_buffer_reset(&s->buffer);
-    for (int64_t done = 0; done < n;) {
-        int32_t rows = cut(l, row_list + done, n - done);
-        struct batch *b = &s->micro[s->window.n_micro++];
-        batch_fill(&s->buffer, d, row_list + done, rows, (int32_t)done, epoch, &l->masker, b);
-        s->window.n_targets += b->n_targets;
-        s->window.n_tokens += b->T;
-        done += rows;
+    int64_t n = s->window.n_samples;
+    int32_t parts = deals(&l->o) ? count_parts(n, l->o.batch_size, l->o.ranks) : 0;
+    if (parts) {
+        deal(&l->dealer, l->o.data, rows, n, parts);
+        gather(l, rows, n, parts);
+        for (int32_t k = 0, at = 0; k < parts; at = l->dealer.ends[k++])
+            lay(l, s, l->dealt + at, l->dealer.ends[k] - at, l->samples + at);
+        return SNUG_OK;
+    }
+    for (int64_t done = 0, some; done < n; done += some) {
+        some = cut(l, rows + done, n - done);
+        lay(l, s, rows + done, (int32_t)some, l->samples + done);
     }
     return SNUG_OK;
 }
@@ -192,16 +309,25 @@ static int start_thread(struct loader *l, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Of a window. */
+static int64_t most_rows(const struct loader *l)
+{
+    return l->window_rows < l->o.data->n_rows ? l->window_rows : l->o.data->n_rows;
+}
+
 static int allocate(struct loader *l, struct snug_err *err)
 {
     const struct dataset *d = l->o.data;
-    int64_t rows = l->window_rows < d->n_rows ? l->window_rows : d->n_rows;
-    int64_t tokens = sum_of_longest(d, rows);
+    int64_t rows = most_rows(l), tokens = sum_of_longest(d, rows);
     size_t slot_bytes = (size_t)l->n_slots * sizeof *l->slots;
     l->slots = mem_alloc(slot_bytes);
-    if (tokens < 0 || !l->slots)
+    l->samples = mem_alloc((size_t)rows * sizeof *l->samples);
+    l->dealt = mem_alloc((size_t)rows * sizeof *l->dealt);
+    if (tokens < 0 || !l->slots || !l->samples || !l->dealt)
         return err_no_memory(err, slot_bytes);
-    int64_t n_micro = l->o.max_tokens ? rows : (rows + l->o.batch_size - 1) / l->o.batch_size;
+    for (int64_t i = 0; i < rows; i++)
+        l->samples[i] = (int32_t)i; /* of rows that are not dealt out */
+    int64_t n_micro = l->o.max_tokens || deals(&l->o) ? rows : (rows + l->o.batch_size - 1) / l->o.batch_size;
     for (int32_t i = 0; i < l->n_slots; i++) {
         l->slots[i].micro = mem_alloc((size_t)n_micro * sizeof(struct batch));
         if (!l->slots[i].micro)
@@ -249,7 +375,9 @@ static int settle(struct loader *l, const struct loader_options *o, struct snug_
     l->stretch = l->stretch < o->data->n_rows ? l->stretch : o->data->n_rows; /* the data may be less than a window */
     l->rows_epoch = -1;
     l->rows = mem_alloc((size_t)l->stretch * sizeof *l->rows);
-    return l->rows ? SNUG_OK : err_no_memory(err, (size_t)l->stretch * sizeof *l->rows);
+    if (!l->rows)
+        return err_no_memory(err, (size_t)l->stretch * sizeof *l->rows);
+    return deals(o) ? dealer_open(&l->dealer, most_rows(l), err) : SNUG_OK;
 }
 
 /* The micro-batches of at most `size` rows of a window, the largest of which goes into *tokens if it is larger. */
@@ -261,6 +389,12 @@ static void take_largest(const struct dataset *d, const int64_t *rows, int64_t n
             sum += dataset_length(d, rows[i++]);
         *tokens = sum > *tokens ? sum : *tokens;
     }
+}
+
+static void take_dealt(struct loader *l, const int64_t *rows, int64_t n, int64_t size, int64_t *tokens)
+{
+    int64_t most = deal(&l->dealer, l->o.data, rows, n, count_parts(n, size, l->o.ranks));
+    *tokens = most > *tokens ? most : *tokens;
 }
 
 int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
@@ -280,11 +414,15 @@ int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, 
             continue;
         all = true; /* nothing larger can come */
         for (int i = 0; i < n; i++) {
-            take_largest(o->data, rows, w.n_samples, sizes[i], &tokens[i]);
+            if (deals(o))
+                take_dealt(&l, rows, w.n_samples, sizes[i], &tokens[i]);
+            else
+                take_largest(o->data, rows, w.n_samples, sizes[i], &tokens[i]);
             all &= tokens[i] == sizes[i] * o->data->longest;
         }
     }
     mem_free(l.rows);
+    dealer_close(&l.dealer);
     return code;
 }
 
@@ -347,7 +485,10 @@ void loader_close(struct loader *l)
         mem_free(l->slots[i].micro);
     }
     mem_free(l->slots);
+    mem_free(l->samples);
+    mem_free(l->dealt);
     mem_free(l->rows);
+    dealer_close(&l->dealer);
     masking_close(&l->masker);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);

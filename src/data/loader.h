@@ -3,7 +3,10 @@
  * An optimizer step takes a window of `accumulation` times `batch_size` rows at its place in the epoch's order, cut
  * into micro-batches of at most batch_size rows, and of at most max_tokens tokens. The last window of an epoch is
  * shorter and still makes a step, unless drop_last. What is in a window depends on batch_size * accumulation only, not
- * on how it is cut. */
+ * on how it is cut.
+ *
+ * With several ranks, micro-batches r, r + ranks, r + 2 ranks, … are rank r's. Rows are then dealt out so that the micro-batches of a
+ * window have about as many tokens each, and nobody waits long for another. */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
@@ -28,7 +31,8 @@ struct window {
 struct loader_options {
     const struct dataset *data;
     const struct order *order;
-    int32_t batch_size, accumulation;
+    int32_t batch_size, accumulation; /* accumulation: of all ranks together */
+    int32_t ranks;                    /* 0 and 1: one */
     int64_t max_tokens; /* of a micro-batch, which then has fewer rows, and a window more micro-batches; 0: no limit */
     bool drop_last;     /* leave the shorter last window of each epoch out */
     int64_t start_step; /* the first window's step; any one is found at once */

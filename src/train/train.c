@@ -67,6 +67,7 @@ int train_open_loader(struct session *s, const struct origin *from, int64_t firs
                                .order = order,
                                .batch_size = (int32_t)s->micro_rows,
                                .accumulation = (int32_t)(s->micro_batches * o->ranks),
+                               .ranks = (int32_t)o->ranks,
                                .max_tokens = o->max_tokens_per_batch,
                                .drop_last = o->dataloader_drop_last,
                                .start_step = first,

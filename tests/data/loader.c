@@ -96,6 +96,67 @@ static void cut_and_start_do_not_show(void **state)
     }
 }
 
+/* With several ranks: each row of the window once, under the index that it has without them; as many micro-batches for each rank, with about
+ * as many tokens; and the largest is known before. */
+static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32_t ranks)
+{
+    struct fixture f;
+    int64_t planned, most = 0, dealt_spread = 0, cut_spread = 0;
+    make(&f, TASK_CLASS, rows, ORDER_RANDOM, 0);
+    struct loader_options o = options(&f, batch, accumulation * ranks);
+    int64_t step_rows = (int64_t)batch * accumulation * ranks, steps = (rows + step_rows - 1) / step_rows, size = batch;
+    o.end_step = 2 * steps;
+    struct loader *whole = open_loader(&o);
+    o.ranks = ranks;
+    struct loader *l = open_loader(&o);
+    for (int64_t step = 0; step < 2 * steps; step++) {
+        const struct window *w = next(l), *v = next(whole);
+        int64_t least = INT64_MAX, largest = 0;
+        bool full = w->n_samples == step_rows;
+        bool seen[101] = {false};
+        assert_true(w->n_samples == v->n_samples && w->n_tokens == v->n_tokens && w->n_targets == v->n_targets);
+        assert_true(w->n_micro == v->n_samples || w->n_micro % ranks == 0);
+        for (int32_t m = 0; m < w->n_micro; m++) {
+            int32_t T = w->micro[m].T;
+            assert_in_range(w->micro[m].B, 1, batch);
+            for (int32_t i = 0; i < w->micro[m].B; i++) {
+                int32_t sample = w->micro[m].sample[i];
+                assert_true(sample >= 0 && sample < w->n_samples && !seen[sample]);
+                seen[sample] = true;
+                assert_int_equal(w->micro[m].rows[i], order_row(&f.o, w->epoch, w->epoch_step * step_rows + sample));
+                check_sequence(&w->micro[m], i);
+            }
+            least = T < least ? T : least;
+            largest = T > largest ? T : largest;
+        }
+        most = largest > most ? largest : most;
+        dealt_spread += full ? largest - least : 0;
+        least = INT64_MAX, largest = 0;
+        for (int32_t m = 0; m < v->n_micro; m++) {
+            least = v->micro[m].T < least ? v->micro[m].T : least;
+            largest = v->micro[m].T > largest ? v->micro[m].T : largest;
+        }
+        cut_spread += full ? largest - least : 0;
+    }
+    assert_int_equal(loader_largest(&o, &size, 1, NULL, &planned, NULL), SNUG_OK);
+    assert_int_equal(planned, most);
+    assert_true(batch == 1 || !cut_spread || 8 * dealt_spread < cut_spread);
+    loader_close(whole);
+    loader_close(l);
+    unmake(&f);
+}
+
+static void ranks_have_as_many_tokens(void **state)
+{
+    (void)state;
+    check_dealt(100, 4, 1, 2);
+    check_dealt(100, 6, 2, 3);
+    check_dealt(101, 8, 1, 4); /* 5 rows in the last window */
+    check_dealt(67, 8, 2, 4);  /* 3, for 4 ranks */
+    check_dealt(50, 1, 3, 2);
+    check_dealt(7, 4, 1, 2); /* all rows are less than a window */
+}
+
 static void largest_batches_are_known(void **state)
 {
     (void)state;
@@ -368,6 +429,7 @@ int main(void)
         cmocka_unit_test(other_rows_a_step),
         cmocka_unit_test(windows_are_cut_by_arithmetic),
         cmocka_unit_test(cut_and_start_do_not_show),
+        cmocka_unit_test(ranks_have_as_many_tokens),
         cmocka_unit_test(largest_batches_are_known),
         cmocka_unit_test(largest_of_an_order_is_known),
         cmocka_unit_test(cut_by_tokens),

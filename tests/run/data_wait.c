@@ -11,19 +11,19 @@
 enum { STEPS = 8, SLOW_MS = 60 };
 
 void __real_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
-                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b);
+                       const int32_t *samples, int64_t epoch, const struct masker *masker, struct batch *b);
 void __wrap_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
-                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b);
+                       const int32_t *samples, int64_t epoch, const struct masker *masker, struct batch *b);
 
 static bool slow;
 static const char *data;
 
 void __wrap_batch_fill(struct batch_buffer *buffer, const struct dataset *d, const int64_t *rows, int32_t n,
-                       int32_t sample, int64_t epoch, const struct masker *masker, struct batch *b)
+                       const int32_t *samples, int64_t epoch, const struct masker *masker, struct batch *b)
 {
     if (slow)
         nanosleep(&(struct timespec){.tv_nsec = SLOW_MS * 1000000L}, NULL);
-    __real_batch_fill(buffer, d, rows, n, sample, epoch, masker, b);
+    __real_batch_fill(buffer, d, rows, n, samples, epoch, masker, b);
 }
 
 /* STEPS steps of micro-batches of two rows; the seconds that they waited. */

@@ -101,7 +101,7 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
         return err_no_memory(err, (unsigned long long)p->data.n_rows * sizeof *rows);
     for (int64_t i = 0; i < p->data.n_rows; i++)
         rows[i] = i;
-    batch_fill(&p->buffer, &p->data, rows, (int32_t)p->data.n_rows, 0, 0, NULL, &p->batch);
+    batch_fill(&p->buffer, &p->data, rows, (int32_t)p->data.n_rows, NULL, 0, NULL, &p->batch);
     mem_free(rows);
     return SNUG_OK;
 }

@@ -55,20 +55,21 @@ static int look_at_all(struct session *s, struct snug_err *err)
 {
     const int64_t rows_most = (int64_t)1 << 24;
     int64_t sizes[LARGEST_MOST], tokens[LARGEST_MOST], total, per_epoch;
-    int64_t step_rows = train_step_rows(s->o);
+    int64_t step_rows = train_step_rows(s->o), rank_rows = step_rows / s->o->ranks;
     int n = 0;
     train_steps(s, &total, &per_epoch);
     if (s->rows_moved || total > rows_most / step_rows)
         return SNUG_OK;
-    for (int64_t parts = 1; parts <= step_rows && parts <= 1 << 16 && n < LARGEST_MOST; parts++)
-        if (step_rows % parts == 0)
-            sizes[n++] = step_rows / parts;
+    for (int64_t parts = 1; parts <= rank_rows && parts <= 1 << 16 && n < LARGEST_MOST; parts++)
+        if (rank_rows % parts == 0)
+            sizes[n++] = rank_rows / parts;
     struct order order;
     int code = train_open_order(s, step_rows, &order, err);
     const struct loader_options o = {.data = &s->train,
                                      .order = &order,
                                      .batch_size = (int32_t)step_rows,
                                      .accumulation = 1,
+                                     .ranks = s->o->max_tokens_per_batch ? 1 : (int32_t)s->o->ranks,
                                      .drop_last = s->o->dataloader_drop_last,
                                      .end_step = total};
     if (!code)
