@@ -1,7 +1,7 @@
 """Records which weights transformers gives well-known models: from their published config.json, for each class the number of parameters,
 the names and shapes of weights (of the layers the first alone), and which of them its Trainer does not decay.
 Run with: python published.py, which writes published.json. No weights are made or fetched."""
-import json, os, re
+import copy, json, os, re
 import torch, transformers as T
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -136,7 +136,7 @@ MODELS = {
 }
 out = {}
 for name, (config, longest) in MODELS.items():
-    cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(config)
+    cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
     classes = {}
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
