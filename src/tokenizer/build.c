@@ -88,7 +88,7 @@ static int build_added_sets(struct tokenizer *t, struct snug_err *err)
     for (size_t i = 0; i < t->n_added; i++) {
         struct added_token *token = &t->added[i];
         struct added_set *set = token->normalized ? &t->normal : &t->raw;
-        struct text pattern = {token->content, strlen(token->content)};
+        struct text pattern = {token->content, strlen(token->content), NULL};
         if (token->normalized)
             TRY_TO(out, tokenizer_normalize(&e, pattern, &pattern));
         int32_t other = trie_find(&set->trie, pattern.s, pattern.n);

@@ -92,6 +92,8 @@ struct tokenizer {
     struct template single, pair;
     bool has_template; /* a post-processor set them */
     bool truncate_left;
+    bool trims_places;  /* a blank that a token begins or ends with is not counted among its place */
+    bool trims_but_one; /* but for one that the step ByteLevel has put before the text */
     int64_t max_length;
     int32_t special[TOKEN_SPECIALS];
     uint8_t *flags; /* of char_flags_new */

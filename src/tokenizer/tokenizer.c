@@ -1,50 +1,51 @@
 /* Encoding: the steps listed in tokenizer.h, for one text or a pair. */
 #include "tokenizer/tokenizer.h"
 
+#include "base/mem.h"
 #include "base/str.h"
 #include "tokenizer/steps/step.h"
+#include "tokenizer/unicode.h"
 
 #include <string.h>
 
-static int encode_words(struct encoder *e, const char *text, size_t bytes)
+static int encode_words(struct encoder *e, struct text text)
 {
     const struct steps *splits = &e->t->steps[STEP_PRE_TOKENIZER];
     const struct step *model = e->t->steps[STEP_MODEL].list;
     if (!splits->n)
-        return model->type->encode(model->state, e, text, bytes);
-    struct words w = {.text = {text, bytes}};
+        return model->type->encode(model->state, e, text);
+    struct words w = {.text = text};
     words_begin(e, &w);
-    TRY(words_add(e, &w, (struct span){0, bytes, e->begins}));
+    TRY(words_add(e, &w, (struct span){0, text.n, e->begins}));
     words_end(e, &w);
     for (size_t i = 0; i < splits->n; i++)
         TRY(splits->list[i].type->split(splits->list[i].state, e, &w));
     for (size_t i = 0; i < w.n; i++)
-        TRY(model->type->encode(model->state, e, w.text.s + w.spans[i].start, w.spans[i].end - w.spans[i].start));
+        TRY(model->type->encode(model->state, e, word_text(&w, i)));
     return 0;
 }
 
-typedef int encode_between(struct encoder *e, const char *text, size_t bytes);
+typedef int encode_between(struct encoder *e, struct text text);
 
 /* The ids of the added tokens of `set` in the text, and what `between` makes of the text between them. */
-static int encode_around(struct encoder *e, const struct added_set *set, const char *text, size_t bytes,
-                         encode_between *between)
+static int encode_around(struct encoder *e, const struct added_set *set, struct text text, encode_between *between)
 {
     if (!set->trie.n_nodes)
-        return bytes ? between(e, text, bytes) : 0;
-    struct added_scan scan = {.set = set, .flags = e->t->flags, .text = text, .bytes = bytes};
+        return text.n ? between(e, text) : 0;
+    struct added_scan scan = {.set = set, .flags = e->t->flags, .text = text.s, .bytes = text.n};
     struct added_match m;
     size_t from = 0;
     bool begins = e->begins;
     while (added_next(&scan, &m)) {
         e->begins = begins && from == 0;
         if (from < m.start)
-            TRY(between(e, text + from, m.start - from));
+            TRY(between(e, text_part(text, from, m.start)));
         if (m.start < m.end)
-            TRY(push_piece(e->out, m.id, e->err));
+            TRY(push_token(e, m.id, text, m.start, m.end));
         from = m.end;
     }
     e->begins = begins && from == 0;
-    TRY(from < bytes ? between(e, text + from, bytes - from) : 0);
+    TRY(from < text.n ? between(e, text_part(text, from, text.n)) : 0);
     e->begins = begins;
     return 0;
 }
@@ -55,18 +56,36 @@ int tokenizer_normalize(struct encoder *e, struct text in, struct text *out)
     *out = in;
     for (size_t i = 0; i < steps->n; i++) {
         struct text_buf *to = &e->s->normal[i % 2];
-        to->n = 0;
+        text_start(to, e->placed);
         TRY(steps->list[i].type->normalize(steps->list[i].state, e, *out, to));
-        *out = (struct text){to->s, to->n};
+        *out = text_done(to);
     }
     return 0;
 }
 
-static int encode_normal(struct encoder *e, const char *text, size_t bytes)
+static int encode_normal(struct encoder *e, struct text text)
 {
     struct text normal;
-    TRY(tokenizer_normalize(e, (struct text){text, bytes}, &normal));
-    return encode_around(e, &e->t->normal, normal.s, normal.n, encode_words);
+    TRY(tokenizer_normalize(e, text, &normal));
+    return encode_around(e, &e->t->normal, normal, encode_words);
+}
+
+/* The user's text, with the place of each of its characters where places are asked for. */
+static int encode_text(struct encoder *e, const char *s, size_t n)
+{
+    struct text text = {s, n, NULL};
+    struct text_buf *given = &e->s->given;
+    if (e->placed) {
+        if (!MEM_GROW(given->from, given->from_cap, n))
+            return err_no_memory(e->err, n * sizeof *given->from);
+        for (size_t i = 0, bytes; i < n; i += bytes) {
+            bytes = (size_t)utf8_sequence(s + i, n - i);
+            for (size_t k = i; k < i + bytes; k++)
+                given->from[k] = (struct text_place){i, i + bytes};
+        }
+        text.from = given->from;
+    }
+    return encode_around(e, &e->t->raw, text, encode_normal);
 }
 
 static int check_utf8(const char *text, size_t bytes, struct snug_err *err)
@@ -99,8 +118,9 @@ static void cut_longest_first(size_t length[2], size_t room)
     }
 }
 
-static int fill_template(const struct tokenizer *t, const struct template *form, const size_t whole[2],
-                         const size_t kept[2], bool words, struct token_buf *out, struct snug_err *err)
+/* Of each text kept[text] pieces from first[text] on. */
+static int fill_template(const struct template *form, const size_t first[2], const size_t kept[2], bool words,
+                         struct token_buf *out, struct snug_err *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < form->n_parts; i++) {
@@ -110,10 +130,8 @@ static int fill_template(const struct tokenizer *t, const struct template *form,
             (words && !MEM_GROW(out->words, out->words_cap, n + more)))
             return err_no_memory(err, (n + more) * sizeof *out->ids);
         const int32_t *from = p->ids;
-        if (p->kind != PART_SPECIAL && more) { /* a first text without pieces has no memory for them */
-            from = out->pieces + (p->kind == PART_B ? whole[0] : 0);
-            from += t->truncate_left ? whole[p->kind] - kept[p->kind] : 0;
-        }
+        if (p->kind != PART_SPECIAL && more) /* a first text without pieces has no memory for them */
+            from = out->pieces + first[p->kind];
         for (size_t k = 0; k < more; k++) {
             out->ids[n + k] = from[k];
             out->type_ids[n + k] = p->type_id;
@@ -124,6 +142,15 @@ static int fill_template(const struct tokenizer *t, const struct template *form,
     }
     out->n = n;
     return 0;
+}
+
+/* Of texts of `whole` pieces `kept`, cut on the tokenizer's side. */
+static int fill_cut(const struct tokenizer *t, const struct template *form, const size_t whole[2], const size_t kept[2],
+                    bool words, struct token_buf *out, struct snug_err *err)
+{
+    size_t left = t->truncate_left ? 1 : 0;
+    size_t first[2] = {left * (whole[0] - kept[0]), whole[0] + left * (whole[1] - kept[1])};
+    return fill_template(form, first, kept, words, out, err);
 }
 
 static int start(const struct template *form, const char *what, int64_t max_length, struct token_buf *out,
@@ -147,10 +174,10 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
     if (pair)
         TRY(check_utf8(pair, pair_bytes, err));
     struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true};
-    TRY(encode_around(&e, &t->raw, text, bytes, encode_normal));
+    TRY(encode_text(&e, text, bytes));
     size_t whole[2] = {out->n_pieces, 0};
     if (pair)
-        TRY(encode_around(&e, &t->raw, pair, pair_bytes, encode_normal));
+        TRY(encode_text(&e, pair, pair_bytes));
     whole[1] = out->n_pieces - whole[0];
 
     size_t kept[2] = {whole[0], whole[1]}, room = (size_t)(max_length - form->added);
@@ -161,7 +188,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
         else
             kept[0] = room;
     }
-    return fill_template(t, form, whole, kept, false, out, err);
+    return fill_cut(t, form, whole, kept, false, out, err);
 }
 
 int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,
@@ -172,7 +199,7 @@ int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *w
     for (size_t i = 0; i < n; i++) {
         size_t first = out->n_pieces;
         TRY(check_utf8(words[i].text, words[i].bytes, err));
-        TRY(encode_around(&e, &t->raw, words[i].text, words[i].bytes, encode_normal));
+        TRY(encode_text(&e, words[i].text, words[i].bytes));
         if (!MEM_GROW(out->piece_words, out->piece_words_cap, out->n_pieces))
             return err_no_memory(err, out->n_pieces * sizeof *out->piece_words);
         for (size_t k = first; k < out->n_pieces; k++)
@@ -181,7 +208,74 @@ int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *w
     size_t whole[2] = {out->n_pieces, 0}, kept[2] = {out->n_pieces, 0}, room = (size_t)(max_length - t->single.added);
     out->truncated = max_length && out->n_pieces > room;
     kept[0] = out->truncated ? room : whole[0];
-    return fill_template(t, &t->single, whole, kept, true, out, err);
+    return fill_cut(t, &t->single, whole, kept, true, out, err);
+}
+
+/* Blanks that a token begins or ends with, as ByteLevel writes them. */
+static size_t blanks(const char *token, bool at_end)
+{
+    static const char blank[] = "\xC4\xA0";
+    size_t n = 0, left = strlen(token);
+    for (; left >= 2 && !memcmp(at_end ? token + left - 2 : token, blank, 2); left -= 2, n++)
+        token += at_end ? 0 : 2;
+    return n;
+}
+
+static bool is_space_at(const struct tokenizer *t, const char *at)
+{
+    uint32_t c;
+    utf8_decode(at, &c);
+    return char_flags(t->flags, c) & CHAR_SPACE;
+}
+
+/* An added token can have white space of the text around it, a token of ByteLevel writes its own. As process_offsets of the
+ * library's ByteLevel. */
+static void trim_place(const struct tokenizer *t, const char *text, const char *token, bool first,
+                       struct text_place *place)
+{
+    bool added = trie_find(&t->added_ids, token, strlen(token)) >= 0;
+    size_t start = place->start, end = place->end, before = blanks(token, false), behind = blanks(token, true);
+    if (added)
+        for (before = behind = 0; start + before < end && is_space_at(t, text + start + before); before++)
+            ;
+    if (before && t->trims_but_one && (first || start == 0))
+        before--;
+    for (; before && place->start < end; before--)
+        place->start += (size_t)utf8_sequence(text + place->start, end - place->start);
+    for (; behind && place->end > place->start; behind--)
+        place->end -= (size_t)utf8_back(text, place->end);
+}
+
+static void trim_places(const struct tokenizer *t, const char *text, struct token_buf *out, size_t from)
+{
+    for (size_t i = from; t->trims_places && i < out->n_pieces; i++)
+        trim_place(t, text, t->tokens[out->pieces[i]], i == from, &out->piece_places[i]);
+}
+
+int tokenizer_encode_whole(const struct tokenizer *t, const char *text, size_t bytes, const char *pair,
+                           size_t pair_bytes, struct token_buf *out, size_t *n_first, struct snug_err *err)
+{
+    TRY(start(&t->pair, "pair", 0, out, err));
+    TRY(check_utf8(text, bytes, err));
+    TRY(check_utf8(pair, pair_bytes, err));
+    struct encoder e = {.t = t, .out = out, .s = out->scratch, .err = err, .begins = true, .placed = true};
+    TRY(encode_text(&e, text, bytes));
+    *n_first = out->n_pieces;
+    trim_places(t, text, out, 0);
+    TRY(encode_text(&e, pair, pair_bytes));
+    trim_places(t, pair, out, *n_first);
+    return 0;
+}
+
+int tokenizer_window(const struct tokenizer *t, size_t n_first, size_t from, size_t to, struct token_buf *out,
+                     size_t *at, struct snug_err *err)
+{
+    const size_t first[2] = {0, n_first + from}, kept[2] = {n_first, to - from};
+    TRY(fill_template(&t->pair, first, kept, false, out, err));
+    *at = 0;
+    for (size_t i = 0; i < t->pair.n_parts && t->pair.parts[i].kind != PART_B; i++)
+        *at += t->pair.parts[i].kind == PART_A ? n_first : t->pair.parts[i].n_ids;
+    return 0;
 }
 
 int32_t tokenizer_vocab_size(const struct tokenizer *t)

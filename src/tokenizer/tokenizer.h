@@ -40,6 +40,11 @@ enum special_token {
         TOKEN_SPECIALS
 };
 
+/* Where a token stands in the text that it is of: bytes start to end. */
+struct text_place {
+    size_t start, end;
+};
+
 /* Where tokenizer_encode puts its result. Start with {0} and use it for many calls: memory is kept in between. One per
  * thread. */
 struct token_buf {
@@ -55,6 +60,8 @@ struct token_buf {
     size_t n_pieces, pieces_cap;
     int32_t *piece_words; /* (n_pieces) as `words` */
     size_t words_cap, piece_words_cap;
+    struct text_place *piece_places; /* (n_pieces), of tokenizer_encode_whole: each in its own text */
+    size_t piece_places_cap;
     struct scratch *scratch; /* of the steps: parts.h */
 };
 void token_buf_free(struct token_buf *b);
@@ -79,6 +86,15 @@ struct token_word {
 };
 int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,
                            struct token_buf *out, struct snug_err *err);
+
+/* All tokens of two texts, for texts that are longer than a model takes: out->pieces has *n_first of the first text and then those
+ * of the second, out->piece_places the places of both. */
+int tokenizer_encode_whole(const struct tokenizer *t, const char *text, size_t bytes, const char *pair,
+                           size_t pair_bytes, struct token_buf *out, size_t *n_first, struct snug_err *err);
+/* Then, as often as wanted: the first text and tokens [from, to) of the second in the template of a pair, as ids and type_ids.
+ * *at: which of the ids is token `from`. */
+int tokenizer_window(const struct tokenizer *t, size_t n_first, size_t from, size_t to, struct token_buf *out,
+                     size_t *at, struct snug_err *err);
 
 /* The text of `ids` (n), as the tokenizers library's decode gives it: the decoders of the file, or the tokens with blanks between
  * them where it names none. `skip_special` leaves out special tokens. Appends to *out; bytes that are no UTF-8 have become U+FFFD.

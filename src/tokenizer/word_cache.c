@@ -21,7 +21,7 @@ static struct cached_word *find_place(struct encoder *e, struct text word)
 
 int word_cache_encode(struct encoder *e, struct text word, encode_word_fn *encode, const void *state)
 {
-    struct cached_word *c = find_place(e, word);
+    struct cached_word *c = e->placed ? NULL : find_place(e, word); /* it does not keep where tokens end */
     struct token_buf *out = e->out;
     if (c && c->bytes == word.n && !memcmp(c->word, word.s, word.n)) {
         for (int i = 0; i < c->n_ids; i++)

@@ -188,7 +188,7 @@ static struct hash128 hash_of_plane(const struct bert_normalizer *n, const uint8
         at += utf8_encode(c, text + at);
         text[at++] = 'b';
         normal.n = 0;
-        assert_int_equal(bert_normalize(n, flags, (struct text){text, (size_t)at}, buf.scratch, &normal, &e), 0);
+        assert_int_equal(bert_normalize(n, flags, (struct text){text, (size_t)at, NULL}, buf.scratch, &normal, &e), 0);
         hash_add(h, normal.s, normal.n);
         size_t start = 0, bytes;
         for (; (bytes = bert_next_word(flags, normal.s, normal.n, &start)); start += bytes) {

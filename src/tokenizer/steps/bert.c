@@ -18,6 +18,8 @@ struct pass {
     struct scratch *scratch;
     struct text_buf *to;
     size_t left; /* bytes of input from the current character on */
+    struct text in;
+    size_t start, end; /* the current character */
     struct snug_err *err;
 };
 
@@ -67,11 +69,16 @@ static int flush_run(struct pass *p)
     for (size_t i = 0; i < o->n_chars; i++)
         occurs[o->chars[i] >> 24] = true;
     TRY(make_room(p, o->n_chars * 4 + WIDEST));
+    size_t nth = 0;
     for (uint32_t class = 1; class < 256; class ++)
         for (size_t i = 0; occurs[class] && i < o->n_chars; i++)
-            if (o->chars[i] >> 24 == class)
+            if (o->chars[i] >> 24 == class) {
+                if (p->to->placed) /* the places keep their order, as the library has it */
+                    text_set_place(p->to, (struct text){"", 1, &o->char_places[nth++]}, 0, 1);
                 emit(p, o->chars[i] & 0xFFFFFF);
+            }
     o->n_chars = 0;
+    text_from(p->to, p->in, p->start, p->end);
     return 0;
 }
 
@@ -85,8 +92,11 @@ static int order(struct pass *p, uint32_t c, uint32_t class)
         emit(p, c);
         return 0;
     }
-    if (!MEM_GROW(o->chars, o->chars_cap, o->n_chars + 1))
+    if (!MEM_GROW(o->chars, o->chars_cap, o->n_chars + 1) ||
+        (p->to->placed && !MEM_GROW(o->char_places, o->char_places_cap, o->n_chars + 1)))
         return err_no_memory(p->err, (o->n_chars + 1) * sizeof *o->chars);
+    if (p->to->placed)
+        o->char_places[o->n_chars] = p->to->place;
     o->chars[o->n_chars++] = class << 24 | c;
     return 0;
 }
@@ -122,7 +132,7 @@ int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, struct
 {
     const char *text = in.s;
     size_t bytes = in.n;
-    struct pass p = {n, flags, s, to, bytes, err};
+    struct pass p = {.n = n, .flags = flags, .scratch = s, .to = to, .left = bytes, .in = in, .err = err};
     s->n_chars = 0;
     TRY(make_room(&p, WIDEST));
     for (size_t i = 0; i < bytes;) {
@@ -132,16 +142,22 @@ int bert_normalize(const struct bert_normalizer *n, const uint8_t *flags, struct
             unsigned char as = n->ascii[byte];
             if (as == ASCII_DROP)
                 continue;
+            p.start = i - 1;
+            p.end = i;
             if (s->n_chars) {
                 p.left = bytes - i + 1;
                 TRY(flush_run(&p));
             }
+            text_from(to, in, p.start, p.end);
             to->s[to->n++] = (char)as;
         } else {
             uint32_t c;
             p.left = bytes - i;
             TRY(make_room(&p, 2 * WIDEST));
+            p.start = i;
             i += (size_t)utf8_decode(text + i, &c);
+            p.end = i;
+            text_from(to, in, p.start, p.end);
             TRY(beyond_ascii(&p, c));
         }
     }

@@ -25,6 +25,7 @@ struct bpe {
 
 struct symbol {
     int32_t id, before, next; /* -1: none, and `id` -1: merged into the one before */
+    size_t end;               /* of its bytes in the word; it starts where the one before ends */
 };
 struct merge {
     int32_t rank, at, id; /* symbols[at] and the next one become id */
@@ -145,14 +146,14 @@ int model_BPE_read(struct tokenizer *t, json_t *o, void **state, struct snug_err
     return read_merges(t, b, json_object_get(o, "merges"), err);
 }
 
-static int push_symbol(struct encoder *e, size_t *n, int32_t id)
+static int push_symbol(struct encoder *e, size_t *n, int32_t id, size_t end)
 {
     struct scratch *s = e->s;
     if (*n >= INT32_MAX - 1)
         return err_set(e->err, SNUG_ERR_INPUT, "a word of more than %d characters; split the text", INT32_MAX - 1);
     if (!MEM_GROW(s->symbols, s->symbols_cap, *n + 1))
         return err_no_memory(e->err, (*n + 1) * sizeof *s->symbols);
-    s->symbols[*n] = (struct symbol){id, (int32_t)*n - 1, (int32_t)*n + 1};
+    s->symbols[*n] = (struct symbol){id, (int32_t)*n - 1, (int32_t)*n + 1, end};
     ++*n;
     return 0;
 }
@@ -180,10 +181,11 @@ static bool has_bytes(const struct bpe *b, struct text c)
     return all;
 }
 
-static int push_bytes(const struct bpe *b, struct encoder *e, struct text c, size_t *n)
+/* `end`: of the first byte in the word. */
+static int push_bytes(const struct bpe *b, struct encoder *e, struct text c, size_t end, size_t step, size_t *n)
 {
     for (size_t i = 0; i < c.n; i++)
-        TRY(push_symbol(e, n, b->bytes[(unsigned char)c.s[i]]));
+        TRY(push_symbol(e, n, b->bytes[(unsigned char)c.s[i]], end + i * step));
     return 0;
 }
 
@@ -193,27 +195,27 @@ static int first_symbols(const struct bpe *b, struct encoder *e, struct text wor
     bool waits = false;
     for (size_t i = 0, bytes; i < word.n; i += bytes) {
         bytes = (size_t)utf8_sequence(word.s + i, word.n - i);
-        struct text c = {word.s + i, bytes};
+        struct text c = text_part(word, i, i + bytes);
         bool first = i == 0, last = i + bytes == word.n;
         int32_t id = char_id(b, &e->t->vocab, c, first, last);
-        struct text prefix = {b->prefix, first ? 0 : strlen(b->prefix)},
-                    suffix = {b->suffix, last ? strlen(b->suffix) : 0};
+        struct text prefix = {b->prefix, first ? 0 : strlen(b->prefix), NULL},
+                    suffix = {b->suffix, last ? strlen(b->suffix) : 0, NULL};
         if (id < 0 && has_bytes(b, prefix) && has_bytes(b, c) && has_bytes(b, suffix)) {
-            TRY(push_bytes(b, e, prefix, n));
-            TRY(push_bytes(b, e, c, n));
-            TRY(push_bytes(b, e, suffix, n));
+            TRY(push_bytes(b, e, prefix, i, 0, n));
+            TRY(push_bytes(b, e, c, i + 1, 1, n));
+            TRY(push_bytes(b, e, suffix, i + bytes, 0, n));
             continue;
         }
         if (waits && (id >= 0 || !b->fuse_unk)) {
-            TRY(push_symbol(e, n, b->unk));
+            TRY(push_symbol(e, n, b->unk, i));
             waits = false;
         }
         if (id >= 0)
-            TRY(push_symbol(e, n, id));
+            TRY(push_symbol(e, n, id, i + bytes));
         else
             waits = b->unk >= 0;
     }
-    return waits ? push_symbol(e, n, b->unk) : 0;
+    return waits ? push_symbol(e, n, b->unk, word.n) : 0;
 }
 
 static bool comes_before(const struct merge *a, const struct merge *b)
@@ -273,6 +275,7 @@ static int merge_all(const struct bpe *b, struct encoder *e, size_t n)
             continue;
         s[m.at].id = m.id;
         s[m.at].next = s[next].next;
+        s[m.at].end = s[next].end;
         s[next].id = -1;
         if (s[next].next >= 0)
             s[s[next].next].before = m.at;
@@ -289,19 +292,22 @@ static int encode_word(const void *state, struct encoder *e, struct text word)
     size_t n = 0;
     int32_t whole = b->ignore_merges ? trie_find(&e->t->vocab, word.s, word.n) : -1;
     if (whole >= 0)
-        return push_piece(e->out, whole, e->err);
+        return push_token(e, whole, word, 0, word.n);
     TRY(first_symbols(b, e, word, &n));
     if (n == 0)
         return 0;
     TRY(merge_all(b, e, n));
-    for (int32_t i = 0; i >= 0; i = e->s->symbols[i].next)
-        TRY(push_piece(e->out, e->s->symbols[i].id, e->err));
+    size_t start = 0;
+    for (int32_t i = 0; i >= 0; i = e->s->symbols[i].next) {
+        TRY(push_token(e, e->s->symbols[i].id, word, start, e->s->symbols[i].end));
+        start = e->s->symbols[i].end;
+    }
     return 0;
 }
 
-int model_BPE_run(const void *state, struct encoder *e, const char *word, size_t bytes)
+int model_BPE_run(const void *state, struct encoder *e, struct text word)
 {
-    return word_cache_encode(e, (struct text){word, bytes}, encode_word, state);
+    return word_cache_encode(e, word, encode_word, state);
 }
 
 void model_BPE_hash(const void *state, struct hash_state *h)

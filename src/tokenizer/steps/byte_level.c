@@ -43,8 +43,8 @@ static int add_prefix_spaces(struct encoder *e, struct words *w)
         struct text word = word_text(w, i);
         size_t start = to->n;
         if (word.n && word.s[0] != ' ')
-            TRY(text_append(to, " ", 1, e->err));
-        TRY(text_append(to, word.s, word.n, e->err));
+            TRY(text_before(to, word, " ", e->err));
+        TRY(text_copy(to, word, 0, word.n, e->err));
         TRY(words_add(e, w, (struct span){start, to->n, w->spans[i].begins}));
     }
     words_took_text(w, to);
@@ -67,6 +67,7 @@ int pre_tokenizer_ByteLevel_run(const void *state, struct encoder *e, struct wor
         TRY(text_room(to, 2 * word.n, e->err));
         for (size_t k = 0; k < word.n; k++) {
             unsigned char byte = (unsigned char)word.s[k];
+            text_from(to, word, k, k + 1);
             memcpy(to->s + to->n, b->utf8[byte], 2);
             to->n += b->bytes[byte];
         }

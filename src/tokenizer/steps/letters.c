@@ -13,7 +13,9 @@ static int map_text(struct encoder *e, struct text in, struct text_buf *out, map
     TRY(text_room(out, in.n, e->err));
     for (size_t i = 0; i < in.n;) {
         uint32_t c, to[2];
+        size_t start = i;
         i += (size_t)utf8_decode(in.s + i, &c);
+        text_from(out, in, start, i);
         int n = map(e, c, to);
         TRY(text_room(out, 8 + in.n - i, e->err));
         for (int k = 0; k < n; k++)
@@ -114,21 +116,21 @@ int normalizer_Strip_run(const void *state, struct encoder *e, struct text in, s
 {
     const struct strip *s = state;
     uint32_t c;
-    while (s->left && in.n) {
-        size_t n = (size_t)utf8_decode(in.s, &c);
+    size_t start = 0, end = in.n;
+    while (s->left && start < end) {
+        size_t n = (size_t)utf8_decode(in.s + start, &c);
         if (!(char_flags(e->t->flags, c) & CHAR_SPACE))
             break;
-        in.s += n;
-        in.n -= n;
+        start += n;
     }
-    while (s->right && in.n) {
-        size_t n = (size_t)utf8_back(in.s, in.n);
-        utf8_decode(in.s + in.n - n, &c);
+    while (s->right && start < end) {
+        size_t n = (size_t)utf8_back(in.s, end);
+        utf8_decode(in.s + end - n, &c);
         if (!(char_flags(e->t->flags, c) & CHAR_SPACE))
             break;
-        in.n -= n;
+        end -= n;
     }
-    return text_append(out, in.s, in.n, e->err);
+    return text_copy(out, in, start, end, e->err);
 }
 
 int normalizer_Prepend_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
@@ -144,6 +146,6 @@ int normalizer_Prepend_run(const void *state, struct encoder *e, struct text in,
 {
     const char *const *prefix = state;
     if (in.n)
-        TRY(text_append(out, *prefix, strlen(*prefix), e->err));
-    return text_append(out, in.s, in.n, e->err);
+        TRY(text_before(out, in, *prefix, e->err));
+    return text_copy(out, in, 0, in.n, e->err);
 }

@@ -66,7 +66,7 @@ int pre_tokenizer_Metaspace_run(const void *state, struct encoder *e, struct wor
         bool marked =
             word.n && (word.s[0] == ' ' || (word.n >= m->mark.n && !memcmp(word.s, m->mark.literal, m->mark.n)));
         if (!marked && (m->prepend == PREPEND_ALWAYS || (m->prepend == PREPEND_FIRST && span.begins)))
-            TRY(text_append(to, m->mark.literal, m->mark.n, e->err));
+            TRY(text_before(to, word, m->mark.literal, e->err));
         TRY(pattern_replace(&blank, e, word, m->mark.literal, to));
         span.end = to->n;
         TRY(words_add(e, w, span));

@@ -144,9 +144,22 @@ static size_t cluster(struct text s)
     return n;
 }
 
-static int append_rule(struct encoder *e, const char *rule, struct text_buf *out)
+/* Its characters stand for those of `in`, one by one; what is more than those for the last one. */
+static int append_rule(struct encoder *e, const char *rule, struct text in, struct text_buf *out)
 {
-    return text_append(out, rule, strlen(rule), e->err);
+    size_t n = strlen(rule), at = 0, next = 0;
+    if (!out->placed)
+        return text_append(out, rule, n, e->err);
+    for (size_t i = 0, bytes; i < n; i += bytes) {
+        if (next < in.n) {
+            at = next;
+            next += (size_t)utf8_sequence(in.s + at, in.n - at);
+        }
+        text_from(out, in, at, next);
+        bytes = (size_t)utf8_sequence(rule + i, n - i);
+        TRY(text_append(out, rule + i, bytes, e->err));
+    }
+    return 0;
 }
 
 int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text in, struct text_buf *out)
@@ -154,15 +167,15 @@ int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text
     const struct charsmap *m = state;
     TRY(text_room(out, in.n, e->err));
     for (size_t i = 0; i < in.n;) {
-        struct text rest = {in.s + i, in.n - i};
+        struct text rest = text_part(in, i, in.n);
         size_t n = cluster(rest);
-        const char *rule = n <= CLUSTER_MOST ? find_rule(m, (struct text){rest.s, n}) : NULL;
+        const char *rule = n <= CLUSTER_MOST ? find_rule(m, text_part(rest, 0, n)) : NULL;
         if (!rule) {
             uint32_t c;
             n = (size_t)utf8_decode(rest.s, &c);
-            rule = find_rule(m, (struct text){rest.s, n});
+            rule = find_rule(m, text_part(rest, 0, n));
         }
-        TRY(rule ? append_rule(e, rule, out) : text_append(out, rest.s, n, e->err));
+        TRY(rule ? append_rule(e, rule, text_part(rest, 0, n), out) : text_copy(out, rest, 0, n, e->err));
         i += n;
     }
     return 0;

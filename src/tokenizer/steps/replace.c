@@ -60,12 +60,13 @@ int pattern_replace(const struct pattern *p, struct encoder *e, struct text in, 
     size_t before = 0;
     int code = 0;
     while (matches_next(&m, pattern_next, p, e, in, &code)) {
-        TRY(text_append(out, in.s + before, m.start - before, e->err));
+        TRY(text_copy(out, in, before, m.start, e->err));
+        text_from(out, in, m.end ? m.end - 1 : 0, m.end);
         TRY(text_append(out, content, strlen(content), e->err));
         before = m.end;
     }
     TRY(code);
-    return text_append(out, in.s + before, in.n - before, e->err);
+    return text_copy(out, in, before, in.n, e->err);
 }
 
 struct replace {

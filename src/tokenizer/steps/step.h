@@ -16,21 +16,45 @@ struct encoder {
     struct snug_err *err;
     bool begins;   /* the stretch that is at work begins the user's text */
     bool apart;    /* the text is a word by itself, which a blank stood before */
+    bool placed;   /* the places of tokens are asked for: texts have `from` */
     size_t n_next; /* words that the running step has added */
 };
 
 struct text {
     const char *s; /* valid UTF-8 */
     size_t n;
+    const struct text_place *from; /* (n) where the character that a byte was made from stands; NULL: nobody asks */
 };
+static inline struct text text_part(struct text t, size_t start, size_t end)
+{
+    return (struct text){t.s + start, end - start, t.from ? t.from + start : NULL};
+}
 
-/* A text that grows. */
+/* A text that grows. A step that changes a text says what it appends stands for, with text_from, or takes bytes as they are, with
+ * text_copy. Both cost next to nothing where nobody asks. */
 struct text_buf {
     char *s;
     size_t n, cap;
+    bool placed;
+    struct text_place *from; /* (n_placed) */
+    size_t n_placed, from_cap;
+    struct text_place place; /* of bytes n_placed to n */
 };
 int text_room(struct text_buf *b, size_t more, struct snug_err *err); /* for `more` bytes behind b->n */
 int text_append(struct text_buf *b, const char *s, size_t n, struct snug_err *err);
+/* Bytes start to end of `in` with the places that they have. */
+int text_copy(struct text_buf *b, struct text in, size_t start, size_t end, struct snug_err *err);
+/* `prefix`, which stands for the first character of `in`. */
+int text_before(struct text_buf *b, struct text in, const char *prefix, struct snug_err *err);
+void text_set_place(struct text_buf *b, struct text in, size_t start, size_t end);
+/* What is appended from here on stands for bytes start to end of `in`; for none of them: the start of the text. */
+static inline void text_from(struct text_buf *b, struct text in, size_t start, size_t end)
+{
+    if (b->placed)
+        text_set_place(b, in, start, end);
+}
+void text_start(struct text_buf *b, bool placed); /* empties it */
+struct text text_done(struct text_buf *b);        /* what is in it, until it is written again */
 
 /* A word: bytes start to end of the text. */
 struct span {
@@ -50,10 +74,12 @@ struct words {
 /* Working memory of the steps; of one thread. Freed by token_buf_free. */
 struct scratch {
     struct text_buf normal[2], pre[2]; /* normalised text; what pre-tokenizers or decoders make of it */
+    struct text_buf given;             /* only its `from`: places of the text as it came */
     struct span *spans[2];
     size_t spans_cap[2];
-    uint32_t *chars; /* (n_chars) a text in code points, class << 24 | code point */
-    size_t n_chars, chars_cap;
+    uint32_t *chars;                /* (n_chars) a text in code points, class << 24 | code point */
+    struct text_place *char_places; /* (n_chars) where places are asked for */
+    size_t n_chars, chars_cap, char_places_cap;
     struct symbol *symbols; /* of BPE */
     size_t symbols_cap;
     struct merge *heap;
@@ -68,8 +94,7 @@ int scratch_get(struct token_buf *out, struct snug_err *err); /* sees to it that
 typedef int step_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err);
 typedef int normalizer_run(const void *state, struct encoder *e, struct text in, struct text_buf *out); /* out: empty */
 typedef int pre_tokenizer_run(const void *state, struct encoder *e, struct words *w);
-typedef int model_run(const void *state, struct encoder *e, const char *word,
-                      size_t bytes); /* appends to out->pieces */
+typedef int model_run(const void *state, struct encoder *e, struct text word); /* gives its ids to push_token */
 typedef void model_hash(const void *state,
                         struct hash_state *h); /* settings and merges; the vocabulary is hashed apart */
 typedef int decoder_run(const void *state, struct encoder *e, struct words *w);
@@ -127,13 +152,22 @@ int tokenizer_normalize(struct encoder *e, struct text in, struct text *out); /*
 
 /* The buffer that the next step writes: the text, and the list of words. Both are empty. */
 struct text_buf *words_next_text(struct encoder *e, struct words *w);
-void words_took_text(struct words *w, const struct text_buf *b); /* makes it the current one */
+void words_took_text(struct words *w, struct text_buf *b); /* makes it the current one */
 void words_begin(struct encoder *e, struct words *w);
 int words_add(struct encoder *e, struct words *w, struct span span);
 void words_end(struct encoder *e, struct words *w);
 static inline struct text word_text(const struct words *w, size_t i)
 {
-    return (struct text){w->text.s + w->spans[i].start, w->spans[i].end - w->spans[i].start};
+    return text_part(w->text, w->spans[i].start, w->spans[i].end);
+}
+
+int token_placed(struct encoder *e, struct text word, size_t start, size_t end);
+/* Appends an id to out->pieces: of bytes start to end of the word, or of a text with an added token in it. */
+static inline int push_token(struct encoder *e, int32_t id, struct text word, size_t start, size_t end)
+{
+    if (e->placed)
+        TRY(token_placed(e, word, start, end));
+    return push_piece(e->out, id, e->err);
 }
 
 /* The tokens <0x00> to <0xFF> of a vocabulary, -1 for none; all -1 without byte fallback. bpe.c */

@@ -134,10 +134,23 @@ int post_processor_BertProcessing_read(struct tokenizer *t, json_t *o, void **st
     return cls_and_sep(t, o, 1, 1, err);
 }
 
+/* trim_offsets and add_prefix_space of a ByteLevel: they change no ids. Two steps of a Sequence take away what either would. */
+static int read_trimming(struct tokenizer *t, json_t *o, struct snug_err *err)
+{
+    bool trims = true, but_one = true;
+    TRY(json_get_bool(o, t->path, "trim_offsets", false, &trims, err));
+    TRY(json_get_bool(o, t->path, "add_prefix_space", false, &but_one, err));
+    if (trims)
+        t->trims_but_one = but_one && (!t->trims_places || t->trims_but_one);
+    t->trims_places |= trims;
+    return SNUG_OK;
+}
+
 int post_processor_RobertaProcessing_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
 {
     (void)state;
     TRY(ONLY_KEYS(t, o, "post_processor", err, "sep", "cls", "trim_offsets", "add_prefix_space"));
+    TRY(read_trimming(t, o, err));
     return cls_and_sep(t, o, 2, 0, err);
 }
 
@@ -150,11 +163,11 @@ int post_processor_TemplateProcessing_read(struct tokenizer *t, json_t *o, void 
     return read_template(t, o, "pair", &t->pair, err);
 }
 
-/* It trims offsets, and leaves ids as they are. */
 int post_processor_ByteLevel_read(struct tokenizer *t, json_t *o, void **state, struct snug_err *err)
 {
     (void)state;
-    return ONLY_KEYS(t, o, "post_processor", err, "add_prefix_space", "trim_offsets", "use_regex");
+    TRY(ONLY_KEYS(t, o, "post_processor", err, "add_prefix_space", "trim_offsets", "use_regex"));
+    return read_trimming(t, o, err);
 }
 
 int tokenizer_default_template(struct tokenizer *t, struct snug_err *err)

@@ -125,14 +125,14 @@ static int push_unknown(const struct unigram *u, struct encoder *e, struct text 
 {
     int32_t id = trie_find(&e->t->vocab, what.s, what.n);
     if (id >= 0)
-        return push_piece(e->out, id, e->err);
+        return push_token(e, id, what, 0, what.n);
     bool all = u->byte_fallback;
     for (size_t i = 0; all && i < what.n; i++)
         all = u->bytes[(unsigned char)what.s[i]] >= 0;
     if (!all)
-        return push_piece(e->out, u->unk, e->err);
+        return push_token(e, u->unk, what, 0, what.n);
     for (size_t i = 0; i < what.n; i++)
-        TRY(push_piece(e->out, u->bytes[(unsigned char)what.s[i]], e->err));
+        TRY(push_token(e, u->bytes[(unsigned char)what.s[i]], what, 0, what.n));
     return 0;
 }
 
@@ -163,15 +163,15 @@ static int encode_word(const void *state, struct encoder *e, struct text word)
         int32_t id = s->lattice[at].id;
         while (id == u->unk && to < word.n && s->lattice[to].id == u->unk)
             to = s->lattice[to].from;
-        TRY(id == u->unk ? push_unknown(u, e, (struct text){word.s + at, to - at}) : push_piece(e->out, id, e->err));
+        TRY(id == u->unk ? push_unknown(u, e, text_part(word, at, to)) : push_token(e, id, word, at, to));
         at = to;
     }
     return 0;
 }
 
-int model_Unigram_run(const void *state, struct encoder *e, const char *word, size_t bytes)
+int model_Unigram_run(const void *state, struct encoder *e, struct text word)
 {
-    return bytes ? word_cache_encode(e, (struct text){word, bytes}, encode_word, state) : 0;
+    return word.n ? word_cache_encode(e, word, encode_word, state) : 0;
 }
 
 void model_Unigram_hash(const void *state, struct hash_state *h)

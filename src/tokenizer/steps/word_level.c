@@ -16,14 +16,14 @@ int model_WordLevel_read(struct tokenizer *t, json_t *o, void **state, struct sn
     return 0;
 }
 
-int model_WordLevel_run(const void *state, struct encoder *e, const char *word, size_t bytes)
+int model_WordLevel_run(const void *state, struct encoder *e, struct text word)
 {
     const int32_t *unk = state;
-    int32_t id = trie_find(&e->t->vocab, word, bytes);
+    int32_t id = trie_find(&e->t->vocab, word.s, word.n);
     if (id < 0 && *unk < 0)
         return err_set(e->err, SNUG_ERR_INPUT, "the text holds a word that %s does not know, and it has no unk_token",
                        e->t->path);
-    return push_piece(e->out, id < 0 ? *unk : id, e->err);
+    return push_token(e, id < 0 ? *unk : id, word, 0, word.n);
 }
 
 void model_WordLevel_hash(const void *state, struct hash_state *h)

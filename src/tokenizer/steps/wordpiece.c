@@ -46,13 +46,15 @@ static bool longer_than(const char *word, size_t bytes, int64_t max_chars)
     return chars > max_chars;
 }
 
-int model_WordPiece_run(const void *state, struct encoder *e, const char *word, size_t bytes)
+int model_WordPiece_run(const void *state, struct encoder *e, struct text text)
 {
+    const char *word = text.s;
+    size_t bytes = text.n;
     const struct wordpiece *w = state;
     const struct trie *vocab = &e->t->vocab;
     struct token_buf *out = e->out;
     if (longer_than(word, bytes, w->max_chars))
-        return push_piece(out, w->unk, e->err);
+        return push_token(e, w->unk, text, 0, bytes);
     size_t before = out->n_pieces;
     for (size_t start = 0, end = 0; start < bytes; start = end) {
         int32_t found = -1;
@@ -69,9 +71,9 @@ int model_WordPiece_run(const void *state, struct encoder *e, const char *word, 
         }
         if (found < 0) {
             out->n_pieces = before;
-            return push_piece(out, w->unk, e->err);
+            return push_token(e, w->unk, text, 0, bytes);
         }
-        TRY(push_piece(out, found, e->err));
+        TRY(push_token(e, found, text, start, end));
     }
     return 0;
 }

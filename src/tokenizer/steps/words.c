@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tokenizer/regex.h"
 #include "tokenizer/steps/step.h"
+#include "tokenizer/unicode.h"
 #include "tokenizer/word_cache.h"
 
 #include <string.h>
@@ -18,11 +19,15 @@ void token_buf_free(struct token_buf *b)
     struct scratch *s = b->scratch;
     for (int i = 0; s && i < 2; i++) {
         mem_free(s->normal[i].s);
+        mem_free(s->normal[i].from);
         mem_free(s->pre[i].s);
+        mem_free(s->pre[i].from);
         mem_free(s->spans[i]);
     }
     if (s) {
+        mem_free(s->given.from);
         mem_free(s->chars);
+        mem_free(s->char_places);
         mem_free(s->symbols);
         mem_free(s->heap);
         mem_free(s->lattice);
@@ -35,11 +40,14 @@ void token_buf_free(struct token_buf *b)
     mem_free(b->pieces);
     mem_free(b->words);
     mem_free(b->piece_words);
+    mem_free(b->piece_places);
     *b = (struct token_buf){0};
 }
 
 int text_room(struct text_buf *b, size_t more, struct snug_err *err)
 {
+    if (b->placed && !MEM_GROW(b->from, b->from_cap, b->n + more))
+        return err_no_memory(err, (b->n + more) * sizeof *b->from);
     return MEM_GROW(b->s, b->cap, b->n + more) ? 0 : err_no_memory(err, b->n + more);
 }
 
@@ -52,16 +60,67 @@ int text_append(struct text_buf *b, const char *s, size_t n, struct snug_err *er
     return 0;
 }
 
+void text_set_place(struct text_buf *b, struct text in, size_t start, size_t end)
+{
+    for (; b->n_placed < b->n; b->n_placed++)
+        b->from[b->n_placed] = b->place;
+    b->place = (struct text_place){0};
+    if (start < end)
+        b->place = (struct text_place){in.from[start].start, in.from[end - 1].end};
+}
+
+int text_copy(struct text_buf *b, struct text in, size_t start, size_t end, struct snug_err *err)
+{
+    text_from(b, in, start, end);
+    TRY(text_append(b, in.s + start, end - start, err));
+    if (b->placed && start < end) {
+        memcpy(b->from + b->n_placed, in.from + start, (end - start) * sizeof *b->from);
+        b->n_placed = b->n;
+    }
+    return 0;
+}
+
+int text_before(struct text_buf *b, struct text in, const char *prefix, struct snug_err *err)
+{
+    text_from(b, in, 0, in.n ? (size_t)utf8_sequence(in.s, in.n) : 0);
+    return text_append(b, prefix, strlen(prefix), err);
+}
+
+int token_placed(struct encoder *e, struct text word, size_t start, size_t end)
+{
+    struct token_buf *out = e->out;
+    if (!MEM_GROW(out->piece_places, out->piece_places_cap, out->n_pieces + 1))
+        return err_no_memory(e->err, (out->n_pieces + 1) * sizeof *out->piece_places);
+    struct text_place *place = &out->piece_places[out->n_pieces];
+    *place = (struct text_place){0};
+    if (start < end)
+        *place = (struct text_place){word.from[start].start, word.from[end - 1].end};
+    return 0;
+}
+
+void text_start(struct text_buf *b, bool placed)
+{
+    b->n = b->n_placed = 0;
+    b->placed = placed;
+    b->place = (struct text_place){0};
+}
+
+struct text text_done(struct text_buf *b)
+{
+    text_from(b, (struct text){0}, 0, 0);
+    return (struct text){b->s, b->n, b->placed ? b->from : NULL};
+}
+
 struct text_buf *words_next_text(struct encoder *e, struct words *w)
 {
     struct text_buf *b = &e->s->pre[w->text_turn];
-    b->n = 0;
+    text_start(b, e->placed);
     return b;
 }
 
-void words_took_text(struct words *w, const struct text_buf *b)
+void words_took_text(struct words *w, struct text_buf *b)
 {
-    w->text = (struct text){b->s, b->n};
+    w->text = text_done(b);
     w->text_turn ^= 1;
 }
 
@@ -128,7 +187,7 @@ static int put_part(struct encoder *e, struct words *w, struct splitter *p, size
 static int split_word(struct encoder *e, struct words *w, struct span word, split_matcher *match, const void *state,
                       struct splitter p, bool invert)
 {
-    struct text text = {w->text.s + word.start, word.end - word.start};
+    struct text text = text_part(w->text, word.start, word.end);
     struct matches m = {0};
     size_t before = 0;
     int code = 0;
