@@ -32,9 +32,12 @@ struct backend_memory {
     double recorded_seconds; /* and how long that took */
 };
 
+enum { BACKEND_GPUS = 16 }; /* of one process at most */
+
 enum { BACKEND_FLIGHTS = 2 }; /* sets of results that may be on their way to the host at once: 0 and 1 */
 
 struct backend;
+struct rank;
 
 /* What is known of a backend before it does anything. What is 0 is off. */
 struct backend_facts {
@@ -45,7 +48,6 @@ struct backend_facts {
     bool tf32;             /* knows products in tf32 */
     bool narrow_bias;      /* linear takes a bias of y's type as well as of F32 */
     bool host_memory;      /* the arena is the host's own memory, and the host's processors do the work */
-    bool ranks;            /* several can train side by side on it, a thread each: all_reduce meets the others */
     bool one_by_one;       /* nodes are to be given and waited for one by one, so that an error can name its node */
     int64_t product_sizes; /* products of other sizes than multiples of this are slow; 0: none is */
     int64_t busy_tokens;   /* a forward pass over so many rows keeps it busy; more only take memory */
@@ -75,7 +77,8 @@ struct backend_arena {
     int (*fetch)(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*wait)(const struct backend *b, int flight, struct snug_err *err);
 
-    /* Copies that are over on return, of the size of a tensor, which lies in the arena or in memory from alloc_host. */
+    /* Copies that are over on return: upload's into the arena or memory from alloc_host, from anywhere, such as the arena of another device;
+     * download's out of them. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */
@@ -113,10 +116,10 @@ struct backend_record {
     int (*take)(const struct backend *b, const char *text, struct snug_err *refused, struct snug_err *err);
 };
 
-/* Of a device that is known by its data sheet: operations a second in the narrow types and the wide one, bytes a second of its memory,
- * and each way between it and the host's. */
+/* By a data sheet: operations a second in the narrow types and the wide one, bytes a second of a device's memory, each way between it
+ * and the host's, and between two of them. A device that can be measured has `link` alone. */
 struct backend_rates {
-    double narrow, wide, bytes, host_bytes;
+    double narrow, wide, bytes, host_bytes, link;
 };
 
 struct backend {
@@ -152,6 +155,11 @@ struct backend {
     void (*memory)(const struct backend *b, struct backend_memory *out);
     const struct backend_profile *profile;
     const struct backend_record *record;
+    /* Of several ranks each has a thread and, on a GPU, a backend of its own. `beside` opens one on another device, with the choices of
+     * this one; `join` makes it one of the ranks, when its arena is there. Both are called on the rank's thread, which is then the one to
+     * use it, and `join` by all ranks. NULL: one backend does for all, and all_reduce finds the others by its call. */
+    int (*beside)(const struct backend *b, int device, const struct backend **out, struct snug_err *err);
+    int (*join)(const struct backend *b, const struct rank *r, struct snug_err *err);
     void (*close)(const struct backend *b); /* NULL for those that are always there */
 };
 
@@ -202,6 +210,7 @@ struct cuda_settings {
     const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
 };
 bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU of compute capability 8.0 or later */
+int backend_cuda_count(void);    /* GPUs that this build could use, if their compute capability is new enough */
 int backend_cuda_arch(int i); /* the i-th compute capability, times ten, that this build has kernels for; 0: no more */
 int backend_cuda_open(const struct cuda_settings *s, const struct backend **out, struct snug_err *err);
 

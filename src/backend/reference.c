@@ -32,7 +32,7 @@ static int run(const struct backend *b, const struct work *work, int n, struct s
 
 static const struct backend reference = {
     .name = "reference",
-    .facts = {.float_type = DT_F64, .align = 64, .host_memory = true, .ranks = true, .busy_tokens = 4096},
+    .facts = {.float_type = DT_F64, .align = 64, .host_memory = true, .busy_tokens = 4096},
     .arena = &host_arena,
     .kernels = kernels_name,
     .run = run};

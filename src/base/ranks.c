@@ -8,10 +8,11 @@ struct ranks {
     int n;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
-    bool left;
-    unsigned meeting; /* how many are over */
-    int here;         /* at the one that is not */
-    void **brought;   /* (2,n): of this meeting, and of the one before, which others may still be looking at */
+    int left;           /* as ranks_left */
+    volatile int *bell; /* NULL: none */
+    unsigned meeting;   /* how many are over */
+    int here;           /* at the one that is not */
+    void **brought;     /* (2,n): of this meeting, and of the one before, which others may still be looking at */
 };
 
 int ranks_open(int n, struct ranks **out, struct snug_err *err)
@@ -23,6 +24,7 @@ int ranks_open(int n, struct ranks **out, struct snug_err *err)
         return err_no_memory(err, 2 * (unsigned long long)n * sizeof *all->brought);
     }
     all->n = n;
+    all->left = -1;
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->changed, NULL);
     *out = all;
@@ -46,30 +48,42 @@ void *const *ranks_meet(const struct rank *r, void *brought)
     unsigned meeting = all->meeting;
     void **of_this = all->brought + (meeting & 1) * (unsigned)all->n;
     of_this[r->me] = brought;
-    if (++all->here == all->n) {
+    if (all->left < 0 && ++all->here == all->n) { /* after one has left nobody is counted: who gave up here still is */
         all->here = 0;
         all->meeting++;
         pthread_cond_broadcast(&all->changed);
     }
-    while (meeting == all->meeting && !all->left)
+    while (meeting == all->meeting && all->left < 0)
         pthread_cond_wait(&all->changed, &all->lock);
-    bool left = all->left;
+    bool met = meeting != all->meeting; /* also where one has left since */
     pthread_mutex_unlock(&all->lock);
-    return left ? NULL : of_this;
+    return met ? of_this : NULL;
 }
 
-void ranks_leave(struct ranks *all)
+void ranks_leave(const struct rank *r)
 {
+    struct ranks *all = r->all;
     pthread_mutex_lock(&all->lock);
-    all->left = true;
+    all->left = all->left < 0 ? r->me : all->left;
+    if (all->bell)
+        *all->bell = 1;
     pthread_cond_broadcast(&all->changed);
     pthread_mutex_unlock(&all->lock);
 }
 
-bool ranks_left(struct ranks *all)
+int ranks_left(struct ranks *all)
 {
     pthread_mutex_lock(&all->lock);
-    bool left = all->left;
+    int left = all->left;
     pthread_mutex_unlock(&all->lock);
     return left;
+}
+
+void ranks_ring(struct ranks *all, volatile int *bell)
+{
+    pthread_mutex_lock(&all->lock);
+    all->bell = bell;
+    if (all->left >= 0)
+        *bell = 1;
+    pthread_mutex_unlock(&all->lock);
 }

@@ -23,7 +23,9 @@ void ranks_close(struct ranks *all); /* NULL: does nothing */
 void *const *ranks_meet(const struct rank *r, void *brought);
 
 /* Of a rank that has failed: this meeting and all later ones end at once. */
-void ranks_leave(struct ranks *all);
-bool ranks_left(struct ranks *all);
+void ranks_leave(const struct rank *r);
+int ranks_left(struct ranks *all); /* the first that did; -1: none */
+/* *bell becomes 1 when a rank leaves: for those that wait elsewhere, such as on a GPU. One for all ranks, which ends after them. */
+void ranks_ring(struct ranks *all, volatile int *bell);
 
 #endif

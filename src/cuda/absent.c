@@ -6,6 +6,11 @@ bool backend_cuda_present(void)
     return false;
 }
 
+int backend_cuda_count(void)
+{
+    return 0;
+}
+
 int backend_cuda_arch(int i)
 {
     (void)i;

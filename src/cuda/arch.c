@@ -64,8 +64,14 @@ int cuda_arch_check(int arch, struct snug_err *err)
     return SNUG_OK;
 }
 
+int backend_cuda_count(void)
+{
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+}
+
 bool backend_cuda_present(void)
 {
-    int n = 0, arch;
-    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0 && !cuda_arch_read(0, &arch) && arch >= OLDEST_ARCH;
+    int arch;
+    return backend_cuda_count() > 0 && !cuda_arch_read(0, &arch) && arch >= OLDEST_ARCH;
 }

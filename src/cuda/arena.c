@@ -15,6 +15,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
         d->arena.image[i] = NULL;
     }
     d->arena.bytes = 0;
+    d->arena.base = NULL;
     cudaFree(p);
 }
 
@@ -37,6 +38,7 @@ static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, v
     TRY(cuda_check(cudaMalloc(p, (size_t)bytes), "the arena", err));
     a->inputs_bytes = inputs_bytes;
     a->bytes = bytes;
+    a->base = *p;
     int code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
     for (int i = 0; i < STAGING && !code; i++)
         code = alloc_host(b, inputs_bytes + 1, (void **)&a->image[i], err);

@@ -9,6 +9,7 @@
 enum { STAGING = CUDA_STAGING };
 
 struct cuda_arena {
+    char *base;
     int64_t bytes, inputs_bytes;
     cudaStream_t copies; /* of inputs */
     /* The inputs' way: image (pinned host memory) -> staging in the arena -> the inputs. Two of each are used alternately. */

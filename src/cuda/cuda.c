@@ -47,6 +47,54 @@ static void memory(const struct backend *b, struct backend_memory *out)
                                    .recorded_seconds = d->recordings.seconds};
 }
 
+/* ---- several ranks ---- */
+
+/* Sums must not depend on who made them: the other device takes the same algorithms. */
+static int take_choices(const struct backend *from, const struct backend *to, struct snug_err *err)
+{
+    char *choices;
+    struct snug_err refused;
+    TRY(from->record->give(from, &choices, err));
+    int code = to->record->take(to, choices, &refused, err);
+    mem_free(choices);
+    return code || !refused.code ? code : err_set(err, refused.code, "GPUs that are not alike: %s", refused.text);
+}
+
+static int beside(const struct backend *b, int device, const struct backend **out, struct snug_err *err)
+{
+    struct cuda_settings s = cuda_of(b)->settings;
+    s.device = device;
+    TRY(backend_cuda_open(&s, out, err));
+    int code = take_choices(b, *out, err);
+    if (code) {
+        backend_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+static void leave(struct cuda *d)
+{
+    if (d->peers)
+        cuda_peers_close(d->peers);
+    mem_free(d->peers);
+    d->peers = NULL;
+    d->call.peers = NULL;
+}
+
+/* What was recorded before knows other ranks, or none. */
+static int join(const struct backend *b, const struct rank *r, struct snug_err *err)
+{
+    struct cuda *d = cuda_of(b);
+    recordings_forget(&d->recordings);
+    leave(d);
+    if (!(d->peers = mem_alloc(sizeof *d->peers)))
+        return err_no_memory(err, sizeof *d->peers);
+    TRY(cuda_peers_open(d->peers, r, d->device, d->arena.base, err));
+    d->call.peers = d->peers;
+    return SNUG_OK;
+}
+
 /* ---- opening ---- */
 
 static int find_device(struct cuda *d, const struct cuda_settings *s, struct snug_err *err)
@@ -58,7 +106,7 @@ static int find_device(struct cuda *d, const struct cuda_settings *s, struct snu
                        "--device cuda: no GPU can be used (%s); check the driver, or use --device cpu",
                        code == cudaSuccess ? "there is none" : cudaGetErrorString(code));
     if (s->device >= n)
-        return err_set(err, SNUG_ERR_ENV, "--device cuda: GPU %d is not there, there are %d", s->device, n);
+        return err_set(err, SNUG_ERR_ENV, "--gpus: GPU %d is not there; this machine has %d", s->device, n);
     OPENING(s->device, cudaSetDevice(s->device));
     OPENING(s->device, cuda_arch_read(s->device, &d->arch));
     OPENING(s->device, cuda_call_device(&d->call, s->device));
@@ -98,6 +146,7 @@ static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snu
 static void close_device(const struct backend *b)
 {
     struct cuda *d = cuda_of(b);
+    leave(d);
     cuda_measured_close(d);
     nvml_close(d->nvml);
     cuda_products_close(d->call.products);
@@ -126,8 +175,11 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .memory = memory,
                                .profile = s->profile ? &cuda_profile_absent : &cuda_profile_here,
                                .record = &cuda_record,
+                               .beside = beside,
+                               .join = join,
                                .close = close_device};
     d->base.facts.one_by_one = blocking && atoi(blocking);
+    d->settings = *s;
     d->call.tf32 = s->tf32;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
     d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;

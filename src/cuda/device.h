@@ -6,6 +6,7 @@
 #include "cuda/arena.h"
 #include "cuda/kernels.h"
 #include "cuda/measured.h"
+#include "cuda/peers/peers.h"
 #include "cuda/recordings.h"
 
 struct cuda {
@@ -14,12 +15,14 @@ struct cuda {
     struct cuda_arena arena;
     struct recordings recordings;
     struct cuda_measured measured;
+    struct cuda_peers *peers; /* what call.peers is; NULL: it has not joined others */
 
-    int device;           /* ordinal */
-    int arch;             /* its compute capability, times ten */
-    int64_t free_bytes;   /* of a device that is not there */
-    struct nvml *nvml;    /* NULL: there is no such library */
-    int64_t before_bytes; /* in use on the device before this process began */
+    struct cuda_settings settings; /* as it was opened */
+    int device;                    /* ordinal */
+    int arch;                      /* its compute capability, times ten */
+    int64_t free_bytes;            /* of a device that is not there */
+    struct nvml *nvml;             /* NULL: there is no such library */
+    int64_t before_bytes;          /* in use on the device before this process began */
 };
 
 /* A backend is const to its users; what it keeps for itself is not. */

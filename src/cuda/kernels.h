@@ -7,6 +7,7 @@
 
 struct CUstream_st;
 struct cuda_products;
+struct cuda_peers;
 
 /* What a kernel may use besides its tensors. */
 struct cuda_call {
@@ -16,6 +17,7 @@ struct cuda_call {
     bool sm90;                      /* kernels of NAME_sm90.cu may be used */
     bool tf32;                      /* products of F32 tensors may round their factors to tf32 */
     struct cuda_products *products; /* matrix products: cuBLASLt and its chosen algorithms (cuda/products/products.h) */
+    const struct cuda_peers *peers; /* the other ranks (cuda/peers/peers.h); NULL: there is only one */
     struct snug_err *err;
 };
 
@@ -78,6 +80,7 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
  * have the same attributes but for weight_decay and at; `a` has n entries, n >= 1). Where such an op has a workspace
  * (adafactor, stable_adamw), it is that of all of them, of as many bytes as they want together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
+    ROW(all_reduce)                                                                                                    \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
     ROW(adamw)                                                                                                         \

@@ -47,13 +47,6 @@ static int (*const batched[OP_COUNT])(const struct work *, int, const struct cud
 #undef ROW
 };
 
-/* There is one rank on a GPU (facts.ranks), whose gradients stay as they are. */
-int cuda_all_reduce(const struct args_all_reduce *a, const struct cuda_call *c)
-{
-    (void)a, (void)c;
-    return SNUG_OK;
-}
-
 int cuda_launch(enum op op, const union args_any *args, const struct cuda_call *c)
 {
     return launchers[op](args, c);

@@ -9,6 +9,7 @@
 #include "cuda/products/head.h"
 #include "cuda/products/products.h"
 #include "cuda/products/tune.h"
+#include "cuda/sheet.h"
 #include "format/json.h"
 
 #include <stdio.h>
@@ -57,6 +58,7 @@ int cuda_measured_open(struct cuda *d, const char *cache_dir, int64_t free_bytes
                                          .sms = d->call.sms,
                                          .free_bytes = free_bytes,
                                          .cublaslt = cuda_products_version(d->call.products)};
+    d->base.rates.link = gpu_sheet_link(found.name);
     TRY(cuda_profile_open(&io_posix, cache_dir, &device, &d->measured.profile, err));
     return cuda_measured_take_kept(d, err);
 }

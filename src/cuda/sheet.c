@@ -13,23 +13,24 @@
 #include <string.h>
 
 static const struct gpu_sheet sheets[] = {
-    /* name, words of the driver's, arch, memory, GB/s, GB/s by PCIe, 16-bit, tf32, fp32 */
-    {"a10", "A10", 86, 23028, 600, 31.5, 125, 62.5, 31.2},
-    {"a10g", "A10G", 86, 23028, 600, 31.5, 70, 35, 35},
-    {"a100-40gb", "A100 40GB", 80, 40960, 1555, 31.5, 312, 156, 19.5},
-    {"a100-80gb", "A100 80GB", 80, 81920, 2039, 31.5, 312, 156, 19.5},
-    {"b200", "B200", 100, 183359, 8000, 63, 2250, 1125, 75},
-    {"h100", "H100", 90, 81559, 3350, 63, 989, 494.7, 67},
-    {"h200", "H200", 90, 143771, 4800, 63, 989, 494.7, 67},
-    {"l4", "L4", 89, 23034, 300, 31.5, 121, 60, 30.3},
-    {"l40s", "L40S", 89, 46068, 864, 31.5, 362, 183, 91.6},
-    {"rtx3090", "RTX 3090", 86, 24576, 936, 31.5, 71, 35.6, 35.6},
-    {"rtx4090", "RTX 4090", 89, 24564, 1008, 31.5, 165.2, 82.6, 82.6},
-    {"rtx5090", "RTX 5090", 120, 32607, 1792, 63, 209.5, 104.8, 104.8},
-    {"t4", "T4", 75, 15360, 320, 15.8, 65, 0, 8.1},
+    /* name, words of the driver's, arch, memory, GB/s, GB/s by PCIe, to another GPU, 16-bit, tf32, fp32 */
+    {"a10", "A10", 86, 23028, 600, 31.5, 31.5, 125, 62.5, 31.2},
+    {"a10g", "A10G", 86, 23028, 600, 31.5, 31.5, 70, 35, 35},
+    {"a100-40gb", "A100 40GB", 80, 40960, 1555, 31.5, 300, 312, 156, 19.5},
+    {"a100-80gb", "A100 80GB", 80, 81920, 2039, 31.5, 300, 312, 156, 19.5},
+    {"b200", "B200", 100, 183359, 8000, 63, 900, 2250, 1125, 75},
+    {"h100", "H100", 90, 81559, 3350, 63, 450, 989, 494.7, 67},
+    {"h200", "H200", 90, 143771, 4800, 63, 450, 989, 494.7, 67},
+    {"l4", "L4", 89, 23034, 300, 31.5, 31.5, 121, 60, 30.3},
+    {"l40s", "L40S", 89, 46068, 864, 31.5, 31.5, 362, 183, 91.6},
+    {"rtx3090", "RTX 3090", 86, 24576, 936, 31.5, 31.5, 71, 35.6, 35.6},
+    {"rtx4090", "RTX 4090", 89, 24564, 1008, 31.5, 31.5, 165.2, 82.6, 82.6},
+    {"rtx5090", "RTX 5090", 120, 32607, 1792, 63, 63, 209.5, 104.8, 104.8},
+    {"t4", "T4", 75, 15360, 320, 15.8, 15.8, 65, 0, 8.1},
 };
 
 enum { SHEETS = sizeof sheets / sizeof *sheets, OLDEST_ARCH = 80, CONTEXT_MIB = 700 };
+static const double giga = 1e9;
 
 const struct gpu_sheet *gpu_sheet_at(int i)
 {
@@ -69,21 +70,28 @@ int gpu_sheet_find(const char *name, const struct gpu_sheet **out, struct snug_e
                    names);
 }
 
-/* Whether each word is one of those of a file's name: device-NVIDIA-A100-SXM4-80GB-8.0-cublaslt-130100.json. */
-static bool is_profile(const struct gpu_sheet *s, const char *file)
+/* Whether each word of the driver's is one of this text's, between blanks and dashes. */
+static bool has_words(const struct gpu_sheet *s, const char *text)
 {
-    static const char ending[] = ".json";
-    size_t n = strlen(file), end = strlen(ending);
-    bool all = !strncmp(file, "device-", strlen("device-")) && n > end && !strcmp(file + n - end, ending);
+    bool all = true;
     for (const char *word = s->words; all && *word;) {
         size_t length = strcspn(word, " ");
         bool found = false;
-        for (const char *at = file; *at && !found; at += strcspn(at, "-"), at += *at == '-')
-            found = strcspn(at, "-") == length && !strncmp(at, word, length);
+        for (const char *at = text; *at && !found; at += strcspn(at, " -"), at += *at != '\0')
+            found = strcspn(at, " -") == length && !strncmp(at, word, length);
         all = found;
         word += length + (word[length] == ' ');
     }
     return all;
+}
+
+/* A file such as device-NVIDIA-A100-SXM4-80GB-8.0-cublaslt-130100.json. */
+static bool is_profile(const struct gpu_sheet *s, const char *file)
+{
+    static const char ending[] = ".json";
+    size_t n = strlen(file), end = strlen(ending);
+    return !strncmp(file, "device-", strlen("device-")) && n > end && !strcmp(file + n - end, ending) &&
+           has_words(s, file);
 }
 
 int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char *dir, struct str *path,
@@ -102,6 +110,14 @@ int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char
     str_free(&folder);
     arena_free(&names_arena);
     return code ? code : str_check(path, err);
+}
+
+double gpu_sheet_link(const char *name)
+{
+    for (int i = 0; i < SHEETS; i++)
+        if (has_words(&sheets[i], name))
+            return giga * sheets[i].link_gigabytes;
+    return 0;
 }
 
 struct absent {
@@ -203,10 +219,11 @@ int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **
         return err_no_memory(err, sizeof *a);
     *a = (struct absent){.base = {.name = a->name,
                                   .facts = cuda_facts(),
-                                  .rates = {.narrow = s->narrow * tera,
+                                  .rates = {.link = s->link_gigabytes * giga,
+                                            .narrow = s->narrow * tera,
                                             .wide = (tf32 && s->tf32 > 0 ? tf32_share * s->tf32 : s->wide) * tera,
-                                            .bytes = s->gigabytes * 1e9,
-                                            .host_bytes = s->host_gigabytes * 1e9},
+                                            .bytes = s->gigabytes * giga,
+                                            .host_bytes = s->host_gigabytes * giga},
                                   .arena = &arena,
                                   .kernels = kernels,
                                   .run = no_run,

@@ -17,6 +17,7 @@ struct gpu_sheet {
     int64_t memory_mib;        /* in all, as the driver says it */
     double gigabytes;          /* of memory bandwidth, a second */
     double host_gigabytes;     /* each way by PCIe, likewise */
+    double link_gigabytes;     /* each way to another GPU of its kind, likewise: NVLink, or else PCIe */
     double narrow, tf32, wide; /* TFLOPS of products without sparsity: of 16 bits with sums in F32, of TF32, of F32 */
 };
 
@@ -29,6 +30,9 @@ int gpu_sheet_find(const char *name, const struct gpu_sheet **out, struct snug_e
 /* The path of a profile that was measured on such a GPU (cuda/profile.h), in `dir`, as cache_dir has it; "": there is none. */
 int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char *dir, struct str *path,
                       struct snug_err *err);
+
+/* Bytes a second each way between two GPUs whose name the driver gives so; 0: not known. */
+double gpu_sheet_link(const char *name);
 
 /* A backend that only plans. tf32: products of F32 tensors are in it. */
 int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **out, struct snug_err *err);

@@ -1,5 +1,6 @@
 /* What options ask of each other. */
 #include "metrics/metrics.h"
+#include "options/gpus.h"
 #include "options/value.h"
 
 #include <stdio.h>
@@ -354,6 +355,25 @@ static int check_recompute(const struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Each GPU is a rank. */
+static int check_gpus(struct options *o, struct snug_err *err)
+{
+    struct gpus g;
+    char value[64];
+    if (!o->gpus)
+        return SNUG_OK;
+    if (o->device == BACKEND_CPU || o->device == BACKEND_REFERENCE)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--gpus %s: --device %s has no GPU; give --ranks for copies of the model there", o->gpus,
+                       value_word(o, OPTION_device, value));
+    TRY(options_gpus(o, &g, err));
+    if (option_given(o, ranks) && o->ranks != g.n)
+        return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: --gpus %s has one rank for each GPU, %d; leave --ranks out",
+                       (long long)o->ranks, o->gpus, g.n);
+    DERIVE(o, ranks, g.n);
+    return SNUG_OK;
+}
+
 int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
@@ -363,6 +383,7 @@ int options_check(struct options *o, struct snug_err *err)
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
         TRY(check_recompute(o, err));
+        TRY(check_gpus(o, err));
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));

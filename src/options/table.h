@@ -238,8 +238,10 @@ OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL | BENCH, 0, "memory to keep 
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
+OPT(STR, gpus, "none", "N|all|0,2", TRAINING, 0,
+    "GPUs of this machine that train side by side, each on --batch-size rows: so many, or these")
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING, RESULT,
-    "copies of the model that train side by side on the CPU, each on --batch-size rows")
+    "the same on a CPU: copies of the model that train side by side; with --gpus their number")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
@@ -369,6 +371,7 @@ OPT_SPELLING(HABIT, cpu, device, "cpu")
 OPT_SPELLING(HABIT, cuda, device, "cuda")
 OPT_SPELLING(HABIT, num_threads, threads, NULL)
 OPT_SPELLING(HABIT, nproc_per_node, ranks, NULL)
+OPT_SPELLING(HABIT, num_gpus, gpus, NULL)
 OPT_SPELLING(HABIT, resume, resume_from_checkpoint, NULL)
 OPT_SPELLING(HABIT, checkpointing_steps, save_steps, NULL)
 
@@ -455,8 +458,6 @@ OPT_HINT("num_workers", ALL_COMMANDS, "batches are prepared ahead anyway; --thre
 OPT_HINT("workers", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
 OPT_HINT("num_proc", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
 OPT_HINT("preprocessing_num_workers", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
-OPT_HINT("gpus", ALL_COMMANDS, "a run has one GPU; --ranks is for copies of the model on a CPU")
-OPT_HINT("num_gpus", ALL_COMMANDS, "a run has one GPU; --ranks is for copies of the model on a CPU")
 OPT_HINT("device_map", ALL_COMMANDS, "a run has one device; --device says which")
 OPT_HINT("attn_implementation", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")
 OPT_HINT("flash_attention", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")

@@ -81,30 +81,15 @@ struct run run_beside(const struct run *of, const struct backend *backend)
         .backend = backend, .threads = of->threads, .plan = of->plan, .where = of->where, .shares_plan = true};
 }
 
-/* Through the host's memory, a piece at a time. */
-static int copy_pieces(struct run *to, const struct run *from, enum memory m, int64_t first, int64_t end, void *host,
-                       int64_t room, struct snug_err *err)
-{
-    for (int64_t at = first; at < end; at += room) {
-        int64_t bytes = end - at < room ? end - at : room;
-        TRY(from->backend->arena->download(from->backend, host, from->arenas.of[m] + at, bytes, err));
-        TRY(to->backend->arena->upload(to->backend, to->arenas.of[m] + at, host, bytes, err));
-    }
-    return SNUG_OK;
-}
-
 int run_copy_persistent(struct run *to, const struct run *from, struct snug_err *err)
 {
-    const int64_t room = (int64_t)1 << 24;
-    void *host = mem_alloc((size_t)room);
-    if (!host)
-        return err_no_memory(err, (unsigned long long)room);
-    int code =
-        copy_pieces(to, from, MEMORY_DEVICE, from->plan.inputs_bytes, from->plan.persistent_bytes, host, room, err);
-    if (!code)
-        code = copy_pieces(to, from, MEMORY_HOST, 0, from->plan.host_bytes, host, room, err);
-    mem_free(host);
-    return code;
+    const struct backend *b = to->backend;
+    int64_t first = from->plan.inputs_bytes;
+    TRY(b->arena->upload(b, to->arenas.of[MEMORY_DEVICE] + first, from->arenas.of[MEMORY_DEVICE] + first,
+                         from->plan.persistent_bytes - first, err));
+    if (!from->plan.host_bytes)
+        return SNUG_OK;
+    return b->arena->upload(b, to->arenas.of[MEMORY_HOST], from->arenas.of[MEMORY_HOST], from->plan.host_bytes, err);
 }
 
 static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)

@@ -311,7 +311,7 @@ int stepper_update(struct stepper *s, const struct step_inputs *in, struct step_
     TRY(send(s, k, NULL, in, err));
     TRY(run_program(s->run, k, (struct dims){0}, &f, 1, err));
     TRY(wait(s, err));
-    if (s->run->rank && ranks_left(s->run->rank->all))
+    if (s->run->rank && ranks_left(s->run->rank->all) >= 0)
         return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", s->run->rank->me);
     out->grad_norm = result(s, NORM);
     out->finite = isfinite(out->grad_norm);

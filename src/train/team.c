@@ -12,17 +12,17 @@
 struct member {
     struct team *team;
     struct rank rank;
+    const struct backend *backend; /* its own; NULL: the session's does for all */
     struct run run;
     struct stepper stepper;
     pthread_t thread;
-    bool started;
     struct step_result result; /* of its last errand, like what follows */
     struct snug_err err;
     int code;
 };
 
 /* What the members do next. */
-enum errand { ERRAND_STEP, ERRAND_END };
+enum errand { ERRAND_OPEN, ERRAND_STEP, ERRAND_END };
 
 struct team {
     struct session *s;
@@ -42,13 +42,42 @@ struct team {
 
 /* ---- members ---- */
 
-static int do_step(struct member *m)
+/* With the weights and states of the first rank. */
+static int open_member(struct member *m, struct snug_err *err)
 {
+    const struct session *s = m->team->s;
+    const struct backend *b = s->compile.backend;
+    if (b->beside) {
+        TRY(b->beside(b, s->gpus.of[m->rank.me], &m->backend, err));
+        b = m->backend;
+    }
+    m->run = run_beside(&s->run, b);
+    TRY(run_alloc(&m->run, err));
+    TRY(run_copy_persistent(&m->run, &s->run, err));
+    if (b->join)
+        TRY(b->join(b, &m->rank, err));
+    m->run.rank = &m->rank;
+    TRY(stepper_open(&m->stepper, &m->run, &s->model, s->o->seed, err));
+    m->stepper.class_weights = s->class_weights;
+    return SNUG_OK;
+}
+
+/* What it has enqueued may read the memory of others, which goes after it. */
+static int end_member(struct member *m, struct snug_err *err)
+{
+    return m->run.backend ? m->run.backend->arena->sync(m->run.backend, err) : SNUG_OK;
+}
+
+/* The others do not wait for one that has failed. */
+static void do_errand(struct member *m, enum errand errand)
+{
+    struct team *t = m->team;
     m->err = (struct snug_err){0};
-    int code = stepper_step(&m->stepper, m->team->window, m->team->inputs, &m->result, &m->err);
-    if (code)
-        ranks_leave(m->team->ranks);
-    return code;
+    m->code = errand == ERRAND_OPEN   ? open_member(m, &m->err)
+              : errand == ERRAND_STEP ? stepper_step(&m->stepper, t->window, t->inputs, &m->result, &m->err)
+                                      : end_member(m, &m->err);
+    if (m->code)
+        ranks_leave(&m->rank);
 }
 
 static void *work(void *arg)
@@ -63,7 +92,7 @@ static void *work(void *arg)
         enum errand errand = t->errand;
         pthread_mutex_unlock(&t->lock);
         ends = errand == ERRAND_END;
-        m->code = errand == ERRAND_STEP ? do_step(m) : SNUG_OK;
+        do_errand(m, errand);
         pthread_mutex_lock(&t->lock);
         t->busy--;
         pthread_cond_broadcast(&t->changed);
@@ -102,54 +131,66 @@ static int start(struct member *m, struct snug_err *err)
     if (failed)
         return err_set(err, SNUG_ERR_ENV, "cannot start the thread of rank %d: %s; raise the process limit (ulimit -u)",
                        m->rank.me, strerror(failed));
-    m->started = true;
     return SNUG_OK;
 }
 
-/* A member with the weights and states of the first rank. */
-static int open_member(struct team *t, struct member *m, struct snug_err *err)
+/* What is to be said of an errand that all have done, the first rank with `code`: of the rank that failed first, since others then fail, too. */
+static int outcome(const struct team *t, int code, struct snug_err *err)
 {
-    const struct session *s = t->s;
-    m->run = run_beside(&s->run, s->compile.backend);
-    TRY(run_alloc(&m->run, err));
-    TRY(run_copy_persistent(&m->run, &s->run, err));
-    m->run.rank = &m->rank;
-    TRY(stepper_open(&m->stepper, &m->run, &s->model, s->o->seed, err));
-    m->stepper.class_weights = s->class_weights;
-    return start(m, err);
+    int who = t->n ? ranks_left(t->ranks) : 0;
+    if (who <= 0)
+        return code;
+    const struct member *m = &t->members[who - 1];
+    return err_set(err, m->code, "rank %d: %s", who, m->err.text);
+}
+
+/* Members open on their own threads, which is where a GPU is chosen. */
+static int open_members(struct team *t, struct snug_err *err)
+{
+    int code = SNUG_OK;
+    const struct backend *b = t->s->compile.backend;
+    if (!(t->members = mem_alloc((size_t)(t->first.n - 1) * sizeof *t->members)))
+        return err_no_memory(err, (unsigned long long)(t->first.n - 1) * sizeof *t->members);
+    for (; t->n < t->first.n - 1 && !code; t->n += !code) {
+        t->members[t->n] = (struct member){.team = t, .rank = {.all = t->ranks, .me = t->n + 1, .n = t->first.n}};
+        code = start(&t->members[t->n], err);
+    }
+    if (code)
+        return code;
+    give(t, ERRAND_OPEN);
+    if (b->join)
+        code = b->join(b, &t->first, err);
+    if (code)
+        ranks_leave(&t->first);
+    wait_for_all(t);
+    return outcome(t, code, err);
 }
 
 int team_open(struct session *s, struct team **out, struct snug_err *err)
 {
-    int ranks = s->compile.ranks, code = SNUG_OK;
     struct team *t = *out = mem_alloc(sizeof *t);
     if (!t)
         return err_no_memory(err, sizeof *t);
     t->s = s;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
-    if (ranks == 1)
+    if (s->compile.ranks == 1)
         return SNUG_OK;
-    TRY(ranks_open(ranks, &t->ranks, err));
-    t->first = (struct rank){.all = t->ranks, .me = 0, .n = ranks};
-    if (!(t->members = mem_alloc((size_t)(ranks - 1) * sizeof *t->members)))
-        return err_no_memory(err, (unsigned long long)(ranks - 1) * sizeof *t->members);
-    for (; t->n < ranks - 1 && !code; t->n += !code) {
-        struct member *m = &t->members[t->n];
-        *m = (struct member){.team = t, .rank = {.all = t->ranks, .me = t->n + 1, .n = ranks}};
-        code = open_member(t, m, err);
-    }
-    s->run.rank = code ? NULL : &t->first;
-    return code;
+    TRY(ranks_open(s->compile.ranks, &t->ranks, err));
+    t->first = (struct rank){.all = t->ranks, .me = 0, .n = s->compile.ranks};
+    TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
+    TRY(open_members(t, err));
+    s->run.rank = &t->first;
+    return SNUG_OK;
 }
 
 static void close_member(struct member *m)
 {
-    if (m->started)
-        pthread_join(m->thread, NULL);
+    pthread_join(m->thread, NULL);
     if (m->stepper.run)
         stepper_close(&m->stepper);
     run_close(&m->run);
+    backend_close(m->backend);
 }
 
 void team_close(struct team *t)
@@ -158,7 +199,10 @@ void team_close(struct team *t)
         return;
     t->s->run.rank = NULL;
     give(t, ERRAND_END);
-    for (int i = 0; t->members && i < t->first.n - 1; i++)
+    if (t->n)
+        t->s->compile.backend->arena->sync(t->s->compile.backend, NULL);
+    wait_for_all(t);
+    for (int i = 0; i < t->n; i++)
         close_member(&t->members[i]);
     ranks_close(t->ranks);
     pthread_cond_destroy(&t->changed);
@@ -190,13 +234,9 @@ int team_step(struct team *t, const struct window *w, const struct step_inputs *
         give(t, ERRAND_STEP);
     int code = stepper_step(&t->s->stepper, w, in, out, err);
     if (code && t->n)
-        ranks_leave(t->ranks);
+        ranks_leave(&t->first);
     wait_for_all(t);
-    for (int i = 0; i < t->n; i++) {
-        const struct member *m = &t->members[i];
-        if (m->code && !code)
-            code = err_set(err, m->code, "rank %d: %s", m->rank.me, m->err.text);
-        add_result(out, &m->result);
-    }
-    return code;
+    for (int i = 0; i < t->n; i++)
+        add_result(out, &t->members[i].result);
+    return outcome(t, code, err);
 }

@@ -1,28 +1,46 @@
 /* --ranks: several copies of the model that train side by side are as one that trains on all of their rows. */
+#include "backend/backend.h"
 #include "runs_help.h"
 
+/* The arguments, and so many ranks: of a GPU each has a device, or all have the first one where there are fewer. */
+static const char *const *ranks(const struct device *on, int n, const char *const *args)
+{
+    static const char *all[32];
+    static char text[64];
+    size_t k = 0;
+    for (; args[k]; k++)
+        all[k] = args[k];
+    snprintf(text, sizeof text, "%d", n);
+    if (!is_host(on) && backend_cuda_count() < n)
+        for (int i = 0, at = 0; i < n; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, i ? ",0" : "0");
+    all[k++] = is_host(on) ? "--ranks" : "--gpus";
+    all[k++] = text;
+    all[k] = NULL;
+    return all;
+}
+
 /* A step of 12 rows of 45, cut in 4: the last step of an epoch has 9 rows, and with 4 ranks nothing for one of them. */
-static const char *const *const cuts[] = {
-    ARGS("--batch-size", "3", "--gradient-accumulation-steps", "4"),
-    ARGS("--batch-size", "3", "--gradient-accumulation-steps", "2", "--ranks", "2"),
-    ARGS("--batch-size", "3", "--ranks", "4"),
-    ARGS("--batch-size", "4", "--ranks", "3"),
+static const struct {
+    const char *const *args;
+    int ranks;
+} cuts[] = {
+    {ARGS("--batch-size", "3", "--gradient-accumulation-steps", "4"), 1},
+    {ARGS("--batch-size", "3", "--gradient-accumulation-steps", "2"), 2},
+    {ARGS("--batch-size", "3"), 4},
+    {ARGS("--batch-size", "4"), 3},
 };
 enum { CUTS = sizeof cuts / sizeof *cuts };
-
-static bool has_ranks(const struct device *on)
-{
-    return is_host(on);
-}
 
 static void any_number_of_ranks_gives_the_same_curve(void **state)
 {
     (void)state;
-    for (int d = 0; d < n_devices() && has_ranks(device(d)); d++) {
+    for (int d = 0; d < n_devices(); d++) {
         static const char *const names[] = {"ranks-1", "ranks-2", "ranks-4", "ranks-3"};
         const char *whole = NULL;
         for (int c = 0; c < CUTS; c++) {
-            const char *out = train(names[c], device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), cuts[c]);
+            const char *out = train(names[c], device(d), ARGS(MODEL, DROPOUT, EVERY_STEP),
+                                    ranks(device(d), cuts[c].ranks, cuts[c].args));
             whole = c ? whole : out;
             double bound = is_fp32(device(d)) ? 1e-6 : device(d)->cut_error;
             assert_true(log_distance(whole, out, "loss") <= bound);
@@ -35,16 +53,20 @@ static void any_number_of_ranks_gives_the_same_curve(void **state)
 static void the_same_run_has_the_same_bits(void **state)
 {
     (void)state;
-    const char *const *const ways[] = {
-        ARGS("--batch-size", "4", "--ranks", "3"),
-        ARGS("--batch-size", "2", "--ranks", "2", "--gradient-accumulation-steps", "3", "--optim", "adafactor"),
-        ARGS("--batch-size", "4", "--ranks", "2", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1"),
-        ARGS("--batch-size", "6", "--ranks", "2", "--gradient-checkpointing", "--max-tokens-per-batch", "30"),
+    const struct {
+        int ranks;
+        const char *const *args;
+    } ways[] = {
+        {3, ARGS("--batch-size", "4")},
+        {2, ARGS("--batch-size", "2", "--gradient-accumulation-steps", "3", "--optim", "adafactor")},
+        {2, ARGS("--batch-size", "4", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
+        {2, ARGS("--batch-size", "6", "--gradient-checkpointing", "--max-tokens-per-batch", "30")},
     };
-    for (int d = 0; d < n_devices() && has_ranks(device(d)); d++)
+    for (int d = 0; d < n_devices(); d++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            const char *one = train("one", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), ways[i]);
-            const char *two = train("two", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), ways[i]);
+            const char *const *way = ranks(device(d), ways[i].ranks, ways[i].args);
+            const char *one = train("one", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), way);
+            const char *two = train("two", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), way);
             assert_same_run(one, two);
         }
 }
@@ -54,11 +76,12 @@ static void runs_go_on_with_other_ranks(void **state)
 {
     (void)state;
 #define SAVED MODEL, DROPOUT, "--logging-steps", "1", "--max-steps", "8", "--save-steps", "4"
-    for (int d = 0; d < n_devices() && has_ranks(device(d)); d++) {
-        const char *whole = train("whole", device(d), ARGS(SAVED), ARGS("--batch-size", "4", "--ranks", "3"));
+    for (int d = 0; d < n_devices(); d++) {
+        const char *const *three = ranks(device(d), 3, ARGS("--batch-size", "4"));
+        const char *whole = train("whole", device(d), ARGS(SAVED), three);
         const char *from = join(whole, "step-00000004");
-        const char *same = train("same", device(d), ARGS(SAVED, "--resume-from-checkpoint", from, "--require-bitexact"),
-                                 ARGS("--batch-size", "4", "--ranks", "3"));
+        const char *same =
+            train("same", device(d), ARGS(SAVED, "--resume-from-checkpoint", from, "--require-bitexact"), three);
         assert_true(same_bytes(join(whole, "model.safetensors"), join(same, "model.safetensors")));
         const char *alone =
             train("alone", device(d), ARGS(SAVED, "--resume-from-checkpoint", from, "--allow-option-change"),
@@ -76,14 +99,11 @@ static void each_number_of_ranks_loads_the_same_state(void **state)
 {
     (void)state;
     const struct device *on = device(0);
-    if (!has_ranks(on))
-        return;
-    const char *whole = train("whole", on, ARGS(SAVED), ARGS("--batch-size", "4", "--ranks", "3"));
-    const char *const *const others[] = {ARGS("--batch-size", "12"), ARGS("--batch-size", "6", "--ranks", "2")};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    const char *whole = train("whole", on, ARGS(SAVED), ranks(on, 3, ARGS("--batch-size", "4")));
+    for (int n = 1; n < 3; n++) {
         const char *out = train(
             "other", on, ARGS(SAVED, "--resume-from-checkpoint", join(whole, "step-00000008"), "--allow-option-change"),
-            others[i]);
+            ranks(on, n, n == 1 ? ARGS("--batch-size", "12") : ARGS("--batch-size", "6")));
         assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
     }
 }
@@ -93,11 +113,11 @@ static void a_bad_loss_stops_all_ranks(void **state)
 {
     (void)state;
     const char *model = fixture("golden/bert_regression");
-    for (int d = 0; d < n_devices() && has_ranks(device(d)); d++) {
+    for (int d = 0; d < n_devices(); d++) {
         train_until(7, "burst", device(d),
                     ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"), "--learning-rate", "1000",
                          "--optim", "sgd", "--max-grad-norm", "0", "--num-train-epochs", "100"),
-                    ARGS("--batch-size", "1", "--ranks", "3"));
+                    ranks(device(d), 3, ARGS("--batch-size", "1")));
         assert_true(file_has(said(), "first in activation"));
     }
 }
@@ -106,15 +126,15 @@ static void a_bad_loss_stops_all_ranks(void **state)
 static void a_plan_is_of_each_rank(void **state)
 {
     (void)state;
-    const char *const *ways = ARGS(MODEL, "--batch-size", "4", "--ranks", "4", "--threads", "8", "--max-steps", "2");
-    expect_snug(0, said(), ARGS("plan", "--json", "--device", "cpu"), ways);
+    const struct device *on = device(0);
+    const char *const *ways =
+        ranks(on, 4, ARGS(MODEL, "--batch-size", "4", "--threads", "8", "--max-steps", "2", "--device", on->name));
+    expect_snug(0, said(), ARGS("plan", "--json"), ways);
     json_t *plan = said_object();
     assert_int_equal(json_integer_value(json_object_get(plan, "ranks")), 4);
-    assert_int_equal(json_integer_value(json_object_get(plan, "threads")), 2);
-    expect_snug(
-        0, said(),
-        ARGS("train", "--json", "--device", "cpu", "--save-strategy", "no", "--output-dir", join(folder, "planned")),
-        ways);
+    assert_int_equal(json_integer_value(json_object_get(plan, "threads")), is_host(on) ? 2 : 8);
+    expect_snug(0, said(), ARGS("train", "--json", "--save-strategy", "no", "--output-dir", join(folder, "planned")),
+                ways);
     size_t n;
     char *text = read_text(said(), &n);
     json_t *result = json_loads(strstr(text, "{\"first_step\""), JSON_DISABLE_EOF_CHECK, NULL);
@@ -125,6 +145,43 @@ static void a_plan_is_of_each_rank(void **state)
     json_decref(plan);
 }
 
+/* How many ranks a plan has for these GPUs, and how long they exchange gradients. */
+static double exchange_seconds(const char *gpus, int ranks, const char *const *way)
+{
+    expect_snug(0, said(), ARGS("plan", "--json", "--gpu", "h100", "--gpus", gpus), way);
+    json_t *plan = said_object(), *time = json_object_get(plan, "time");
+    assert_int_equal(json_integer_value(json_object_get(plan, "ranks")), ranks);
+    double seconds = json_number_value(json_object_get(time, "exchange_seconds"));
+    json_decref(plan);
+    return seconds;
+}
+
+/* GPUs of a plan that are elsewhere are counted, not looked for. Of n GPUs each gets and sends (n-1)/n of the gradients, at three fourths
+ * of what NVLink has, 450 GB/s each way. The model has 5091 weights, whose gradients are added up in fp32. */
+static void gpus_are_ranks(void **state)
+{
+    (void)state;
+    const char *const *way = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16");
+    double of_four = 2 * 3 / 4. * 5091 * 4 / (0.75 * 450e9), of_two = 2 / 2. * 5091 * 4 / (0.75 * 450e9);
+    assert_true(fabs(exchange_seconds("4", 4, way) - of_four) < 1e-5 * of_four);
+    assert_true(fabs(exchange_seconds("1,3", 2, way) - of_two) < 1e-5 * of_two);
+    assert_true(exchange_seconds("1", 1, way) == 0);
+    static const struct {
+        const char *gpus, *says;
+    } wrong[] = {{"0", "--gpus 0: give a number"},   {"2,", "--gpus 2,: give a number"},
+                 {"two", "--gpus two: give a"},      {"1,,2", "--gpus 1,,2: give a number"},
+                 {"-1", "--gpus -1: give a number"}, {"all", "--gpus all: a plan for GPUs that are elsewhere"},
+                 {"17", "--gpus 17: a run has 16"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        expect_snug(2, said(), ARGS("plan", "--gpu", "h100", "--gpus", wrong[i].gpus), way);
+        assert_true(file_has(said(), wrong[i].says));
+    }
+    expect_snug(2, said(), ARGS("plan", "--gpu", "h100", "--gpus", "2", "--ranks", "3"), way);
+    assert_true(file_has(said(), "--ranks 3: --gpus 2 has one rank for each GPU, 2; leave --ranks out"));
+    expect_snug(2, said(), ARGS("plan", "--device", "cpu", "--gpus", "2"), way);
+    assert_true(file_has(said(), "--gpus 2: --device cpu has no GPU"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_number_of_ranks_gives_the_same_curve),
@@ -132,6 +189,7 @@ int main(void)
                                        cmocka_unit_test(runs_go_on_with_other_ranks),
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
-                                       cmocka_unit_test(a_plan_is_of_each_rank)};
+                                       cmocka_unit_test(a_plan_is_of_each_rank),
+                                       cmocka_unit_test(gpus_are_ranks)};
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

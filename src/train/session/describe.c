@@ -24,6 +24,7 @@ struct snug_forecast describe_forecast(const struct session *s)
     if (!f->known)
         return (struct snug_forecast){0};
     return (struct snug_forecast){.step_seconds = f->step_seconds,
+                                  .exchange_seconds = f->exchange_seconds,
                                   .samples_per_second = f->samples / f->step_seconds,
                                   .tokens_per_second = f->tokens / f->step_seconds,
                                   .evaluation_seconds = f->evaluation_seconds,
@@ -71,6 +72,10 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
     str_printf(out, "%s", f->steps ? "         " : "");
     put_number(out, (short_step ? 1e3 : 1) * f->step_seconds);
     str_printf(out, " %s a step, ", short_step ? "ms" : "s");
+    if (f->exchange_seconds > 0) {
+        put_number(out, (short_step ? 1e3 : 1) * f->exchange_seconds);
+        str_append(out, " of it between GPUs, ");
+    }
     put_number(out, f->samples_per_second);
     str_printf(out, " samples/s, %.0f tokens/s%s%s\n", f->tokens_per_second, f->steps ? "" : ", ",
                f->steps ? "" : basis);
@@ -142,10 +147,12 @@ static void put_batch(struct str *out, const struct session *s)
                    p->programs[k].recomputed_layers, (long long)s->model.layers);
 }
 
-/* " for each of 4 ranks"; empty for one. */
+/* " for each of 4 ranks", or GPUs; empty for one. */
 static const char *of_ranks(const struct session *s, char *text, size_t room)
 {
-    snprintf(text, room, s->compile.ranks > 1 ? " for each of %d ranks" : "", s->compile.ranks);
+    *text = '\0';
+    if (s->compile.ranks > 1)
+        snprintf(text, room, " for each of %d %s", s->compile.ranks, s->o->gpus ? "GPUs" : "ranks");
     return text;
 }
 
@@ -159,8 +166,12 @@ void describe_plan(const struct session *s, struct str *out)
     str_escape(out, s->o->model);
     str_printf(out, ": %s, ", model_class(&s->model));
     put_count(out, describe_weights(s));
-    str_printf(out, " weights\ndevice   %s, %d thread%s%s, %s\n", c->backend->name, c->threads,
-               c->threads == 1 ? "" : "s", of_ranks(s, ranks, sizeof ranks), precision_words(s));
+    str_printf(out, " weights\ndevice   %s, ", c->backend->name);
+    of_ranks(s, ranks, sizeof ranks);
+    if (!c->backend->facts.host_memory && c->ranks > 1)
+        str_printf(out, "%d GPUs, ", c->ranks);
+    str_printf(out, "%d thread%s%s, %s\n", c->threads, c->threads == 1 ? "" : "s",
+               c->backend->facts.host_memory ? ranks : "", precision_words(s));
     put_batch(out, s);
     str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
     if (p->host_bytes)
@@ -193,10 +204,11 @@ void describe_title(const struct session *s, struct str *out)
 static void put_time_json(struct str *out, const struct snug_forecast *f)
 {
     str_printf(out,
-               "\"time\":{\"step_seconds\":%.6g,\"samples_per_second\":%.6g,\"tokens_per_second\":%.6g,"
+               "\"time\":{\"step_seconds\":%.6g,\"exchange_seconds\":%.6g,\"samples_per_second\":%.6g,"
+               "\"tokens_per_second\":%.6g,"
                "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
                "\"basis\":\"%s\",\"disturbed\":%s},",
-               f->step_seconds, f->samples_per_second, f->tokens_per_second, (long long)f->steps,
+               f->step_seconds, f->exchange_seconds, f->samples_per_second, f->tokens_per_second, (long long)f->steps,
                (long long)f->evaluations, f->evaluation_seconds, f->run_seconds, f->measured ? "measured" : "estimated",
                f->disturbed ? "true" : "false");
 }

@@ -56,6 +56,7 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
 
 static int open_backend(struct session *s, struct snug_err *err)
 {
+    TRY(options_gpus(s->o, &s->gpus, err));
     TRY(settings_backend(s->o, &s->compile.backend, err));
     const struct backend *b = s->compile.backend;
     if (b->note && b->note(b))

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/files/row_stream.h"
 #include "data/loader.h"
+#include "options/gpus.h"
 #include "options/options.h"
 #include "run/weights.h"
 #include "tokenizer/tokenizer.h"
@@ -83,6 +84,7 @@ struct session {
     bool rows_moved;
     bool has_checkpoint; /* from which the run will be resumed */
 
+    struct gpus gpus;                /* one for each rank */
     struct compile_settings compile; /* what was asked for */
     struct choices choices;          /* what fit_plan has chosen besides */
     struct fit_table *table;         /* of a plan for a budget (train/fit/table.h); NULL: none */

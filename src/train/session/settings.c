@@ -6,7 +6,7 @@
 
 static enum backend_kind backend_of(const struct options *o)
 {
-    return o->device_profile ? BACKEND_CUDA : (enum backend_kind)o->device;
+    return o->device_profile || o->gpus ? BACKEND_CUDA : (enum backend_kind)o->device;
 }
 
 int settings_check_backend(const struct options *o, struct snug_err *err)
@@ -37,10 +37,13 @@ static int open_gpu(const struct options *o, const struct backend **out, struct 
 
 int settings_backend(const struct options *o, const struct backend **out, struct snug_err *err)
 {
+    struct gpus gpus;
     if (o->gpu)
         return open_gpu(o, out, err);
+    TRY(options_gpus(o, &gpus, err));
     return backend_open(backend_of(o),
-                        &(struct cuda_settings){.profile = o->device_profile,
+                        &(struct cuda_settings){.device = gpus.of[0],
+                                                .profile = o->device_profile,
                                                 .tf32 = o->dtype == OPT_DTYPE_TF32,
                                                 .cache_dir = o->cache_dir},
                         out, err);
@@ -126,10 +129,10 @@ struct choices settings_choices(const struct options *o, const struct backend *b
 static int check_ranks(const struct session *s, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
-    if (c->ranks == 1 || c->backend->facts.ranks)
+    if (c->ranks == 1 || !c->backend->beside || s->gpus.n)
         return SNUG_OK;
-    return err_set(err, SNUG_ERR_USAGE,
-                   "--ranks %d: several ranks train on the cpu device, and a GPU has one; leave it out", c->ranks);
+    return err_set(err, SNUG_ERR_USAGE, "--ranks %d: on the %s device each rank has a GPU; give --gpus %d", c->ranks,
+                   c->backend->name, c->ranks);
 }
 
 int settings_set(struct session *s, struct snug_err *err)

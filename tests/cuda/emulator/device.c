@@ -56,6 +56,20 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     return cudaSuccess;
 }
 
+/* One device has no peers. */
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    (void)device, (void)peer;
+    *can = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    (void)peer, (void)flags;
+    return cudaErrorInvalidDevice;
+}
+
 /* What was enqueued is done already (emulator_enqueue). */
 cudaError_t cudaDeviceSynchronize(void)
 {

@@ -2,12 +2,14 @@
  * on together. SNUG_EMULATOR_REVERSE=1 takes threads and blocks from the last to the first: what depends on their order differs
  * then. */
 #include "ptx.h"
+#include "runtime.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 uint8_t *shared_memory, *param_memory;
 
@@ -216,5 +218,21 @@ void run_grid(const struct launch *l)
         free(threads[k].copies);
     free(threads);
     free(registers);
+    free(memory);
+}
+
+void pause_grid(void)
+{
+    const struct launch *launch = current;
+    uint32_t at[3] = {block_at[0], block_at[1], block_at[2]};
+    size_t bytes = SHARED_BYTES + PARAM_BYTES; /* they lie side by side */
+    uint8_t *memory = emulator_zeroed(1, bytes);
+    memcpy(memory, shared_memory, bytes);
+    emulator_unlock();
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    emulator_lock();
+    memcpy(shared_memory, memory, bytes);
+    memcpy(block_at, at, sizeof at);
+    current = launch;
     free(memory);
 }

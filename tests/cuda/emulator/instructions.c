@@ -231,12 +231,34 @@ static void op_nothing(struct thread *t, const struct instruction *i)
     (void)i;
 }
 
-static const struct opcode table[] = {
-    {"bar", op_bar},       {"barrier", op_bar},       {"bra", op_bra},        {"call", op_call},
-    {"cp", op_cp},         {"cvt", op_cvt},           {"cvta", op_cvta},      {"exit", op_ret},
-    {"ld", op_ld},         {"ldmatrix", op_together}, {"match", op_together}, {"membar", op_nothing},
-    {"fence", op_nothing}, {"mma", op_together},      {"mov", op_mov},        {"redux", op_together},
-    {"ret", op_ret},       {"shfl", op_together},     {"st", op_st},          {"vote", op_together}};
+static void op_nanosleep(struct thread *t, const struct instruction *i)
+{
+    (void)t;
+    (void)i;
+    pause_grid();
+}
+
+static const struct opcode table[] = {{"nanosleep", op_nanosleep},
+                                      {"bar", op_bar},
+                                      {"barrier", op_bar},
+                                      {"bra", op_bra},
+                                      {"call", op_call},
+                                      {"cp", op_cp},
+                                      {"cvt", op_cvt},
+                                      {"cvta", op_cvta},
+                                      {"exit", op_ret},
+                                      {"ld", op_ld},
+                                      {"ldmatrix", op_together},
+                                      {"match", op_together},
+                                      {"membar", op_nothing},
+                                      {"fence", op_nothing},
+                                      {"mma", op_together},
+                                      {"mov", op_mov},
+                                      {"redux", op_together},
+                                      {"ret", op_ret},
+                                      {"shfl", op_together},
+                                      {"st", op_st},
+                                      {"vote", op_together}};
 
 instruction_fn *opcode_named(const struct opcode *rows, size_t n, const char *opcode)
 {

@@ -101,7 +101,7 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
     (void)handle, (void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
 }
 
-static struct {
+static _Thread_local struct {
     dim3 grid, block;
     size_t shared;
     cudaStream_t stream;
@@ -161,9 +161,11 @@ static void run_started(const void *data)
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream)
 {
-    static struct started s;
+    static _Thread_local struct started s;
     (void)stream;
+    emulator_lock();
     const struct function *f = kernel_of((const void *)(uintptr_t)kernel);
+    emulator_unlock();
     s.launch = (struct launch){
         .kernel = f, .grid = {grid.x, grid.y, grid.z}, .block = {block.x, block.y, block.z}, .shared_bytes = shared};
     s.param_bytes = f->param_bytes;

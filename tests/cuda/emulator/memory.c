@@ -3,6 +3,7 @@
 #include "runtime.h"
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,18 @@ _Noreturn void emulator_stop(const char *what)
 {
     fprintf(stderr, "emulator: %s\n", what);
     exit(99);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void emulator_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void emulator_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 void *emulator_reserve(size_t bytes)
@@ -68,18 +81,22 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     *p = emulator_reserve(bytes);
     memset(*p, 0xff, bytes);
+    emulator_lock();
     global_memory_add((uint64_t)(uintptr_t)*p, bytes);
+    emulator_unlock();
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *p)
 {
+    emulator_lock();
     for (size_t i = 0; i < n_blocks; i++)
         if (blocks[i].from == (uint64_t)(uintptr_t)p) {
             blocks[i] = blocks[--n_blocks];
             free(p);
             break;
         }
+    emulator_unlock();
     return cudaSuccess;
 }
 

@@ -190,6 +190,8 @@ struct launch {
     size_t shared_bytes; /* beside those that the kernel declares */
 };
 void run_grid(const struct launch *l);
+/* Of an instruction of a kernel that waits for the host or for another thread's kernel: lets them go on for a while. */
+void pause_grid(void);
 
 /* Global memory: what the host allocated, and variables of modules (runtime.c). */
 void global_memory_add(uint64_t address, size_t bytes);

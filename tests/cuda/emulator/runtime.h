@@ -14,4 +14,9 @@ void *emulator_reserve(size_t bytes);
 void *emulator_zeroed(size_t n, size_t bytes);
 void *emulator_resize(void *p, size_t n, size_t bytes);
 
+/* The device does one thing at a time, whichever of the host's threads asks. A kernel that waits for another thread's lets it go on
+ * (grid.c: pause_grid). */
+void emulator_lock(void);
+void emulator_unlock(void);
+
 #endif

@@ -1,4 +1,4 @@
-/* Work on the device's one stream, graphs of it, and events. */
+/* Work on the device's one stream, graphs of it, and events. A graph is captured from the calls of one thread. */
 #include "enqueue.h"
 #include "runtime.h"
 
@@ -18,13 +18,15 @@ struct CUgraph_st {
     int owners; /* the graph and what was instantiated from it */
 };
 
-static struct CUgraph_st *capturing;
+static _Thread_local struct CUgraph_st *capturing;
 
 void emulator_enqueue(void (*run)(const void *data), const void *data, size_t bytes)
 {
     struct CUgraph_st *g = capturing;
     if (!g) {
+        emulator_lock();
         run(data);
+        emulator_unlock();
         return;
     }
     if (g->n == g->room) {
@@ -88,8 +90,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     (void)stream;
     const struct CUgraph_st *g = (cudaGraph_t)exec;
-    for (size_t i = 0; i < g->n; i++)
+    for (size_t i = 0; i < g->n; i++) {
+        emulator_lock();
         g->items[i].run(g->items[i].data);
+        emulator_unlock();
+    }
     return cudaSuccess;
 }
 

@@ -1,0 +1,77 @@
+#include "cuda/peers/peers.h"
+
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+/* What a rank tells the others. */
+struct introduction {
+    int device;
+    char *arena;
+    struct cuda_gate *gate;
+};
+
+static int open_gate(struct cuda_peers *p, const struct rank *r, struct snug_err *err)
+{
+    void *gate;
+    CUDA("memory for ranks to meet", cudaHostAlloc(&gate, sizeof *p->gate, cudaHostAllocPortable));
+    memset(gate, 0, sizeof *p->gate);
+    p->gate = gate;
+    ranks_ring(r->all, &p->gate->left);
+    return SNUG_OK;
+}
+
+/* Kernels on `device`, the current one, may then use the memory of `other`. */
+static int reach(int device, int other, struct snug_err *err)
+{
+    int can = device == other;
+    if (!can)
+        CUDA("asking for peers", cudaDeviceCanAccessPeer(&can, device, other));
+    if (!can)
+        return err_set(
+            err, SNUG_ERR_ENV,
+            "--gpus: GPU %d cannot reach the memory of GPU %d; choose GPUs that nvidia-smi topo -p2p r shows as OK",
+            device, other);
+    if (device == other)
+        return SNUG_OK;
+    cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
+    if (code == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError();
+        return SNUG_OK;
+    }
+    return cuda_check((int)code, "access to a peer", err);
+}
+
+static int failed_elsewhere(const struct rank *r, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", r->me);
+}
+
+int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err)
+{
+    *p = (struct cuda_peers){.me = r->me, .n = r->n};
+    if (r->me == 0)
+        TRY(open_gate(p, r, err));
+    struct introduction mine = {device, arena, p->gate};
+    void *const *all = ranks_meet(r, &mine);
+    if (!all)
+        return failed_elsewhere(r, err);
+    int devices[CUDA_MAX_PEERS];
+    for (int k = 0; k < r->n; k++) {
+        const struct introduction *its = all[k];
+        devices[k] = its->device;
+        p->arena[k] = its->arena;
+        p->gate = k == 0 ? its->gate : p->gate;
+    }
+    if (!ranks_meet(r, NULL)) /* all have read what is on this thread's stack */
+        return failed_elsewhere(r, err);
+    for (int k = 0; k < r->n; k++)
+        TRY(reach(device, devices[k], err));
+    return SNUG_OK;
+}
+
+void cuda_peers_close(struct cuda_peers *p)
+{
+    if (p->me == 0 && p->gate)
+        cudaFreeHost(p->gate);
+    *p = (struct cuda_peers){0};
+}

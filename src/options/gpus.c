@@ -1,0 +1,58 @@
+#include "options/gpus.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add(struct gpus *g, const char *text, long gpu, int present, struct snug_err *err)
+{
+    if (g->n == BACKEND_GPUS)
+        return err_set(err, SNUG_ERR_USAGE, "--gpus %s: a run has %d GPUs at most", text, BACKEND_GPUS);
+    if (present >= 0 && gpu >= present)
+        return err_set(err, SNUG_ERR_ENV, "--gpus %s: GPU %ld is not there; this machine has %d, counted from 0", text,
+                       gpu, present);
+    g->of[g->n++] = (int)gpu;
+    return SNUG_OK;
+}
+
+static int not_known(const char *text, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_USAGE, "--gpus %s: give a number of GPUs such as 2, a list such as 0,2, or all", text);
+}
+
+static int read_list(const char *text, int present, struct gpus *out, struct snug_err *err)
+{
+    for (const char *at = text; *at; at += *at == ',') {
+        char *end;
+        long gpu = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1;
+        if (gpu < 0 || (*end && *end != ',') || (*end == ',' && !end[1]))
+            return not_known(text, err);
+        TRY(add(out, text, gpu, present, err));
+        at = end;
+    }
+    return SNUG_OK;
+}
+
+int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err)
+{
+    bool elsewhere = o->command == CMD_PLAN && (o->gpu || o->device_profile);
+    char *end = "";
+    *out = (struct gpus){0};
+    if (!o->gpus)
+        return SNUG_OK;
+    if (!elsewhere)
+        TRY(backend_check(BACKEND_CUDA, err));
+    int present = elsewhere ? -1 : backend_cuda_count();
+    if (strchr(o->gpus, ','))
+        return read_list(o->gpus, present, out, err);
+    bool all = !strcmp(o->gpus, "all");
+    if (all && elsewhere)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--gpus all: a plan for GPUs that are elsewhere needs their number, such as 4");
+    long n = all ? present : strtol(o->gpus, &end, 10);
+    if (n < 1 || *end)
+        return not_known(o->gpus, err);
+    for (long i = 0; i < n; i++)
+        TRY(add(out, o->gpus, i, present, err));
+    return SNUG_OK;
+}
