@@ -112,8 +112,9 @@ struct snug_progress {
 
 /* What a session tells; every member may be NULL. Lines have no newline at their end, but for `logged`. */
 struct snug_events {
-    void (*note)(void *ctx, const char *line); /* what is worth knowing, one line */
-    void (*started)(void *ctx);                /* training: all checks are passed, the first step follows */
+    /* What is worth knowing, one line. Of a checkpoint that is written meanwhile it comes from another thread than the rest. */
+    void (*note)(void *ctx, const char *line);
+    void (*started)(void *ctx); /* training: all checks are passed, the first step follows */
     void (*progress)(void *ctx, const struct snug_progress *p);                       /* after each step */
     void (*logged)(void *ctx, const char *json_line);                                 /* what went into log.jsonl */
     void (*dump)(void *ctx, const char *pass, const char *program, const char *text); /* programs after each pass */

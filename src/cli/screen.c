@@ -23,9 +23,11 @@ static void clear_line(struct screen *s)
 static void show_note(void *ctx, const char *line)
 {
     struct screen *s = ctx;
+    pthread_mutex_lock(&s->lock);
     clear_line(s);
     fflush(stdout);
     print_note(line);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static void show_plan(void *ctx)
@@ -36,9 +38,8 @@ static void show_plan(void *ctx)
     fflush(stdout);
 }
 
-static void show_progress(void *ctx, const struct snug_progress *p)
+static void draw_progress(struct screen *s, const struct snug_progress *p)
 {
-    struct screen *s = ctx;
     struct str line = {0};
     s->now = *p;
     if (!s->terminal || s->json || (s->drawn && p->seconds - s->last < 0.1 && p->step < p->steps))
@@ -50,6 +51,14 @@ static void show_progress(void *ctx, const struct snug_progress *p)
     s->drawn = (int)line.n;
     s->last = p->seconds;
     str_free(&line);
+}
+
+static void show_progress(void *ctx, const struct snug_progress *p)
+{
+    struct screen *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    draw_progress(s, p);
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* "  f1 0.5"; whether it fitted the columns, of which 0 are as many as are wanted. */
@@ -144,9 +153,11 @@ static void show_logged(void *ctx, const char *json)
         put_step(&line, s, o);
     if (!json_object_get(o, "eval_sample"))
         str_append(&line, "\n");
+    pthread_mutex_lock(&s->lock);
     clear_line(s);
     print_wrapped(stdout, str_text(&line), 2);
     fflush(stdout);
+    pthread_mutex_unlock(&s->lock);
     json_decref(o);
     str_free(&line);
 }
@@ -169,6 +180,7 @@ void screen_end(struct screen *s)
 int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
 {
     struct screen *s = &c->screen;
+    pthread_mutex_init(&s->lock, NULL);
     s->terminal = terminal_redraws(STDOUT_FILENO);
     s->best_metric = o->metric_for_best_model;
     TRY(snug_stop_new(&c->stop, err));
@@ -191,5 +203,6 @@ int cli_close(struct cli_session *c, int code)
     if (code == SNUG_STOPPED && snug_stop_exit_code(c->stop))
         code = snug_stop_exit_code(c->stop);
     snug_stop_free(c->stop);
+    pthread_mutex_destroy(&c->screen.lock);
     return code;
 }

@@ -6,10 +6,14 @@
 #include "options/options.h"
 #include "snug/snug.h"
 
+#include <pthread.h>
+
 /* Where the texts of snug_plan_summary, and of the summary of a run, begin. */
 enum { PLAN_INDENT = 9 };
 
 struct screen {
+    pthread_mutex_t
+        lock;      /* of the terminal and of what stands there: notes of a checkpoint come from its writer's thread */
     bool terminal; /* a line can be drawn again */
     bool json;     /* the lines of the log as they are, and nothing else */
     int drawn;     /* columns of the progress line that stands there; 0: none */
