@@ -46,6 +46,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(norm_bwd)                                                                                                      \
     ROW(rms_norm_bwd)                                                                                                  \
     ROW(rotary_bwd)                                                                                                    \
+    ROW(span_loss)                                                                                                     \
     ROW(stable_adamw)
 
 #define ROW(name) int64_t cuda_##name##_workspace(const struct args_##name *a, const struct cuda_call *c);

@@ -190,6 +190,8 @@ static int64_t workspace_bytes(const struct backend *b, enum op op, const union 
         return a->heads * a->qkv.shape[0] * 8 + SUMS;
     case OP_cross_entropy:
         return 8 * args->cross_entropy.logits.shape[0];
+    case OP_span_loss:
+        return 8 * args->span_loss.lse.shape[0];
     case OP_embed_bwd:
         return 32 * args->embed_bwd.dy.shape[0] + SUMS;
     case OP_act_bwd:

@@ -122,6 +122,11 @@ OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) OPT(wei
    NONE, "the gradient of cross_entropy, times the scaler's loss scale")
 SLOT(cross_entropy_bwd, logits, SLOT_PADDED)
 SLOT(cross_entropy_bwd, dlogits, SLOT_PADDED)
+OP(span_loss, IN(logits) IN(spans) IN(cu) IN(step) F32(loss) F32(lse), , DIFF,
+   "loss = 1/N sum over sequences b of 1/2 (lse[b,0] - logits[s,0] + lse[b,1] - logits[e,1]), with its row s whose "
+   "spans has bit 0 and e whose spans has bit 1, where there are such; lse[b] is over the rows of b")
+OP(span_loss_bwd, IN(logits) IN(spans) IN(cu) IN(lse) IN(step) OPT(scaler) ACC(dlogits), , NONE,
+   "the gradient of span_loss, times the scaler's loss scale")
 OP(mse, IN(logits) IN(labels) IN(step) F32(loss), , DIFF, "loss = 1/(N V) sum of (logits - labels)^2")
 OP(mse_bwd, IN(logits) IN(labels) IN(step) OPT(scaler) ACC(dlogits), , NONE,
    "the gradient of mse, times the scaler's loss scale")

@@ -97,6 +97,7 @@ static void scale_losses(struct graph *g)
         int *scaler = n->op == OP_cross_entropy_bwd ? &n->u.cross_entropy_bwd.scaler
                       : n->op == OP_mse_bwd         ? &n->u.mse_bwd.scaler
                       : n->op == OP_bce_bwd         ? &n->u.bce_bwd.scaler
+                      : n->op == OP_span_loss_bwd   ? &n->u.span_loss_bwd.scaler
                                                     : head_scaler(n);
         if (scaler)
             *scaler = pass_loss_scaler(g);

@@ -92,10 +92,18 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[i] = 0;
         else if (!strcmp(name, "past")) /* an empty cache, then from half full to as full as it may be */
             x[i] = i ? (int32_t)(((double)c->args.attention_cached.keys.shape[1] - c->lengths[i]) * (1 - u / 2)) : 0;
+        else if (!strcmp(name, "spans"))
+            x[i] = 0;
         else if (!strcmp(name, "positions"))
             x[i] = (int32_t)(u * 4000);
         else
             x[i] = !strcmp(name, "labels") && i % 4 == 2 ? -100 : (int32_t)(u * (double)classes);
+    }
+    for (int b = 0; !strcmp(name, "spans") && b < c->n_sequences; b++) { /* of sequence 1 only the end is known */
+        int n = c->lengths[b], start = n * (b % 3) / 4, end = n - 1 - b % 2 * (n > 1);
+        x[first_row(c, b) + (start < end ? start : end)] |= b == 1 ? 0 : 1;
+        x[first_row(c, b) + end] |= 2;
+        x[first_row(c, b) + n - 1] = n > 1 && b % 2 ? -100 : x[first_row(c, b) + n - 1];
     }
     if (!strcmp(name, "coords") && c->n_sequences) /* rows of sequence b: sample 7 + b, position */
         for (int b = 0, n = 0; b < c->n_sequences; b++)
@@ -259,6 +267,14 @@ static void make_statistics(struct op_inputs *in)
                                        .loss = nowhere,
                                        .lse = wide(in, "lse")};
         ref_cross_entropy(&f, &call);
+    } else if (c->op == OP_span_loss_bwd) {
+        struct args_span_loss f = {.logits = wide(in, "logits"),
+                                   .spans = wide(in, "spans"),
+                                   .cu = wide(in, "cu"),
+                                   .step = wide(in, "step"),
+                                   .loss = nowhere,
+                                   .lse = wide(in, "lse")};
+        ref_span_loss(&f, &call);
     } else
         return;
     for (int i = 0; i < op_table[c->op].n_slots; i++)

@@ -98,6 +98,10 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)(a->cross_entropy.logits.shape[0] + a->cross_entropy.logits.shape[1]);
     case OP_cross_entropy_bwd:
         return (double)a->cross_entropy_bwd.logits.shape[1];
+    case OP_span_loss:
+        return (double)a->span_loss.logits.shape[0];
+    case OP_span_loss_bwd:
+        return (double)a->span_loss_bwd.logits.shape[0];
     case OP_sumsq:
         return SUMSQ_CHUNK;
     case OP_adafactor: /* of a row, a column, or the sum of U^2 */
