@@ -251,6 +251,19 @@ enum snug_problem { SNUG_SINGLE_LABEL = 1, SNUG_MULTI_LABEL = 2, SNUG_REGRESSION
 enum snug_problem snug_problem_type(const snug_session *s);
 int64_t snug_num_labels(const snug_session *s);
 const char *snug_label(const snug_session *s, int64_t id); /* its name; NULL when out of range */
+/* Within `row` of snug_predict, of question answering: how many answers the row's question has, of which the first is given; -1 for
+ * other tasks. Answer i, of which `text` has `bytes` bytes and no 0 behind them; none are that there is no answer. Texts and the
+ * question, and its id in the data or NULL, are valid until `row` returns. */
+struct snug_answer {
+    const char *text;
+    size_t bytes;
+    double probability;
+};
+int snug_answers(const snug_session *s);
+struct snug_answer snug_answer(const snug_session *s, int i);
+const char *snug_question(const snug_session *s);
+const char *snug_question_id(const snug_session *s);
+
 int64_t snug_rows(const snug_session *s); /* of the evaluation or prediction data; 0 where they are read as they come */
 
 /* ---- An own loop (SNUG_OWN_LOOP). ------------------------------------------------------------------------------- */

@@ -260,6 +260,29 @@ const char *snug_word(const snug_session *s, int64_t word)
     return known ? row_stream_word(s->s.stream, s->s.row, word) : NULL;
 }
 
+int snug_answers(const snug_session *s)
+{
+    return model_task(&s->s.model)->labels == TASK_SPAN ? s->s.n_answers : -1;
+}
+
+struct snug_answer snug_answer(const snug_session *s, int i)
+{
+    if (i < 0 || i >= s->s.n_answers)
+        return (struct snug_answer){.text = ""};
+    const struct answer *a = &s->s.answers[i];
+    return (struct snug_answer){.text = a->text, .bytes = a->bytes, .probability = a->probability};
+}
+
+const char *snug_question(const snug_session *s)
+{
+    return s->s.n_answers ? s->s.data.questions->list[s->s.row].text : NULL;
+}
+
+const char *snug_question_id(const snug_session *s)
+{
+    return s->s.n_answers ? s->s.data.questions->list[s->s.row].id : NULL;
+}
+
 const char *snug_label(const snug_session *s, int64_t id)
 {
     return id >= 0 && id < s->s.labels.n ? s->s.labels.names[id] : NULL;

@@ -68,7 +68,8 @@ static int open_file(const struct options *o, struct out_file *f, struct snug_er
 static int check_top(const struct output *o, struct snug_err *err)
 {
     bool words = snug_words(o->lines.s) >= 0;
-    bool idle = o->lines.top && !words && snug_problem_type(o->lines.s) == SNUG_REGRESSION;
+    bool idle =
+        o->lines.top && !words && snug_answers(o->lines.s) < 0 && snug_problem_type(o->lines.s) == SNUG_REGRESSION;
     if (o->lines.top && words)
         return err_set(err, SNUG_ERR_USAGE,
                        "--top-k: no effect on token classification, which tells the likeliest tag of "

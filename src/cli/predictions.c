@@ -244,6 +244,11 @@ int predictions_add(struct predictions *p, int64_t index, const double *values, 
 {
     size_t bytes = (size_t)snug_num_labels(p->s) * sizeof *p->order;
     p->line.n = 0;
+    if (snug_answers(p->s) >= 0) {
+        prediction_answers_row(p, index);
+        p->begun = true;
+        return str_check(&p->line, err);
+    }
     if (snug_words(p->s) >= 0) {
         prediction_words_row(p, index, values);
         p->begun = true;

@@ -25,7 +25,7 @@ struct predictions {
 int predictions_add(struct predictions *p, int64_t index, const double *values, struct snug_err *err);
 void predictions_free(struct predictions *p);
 
-/* ---- for predictions.c, prediction_table.c and prediction_words.c alone ---- */
+/* ---- for predictions.c and the prediction_*.c alone ---- */
 
 void predictions_put_csv(struct predictions *p, const char *text); /* a field, quoted where it has to be */
 
@@ -34,6 +34,9 @@ int prediction_name_columns(struct predictions *p);
 
 /* All lines of a row of words, and the header where it is the first. */
 void prediction_words_row(struct predictions *p, int64_t index, const double *values);
+
+/* The line of a question, and the header where it is the first. */
+void prediction_answers_row(struct predictions *p, int64_t index);
 
 /* Puts the `top` likeliest labels, the likeliest first, or with 0 all in their order, into p->order; how many. values NULL:
  * 0 for each. */

@@ -18,7 +18,8 @@ static void *take(int64_t n, size_t item_bytes, bool wanted, int64_t *missing)
 int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,
                       int64_t max_batches, struct snug_err *err)
 {
-    bool tokens = d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM || d->task == TASK_TOKEN_CLASS;
+    bool tokens =
+        d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM || d->task == TASK_TOKEN_CLASS || d->task == TASK_SPAN;
     bool values = d->task == TASK_REGRESSION || d->task == TASK_MULTI_LABEL;
     int64_t missing = 0;
     *b = (struct batch_buffer){.max_T = max_T, .max_B = max_B, .num_labels = d->num_labels};
@@ -82,11 +83,12 @@ static void fill_row(struct batch_buffer *f, const struct dataset *d, int64_t ro
         f->positions[at + i] = i;
         f->types[at + i] = d->types ? d->types[from + i] : 0;
     }
-    if (!f->targets) {
+    if (f->targets)
+        fill_targets(d, masker, epoch, row, f->ids + at, f->targets + at, n);
+    if (!f->targets || d->task == TASK_SPAN) { /* a row has one answer */
         *n_targets += 1;
         return;
     }
-    fill_targets(d, masker, epoch, row, f->ids + at, f->targets + at, n);
     for (int32_t i = 0; i < n; i++)
         *n_targets += f->targets[at + i] != IGNORE_INDEX;
 }

@@ -20,7 +20,7 @@ struct batch {
     /* (T), of tasks with a target per token, else NULL: what the logits at token t shall predict, or IGNORE_INDEX. In a causal
      * model that is the label of t + 1, and IGNORE_INDEX at a sequence's end. */
     const int32_t *targets;
-    int64_t n_targets; /* targets that are not ignored, where there are targets; else B */
+    int64_t n_targets; /* targets that are not ignored, where there are targets; else, and of TASK_SPAN, B */
 };
 
 /* Memory for batches of at most max_T tokens and max_B sequences together; several may share it. */

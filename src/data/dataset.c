@@ -5,6 +5,7 @@
 #include "data/files/columns.h"
 #include "data/files/source.h"
 #include "data/files/table.h"
+#include "data/questions/questions.h"
 #include "data/token_cache.h"
 #include "tokenizer/tokenizer.h"
 
@@ -27,6 +28,7 @@ void dataset_close(struct dataset *d)
         mem_free(d->words);
         mem_free(d->loss_mask);
     }
+    questions_free(d->questions);
     label_map_free(&d->labels);
     *d = (struct dataset){0};
 }
@@ -268,6 +270,20 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
     return code;
 }
 
+/* Windows over contexts. They are made again each time: an evaluation needs the texts. */
+static int open_questions(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
+{
+    struct dataset_origin origin = {0};
+    if (!o->tokenizer)
+        return err_set(err, SNUG_ERR_USAGE, "%s: text needs a tokenizer", o->path);
+    TRY(questions_read(io, o, d, &origin.content, err));
+    TRY(dataset_measure(d, o->path, err));
+    origin.columns = hash_bytes(&o->questions->doc_stride, sizeof o->questions->doc_stride);
+    dataset_note(o, "questions: %lld; windows over their contexts, of at most %d tokens: %lld",
+                 (long long)d->questions->n, (int)o->max_length, (long long)d->n_rows);
+    return make_fingerprint(o, &origin, d, err);
+}
+
 static int open_text(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
 {
     if (!o->tokenizer)
@@ -305,10 +321,13 @@ static int open_other(const struct io *io, const struct dataset_options *o, bool
 int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err)
 {
     *d = (struct dataset){0};
-    enum data_format format;
-    TRY(data_format_of(io, o->path, &format, err));
+    enum data_format format = FORMAT_UNKNOWN;
+    if (!o->questions || !o->questions->n_texts)
+        TRY(data_format_of(io, o->path, &format, err));
     bool other = format == FORMAT_SAFETENSORS || format == FORMAT_SYNTHETIC;
-    int code = other ? open_other(io, o, format == FORMAT_SYNTHETIC, d, err) : open_text(io, o, d, err);
+    int code = other          ? open_other(io, o, format == FORMAT_SYNTHETIC, d, err)
+               : o->questions ? open_questions(io, o, d, err)
+                              : open_text(io, o, d, err);
     if (code) {
         dataset_close(d);
         return code;

@@ -15,6 +15,8 @@
 
 struct tokenizer;
 struct chat_setup;
+struct questions;
+struct question_options;
 
 enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
 
@@ -38,20 +40,21 @@ struct dataset {
     int32_t *classes; /* (n_rows), TASK_CLASS */
     float *values;    /* (n_rows, num_labels), TASK_REGRESSION and TASK_MULTI_LABEL */
     /* (n_tokens). Language models: the label of the same token, not shifted; or NULL. TASK_TOKEN_CLASS: the class of the word
-     * whose first token it is, else IGNORE_INDEX. */
+     * whose first token it is, else IGNORE_INDEX. TASK_SPAN: 1 where the answer starts, 2 where it ends, 3 where both, else 0. */
     int32_t *targets;
     int32_t *words;     /* (n_tokens), rows of words without labels: which word's first token it is, else -1; or NULL */
     uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
     int32_t num_labels; /* 0 without labels per row or word */
 
-    enum label_form label_form; /* as written in the file */
-    struct label_map labels;    /* names of the classes, when num_labels is not 0 */
-    int64_t truncated;          /* rows cut at max_length */
-    int64_t empty;              /* rows with an empty text */
-    int64_t ignored;            /* rows that were left out for their label (ignore_label) */
-    int64_t no_target;          /* rows that were left out because the mask leaves nothing to learn */
-    struct hash128 fingerprint; /* of content, columns, tokenizer, max_length and label map */
-    void *block;                /* one piece of memory that owns the arrays, or NULL: each is its own */
+    enum label_form label_form;  /* as written in the file */
+    struct label_map labels;     /* names of the classes, when num_labels is not 0 */
+    int64_t truncated;           /* rows cut at max_length */
+    int64_t empty;               /* rows with an empty text */
+    int64_t ignored;             /* rows that were left out for their label (ignore_label) */
+    int64_t no_target;           /* rows that were left out because the mask leaves nothing to learn */
+    struct hash128 fingerprint;  /* of content, columns, tokenizer, max_length and label map */
+    struct questions *questions; /* questions/questions.h: what the rows are windows of; NULL: rows are no such */
+    void *block;                 /* one piece of memory that owns the arrays, or NULL: each is its own */
 };
 
 struct dataset_options {
@@ -72,6 +75,7 @@ struct dataset_options {
 
     bool words;                    /* rows are words: of a list, or what stands between white space in a text */
     const struct chat_setup *chat; /* TASK_CAUSAL_LM: rows may be conversations (chat_rows.h); NULL: only texts */
+    const struct question_options *questions; /* tables are questions and contexts; NULL: they are not */
     int32_t block_size; /* TASK_CAUSAL_LM: texts are joined and cut into rows of so many tokens; 0: a text is a row */
 
     /* Labels. With `labels` (of the training data, or of the model) every label must be one of them; without, they are

@@ -49,7 +49,7 @@ static inline bool task_has_classes(enum data_task task) /* per row or word */
 
 static inline bool task_has_targets(enum data_task task) /* per token */
 {
-    return task_is_lm(task) || task == TASK_TOKEN_CLASS;
+    return task_is_lm(task) || task == TASK_TOKEN_CLASS || task == TASK_SPAN;
 }
 
 /* Notes how many rows are empty, cut or left out. */

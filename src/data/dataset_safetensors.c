@@ -318,10 +318,11 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
     TRY(decide_task(p, &d->task, err));
     TRY(allocate(p, err));
     bool targets = p->labels && task_has_targets(d->task);
-    p->most_label = task_is_lm(d->task) ? p->o->vocab_size > 0 ? p->o->vocab_size : INT32_MAX
-                    : p->o->labels      ? p->o->labels->n
-                    : p->o->num_labels  ? p->o->num_labels
-                                        : LABELS_MAX;
+    p->most_label = task_is_lm(d->task)    ? p->o->vocab_size > 0 ? p->o->vocab_size : INT32_MAX
+                    : d->task == TASK_SPAN ? 4
+                    : p->o->labels         ? p->o->labels->n
+                    : p->o->num_labels     ? p->o->num_labels
+                                           : LABELS_MAX;
     for (int64_t row = 0; row < p->n; row++) {
         TRY(read_row(p, row, targets, err));
         TRY(source_check_stop(p->o->stop, p->o->path, err));

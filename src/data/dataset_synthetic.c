@@ -36,11 +36,12 @@ static int allocate(struct dataset *d, int64_t rows, int64_t length, int32_t num
     d->ids = mem_alloc((size_t)d->n_tokens * sizeof *d->ids);
     if (d->task == TASK_CLASS)
         d->classes = mem_alloc((size_t)rows * sizeof *d->classes);
-    else if (d->task == TASK_TOKEN_CLASS)
+    else if (d->task == TASK_TOKEN_CLASS || d->task == TASK_SPAN)
         d->targets = mem_alloc((size_t)d->n_tokens * sizeof *d->targets);
     else if (task_has_label(d->task))
         d->values = mem_alloc((size_t)rows * (size_t)num_labels * sizeof *d->values);
-    if (d->offsets && d->ids && (!task_has_classes(d->task) || d->classes || d->values || d->targets))
+    bool labels = d->task == TASK_SPAN || task_has_classes(d->task);
+    if (d->offsets && d->ids && (!labels || d->classes || d->values || d->targets))
         return SNUG_OK;
     return err_no_memory(err, (unsigned long long)d->n_tokens * sizeof *d->ids);
 }
@@ -56,6 +57,16 @@ static void fill_labels(struct dataset *d, const uint32_t key[2], int64_t row, i
         else
             d->values[row * num_labels + i] = (float)(bits >> 31);
     }
+}
+
+static void mark_answer(struct dataset *d, const uint32_t key[2], int64_t row, int64_t length)
+{
+    int32_t start = data_below(draw(key, row, AT_LABEL).w[0], (int32_t)length);
+    int32_t end = start + data_below(draw(key, row, AT_LABEL + 1).w[0], (int32_t)length - start);
+    int32_t *targets = d->targets + d->offsets[row];
+    memset(targets, 0, (size_t)length * sizeof *targets);
+    targets[start] |= 1;
+    targets[end] |= 2;
 }
 
 int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, struct dataset_origin *origin,
@@ -83,14 +94,16 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
         d->offsets[row + 1] = d->offsets[row] + length;
         for (int64_t i = 0; i < length; i++)
             d->ids[d->offsets[row] + i] = data_below(draw(key, row, (uint32_t)i).w[0], o->vocab_size);
-        for (int64_t i = 0; d->targets && i < length; i++)
+        for (int64_t i = 0; d->task == TASK_TOKEN_CLASS && i < length; i++)
             d->targets[d->offsets[row] + i] = data_below(draw(key, row, AT_LABEL + (uint32_t)i).w[0], num_labels);
+        if (d->task == TASK_SPAN)
+            mark_answer(d, key, row, length);
         if (task_has_label(d->task))
             fill_labels(d, key, row, num_labels);
     }
     const int64_t all[] = {rows, length, o->vocab_size, (int64_t)o->seed, num_labels};
     origin->content = hash_bytes(all, sizeof all);
-    if (d->targets)
+    if (d->task == TASK_TOKEN_CLASS)
         return labels_of_targets(d, o->path, o->labels, num_labels, err);
     if (d->classes)
         return labels_of_numbers(d, o->path, o->labels, num_labels, err);

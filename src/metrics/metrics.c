@@ -31,6 +31,10 @@ static int64_t lay_out(struct metrics *m, char *block)
     int64_t at = 0, rows = s->rows, cells = s->width * rows;
     if (s->kind == METRICS_TOKENS)
         return 0;
+    if (s->kind == METRICS_ANSWERS) {
+        m->logits = take(block, &at, cells * (int64_t)sizeof *m->logits);
+        return at;
+    }
     if (s->kind == METRICS_ENTITIES) {
         m->types = take(block, &at, s->width * (int64_t)sizeof *m->types);
         m->tags = take(block, &at, s->width * (int64_t)sizeof *m->tags);
@@ -81,7 +85,8 @@ int metrics_open(struct metrics *m, const struct metrics_setup *s, struct snug_e
 void metrics_reset(struct metrics *m)
 {
     m->n = m->right = 0;
-    m->loss_sum = 0;
+    m->loss_sum = m->exact = m->f1 = 0;
+    m->questions = 0;
     for (int64_t r = 0; m->label && r < m->setup.rows; r++)
         m->label[r] = -1;
     if (m->tags && m->n_labels)
@@ -126,6 +131,19 @@ void metrics_add_tags(struct metrics *m, const int32_t *predictions, const int32
     metrics_add_tokens(m, predictions, targets, cu[rows], loss_sum);
     for (int64_t r = 0; r < rows; r++)
         entities_count(m->tags, targets + cu[r], predictions + cu[r], cu[r + 1] - cu[r], m->labels);
+}
+
+void metrics_add_rows(struct metrics *m, int64_t n, double loss_sum)
+{
+    m->n += n;
+    m->loss_sum += loss_sum;
+}
+
+void metrics_add_answer(struct metrics *m, double exact, double f1)
+{
+    m->questions++;
+    m->exact += exact;
+    m->f1 += f1;
 }
 
 /* log sum exp z */

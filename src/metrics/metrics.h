@@ -21,7 +21,8 @@
 
 struct metrics_setup {
     enum metrics_kind kind;
-    int64_t rows;  /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept */
+    int64_t
+        rows; /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept; METRICS_ANSWERS: tokens, 0 where they have no texts */
     int64_t width; /* classes, labels or numbers of a row or token */
     const char *const
         *names;       /* METRICS_ENTITIES: (width) of the labels; they outlive the metrics. NULL: for sizes only */
@@ -42,9 +43,11 @@ struct output_moments {
 
 struct metrics {
     struct metrics_setup setup;
-    int64_t n;       /* rows with a label, or targets that are not ignored */
-    int64_t right;   /* of those: predicted as they are, with all labels */
-    double loss_sum; /* of n terms */
+    int64_t n;         /* rows with a label, or targets that are not ignored */
+    int64_t right;     /* of those: predicted as they are, with all labels */
+    double loss_sum;   /* of n terms */
+    int64_t questions; /* METRICS_ANSWERS: whose answers were compared; exact and f1 are sums over them */
+    double exact, f1;
 
     void *block; /* owns what follows */
     /* For each row of the data, in its order. */
@@ -53,6 +56,7 @@ struct metrics {
     float *scores;              /* (score_columns, rows): what AUC ranks the rows by */
     uint8_t *marks;             /* (width, rows), METRICS_MULTI_LABEL: MARK_ACTUAL, MARK_PREDICTED */
     double *predicted, *actual; /* (width, rows), METRICS_REGRESSION */
+    double *logits;             /* (rows, width), METRICS_ANSWERS: room for whoever chooses the answers */
     void *scratch;              /* of metrics_finish */
     const char **types;         /* (n_labels), METRICS_ENTITIES: their names */
     struct tag *tags;           /* (width), METRICS_ENTITIES */
@@ -80,6 +84,10 @@ void metrics_add_tags(struct metrics *m, const int32_t *predictions, const int32
 void metrics_add_classes(struct metrics *m, const int64_t *rows, const double *logits, const int32_t *labels,
                          int64_t n);
 void metrics_add_values(struct metrics *m, const int64_t *rows, const double *logits, const float *labels, int64_t n);
+
+/* Question answering: `n` rows, and of a question how its answer compares with the right ones, 0 to 1. */
+void metrics_add_rows(struct metrics *m, int64_t n, double loss_sum);
+void metrics_add_answer(struct metrics *m, double exact, double f1);
 
 void metrics_finish(struct metrics *m);
 

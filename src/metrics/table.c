@@ -209,6 +209,18 @@ OF_LABEL(accuracy, 1 - ratio(l->predicted + l->actual - 2 * l->true_positive, m-
 OF_LABEL(support, (double)l->actual)
 OF_LABEL(predicted, (double)l->predicted)
 
+/* ---- of answers: percentages, as SQuAD's script has them; NaN where the data have no texts ---- */
+
+static double exact_match(const struct metrics *m)
+{
+    return m->questions ? 100 * m->exact / (double)m->questions : NAN;
+}
+
+static double answers_f1(const struct metrics *m)
+{
+    return m->questions ? 100 * m->f1 / (double)m->questions : NAN;
+}
+
 /* ---- the table ---- */
 
 static const struct metric of_classes[] = {
@@ -259,6 +271,11 @@ static const struct metric of_tags[] = {
     {"macro_f1", macro_f1, 0, false},
     {"weighted_f1", weighted_f1, 0, false},
 };
+static const struct metric of_answers[] = {
+    {"loss", loss, 0, true},
+    {"f1", answers_f1, 0, false},
+    {"exact_match", exact_match, 0, false},
+};
 static const struct label_metric by_type[] = {
     {"precision", label_precision}, {"recall", label_recall},       {"f1", label_f1},
     {"support", label_support},     {"predicted", label_predicted},
@@ -285,6 +302,7 @@ const struct metric_list metric_lists[METRICS_KINDS] = {
     [METRICS_REGRESSION] = {LIST(of_outputs), BY_LABEL(by_output)},
     [METRICS_TOKENS] = {LIST(of_tokens)},
     [METRICS_ENTITIES] = {LIST(of_tags), BY_LABEL(by_type)},
+    [METRICS_ANSWERS] = {LIST(of_answers)},
 };
 
 /* ---- looking into it ---- */

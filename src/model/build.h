@@ -15,7 +15,7 @@ struct inputs {
     int step;       /* (8) F64, enum step_scalar */
     /* (pairs) F64, "rotary_frequencies" and "window_rotary_frequencies"; 0 where there are none */
     int rotary[ROTARY_KINDS];
-    int labels; /* (B) I32, (B,labels) F32 or (T) I32 */
+    int labels; /* (B) I32, (B,labels) F32 or (T) I32: of each token its label, or the marks of op/span_loss.c */
 };
 
 /* A forward pass in the making. model_build begins it, with the inputs; the architecture's body and head add to it. */

@@ -15,6 +15,7 @@ struct encoder_config {
     int64_t groups, inner;
     enum act act;
     double norm_eps;
+    double dropout_answers; /* DistilBERT's, of question answering */
 };
 
 struct gpt2_config {

@@ -159,6 +159,11 @@ int encoder_two_layer_classifier(struct build *b, int v, enum act act)
     return encoder_classifier(b, v, "classifier.dense", act, "classifier.out_proj");
 }
 
+int encoder_answers(struct build *b, int v)
+{
+    return build_head_linear(b, v, "qa_outputs", b->c->hidden_size, b->c->num_labels, ACT_none);
+}
+
 int encoder_token_classifier(struct build *b, int v, double p, const char *labels)
 {
     v = build_dropout(b, v, b->in.coords, p);

@@ -35,6 +35,9 @@ int encoder_two_layer_classifier(struct build *b, int v, enum act act);
 /* Token classification: dropout with probability p, and the product for the labels of each token (T,labels). */
 int encoder_token_classifier(struct build *b, int v, double p, const char *labels);
 
+/* Question answering: the product for start and end of an answer at each token (T,2). */
+int encoder_answers(struct build *b, int v);
+
 /* The masked language model's head: product to the width of the embeddings, activation, norm, and the product with the
  * input's embeddings, which has a bias of its own. Gives (T,V). */
 struct encoder_mlm {

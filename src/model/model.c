@@ -40,6 +40,8 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
     if (c->untied && model_tasks[task].tied && !c->arch->heads[task].untied)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
+    if (model_tasks[task].labels == TASK_SPAN)
+        c->num_labels = 2; /* start and end */
     return SNUG_OK;
 }
 
@@ -90,6 +92,11 @@ static int add_loss(struct build *b, int logits)
     if (labels == TASK_MULTI_LABEL) {
         struct op_bce n = {.logits = logits, .labels = b->in.labels, .step = b->in.step, .weights = weights};
         emit_bce(b->g, &n);
+        return n.loss;
+    }
+    if (labels == TASK_SPAN) {
+        struct op_span_loss n = {.logits = logits, .spans = b->in.labels, .cu = b->in.cu_seqlens, .step = b->in.step};
+        emit_span_loss(b->g, &n);
         return n.loss;
     }
     struct op_cross_entropy n = {

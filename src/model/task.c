@@ -24,6 +24,11 @@ const struct task model_tasks[MODEL_COUNT] = {
                                     .metrics = METRICS_ENTITIES,
                                     .peft = "TOKEN_CLS",
                                     .pipeline = "token-classification"},
+    [MODEL_QUESTION_ANSWERING] = {.per_token = true,
+                                  .labels = TASK_SPAN,
+                                  .metrics = METRICS_ANSWERS,
+                                  .peft = "QUESTION_ANS",
+                                  .pipeline = "question-answering"},
 };
 
 static const struct {

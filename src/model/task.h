@@ -13,7 +13,8 @@
     W(MODEL_SEQUENCE_CLASSIFICATION, "sequence-classification")                                                        \
     W(MODEL_MASKED_LM, "masked-lm")                                                                                    \
     W(MODEL_CAUSAL_LM, "causal-lm")                                                                                    \
-    W(MODEL_TOKEN_CLASSIFICATION, "token-classification")
+    W(MODEL_TOKEN_CLASSIFICATION, "token-classification")                                                              \
+    W(MODEL_QUESTION_ANSWERING, "question-answering")
 
 /* ORDER problem: what the labels of a sequence are; the words of --problem-type, and `problem_type` in config.json. The
  * public enum snug_problem has the same order. */
@@ -40,6 +41,7 @@ enum data_task {
     TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
     TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
     TASK_TOKEN_CLASS, /* one class per word of a row: `targets` has it at the word's first token */
+    TASK_SPAN,        /* where a row's answer starts and ends: `targets` are the marks of op/span_loss.c */
 };
 
 enum metrics_kind {
@@ -48,6 +50,7 @@ enum metrics_kind {
     METRICS_REGRESSION,
     METRICS_TOKENS,
     METRICS_ENTITIES, /* of tags: tokens, and the stretches of words that tags name */
+    METRICS_ANSWERS,  /* of texts that answer questions */
     METRICS_KINDS
 };
 

@@ -2,7 +2,10 @@
  * the one before are counted. They are counted in their order. */
 #include "train/evaluate.h"
 
+#include "base/mem.h"
 #include "base/seconds.h"
+#include "data/questions/questions.h"
+#include "metrics/squad.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +37,9 @@ struct metrics_setup evaluate_setup(const struct session *s)
 {
     const struct model_config *c = &s->model;
     enum metrics_kind kind = task_metrics(c->task, c->problem);
+    if (kind == METRICS_ANSWERS)
+        return (struct metrics_setup){
+            .kind = kind, .rows = s->data.questions ? s->data.n_tokens : 0, .width = c->num_labels};
     if (kind == METRICS_TOKENS)
         return (struct metrics_setup){.kind = kind, .width = c->vocab_size};
     if (kind == METRICS_ENTITIES)
@@ -102,6 +108,8 @@ static void add_to_metrics(struct evaluation *p, const struct flight *f, double 
         p->guesses[t] = (int32_t)metrics_argmax(p->values + t * width, width);
     if (p->words)
         metrics_add_tokens(p->metrics, f->results, b->targets, b->T, loss);
+    else if (p->metrics->setup.kind == METRICS_ANSWERS)
+        metrics_add_rows(p->metrics, b->B, loss);
     else if (p->metrics->setup.kind == METRICS_ENTITIES)
         metrics_add_tags(p->metrics, p->guesses, b->targets, b->cu_seqlens, b->B, loss);
     else if (b->classes)
@@ -199,12 +207,46 @@ static int run_evaluation(struct evaluation *p, struct snug_err *err)
     return code;
 }
 
+struct answer_settings evaluate_answer_settings(const struct session *s)
+{
+    const struct options *o = s->o;
+    bool unanswered = s->has_data && s->data.questions && s->data.questions->unanswered;
+    return (struct answer_settings){.most = ANSWERS_MOST,
+                                    .longest = o->max_answer_length,
+                                    .may_be_none = o->version_2_with_negative || unanswered,
+                                    .none_above = o->null_score_diff_threshold};
+}
+
+/* The answer to each question against the right ones. */
+static int compare_answers(struct evaluation *p, const struct dataset *d, struct snug_err *err)
+{
+    struct answer_settings settings = evaluate_answer_settings(p->s);
+    struct answer answers[ANSWERS_MOST + 1];
+    for (int64_t i = 0; i < d->questions->n; i++) {
+        const struct question *q = &d->questions->list[i];
+        struct squad_score score;
+        int n;
+        TRY(answers_find(d, i, p->logits, &settings, answers, &n, err));
+        TRY(squad_score(answers[0].text, answers[0].bytes, q->answers, q->n_answers, &score, err));
+        metrics_add_answer(p->metrics, score.exact, score.f1);
+    }
+    return SNUG_OK;
+}
+
+static int evaluate_answers(struct evaluation *p, const struct dataset *d, struct snug_err *err)
+{
+    p->offsets = d->offsets;
+    p->logits = p->metrics->logits;
+    TRY(run_evaluation(p, err));
+    return compare_answers(p, d, err);
+}
+
 int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err)
 {
     struct evaluation p = {.s = s, .loader = s->eval, .path = s->data.path, .metrics = m};
     double start = seconds_now();
     metrics_reset(m);
-    TRY(run_evaluation(&p, err));
+    TRY(s->data.questions ? evaluate_answers(&p, &s->data, err) : run_evaluation(&p, err));
     metrics_finish(m);
     *seconds = seconds_now() - start;
     return SNUG_OK;

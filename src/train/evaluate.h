@@ -2,6 +2,7 @@
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
+#include "data/questions/questions.h"
 #include "metrics/metrics.h"
 #include "train/session/session.h"
 
@@ -14,6 +15,10 @@ int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_
  * a task of tokens (n_tokens, num_labels): where each row's are written; errors call the first of them row `first`. */
 int evaluate_logits(struct session *s, struct eval_loader *loader, const struct dataset *d, int64_t first,
                     double *logits, struct snug_err *err);
+
+/* How answers are chosen, ANSWERS_MOST of them. */
+enum { ANSWERS_MOST = 20 };
+struct answer_settings evaluate_answer_settings(const struct session *s);
 
 /* What the metrics of the session's task are of; and opens them. */
 struct metrics_setup evaluate_setup(const struct session *s);

@@ -95,12 +95,39 @@ static int predict_block(void *ctx, const struct row_block *b, struct snug_err *
     return code;
 }
 
+/* The answers to each question. */
+static int predict_answers(struct prediction *p, const struct dataset *d, struct snug_err *err)
+{
+    struct session *s = p->s;
+    struct answer_settings settings = evaluate_answer_settings(s);
+    struct answer answers[ANSWERS_MOST + 1];
+    double probabilities[ANSWERS_MOST + 1];
+    size_t n = (size_t)(d->n_tokens * s->model.num_labels);
+    if (!d->questions)
+        return err_set(err, SNUG_ERR_INPUT, "%s: has tokens, but answers are texts; give .json or .jsonl", d->path);
+    if (!MEM_GROW(p->logits, p->room, n))
+        return err_no_memory(err, n * sizeof *p->logits);
+    TRY(evaluate_logits(s, s->eval, d, 0, p->logits, err));
+    s->answers = answers;
+    for (int64_t i = 0; i < d->questions->n; i++) {
+        s->row = i;
+        TRY(answers_find(d, i, p->logits, &settings, answers, &s->n_answers, err));
+        for (int k = 0; k < s->n_answers; k++)
+            probabilities[k] = answers[k].probability;
+        TRY(p->row(p->ctx, i, probabilities));
+    }
+    return SNUG_OK;
+}
+
 int predict_run(struct session *s, predict_fn *row, void *ctx, struct snug_err *err)
 {
     struct prediction p = {.s = s, .row = row, .ctx = ctx};
-    int code =
-        s->stream ? row_stream_run(s->stream, predict_block, &p, err) : predict_rows(&p, s->eval, &s->data, 0, err);
+    int code = model_task(&s->model)->labels == TASK_SPAN ? predict_answers(&p, &s->data, err)
+               : s->stream                                ? row_stream_run(s->stream, predict_block, &p, err)
+                                                          : predict_rows(&p, s->eval, &s->data, 0, err);
     mem_free(p.logits);
     mem_free(p.words);
+    s->answers = NULL;
+    s->n_answers = 0;
     return code;
 }

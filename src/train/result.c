@@ -27,8 +27,12 @@ int train_config_text(const struct session *s, char **text, struct snug_err *err
         failed |= class_names_to_config(s, config);
     if (model_task(&s->model)->labels == TASK_AUTO)
         failed |= json_object_set_new(config, "problem_type", json_string(model_problem_names[s->model.problem]));
-    else if (model_task(&s->model)->classes)
-        json_object_del(config, "problem_type"); /* of another task's labels */
+    else if (!model_task(&s->model)->tied)
+        json_object_del(config, "problem_type");      /* of another task's labels */
+    if (model_task(&s->model)->labels == TASK_SPAN) { /* as are these; transformers takes two then */
+        json_object_del(config, "id2label");
+        json_object_del(config, "label2id");
+    }
     char *dumped = failed ? NULL : json_dumps(config, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(config);
     *text = dumped ? mem_strdup(dumped) : NULL;

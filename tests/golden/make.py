@@ -139,6 +139,12 @@ CASES = {
 }
 
 
+for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
+                       ("ModernBert", modernbert(norm_bias=True, classifier_bias=True, num_labels=2)), ("MPNet", mpnet())):
+    config.num_labels = 2
+    CASES[family.lower() + "_answers"] = (getattr(T, family + "ForQuestionAnswering"), config)
+
+
 def inputs(name, cfg, g):
     B = len(LENGTHS)
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
@@ -154,6 +160,11 @@ def inputs(name, cfg, g):
         d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.4) & (mask == 1), ids, -100)
     elif name.endswith("_tags"):
         d["labels"] = torch.where((torch.rand(B, S, generator=g) < 0.6) & (mask == 1), ids % cfg.num_labels, -100)
+    elif name.endswith("_answers"):  # 1 where the answer starts, 2 where it ends
+        d["labels"] = torch.tensor([[0] * n + [-100] * (S - n) for n in LENGTHS])
+        for row, (start, end) in enumerate([(2, 6), (0, 0), (5, 5), (0, 0)]):
+            d["labels"][row, start] += 1
+            d["labels"][row, end] += 2
     elif "LM" in cfg.architectures[0]:
         d["labels"] = torch.where(mask == 1, ids, -100)
     else:
@@ -187,6 +198,18 @@ def alone(model, d):
     return T.modeling_outputs.CausalLMOutput(loss=sum(losses) / targets, logits=torch.cat(rows))
 
 
+def answers(model, d):
+    """Where answers start and end, by a softmax over each row's own tokens: transformers' is over the padding too."""
+    rows, losses = [], []
+    for i, n in enumerate(LENGTHS):
+        out = model(**{k: v[i:i + 1, :n] for k, v in d.items() if k not in ("labels", "attention_mask")})
+        marks = d["labels"][i, :n]
+        for side, z in enumerate((out.start_logits, out.end_logits)):
+            losses.append(torch.nn.functional.cross_entropy(z[0], (marks >> side & 1).argmax()))
+        rows.append(torch.nn.functional.pad(torch.stack([out.start_logits, out.end_logits], 2), (0, 0, 0, S - n)))
+    return T.modeling_outputs.TokenClassifierOutput(loss=sum(losses) / len(losses), logits=torch.cat(rows))
+
+
 def golden(name, cls, cfg):
     if wanted and name not in wanted:
         return
@@ -204,7 +227,7 @@ def golden(name, cls, cfg):
     cfg.architectures = [cls.__name__]
     d = inputs(name, cfg, g)
     windows = getattr(cfg, "sliding_window", None)
-    out = alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
+    out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})

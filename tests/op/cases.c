@@ -57,11 +57,6 @@
 #define GATHER(T, B, H) .x = NARROW(T, H), .cu = INTS((B) + 1), .y = NARROW(B, H)
 #define GATHER_BWD(T, B, H) .dy = NARROW(B, H), .cu = INTS((B) + 1), .dx = NARROW(T, H)
 
-#define SPAN(T, B)                                                                                                     \
-    .logits = NARROW(T, 2), .spans = INTS(T), .cu = INTS((B) + 1), STEP, .loss = FLOAT(1), .lse = FLOAT(B, 2)
-#define SPAN_BWD(T, B)                                                                                                 \
-    .logits = NARROW(T, 2), .spans = INTS(T), .cu = INTS((B) + 1), .lse = FLOAT(B, 2), STEP, .dlogits = NARROW(T, 2)
-
 #define CROSS_ENTROPY(N, V) .logits = NARROW(N, V), .labels = INTS(N), STEP, .loss = FLOAT(1), .lse = FLOAT(N)
 #define ARGMAX(N, V) .logits = NARROW(N, V), .labels = INTS(N), .best = INTS(N)
 #define HEAD(N, H, V, rows)                                                                                            \
@@ -266,15 +261,7 @@ const struct op_case op_cases[] = {
     {CASE(gather_bwd, "no sequences", GATHER_BWD(3, 0, 8))},
     {CASE(gather_bwd, "large", GATHER_BWD(300, 2, 100)), LENGTHS(200, 90), .long_only = true},
 
-    {CASE(span_loss, "rows", SPAN(12, 3)), LENGTHS(4, 1, 6)},
-    {CASE(span_loss, "one row", SPAN(1, 1)), LENGTHS(1)},
-    {CASE(span_loss, "no sequences", SPAN(3, 0))},
-    {CASE(span_loss, "large", SPAN(1200, 3)), LENGTHS(384, 37, 700), .long_only = true},
-    {CASE(span_loss_bwd, "rows", SPAN_BWD(12, 3)), LENGTHS(4, 1, 6)},
-    {CASE(span_loss_bwd, "one row", SPAN_BWD(1, 1)), LENGTHS(1)},
-    {CASE(span_loss_bwd, "no sequences", SPAN_BWD(3, 0))},
-    {CASE(span_loss_bwd, "scaled", SPAN_BWD(30, 2), SCALER), LENGTHS(19, 9)},
-    {CASE(span_loss_bwd, "large", SPAN_BWD(1200, 3)), LENGTHS(384, 37, 700), .long_only = true},
+#include "cases_spans.h"
     {CASE(cross_entropy, "two classes", CROSS_ENTROPY(5, 2))},
     {CASE(cross_entropy, "smoothing", CROSS_ENTROPY(9, 37), .smoothing = 0.1)},
     {CASE(cross_entropy, "one row, one class", CROSS_ENTROPY(1, 1))},

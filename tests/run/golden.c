@@ -1,63 +1,10 @@
 /* What transformers and torch computed (tests/golden/make.py), computed by the command: gradients of every parameter,
  * optimizer trajectories, whole runs of the Trainer; on every device. */
 #include "command.h"
+#include "golden_models.h"
 
 #include <math.h>
 #include <unistd.h>
-
-/* A folder of tests/golden, and what its labels are. */
-enum { CLASSES, LABELS, NUMBER, TAGS, TOKENS, MASKED };
-static const struct model {
-    const char *name;
-    int labels;
-} models[] = {
-    {"bert", CLASSES},
-    {"bert_multilabel", LABELS},
-    {"bert_regression", NUMBER},
-    {"bert_mlm", MASKED},
-    {"bert_tags", TAGS},
-    {"gpt2", TOKENS},
-    {"gpt_neox", TOKENS},
-    {"gpt_neox_sequential", TOKENS},
-    {"gpt_neox_classes", CLASSES},
-    {"roberta", CLASSES},
-    {"roberta_multilabel", LABELS},
-    {"roberta_regression", NUMBER},
-    {"roberta_mlm", MASKED},
-    {"roberta_tags", TAGS},
-    {"xlm_roberta", CLASSES},
-    {"distilbert", CLASSES},
-    {"distilbert_multilabel", LABELS},
-    {"distilbert_regression", NUMBER},
-    {"distilbert_mlm", MASKED},
-    {"distilbert_tags", TAGS},
-    {"electra", CLASSES},
-    {"electra_mlm", MASKED},
-    {"electra_tags", TAGS},
-    {"albert", CLASSES},
-    {"albert_mlm", MASKED},
-    {"albert_tags", TAGS},
-    {"modernbert", CLASSES},
-    {"modernbert_cls", CLASSES},
-    {"modernbert_mlm", MASKED},
-    {"modernbert_tags", TAGS},
-    {"mpnet", CLASSES},
-    {"mpnet_mlm", MASKED},
-    {"mpnet_tags", TAGS},
-    {"gemma2", TOKENS},
-    {"gemma3", TOKENS},
-    {"llama", TOKENS},
-    {"llama_biases", TOKENS},
-    {"llama_classes", CLASSES},
-    {"mistral", TOKENS},
-    {"olmo2", TOKENS},
-    {"phi3", TOKENS},
-    {"qwen2", TOKENS},
-    {"qwen3", TOKENS},
-    {"qwen3_regression", NUMBER},
-    {"smollm3", TOKENS},
-};
-enum { N_MODELS = sizeof models / sizeof *models };
 
 /* Logits as transformers shapes them; where there is padding its numbers mean nothing. */
 static void compare_logits(const char *got, const char *expected, const char *inputs, double bound)
@@ -87,13 +34,16 @@ static void compare_logits(const char *got, const char *expected, const char *in
 }
 
 /* In 16 bits norms behind attention and feed-forward round more: transformers' own gradients of these models are then off by 0.04 to
- * 0.06 (autocast), those of the others by less than 0.03; ours by up to 0.062. */
+ * 0.06 (autocast), those of the others by less than 0.03; ours by up to 0.062. Of answers the gradients of a row's logits cancel: theirs
+ * are off by up to 0.036, with ALBERT's shared layers by 0.27. */
 static double rounding(const struct model *m, const struct device *on)
 {
     static const char *const norms_behind[] = {"gemma2", "gemma3", "olmo2"};
     for (size_t i = 0; i < sizeof norms_behind / sizeof *norms_behind; i++)
         if (!is_fp32(on) && !strcmp(m->name, norms_behind[i]))
             return 2.5;
+    if (!is_fp32(on) && m->labels == ANSWERS)
+        return !strncmp(m->name, "albert", 6) ? 10 : 2;
     return 1;
 }
 

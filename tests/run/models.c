@@ -8,15 +8,42 @@
 static const struct model {
     const char *name;
     bool per_row;
-} models[] = {
-    {"roberta", true},         {"roberta_mlm", false},     {"xlm_roberta", true},     {"distilbert", true},
-    {"distilbert_mlm", false}, {"electra", true},          {"electra_mlm", false},    {"albert", true},
-    {"modernbert", true},      {"modernbert_cls", true},   {"modernbert_mlm", false}, {"albert_mlm", false},
-    {"mpnet", true},           {"mpnet_mlm", false},       {"gemma2", false},         {"gemma3", false},
-    {"gpt_neox", false},       {"gpt_neox_classes", true}, {"llama", false},          {"llama_classes", true},
-    {"mistral", false},        {"olmo2", false},           {"bert_tags", true},       {"roberta_tags", true},
-    {"distilbert_tags", true}, {"electra_tags", true},     {"albert_tags", true},     {"modernbert_tags", true},
-    {"phi3", false},           {"qwen2", false},           {"qwen3", false},          {"smollm3", false}};
+} models[] = {{"roberta", true},
+              {"roberta_mlm", false},
+              {"xlm_roberta", true},
+              {"distilbert", true},
+              {"distilbert_mlm", false},
+              {"electra", true},
+              {"electra_mlm", false},
+              {"albert", true},
+              {"modernbert", true},
+              {"modernbert_cls", true},
+              {"modernbert_mlm", false},
+              {"albert_mlm", false},
+              {"mpnet", true},
+              {"mpnet_mlm", false},
+              {"gemma2", false},
+              {"gemma3", false},
+              {"gpt_neox", false},
+              {"gpt_neox_classes", true},
+              {"llama", false},
+              {"llama_classes", true},
+              {"mistral", false},
+              {"olmo2", false},
+              {"bert_tags", true},
+              {"roberta_tags", true},
+              {"distilbert_tags", true},
+              {"electra_tags", true},
+              {"albert_tags", true},
+              {"modernbert_tags", true},
+              {"bert_answers", false},
+              {"roberta_answers", false},
+              {"distilbert_answers", false},
+              {"modernbert_answers", false},
+              {"phi3", false},
+              {"qwen2", false},
+              {"qwen3", false},
+              {"smollm3", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \

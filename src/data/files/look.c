@@ -2,6 +2,7 @@
 #include "data/dataset_parts.h"
 #include "data/files/number.h"
 #include "data/files/table.h"
+#include "data/questions/questions.h"
 #include "format/safetensors.h"
 
 #include <stdio.h>
@@ -92,6 +93,10 @@ static int look_at_safetensors(const struct io *io, const char *path, struct dat
 int dataset_look(const struct io *io, const struct dataset_options *o, struct dataset_look *look, struct snug_err *err)
 {
     *look = (struct dataset_look){.labels = TASK_UNLABELED};
+    if (o->questions && questions_shown(io, o->path)) {
+        look->labels = TASK_SPAN;
+        return SNUG_OK;
+    }
     enum data_format format;
     TRY(data_format_of(io, o->path, &format, err));
     if (format == FORMAT_SAFETENSORS)

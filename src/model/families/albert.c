@@ -64,8 +64,11 @@ static const struct model_head heads[MODEL_COUNT] = {
                                        .weight = "classifier.weight",
                                        .logits = classifier},
     [MODEL_MASKED_LM] = {.class_name = "AlbertForMaskedLM", .weight = "predictions.dense.weight", .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "AlbertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "AlbertForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "AlbertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {
     {"predictions.decoder.weight", WORDS ".weight"}, {"predictions.decoder.bias", "predictions.bias"}, {0}};

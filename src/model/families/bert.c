@@ -56,8 +56,11 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_MASKED_LM] = {.class_name = "BertForMaskedLM",
                          .weight = "cls.predictions.transform.dense.weight",
                          .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "BertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "BertForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "BertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {
     {"cls.predictions.decoder.weight", WORDS ".weight"}, {"cls.predictions.decoder.bias", "cls.predictions.bias"}, {0}};

@@ -32,6 +32,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     c->longest = 512, c->pad_id = 0, c->init_std = 0.02;
     c->dropout_hidden = c->dropout_attention = 0.1, c->dropout_classifier = 0.2;
     own->norm_eps = 1e-12; /* no key of the file */
+    own->dropout_answers = 0.1;
     TRY(get_size(o, path, "dim", "hidden_size", 1 << 20, &c->hidden_size, err));
     TRY(get_size(o, path, "n_layers", "num_hidden_layers", MAX_LAYERS, &c->layers, err));
     TRY(get_size(o, path, "n_heads", "num_attention_heads", 4095, &c->heads, err));
@@ -43,6 +44,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(json_get_real(o, path, "dropout", false, 0, 0.999, &c->dropout_hidden, err));
     TRY(json_get_real(o, path, "attention_dropout", false, 0, 0.999, &c->dropout_attention, err));
     TRY(json_get_real(o, path, "seq_classif_dropout", false, 0, 0.999, &c->dropout_classifier, err));
+    TRY(json_get_real(o, path, "qa_dropout", false, 0, 0.999, &own->dropout_answers, err));
     c->dropout_embedding = c->dropout_hidden;
     TRY(config_act(o, path, "activation", ACT_gelu, &own->act, err));
     TRY(config_refuse_true(o, path, "sinusoidal_pos_embds", err));
@@ -73,6 +75,12 @@ static int token_classifier(struct build *b, int v)
     return encoder_token_classifier(b, v, build_p(b, b->c->dropout_hidden), "classifier");
 }
 
+/* Alone of its kind it has a dropout in front. */
+static int answers(struct build *b, int v)
+{
+    return encoder_answers(b, build_dropout(b, v, b->in.coords, build_p(b, b->c->own.encoder.dropout_answers)));
+}
+
 static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "DistilBertForSequenceClassification",
                                        .weight = "classifier.weight",
@@ -80,8 +88,11 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_MASKED_LM] = {.class_name = "DistilBertForMaskedLM",
                          .weight = "vocab_transform.weight",
                          .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "DistilBertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "DistilBertForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "DistilBertForQuestionAnswering", .weight = "qa_outputs.weight", .logits = answers}};
 
 static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weight"}, {0}};
 

@@ -63,8 +63,11 @@ static const struct model_head heads[MODEL_COUNT] = {
     [MODEL_MASKED_LM] = {.class_name = "ElectraForMaskedLM",
                          .weight = "generator_predictions.dense.weight",
                          .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "ElectraForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "ElectraForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "ElectraForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {{"generator_lm_head.weight", WORDS ".weight"}, {0}};
 

@@ -271,8 +271,11 @@ static const struct model_head heads[MODEL_COUNT] = {
                                        .weight = "classifier.weight",
                                        .logits = classifier},
     [MODEL_MASKED_LM] = {.class_name = "ModernBertForMaskedLM", .weight = "head.dense.weight", .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "ModernBertForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "ModernBertForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "ModernBertForQuestionAnswering", .weight = "classifier.weight", .logits = token_classifier}};
 
 static const struct tied_name tied[] = {{"decoder.weight", WORDS}, {0}};
 

@@ -76,8 +76,11 @@ static const struct model_head heads[MODEL_COUNT] = {
                                        .weight = "classifier.out_proj.weight",
                                        .logits = classifier},
     [MODEL_MASKED_LM] = {.class_name = "MPNetForMaskedLM", .weight = "lm_head.dense.weight", .logits = masked_lm},
-    [MODEL_TOKEN_CLASSIFICATION] = {
-        .class_name = "MPNetForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}};
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "MPNetForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "MPNetForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
 
 static const struct tied_name tied[] = {
     {"lm_head.decoder.weight", WORDS ".weight"}, {"lm_head.decoder.bias", "lm_head.bias"}, {0}};

@@ -64,8 +64,11 @@ static int token_classifier(struct build *b, int v)
         [MODEL_MASKED_LM] = {.class_name = prefix "ForMaskedLM",                                                       \
                              .weight = "lm_head.dense.weight",                                                         \
                              .logits = masked_lm},                                                                     \
-        [MODEL_TOKEN_CLASSIFICATION] = {                                                                               \
-            .class_name = prefix "ForTokenClassification", .weight = "classifier.weight", .logits = token_classifier}, \
+        [MODEL_TOKEN_CLASSIFICATION] = {.class_name = prefix "ForTokenClassification",                                 \
+                                        .weight = "classifier.weight",                                                 \
+                                        .logits = token_classifier},                                                   \
+        [MODEL_QUESTION_ANSWERING] = {                                                                                 \
+            .class_name = prefix "ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers},    \
     }
 static const struct model_head roberta_heads[MODEL_COUNT] = HEADS("Roberta");
 static const struct model_head xlm_roberta_heads[MODEL_COUNT] = HEADS("XLMRoberta");

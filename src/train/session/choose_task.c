@@ -31,7 +31,7 @@ static enum model_task first_task(const struct session *s, bool language)
 static enum model_task task_of_labels(const struct session *s)
 {
     for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
-        if (model_tasks[t].classes && model_tasks[t].labels != TASK_AUTO && model_tasks[t].labels == s->look.labels &&
+        if (!model_tasks[t].tied && model_tasks[t].labels != TASK_AUTO && model_tasks[t].labels == s->look.labels &&
             model_has_task(&s->model, (enum model_task)t))
             return (enum model_task)t;
     return MODEL_AUTO;
@@ -61,7 +61,7 @@ static enum model_task wanted_task(const struct session *s)
     enum model_task stated = s->model.task, rows = first_task(s, false), t = stated;
     if (task_of_labels(s))
         return task_of_labels(s);
-    if (stated && model_tasks[stated].classes &&
+    if (stated && !model_tasks[stated].tied &&
         (model_tasks[stated].labels == TASK_AUTO || s->look.labels == TASK_UNLABELED))
         return stated;
     if (rows && (!stated || s->o->command == CMD_PREDICT || s->look.labels != TASK_UNLABELED))
@@ -164,12 +164,26 @@ static bool is_another_tasks(const struct session *s, enum model_task stated)
     return stated && stated != s->model.task && own && other && !strcmp(own, other);
 }
 
+/* Rows of questions are looked for where the model can answer them, and nobody has said that they are texts. */
+static bool may_be_questions(const struct session *s)
+{
+    enum model_task asked = (enum model_task)s->o->task;
+    if (s->o->text_column || (asked && model_tasks[asked].labels != TASK_SPAN))
+        return false;
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT; t++)
+        if (model_tasks[t].labels == TASK_SPAN && model_has_task(&s->model, (enum model_task)t))
+            return true;
+    return false;
+}
+
 int choose_task(struct session *s, struct snug_err *err)
 {
     enum model_task stated = s->model.task;
     const char *path = s->o->command == CMD_GENERATE ? NULL : deciding_path(s->o);
     struct dataset_options columns = {.path = path};
     choose_columns(s->o, &columns);
+    if (may_be_questions(s))
+        columns.questions = &s->questions;
     s->look = (struct dataset_look){.labels = TASK_UNLABELED};
     if (path && s->o->command != CMD_PREDICT)
         TRY(dataset_look(s->io, &columns, &s->look, err));

@@ -49,6 +49,10 @@ int datasets_check_ids(const struct model_config *m, const struct dataset *d, co
 struct dataset_options datasets_options(struct session *s, struct opt_paths paths, const struct label_map *labels)
 {
     const struct options *o = s->o;
+    s->questions = (struct question_options){.doc_stride = o->doc_stride,
+                                             .texts = o->text.items,
+                                             .contexts = o->text_pair.items,
+                                             .n_texts = o->command == CMD_PREDICT ? o->text.n : 0};
     struct dataset_options p = {.path = paths.first,
                                 .more_paths = paths.more,
                                 .n_more_paths = paths.n_more,
@@ -61,6 +65,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .num_labels = wanted_number(s, labels),
                                 .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
                                 .chat = model_task(&s->model)->generates ? &s->chat : NULL,
+                                .questions = model_task(&s->model)->labels == TASK_SPAN ? &s->questions : NULL,
                                 .block_size = (int32_t)o->block_size,
                                 .misfit = model_folder_head_may_go(s) ? "give --ignore-mismatched-sizes for a new head"
                                                                       : NULL,
@@ -147,6 +152,9 @@ static int hold_out(struct session *s, struct snug_err *err)
     long long all = (long long)s->train.n_rows;
     if (!option_given(s->o, eval_split))
         return SNUG_OK;
+    if (s->train.questions)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--eval-split: questions have several rows each, which are not divided; give --eval-data");
     TRY(dataset_split(&s->train, s->o->eval_split, s->o->data_seed, &s->data, err));
     s->has_data = true;
     session_note(s, "%s: %lld of %lld rows are held out to evaluate on (--eval-split), %s", s->o->train_data.first,
@@ -154,9 +162,27 @@ static int hold_out(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Questions to predict are read at once, for each has rows of its own. */
+static int check_questions(const struct options *o, struct opt_paths *from, struct snug_err *err)
+{
+    if (o->text.n != o->text_pair.n)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--text: %zu questions and %zu contexts; give each --text, a question, the --text-pair in which "
+                       "its answer stands",
+                       o->text.n, o->text_pair.n);
+    if (o->data && !strcmp(o->data, "-"))
+        return err_set(err, SNUG_ERR_USAGE, "--data -: questions are read from a file; write them to a .jsonl");
+    if (o->text.n)
+        *from = (struct opt_paths){.first = "--text"};
+    return SNUG_OK;
+}
+
 int datasets_open(struct session *s, struct snug_err *err)
 {
     struct opt_paths held_out = s->o->data ? (struct opt_paths){.first = s->o->data} : s->o->eval_data;
+    bool questions = model_task(&s->model)->labels == TASK_SPAN;
+    if (questions && s->o->command == CMD_PREDICT)
+        TRY(check_questions(s->o, &held_out, err));
     if (s->o->train_data.first) {
         TRY(open_train_data(s, err));
         TRY(hold_out(s, err));
@@ -167,7 +193,7 @@ int datasets_open(struct session *s, struct snug_err *err)
         TRY(chat_check_data(s, &s->train, s->o->train_data.first, err));
         TRY(class_names_of_data(s, &s->train, err));
     }
-    if (stream_is_wanted(s->io, s->o)) {
+    if (!questions && stream_is_wanted(s->io, s->o)) {
         TRY(stream_open(s, err));
     } else if (held_out.first) {
         TRY(open_data(s, held_out, &s->labels, &s->data, err));

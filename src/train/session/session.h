@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "data/files/row_stream.h"
 #include "data/loader.h"
+#include "data/questions/questions.h"
 #include "options/gpus.h"
 #include "options/options.h"
 #include "run/weights.h"
@@ -67,9 +68,12 @@ struct session {
     struct eval_loader *eval;  /* over data */
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;
-    struct prompts prompts; /* of generation */
-    int64_t row;            /* within the stream's block: the one whose prediction the caller is being given, */
-    int64_t row_words;      /* and its words, where a task gives each its own */
+    struct question_options questions;
+    struct prompts prompts;       /* of generation */
+    int64_t row;                  /* within the stream's block: the one whose prediction the caller is being given, */
+    int64_t row_words;            /* and its words, where a task gives each its own, */
+    const struct answer *answers; /* (n_answers) or the answers to the question */
+    int n_answers;
     struct {
         int64_t tokens;
         int32_t rows;
