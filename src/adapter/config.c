@@ -192,11 +192,10 @@ static json_t *targets_of(const char *names)
 
 int adapter_config_make(const struct adapter_wishes *w, json_t **out, struct snug_err *err)
 {
-    static const char *const heads[] = {"classifier", "score"};
-    json_t *saved = list_of(w->saved);
-    for (size_t i = 0; i < 2 && w->saves_head; i++)
-        if (!has(saved, heads[i]))
-            json_array_append_new(saved, json_string(heads[i]));
+    json_t *saved = list_of(w->saved), *heads = list_of(w->heads), *head;
+    size_t i;
+    json_array_foreach(heads, i, head) if (!has(saved, json_string_value(head))) json_array_append(saved, head);
+    json_decref(heads);
     *out = json_pack("{s:s,s:s?,s:s,s:s,s:b,s:b,s:b,s:I,s:f,s:f,s:b,s:b,s:o,s:o,s:{},s:{}}", "peft_type", "LORA",
                      "task_type", w->task_type, "base_model_name_or_path", w->base, "bias", "none", "fan_in_fan_out", 0,
                      "inference_mode", 1, "init_lora_weights", 1, "r", (json_int_t)w->r, "lora_alpha", w->alpha,

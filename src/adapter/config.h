@@ -32,7 +32,8 @@ struct adapter_wishes {
     const char *saved;
     const char *base;      /* path of the model's folder */
     const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none */
-    bool saves_head;       /* modules named classifier or score are trained in full, as PEFT has it for labels */
+    const char *
+        heads; /* modules that are trained in full where the model has them, as PEFT has it: "classifier,score"; or NULL */
 };
 
 /* The document of a new adapter, as PEFT writes it. A new reference. SNUG_ERR_ENV: no memory. */

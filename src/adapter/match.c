@@ -223,6 +223,12 @@ static bool is_saved(json_t *saved, const char *path, size_t n, bool *found)
     return any;
 }
 
+/* PEFT names these whether a model has them or not. */
+static bool is_usual_head(const char *name)
+{
+    return !strcmp(name, "classifier") || !strcmp(name, "score") || !strcmp(name, "qa_outputs");
+}
+
 /* Of each weight's modules, from the outermost one. The heads that PEFT names by itself need not all be there. */
 static int find_saved(struct matching *m, struct snug_err *err)
 {
@@ -241,7 +247,7 @@ static int find_saved(struct matching *m, struct snug_err *err)
     }
     for (size_t i = 0; !code && i < n; i++) {
         const char *name = json_string_value(json_array_get(m->c->saved, i));
-        if (!found[i] && strcmp(name, "classifier") != 0 && strcmp(name, "score") != 0)
+        if (!found[i] && !is_usual_head(name))
             code = err_set(err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
                            "%s%s%s: the model has no module of that name; 'snug inspect' lists its weights",
                            m->c->path[0] ? m->c->path : "--modules-to-save ", m->c->path[0] ? ": modules_to_save " : "",

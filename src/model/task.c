@@ -8,6 +8,7 @@ const struct task model_tasks[MODEL_COUNT] = {
     [MODEL_SEQUENCE_CLASSIFICATION] = {.classes = true,
                                        .labels = TASK_AUTO,
                                        .peft = "SEQ_CLS",
+                                       .peft_heads = "classifier,score",
                                        .pipeline = "text-classification"},
     [MODEL_MASKED_LM] =
         {.per_token = true, .tied = true, .labels = TASK_MASKED_LM, .metrics = METRICS_TOKENS, .pipeline = "fill-mask"},
@@ -23,11 +24,13 @@ const struct task model_tasks[MODEL_COUNT] = {
                                     .labels = TASK_TOKEN_CLASS,
                                     .metrics = METRICS_ENTITIES,
                                     .peft = "TOKEN_CLS",
+                                    .peft_heads = "classifier,score",
                                     .pipeline = "token-classification"},
     [MODEL_QUESTION_ANSWERING] = {.per_token = true,
                                   .labels = TASK_SPAN,
                                   .metrics = METRICS_ANSWERS,
                                   .peft = "QUESTION_ANS",
+                                  .peft_heads = "qa_outputs",
                                   .pipeline = "question-answering"},
 };
 

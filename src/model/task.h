@@ -64,8 +64,9 @@ struct task {
     bool generates;            /* writes text: rows may be conversations, `snug generate` goes on with prompts */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
-    const char *peft;          /* PEFT's task_type, NULL where it has none */
-    const char *pipeline;      /* the hub's word for it, of a model card */
+    const char *peft;          /* PEFT's task_type, NULL where it has none; */
+    const char *peft_heads; /* and the modules that it then trains whole, separated by commas: those that a model has */
+    const char *pipeline;   /* the hub's word for it, of a model card */
 };
 extern const struct task model_tasks[MODEL_COUNT];
 

@@ -117,13 +117,13 @@ OPT(REAL, mlm_probability, "0.15", "(0, 1)", TRAINING | EVAL, RESULT, "share of 
 OPT(STR, chat_template, "none", "FILE", TRAINING | EVAL | GENERATE | MERGE, 0, "template of conversations, in Jinja, instead of the model folder's")
 OPT(BOOL, assistant_only_loss, "false", "", TRAINING | EVAL | MERGE, RESULT, "of conversations, learn only what the assistant says")
 OPT(BOOL, completion_only_loss, "true", "", TRAINING | EVAL | MERGE, RESULT, "of prompts with completions, learn only the completions")
-OPT(INT, doc_stride, "128", "[0, 1048576]", TRAINING | EVAL | PREDICT, RESULT,
-    "question answering: tokens that two windows over a long context have in common")
-OPT(INT, max_answer_length, "30", "[1, 1048576]", TRAINING | EVAL | PREDICT, 0, "question answering: tokens of an answer")
+OPT(INT, doc_stride, "none", "[0, 1048576]", TRAINING | EVAL | PREDICT | DEBUG_DATA | MERGE, RESULT,
+    "of questions, tokens that two windows over a context share; none: 128, or half a short window")
+OPT(INT, max_answer_length, "30", "[1, 1048576]", TRAINING | EVAL | PREDICT, 0, "of questions, tokens of an answer")
 OPT(BOOL, version_2_with_negative, "false", "", TRAINING | EVAL | PREDICT, 0,
-    "question answering: a question may have no answer, as in SQuAD 2; so too where the data to evaluate on have such")
+    "a question may have no answer, as in SQuAD 2; so it is where the data to evaluate on have such")
 OPT(REAL, null_score_diff_threshold, "0", "[-1000000, 1000000]", TRAINING | EVAL | PREDICT, 0,
-    "question answering: there is no answer where that scores so much more than the best one")
+    "there is no answer where that scores so much more than the best one")
 OPT(INT, block_size, "none", "[2, 1048576]", TRAINING | EVAL | MERGE, RESULT,
     "texts are joined and cut into rows of so many tokens, causal-lm; none: a text is a row")
 OPT(BOOL, show_sample, "false", "", TRAINING, 0, "show the tokens of the first row, and which are learned, causal-lm")

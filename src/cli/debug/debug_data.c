@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "data/files/table.h"
+#include "data/questions/questions.h"
 #include "tokenizer/tokenizer.h"
 
 #include <limits.h>
@@ -108,8 +109,11 @@ static int append_summary(const struct options *o, struct dataset_options *d, co
 
 int run_debug_data(struct options *o, const struct arguments *args, struct snug_err *err)
 {
+    const struct question_options questions = {.doc_stride = option_given(o, doc_stride) ? o->doc_stride : -1};
+    bool spans = model_tasks[o->task].labels == TASK_SPAN && o->model;
     struct dataset_options d = {
         .path = args->items[0],
+        .questions = spans ? &questions : NULL,
         .task = task_labels((enum model_task)o->task, (enum problem)o->problem_type),
         .text_column = o->text_column,
         .text_pair_column = o->text_pair_column,

@@ -43,13 +43,14 @@ struct stretch {
 
 /* ---- windows ---- */
 
-static int too_long(const struct reading *r, size_t question, int64_t room, struct snug_err *err)
+enum { USUAL_STRIDE = 128 };
+
+static int too_long(const struct reading *r, size_t question, int64_t room, int64_t stride, struct snug_err *err)
 {
     return err_at(err, SNUG_ERR_INPUT, r->place,
                   "the question has %zu tokens, which leaves %lld of --max-length %d for windows over its context, and "
                   "--doc-stride %lld needs more; shorten the question, or change one of the two",
-                  question, (long long)(room < 0 ? 0 : room), (int)r->o->max_length,
-                  (long long)r->o->questions->doc_stride);
+                  question, (long long)(room < 0 ? 0 : room), (int)r->o->max_length, (long long)stride);
 }
 
 /* Marks the answer, or token 0 where it is not whole in the window. */
@@ -102,8 +103,11 @@ static int add_windows(struct reading *r, struct question *q, const struct stret
     size_t n = r->buf.n_pieces - n_first;
     int64_t room =
         r->o->max_length ? r->o->max_length - tokenizer_template_tokens(t, true) - (int64_t)n_first : (int64_t)n + 1;
-    if (room < 1 || (room < (int64_t)n && room <= r->o->questions->doc_stride))
-        return too_long(r, n_first, room, err);
+    int64_t stride = r->o->questions->doc_stride;
+    if (stride < 0)
+        stride = room / 2 < USUAL_STRIDE ? room / 2 : USUAL_STRIDE;
+    if (room < 1 || (room < (int64_t)n && room <= stride))
+        return too_long(r, n_first, room, stride, err);
     if (!MEM_GROW(all->places, all->places_cap, all->n_places + n))
         return err_no_memory(err, (all->n_places + n) * sizeof *all->places);
     for (size_t i = 0; i < n; i++) {
@@ -113,7 +117,7 @@ static int add_windows(struct reading *r, struct question *q, const struct stret
     int64_t places = (int64_t)all->n_places;
     all->n_places += n;
     q->first_row = r->rows.n_rows;
-    for (size_t from = 0;; from += (size_t)(room - r->o->questions->doc_stride)) {
+    for (size_t from = 0;; from += (size_t)(room - stride)) {
         size_t to = n - from > (size_t)room ? from + (size_t)room : n;
         TRY(add_window(r, n_first, from, to, places, answer, err));
         if (to == n)

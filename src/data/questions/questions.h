@@ -41,7 +41,7 @@ void questions_free(struct questions *q); /* NULL is fine */
 
 /* Where questions come from. */
 struct question_options {
-    int64_t doc_stride;
+    int64_t doc_stride; /* -1: 128, or half of what the question leaves of a window where that is less */
     /* (n_texts) instead of a file: questions and their contexts */
     const char *const *texts, *const *contexts;
     size_t n_texts;

@@ -143,7 +143,7 @@ static int make_config(struct session *s, const struct graph *g, struct snug_err
                                .saved = o->modules_to_save,
                                .base = o->model,
                                .task_type = model_task(&s->model)->peft,
-                               .saves_head = model_task(&s->model)->classes};
+                               .heads = model_task(&s->model)->peft_heads};
     TRY(adapter_config_make(&w, &s->adapter.doc, err));
     TRY(save_new_modules(s, g, err));
     return adapter_config_read(s->adapter.doc, "", &s->adapter.config, err);

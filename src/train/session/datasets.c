@@ -49,7 +49,7 @@ int datasets_check_ids(const struct model_config *m, const struct dataset *d, co
 struct dataset_options datasets_options(struct session *s, struct opt_paths paths, const struct label_map *labels)
 {
     const struct options *o = s->o;
-    s->questions = (struct question_options){.doc_stride = o->doc_stride,
+    s->questions = (struct question_options){.doc_stride = option_given(o, doc_stride) ? o->doc_stride : -1,
                                              .texts = o->text.items,
                                              .contexts = o->text_pair.items,
                                              .n_texts = o->command == CMD_PREDICT ? o->text.n : 0};
