@@ -74,6 +74,14 @@ static void questions_are_learned(void **state)
                          join(folder, "other")),
                     where);
         assert_true(file_has(said(), "--eval-split: questions have several rows each"));
+        expect_snug(0, said(),
+                    ARGS("train", "--model", out, "--train-data", data, "--use-peft", "--max-steps", "2",
+                         "--output-dir", join(folder, "adapter"), "--device", on->name, "--dtype", on->dtype,
+                         "--max-length", "40"),
+                    NULL); /* without a stride: one that windows of 40 tokens have room for */
+        assert_true(file_has(join(folder, "adapter/adapter_config.json"), "\"QUESTION_ANS\""));
+        assert_true(file_has(join(folder, "adapter/adapter_config.json"), "\"qa_outputs\""));
+        remove_tree(join(folder, "adapter"));
     }
 }
 
