@@ -178,13 +178,15 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
 double stepper_targets(const struct stepper *s, const struct window *w)
 {
     double sum = 0;
-    if (!s->class_weights || s->model->problem != PROBLEM_SINGLE_LABEL)
+    bool tokens = model_task(s->model)->per_token;
+    if (!s->class_weights || (!tokens && s->model->problem != PROBLEM_SINGLE_LABEL))
         return (double)w->n_targets;
-    for (int32_t i = 0; i < w->n_micro; i++)
-        for (int32_t b = 0; b < w->micro[i].B; b++) {
-            int32_t label = w->micro[i].classes[b];
-            sum += label >= 0 ? (double)s->class_weights[label] : 0;
-        }
+    for (int32_t i = 0; i < w->n_micro; i++) {
+        const struct batch *b = &w->micro[i];
+        const int32_t *labels = tokens ? b->targets : b->classes;
+        for (int32_t k = 0; k < (tokens ? b->T : b->B); k++)
+            sum += labels[k] >= 0 ? (double)s->class_weights[labels[k]] : 0;
+    }
     return sum;
 }
 

@@ -121,6 +121,64 @@ static void a_file_says_the_same_as_balanced(void **state)
     }
 }
 
+/* torch's CrossEntropyLoss(weight=w) of transformers' logits: the sum of w[y] (log sum exp z - z[y]) over words with a tag y, by the sum of
+ * their weights. */
+static double weighted_loss(const char *model, const double weights[3])
+{
+    struct st_file in, out;
+    int64_t n, m;
+    open_tensors(join(model, "inputs.safetensors"), &in);
+    open_tensors(join(model, "expected.safetensors"), &out);
+    struct st_tensor t = *st_find(&in, "labels");
+    int64_t *labels = malloc((size_t)t.bytes);
+    assert_int_equal(st_read(&in, &t, labels, NULL), SNUG_OK);
+    double *z = read_tensor(&out, "logits", &m), loss = 0, all = 0;
+    n = st_elements(&t);
+    assert_int_equal(m, 3 * n);
+    for (int64_t i = 0; i < n; i++) {
+        if (labels[i] < 0)
+            continue;
+        double sum = exp(z[3 * i]) + exp(z[3 * i + 1]) + exp(z[3 * i + 2]), w = weights[labels[i]];
+        loss += w * (log(sum) - z[3 * i + labels[i]]);
+        all += w;
+    }
+    free(z);
+    free(labels);
+    st_close(&in);
+    st_close(&out);
+    return loss / all;
+}
+
+/* Tags of words have classes, too: the first step's loss, before any weight has moved, of the batch in one piece and in four. */
+static void tags_have_weights(void **state)
+{
+    static const char *const cuts[2][4] = {{"--batch-size", "4", "--gradient-accumulation-steps", "1"},
+                                           {"--batch-size", "1", "--gradient-accumulation-steps", "4"}};
+    (void)state;
+    const char *model = fixture("golden/bert_tags"), *out = join(folder, "tags");
+    write_text(folder, "tags.json", "{\"LABEL_0\": 0.25, \"LABEL_1\": 1.5, \"LABEL_2\": 3}");
+    double want = weighted_loss(model, (const double[]){0.25, 1.5, 3});
+    assert_true(fabs(want - weighted_loss(model, (const double[]){1, 1, 1})) > 1e-2 * want);
+    for (int i = 0; i < 2; i++) {
+        remove_tree(out);
+        train_to_the_end(
+            LISTS(ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"), "--device", "cpu",
+                       "--threads", "1", "--max-steps", "1", "--logging-steps", "1", "--output-dir", out),
+                  ARGS("--class-weights", join(folder, "tags.json"), "--weight-decay", "0"),
+                  ARGS(cuts[i][0], cuts[i][1], cuts[i][2], cuts[i][3])));
+        json_t *log = read_log(out);
+        double got = json_number_value(json_object_get(json_array_get(log, 0), "loss"));
+        if (!(fabs(got - want) <= 1e-5 * want))
+            fail_msg("%g, not %g", got, want);
+        json_decref(log);
+    }
+    remove_tree(out);
+    train_to_the_end(LISTS(ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"), "--device", "cpu",
+                                "--threads", "1", "--max-steps", "1", "--output-dir", out),
+                           ARGS("--class-weights", "balanced"), ARGS("--batch-size", "4")));
+    assert_non_null(strstr(notes, "class weights: from "));
+}
+
 static int begin(void **state)
 {
     int code = open_folder(state);
@@ -133,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(balanced_is_that_of_scikit_learn),
         cmocka_unit_test(a_file_says_the_same_as_balanced),
+        cmocka_unit_test(tags_have_weights),
     };
     return cmocka_run_group_tests_name("class_weights", tests, begin, close_folder);
 }

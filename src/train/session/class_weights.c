@@ -15,9 +15,14 @@ void class_weights_balance(const int64_t *counts, int32_t classes, int64_t rows,
         weights[i] = (float)((double)rows / ((double)classes * (double)counts[i]));
 }
 
-/* Of each label, the training rows that have it. */
+/* Of each label, the training rows that have it, or the words. */
 static void count_rows(const struct dataset *d, int64_t *counts)
 {
+    for (int64_t i = 0; d->targets && i < d->n_tokens; i++)
+        if (d->targets[i] >= 0)
+            counts[d->targets[i]]++;
+    if (d->targets)
+        return;
     for (int64_t row = 0; row < d->n_rows; row++)
         if (d->classes)
             counts[d->classes[row]]++;
@@ -26,7 +31,7 @@ static void count_rows(const struct dataset *d, int64_t *counts)
                 counts[i] += d->values[row * d->num_labels + i] > 0.5f;
 }
 
-/* Of several labels to a row each is a question of its own: rows without it for each row with it. */
+/* The formula counts what has a class: rows, or words. Of several labels to a row each is a question of its own: rows without it for each row with it. */
 static int balance(const struct session *s, float *weights, struct snug_err *err)
 {
     const struct dataset *d = &s->train;
@@ -39,12 +44,15 @@ static int balance(const struct session *s, float *weights, struct snug_err *err
     for (int32_t i = 0; i < d->num_labels && !code; i++)
         if (!counts[i])
             code = err_set(err, SNUG_ERR_INPUT,
-                           "%s: no row has the label '%s', so --class-weights balanced has no weight "
+                           "%s: no %s has the label '%s', so --class-weights balanced has no weight "
                            "for it; give a FILE",
-                           s->o->train_data.first, class_name(s, i, buf));
-    if (!code && d->classes)
-        class_weights_balance(counts, d->num_labels, d->n_rows, weights);
-    for (int32_t i = 0; i < d->num_labels && !code && !d->classes; i++)
+                           s->o->train_data.first, d->targets ? "word" : "row", class_name(s, i, buf));
+    int64_t all = 0;
+    for (int32_t i = 0; i < d->num_labels; i++)
+        all += counts[i];
+    if (!code && !d->values)
+        class_weights_balance(counts, d->num_labels, all, weights);
+    for (int32_t i = 0; i < d->num_labels && !code && d->values; i++)
         weights[i] = (float)((double)(d->n_rows - counts[i]) / (double)counts[i]);
     mem_free(counts);
     return code;
@@ -129,8 +137,8 @@ int class_weights_open(struct session *s, struct snug_err *err)
     size_t n = (size_t)s->model.num_labels;
     if (!from || !(s->o->command & (CMD_TRAIN | CMD_PLAN)))
         return SNUG_OK;
-    bool classifies = model_task(&s->model)->classes && !model_task(&s->model)->per_token;
-    if (!classifies || s->model.problem == PROBLEM_REGRESSION)
+    bool classifies = model_task(&s->model)->classes, rows = !model_task(&s->model)->per_token;
+    if (!classifies || (rows && s->model.problem == PROBLEM_REGRESSION))
         return err_set(err, SNUG_ERR_USAGE, "--class-weights: no effect on %s; leave it out",
                        classifies ? model_problem_names[PROBLEM_REGRESSION] : model_class(&s->model));
     s->class_weights = mem_alloc(n * sizeof *s->class_weights);
