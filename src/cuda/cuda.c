@@ -28,7 +28,7 @@ static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum
 static int replay(const struct backend *b, const struct sequence *s, bool *known, struct snug_err *err)
 {
     struct cuda *d = cuda_of(b);
-    return recordings_replay(&d->recordings, s, d->call.stream, cuda_whole_program(b), known, err);
+    return recordings_replay(&d->recordings, s, &d->call, cuda_whole_program(b), known, err);
 }
 
 static int run(const struct backend *b, const struct work *work, int n, struct snug_err *err)

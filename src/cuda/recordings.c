@@ -4,6 +4,7 @@
 #include "base/seconds.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
+#include "cuda/peers/peers.h"
 
 #include <string.h>
 
@@ -25,7 +26,36 @@ static int free_place(struct recordings *r)
     return -1;
 }
 
-int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream_t stream, const char *what,
+/* A launch that ranks exchange something in: none begins before all are ready, nor goes on before all have begun. */
+static int meet(const struct cuda_call *c, bool exchanges, struct snug_err *err)
+{
+    return exchanges ? cuda_peers_meet(c->peers, err) : SNUG_OK;
+}
+
+static int launch_graph(const struct recording *recording, const struct cuda_call *c, const char *what,
+                        struct snug_err *err)
+{
+    TRY(meet(c, recording->exchanges, err));
+    TRY(cuda_check(cudaGraphLaunch(recording->graph, c->stream), what, err));
+    return meet(c, recording->exchanges, err);
+}
+
+static int launch_nodes(const struct cuda_call *c, const struct work *work, int n, bool exchanges, struct snug_err *err)
+{
+    TRY(meet(c, exchanges, err));
+    TRY(cuda_launch_nodes(c, work, n, err));
+    return meet(c, exchanges, err);
+}
+
+static bool are_exchanging(const struct cuda_call *c, const struct work *work, int n)
+{
+    bool found = false;
+    for (int i = 0; i < n && c->peers; i++)
+        found |= work[i].op == OP_all_reduce;
+    return found;
+}
+
+int recordings_replay(struct recordings *r, const struct sequence *s, const struct cuda_call *c, const char *what,
                       bool *known, struct snug_err *err)
 {
     size_t i = 0;
@@ -33,11 +63,13 @@ int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream
         i++;
     *known = i < r->n && r->items[i].graph;
     if (*known)
-        return cuda_check(cudaGraphLaunch(r->items[i].graph, stream), what, err);
+        return launch_graph(&r->items[i], c, what, err);
+    r->place = 0;
     if (r->no_more)
         return SNUG_OK;
-    if (i < r->n) {
-        r->capturing = (int)i + 1;
+    r->capturing = i < r->n;
+    if (r->capturing) {
+        r->place = (int)i + 1;
         return SNUG_OK;
     }
     int place = free_place(r);
@@ -47,6 +79,7 @@ int recordings_replay(struct recordings *r, const struct sequence *s, cudaStream
         return err_no_memory(err, r->cap * 2 * sizeof *r->items);
     r->items[place] = (struct recording){.of = *s};
     r->n += (size_t)place == r->n;
+    r->place = place + 1;
     return SNUG_OK;
 }
 
@@ -91,8 +124,8 @@ static int record(struct recordings *r, struct recording *to, const struct cuda_
     int64_t room = cuda_free_bytes();
     TRY(make_graph(r, to, c, work, n, err));
     if (!to->graph)
-        return cuda_launch_nodes(c, work, n, err);
-    CUDA("launching a graph", cudaGraphLaunch(to->graph, c->stream));
+        return launch_nodes(c, work, n, to->exchanges, err);
+    TRY(launch_graph(to, c, "launching a graph", err));
     int64_t taken = room - cuda_free_bytes();
     r->made++;
     r->bytes += taken > 0 ? taken : 0;
@@ -103,9 +136,13 @@ static int record(struct recordings *r, struct recording *to, const struct cuda_
 int recordings_run(struct recordings *r, const struct cuda_call *c, const struct work *work, int n,
                    struct snug_err *err)
 {
-    int capturing = r->capturing;
-    r->capturing = 0;
-    return capturing ? record(r, &r->items[capturing - 1], c, work, n, err) : cuda_launch_nodes(c, work, n, err);
+    struct recording *to = r->place ? &r->items[r->place - 1] : NULL;
+    bool exchanges = are_exchanging(c, work, n), now = to && (r->capturing || exchanges);
+    r->place = 0;
+    if (!now)
+        return launch_nodes(c, work, n, exchanges, err);
+    to->exchanges = exchanges;
+    return record(r, to, c, work, n, err);
 }
 
 void recordings_forget(struct recordings *r)

@@ -112,11 +112,11 @@ static int add_up(const struct side *s, const struct backend *b, char *arena, st
         ranks_leave(&s->rank);
         return SNUG_OK;
     }
-    for (int round = 0; round < ROUNDS; round++) { /* the second makes a graph */
+    for (int round = 0; round < ROUNDS; round++) { /* the first makes a graph */
         bool known;
         TRY(fill(s, b, arena, round, err));
         TRY(b->replay(b, &(struct sequence){0}, &known, err));
-        assert_int_equal(known, round > 1);
+        assert_int_equal(known, round > 0);
         if (!known)
             TRY(b->run(b, work, TENSORS, err));
         TRY(b->arena->sync(b, err));
@@ -193,7 +193,7 @@ static void nobody_waits_for_who_has_left(void **state)
     struct side sides[3];
     run_ranks(sides, 3, 1);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(sides[r].err.code, 0);
+        assert_int_equal(sides[r].err.code, r == 1 ? SNUG_OK : SNUG_ERR_ENV);
         mem_free(sides[r].got);
     }
 }

@@ -46,9 +46,14 @@ static int failed_elsewhere(const struct rank *r, struct snug_err *err)
     return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", r->me);
 }
 
+int cuda_peers_meet(const struct cuda_peers *p, struct snug_err *err)
+{
+    return ranks_meet(&p->rank, NULL) ? SNUG_OK : failed_elsewhere(&p->rank, err);
+}
+
 int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err)
 {
-    *p = (struct cuda_peers){.me = r->me, .n = r->n};
+    *p = (struct cuda_peers){.me = r->me, .n = r->n, .rank = *r};
     if (r->me == 0)
         TRY(open_gate(p, r, err));
     struct introduction mine = {device, arena, p->gate};
@@ -62,8 +67,7 @@ int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char
         p->arena[k] = its->arena;
         p->gate = k == 0 ? its->gate : p->gate;
     }
-    if (!ranks_meet(r, NULL)) /* all have read what is on this thread's stack */
-        return failed_elsewhere(r, err);
+    TRY(cuda_peers_meet(p, err)); /* all have read what is on this thread's stack */
     for (int k = 0; k < r->n; k++)
         TRY(reach(device, devices[k], err));
     return SNUG_OK;

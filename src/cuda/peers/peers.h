@@ -18,11 +18,14 @@ struct cuda_peers {
     int me, n;
     char *arena[CUDA_MAX_PEERS]; /* of every rank: the same plan, so values lie at the same place in each */
     struct cuda_gate *gate;      /* the first rank's, for all */
+    struct rank rank;
 };
 
 /* For a rank whose arena is there; all of them call it, each on its thread, with its device the current one. SNUG_ERR_ENV: the devices do not
  * reach each other's memory. Close it when no rank works any more, also after a failure. */
 int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err);
+int cuda_peers_meet(const struct cuda_peers *p,
+                    struct snug_err *err); /* on the host; SNUG_ERR_ENV: a rank has failed */
 void cuda_peers_close(struct cuda_peers *p);
 
 #endif
