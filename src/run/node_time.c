@@ -20,7 +20,7 @@ static bool is_attention(enum op op)
     return op == OP_attention || op == OP_attention_bwd;
 }
 
-static bool is_bound_by_operations(enum op op)
+bool node_bound_by_operations(enum op op)
 {
     return is_attention(op) || op_is_product(op) || op == OP_linear_cross_entropy;
 }
@@ -29,7 +29,7 @@ double node_work(const struct program *g, const struct node *n, struct dims dims
 {
     union args_any args;
     compile_args(g, n, dims, NULL, &args);
-    return is_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args, MEMORY_DEVICE);
+    return node_bound_by_operations(n->op) ? node_op(n)->flops(&args) : compile_bytes(g, n, &args, MEMORY_DEVICE);
 }
 
 static void describe(const struct program *g, const struct node *n, struct node_time *t)
@@ -113,7 +113,7 @@ static double seconds_per_byte(const struct node_times *t)
 {
     double seconds = 0, bytes = 0;
     for (size_t i = 0; i < t->n; i++)
-        if (!is_bound_by_operations(t->all[i].op)) {
+        if (!node_bound_by_operations(t->all[i].op)) {
             seconds += t->all[i].seconds;
             bytes += t->all[i].work;
         }

@@ -8,6 +8,7 @@
 
 /* What a node's time is in proportion to: floating-point operations of matrix products and attention, bytes read and
  * written of everything else. */
+bool node_bound_by_operations(enum op op);
 double node_work(const struct program *g, const struct node *n, struct dims dims);
 
 struct node_time; /* of one node */
