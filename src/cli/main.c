@@ -1,5 +1,6 @@
 /* snug: finds the command, reads its options, runs it, and turns the result into one line and an exit code. */
 #include "cli/commands.h"
+#include "cli/downloads/downloads.h"
 #include "cli/terminal.h"
 
 #include <errno.h>
@@ -202,6 +203,7 @@ static int run(const struct command *c, int argc, char *const *argv, struct opti
     TRY(options_check(o, err));
     for (size_t i = 0; i < o->n_notes; i++)
         print_note(o->notes[i]);
+    TRY(get_downloads(o, err));
     return c->run(o, &args, err);
 }
 

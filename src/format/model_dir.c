@@ -75,9 +75,9 @@ static int open_folder(struct model_dir *d, struct snug_err *err)
     struct stat st;
     if (d->io->stat(d->io, d->path, &st) < 0) {
         if (errno == ENOENT)
-            return err_set(
-                err, SNUG_ERR_INPUT,
-                "%s: no such folder; give a Hugging Face model folder on this machine, nothing is downloaded", d->path);
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: no such folder; give a Hugging Face model folder, or OWNER/NAME for one of the hub",
+                           d->path);
         bool absent = errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
         return err_errno(err, absent ? SNUG_ERR_INPUT : SNUG_ERR_IO, d->path, "open the model folder", errno);
     }

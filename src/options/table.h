@@ -74,7 +74,7 @@
 
 OPT_SECTION(model, "Model")
 OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | MERGE | NEED(MODEL | MERGE | TOKENIZE), 0,
-    "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file")
+    "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file; or OWNER/NAME[@REVISION] of the hub")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA | MERGE, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
 OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
@@ -91,7 +91,7 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH; or several")
+    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME[:FILE] of the hub; or several")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
@@ -445,9 +445,9 @@ OPT_HINT("momentum", ALL_COMMANDS, "give --optim-args momentum=0.9")
 OPT_HINT("early_stopping", TRAINING, "give --early-stopping-patience N")
 OPT_HINT("amp", ALL_COMMANDS, "give --bf16, or --fp16 on a GPU")
 OPT_HINT("half", ALL_COMMANDS, "give --bf16, or --fp16 on a GPU")
-OPT_HINT("dataset_name", ALL_COMMANDS, "nothing is downloaded; give files with --train-data and --eval-data")
-OPT_HINT("dataset", ALL_COMMANDS, "nothing is downloaded; give files with --train-data and --eval-data")
-OPT_HINT("task_name", ALL_COMMANDS, "nothing is downloaded; give files with --train-data and --eval-data")
+OPT_HINT("dataset_name", ALL_COMMANDS, "give files, or OWNER/NAME for a dataset of the hub, with --train-data and --eval-data")
+OPT_HINT("dataset", ALL_COMMANDS, "give files, or OWNER/NAME for a dataset of the hub, with --train-data and --eval-data")
+OPT_HINT("task_name", ALL_COMMANDS, "give files, or OWNER/NAME for a dataset of the hub, with --train-data and --eval-data")
 OPT_HINT("tokenizer_name", ALL_COMMANDS, "the tokenizer lies in the folder of --model")
 OPT_HINT("tokenizer", ALL_COMMANDS, "the tokenizer lies in the folder of --model")
 OPT_HINT("use_fast_tokenizer", ALL_COMMANDS, "there is one, which gives the same ids; leave it out")

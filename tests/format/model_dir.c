@@ -201,8 +201,8 @@ static void folder_itself(void **state)
     struct model_dir d = {0};
     struct snug_err err;
     assert_int_equal(model_dir_open(&io_posix, "/tmp/snug-no-such-folder", &d, &err), SNUG_ERR_INPUT); /* C1 */
-    assert_string_equal(err.text, "/tmp/snug-no-such-folder: no such folder; give a Hugging Face model folder on this "
-                                  "machine, nothing is downloaded");
+    assert_string_equal(err.text, "/tmp/snug-no-such-folder: no such folder; give a Hugging Face model folder, or "
+                                  "OWNER/NAME for one of the hub");
     assert_int_equal(model_dir_open(&io_posix, "/dev/null", &d, &err), SNUG_ERR_INPUT);
     assert_string_equal(err.text, "/dev/null: not a folder; give a Hugging Face model folder, or a .gguf file");
     assert_int_equal(model_dir_open(&io_posix, "/dev/null/x", &d, &err), SNUG_ERR_INPUT);

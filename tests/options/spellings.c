@@ -49,8 +49,8 @@ static void names_of_other_programs(void **state)
     refused("--lr 1e-3 --learning-rate 1e-3", "--learning-rate: sets the same option as --lr; give one of them");
     refused("--dropout 0.1",
             "--dropout: unknown option; give --hidden-dropout-prob and --attention-probs-dropout-prob");
-    refused("--dataset-name imdb",
-            "--dataset-name: unknown option; nothing is downloaded; give files with --train-data and --eval-data");
+    refused("--dataset-name imdb", "--dataset-name: unknown option; give files, or OWNER/NAME for a dataset of the "
+                                   "hub, with --train-data and --eval-data");
     refused("--epoch 3", "--epoch: unknown option; did you mean --num-train-epochs? see 'snug train --help'");
     refused("--optimiser x", "--optimiser: unknown option; did you mean --optim? see 'snug train --help'");
 }

@@ -1,0 +1,13 @@
+/* downloads.h: what a command's options name on the Hugging Face hub, brought here before the command runs. */
+#ifndef CLI_DOWNLOADS_H
+#define CLI_DOWNLOADS_H
+
+#include "hub/hub.h"
+
+/* Shows notes and, where stderr is a terminal, where a download stands. After a signal the exit code is that of a stop. */
+int get_downloads(struct options *o, struct snug_err *err);
+
+/* The line that is drawn again and again: at most `columns` - 1 columns. */
+void downloads_line(struct str *out, const struct hub_progress *p, int columns);
+
+#endif
