@@ -88,7 +88,9 @@ static int read_token(const struct io *io, const char *home, struct str *out, st
         str_printf(&file, "%s/token", home);
     int code = str_check(&file, err);
     /* Without one the hub answers what is public; whether that is enough, it says. */
-    if (!code && io_exists(io, str_text(&file)) && !io_read_file(io, str_text(&file), 4096, &text, &n, NULL))
+    if (!code && io_exists(io, str_text(&file)))
+        code = io_read_file(io, str_text(&file), 4096, &text, &n, err);
+    if (!code && text)
         code = take_token(out, text, str_text(&file), err);
     mem_free(text);
     str_free(&file);

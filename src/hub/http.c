@@ -110,6 +110,9 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
         snprintf(a->error, sizeof a->error, "%.63s", value);
     } else if (header_is(line, n, "retry-after", value, sizeof value)) {
         a->retry_after = number_of(value);
+    } else if (header_is(line, n, "ratelimit", value, sizeof value) && a->status == 429 && a->retry_after < 0) {
+        const char *seconds = strstr(value, "t="); /* "api";r=0;t=55 */
+        a->retry_after = seconds ? strtoll(seconds + 2, NULL, 10) : -1;
     } else if (header_is(line, n, "content-range", value, sizeof value) && !strncasecmp(value, "bytes ", 6)) {
         a->from = strtoll(value + 6, NULL, 10);
     }
@@ -173,12 +176,12 @@ static CURLcode perform(struct attempt *t, const char *url, bool with_token, str
     if (with_token && h->token[0]) {
         struct str line = {0};
         str_printf(&line, "Authorization: Bearer %s", h->token);
-        with = c->slist_append(NULL, str_text(&line));
-        if (with && headers) {
-            with->next = headers;
-            all = with;
-        }
+        with = line.failed ? NULL : c->slist_append(NULL, str_text(&line));
         str_free(&line);
+        if (!with)
+            return CURLE_OUT_OF_MEMORY;
+        with->next = headers;
+        all = with;
     }
     c->setopt(h->easy, CURLOPT_HTTPHEADER, all);
     CURLcode code = c->perform(h->easy);
@@ -199,6 +202,8 @@ static int attempt(struct attempt *t, const char *first, const char *what, CURLc
     bool own = true;
     int code = headers ? SNUG_OK : err_no_memory(t->err, 64);
     str_append(&url, first);
+    if (!code)
+        code = str_check(&url, t->err);
     for (int i = 0; !code; i++) {
         char *next = NULL;
         own = own && is_own(h, str_text(&url)); /* once it has left the hub a chain has lost the token for good */
@@ -285,7 +290,9 @@ static bool may_pass(const struct http *h, CURLcode curl, long status)
 
 static int give_up(struct http *h, const char *what, CURLcode curl, const struct http_answer *a, struct snug_err *err)
 {
-    h->unreachable = curl != CURLE_OK || a->status == 429 || a->status >= 500;
+    h->unreachable = (curl && curl != CURLE_OUT_OF_MEMORY) || a->status == 429 || a->status >= 500;
+    if (curl == CURLE_OUT_OF_MEMORY)
+        return err_no_memory(err, 1 << 16);
     if (curl == CURLE_PEER_FAILED_VERIFICATION || curl == CURLE_SSL_CACERT_BADFILE)
         return err_set(err, SNUG_ERR_IO, "%s: %s is not trusted (%s); install ca-certificates, or check HF_ENDPOINT",
                        what, h->endpoint, h->curl->strerror(curl));

@@ -46,9 +46,10 @@ static int read_list(struct repository *r, const char *url, const struct str *te
         json_array_foreach(json_object_get(doc, "siblings"), i, one)
         {
             const char *name = json_string_value(json_object_get(one, "rfilename"));
-            const char *copy = name && hub_path_is_safe(name) ? arena_strdup(r->arena, name) : NULL;
-            if (copy)
-                TRY_TO(done, file_names_add(all, copy, err));
+            if (!name || !hub_path_is_safe(name))
+                continue;
+            const char *copy = arena_strdup(r->arena, name);
+            TRY_TO(done, copy ? file_names_add(all, copy, err) : err_no_memory(err, strlen(name)));
         }
 done:
     json_decref(doc);

@@ -79,10 +79,10 @@ static int replace_paths(const struct job *j, struct opt_paths *p, enum hub_part
     return code;
 }
 
-/* Plans and token ids need no weights, which are most of a model. */
+/* Plans, measurements and token ids need no weights, which are most of a model. */
 static enum hub_part part_of_model(const struct options *o)
 {
-    bool bare = o->command & (CMD_PLAN | CMD_TOKENIZE | CMD_DEBUG_DATA | CMD_EXPORT) || o->init_from_config;
+    bool bare = o->command & (CMD_PLAN | CMD_BENCH | CMD_TOKENIZE | CMD_DEBUG_DATA | CMD_EXPORT) || o->init_from_config;
     return bare ? HUB_SETTINGS : HUB_MODEL;
 }
 

@@ -1,153 +1,10 @@
 /* Downloads from a hub of our own: what lies in the cache afterwards, who was told the token, what a bad network leaves behind. */
-#include "../folder.h"
-#include "hub/get.h"
-#include "server.h"
+#include "world.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#define COMMIT "0123456789abcdef0123456789abcdef01234567"
-#define CACHE "models--org--model"
-
-/* ETags are sha256sum's and git hash-object's. */
-static const char config[] = "{\"model_type\": \"bert\"}\n", tokens[] = "{\"version\": \"1.0\"}\n";
-#define CONFIG_TAG "dc1fb7b6703fe03317c1a080b523bf475f3d4818"
-#define TOKENS_TAG "92bdb0aff34a95a7c00546c3d608c984294164ed"
-#define WEIGHTS_TAG "0c61ba80779f4ed4b2f8b413ac6796e58d65ae3621b7d2f7e1b0d00d9c337fa6"
-enum { WEIGHTS = 70000, SHARD = 5000, OTHER_SHARD = 15000 };
-static char weights[WEIGHTS];
-
-static const struct served model[] = {
-    {"config.json", config, CONFIG_TAG, sizeof config - 1, false},
-    {"README.md", "# a model", "18a86dfb7a92d6bb5fc4a3a6df3acb1c22c6f0be", 9, false},
-    {"pytorch_model.bin", "x", "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", 1, true},
-    {"tokenizer.json", tokens, TOKENS_TAG, sizeof tokens - 1, false},
-    {"model.safetensors", weights, WEIGHTS_TAG, WEIGHTS, true}};
-
-struct world {
-    char cache[64];
-    struct server server;
-    struct arena arena;
-    struct snug_err err;
-    const char *const *paths;
-    size_t n;
-    struct io io;
-    struct stop_flag stop;
-    struct hub_events events;
-    char notes[4096];
-    int64_t done, total;
-    int told, stop_after; /* progress: calls; the one that asks to stop, 0: none */
-};
-
-static void note(void *ctx, const char *line)
-{
-    struct world *w = ctx;
-    strncat(w->notes, line, sizeof w->notes - strlen(w->notes) - 2);
-    strcat(w->notes, "\n");
-}
-
-static void progress(void *ctx, const struct hub_progress *p)
-{
-    struct world *w = ctx;
-    assert_in_range(p->done, 0, p->total);
-    w->done = p->done;
-    w->total = p->total;
-    if (++w->told == w->stop_after)
-        w->stop.signal = 2;
-}
-
-static void open_world(struct world *w)
-{
-    char endpoint[64];
-    *w = (struct world){.server = {.repository = "org/model", .commit = COMMIT, .files = model, .n_files = 5},
-                        .io = io_posix};
-    w->events = (struct hub_events){.note = note, .progress = progress, .ctx = w, .stop = &w->stop, .pause = 1e-3};
-    make_folder(w->cache);
-    for (int i = 0; i < WEIGHTS; i++)
-        weights[i] = (char)(((int64_t)i * i + 7 * i) >> 3);
-    server_start(&w->server);
-    snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d/", w->server.port);
-    setenv("HF_ENDPOINT", endpoint, 1);
-    setenv("HF_HUB_CACHE", w->cache, 1);
-    setenv("HF_HOME", w->cache, 1);
-    setenv("no_proxy", "*", 1);
-    unsetenv("HF_TOKEN");
-    unsetenv("HF_HUB_OFFLINE");
-}
-
-static void close_world(struct world *w)
-{
-    server_end(&w->server);
-    arena_free(&w->arena);
-    remove_tree(w->cache);
-    unsetenv("HF_HUB_OFFLINE");
-    unsetenv("HF_TOKEN");
-}
-
-static int get(struct world *w, const char *text, enum hub_part part)
-{
-    struct hub_wish wish = {.text = text, .part = part};
-    assert_true(hub_name_read(text, &wish.name));
-    w->err.text[0] = w->notes[0] = 0;
-    return hub_get(&wish, &w->io, &w->events, &w->arena, &w->paths, &w->n, &w->err);
-}
-
-static void expect(struct world *w, int code, const char *text)
-{
-    char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", w->server.port);
-    int got = get(w, "org/model", HUB_MODEL);
-    char *at = strstr(w->err.text, endpoint);
-    if (at) {
-        memmove(at + 3, at + strlen(endpoint), strlen(at + strlen(endpoint)) + 1);
-        memcpy(at, "HUB", 3);
-    }
-    assert_string_equal(w->err.text, text);
-    assert_int_equal(got, code);
-}
-
-static const char *at(const struct world *w, const char *path)
-{
-    return in(w->cache, path);
-}
-
-static void expect_link(const struct world *w, const char *path, const char *target)
-{
-    char got[256] = "";
-    ssize_t n = readlink(at(w, path), got, sizeof got - 1);
-    assert_int_equal(n, strlen(target));
-    assert_string_equal(got, target);
-}
-
-static int names_in(const char *dir)
-{
-    return count_names(dir, "") - 2; /* "." and ".." */
-}
-
-static void expect_bytes(const char *path, const char *bytes, size_t n)
-{
-    size_t length;
-    char *text = read_text(path, &length);
-    assert_int_equal(length, n);
-    assert_memory_equal(text, bytes, n);
-    free(text);
-}
-
-static void expect_model(struct world *w)
-{
-    assert_int_equal(w->n, 1);
-    assert_string_equal(w->paths[0], at(w, CACHE "/snapshots/" COMMIT));
-    expect_bytes(in(w->paths[0], "config.json"), config, sizeof config - 1);
-    expect_bytes(in(w->paths[0], "tokenizer.json"), tokens, sizeof tokens - 1);
-    expect_bytes(in(w->paths[0], "model.safetensors"), weights, WEIGHTS);
-}
+enum { SHARD = 5000, OTHER_SHARD = 15000 };
 
 static void test_layout(void **state)
 {
@@ -162,7 +19,7 @@ static void test_layout(void **state)
     expect_bytes(at(&w, CACHE "/refs/main"), COMMIT, 40);
     assert_int_equal(names_in(at(&w, CACHE "/blobs")), 3); /* neither README.md nor pytorch_model.bin */
     assert_int_equal(names_in(at(&w, CACHE "/snapshots/" COMMIT)), 3);
-    assert_int_equal(w.total, WEIGHTS + sizeof config - 1 + sizeof tokens - 1);
+    assert_int_equal(w.total, WEIGHTS + CONFIG + TOKENS);
     assert_int_equal(w.done, w.total);
     assert_int_equal(w.server.leaked, 0);
     assert_int_equal(w.server.elsewhere, 1);
@@ -290,7 +147,7 @@ static void test_wrong_files(void **state)
     remove_tree(at(&w, CACHE));
     assert_int_equal(get(&w, "org/model", HUB_MODEL), SNUG_ERR_INPUT);
     assert_non_null(strstr(w.err.text, "org/model:config.json: its SHA-1 is "));
-    wrong[0] = (struct served){"config.json", config, "../../../evil", sizeof config - 1, false};
+    wrong[0] = (struct served){"config.json", CONFIG_TEXT, "../../../evil", CONFIG, false};
     expect(&w, SNUG_ERR_IO, "org/model:config.json: HUB says nothing of what is in it (no ETag); check HF_ENDPOINT");
     close_world(&w);
 }
@@ -407,7 +264,7 @@ static void test_shards(void **state)
     struct world w;
     open_world(&w);
     static const char outside[] = "{\"weight_map\": {\"a\": \"../x\"}}\n";
-    struct served files[] = {{"config.json", config, CONFIG_TAG, sizeof config - 1, false},
+    struct served files[] = {{"config.json", CONFIG_TEXT, CONFIG_TAG, CONFIG, false},
                              {"model.safetensors.index.json", index_text, "ed4a4c217f5baa5dc409ad142b3f32e90015d146",
                               sizeof index_text - 1, false},
                              {"model-1.safetensors", weights,

@@ -117,17 +117,27 @@ static void answer_file(struct server *s, int fd, const struct served *f, const 
 
 static void answer_request(struct server *s, int fd, const struct request *r)
 {
-    char api[256], resolve[256], headers[128] = "";
+    char api[256], resolve[256], headers[512] = "";
     int n = snprintf(api, sizeof api, "/api/%s/%s/revision/", s->dataset ? "datasets" : "models", s->repository);
     int m =
         snprintf(resolve, sizeof resolve, "%s/%s/resolve/%s/", s->dataset ? "/datasets" : "", s->repository, s->commit);
     const char *file = !strncmp(r->path, resolve, (size_t)m)             ? r->path + m
                        : r->elsewhere && !strncmp(r->path, "/store/", 7) ? r->path + 7
                                                                          : NULL;
+    const char *old = s->old_name ? strstr(r->path, s->old_name) : NULL;
+    if (old) { /* a path, not an address */
+        snprintf(headers, sizeof headers, "Location: %.*s%s%s\r\n", (int)(old - r->path), r->path, s->repository,
+                 old + strlen(s->old_name));
+        answer(fd, 307, headers, "", r->head);
+        return;
+    }
     if (s->times > 0 && s->times--) {
         int length = s->error ? snprintf(headers, sizeof headers, "X-Error-Code: %s\r\n", s->error) : 0;
         if (s->retry_after >= 0)
-            snprintf(headers + length, sizeof headers - (size_t)length, "Retry-After: %d\r\n", s->retry_after);
+            length +=
+                snprintf(headers + length, sizeof headers - (size_t)length, "Retry-After: %d\r\n", s->retry_after);
+        if (s->window >= 0)
+            snprintf(headers + length, sizeof headers - (size_t)length, "RateLimit: \"api\";r=0;t=%d\r\n", s->window);
         answer(fd, s->status, headers, r->head ? "" : "{}", r->head);
         return;
     }
@@ -164,7 +174,7 @@ void server_start(struct server *s)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    s->retry_after = -1;
+    s->retry_after = s->window = -1;
     assert_int_equal(bind(s->fd, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(s->fd, 16), 0);
     assert_int_equal(getsockname(s->fd, (struct sockaddr *)&a, &n), 0);

@@ -28,15 +28,17 @@ struct server {
     int n_files;
 
     /* Misbehaviour. */
-    int status, times; /* the next `times` requests get this status */
-    const char *error; /* with this X-Error-Code, or NULL */
-    int retry_after;   /* and this Retry-After; -1: none */
-    int cuts;          /* the next `cuts` bodies of files are cut off, each somewhere in what is left */
-    bool cut_at_once;  /* before their first byte */
-    bool no_ranges;    /* a part that is asked for is the whole file */
-    bool wrong_byte;   /* the first byte of each file of LFS is another one */
-    int more;          /* bytes that files of LFS are longer, or shorter, than is said */
-    const char *list;  /* what the API answers */
+    int status, times;    /* the next `times` requests get this status */
+    const char *error;    /* with this X-Error-Code, or NULL */
+    int retry_after;      /* and this Retry-After; -1: none */
+    int cuts;             /* the next `cuts` bodies of files are cut off, each somewhere in what is left */
+    bool cut_at_once;     /* before their first byte */
+    bool no_ranges;       /* a part that is asked for is the whole file */
+    bool wrong_byte;      /* the first byte of each file of LFS is another one */
+    int more;             /* bytes that files of LFS are longer, or shorter, than is said */
+    const char *old_name; /* of the repository: redirects to what it is called now; NULL: none */
+    int window;           /* with 429: the seconds of "RateLimit", as the hub has it; -1: no such header */
+    const char *list;     /* what the API answers */
 
     /* What was asked for. */
     atomic_int lists, heads, bodies, parts, cut;

@@ -1,7 +1,6 @@
 #include "cli/downloads/downloads.h"
 
 #include "base/signals.h"
-#include "base/size.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
 
@@ -23,38 +22,6 @@ static void show_note(void *ctx, const char *line)
 {
     clear(ctx);
     print_note(line);
-}
-
-static void put_bar(struct str *out, const struct hub_progress *p, int columns)
-{
-    int full = p->total > 0 ? (int)((double)columns * (double)p->done / (double)p->total) : 0;
-    str_append(out, "[");
-    for (int i = 0; i < columns; i++)
-        str_append(out, i < full ? "#" : ".");
-    str_append(out, "] ");
-}
-
-void downloads_line(struct str *out, const struct hub_progress *p, int columns)
-{
-    enum { BAR = 16, LEAST = 60 };
-    char done[SIZE_TEXT_MAX], total[SIZE_TEXT_MAX], speed[SIZE_TEXT_MAX];
-    struct str line = {0};
-    double rate = p->seconds > 0 ? (double)p->came / p->seconds : 0;
-    if (columns >= LEAST)
-        put_bar(&line, p, BAR);
-    str_append(&line, size_text(p->done, done));
-    if (p->total >= p->done)
-        str_printf(&line, " of %s", size_text(p->total, total));
-    if (rate >= 1)
-        str_printf(&line, "  %s/s", size_text((int64_t)rate, speed));
-    if (rate >= 1 && p->total >= p->done) {
-        long left = (long)((double)(p->total - p->done) / rate + 0.5);
-        str_printf(&line, "  %ld:%02ld:%02ld left", left / 3600, left / 60 % 60, left % 60);
-    }
-    str_append(&line, "  ");
-    str_escape(&line, p->file ? p->file : p->repository);
-    text_cut(out, str_text(&line), columns - 1);
-    str_free(&line);
 }
 
 static void show_progress(void *ctx, const struct hub_progress *p)

@@ -2,6 +2,7 @@
 #ifndef CLI_DOWNLOADS_H
 #define CLI_DOWNLOADS_H
 
+#include "base/str.h"
 #include "hub/hub.h"
 
 /* Shows notes and, where stderr is a terminal, where a download stands. After a signal the exit code is that of a stop. */
