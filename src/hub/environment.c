@@ -99,6 +99,7 @@ static int read_token(const struct io *io, const char *home, struct str *out, st
 
 int hub_environment_read(const struct io *io, struct hub_environment *e, struct snug_err *err)
 {
+    static const char *const bundles[] = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"};
     const char *cache = variable("HF_HUB_CACHE");
     struct str home = {0};
     *e = (struct hub_environment){.offline =
@@ -110,6 +111,9 @@ int hub_environment_read(const struct io *io, struct hub_environment *e, struct 
         str_printf(&e->cache, "%s/hub", str_text(&home));
     if (!code)
         code = read_endpoint(&e->endpoint, err);
+    for (int i = 0; i < 3 && !e->certificates.n; i++)
+        if (variable(bundles[i]))
+            str_append(&e->certificates, variable(bundles[i]));
     if (!code)
         code = read_token(io, str_text(&home), &e->token, err);
     str_free(&home);
@@ -117,6 +121,8 @@ int hub_environment_read(const struct io *io, struct hub_environment *e, struct 
         code = str_check(&e->cache, err);
     if (!code)
         code = str_check(&e->endpoint, err);
+    if (!code)
+        code = str_check(&e->certificates, err);
     return code ? code : str_check(&e->token, err);
 }
 
@@ -125,4 +131,5 @@ void hub_environment_free(struct hub_environment *e)
     str_free(&e->endpoint);
     str_free(&e->cache);
     str_free(&e->token);
+    str_free(&e->certificates);
 }

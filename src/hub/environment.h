@@ -9,7 +9,9 @@ struct hub_environment {
     struct str endpoint; /* HF_ENDPOINT, else https://huggingface.co; no slash at its end */
     struct str cache;    /* HF_HUB_CACHE, else "hub" in HF_HOME */
     struct str token;    /* HF_TOKEN, else what is in HF_TOKEN_PATH, or in the file "token" of HF_HOME; empty: none */
-    bool offline;        /* HF_HUB_OFFLINE, or TRANSFORMERS_OFFLINE */
+    struct str
+        certificates; /* SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE: who is trusted; empty: libcurl's own */
+    bool offline;     /* HF_HUB_OFFLINE, or TRANSFORMERS_OFFLINE */
 };
 
 /* SNUG_ERR_USAGE: a value that cannot be meant. hub_environment_free in any case. */

@@ -221,6 +221,7 @@ int hub_get(const struct hub_wish *w, const struct io *io, const struct hub_even
     int code = hub_environment_read(io, &r.env, err);
     r.http = (struct http){.endpoint = str_text(&r.env.endpoint),
                            .token = str_text(&r.env.token),
+                           .certificates = str_text(&r.env.certificates),
                            .stop = events->stop,
                            .note = events->note,
                            .note_ctx = events->ctx,

@@ -158,6 +158,8 @@ static CURLcode perform(struct attempt *t, const char *url, bool with_token, str
     if (t->sink)
         c->setopt(h->easy, CURLOPT_HTTPGET, 1L);
     c->setopt(h->easy, CURLOPT_NOSIGNAL, 1L);
+    if (h->certificates[0])
+        c->setopt(h->easy, CURLOPT_CAINFO, h->certificates);
     c->setopt(h->easy, CURLOPT_BUFFERSIZE, 256L << 10);
     c->setopt(h->easy, CURLOPT_FOLLOWLOCATION, 0L); /* http_request follows, and knows where the token may go */
     c->setopt(h->easy, CURLOPT_USERAGENT, "snug/" SNUG_VERSION);
@@ -294,7 +296,7 @@ static int give_up(struct http *h, const char *what, CURLcode curl, const struct
     if (curl == CURLE_OUT_OF_MEMORY)
         return err_no_memory(err, 1 << 16);
     if (curl == CURLE_PEER_FAILED_VERIFICATION || curl == CURLE_SSL_CACERT_BADFILE)
-        return err_set(err, SNUG_ERR_IO, "%s: %s is not trusted (%s); install ca-certificates, or check HF_ENDPOINT",
+        return err_set(err, SNUG_ERR_IO, "%s: %s is not trusted (%s); install ca-certificates, or set SSL_CERT_FILE",
                        what, h->endpoint, h->curl->strerror(curl));
     if (curl == CURLE_COULDNT_RESOLVE_HOST || curl == CURLE_COULDNT_CONNECT || curl == CURLE_COULDNT_RESOLVE_PROXY ||
         curl == CURLE_SSL_CONNECT_ERROR || curl == CURLE_URL_MALFORMAT)

@@ -13,6 +13,7 @@ struct http {
     CURL *easy;
     const char *endpoint; /* borrowed, as the token, "" for none */
     const char *token;
+    const char *certificates; /* a file of those who are trusted; "": libcurl's own */
     const struct stop_flag *stop;
     void (*note)(void *ctx, const char *line); /* NULL: nobody listens */
     void *note_ctx;
