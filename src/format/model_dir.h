@@ -72,6 +72,11 @@ enum { MODEL_DIR_PIECE = 1 << 16 };
 int model_dir_read_part(struct model_dir *d, const struct model_tensor *t, enum dtype as, int64_t first, int64_t n,
                         void *to, struct snug_err *err);
 
+/* Whether it is a snapshot in the hub's cache, models--OWNER--NAME/snapshots/COMMIT; then the repository, OWNER/NAME, and the
+ * commit. */
+enum { MODEL_HUB_NAME = 256, MODEL_HUB_COMMIT = 41 };
+bool model_dir_of_hub(const struct model_dir *d, char name[MODEL_HUB_NAME], char commit[MODEL_HUB_COMMIT]);
+
 /* Whether it is a sentence-embedding model's: it has modules.json. */
 bool model_dir_has_modules(const struct model_dir *d);
 /* Its first module that has files of its own, none of which is carried, into `path`; "" where there is none. What cannot be read in

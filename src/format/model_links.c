@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Cuts from a real path what lies below the folder that its files belong to. A snapshot of the Hugging Face cache,
@@ -43,4 +44,22 @@ int model_link_check(const struct model_dir *d, const char *name, bool shard, st
     return err_set(err, SNUG_ERR_INPUT,
                    "%s: %s%.80s is a link to %s, out of the model's folder; put the file itself here", d->path,
                    shard ? "shard " : "", name, target);
+}
+
+bool model_dir_of_hub(const struct model_dir *d, char name[MODEL_HUB_NAME], char commit[MODEL_HUB_COMMIT])
+{
+    char real[PATH_MAX];
+    if (!d->io->realpath(d->io, d->path, real))
+        return false;
+    const char *last = strrchr(real, '/') + 1;
+    if (strlen(last) != MODEL_HUB_COMMIT - 1 || strspn(last, "0123456789abcdef") != MODEL_HUB_COMMIT - 1)
+        return false;
+    memcpy(commit, last, MODEL_HUB_COMMIT);
+    if (!to_own_folder(real))
+        return false;
+    const char *model = strrchr(real, '/') + 1 + strlen("models--"), *dashes = strstr(model, "--");
+    int owner = dashes ? (int)(dashes - model) : 0; /* the hub's oldest models have none */
+    int n = owner ? snprintf(name, MODEL_HUB_NAME, "%.*s/%s", owner, model, dashes + 2)
+                  : snprintf(name, MODEL_HUB_NAME, "%s", model);
+    return n > 0 && n < MODEL_HUB_NAME;
 }

@@ -82,11 +82,54 @@ static void the_adapter_tells_the_task(void **state)
     assert_true(file_has(said(), "\"LABEL_2\"") && !file_has(said(), "\"LABEL_3\""));
 }
 
+/* A copy of a model below `below`, trained with a new adapter: the base that the adapter's file names, and its revision. */
+static void expect_base(const char *below, const char *name, const char *revision)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    const char *model = join(folder, below), *out = join(folder, "named");
+    char line[256];
+    size_t n;
+    snprintf(line, sizeof line, "mkdir -p '%s'", model);
+    assert_int_equal(system(line), 0);
+    for (int i = 0; i < 2; i++) {
+        char *bytes = read_text(join(base(0), files[i]), &n);
+        FILE *f = fopen(join(model, files[i]), "w");
+        assert_true(f && fwrite(bytes, 1, n, f) == n);
+        fclose(f);
+        free(bytes);
+    }
+    expect_snug(0, said(),
+                ARGS("train", "--model", model, "--train-data", join(base(0), "inputs.safetensors"), "--output-dir",
+                     out, "--device", "cpu", "--threads", "1", "--max-steps", "1", "--save-strategy", "no",
+                     "--use-peft"),
+                NULL);
+    json_t *config = json_load_file(join(out, "adapter_config.json"), 0, NULL);
+    char *real = realpath(model, NULL);
+    assert_string_equal(json_string_value(json_object_get(config, "base_model_name_or_path")), name ? name : real);
+    const char *got = json_string_value(json_object_get(config, "revision"));
+    assert_string_equal(got ? got : "none", revision);
+    free(real);
+    json_decref(config);
+    remove_tree(out);
+}
+
+/* PEFT finds a base of the hub on every machine, and the commit that was trained on. */
+static void the_base_by_its_name(void **state)
+{
+    (void)state;
+    static const char commit[] = "0123456789abcdef0123456789abcdef01234567";
+    expect_base("models--org--a--b-c/snapshots/0123456789abcdef0123456789abcdef01234567", "org/a--b-c", commit);
+    expect_base("models--gpt2/snapshots/0123456789abcdef0123456789abcdef01234567", "gpt2", commit);
+    expect_base("models--org--a/snapshots/mine", NULL, "none");
+    expect_base("org--a/snapshots/0123456789abcdef0123456789abcdef01234567", NULL, "none");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_adapter_has_the_tensors_of_pefts),
         cmocka_unit_test(the_adapter_tells_the_task),
+        cmocka_unit_test(the_base_by_its_name),
     };
     return cmocka_run_group_tests_name("lora_tasks", tests, open_folder, close_folder);
 }

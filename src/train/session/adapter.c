@@ -236,20 +236,31 @@ int session_adapter_match(struct session *s, struct snug_err *err)
 
 /* ---- the result ---- */
 
-/* The base by its whole path, which does not depend on where a reader stands. */
+/* The base by its name on the hub and its commit where it is from there. Otherwise by its whole path, which does not depend on
+ * where a reader stands. */
+static int name_base(const struct session *s, json_t *doc)
+{
+    char name[MODEL_HUB_NAME], commit[MODEL_HUB_COMMIT];
+    if (model_dir_of_hub(&s->dir, name, commit)) {
+        json_t *text = json_string(name); /* one that is no UTF-8 is none of the hub's */
+        return text && (json_object_set_new(doc, "base_model_name_or_path", text) ||
+                        json_object_set_new(doc, "revision", json_string(commit)));
+    }
+    char *base = realpath(s->dir.path, NULL);
+    json_t *text = base ? json_string(base) : NULL; /* NULL for one that is no UTF-8: what was there stays */
+    free(base);
+    int failed = json_object_get(doc, "revision") ? json_object_set_new(doc, "revision", json_null()) : 0;
+    return (text && json_object_set_new(doc, "base_model_name_or_path", text)) || failed;
+}
+
 int session_adapter_text(const struct session *s, char **text, struct snug_err *err)
 {
-    char *base = realpath(s->dir.path, NULL);
     json_t *doc = json_deep_copy(s->adapter.doc);
-    int failed = !doc || json_object_set_new(doc, "inference_mode", json_true());
-    if (base)
-        json_object_set_new(doc, "base_model_name_or_path",
-                            json_string(base)); /* one that is no UTF-8 stays as it was */
+    int failed = !doc || json_object_set_new(doc, "inference_mode", json_true()) || name_base(s, doc);
     char *dumped = failed ? NULL : json_dumps(doc, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
     *text = dumped ? mem_strdup(dumped) : NULL;
     json_decref(doc);
     free(dumped);
-    free(base);
     return *text ? SNUG_OK : err_no_memory(err, 1 << 16);
 }
 
