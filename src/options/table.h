@@ -74,7 +74,7 @@
 
 OPT_SECTION(model, "Model")
 OPT(STR, model, "none", "DIR", MODEL | BENCH | TOKENIZE | EXPORT | DEBUG_DATA | MERGE | NEED(MODEL | MERGE | TOKENIZE), 0,
-    "Hugging Face model folder: config.json, weights, tokenizer; or a GGUF file; or OWNER/NAME[@REVISION] of the hub")
+    "Hugging Face model folder, or a GGUF file, or OWNER/NAME[@REVISION] for a model of the hub")
 OPT(BOOL, init_from_config, "false", "", MODEL, RESULT, "a folder without weights is no error: start from random ones")
 OPT(WORD, task, "auto", TASK, DATA | MERGE, 0, "what is learned; auto: labels if the data have some, else what config.json's architectures say")
 OPT(WORD, problem_type, "auto", PROBLEM, TRAINING | DEBUG_DATA, RESULT,
@@ -91,7 +91,7 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows to train on: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME[:FILE] of the hub; or several")
+    "rows: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME; or several")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
