@@ -86,33 +86,47 @@ static int take_index(struct repository *r, struct batch *b, const struct file_n
     return path ? add_shards(r, path, all, chosen, err) : err_no_memory(err, 4096);
 }
 
-/* Bytes that are yet to come, if nothing of them is there. */
-static int check_room(const struct repository *r, const struct batch *b, struct snug_err *err)
+/* Bytes and files that are yet to come, apart from what is in the cache, under another commit or in part. */
+static int64_t missing(const struct repository *r, const struct batch *b, int *files)
+{
+    int64_t bytes = 0;
+    *files = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const struct remote *f = &b->items[i];
+        struct stat st;
+        const char *whole = cache_blob(&r->cache, f->etag, false), *part = cache_blob(&r->cache, f->etag, true);
+        if (whole && !r->io->stat(r->io, whole, &st) && (f->size < 0 || st.st_size == f->size))
+            continue;
+        ++*files;
+        bytes += f->size > 0 ? f->size : 0;
+        if (part && f->size > 0 && !r->io->stat(r->io, part, &st) && st.st_size <= f->size)
+            bytes -= st.st_size;
+    }
+    return bytes;
+}
+
+/* Says what comes, and whether the disk has room for it. */
+static int begin_batch(const struct repository *r, const struct batch *b, struct snug_err *err)
 {
     struct statfs fs;
-    struct stat st;
-    int64_t needed = b->progress.total - b->progress.done;
+    int files;
+    int64_t bytes = missing(r, b, &files);
     char size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
     TRY(io_make_dirs(r->io, r->cache.folder, err));
-    for (size_t i = 0; i < b->n; i++)
-        for (int incomplete = 0; incomplete < 2; incomplete++) {
-            const char *path = cache_blob(&r->cache, b->items[i].etag, incomplete);
-            if (path && !r->io->stat(r->io, path, &st))
-                needed -= st.st_size;
-        }
-    if (r->io->statfs(r->io, r->cache.folder, &fs) ||
-        fs.f_bavail * (uint64_t)fs.f_bsize >= (uint64_t)(needed > 0 ? needed : 0))
+    if (files)
+        repository_note(r, "%s: %d file%s, %s, from %s", r->wish->text, files, files == 1 ? "" : "s",
+                        size_text(bytes, size), str_text(&r->env.endpoint));
+    if (r->io->statfs(r->io, r->cache.folder, &fs) || fs.f_bavail * (uint64_t)fs.f_bsize >= (uint64_t)bytes)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_IO,
                    "%s: %s are to come, and %s are free at %s; make room, or set HF_HOME to another disk",
-                   r->wish->text, size_text(needed, size),
+                   r->wish->text, size_text(bytes, size),
                    size_text((int64_t)(fs.f_bavail * (uint64_t)fs.f_bsize), free_size), r->cache.folder);
 }
 
 static int get_all(struct repository *r, struct batch *b, const struct file_names *all, struct file_names *chosen,
                    struct snug_err *err)
 {
-    char size[SIZE_TEXT_MAX];
     TRY(take_index(r, b, all, chosen, err));
     size_t first = b->n; /* behind the index, if it came */
     for (size_t i = 0; i < chosen->n; i++)
@@ -120,9 +134,7 @@ static int get_all(struct repository *r, struct batch *b, const struct file_name
             TRY(batch_add(r, b, chosen->items[i], err));
     if (!b->n)
         return SNUG_OK;
-    TRY(check_room(r, b, err));
-    repository_note(r, "%s: %d file%s, %s, from %s", r->wish->text, (int)b->n, b->n == 1 ? "" : "s",
-                    size_text(b->progress.total, size), str_text(&r->env.endpoint));
+    TRY(begin_batch(r, b, err));
     for (size_t i = first; i < b->n; i++)
         TRY(remote_get(r, &b->items[i], &b->progress, err));
     for (size_t i = 0; i < b->n; i++)

@@ -188,6 +188,30 @@ static void test_damaged_cache(void **state)
     close_world(&w);
 }
 
+/* A branch that has moved: what both commits have is there. */
+static void test_moved(void **state)
+{
+    (void)state;
+    struct world w;
+    open_world(&w);
+    expect(&w, 0, "");
+    int bodies = w.server.bodies;
+    struct served files[5];
+    memcpy(files, model, sizeof files);
+    files[0] = (struct served){"config.json", TOKENS_TEXT, TOKENS_TAG, TOKENS, false};
+    w.server.files = files;
+    w.server.commit = "ffffffffffffffffffffffffffffffffffffffff";
+    expect(&w, 0, "");
+    assert_string_equal(w.paths[0], at(&w, CACHE "/snapshots/ffffffffffffffffffffffffffffffffffffffff"));
+    expect_bytes(in(w.paths[0], "config.json"), TOKENS_TEXT, TOKENS);
+    expect_bytes(in(w.paths[0], "model.safetensors"), weights, WEIGHTS);
+    expect_bytes(at(&w, CACHE "/snapshots/" COMMIT "/config.json"), CONFIG_TEXT, CONFIG);
+    expect_bytes(at(&w, CACHE "/refs/main"), w.server.commit, 40);
+    assert_string_equal(w.notes, "");
+    assert_int_equal(w.server.bodies, bodies);
+    close_world(&w);
+}
+
 static void test_line(void **state)
 {
     (void)state;
@@ -244,9 +268,9 @@ static void test_command(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_bad_calls), cmocka_unit_test(test_rate_limit),
-        cmocka_unit_test(test_renamed),       cmocka_unit_test(test_line),      cmocka_unit_test(test_command),
-        cmocka_unit_test(test_damaged_cache),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_bad_calls),     cmocka_unit_test(test_rate_limit),
+        cmocka_unit_test(test_moved),     cmocka_unit_test(test_renamed),       cmocka_unit_test(test_line),
+        cmocka_unit_test(test_command),   cmocka_unit_test(test_damaged_cache),
     };
     return cmocka_run_group_tests_name("hub/failures", tests, open_folder, close_folder);
 }
