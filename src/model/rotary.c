@@ -185,7 +185,7 @@ int rotary_read(json_t *o, const char *path, const struct rotary_model *m, struc
 {
     struct source s;
     TRY(find_source(o, path, m, &s, err));
-    *out = (struct rotary){.pairs = s.size / 2, .factor = 1};
+    *out = (struct rotary){.pairs = s.size / 2, .theta = s.theta, .factor = 1};
     for (int64_t i = 0; i < out->pairs; i++)
         out->frequency[i] = pow(s.theta, -2.0 * (double)i / (double)s.size);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

@@ -13,6 +13,7 @@ enum { ROTARY_PAIRS = 128 }; /* of a head, at most */
 
 struct rotary {
     int64_t pairs;                  /* 0: there are no rotary positions */
+    double theta;                   /* the base that frequencies are powers of, before they are scaled */
     double frequency[ROTARY_PAIRS]; /* radians a position */
     double factor;                  /* of cosines and sines */
     int64_t original;               /* of a batch with a longer row the frequencies are `longer`; 0: of none */

@@ -87,12 +87,12 @@ static void compare_metadata(const struct gguf_file *f, const struct gguf_file *
 
 static void stores_what_the_package_stores(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2", "olmo2"};
+    static const char *const models[] = {"llama", "gemma2", "olmo2", "gemma3", "phi3"};
     json_t *expected;
     struct snug_err err = {0};
     (void)state;
     assert_int_equal(json_read_object(&io_posix, recorded("export", "json"), 1 << 20, &expected, &err), 0);
-    for (int i = 0; i < 3 * TYPES; i++) {
+    for (int i = 0; i < (int)(sizeof models / sizeof *models) * TYPES; i++) {
         const char *model = models[i / TYPES], *type = types[i % TYPES];
         struct gguf_file f, original;
         char row[64];
@@ -134,9 +134,10 @@ static void compare_ids(const struct tokenizer *t, const char *rows)
 
 static void reads_back_as_the_same_model(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2"}, *const rows[] = {"smollm", "spm"};
+    static const char *const models[] = {"llama", "gemma2", "gemma3", "phi3"}, *const rows[] = {"smollm", "spm", "spm",
+                                                                                                "smollm"};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct model_dir a = {0}, b = {0};
         struct tokenizer *t;
         struct snug_err err;
@@ -157,15 +158,15 @@ static void reads_back_as_the_same_model(void **state)
 
 /* ---- from a folder ---- */
 
-/* The folder that the recorded model stands for. */
-static void make_model_folder(const char *path, const char *name)
+/* The folder that the recorded model stands for, with this config.json or, NULL, with the file's. */
+static void make_model_folder(const char *path, const char *name, json_t *other)
 {
     struct model_dir d = {0};
     struct st_writer w;
     struct snug_err err;
     struct st_tensor *list;
     assert_int_equal(model_dir_open(&io_posix, recorded(name, "gguf"), &d, &err), 0);
-    char *config = json_dumps(d.config, 0);
+    char *config = json_dumps(other ? other : d.config, 0);
     write_text(path, "config.json", config);
     free(config);
     for (size_t i = 0; i < d.n_made; i++)
@@ -188,16 +189,20 @@ static void make_model_folder(const char *path, const char *name)
     model_dir_close(&d);
 }
 
+/* Also where transformers has written config.json, in the spelling of today. */
 static void is_the_same_from_a_folder(void **state)
 {
+    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3"};
     char model[64];
+    json_t *spelled;
+    struct snug_err err = {0};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    assert_int_equal(json_read_object(&io_posix, recorded("configs", "json"), 1 << 20, &spelled, &err), 0);
+    for (int i = 0; i < 8; i++) {
         struct gguf_file a, b;
-        struct snug_err err = {0};
-        const char *name = i ? "gemma2" : "llama";
+        const char *name = names[i % 4];
         make_folder(model);
-        make_model_folder(model, name);
+        make_model_folder(model, name, i < 4 ? NULL : json_object_get(spelled, name));
         if (export_as(model, "Q8_0", in(folder, "a.gguf"), &err))
             fail_msg("%s", err.text);
         assert_int_equal(export_as(recorded(name, "gguf"), "Q8_0", in(folder, "b.gguf"), &err), 0);
@@ -220,9 +225,93 @@ static void is_the_same_from_a_folder(void **state)
         gguf_close(&b);
         remove_tree(model);
     }
+    json_decref(spelled);
+}
+
+static void note_kept(void *ctx, const char *line)
+{
+    snprintf(ctx, 256, "%s", line);
+}
+
+/* Gemma 3 has such a token. */
+static void leaves_out_a_token_without_a_row(void **state)
+{
+    char model[64], note[256] = "";
+    struct gguf_file f;
+    struct snug_err err = {0};
+    int64_t bytes;
+    json_t *tokenizer;
+    (void)state;
+    make_folder(model);
+    make_model_folder(model, "gemma3", NULL);
+    assert_int_equal(json_read_object(&io_posix, in(model, "tokenizer.json"), 1 << 20, &tokenizer, &err), 0);
+    json_array_append_new(json_object_get(tokenizer, "added_tokens"),
+                          json_pack("{si ss sb sb sb sb sb}", "id", 419, "content", "<image>", "special", 1, "lstrip",
+                                    0, "rstrip", 0, "single_word", 0, "normalized", 0));
+    char *text = json_dumps(tokenizer, 0);
+    write_text(model, "tokenizer.json", text);
+    free(text);
+    json_decref(tokenizer);
+    struct gguf_export e = {.model = model,
+                            .file = in(folder, "fewer.gguf"),
+                            .type = gguf_type_named("F16"),
+                            .note = note_kept,
+                            .note_ctx = note};
+    if (export_gguf(&io_posix, &e, &bytes, &err))
+        fail_msg("%s", err.text);
+    assert_non_null(strstr(note, "tokenizer.json: 1 added tokens have no row in the embeddings and are left out"));
+    assert_int_equal(gguf_open(&io_posix, in(folder, "fewer.gguf"), &f, &err), 0);
+    assert_int_equal(json_array_size(json_object_get(f.metadata, "tokenizer.ggml.tokens")), 419);
+    gguf_close(&f);
+    remove_tree(model);
 }
 
 /* ---- what goes wrong ---- */
+
+/* llama.cpp would run another model: each key of config.json changes what it takes for granted. */
+static void refuses_another_model(void **state)
+{
+    static const struct {
+        const char *model, *change, *message;
+    } rows[] = {
+        {"gemma3", "{'layer_types':['sliding_attention','full_attention']}", "layer 1 sees everything, which has no"},
+        {"gemma3", "{'query_pre_attn_scalar':48}", "query_pre_attn_scalar is 48, and llama.cpp takes it for 32"},
+        {"gemma3", "{'attn_logit_softcapping':50.0}", "attn_logit_softcapping is a number"},
+        {"gemma3", "{'rope_parameters':{'full_attention':{'rope_type':'yarn','rope_theta':1e6,'factor':2.0}}}",
+         "\"yarn\""},
+        {"gemma3", "{'rope_parameters':{'sliding_attention':{'rope_type':'linear','rope_theta':1e4,'factor':2.0}}}",
+         "rotary positions of layers with windows are scaled"},
+        {"gemma3", "{'hidden_activation':'silu'}", "hidden_activation is another than gelu_pytorch_tanh"},
+        {"gemma2", "{'layer_types':['full_attention']}", "layer 0 sees everything, which has no place in a GGUF file"},
+        {"gemma2", "{'query_pre_attn_scalar':16}", "query_pre_attn_scalar is 16, and llama.cpp takes it for 32"},
+        {"gemma2", "{'attn_logit_softcapping':null}", "attn_logit_softcapping or final_logit_softcapping is null"},
+        {"phi3", "{'rope_parameters':{'rope_type':'linear','factor':2.0}}",
+         "\"linear\" has no place in a GGUF file of phi3"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct snug_err err = {0};
+        char model[64], text[256];
+        json_t *all;
+        make_folder(model);
+        assert_int_equal(json_read_object(&io_posix, recorded(rows[i].model, "json"), 1 << 20, &all, &err), 0);
+        json_t *config = json_object_get(all, "config");
+        snprintf(text, sizeof text, "%s", rows[i].change);
+        for (char *c = text; *c; c++)
+            *c = *c == '\'' ? '"' : *c;
+        json_t *change = json_loads(text, 0, NULL);
+        assert_non_null(change);
+        assert_int_equal(json_object_update(config, change), 0);
+        make_model_folder(model, rows[i].model, config);
+        assert_int_equal(export_as(model, "F16", in(folder, "other.gguf"), &err), SNUG_ERR_INPUT);
+        if (!strstr(err.text, rows[i].message))
+            fail_msg("%zu: %s", i, err.text);
+        assert_int_equal(count_names(folder, "other"), 0);
+        json_decref(change);
+        json_decref(all);
+        remove_tree(model);
+    }
+}
 
 static void leaves_nothing_where_it_fails(void **state)
 {
@@ -231,7 +320,7 @@ static void leaves_nothing_where_it_fails(void **state)
     char model[64];
     (void)state;
     make_folder(model);
-    make_model_folder(model, "llama");
+    make_model_folder(model, "llama", NULL);
     for (long k = 1;; k++) {
         failing_memory_set(&memory, k, false);
         int code = export_as(model, "Q8_0", in(folder, "fails.gguf"), &err);
@@ -253,10 +342,9 @@ static void leaves_nothing_where_it_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stores_what_the_package_stores),
-        cmocka_unit_test(reads_back_as_the_same_model),
-        cmocka_unit_test(is_the_same_from_a_folder),
-        cmocka_unit_test(leaves_nothing_where_it_fails),
+        cmocka_unit_test(stores_what_the_package_stores),   cmocka_unit_test(reads_back_as_the_same_model),
+        cmocka_unit_test(is_the_same_from_a_folder),        cmocka_unit_test(refuses_another_model),
+        cmocka_unit_test(leaves_out_a_token_without_a_row), cmocka_unit_test(leaves_nothing_where_it_fails),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

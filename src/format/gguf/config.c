@@ -289,8 +289,9 @@ static void copy_phi3(struct maker *m)
 {
     char key[128];
     int64_t turns = 0, window = 0,
-            width = json_integer_value(json_object_get(m->out, "hidden_size")) /
-                    json_integer_value(json_object_get(m->out, "num_attention_heads"));
+            usual = json_integer_value(json_object_get(m->out, "hidden_size")) /
+                    json_integer_value(json_object_get(m->out, "num_attention_heads")),
+            width = has(m, "attention.key_length") ? json_integer_value(json_object_get(m->out, "head_dim")) : usual;
     copy_int(m, "rope.scaling.original_context_length", false, "original_max_position_embeddings");
     if (!m->code)
         m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "rope.dimension_count", key), false, 1, INT32_MAX,
@@ -298,7 +299,8 @@ static void copy_phi3(struct maker *m)
     if (!m->code)
         m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "attention.sliding_window", key), false, 0,
                                INT32_MAX, &window, m->err);
-    json_object_del(m->out, "head_dim");
+    if (width == usual)
+        json_object_del(m->out, "head_dim");
     if (!json_object_get(m->out, "pad_token_id")) /* the class has one of its own, which a small vocabulary may lack */
         set(m, "pad_token_id", json_null());
     if (turns && turns < width)

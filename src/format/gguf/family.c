@@ -45,16 +45,16 @@ static const struct gguf_names none[] = {{0}};
 #define GELU "hidden_activation", "gelu_pytorch_tanh"
 
 static const struct gguf_family families[] = {
-    {"llama", "llama", "LlamaForCausalLM", true, false, false, true, none, SILU},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, true, none, SILU},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, true, none, SILU},
-    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, true, none, SILU},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, true, gemma2, GELU},
-    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, false, gemma2, GELU},
-    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, true, olmo2, SILU},
-    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, false, phi3, SILU},
+    {"llama", "llama", "LlamaForCausalLM", true, false, false, none, SILU},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, none, SILU},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, none, SILU},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, none, SILU},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, gemma2, GELU},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, gemma2, GELU},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, olmo2, SILU},
+    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, phi3, SILU},
     /* Files of Mistral's models are of the architecture llama. */
-    {"llama", "mistral", "MistralForCausalLM", true, false, false, true, none, SILU},
+    {"llama", "mistral", "MistralForCausalLM", true, false, false, none, SILU},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -69,7 +69,7 @@ const struct gguf_family *gguf_family(const char *architecture)
 const struct gguf_family *gguf_family_of_type(const char *model_type)
 {
     for (int i = 0; i < N_FAMILIES; i++)
-        if (families[i].written && !strcmp(families[i].model_type, model_type))
+        if (!strcmp(families[i].model_type, model_type))
             return &families[i];
     return NULL;
 }
@@ -78,7 +78,7 @@ const char *gguf_family_list(bool model_types, char text[256])
 {
     int n = 0;
     for (int i = 0; i < N_FAMILIES; i++)
-        if (model_types ? families[i].written : gguf_family(families[i].architecture) == &families[i])
+        if (model_types || gguf_family(families[i].architecture) == &families[i])
             n += snprintf(text + n, 256 - (size_t)n, "%s%s", i ? ", " : "",
                           model_types ? families[i].model_type : families[i].architecture);
     return text;

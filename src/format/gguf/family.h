@@ -1,4 +1,4 @@
-/* family.h: what llama.cpp and transformers call the same thing: a row for each kind of model that is read from GGUF files. */
+/* family.h: what llama.cpp and transformers call the same thing: a row for each kind of model. */
 #ifndef FORMAT_GGUF_FAMILY_H
 #define FORMAT_GGUF_FAMILY_H
 
@@ -19,12 +19,11 @@ struct gguf_family {
     bool permuted;                  /* rows of q and k stand for rotary pairs (2i, 2i+1), not for halves (i, i + D/2) */
     bool norms_plus_one;            /* norms' weights are stored with the 1 that the model adds to them */
     bool long_factors;              /* LongRoPE's lie in two tensors */
-    bool written;                   /* GGUF files are made of it, too */
     const struct gguf_names *layer; /* of the parts of a layer, where they differ from everybody's */
     const char *act_key, *act;      /* the activation in config.json */
 };
 
-/* The row of an architecture, or of a model_type that is written; NULL if there is none. */
+/* The row of an architecture, or of a model_type; NULL if there is none. */
 const struct gguf_family *gguf_family(const char *architecture);
 const struct gguf_family *gguf_family_of_type(const char *model_type);
 

@@ -22,7 +22,7 @@ struct job {
     struct out_file file;
     struct part *parts;
     size_t n;
-    float factors[GGUF_FACTORS];
+    struct gguf_rotary rotary;
     void *raw;
     float *wide;
 };
@@ -78,14 +78,17 @@ static int add_tensor(struct job *j, const struct model_tensor *from, struct snu
     return SNUG_OK;
 }
 
-static int add_tensors(struct job *j, int64_t n_factors, struct snug_err *err)
+static int add_tensors(struct job *j, struct snug_err *err)
 {
-    j->parts = mem_alloc((j->d->n_tensors + 1) * sizeof *j->parts);
+    j->parts = mem_alloc((j->d->n_tensors + (size_t)j->rotary.n) * sizeof *j->parts);
     if (!j->parts)
         return err_no_memory(err, j->d->n_tensors * sizeof *j->parts);
-    if (n_factors) {
-        j->parts[j->n++] = (struct part){.values = j->factors, .name = "rope_freqs.weight", .columns = n_factors};
-        gguf_put_tensor(&j->w, "rope_freqs.weight", gguf_type_named("F32"), 1, &n_factors);
+    for (int i = 0; i < j->rotary.n; i++) {
+        const struct gguf_divisors *d = &j->rotary.of[i];
+        struct part *p = &j->parts[j->n++];
+        *p = (struct part){.values = d->x, .columns = d->n};
+        snprintf(p->name, sizeof p->name, "%s", d->tensor);
+        gguf_put_tensor(&j->w, d->tensor, gguf_type_named("F32"), 1, &d->n);
     }
     for (size_t i = 0; i < j->d->n_tensors; i++)
         TRY(add_tensor(j, &j->d->tensors[i], err));
@@ -162,15 +165,14 @@ static int put_general(struct job *j, struct snug_err *err)
 
 static int export_opened(struct job *j, struct snug_err *err)
 {
-    int64_t n_factors = 0;
     const struct model_tensor *words = model_dir_find(j->d, "model.embed_tokens.weight");
     TRY(put_general(j, err));
     if (!words || words->tensor->ndim != 2)
         return err_set(err, SNUG_ERR_INPUT, "%s: no table of embeddings, model.embed_tokens.weight; give a whole model",
                        j->d->path);
-    TRY(gguf_put_config(&j->w, j->d, j->family, j->factors, &n_factors, err));
+    TRY(gguf_put_config(&j->w, j->d, j->family, &j->rotary, err));
     TRY(gguf_put_vocabulary(&j->w, j->d, words->tensor->shape[0], err));
-    TRY(add_tensors(j, n_factors, err));
+    TRY(add_tensors(j, err));
     TRY(out_file_open(j->d->io, j->e->file, j->e->overwrite, &j->file, err));
     return write_file(j, err);
 }

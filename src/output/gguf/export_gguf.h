@@ -5,6 +5,7 @@
 #include "format/gguf/family.h"
 #include "format/gguf/write.h"
 #include "format/model_dir.h"
+#include "model/rotary.h"
 
 struct gguf_export {
     const char *model, *file;
@@ -20,13 +21,22 @@ int export_gguf(const struct io *io, const struct gguf_export *e, int64_t *bytes
 
 /* ---- For the files of this folder ---- */
 
-/* What config.json says, as pairs of metadata. `factors` (GGUF_FACTORS) and *n_factors: what Llama 3.1's scaling divides rotary
- * frequencies by, which is a tensor; 0: no such scaling. */
-enum { GGUF_FACTORS = 512 };
-int gguf_put_config(struct gguf_writer *w, const struct model_dir *d, const struct gguf_family *family,
-                    float factors[GGUF_FACTORS], int64_t *n_factors, struct snug_err *err);
+/* What some scalings divide rotary frequencies by, a number a pair, which is a tensor of the file: Llama 3.1's one, LongRoPE's two. */
+struct gguf_divisors {
+    const char *tensor;
+    int64_t n;
+    float x[ROTARY_PAIRS];
+};
+struct gguf_rotary {
+    int n;
+    struct gguf_divisors of[2];
+};
 
-/* The tokenizer of the folder, for a table of embeddings of so many rows. */
+/* What config.json says, as pairs of metadata and *rotary. SNUG_ERR_INPUT: llama.cpp would run another model. */
+int gguf_put_config(struct gguf_writer *w, const struct model_dir *d, const struct gguf_family *family,
+                    struct gguf_rotary *rotary, struct snug_err *err);
+
+/* The tokenizer of the folder, for a table of embeddings of so many rows. Added tokens beyond it are left out. */
 int gguf_put_vocabulary(struct gguf_writer *w, const struct model_dir *d, int64_t vocab_size, struct snug_err *err);
 
 #endif

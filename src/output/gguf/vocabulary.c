@@ -16,7 +16,8 @@ struct vocabulary {
     json_t *tokenizer, *config; /* config may be NULL */
     json_t *model;              /* in tokenizer */
     bool spm;
-    size_t n; /* rows of the embeddings */
+    size_t n;      /* rows of the embeddings */
+    size_t beyond; /* added tokens without a row */
     const char **tokens;
     int32_t *types;
     float *scores;
@@ -74,6 +75,10 @@ static int list_tokens(struct vocabulary *v, struct snug_err *err)
         bool special = json_is_true(json_object_get(token, "special"));
         if (!(text = json_string_value(json_object_get(token, "content"))))
             return err_set(err, SNUG_ERR_INPUT, "%s: an added token has no content; correct the file", v->path);
+        if (json_integer_value(json_object_get(token, "id")) >= (json_int_t)v->n) {
+            v->beyond++; /* as Gemma 3's <image_soft_token>, which no text becomes */
+            continue;
+        }
         bool unknown = v->spm && unk && !strcmp(text, unk);
         TRY(set_token(v, text, json_object_get(token, "id"),
                       unknown   ? UNKNOWN
@@ -81,6 +86,8 @@ static int list_tokens(struct vocabulary *v, struct snug_err *err)
                                 : USER_DEFINED,
                       err));
     }
+    if (v->beyond)
+        model_dir_note(v->d, "%s: %zu added tokens have no row in the embeddings and are left out", v->path, v->beyond);
     for (i = 0; i < v->n; i++)
         if (!v->tokens[i]) {
             v->types[i] = UNUSED;

@@ -1,7 +1,7 @@
 """GGUF files of tiny models as llama.cpp's converter makes them, and what they stand for. For tests/format/gguf_model.c and
 tests/tokenizer/gguf.c.
 
-usage: record_models.py      with the packages gguf, numpy, tokenizers and xxhash; writes beside itself
+usage: record_models.py      with the packages gguf, numpy, tokenizers, transformers and xxhash; writes beside itself
 
 llama.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
@@ -9,6 +9,7 @@ smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the text
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
 export.json                      what the models' tensors are as F32, F16, BF16 and Q8_0, as gguf.quants.quantize stores them: type,
                                  XXH3-128 of the bytes; for tests/output/export_gguf.c
+configs.json                     config.json of some models as transformers writes it today; likewise
 """
 import json
 import numpy as np, xxhash
@@ -180,11 +181,22 @@ def export(names):
             for t in GGUFReader(f"{HERE}/{name}.gguf").tensors:
                 x = np.array(dequantize(t.data, t.tensor_type), dtype=np.float32)
                 k = T.F32 if len(t.shape) == 1 else kind
-                if name == "gemma2" and len(t.shape) == 1: x = (x - np.float32(1)) + np.float32(1)  # a folder has the number without the 1
+                if name.startswith("gemma") and len(t.shape) == 1: x = (x - np.float32(1)) + np.float32(1)  # a folder has the number without the 1
                 raw = x if k == T.F32 else x.astype(np.float16) if k == T.F16 else quantize(x, k)
                 if t.name != "rope_freqs.weight": rows[t.name] = [k.name, xxhash.xxh3_128_hexdigest(raw.tobytes())]
             out[f"{name} {kind.name}"] = rows
     with open(HERE + "/export.json", "w") as f:
+        f.write("{" + ",\n".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in out.items()) + "}\n")
+
+
+def spell(names):
+    """Each config.json above in transformers' own spelling."""
+    from transformers import AutoConfig
+    out = {}
+    for name in names:
+        with open(f"{HERE}/{name}.json") as f: c = json.load(f)["config"]
+        out[name] = {k: v for k, v in AutoConfig.for_model(**c).to_dict().items() if k not in ("transformers_version", "_name_or_path")}
+    with open(HERE + "/configs.json", "w") as f:
         f.write("{" + ",\n".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in out.items()) + "}\n")
 
 
@@ -233,7 +245,8 @@ def main():
         w.add_rope_dimension_count(6); w.add_rope_scaling_orig_ctx_len(4096); w.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(32) / np.log(4096)))); w.add_sliding_window(2047)
         for k, v in factors.items(): w.add_tensor(f"rope_factors_{k.split('_')[0]}.weight", np.array(v, dtype=np.float32))
     model("phi3", p, PHI3, [T.Q8_0, T.F16], smollm, 0, of_phi3)
-    export(["llama", "gemma2", "olmo2"])
+    export(["llama", "gemma2", "olmo2", "gemma3", "phi3"])
+    spell(["llama", "gemma2", "gemma3", "phi3"])
 
 
 if __name__ == "__main__":
