@@ -95,6 +95,8 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
     ROW(lion8bit)                                                                                                      \
     ROW(rmsprop)                                                                                                       \
     ROW(rmsprop8bit)                                                                                                   \
+    ROW(schedule_free_adamw)                                                                                           \
+    ROW(schedule_free_sgd)                                                                                             \
     ROW(stable_adamw)
 
 #define ROW(name) int cuda_##name##_many(const struct args_##name *const *a, int n, const struct cuda_call *c);

@@ -124,7 +124,8 @@ const char *const kin_names[KIN_COUNT] = {"",
                                           "exp_avg_slow",
                                           "exp_avg_slow_absmax",
                                           "grad_avg",
-                                          "sum"};
+                                          "sum",
+                                          "ahead"};
 
 /* ---- what is of a weight ---- */
 

@@ -39,6 +39,7 @@ enum kin {
     KIN_EXP_AVG_SLOW_ABSMAX, /* of that in 8 bits: the largest of each block */
     KIN_GRAD_AVG,            /* mean of gradients, which centers a second moment */
     KIN_SUM,                 /* of squares of all gradients */
+    KIN_AHEAD,               /* schedule-free: how far what steps is ahead of the weight, which is its average */
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];

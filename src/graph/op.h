@@ -33,7 +33,7 @@ enum act {
 };
 
 /* Elements of the `step` input. */
-enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SEED_LOW, STEP_SEED_HIGH, STEP_SCALARS = 8 };
+enum step_scalar { STEP_INV_N, STEP_LR, STEP_UPDATE, STEP_SEED_LOW, STEP_SEED_HIGH, STEP_AVERAGE, STEP_SCALARS = 8 };
 
 /* Elements of the state "loss_scaler": what the loss is multiplied with, good steps in a row, steps skipped so far. */
 enum scaler_scalar { SCALER_SCALE, SCALER_GOOD, SCALER_SKIPPED, SCALER_SCALARS = 4 };

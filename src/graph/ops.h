@@ -201,6 +201,13 @@ OP(blend, IN(x) IN(z) OUT(y), REAL(s) REAL(t), NONE, "y = s x + t z")
 OP(muon, INOUT(p) IN(o) IN(step) OPT(coef) UPD(copy), REAL(factor) REAL(weight_decay) INT(noise), NONE,
    "Muon (Jordan et al., 2024) as torch.optim.Muon, with the orthogonal step o: p -= lr wd p, p -= lr factor o; "
    "nothing where coef is negative")
+OP(ahead, IN(p) IN(d) OUT(y), REAL(by), NONE,
+   "y = p + by d, rounded to nearest even: where gradients of a weight are taken")
+OP(schedule_free_adamw, INOUT(p) IN(g) INOUT(d) INOUT(v) IN(step) OPT(coef) UPD(copy),
+   REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) INT(noise), NONE,
+   "schedule-free AdamW (Defazio et al., arXiv 2405.15682): p is the average, p + d what steps; g scaled by coef")
+OP(schedule_free_sgd, INOUT(p) IN(g) INOUT(d) IN(step) OPT(coef) UPD(copy),
+   REAL(momentum) REAL(weight_decay) INT(noise), NONE, "schedule-free SGD, likewise")
 
 #undef OP
 #undef SLOT

@@ -147,6 +147,16 @@ static int check_eithers(const struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
+static bool has_effect_by(const struct options *o, int option)
+{
+    char word[64];
+    for (size_t k = 0; k < n_option_serves; k++)
+        if (option_serves[k].option == option &&
+            word_in(value_word(o, option_serves[k].other, word), option_serves[k].values, NULL))
+            return true;
+    return false;
+}
+
 static int check_effect(struct options *o, struct snug_err *err)
 {
     struct options defaults;
@@ -163,7 +173,7 @@ static int check_effect(struct options *o, struct snug_err *err)
                                label(o, n->option, a), place(n->other, b));
             continue;
         }
-        if (!word_in(value_word(o, n->other, word), n->values, NULL))
+        if (!word_in(value_word(o, n->other, word), n->values, NULL) && !has_effect_by(o, n->option))
             TRY(no_effect(o, n, word, err));
     }
     return SNUG_OK;

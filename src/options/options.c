@@ -95,6 +95,10 @@ const struct option_needs option_needs[] = {
 #define OPT_NEEDS(option, other, values) {OPTION_##option, OPTION_##other, values},
 #include "options/table.h"
 };
+const struct option_needs option_serves[] = {
+#define OPT_SERVES(option, other, values) {OPTION_##option, OPTION_##other, values},
+#include "options/table.h"
+};
 const struct option_usual option_usuals[] = {
 #define OPT_USUAL(option, commands) {OPTION_##option, commands},
 #include "options/table.h"
@@ -126,9 +130,9 @@ static const struct {
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COUNT(option_values),
              n_option_lackings = COUNT(option_lackings), n_option_needs = COUNT(option_needs),
-             n_option_eithers = COUNT(option_eithers), n_option_usuals = COUNT(option_usuals),
-             n_option_hints = COUNT(option_hints), n_options_accepted = COUNT(options_accepted),
-             n_options_refused = COUNT(options_refused);
+             n_option_serves = COUNT(option_serves), n_option_eithers = COUNT(option_eithers),
+             n_option_usuals = COUNT(option_usuals), n_option_hints = COUNT(option_hints),
+             n_options_accepted = COUNT(options_accepted), n_options_refused = COUNT(options_refused);
 
 const char *command_name(unsigned bit)
 {
@@ -225,7 +229,7 @@ int option_assign_key(struct options *o, int parent, enum option_source source, 
     if (m.kind == MEANS_REFUSED)
         return err_set(err, SNUG_ERR_USAGE, "%s: %s is refused: %s", from, key, m.foreign->why);
     if (m.kind == MEANS_NOTHING) {
-        char keys[256] = "";
+        char keys[512] = "";
         for (int i = 0; i < N_OPTIONS; i++)
             if (option_rows[i].parent == parent)
                 snprintf(keys + strlen(keys), sizeof keys - strlen(keys), "%s%s", *keys ? ", " : "",

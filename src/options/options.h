@@ -306,10 +306,11 @@ extern const size_t n_option_usuals, n_option_hints;
 extern const struct option_value option_values[];
 extern const struct option_lacking option_lackings[];
 extern const struct option_needs option_needs[];
+extern const struct option_needs option_serves[];
 extern const struct option_either option_eithers[];
 extern const struct option_foreign options_accepted[], options_refused[];
-extern const size_t n_option_values, n_option_lackings, n_option_needs, n_option_eithers, n_options_accepted,
-    n_options_refused;
+extern const size_t n_option_values, n_option_lackings, n_option_needs, n_option_serves, n_option_eithers,
+    n_options_accepted, n_options_refused;
 
 /* "--learning-rate"; `buf` is returned. */
 enum { OPTION_NAME_MAX = 80 };

@@ -21,6 +21,7 @@
  *   OPT_LACKING(option, words, why)            words that are known and refused by name; a why with "; " says what to use, and
  *                                              is not followed by the list of what there is
  *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
+ *   OPT_SERVES(option, other, values)          has an effect with these values of the other, whatever it needs besides
  *   OPT_USUAL(option, commands)                --help of these commands shows it, in the order of these rows: ten for a
  *                                              command. One without such rows shows all of its options
  *   OPT_EITHER(option, other)                  serves the same: what needs `option` ("*") is content with `other`, and both
@@ -50,6 +51,9 @@
 #endif
 #ifndef OPT_NEEDS
 #define OPT_NEEDS(...)
+#endif
+#ifndef OPT_SERVES
+#define OPT_SERVES(...)
 #endif
 #ifndef OPT_USUAL
 #define OPT_USUAL(...)
@@ -164,7 +168,7 @@ OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha /
 OPT_SECTION(optimizer, "Optimizer")
 OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "the optimizer; docs/optimizers.md compares them")
 OPT(KWARGS, optim_args, "none", "KEY=VALUE,...", TRAINING | DEBUG_OPTIM, 0, "what the optimizer takes besides, as KEY=VALUE,... or JSON")
-OPT_SUB(optim_args, REAL, momentum, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of sgd, rmsprop (none: 0), muon (0.95)")
+OPT_SUB(optim_args, REAL, momentum, "none", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "of sgd, rmsprop (none: 0), muon (0.95), schedule_free_sgd (0.9)")
 OPT_SUB(optim_args, REAL, dampening, "0", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of sgd")
 OPT_SUB(optim_args, BOOL, nesterov, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of sgd: with momentum and without dampening")
 OPT_SUB(optim_args, REAL, eps1, "1e-30", "[0, 1]", TRAINING | DEBUG_OPTIM, RESULT, "of adafactor: added to squares of gradients")
@@ -185,6 +189,8 @@ OPT_SUB(optim_args, INT, t_alpha, "none", "[1, 1000000000]", TRAINING | DEBUG_OP
 OPT_SUB(optim_args, INT, t_beta3, "none", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of ademamix: steps in which beta3 grows from beta1 to its value")
 OPT_SUB(optim_args, INT, ns_steps, "5", "[1, 99]", TRAINING | DEBUG_OPTIM, RESULT, "of muon: iterations that bring singular values near 1")
 OPT_SUB(optim_args, WORD, adjust_lr_fn, "match_rms_adamw", MUON_RATE, TRAINING | DEBUG_OPTIM, RESULT, "of muon: the rate of a matrix, for steps of AdamW's size or as in torch")
+OPT_SUB(optim_args, REAL, r, "0", "[0, 100]", TRAINING | DEBUG_OPTIM, RESULT, "of schedule_free_*: step t weighs t^r in the average")
+OPT_SUB(optim_args, REAL, weight_lr_power, "2", "[0, 100]", TRAINING | DEBUG_OPTIM, RESULT, "of schedule_free_*: a step weighs the highest rate so far to this power")
 OPT_SUB(optim_args, INT, min_8bit_size, "4096", "[1, 1000000000]", TRAINING | DEBUG_OPTIM, RESULT, "of optimizers with 8-bit states: smaller tensors have 32-bit states")
 OPT_SUB(optim_args, BOOL, embeddings_8bit, "false", "", TRAINING | DEBUG_OPTIM, RESULT, "of optimizers with 8-bit states: embeddings have them too")
 OPT(REAL, learning_rate, "5e-5", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "the highest of the schedule")
@@ -212,7 +218,7 @@ OPT_SUB(lr_scheduler_kwargs, REAL, eps, "1e-8", "[0, 1]", TRAINING, RESULT, "red
 OPT_SUB(lr_scheduler_kwargs, INT, warmup, "0", "[0, 1000000000]", TRAINING, RESULT, "greedy: evaluations that do not count after the rate rose")
 OPT_SUB(lr_scheduler_kwargs, REAL, max_lr, "1", "(0, 1000]", TRAINING, RESULT, "greedy: the highest rate")
 OPT_SUB(lr_scheduler_kwargs, INT, reset_start, "500", "[0, 1000000000]", TRAINING, RESULT, "greedy: falls at the lowest rate until it starts anew")
-OPT(STEPS, warmup_steps, "0", "[0, inf)", TRAINING, RESULT, "steps of growing learning rate; below 1: share of all steps")
+OPT(STEPS, warmup_steps, "0", "[0, inf)", TRAINING | DEBUG_OPTIM, RESULT, "steps of growing learning rate; below 1: share of all steps")
 OPT(REAL, weight_decay, "0.0", "[0, 1000]", TRAINING | DEBUG_OPTIM, RESULT, "not of biases and norms")
 OPT(REAL, adam_beta1, "0.9", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "decay of the first moment")
 OPT(REAL, adam_beta2, "0.999", "[0, 1)", TRAINING | DEBUG_OPTIM, RESULT, "decay of the second moment")
@@ -575,8 +581,6 @@ OPT_LACKING(optim,
     "galore_adamw|galore_adamw_8bit|galore_adafactor|galore_adamw_layerwise|galore_adamw_8bit_layerwise|"
     "galore_adafactor_layerwise|apollo_adamw|apollo_adamw_layerwise",
     "is not there yet; the nearest in memory is adafactor")
-OPT_LACKING(optim, "schedule_free_radam|schedule_free_adamw|schedule_free_sgd",
-    "is not there yet; the nearest is adamw_torch")
 OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
 
 /* ---- What has no effect alone. ---- */
@@ -621,7 +625,9 @@ OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
 OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|pure-bf16|fp16")
-OPT_NEEDS(optim_args_momentum, optim, "sgd|rmsprop|muon")
+OPT_NEEDS(optim_args_momentum, optim, "sgd|rmsprop|muon|schedule_free_sgd")
+OPT_NEEDS(optim_args_r, optim, "schedule_free_adamw|schedule_free_radam|schedule_free_sgd")
+OPT_NEEDS(optim_args_weight_lr_power, optim, "schedule_free_adamw|schedule_free_radam|schedule_free_sgd")
 OPT_NEEDS(optim_args_ns_steps, optim, "muon")
 OPT_NEEDS(optim_args_adjust_lr_fn, optim, "muon")
 OPT_NEEDS(optim_args_dampening, optim, "sgd")
@@ -649,9 +655,9 @@ OPT_NEEDS(optim_args_lr_decay, optim, "adagrad")
 OPT_NEEDS(optim_args_beta3, optim, "ademamix|ademamix_8bit")
 OPT_NEEDS(optim_args_t_alpha, optim, "ademamix|ademamix_8bit")
 OPT_NEEDS(optim_args_t_beta3, optim, "ademamix|ademamix_8bit")
-OPT_NEEDS(adam_beta1, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon")
-OPT_NEEDS(adam_beta2, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon")
-OPT_NEEDS(adam_epsilon, optim, "adamw_torch|adamw_bnb_8bit|ademamix|ademamix_8bit|stable_adamw|muon")
+OPT_NEEDS(adam_beta1, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon|schedule_free_adamw|schedule_free_radam")
+OPT_NEEDS(adam_beta2, optim, "adamw_torch|adamw_bnb_8bit|lion_32bit|lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon|schedule_free_adamw|schedule_free_radam")
+OPT_NEEDS(adam_epsilon, optim, "adamw_torch|adamw_bnb_8bit|ademamix|ademamix_8bit|stable_adamw|muon|schedule_free_adamw|schedule_free_radam")
 OPT_NEEDS(lr_scheduler_kwargs_num_cycles, lr_scheduler_type,
     "cosine|cosine_with_restarts|cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay")
 OPT_NEEDS(lr_scheduler_kwargs_power, lr_scheduler_type, "polynomial")
@@ -679,6 +685,7 @@ OPT_NEEDS(lr_scheduler_kwargs_reset_start, lr_scheduler_type, "greedy")
 OPT_NEEDS(warmup_steps, lr_scheduler_type,
     "linear|cosine|cosine_with_restarts|polynomial|constant_with_warmup|inverse_sqrt|cosine_with_min_lr|"
     "cosine_warmup_with_min_lr|warmup_stable_decay")
+OPT_SERVES(warmup_steps, optim, "schedule_free_adamw|schedule_free_sgd")
 OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
 OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
@@ -818,6 +825,7 @@ OPT_REFUSED("use_mps_device", "false", "there is no MPS backend; --device says w
 #undef OPT_VALUE
 #undef OPT_LACKING
 #undef OPT_NEEDS
+#undef OPT_SERVES
 #undef OPT_USUAL
 #undef OPT_HINT
 #undef OPT_EITHER

@@ -1,5 +1,6 @@
 #include "graph/uses.h"
 #include "pass/node_list.h"
+#include "pass/optimizers.h"
 #include "pass/pass.h"
 
 /* How a weight comes to a slot. */
@@ -43,37 +44,91 @@ static enum way choose_way(const struct graph *g, const struct node *n, int slot
     return op_slot_is(n->op, slot, SLOT_EITHER_TYPE) && copies && s->narrow_bias ? COPY : RESIDENT;
 }
 
-/* The copies that stay. */
-struct copies {
+/* What lasts beside weights: copies that stay, states ahead of them. */
+struct beside {
     struct slices parts; /* of the weights */
-    int *of;             /* by weight, so far */
+    int *copy, *ahead;   /* by weight, so far */
 };
 
 /* That of weight `id`, with its parts where it is made of named weights, or the whole where it is such a part. */
-static int weight_copy(struct graph *g, struct copies *c, int id, enum dtype type)
+static int weight_copy(struct graph *g, struct beside *c, int id, enum dtype type)
 {
     const struct value w = *graph_value(g, id);
-    if (!c->of[id] && w.base) /* with the whole of which it is a part */
+    if (!c->copy[id] && w.base) /* with the whole of which it is a part */
         weight_copy(g, c, value_root(g, id), type);
-    if (c->of[id])
-        return c->of[id];
-    c->of[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);
-    graph_value(g, c->of[id])->live_out = true;
+    if (c->copy[id])
+        return c->copy[id];
+    c->copy[id] = graph_add_kin(g, KIN_COPY, id, type, w.ndim, w.shape);
+    graph_value(g, c->copy[id])->live_out = true;
     for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !g->err.code; i++) {
         int part = c->parts.at[i];
-        c->of[part] = graph_add_kin_slice(g, KIN_COPY, part, c->of[graph_value(g, part)->base]);
-        graph_value(g, c->of[part])->live_out = true;
+        c->copy[part] = graph_add_kin_slice(g, KIN_COPY, part, c->copy[graph_value(g, part)->base]);
+        graph_value(g, c->copy[part])->live_out = true;
     }
-    return c->of[id];
+    return c->copy[id];
+}
+
+/* Likewise; those of a whole are no tensor of their own, as with weights. */
+static int weight_ahead(struct graph *g, struct beside *c, int id, enum dtype type)
+{
+    const struct value w = *graph_value(g, id);
+    if (!c->ahead[id] && w.base)
+        weight_ahead(g, c, value_root(g, id), type);
+    if (c->ahead[id] || g->err.code)
+        return c->ahead[id];
+    c->ahead[id] = graph_add_kin(g, KIN_AHEAD, id, type, w.ndim, w.shape);
+    graph_value(g, c->ahead[id])->group = w.group;
+    for (int i = c->parts.from[id]; i < c->parts.from[id + 1] && !g->err.code; i++) {
+        int part = c->parts.at[i];
+        c->ahead[part] = graph_add_kin_slice(g, KIN_AHEAD, part, c->ahead[graph_value(g, part)->base]);
+        graph_value(g, c->ahead[part])->group = graph_value(g, part)->group;
+    }
+    return c->ahead[id];
+}
+
+/* The type in which a weight comes to a slot. */
+static enum dtype type_by(const struct graph *g, const struct node *n, int id, enum way way,
+                          const struct pass_settings *s)
+{
+    return way == RESIDENT ? graph_value(g, id)->dtype : way == WIDEN ? s->precision.wide : node_type(g, n, DT_F32);
+}
+
+/* y = weight + by state, before `beside`. */
+static int bring_ahead(struct graph *g, struct node_list *l, struct beside *c, const struct node *beside, int id,
+                       enum dtype type, const struct pass_settings *s)
+{
+    const struct value w = *graph_value(g, id);
+    int d = weight_ahead(g, c, id, optimizer_state_type(&s->update));
+    int y = graph_add_value(g, NULL, ROLE_ACTIVATION, type, w.ndim, w.shape);
+    struct node n = {.op = OP_ahead, .layer = beside->layer, .backward = beside->backward};
+    if (g->err.code)
+        return 0;
+    graph_value(g, y)->layer = beside->layer;
+    graph_value(g, y)->exact = type != s->precision.narrow; /* beside activations of another type */
+    n.u.ahead = (struct op_ahead){.p = id, .d = d, .y = y, .by = optimizer_ahead(&s->update)};
+    node_list_append(g, l, &n);
+    return y;
+}
+
+/* Whether this program takes the gradient of a weight ahead of it. */
+static bool is_ahead(const struct graph *g, int id, const struct pass_settings *s)
+{
+    const struct value *v = graph_value(g, id);
+    return v->role == ROLE_WEIGHT && !v->frozen && optimizer_averages(s->update.optimizer) &&
+           (1 << s->program & HAS_BACKWARD);
 }
 
 /* Appends the node behind what brings its weights. */
-static void append_with_weights(struct graph *g, struct node_list *l, struct copies *c, struct node n,
+static void append_with_weights(struct graph *g, struct node_list *l, struct beside *c, struct node n,
                                 const struct pass_settings *s)
 {
     for (int i = 0; i < node_op(&n)->n_slots && !g->err.code; i++) {
         int id = n.u.slot[i];
         enum way way = id ? choose_way(g, &n, i, s) : RESIDENT;
+        if (id && is_ahead(g, id, s)) {
+            n.u.slot[i] = bring_ahead(g, l, c, &n, id, type_by(g, &n, id, way, s), s);
+            continue;
+        }
         if (way == COPY)
             n.u.slot[i] = weight_copy(g, c, id, node_type(g, &n, DT_F32));
         else if (way == CAST)
@@ -109,15 +164,16 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
 
 void pass_materialize(struct graph *g, struct pass_settings *s)
 {
-    if (g->err.code || s->precision.narrow == s->precision.wide)
+    if (g->err.code || (s->precision.narrow == s->precision.wide && !optimizer_averages(s->update.optimizer)))
         return;
     narrow_base(g, s);
     struct node_list l = {0};
-    struct copies c = {.of = graph_kin(g, KIN_COPY)};
+    struct beside c = {.copy = graph_kin(g, KIN_COPY), .ahead = graph_kin(g, KIN_AHEAD)};
     if (slices_open(&c.parts, g))
         for (int k = 1; k < g->n_nodes && !g->err.code; k++)
             append_with_weights(g, &l, &c, g->nodes[k], s);
     node_list_finish(g, &l);
     slices_close(&c.parts);
-    mem_free(c.of);
+    mem_free(c.copy);
+    mem_free(c.ahead);
 }

@@ -29,9 +29,19 @@ bool optimizer_of_matrices(enum optimizer o)
     return o == OPTIM_MUON;
 }
 
+bool optimizer_averages(enum optimizer o)
+{
+    return o == OPTIM_SCHEDULE_FREE_ADAMW || o == OPTIM_SCHEDULE_FREE_RADAM || o == OPTIM_SCHEDULE_FREE_SGD;
+}
+
 bool optimizer_by_layer(enum optimizer o)
 {
     return o == OPTIM_LOMO || o == OPTIM_ADALOMO;
+}
+
+enum dtype optimizer_state_type(const struct update *u)
+{
+    return u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
 }
 
 void optimizer_update(struct graph *g, const struct update *u, const struct weight_update *w)
@@ -62,8 +72,7 @@ static int add_part(struct graph *g, enum kin kin, int weight, int less, enum dt
 /* Of the weight's shape: in codes, or rounded as weights are. The reference rounds its doubles instead. */
 static int add_state(struct graph *g, const struct update *u, const struct weight_update *w, enum kin kin)
 {
-    enum dtype type = u->rounds && u->state_type == DT_F32 ? DT_BF16 : u->state_type;
-    return add_part(g, kin, w->weight, -1, w->codes ? DT_U8 : type);
+    return add_part(g, kin, w->weight, -1, w->codes ? DT_U8 : optimizer_state_type(u));
 }
 
 /* The largest magnitudes of a state in codes. */
@@ -300,4 +309,38 @@ static void update_with_ademamix(struct graph *g, const struct update *u, const 
     struct op_ademamix n = {COMMON(w), .m = m, .slow = slow, .v = v, FACTORS};
     emit_ademamix(g, &n);
 #undef FACTORS
+}
+
+/* ---- schedule-free ---- */
+
+static double averaging_beta(const struct update *u)
+{
+    return u->optimizer == OPTIM_SCHEDULE_FREE_SGD ? given_or(u->momentum, 0.9) : u->beta1;
+}
+
+double optimizer_ahead(const struct update *u)
+{
+    return 1 - averaging_beta(u);
+}
+
+static int add_ahead(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    return w->ahead ? w->ahead : add_state(g, u, w, KIN_AHEAD);
+}
+
+static void update_with_schedule_free_adamw(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    struct op_schedule_free_adamw n = {COMMON(w),
+                                       .d = add_ahead(g, u, w),
+                                       .v = add_state(g, u, w, KIN_EXP_AVG_SQ),
+                                       .beta1 = averaging_beta(u),
+                                       .beta2 = u->beta2,
+                                       .eps = u->eps};
+    emit_schedule_free_adamw(g, &n);
+}
+
+static void update_with_schedule_free_sgd(struct graph *g, const struct update *u, const struct weight_update *w)
+{
+    struct op_schedule_free_sgd n = {COMMON(w), .d = add_ahead(g, u, w), .momentum = averaging_beta(u)};
+    emit_schedule_free_sgd(g, &n);
 }

@@ -61,6 +61,14 @@ static void pad_head(struct graph *g, const struct op_linear_cross_entropy *n, i
     pad_weight(g, n->dw, sizes);
 }
 
+/* A weight that training brings with its step ahead is read as it is stored where nothing is trained: it is one weight in all programs. */
+static void pad_behind(struct graph *g, const struct op_ahead *n)
+{
+    const struct value *y = graph_value(g, n->y);
+    if (y->pad_rows && is_whole(g, n->p) && graph_value(g, n->p)->dtype == y->dtype)
+        graph_value(g, n->p)->pad_rows = y->pad_rows;
+}
+
 void pass_pad(struct graph *g, struct pass_settings *s)
 {
     int64_t sizes = s->product_sizes;
@@ -77,5 +85,8 @@ void pass_pad(struct graph *g, struct pass_settings *s)
         if (l.result && columns && may_be_padded(g, &u, l.result))
             result->pitch = result->shape[1].c + columns;
     }
+    for (int k = 1; k < g->n_nodes && pads; k++)
+        if (g->nodes[k].op == OP_ahead)
+            pad_behind(g, &g->nodes[k].u.ahead);
     uses_close(&u);
 }

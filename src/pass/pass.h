@@ -53,7 +53,10 @@ static inline bool precision_scales(const struct precision *p)
     ROW(x, OPTIM_LOMO, "lomo", sgd, 32)                                                                                \
     ROW(x, OPTIM_ADALOMO, "adalomo", adafactor, 32)                                                                    \
     ROW(x, OPTIM_STABLE_ADAMW, "stable_adamw", stable_adamw, 32)                                                       \
-    ROW(x, OPTIM_MUON, "muon", muon, 32)
+    ROW(x, OPTIM_MUON, "muon", muon, 32)                                                                               \
+    ROW(x, OPTIM_SCHEDULE_FREE_ADAMW, "schedule_free_adamw", schedule_free_adamw, 32)                                  \
+    ROW(x, OPTIM_SCHEDULE_FREE_RADAM, "schedule_free_radam", schedule_free_adamw, 32)                                  \
+    ROW(x, OPTIM_SCHEDULE_FREE_SGD, "schedule_free_sgd", schedule_free_sgd, 32)
 #define OPTIM_ID(x, id, word, update, bits) id,
 enum optimizer { OPTIMIZERS(OPTIM_ID, ) OPTIM_COUNT };
 #undef OPTIM_ID
@@ -202,7 +205,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * keys), and the program has the input "past" (B) I32. Requires: precision done, forward nodes only, causal attention
  * without dropout. Keeps: order, ids of values. */
 
-/* materialize: brings each weight to the nodes that use it. A node that takes the stored type reads the weight itself. For
+/* materialize: brings each weight to the nodes that use it. Where the optimizer averages weights, the programs with a backward pass
+ * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored type reads the weight itself. For
  * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,
  * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters, a frozen
  * weight that only such slots read is itself narrow. With precision.pure all weights are: then nothing is copied, and a node
@@ -218,15 +222,17 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 bool optimizer_is_8bit(enum optimizer o);     /* whether large tensors have states of 8 bits */
 bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no matrix of a layer to AdamW (Muon) */
-bool optimizer_by_layer(enum optimizer o);    /* whether it is meant to update each layer in the backward pass (LOMO) */
+bool optimizer_averages(
+    enum optimizer o); /* whether weights are averages, and gradients are taken ahead of them (schedule-free) */
+bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each layer in the backward pass (LOMO) */
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Requires: gradients that persist, no update
  * yet. Keeps: everything else. */
 
-/* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory. Requires:
- * update done. Keeps: results, bit for bit. */
+/* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
+ * that have them. Requires: update done, if there is one. Keeps: results, bit for bit. */
 
 /* recompute: drops activations after the forward nodes of a segment of layers, and computes them again before its backward
  * nodes. Sets recomputed_layers. Requires: grad done. Keeps: results, bit for bit.

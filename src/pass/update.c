@@ -105,7 +105,7 @@ void pass_update(struct graph *g, struct pass_settings *s)
     bool scaled = precision_scales(&s->precision);
     int step = graph_find(g, "step"), n_values = g->n_values;
     int64_t chunks = 0;
-    int *gradient = graph_kin(g, KIN_GRADIENT), *copy = graph_kin(g, KIN_COPY);
+    int *gradient = graph_kin(g, KIN_GRADIENT), *copy = graph_kin(g, KIN_COPY), *ahead = graph_kin(g, KIN_AHEAD);
     for (int i = 1; i < n_values && !g->err.code; i++) {
         const struct value *w = graph_value(g, i);
         if (w->group) /* its parts have gradients of their own */
@@ -137,16 +137,20 @@ void pass_update(struct graph *g, struct pass_settings *s)
     int head = head_layer(g);
     for (int own = 1; own >= 0; own--)
         for (int i = 1; i < n_values && !g->err.code; i++) {
+            if (!gradient[i])
+                continue;
             struct weight_update n = {.weight = i,
                                       .gradient = gradient[i],
                                       .copy = copy[i],
+                                      .ahead = ahead[i],
                                       .step = step,
                                       .coef = waits ? c.coef : 0,
                                       .products = products_of(s)};
             g->layer = g->values[i].layer;
-            if (gradient[i] && has_own_op(u, graph_value(g, i), head) == (own == 1))
+            if (has_own_op(u, graph_value(g, i), head) == (own == 1))
                 emit_update(g, u, n, own == 1);
         }
     mem_free(gradient);
     mem_free(copy);
+    mem_free(ahead);
 }

@@ -13,6 +13,7 @@ static int start(struct own_loop *l, struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_USAGE, "the weights are not there; call snug_load first");
     train_steps(s, &l->steps, &per_epoch);
     l->schedule = schedule_of(s->o, l->steps);
+    l->averaging = average_rule_of(s->o, l->steps);
     if (schedule_follows_metric(s->o))
         return err_set(err, SNUG_ERR_USAGE,
                        "--lr-scheduler-type: in an own loop nobody evaluates for it; take one that goes by steps, or "
@@ -78,6 +79,9 @@ int own_loop_update(struct own_loop *l, struct session *s, double learning_rate,
                        l->done, l->window->n_micro);
     struct step_result r;
     struct step_inputs in = inputs_of(l, s, learning_rate);
+    struct average_step average = average_next(&l->averaging, &l->average, learning_rate, l->updates + 1);
+    in.learning_rate = average.rate;
+    in.average = average.share;
     long long step = l->window->step + 1;
     l->window = NULL;
     TRY(stepper_update(&s->stepper, &in, &r, err));
@@ -88,6 +92,7 @@ int own_loop_update(struct own_loop *l, struct session *s, double learning_rate,
                        "step %lld: the gradient norm is %g, first in %s; lower the learning rate", step, r.grad_norm,
                        r.where);
     l->updates += r.finite;
+    l->average = r.finite ? average.after : l->average;
     return SNUG_OK;
 }
 

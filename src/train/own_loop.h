@@ -2,6 +2,7 @@
 #ifndef TRAIN_OWN_LOOP_H
 #define TRAIN_OWN_LOOP_H
 
+#include "schedule/average.h"
 #include "schedule/schedule.h"
 #include "train/session/session.h"
 
@@ -10,6 +11,8 @@ struct own_loop {
     struct order order;
     struct loader *loader;
     struct schedule schedule;
+    struct average_rule averaging;
+    struct average average;
     const struct window *window; /* NULL: none, or its update is made */
     int32_t done;                /* micro-batches of it */
     double loss;                 /* of those */

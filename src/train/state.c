@@ -55,6 +55,9 @@ static json_t *run_to_json(const struct options *o, const struct train_state *t)
                             "samples", (json_int_t)t->samples, "tokens", (json_int_t)t->tokens);
     if (schedule_follows_metric(o))
         json_object_set_new(run, "schedule", plateau_to_json(&t->plateau));
+    if (optimizer_averages((enum optimizer)o->optim))
+        json_object_set_new(run, "average",
+                            json_pack("{s:f,s:f}", "highest", t->average.highest, "sum", t->average.sum));
     if (t->origin.step)
         json_object_set_new(run, "rows_changed",
                             json_pack("{s:I,s:I,s:I,s:I}", "step", (json_int_t)t->origin.step, "epoch",
@@ -285,6 +288,9 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     json_t *schedule = json_object_get(json_object_get(doc, "run"), "schedule");
     if (schedule && !plateau_from_json(schedule, &t->plateau))
         return err_set(err, SNUG_ERR_CHECKPOINT, "the checkpoint's state.json has no state of the schedule");
+    json_t *average = json_object_get(json_object_get(doc, "run"), "average");
+    if (average && json_unpack(average, "{s:F,s:F}", "highest", &t->average.highest, "sum", &t->average.sum))
+        return err_set(err, SNUG_ERR_CHECKPOINT, "the checkpoint's state.json has no state of the average of weights");
     return SNUG_OK;
 }
 

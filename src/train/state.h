@@ -3,6 +3,7 @@
 #define TRAIN_STATE_H
 
 #include "checkpoint/checkpoint.h"
+#include "schedule/average.h"
 #include "schedule/plateau.h"
 #include "schedule/position.h"
 #include "schedule/stopping.h"
@@ -23,6 +24,7 @@ struct train_state {
     char run_name[80];    /* of the folder of event files below OUT/runs; "": there is none */
     struct stopping stopping;
     struct plateau plateau; /* only where the schedule follows the metric */
+    struct average average; /* only where the optimizer averages weights */
 };
 
 /* The document of a checkpoint. "run" is the state; "model" (config.json), "options", "backend", and the hashes

@@ -150,7 +150,8 @@ static void put_scalars(const struct input_image *in, const struct step_inputs *
                                           [STEP_LR] = step->learning_rate,
                                           [STEP_UPDATE] = (double)step->update,
                                           [STEP_SEED_LOW] = (double)(uint32_t)seed,
-                                          [STEP_SEED_HIGH] = (double)(uint32_t)(seed >> 32)};
+                                          [STEP_SEED_HIGH] = (double)(uint32_t)(seed >> 32),
+                                          [STEP_AVERAGE] = step->average};
     put(in, "rng", rng, DT_I32, 4);
     put(in, "step", scalars, DT_F64, STEP_SCALARS);
 }

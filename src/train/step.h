@@ -22,7 +22,8 @@ struct step_inputs {
     int64_t step;   /* optimizer steps before this one, skipped ones too: keys the dropout masks */
     int64_t update; /* number of this update, from 1 */
     double learning_rate;
-    double n; /* what the loss of the whole step is divided by: stepper_targets */
+    double average; /* the share of this update in the average of all: of schedule-free optimizers */
+    double n;       /* what the loss of the whole step is divided by: stepper_targets */
     /* The loss is scaled (fp16). A norm that is not finite is then how the scale is found, and no reason to look where it
      * came from. */
     bool scaled;

@@ -136,6 +136,7 @@ static void settle_length(struct trainer *t)
     t->position = train_position(t->s, &t->state.origin);
     t->total = train_total(t->s, &t->position);
     t->schedule = schedule_of(t->o, t->total);
+    t->averaging = average_rule_of(t->o, t->total);
 }
 
 static int start(struct trainer *t, struct snug_err *err)
@@ -211,9 +212,12 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     struct step_result r;
     t->learning_rate =
         schedule_follows_metric(t->o) ? t->state.plateau.rate : schedule_rate(&t->schedule, t->state.updates);
+    struct average_step average =
+        average_next(&t->averaging, &t->state.average, t->learning_rate, t->state.updates + 1);
     struct step_inputs in = {.step = t->state.step,
                              .update = t->state.updates + 1,
-                             .learning_rate = t->learning_rate,
+                             .learning_rate = average.rate,
+                             .average = average.share,
                              .n = stepper_targets(&t->s->stepper, w),
                              .scaled = precision_scales(&t->s->compile.precision)};
     TRY(team_step(t->team, w, &in, &r, err));
@@ -222,6 +226,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     t->data_wait += r.sent - asked;
     t->grad_norm = r.grad_norm;
     t->state.updates += r.finite;
+    t->state.average = r.finite ? average.after : t->state.average;
     t->state.step++;
     t->state.samples += w->n_samples;
     t->state.tokens += w->n_tokens;

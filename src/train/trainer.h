@@ -18,6 +18,7 @@ struct trainer {
     struct train_events events;
     struct train_state state;
     struct schedule schedule;
+    struct average_rule averaging;
     int64_t total; /* steps of the whole run */
     struct position position;
     struct order order;

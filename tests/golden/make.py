@@ -291,7 +291,10 @@ def trainer(name, freeze=(), loss=None, several=False, begin=None, **kw):
     args = T.TrainingArguments(output_dir="/tmp/golden-trainer", report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True,
                                use_cpu=True, log_level="error", **kw)
     compute = loss and (lambda out, labels, num_items_in_batch=None: loss(out.logits, labels))
-    Sequential(model=model, args=args, train_dataset=rows, callbacks=[log], compute_loss_func=compute).train()
+    run = Sequential(model=model, args=args, train_dataset=rows, callbacks=[log], compute_loss_func=compute)
+    run.train()
+    if kw["optim"].startswith("schedule_free"):
+        run.optimizer.eval()  # puts the average into the weights, which the Trainer does before it evaluates or saves a checkpoint
     model.save_pretrained(f"{path}/{name}")
     with open(f"{path}/{name}/log.json", "w") as f:
         json.dump({"args": kw, "log": log.rows}, f, indent=1)
@@ -311,6 +314,7 @@ base = dict(per_device_train_batch_size=4, num_train_epochs=2, learning_rate=1e-
 trainer("adamw", **base)
 trainer("cosine_clip_smooth", **{**base, "lr_scheduler_type": "cosine", "max_grad_norm": 0.05, "label_smoothing_factor": 0.1})
 trainer("adafactor", **{**base, "optim": "adafactor"})
+trainer("schedule_free", **{**base, "optim": "schedule_free_adamw", "lr_scheduler_type": "constant"})
 trainer("freeze", ["bert.embeddings.*", "bert.encoder.layer.0.*", "*.self.query.*", "*.LayerNorm.bias"],
         **{**base, "max_grad_norm": 0.05})
 weights = torch.tensor([0.25, 1.5, 3.0])

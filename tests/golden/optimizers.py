@@ -1,7 +1,7 @@
 """Records optimizer trajectories of the packages that define them, into optim/NAME.safetensors as make.py does: param.I.T and grad.I.T of
 a few tensors. What a package computes in float32 is recorded in float64 where it can be (torch, optimi), so that tests
 may be strict. Run with: python optimizers.py [NAME...]
-Needs torch, bitsandbytes, and lomo-optim and torch-optimi of PyPI; the versions used are in optim/versions.txt."""
+Needs torch, bitsandbytes, and lomo-optim, torch-optimi and schedulefree of PyPI; the versions used are in optim/versions.txt."""
 import importlib.metadata as metadata, os, sys
 import torch
 from safetensors.torch import save_file
@@ -107,8 +107,21 @@ class MuonAndAdamW:
                 part.step()
 
 
+def schedule_free():
+    """Of what is evaluated and saved, the average, which .eval() puts into the parameters."""
+    import schedulefree as s
+
+    def step(opt):
+        opt.train(); opt.step(); opt.eval()
+    trajectory("schedule_free_adamw", lambda ps: s.AdamWScheduleFree(ps, lr=1e-2, weight_decay=0.1, warmup_steps=5), step=step)
+    trajectory("schedule_free_adamw_r", lambda ps: s.AdamWScheduleFree(ps, lr=1e-2, betas=(0.8, 0.999), r=1.5, weight_lr_power=0.5), step=step)
+    trajectory("schedule_free_radam", lambda ps: s.RAdamScheduleFree(ps, lr=1e-2, betas=(0.9, 0.9), weight_decay=0.1), step=step)
+    trajectory("schedule_free_sgd", lambda ps: s.SGDScheduleFree(ps, lr=1e-2, weight_decay=0.1, warmup_steps=4), step=step)
+
+
 O = torch.optim
 stable()
+schedule_free()
 MATRICES = SMALL + [(8, 8), (20, 12)]
 trajectory("muon", lambda ps: MuonAndAdamW(ps, 0.1, adjust_lr_fn="match_rms_adamw"), shapes=MATRICES)
 trajectory("muon_original", lambda ps: MuonAndAdamW(ps, 0.0, momentum=0.8, eps=1e-3, ns_steps=3), shapes=MATRICES)
@@ -123,4 +136,4 @@ except ImportError:  # enough for what needs none of them
     assert wanted
 if not wanted:
     with open(here + "/optim/versions.txt", "w") as f:
-        f.write(", ".join(f"{n} {metadata.version(n)}" for n in ("torch", "bitsandbytes", "lomo-optim", "torch-optimi")) + "\n")
+        f.write(", ".join(f"{n} {metadata.version(n)}" for n in ("torch", "bitsandbytes", "lomo-optim", "torch-optimi", "schedulefree")) + "\n")

@@ -2,6 +2,10 @@
 #define UPDATE(...) .p = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), STEP
 #define STABLE_ADAMW(...)                                                                                              \
     UPDATE(__VA_ARGS__), .m = FLOAT(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8
+#define SCHEDULE_FREE(...) UPDATE(__VA_ARGS__), .d = FLOAT(__VA_ARGS__)
+#define SCHEDULE_FREE_ADAMW(...)                                                                                       \
+    SCHEDULE_FREE(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8
+#define AHEAD(...) .p = FLOAT(__VA_ARGS__), .d = FLOAT(__VA_ARGS__), .by = 0.1
 #define MUON_MOMENTUM(...)                                                                                             \
     .buf = FLOAT(__VA_ARGS__), .g = NARROW(__VA_ARGS__), .u = NARROW(__VA_ARGS__), STEP, .momentum = 0.95
 #define RMSPROP(...) UPDATE(__VA_ARGS__), .v = FLOAT(__VA_ARGS__), .alpha = 0.9, .eps = 1e-8
@@ -71,6 +75,27 @@
           .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .noise = 82),
      .rounds = true},
     {CASE(stable_adamw, "several chunks", STABLE_ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
+    {CASE(ahead, "narrow", AHEAD(5, 7), .y = NARROW(5, 7))},
+    {CASE(ahead, "wide, of any shape", AHEAD(301), .y = FLOAT(301))},
+    {CASE(ahead, "stored in bf16", .p = NARROW(3, 67), .d = NARROW(3, 67), .y = NARROW(3, 67), .by = 0.2)},
+    {CASE(ahead, "large", AHEAD(170, 301), .y = NARROW(170, 301)), .long_only = true},
+    {CASE(schedule_free_adamw, "plain", SCHEDULE_FREE_ADAMW(5, 7))},
+    {CASE(schedule_free_adamw, "decay, clipping, a copy", SCHEDULE_FREE_ADAMW(301), .coef = FLOAT(1),
+          .copy = NARROW(301), .weight_decay = 0.1)},
+    {CASE(schedule_free_adamw, "first step", SCHEDULE_FREE_ADAMW(37)), .update = 1},
+    {CASE(schedule_free_adamw, "skipped", SCHEDULE_FREE_ADAMW(37), .coef = FLOAT(1), .copy = NARROW(37)), .skip = true},
+    {CASE(schedule_free_adamw, "stored in bf16", .p = NARROW(301), .g = NARROW(301), .d = NARROW(301), .v = NARROW(301),
+          STEP, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .noise = 85),
+     .rounds = true},
+    {CASE(schedule_free_adamw, "large", SCHEDULE_FREE_ADAMW(40, 1001), .weight_decay = 0.01), .long_only = true},
+    {CASE(schedule_free_sgd, "plain", SCHEDULE_FREE(5, 7), .momentum = 0.9)},
+    {CASE(schedule_free_sgd, "decay, clipping, a copy", SCHEDULE_FREE(301), .coef = FLOAT(1), .copy = NARROW(301),
+          .momentum = 0.8, .weight_decay = 0.1)},
+    {CASE(schedule_free_sgd, "skipped", SCHEDULE_FREE(37), .coef = FLOAT(1), .copy = NARROW(37), .momentum = 0.9),
+     .skip = true},
+    {CASE(schedule_free_sgd, "stored in bf16", .p = NARROW(301), .g = NARROW(301), .d = NARROW(301), STEP,
+          .momentum = 0.9, .noise = 86),
+     .rounds = true},
     {CASE(muon_momentum, "plain", MUON_MOMENTUM(5, 7))},
     {CASE(muon_momentum, "clipping", MUON_MOMENTUM(9, 33), .coef = FLOAT(1))},
     {CASE(muon_momentum, "skipped", MUON_MOMENTUM(4, 9), .coef = FLOAT(1)), .skip = true},

@@ -165,7 +165,7 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
         else if (!strcmp(name, "weights"))
             x = i % 5 == 3 ? 0 : fabs(x);
         else if (!strcmp(name, "step"))
-            x = (double[STEP_SCALARS]){0.2, 0.05, c->update ? c->update : 3, 4294967254, 17}[i];
+            x = (double[STEP_SCALARS]){0.2, 0.05, c->update ? c->update : 3, 4294967254, 17, 0.3}[i];
         s->ref[i] = x;
     }
 }

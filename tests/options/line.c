@@ -247,8 +247,7 @@ static void names_and_values(void **state)
     /* keys */
     refused("--optim sgd --optim-args momentun=0.9",
             "--optim-args: 'momentun' is no key of optim_args; there are momentum, dampening, nesterov, eps1, "
-            "eps...rmup_init, "
-            "eps, alpha, centered, lr_decay, beta3, t_alpha, t_beta3, ns_steps, adjust_lr_fn, "
+            "eps...a, centered, lr_decay, beta3, t_alpha, t_beta3, ns_steps, adjust_lr_fn, r, weight_lr_power, "
             "min_8bit_size, embeddings_8bit");
     refused("--optim sgd --optim-args momentum=x", "--optim-args momentum: 'x' is not a number; give one of "
                                                    "at least 0 and below 1");
@@ -293,12 +292,9 @@ static void options_that_need_each_other(void **state)
 static void arguments_of_optimizers(void **state)
 {
     (void)state;
-    refused(
-        "--optim-args momentum=0.9",
-        "--optim-args momentum: no effect with --optim adamw_torch; it goes with sgd|rmsprop|muon, so leave one out");
-    refused("--optim sgd --adam-beta1 0.8",
-            "--adam-beta1: no effect with --optim sgd; it goes with adamw_torch|adamw_bnb_8bit|lion_32bit|"
-            "lion_8bit|ademamix|ademamix_8bit|stable_adamw|muon, so leave one out");
+    refused("--optim-args momentum=0.9", "--optim-args momentum: no effect with --optim adamw_torch; it goes with "
+                                         "sgd|rmsprop|muon|schedule_free_sgd, so leave one out");
+    refused("--optim sgd --adam-beta1 0.8", "--adam-beta1: no effect with --optim sgd; leave one out");
     refused("--optim adafactor --optim-args relative_step=true --learning-rate 1e-3",
             "--learning-rate: no effect with --optim-args relative_step true; it goes with false, so leave one out");
     refused("--optim adafactor --optim-args warmup_init=true",
@@ -316,6 +312,16 @@ static void arguments_of_schedules(void **state)
     (void)state;
     refused("--lr-scheduler-type constant --warmup-steps 10",
             "--warmup-steps: no effect with --lr-scheduler-type constant; leave one out");
+    refused("--lr-scheduler-type constant --optim schedule_free_radam --warmup-steps 10",
+            "--warmup-steps: no effect with --lr-scheduler-type constant; leave one out");
+    struct options o;
+    struct snug_err e;
+    assert_int_equal(options_of(&o, CMD_TRAIN,
+                                "--model m --train-data d.csv --output-dir o --lr-scheduler-type constant --optim "
+                                "schedule_free_sgd --warmup-steps 10",
+                                &e),
+                     0); /* the optimizer's own */
+    options_free(&o);
     refused("--lr-scheduler-type cosine --lr-scheduler-kwargs power=2",
             "--lr-scheduler-kwargs power: no effect with --lr-scheduler-type cosine; it goes with polynomial, so leave "
             "one out");

@@ -29,6 +29,9 @@ static const struct {
     {"adalomo", NULL, ROW_AND_COLUMN, false},
     {"stable_adamw", NULL, 2, false},
     {"muon", NULL, ONE_OF_MATRICES, false},
+    {"schedule_free_adamw", NULL, 2, false},
+    {"schedule_free_radam", NULL, 2, false},
+    {"schedule_free_sgd", "momentum=0.8,r=1", 1, false},
 };
 enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
@@ -163,6 +166,51 @@ static void the_plan_has_room_for_the_states(void **state)
     st_close(&f);
 }
 
+static double last_eval_loss(const char *out)
+{
+    json_t *log = read_log(out);
+    double loss = NAN;
+    for (size_t i = 0; i < json_array_size(log); i++)
+        if (json_object_get(json_array_get(log, i), "eval_loss"))
+            loss = json_number_value(json_object_get(json_array_get(log, i), "eval_loss"));
+    json_decref(log);
+    return loss;
+}
+
+/* Schedule-free optimizers train ahead of the average that they evaluate and save. What a run evaluates is what it leaves, whatever the
+ * types, and evaluations on the way change nothing. */
+static void what_is_evaluated_is_what_is_saved(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_OPTIMIZERS; i++) {
+        if (!strstr(optimizers[i].name, "schedule_free"))
+            continue;
+        for (int narrow = 0; narrow < 2; narrow++) {
+            const char *type = narrow ? "bf16" : "fp32";
+            const char *const *eval = ARGS("--eval-data", rows, "--eval-steps", "1", "--eval-strategy", "steps",
+                                           "--batch-size", "4", "--dtype", type, "--warmup-steps", "2");
+            const char *out = train("evaluated", with(i, eval));
+            const char *alone =
+                train("alone", with(i, ARGS("--batch-size", "4", "--dtype", type, "--warmup-steps", "2")));
+            double want = last_eval_loss(out);
+            if (!same_bytes(join(out, "model.safetensors"), join(alone, "model.safetensors")))
+                fail_msg("%s: evaluations change the run", optimizers[i].name);
+            expect_snug(0, said(),
+                        ARGS("eval", "--model", out, "--data", rows, "--json", "--dtype", type, "--device", "cpu",
+                             "--batch-size", "4", "--threads", "1"),
+                        NULL);
+            json_t *got = said_object();
+            double loss = json_number_value(json_object_get(got, "loss"));
+            if (!(fabs(loss - want) <= 1e-5 * want))
+                fail_msg("%s in %s: the run's last eval_loss is %.9g, its model's %.9g", optimizers[i].name, type, want,
+                         loss);
+            json_decref(got);
+            remove_tree(out);
+            remove_tree(alone);
+        }
+    }
+}
+
 /* LOMO and AdaLomo update a layer in the backward pass: gradients take less room than with clipping. */
 static void updates_by_layer_need_less_room(void **state)
 {
@@ -195,7 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resumed_run_has_the_same_bits),     cmocka_unit_test(a_batch_may_be_cut),
         cmocka_unit_test(updates_by_layer_have_the_same_bits), cmocka_unit_test(the_plan_has_room_for_the_states),
-        cmocka_unit_test(updates_by_layer_need_less_room),
+        cmocka_unit_test(updates_by_layer_need_less_room),     cmocka_unit_test(what_is_evaluated_is_what_is_saved),
     };
     return cmocka_run_group_tests_name("optimizers", tests, make_data, close_folder);
 }

@@ -2,6 +2,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "format/safetensors.h"
+#include "schedule/average.h"
 #include "train/session/session.h"
 #include "train/session/settings.h"
 
@@ -102,19 +103,23 @@ static int save(struct replay *r, struct st_writer *w, const struct st_tensor *o
     return code;
 }
 
-static int replay(struct replay *r, double learning_rate, struct st_writer *w, const struct st_tensor *out,
+static int replay(struct replay *r, const struct options *o, struct st_writer *w, const struct st_tensor *out,
                   size_t n_out, struct snug_err *err)
 {
+    const struct average_rule rule = average_rule_of(o, r->n_steps);
+    struct average average = {0};
     struct run_value step;
     run_find(&r->run, "step", &step);
     for (int t = 0; t <= r->n_steps; t++) {
-        const double scalars[STEP_SCALARS] = {[STEP_LR] = learning_rate, [STEP_UPDATE] = t};
+        struct average_step now = average_next(&rule, &average, o->learning_rate, t);
+        const double scalars[STEP_SCALARS] = {[STEP_LR] = now.rate, [STEP_UPDATE] = t, [STEP_AVERAGE] = now.share};
         for (int i = 0; i < r->n_params; i++)
             TRY(t ? put(r, arena_printf(&r->arena, "grad.param.%d", i), find(r, "grad", i, t - 1), err)
                   : put(r, arena_printf(&r->arena, "param.%d", i), find(r, "param", i, 0), err));
         if (t) {
             TRY(run_write(&r->run, &step, scalars, DT_F64, STEP_SCALARS, err));
             TRY(run_program(&r->run, 0, (struct dims){0}, NULL, 0, err));
+            average = now.after;
         }
         for (int i = 0; i < r->n_params; i++)
             for (size_t k = 0; k < n_out; k++)
@@ -145,7 +150,7 @@ int run_debug_optim(struct options *o, const struct arguments *args, struct snug
         code = st_create(&io_posix, args->items[1], out, n, NULL, 0, false, &w, err);
     }
     if (!code) {
-        code = replay(&r, o->learning_rate, &w, out, n, err);
+        code = replay(&r, o, &w, out, n, err);
         if (code)
             st_abandon(&w);
         else

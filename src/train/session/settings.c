@@ -112,7 +112,8 @@ struct update settings_update(const struct options *o, const struct backend *b)
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
 {
     bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
-    bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16;
+    bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
+                  !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
                             .recompute_every_n = options_recompute(o) > 0 ? options_recompute(o) : 0,
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
