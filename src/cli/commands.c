@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include "cli/bench/bench.h"
+#include "report/report.h"
 
 #define BENCH_ROW_LINE(name, title, ...) "  " name ": " title "\n"
 
@@ -51,6 +52,18 @@ const struct command commands[] = {
      "  snug bench --rows bf16,adam8bit --output-dir out\n"
      "  snug bench --model bert-base --max-length 128 --device cpu\n",
      run_bench},
+    {CMD_REPORT, "DIR", 1, 1, "a page of what a run did: curves, evaluations, answers, options",
+     "Reads what snug train left in DIR, its --output-dir, and writes DIR/report.html: one file for any browser.\n",
+     "  snug report out\n"
+     "  snug report out --output page.html\n"
+     "  snug report out/ --output /tmp/out.html\n",
+     run_report},
+    {CMD_COMPARE, "DIR DIR...", 2, REPORT_RUNS, "a page of several runs: curves over each other, options that differ",
+     "Reads what snug train left in two to eight folders, and writes compare.html, or the file of --output.\n",
+     "  snug compare out-a out-b\n"
+     "  snug compare out-*\n"
+     "  snug compare out-a out-b out-c --output rates.html\n",
+     run_compare},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
     {CMD_EXPORT, "CHECKPOINT|MODEL", 1, 1, "a model folder of any checkpoint of a run, or a GGUF file of a model",

@@ -30,6 +30,8 @@ int run_debug_grad(struct options *o, const struct arguments *args, struct snug_
 int run_debug_optim(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_export(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_merge(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_report(struct options *o, const struct arguments *args, struct snug_err *err);
+int run_compare(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_info(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_inspect(struct options *o, const struct arguments *args, struct snug_err *err);
 int run_tokenize(struct options *o, const struct arguments *args, struct snug_err *err);

@@ -43,7 +43,7 @@ static void open_standard_streams(void)
 /* What a command prints is what it was run for, but for those that leave files: they go on, whatever becomes of stdout. */
 static bool leaves_files(const struct command *c)
 {
-    return c->bit & (CMD_TRAIN | CMD_BENCH | CMD_EXPORT | CMD_MERGE);
+    return c->bit & (CMD_TRAIN | CMD_BENCH | CMD_EXPORT | CMD_MERGE | CMD_REPORT | CMD_COMPARE);
 }
 
 static bool reader_is_gone(void)

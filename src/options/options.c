@@ -25,11 +25,13 @@
 #define MERGE CMD_MERGE
 #define INSPECT CMD_INSPECT
 #define TOKENIZE CMD_TOKENIZE
+#define REPORT CMD_REPORT
+#define COMPARE CMD_COMPARE
 #define DEBUG_DATA CMD_DEBUG_DATA
 #define DEBUG_GRAD CMD_DEBUG_GRAD
 #define DEBUG_OPTIM CMD_DEBUG_OPTIM
 #define ALL_COMMANDS ((1u << N_COMMANDS) - 1)
-#define NEED(commands) ((unsigned)(commands) << N_COMMANDS)
+#define NEED(commands) ((uint64_t)(commands) << N_COMMANDS)
 #define RESULT true
 
 #define WORD_TEXT(id, text) "|" text
@@ -64,8 +66,8 @@
      parent,                                                                                                           \
      unset,                                                                                                            \
      DOMAIN_##type(domain),                                                                                            \
-     (commands)&ALL_COMMANDS,                                                                                          \
-     (commands) >> N_COMMANDS,                                                                                         \
+     (unsigned)((commands)&ALL_COMMANDS),                                                                              \
+     (unsigned)((uint64_t)(commands) >> N_COMMANDS),                                                                   \
      flags,                                                                                                            \
      OFFSET_##type(member),                                                                                            \
      help},
@@ -136,9 +138,10 @@ const size_t n_option_spellings = COUNT(option_spellings), n_option_values = COU
 
 const char *command_name(unsigned bit)
 {
-    static const char *const names[N_COMMANDS] = {
-        "train",      "eval",       "predict",    "plan",        "bench",      "info",   "inspect",  "tokenize",
-        "debug json", "debug data", "debug grad", "debug optim", "debug docs", "export", "generate", "merge"};
+    static const char *const names[N_COMMANDS] = {"train",      "eval",        "predict",    "plan",       "bench",
+                                                  "info",       "inspect",     "tokenize",   "debug json", "debug data",
+                                                  "debug grad", "debug optim", "debug docs", "export",     "generate",
+                                                  "merge",      "report",      "compare"};
     for (int i = 0; i < N_COMMANDS; i++)
         if (bit == 1u << i)
             return names[i];

@@ -40,8 +40,10 @@ enum command_bit {
     CMD_EXPORT = 1 << 13,
     CMD_GENERATE = 1 << 14,
     CMD_MERGE = 1 << 15,
+    CMD_REPORT = 1 << 16,
+    CMD_COMPARE = 1 << 17,
 };
-enum { N_COMMANDS = 16 };
+enum { N_COMMANDS = 18 };
 const char *command_name(unsigned bit); /* "train", "debug grad", … */
 
 /* The words of WORD options: the enumerator is the member's value, the text is what is typed. First those whose list

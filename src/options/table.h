@@ -301,8 +301,8 @@ OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; 
 OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
 
 OPT_SECTION(output, "Output")
-OPT(STR, output, "none", "FILE", PREDICT | EXPORT, 0,
-    "of predictions, .csv or .jsonl, or of an exported model, .gguf; it is there once it is whole")
+OPT(STR, output, "none", "FILE", PREDICT | EXPORT | REPORT | COMPARE, 0,
+    "predictions, .csv or .jsonl; an exported model, .gguf; a report, .html; it is there once it is whole")
 OPT(STR, picture, "none", "FILE", PLAN, 0, "draw memory over the nodes of a step into this file, .svg")
 OPT(BOOL, anatomy, "false", "", PLAN, 0, "tell more of what holds memory at the peak: by layer and kind, and all that holds something")
 OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT | PLAN, 0, "a file that is there already is replaced")

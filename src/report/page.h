@@ -1,0 +1,16 @@
+/* page.h: the sections of a page, in its order. Each appends nothing where the runs have nothing for it. */
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
+
+#include "report/facts.h"
+
+#include "base/str.h"
+
+void page_begin(const struct facts *runs, size_t n, struct str *out);
+int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
+void page_evaluations(const struct facts *runs, size_t n, struct str *out);
+void page_samples(const struct facts *runs, size_t n, struct str *out);
+int page_options(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
+void page_end(const struct facts *runs, size_t n, struct str *out);
+
+#endif

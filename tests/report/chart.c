@@ -1,0 +1,84 @@
+/* A long line keeps its extremes, a short one all of its points; the numbers of a chart are those that it was given. */
+#include "report/chart.h"
+
+#include "../cli/xml.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void thinning_keeps_extremes(void **state)
+{
+    enum { N = 100000, MOST = 200 };
+    (void)state;
+    double *x = calloc(N, sizeof *x), *y = calloc(N, sizeof *y);
+    size_t keep[MOST];
+    assert_true(x && y);
+    for (size_t i = 0; i < N; i++) {
+        x[i] = (double)i;
+        y[i] = sin((double)i / 700);
+    }
+    y[77777] = 50;
+    y[33333] = -60;
+    struct series s = {.name = "s", .x = x, .y = y, .n = N};
+    size_t n = chart_thin(&s, MOST, keep), high = 0, low = 0;
+    assert_in_range(n, MOST / 2, MOST);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(i == 0 || keep[i] > keep[i - 1]);
+        high += keep[i] == 77777;
+        low += keep[i] == 33333;
+    }
+    assert_int_equal(keep[0], 0);
+    assert_int_equal(keep[n - 1], N - 1);
+    assert_int_equal(high, 1);
+    assert_int_equal(low, 1);
+    s.n = MOST;
+    assert_int_equal(chart_thin(&s, MOST, keep), MOST);
+    s.n = MOST + 1; /* one too many */
+    n = chart_thin(&s, MOST, keep);
+    assert_true(n <= MOST && keep[n - 1] == MOST);
+    free(x);
+    free(y);
+}
+
+static void check_chart(const double *x, const double *y, size_t n, enum chart_unit unit, const char *expected)
+{
+    struct str out = {0};
+    struct chart c = {.title = "a <b>", .x_title = "step", .unit = unit, .series = {{"s \"&\"", x, y, n, 0}}, .n = 1};
+    chart_put(&c, &out);
+    const char *complaint = xml_complaint(str_text(&out), out.n);
+    if (complaint)
+        fail_msg("%s", complaint);
+    if (!strstr(str_text(&out), expected))
+        fail_msg("no %s in %s", expected, str_text(&out));
+    assert_null(strstr(str_text(&out), "nan"));
+    assert_null(strstr(str_text(&out), "inf"));
+    assert_null(strstr(str_text(&out), "<b>"));
+    str_free(&out);
+}
+
+static void odd_lines_are_drawn(void **state)
+{
+    (void)state;
+    check_chart((double[]){1, 2, 4}, (double[]){0.5, -2, 3}, 3, CHART_NUMBER, "lowest -2 at 2, highest 3 at 4");
+    check_chart((double[]){7}, (double[]){0.125}, 1, CHART_NUMBER, "step 7: 0.125</title>");  /* a point */
+    check_chart((double[]){1, 2}, (double[]){0, 0}, 2, CHART_PERCENT, "step 2: 0 %</title>"); /* no range at all */
+    check_chart((double[]){1, 2}, (double[]){3, 3}, 2, CHART_NUMBER, "step 2: 3</title>");
+    check_chart((double[]){1, 2}, (double[]){0.25, 1}, 2, CHART_PERCENT, "step 1: 25 %</title>");
+    check_chart((double[]){1, 2}, (double[]){1024, 3 * 1048576}, 2, CHART_BYTES, "step 2: 3.00 MiB</title>");
+    check_chart((double[]){1, 2}, (double[]){1e300, -1e300}, 2, CHART_NUMBER, "step 1: 1e+300</title>");
+    check_chart((double[]){1, 2}, (double[]){1e-300, 2e-300}, 2, CHART_NUMBER, "step 2: 2e-300</title>");
+    check_chart((double[]){1, 2}, (double[]){1, 1 + 1e-12}, 2, CHART_NUMBER, "step 2: 1</title>");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(thinning_keeps_extremes),
+                                       cmocka_unit_test(odd_lines_are_drawn)};
+    return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
+}
