@@ -18,8 +18,8 @@
     ROW(adafactor)                                                                                                     \
     ROW(attention)                                                                                                     \
     ROW(attention_bwd)                                                                                                 \
-    ROW(attention_biased)                                                                                              \
-    ROW(attention_biased_bwd)                                                                                          \
+    ROW(attention_general)                                                                                             \
+    ROW(attention_general_bwd)                                                                                         \
     ROW(attention_cached)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \

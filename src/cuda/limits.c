@@ -15,7 +15,7 @@ int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err 
                    D % 8 == 0 && D <= MAX_HEAD ? "--dtype bf16" : "--device cpu");
 }
 
-int cuda_check_biased(int64_t D, int64_t buckets, const char *op, struct snug_err *err)
+int cuda_check_general(int64_t D, int64_t buckets, const char *op, struct snug_err *err)
 {
     if (D <= MAX_HEAD && buckets <= MAX_HEAD)
         return SNUG_OK;
@@ -56,12 +56,12 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
         limited = cuda_attention_window(b->window, b->longest) || b->softcap > 0;
         TRY(cuda_check_scores(limited, b->p > 0, "attention_bwd", err));
         return cuda_check_head(b->qkv.shape[1] / (b->heads + 2 * b->kv_heads), b->qkv.dtype, "attention_bwd", err);
-    case OP_attention_biased:
-        return cuda_check_biased(args->attention_biased.qkv.shape[1] / (3 * args->attention_biased.heads),
-                                 args->attention_biased.table.shape[0], "attention_biased", err);
-    case OP_attention_biased_bwd:
-        return cuda_check_biased(args->attention_biased_bwd.qkv.shape[1] / (3 * args->attention_biased_bwd.heads),
-                                 args->attention_biased_bwd.table.shape[0], "attention_biased_bwd", err);
+    case OP_attention_general:
+        return cuda_check_general(args->attention_general.o.shape[1] / args->attention_general.heads,
+                                  args->attention_general.table.shape[0], "attention_general", err);
+    case OP_attention_general_bwd:
+        return cuda_check_general(args->attention_general_bwd.o.shape[1] / args->attention_general_bwd.heads,
+                                  args->attention_general_bwd.table.shape[0], "attention_general_bwd", err);
     case OP_attention_cached:
         return cuda_check_head(args->attention_cached.keys.shape[2] / args->attention_cached.kv_heads,
                                args->attention_cached.qkv.dtype, "attention_cached", err);

@@ -1,6 +1,7 @@
 #include "data/batch.h"
 
 #include "base/mem.h"
+#include "data/dataset_parts.h"
 
 #include <assert.h>
 #include <string.h>
@@ -18,8 +19,7 @@ static void *take(int64_t n, size_t item_bytes, bool wanted, int64_t *missing)
 int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,
                       int64_t max_batches, struct snug_err *err)
 {
-    bool tokens =
-        d->task == TASK_MASKED_LM || d->task == TASK_CAUSAL_LM || d->task == TASK_TOKEN_CLASS || d->task == TASK_SPAN;
+    bool tokens = task_has_targets(d->task);
     bool values = d->task == TASK_REGRESSION || d->task == TASK_MULTI_LABEL;
     int64_t missing = 0;
     *b = (struct batch_buffer){.max_T = max_T, .max_B = max_B, .num_labels = d->num_labels};
@@ -31,6 +31,9 @@ int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t m
     b->sample = take(max_B, sizeof *b->sample, true, &missing);
     b->rows = take(max_B, sizeof *b->rows, true, &missing);
     b->classes = take(max_B, sizeof *b->classes, d->task == TASK_CLASS, &missing);
+    b->source_ids = take(max_T, sizeof *b->source_ids, d->sources, &missing);
+    b->source_positions = take(max_T, sizeof *b->source_positions, d->sources, &missing);
+    b->source_cu_seqlens = take(max_B + max_batches, sizeof *b->source_cu_seqlens, d->sources, &missing);
     b->values = take(max_B * d->num_labels, sizeof *b->values, values, &missing);
     if (!missing)
         return SNUG_OK;
@@ -49,12 +52,15 @@ void batch_buffer_close(struct batch_buffer *b)
     mem_free(b->rows);
     mem_free(b->classes);
     mem_free(b->values);
+    mem_free(b->source_ids);
+    mem_free(b->source_positions);
+    mem_free(b->source_cu_seqlens);
     *b = (struct batch_buffer){0};
 }
 
 void batch_buffer_reset(struct batch_buffer *b)
 {
-    b->n_T = b->n_B = b->n_batches = 0;
+    b->n_T = b->n_S = b->n_B = b->n_batches = 0;
 }
 
 static void fill_targets(const struct dataset *d, const struct masker *masker, int64_t epoch, int64_t row, int32_t *ids,
@@ -74,16 +80,36 @@ static void fill_targets(const struct dataset *d, const struct masker *masker, i
     }
 }
 
+static void fill_source(struct batch_buffer *f, const struct dataset *d, int64_t row, int64_t at, int32_t n)
+{
+    memcpy(f->source_ids + at, d->ids + d->offsets[row], (size_t)n * sizeof *f->source_ids);
+    for (int32_t i = 0; i < n; i++)
+        f->source_positions[at + i] = i;
+}
+
+/* A decoder reads what it has written so far: each token of the target predicts the next one, the start the first. */
+static void fill_shifted(const struct dataset *d, int64_t row, int32_t *ids, int32_t *targets, int32_t n)
+{
+    const int32_t *target = d->ids + d->offsets[row] + dataset_source(d, row);
+    ids[0] = d->start_id;
+    memcpy(ids + 1, target, (size_t)(n - 1) * sizeof *ids);
+    memcpy(targets, target, (size_t)n * sizeof *targets);
+}
+
+/* The n tokens of a row but those of its source. */
 static void fill_row(struct batch_buffer *f, const struct dataset *d, int64_t row, int64_t epoch,
                      const struct masker *masker, int64_t at, int32_t n, int64_t *n_targets)
 {
     int64_t from = d->offsets[row];
-    memcpy(f->ids + at, d->ids + from, (size_t)n * sizeof *f->ids);
     for (int32_t i = 0; i < n; i++) {
         f->positions[at + i] = i;
         f->types[at + i] = d->types ? d->types[from + i] : 0;
     }
-    if (f->targets)
+    if (d->sources)
+        fill_shifted(d, row, f->ids + at, f->targets + at, n);
+    else
+        memcpy(f->ids + at, d->ids + from, (size_t)n * sizeof *f->ids);
+    if (f->targets && !d->sources)
         fill_targets(d, masker, epoch, row, f->ids + at, f->targets + at, n);
     if (!f->targets || d->task == TASK_SPAN) { /* a row has one answer */
         *n_targets += 1;
@@ -97,12 +123,18 @@ void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *
                 int64_t epoch, const struct masker *masker, struct batch *b)
 {
     assert(f->n_B + n <= f->max_B);
-    int64_t T = 0, n_targets = 0;
+    int64_t T = 0, S = 0, n_targets = 0;
     int32_t longest = 0, *cu_seqlens = f->cu_seqlens + f->n_B + f->n_batches;
+    int32_t *source_cu = d->sources ? f->source_cu_seqlens + f->n_B + f->n_batches : NULL;
     for (int32_t i = 0; i < n; i++) {
         int64_t row = rows[i], at = f->n_B + i;
-        int32_t length = dataset_length(d, row);
-        assert(f->n_T + T + length <= f->max_T);
+        int32_t source = dataset_source(d, row), length = dataset_length(d, row) - source;
+        assert(f->n_T + T + length <= f->max_T && f->n_S + S + source <= f->max_T);
+        if (source_cu) {
+            fill_source(f, d, row, f->n_S + S, source);
+            source_cu[i] = (int32_t)S;
+            source_cu[i + 1] = (int32_t)(S += source);
+        }
         fill_row(f, d, row, epoch, masker, f->n_T + T, length, &n_targets);
         f->rows[at] = row;
         f->sample[at] = samples ? samples[i] : i;
@@ -118,6 +150,7 @@ void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *
     cu_seqlens[n] = (int32_t)T;
     *b = (struct batch){
         .T = (int32_t)T,
+        .S = (int32_t)S,
         .B = n,
         .longest = longest,
         .ids = f->ids + f->n_T,
@@ -129,9 +162,13 @@ void batch_fill(struct batch_buffer *f, const struct dataset *d, const int64_t *
         .classes = f->classes ? f->classes + f->n_B : NULL,
         .values = f->values ? f->values + f->n_B * f->num_labels : NULL,
         .targets = f->targets ? f->targets + f->n_T : NULL,
+        .source_ids = source_cu ? f->source_ids + f->n_S : NULL,
+        .source_positions = source_cu ? f->source_positions + f->n_S : NULL,
+        .source_cu_seqlens = source_cu,
         .n_targets = n_targets,
     };
     f->n_T += T;
+    f->n_S += S;
     f->n_B += n;
     f->n_batches++;
 }

@@ -4,9 +4,11 @@
 
 #include "data/masking.h"
 
-/* B sequences with T tokens together; no padding. Arrays belong to whoever made the batch. */
+/* B sequences with T tokens together; no padding. Arrays belong to whoever made the batch. Where rows are a source and a target, the
+ * sequences are the targets, as a decoder reads them: each token beside the one that it shall predict. */
 struct batch {
     int32_t T, B;
+    int32_t S;                 /* tokens of the sequences' sources together; 0 where they have none */
     int32_t longest;           /* tokens of the longest sequence */
     const int32_t *ids;        /* (T) */
     const int32_t *positions;  /* (T), from 0 in each sequence */
@@ -20,17 +22,20 @@ struct batch {
     /* (T), of tasks with a target per token, else NULL: what the logits at token t shall predict, or IGNORE_INDEX. In a causal
      * model that is the label of t + 1, and IGNORE_INDEX at a sequence's end. */
     const int32_t *targets;
+    const int32_t *source_ids, *source_positions; /* (S) */
+    const int32_t *source_cu_seqlens;             /* (B + 1) */
     int64_t n_targets; /* targets that are not ignored, where there are targets; else, and of TASK_SPAN, B */
 };
 
-/* Memory for batches of at most max_T tokens and max_B sequences together; several may share it. */
+/* Memory for batches of at most max_T tokens (sources and targets each) and max_B sequences together; several may share it. */
 struct batch_buffer {
     int64_t max_T, max_B;
     int32_t num_labels;
     int32_t *ids, *positions, *types, *cu_seqlens, *sample, *classes, *targets;
+    int32_t *source_ids, *source_positions, *source_cu_seqlens; /* NULL: rows have no sources */
     float *values;
     int64_t *rows;
-    int64_t n_T, n_B, n_batches; /* used so far */
+    int64_t n_T, n_S, n_B, n_batches; /* used so far */
 };
 
 int batch_buffer_open(struct batch_buffer *b, const struct dataset *d, int64_t max_T, int64_t max_B,

@@ -27,6 +27,7 @@ void dataset_close(struct dataset *d)
         mem_free(d->targets);
         mem_free(d->words);
         mem_free(d->loss_mask);
+        mem_free(d->sources);
     }
     questions_free(d->questions);
     label_map_free(&d->labels);
@@ -138,9 +139,16 @@ static void note_columns(const struct dataset_options *o, const struct columns *
     else if (c->form == ROWS_WORDS && c->label_guessed && c->n_labels)
         dataset_note(o, "the tags are the column '%s', by its name; --label-column chooses another",
                      c->names[c->labels[0]]);
+    else if (o->task == TASK_SEQ2SEQ && c->text_guessed)
+        dataset_note(o,
+                     "sources are the column '%s' and targets '%s', by their names; --text-column and --target-column "
+                     "choose others",
+                     c->names[c->text], c->names[c->pair]);
     else if (c->form != ROWS_TEXT && c->form != ROWS_WORDS)
         dataset_note(o, "rows are conversations, in '%s'; --text-column reads a text instead", c->names[c->turns]);
     const char *label = c->label_guessed && c->form == ROWS_TEXT ? c->names[c->labels[0]] : NULL;
+    if (o->task == TASK_SEQ2SEQ)
+        return;
     if (c->text_guessed && c->pair >= 0)
         dataset_note(o, "the texts are the columns '%s' and '%s', by their names; --text-column chooses others",
                      c->names[c->text], c->names[c->pair]);
@@ -336,5 +344,6 @@ int dataset_open(const struct io *io, const struct dataset_options *o, struct da
         note_labels(o, d);
     dataset_note_rows(o, d);
     d->path = o->path;
+    d->start_id = o->start_id;
     return SNUG_OK;
 }

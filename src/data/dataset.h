@@ -44,7 +44,9 @@ struct dataset {
     int32_t *targets;
     int32_t *words;     /* (n_tokens), rows of words without labels: which word's first token it is, else -1; or NULL */
     uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
+    int32_t *sources;   /* (n_rows), TASK_SEQ2SEQ: a row begins with so many tokens of its source; its target follows */
     int32_t num_labels; /* 0 without labels per row or word */
+    int32_t start_id;   /* TASK_SEQ2SEQ: what a decoder reads before the target's tokens */
 
     enum label_form label_form;  /* as written in the file */
     struct label_map labels;     /* names of the classes, when num_labels is not 0 */
@@ -69,13 +71,17 @@ struct dataset_options {
 
     /* Text. A column left NULL is looked for under the usual names (columns.c). label_column "a,b,c": a column for each
      * label, of 0 and 1 for TASK_MULTI_LABEL, of numbers for TASK_REGRESSION. */
-    const char *text_column, *text_pair_column, *label_column;
+    const char *text_column, *text_pair_column, *label_column, *target_column;
     char delimiter; /* 0: a comma, in .tsv a tab */
     bool empty_is_error;
 
     bool words;                    /* rows are words: of a list, or what stands between white space in a text */
     const struct chat_setup *chat; /* TASK_CAUSAL_LM: rows may be conversations (chat_rows.h); NULL: only texts */
     const struct question_options *questions; /* tables are questions and contexts; NULL: they are not */
+    /* TASK_SEQ2SEQ: what stands before each source (NULL: nothing); tokens of a target at most, as max_length is of a source; what the
+     * decoder begins with. */
+    const char *source_prefix;
+    int32_t max_target_length, start_id;
     int32_t block_size; /* TASK_CAUSAL_LM: texts are joined and cut into rows of so many tokens; 0: a text is a row */
 
     /* Labels. With `labels` (of the training data, or of the model) every label must be one of them; without, they are
@@ -118,6 +124,13 @@ void dataset_close(struct dataset *d);
 /* What a checkpoint records, to find that the data are not those of the first part of the run. */
 struct hash128 dataset_fingerprint(const struct dataset *d);
 
+/* Tokens of its source; 0 where rows have none. */
+static inline int32_t dataset_source(const struct dataset *d, int64_t row)
+{
+    return d->sources ? d->sources[row] : 0;
+}
+
+/* All of them. */
 static inline int32_t dataset_length(const struct dataset *d, int64_t row)
 {
     return (int32_t)(d->offsets[row + 1] - d->offsets[row]);

@@ -39,7 +39,7 @@ static inline bool task_has_label(enum data_task task) /* per row */
 
 static inline bool task_is_lm(enum data_task task)
 {
-    return task == TASK_MASKED_LM || task == TASK_CAUSAL_LM;
+    return task == TASK_MASKED_LM || task == TASK_CAUSAL_LM || task == TASK_SEQ2SEQ;
 }
 
 static inline bool task_has_classes(enum data_task task) /* per row or word */

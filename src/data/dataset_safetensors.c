@@ -102,10 +102,14 @@ static int decide_task(struct pretokenized *p, enum data_task *task, struct snug
     const struct st_tensor *t = p->labels = *task == TASK_UNLABELED ? NULL : st_find(&p->file, "labels");
     if (!t && *task == TASK_AUTO)
         *task = TASK_UNLABELED;
-    if (!t && task_has_classes(*task))
+    if (!t && (task_has_classes(*task) || *task == TASK_SEQ2SEQ))
         return err_set(err, SNUG_ERR_INPUT, "%s: no tensor 'labels'; training needs it", p->o->path);
     if (!t)
         return SNUG_OK;
+    if (*task == TASK_SEQ2SEQ)
+        return t->ndim == 2 && t->shape[0] == p->n && is_integer(t)
+                   ? SNUG_OK
+                   : bad_tensor(p, t, "the ids of a target in each row are wanted", err);
     bool asked = *task != TASK_AUTO;
     bool per_row = t->ndim == 1 && t->shape[0] == p->n, per_row_many = t->ndim == 2 && t->shape[0] == p->n;
     if (*task == TASK_AUTO)
@@ -196,6 +200,40 @@ static int add_targets(struct pretokenized *p, struct place at, int64_t limit, i
     return SNUG_OK;
 }
 
+/* The row's labels: the ids of its target, up to those that do not count. */
+static int add_target(struct pretokenized *p, struct place at, int64_t row, size_t n_source, struct snug_err *err)
+{
+    int64_t width = p->labels->shape[1], n = 0, vocabulary = p->o->vocab_size > 0 ? p->o->vocab_size : INT32_MAX;
+    int64_t *wide = mem_alloc((size_t)width * sizeof *wide);
+    int32_t *ids = mem_alloc((size_t)width * sizeof *ids);
+    int code = wide && ids ? read_integers(&p->file, p->labels, row * width, width, wide, err)
+                           : err_no_memory(err, (size_t)width * sizeof *wide);
+    while (!code && n < width && wide[n] != IGNORE_INDEX) {
+        if (wide[n] < 0 || wide[n] >= vocabulary)
+            code = err_at(err, SNUG_ERR_INPUT, at, "label %lld at position %lld is neither %d nor in [0, %lld)",
+                          (long long)wide[n], (long long)n, IGNORE_INDEX, (long long)vocabulary);
+        else
+            ids[n] = (int32_t)wide[n], n++;
+    }
+    for (int64_t i = n; i < width && !code; i++)
+        if (wide[i] != IGNORE_INDEX)
+            code = err_at(err, SNUG_ERR_INPUT, at,
+                          "label %lld at position %lld stands behind %d; only the end of a "
+                          "target may be left out",
+                          (long long)wide[i], (long long)i, IGNORE_INDEX);
+    if (!code && !n)
+        code = err_at(err, SNUG_ERR_INPUT, at, "labels are %d everywhere; a target needs a token", IGNORE_INDEX);
+    if (p->o->max_target_length && n > p->o->max_target_length) {
+        n = p->o->max_target_length;
+        p->tokens.truncated++;
+    }
+    if (!code)
+        code = token_rows_add_pair(&p->tokens, p->row_ids, n_source, ids, (size_t)n, err);
+    mem_free(wide);
+    mem_free(ids);
+    return code;
+}
+
 static int read_row(struct pretokenized *p, int64_t row, bool targets, struct snug_err *err)
 {
     struct place at = {.path = p->o->path, .n = row, .is_row = true};
@@ -209,6 +247,8 @@ static int read_row(struct pretokenized *p, int64_t row, bool targets, struct sn
     }
     TRY(read_row_of(p, p->ids, row, p->row, err));
     TRY(narrow(p, at, "token id", vocabulary, from, to, p->row_ids, err));
+    if (p->o->task == TASK_SEQ2SEQ)
+        return add_target(p, at, row, (size_t)(to - from), err);
     if (p->types) {
         TRY(read_row_of(p, p->types, row, p->row, err));
         TRY(narrow(p, at, "token type", UINT8_MAX + 1, from, to, p->row_types, err));
@@ -317,7 +357,7 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
     TRY(find_tensors(p, err));
     TRY(decide_task(p, &d->task, err));
     TRY(allocate(p, err));
-    bool targets = p->labels && task_has_targets(d->task);
+    bool targets = p->labels && task_has_targets(d->task) && d->task != TASK_SEQ2SEQ;
     p->most_label = task_is_lm(d->task)    ? p->o->vocab_size > 0 ? p->o->vocab_size : INT32_MAX
                     : d->task == TASK_SPAN ? 4
                     : p->o->labels         ? p->o->labels->n
@@ -335,6 +375,8 @@ static int read_all(struct pretokenized *p, struct dataset *d, struct snug_err *
     d->ids = t->ids;
     d->types = t->any_type ? t->types : NULL;
     d->targets = p->targets;
+    d->sources = t->sources;
+    t->sources = NULL;
     if (t->any_type)
         t->types = NULL;
     t->offsets = NULL;

@@ -28,6 +28,20 @@ static const char *whole_number(const char *s, int64_t max, int64_t *n)
     return s;
 }
 
+/* Rows of a source and a target have `length` tokens of the first and a quarter as many, 1 at least, of the second. */
+static int64_t target_length(int64_t length)
+{
+    return length / 4 > 0 ? length / 4 : 1;
+}
+
+static int add_sources(struct dataset *d, int32_t length, struct snug_err *err)
+{
+    d->sources = mem_alloc((size_t)d->n_rows * sizeof *d->sources);
+    for (int64_t row = 0; d->sources && row < d->n_rows; row++)
+        d->sources[row] = length;
+    return d->sources ? SNUG_OK : err_no_memory(err, (unsigned long long)d->n_rows * sizeof *d->sources);
+}
+
 static int allocate(struct dataset *d, int64_t rows, int64_t length, int32_t num_labels, struct snug_err *err)
 {
     d->n_rows = rows;
@@ -85,8 +99,12 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
         return err_set(err, SNUG_ERR_USAGE, "%s: needs a vocabulary, not one of %d tokens", o->path,
                        (int)o->vocab_size);
     d->task = o->task == TASK_AUTO ? TASK_CLASS : o->task;
+    int32_t source = (int32_t)length;
+    length += d->task == TASK_SEQ2SEQ ? target_length(length) : 0;
     int32_t num_labels = o->labels ? o->labels->n : o->num_labels ? o->num_labels : d->task == TASK_REGRESSION ? 1 : 2;
     TRY(allocate(d, rows, length, num_labels, err));
+    if (d->task == TASK_SEQ2SEQ)
+        TRY(add_sources(d, source, err));
     uint32_t key[2];
     data_key(o->seed, FOR_SYNTHETIC, key);
     for (int64_t row = 0; row < rows; row++) {

@@ -38,6 +38,20 @@ static int read_words(struct text_reading *r, struct snug_err *err)
     return text_block_add_object(&r->block, t->place, row, err);
 }
 
+/* The prefix says what is to be done with a source, as T5 has learned it. */
+static int add_with_prefix(struct text_reading *r, struct snug_err *err)
+{
+    const struct table *t = &r->table;
+    struct str s = {0};
+    str_append(&s, r->o->source_prefix);
+    str_append_n(&s, t->row_text, t->text_bytes);
+    int code = str_check(&s, err);
+    if (!code)
+        code = text_block_add(&r->block, t->place, str_text(&s), s.n, t->row_pair, t->pair_bytes, err);
+    str_free(&s);
+    return code;
+}
+
 static int read_row(struct text_reading *r, struct snug_err *err)
 {
     const struct table *t = &r->table;
@@ -60,7 +74,9 @@ static int read_row(struct text_reading *r, struct snug_err *err)
                           "the text is empty, which --empty=error refuses; fill it in, or leave the option out");
         r->empty++;
     }
-    return text_block_add(&r->block, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err);
+    return r->o->source_prefix
+               ? add_with_prefix(r, err)
+               : text_block_add(&r->block, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err);
 }
 
 static int read_rows(struct text_reading *r, struct snug_err *err)
@@ -154,6 +170,7 @@ static void take_tokens(struct text_reading *r, struct dataset *d)
         mem_free(t->types);
     d->loss_mask = t->loss_mask;
     d->words = t->words;
+    d->sources = t->sources;
     d->truncated = t->truncated;
     d->no_target = t->no_target;
     d->empty = r->empty;
@@ -179,6 +196,10 @@ int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, s
         chat_setup_describe(r->o->chat, &s);
     if (r->o->block_size)
         str_printf(&s, " block %d", (int)r->o->block_size);
+    if (r->task == TASK_SEQ2SEQ) {
+        str_printf(&s, " target %d ", (int)r->o->max_target_length);
+        str_json(&s, r->o->source_prefix ? r->o->source_prefix : "");
+    }
     int code = str_check(&s, err);
     *h = hash_bytes(str_text(&s), s.n);
     str_free(&s);
@@ -215,6 +236,8 @@ int text_reading_open(const struct io *io, const struct dataset_options *o, stru
     TRY_TO(fail, table_open(io, o, format, labels ? TABLE_LABELS : TABLE_NO_LABELS, &r->table, err));
     r->table_open = true;
     r->task = decide_task(o, &r->table.columns);
+    r->block.seq2seq = r->task == TASK_SEQ2SEQ;
+    r->block.max_target_length = o->max_target_length;
     r->block.chat = o->chat;
     r->block.columns = &r->table.columns;
     words = r->table.columns.form == ROWS_WORDS;

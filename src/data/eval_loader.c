@@ -12,8 +12,9 @@ struct eval_loader {
     int64_t *rows; /* (n_rows), longest first */
     int32_t max_rows;
     int64_t max_tokens;
-    int64_t at; /* rows given out */
-    int64_t largest_tokens;
+    int64_t at;          /* rows given out */
+    int64_t most_tokens; /* of a batch, sources included */
+    struct token_count largest;
     int32_t largest_rows;
     struct batch_buffer buffer[EVAL_KEPT]; /* one after the other */
     struct batch batch[EVAL_KEPT];
@@ -39,15 +40,15 @@ static int sort_rows(struct eval_loader *e, struct snug_err *err)
 }
 
 /* Rows of the batch that starts at `from`, and their tokens. */
-static int32_t cut(const struct eval_loader *e, int64_t from, int64_t *tokens)
+static int32_t cut(const struct eval_loader *e, int64_t from, struct token_count *tokens)
 {
     int32_t n = 0;
-    *tokens = 0;
+    *tokens = (struct token_count){0};
     for (; n < e->max_rows && from + n < e->data->n_rows; n++) {
-        int32_t length = dataset_length(e->data, e->rows[from + n]);
-        if (n > 0 && *tokens + length > e->max_tokens)
+        int64_t row = e->rows[from + n];
+        if (n > 0 && tokens->T + tokens->S + dataset_length(e->data, row) > e->max_tokens)
             break;
-        *tokens += length;
+        token_count_add(tokens, e->data, row);
     }
     return n;
 }
@@ -55,9 +56,10 @@ static int32_t cut(const struct eval_loader *e, int64_t from, int64_t *tokens)
 static void measure(struct eval_loader *e)
 {
     for (int64_t from = 0; from < e->data->n_rows;) {
-        int64_t tokens;
+        struct token_count tokens;
         int32_t n = cut(e, from, &tokens);
-        e->largest_tokens = tokens > e->largest_tokens ? tokens : e->largest_tokens;
+        e->most_tokens = tokens.T + tokens.S > e->most_tokens ? tokens.T + tokens.S : e->most_tokens;
+        token_count_raise(&e->largest, tokens);
         e->largest_rows = n > e->largest_rows ? n : e->largest_rows;
         from += n;
     }
@@ -88,7 +90,7 @@ int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uin
     TRY_TO(fail, sort_rows(e, err));
     measure(e);
     for (int i = 0; i < EVAL_KEPT; i++)
-        TRY_TO(fail, batch_buffer_open(&e->buffer[i], d, e->largest_tokens, e->largest_rows, 1, err));
+        TRY_TO(fail, batch_buffer_open(&e->buffer[i], d, e->most_tokens, e->largest_rows, 1, err));
     *out = e;
     return SNUG_OK;
 fail:
@@ -100,7 +102,7 @@ const struct batch *eval_next(struct eval_loader *e)
 {
     if (e->at == e->data->n_rows)
         return NULL;
-    int64_t tokens;
+    struct token_count tokens;
     int32_t n = cut(e, e->at, &tokens);
     int i = e->n_given++ % EVAL_KEPT;
     batch_buffer_reset(&e->buffer[i]);
@@ -115,9 +117,9 @@ void eval_rewind(struct eval_loader *e)
     e->n_given = 0;
 }
 
-int64_t eval_max_tokens(const struct eval_loader *e)
+struct token_count eval_largest(const struct eval_loader *e)
 {
-    return e->largest_tokens;
+    return e->largest;
 }
 
 int32_t eval_max_rows(const struct eval_loader *e)

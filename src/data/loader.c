@@ -12,10 +12,10 @@
 
 /* Rows of a window and its micro-batches, while the first are dealt out to the second. */
 struct dealt_row {
-    int32_t length, sample; /* sample: its place in the window */
+    int32_t length, source, sample; /* sample: its place in the window */
 };
 struct part {
-    int64_t tokens;
+    int64_t tokens, sources; /* sources: how many of the tokens are theirs */
     int32_t number;
 };
 struct dealer {
@@ -154,13 +154,12 @@ static int32_t count_parts(int64_t n, int64_t size, int32_t ranks)
     return (int32_t)(parts < n ? parts : n);
 }
 
-/* Deals the rows out to the parts, longest first: in each round the part with the fewest tokens gets the longest row. Gives the tokens of
- * the largest part. */
-static int64_t deal(struct dealer *d, const struct dataset *data, const int64_t *rows, int64_t n, int32_t parts)
+/* Deals the rows out to the parts, longest first: in each round the part with the fewest tokens gets the longest row. */
+static void deal(struct dealer *d, const struct dataset *data, const int64_t *rows, int64_t n, int32_t parts)
 {
-    int64_t most = 0;
     for (int64_t i = 0; i < n; i++)
-        d->rows[i] = (struct dealt_row){.length = dataset_length(data, rows[i]), .sample = (int32_t)i};
+        d->rows[i] = (struct dealt_row){
+            .length = dataset_length(data, rows[i]), .source = dataset_source(data, rows[i]), .sample = (int32_t)i};
     qsort(d->rows, (size_t)n, sizeof *d->rows, longest_first);
     for (int32_t k = 0; k < parts; k++)
         d->parts[k] = (struct part){.number = k};
@@ -169,10 +168,9 @@ static int64_t deal(struct dealer *d, const struct dataset *data, const int64_t 
         if (i % parts == 0)
             qsort(d->parts, (size_t)parts, sizeof *d->parts, fewest_first);
         part->tokens += d->rows[i].length;
+        part->sources += d->rows[i].source;
         d->part_of[d->rows[i].sample] = part->number;
-        most = part->tokens > most ? part->tokens : most;
     }
-    return most;
 }
 
 /* Puts the window's rows into l->dealt and l->samples, part after part. */
@@ -236,7 +234,7 @@ static void lay(struct loader *l, struct slot *s, const int64_t *rows, int32_t n
     struct batch *b = &s->micro[s->window.n_micro++];
     batch_fill(&s->buffer, l->o.data, rows, n, samples, s->window.epoch, &l->masker, b);
     s->window.n_targets += b->n_targets;
-    s->window.n_tokens += b->T;
+    s->window.n_tokens += b->T + b->S;
 }
 
 /* A limit of tokens evens micro-batches out by itself. */
@@ -381,30 +379,36 @@ static int settle(struct loader *l, const struct loader_options *o, struct snug_
 }
 
 /* The micro-batches of at most `size` rows of a window, the largest of which goes into *tokens if it is larger. */
-static void take_largest(const struct dataset *d, const int64_t *rows, int64_t n, int64_t size, int64_t *tokens)
+static void take_largest(const struct dataset *d, const int64_t *rows, int64_t n, int64_t size,
+                         struct token_count *tokens)
 {
     for (int64_t i = 0; i < n;) {
-        int64_t sum = 0, end = size < n - i ? i + size : n;
+        int64_t end = size < n - i ? i + size : n;
+        struct token_count sum = {0};
         while (i < end)
-            sum += dataset_length(d, rows[i++]);
-        *tokens = sum > *tokens ? sum : *tokens;
+            token_count_add(&sum, d, rows[i++]);
+        token_count_raise(tokens, sum);
     }
 }
 
-static void take_dealt(struct loader *l, const int64_t *rows, int64_t n, int64_t size, int64_t *tokens)
+static void take_dealt(struct loader *l, const int64_t *rows, int64_t n, int64_t size, struct token_count *tokens)
 {
-    int64_t most = deal(&l->dealer, l->o.data, rows, n, count_parts(n, size, l->o.ranks));
-    *tokens = most > *tokens ? most : *tokens;
+    int32_t parts = count_parts(n, size, l->o.ranks);
+    deal(&l->dealer, l->o.data, rows, n, parts);
+    for (int32_t k = 0; k < parts; k++) {
+        const struct part *part = &l->dealer.parts[k];
+        token_count_raise(tokens, (struct token_count){.T = part->tokens - part->sources, .S = part->sources});
+    }
 }
 
 int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
-                   int64_t *tokens, struct snug_err *err)
+                   struct token_count *tokens, struct snug_err *err)
 {
     struct loader l = {0};
     bool all = false;
     int code = settle(&l, o, err);
     for (int i = 0; i < n; i++)
-        tokens[i] = 0;
+        tokens[i] = (struct token_count){0};
     for (int64_t step = o->start_step; step < o->end_step && !all && !code; step++) {
         struct window w;
         const int64_t *rows;
@@ -418,7 +422,7 @@ int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, 
                 take_dealt(&l, rows, w.n_samples, sizes[i], &tokens[i]);
             else
                 take_largest(o->data, rows, w.n_samples, sizes[i], &tokens[i]);
-            all &= tokens[i] == sizes[i] * o->data->longest;
+            all &= !o->data->sources && tokens[i].T == sizes[i] * o->data->longest;
         }
     }
     mem_free(l.rows);

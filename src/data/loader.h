@@ -67,12 +67,31 @@ int loader_check(const struct dataset *d, int64_t batch_size, int64_t accumulati
 /* Optimizer steps of an epoch. */
 int64_t loader_steps_per_epoch(int64_t n_rows, int32_t batch_size, int32_t accumulation, bool drop_last);
 
-/* The tokens of the largest micro-batch of steps start_step … end_step - 1, for each of n sizes of micro-batches into which windows
- * may be cut; the limit of tokens does not count. A row takes half a microsecond. SNUG_STOPPED where `stop` (or NULL) asks for it. */
-int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
-                   int64_t *tokens, struct snug_err *err);
+/* T and S of struct batch. */
+struct token_count {
+    int64_t T, S;
+};
 
-/* No micro-batch of batch_size rows has more tokens, whatever the order is (the sum of the longest rows). -1: no memory. */
+static inline void token_count_add(struct token_count *sum, const struct dataset *d, int64_t row)
+{
+    sum->T += dataset_length(d, row) - dataset_source(d, row);
+    sum->S += dataset_source(d, row);
+}
+
+/* Each of the two by itself. */
+static inline void token_count_raise(struct token_count *most, struct token_count to)
+{
+    most->T = to.T > most->T ? to.T : most->T;
+    most->S = to.S > most->S ? to.S : most->S;
+}
+
+/* The tokens of the largest micro-batch of steps start_step … end_step - 1, and those of the largest sources, for each of n sizes of
+ * micro-batches into which windows may be cut; the limit of tokens does not count. A row takes half a microsecond. SNUG_STOPPED where
+ * `stop` (or NULL) asks for it. */
+int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
+                   struct token_count *tokens, struct snug_err *err);
+
+/* No micro-batch of batch_size rows has more tokens, sources included, whatever the order is (the sum of the longest rows). -1: no memory. */
 int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size);
 
 /* Evaluation and prediction: every row once, longest first, in batches of at most max_rows rows and max_tokens tokens
@@ -83,7 +102,7 @@ int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uin
               const struct masking *masking, struct eval_loader **out, struct snug_err *err);
 const struct batch *eval_next(struct eval_loader *e); /* NULL after the last; EVAL_KEPT of them stay valid */
 void eval_rewind(struct eval_loader *e);
-int64_t eval_max_tokens(const struct eval_loader *e); /* of its largest batch */
+struct token_count eval_largest(const struct eval_loader *e); /* of any of its batches */
 int32_t eval_max_rows(const struct eval_loader *e);
 void eval_close(struct eval_loader *e);
 

@@ -52,7 +52,8 @@ static int allocate(const struct dataset *d, int64_t n_rows, int64_t n_tokens, s
                             .n_rows = n_rows,
                             .n_tokens = n_tokens,
                             .num_labels = d->num_labels,
-                            .label_form = d->label_form};
+                            .label_form = d->label_form,
+                            .start_id = d->start_id};
     out->offsets = mem_alloc((rows + 1) * sizeof *out->offsets);
     out->ids = mem_alloc(tokens * sizeof *out->ids);
     out->types = d->types ? mem_alloc(tokens) : NULL;
@@ -60,8 +61,10 @@ static int allocate(const struct dataset *d, int64_t n_rows, int64_t n_tokens, s
     out->classes = d->classes ? mem_alloc(rows * sizeof *out->classes) : NULL;
     out->values = d->values ? mem_alloc(rows * width * sizeof *out->values) : NULL;
     out->targets = d->targets ? mem_alloc(tokens * sizeof *out->targets) : NULL;
+    out->sources = d->sources ? mem_alloc(rows * sizeof *out->sources) : NULL;
     bool all = out->offsets && out->ids && !out->types == !d->types && !out->loss_mask == !d->loss_mask &&
-               !out->classes == !d->classes && !out->values == !d->values && !out->targets == !d->targets;
+               !out->classes == !d->classes && !out->values == !d->values && !out->targets == !d->targets &&
+               !out->sources == !d->sources;
     int code = all ? SNUG_OK : err_no_memory(err, (tokens + rows) * sizeof *out->ids);
     if (!code && d->labels.n)
         code = label_map_copy(&out->labels, &d->labels, d->path, err);
@@ -99,6 +102,7 @@ int dataset_move_rows(struct dataset *d, const uint8_t *which, struct dataset *o
     part_tokens(d->types, sizeof *d->types, d, which, out ? out->types : NULL);
     part_tokens(d->loss_mask, sizeof *d->loss_mask, d, which, out ? out->loss_mask : NULL);
     part_tokens(d->targets, sizeof *d->targets, d, which, out ? out->targets : NULL);
+    part_items(d->sources, sizeof *d->sources, d->n_rows, which, out ? out->sources : NULL);
     part_items(d->classes, sizeof *d->classes, d->n_rows, which, out ? out->classes : NULL);
     part_items(d->values, (size_t)d->num_labels * sizeof *d->values, d->n_rows, which, out ? out->values : NULL);
     part_offsets(d, which, out);

@@ -46,6 +46,7 @@ struct part {
 static int64_t label_bytes(const struct dataset *d)
 {
     return d->classes   ? d->n_rows * (int64_t)sizeof *d->classes
+           : d->sources ? d->n_rows * (int64_t)sizeof *d->sources
            : d->values  ? d->n_rows * d->num_labels * (int64_t)sizeof *d->values
            : d->targets ? d->n_tokens * (int64_t)sizeof *d->targets
                         : 0;
@@ -107,9 +108,10 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
         {&h, sizeof h},
         {d->offsets, (size_t)(d->n_rows + 1) * sizeof *d->offsets},
         {d->ids, (size_t)d->n_tokens * sizeof *d->ids},
-        {d->classes  ? (const void *)d->classes
-         : d->values ? (const void *)d->values
-                     : d->targets,
+        {d->classes   ? (const void *)d->classes
+         : d->sources ? (const void *)d->sources
+         : d->values  ? (const void *)d->values
+                      : d->targets,
          (size_t)h.n_label_bytes},
         {d->types, (size_t)h.n_type_bytes},
         {d->loss_mask, d->loss_mask ? (size_t)d->n_tokens : 0},
@@ -241,11 +243,11 @@ static bool sizes_fit(const struct header *h, const struct dataset_options *o, e
         !in_range(h->n_rows, 1, most) || !in_range(h->n_tokens, h->n_rows, most) ||
         !in_range(h->n_name_bytes, 0, most) || !in_range(h->truncated, 0, h->n_rows) ||
         !in_range(h->empty, 0, h->n_rows) || !in_range(h->ignored, 0, ignores ? most : 0) ||
-        !in_range(h->no_target, 0, h->masked ? most : 0))
+        !in_range(h->no_target, 0, h->masked || task == TASK_SEQ2SEQ ? most : 0))
         return false;
-    int64_t labels = task == TASK_CLASS         ? 4 * h->n_rows
-                     : task == TASK_TOKEN_CLASS ? 4 * h->n_tokens
-                                                : 4 * h->n_rows * h->num_labels;
+    int64_t labels = task == TASK_CLASS || task == TASK_SEQ2SEQ ? 4 * h->n_rows
+                     : task == TASK_TOKEN_CLASS                 ? 4 * h->n_tokens
+                                                                : 4 * h->n_rows * h->num_labels;
     return h->n_label_bytes == labels && (h->n_type_bytes == 0 || h->n_type_bytes == h->n_tokens) &&
            size == (int64_t)sizeof *h + 8 * (h->n_rows + 1) + 4 * h->n_tokens + labels + h->n_type_bytes +
                        h->masked * h->n_tokens + h->n_name_bytes;
@@ -277,10 +279,13 @@ static bool rows_fit(const struct dataset *d, const struct dataset_options *o)
     for (int64_t row = 0; row < d->n_rows; row++) {
         if (d->offsets[row + 1] <= d->offsets[row] || d->offsets[row + 1] > d->n_tokens)
             return false;
-        int64_t length = d->offsets[row + 1] - d->offsets[row];
-        if (o->max_length && length > o->max_length)
+        int64_t length = d->offsets[row + 1] - d->offsets[row], source = d->sources ? d->sources[row] : length;
+        int64_t target = length - source;
+        if (d->sources && (source < 1 || target < 1))
             return false;
-        full += length == o->max_length;
+        if ((o->max_length && source > o->max_length) || (o->max_target_length && target > o->max_target_length))
+            return false;
+        full += source == o->max_length || (d->sources && target == o->max_target_length);
     }
     for (int64_t i = 0; i < d->n_tokens; i++)
         if (d->ids[i] < 0 || d->ids[i] >= vocabulary)
@@ -388,6 +393,8 @@ static int bind(struct dataset *d, char *block, const struct header *h, const st
     at += 4 * h->n_tokens;
     if (h->task == TASK_CLASS)
         d->classes = (int32_t *)at;
+    else if (h->task == TASK_SEQ2SEQ)
+        d->sources = (int32_t *)at;
     else if (h->task == TASK_TOKEN_CLASS)
         d->targets = (int32_t *)at;
     else if (h->n_label_bytes)

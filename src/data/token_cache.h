@@ -8,7 +8,7 @@
  *     header (token_cache.c)   n_rows n_tokens … checksum over header and all that follows
  *     offsets  int64  (n_rows + 1)
  *     ids      int32  (n_tokens)
- *     labels   int32  (n_rows)  or  float (n_rows, num_labels)  or nothing
+ *     labels   int32  (n_rows)  or  float (n_rows, num_labels)  or nothing; of sources and targets: tokens of each row's source
  *     types    uint8  (n_tokens)  or nothing
  *     mask     uint8  (n_tokens)  or nothing: what is learned, 0 or 1
  *     names    of the labels, each with a 0 byte behind it                                                           */

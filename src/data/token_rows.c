@@ -51,6 +51,17 @@ int token_rows_add_words(struct token_rows *t, const struct token_buf *row, stru
     return token_rows_add(t, row->ids, row->type_ids, row->n, err);
 }
 
+int token_rows_add_pair(struct token_rows *t, const int32_t *source, size_t n_source, const int32_t *target,
+                        size_t n_target, struct snug_err *err)
+{
+    if (!MEM_GROW(t->sources, t->sources_cap, (size_t)t->n_rows + 1))
+        return err_no_memory(err, (size_t)t->n_rows * sizeof *t->sources);
+    t->sources[t->n_rows] = (int32_t)n_source;
+    TRY(token_rows_add(t, source, NULL, n_source, err));
+    t->n_rows--; /* it goes on */
+    return token_rows_add(t, target, NULL, n_target, err);
+}
+
 void token_rows_free(struct token_rows *t)
 {
     mem_free(t->offsets);
@@ -58,6 +69,7 @@ void token_rows_free(struct token_rows *t)
     mem_free(t->types);
     mem_free(t->loss_mask);
     mem_free(t->words);
+    mem_free(t->sources);
     *t = (struct token_rows){0};
 }
 
@@ -163,6 +175,35 @@ static int encode_words(const struct work *w, const struct text_row *r, struct w
     return code ? err_set(err, code, "%s", e.text) : token_rows_add_words(out, &buf->tokens, err);
 }
 
+static int encode_text(const struct work *w, const struct text_row *r, size_t text, size_t bytes, int64_t max_length,
+                       struct token_buf *buf, struct snug_err *err)
+{
+    struct snug_err e;
+    int code = tokenizer_encode(w->tokenizer, w->block->texts + text, bytes, NULL, 0, max_length, buf, &e);
+    if (code == SNUG_ERR_INPUT)
+        return err_at(err, code, r->place, "%s", e.text);
+    return code ? err_set(err, code, "%s", e.text) : SNUG_OK;
+}
+
+/* Of a source and a target. Without tokens on one side there is nothing to learn. */
+static int encode_pair(const struct work *w, const struct text_row *r, struct token_buf *source,
+                       struct token_buf *target, struct token_rows *out, struct snug_err *err)
+{
+    const struct text_block *b = w->block;
+    TRY(encode_text(w, r, r->text, r->text_bytes, w->max_length, source, err));
+    int code = encode_text(w, r, r->pair, r->pair_bytes, b->max_target_length, target, err);
+    if (code == SNUG_ERR_USAGE)
+        return err_set(err, code, "--max-target-length %lld: leaves no room beside a target's special tokens; use more",
+                       (long long)b->max_target_length);
+    TRY(code);
+    if (!source->n || !target->n) {
+        out->no_target++;
+        return SNUG_OK;
+    }
+    out->truncated += source->truncated || target->truncated;
+    return token_rows_add_pair(out, source->ids, source->n, target->ids, target->n, err);
+}
+
 static int encode_row(const struct work *w, const struct text_row *r, struct token_buf *buf, struct token_rows *out,
                       struct snug_err *err)
 {
@@ -181,7 +222,7 @@ static int encode_row(const struct work *w, const struct text_row *r, struct tok
 
 /* Working memory of a thread, for rows of each kind. */
 struct row_bufs {
-    struct token_buf text;
+    struct token_buf text, target;
     struct chat_buf chat;
     struct word_buf words;
 };
@@ -191,9 +232,10 @@ static void encode_piece(const struct work *w, size_t i, struct row_bufs *b)
     struct piece *p = &w->pieces[i];
     size_t end = (i + 1) * PIECE_ROWS < w->block->n_rows ? (i + 1) * PIECE_ROWS : w->block->n_rows;
     for (size_t row = i * PIECE_ROWS; row < end && !p->code; row++)
-        p->code = !w->block->rows[row].object ? encode_row(w, &w->block->rows[row], &b->text, &p->rows, &p->err)
-                  : w->block->words           ? encode_words(w, &w->block->rows[row], &b->words, &p->rows, &p->err)
-                                              : encode_object(w, &w->block->rows[row], &b->chat, &p->rows, &p->err);
+        p->code = w->block->seq2seq ? encode_pair(w, &w->block->rows[row], &b->text, &b->target, &p->rows, &p->err)
+                  : !w->block->rows[row].object ? encode_row(w, &w->block->rows[row], &b->text, &p->rows, &p->err)
+                  : w->block->words             ? encode_words(w, &w->block->rows[row], &b->words, &p->rows, &p->err)
+                                                : encode_object(w, &w->block->rows[row], &b->chat, &p->rows, &p->err);
 }
 
 static void *run(void *arg)
@@ -204,6 +246,7 @@ static void *run(void *arg)
         encode_piece(w, i, &b);
     chat_buf_free(&b.chat);
     token_buf_free(&b.text);
+    token_buf_free(&b.target);
     word_buf_free(&b.words);
     return NULL;
 }
@@ -229,10 +272,13 @@ static int append(struct token_rows *t, const struct token_rows *piece, struct s
     if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
         !MEM_GROW(t->types, t->types_cap, tokens) ||
         (piece->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)) ||
-        (piece->words && !MEM_GROW(t->words, t->words_cap, tokens + 1)))
+        (piece->words && !MEM_GROW(t->words, t->words_cap, tokens + 1)) ||
+        (piece->sources && !MEM_GROW(t->sources, t->sources_cap, rows)))
         return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
     if (piece->words && piece->n_tokens)
         memcpy(t->words + t->n_tokens, piece->words, (size_t)piece->n_tokens * sizeof *t->words);
+    if (piece->sources)
+        memcpy(t->sources + t->n_rows, piece->sources, (size_t)piece->n_rows * sizeof *t->sources);
     if (piece->loss_mask)
         memcpy(t->loss_mask + t->n_tokens, piece->loss_mask, (size_t)piece->n_tokens);
     if (piece->n_tokens) {

@@ -17,6 +17,8 @@ struct token_rows {
     size_t loss_mask_cap;
     int32_t *words; /* (n_tokens), of rows of words: which word's first token it is, else -1; NULL: none were */
     size_t words_cap;
+    int32_t *sources; /* (n_rows), of rows of a source and a target: tokens of the source; NULL: none were */
+    size_t sources_cap;
     int64_t no_target; /* rows that were left out, because their mask leaves nothing to learn */
     bool any_type;     /* some type is not 0 */
     int64_t truncated;
@@ -35,6 +37,8 @@ struct text_block {
     char *texts;
     size_t n_texts, texts_cap;
     bool has_pair;
+    bool seq2seq; /* the pair is a target, which is tokenised by itself, */
+    int64_t max_target_length;
     const struct chat_setup *chat; /* for conversations, */
     const struct columns *columns; /* which say what they are */
     const char *words;             /* objects are rows of words, which this member lists; NULL: conversations */
@@ -56,6 +60,9 @@ int token_rows_add(struct token_rows *t, const int32_t *ids, const int32_t *type
 /* The same with a mask of n, or words of n, which all rows have or none. */
 int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_t *loss_mask, size_t n,
                           struct snug_err *err);
+/* A row of a source and a target. */
+int token_rows_add_pair(struct token_rows *t, const int32_t *source, size_t n_source, const int32_t *target,
+                        size_t n_target, struct snug_err *err);
 int token_rows_add_words(struct token_rows *t, const struct token_buf *row, struct snug_err *err);
 void token_rows_free(struct token_rows *t);
 

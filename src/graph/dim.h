@@ -13,8 +13,9 @@
 /* DIMENSION(name, plural, tokens): as text and C have it; the word for so many of them in reports; whether rows that
  * are counted by it are tokens, the many, to which precision and recomputation apply. */
 #define DIMENSIONS(DIMENSION)                                                                                          \
-    DIMENSION(T, tokens, true)     /* of a micro-batch: rows of all sequences, one after another */                    \
-    DIMENSION(B, sequences, false) /* of a micro-batch */
+    DIMENSION(T, tokens, true)        /* of a micro-batch: rows of all sequences, one after another */                 \
+    DIMENSION(B, sequences, false)    /* of a micro-batch */                                                           \
+    DIMENSION(S, source tokens, true) /* of a micro-batch: what an encoder reads, where T is what its decoder does */
 
 /* Places in the vectors below. */
 enum dimension {
@@ -49,6 +50,7 @@ struct dim {
 };
 #define DIM_T ((struct dim){.times.T = 1})
 #define DIM_B ((struct dim){.times.B = 1})
+#define DIM_S ((struct dim){.times.S = 1})
 #define DIM(n) ((struct dim){.c = (n)})
 
 static inline int64_t dim_size(struct dim d, struct dims n)

@@ -219,9 +219,9 @@ struct grads {
     struct graph *g;
     int *of; /* by value id */
     bool *wanted;
-    int n;  /* values that exist in the forward pass */
-    int cu; /* the cu_seqlens input */
+    int n; /* values that exist in the forward pass */
 };
+int grad_cu(const struct grads *d, int rows); /* the cu_seqlens of a value's rows: of tokens, or of source tokens */
 int grad_of(struct grads *d, int id);
 int grad_target(struct grads *d, int id);
 void grad_set(struct grads *d, int id, int gradient); /* for a value that only this node reads */

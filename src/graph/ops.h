@@ -71,13 +71,17 @@ OP(attention_bwd, IN(qkv) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OPT
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
        REAL(softcap),
    NONE, "the gradient of attention; dbias = sum of dqkv over rows")
-OP(attention_biased, IN(qkv) IN(table) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
-   INT(heads) INT(furthest) REAL(scale) REAL(p) INT(site), DIFF,
-   "attention whose scores have a bias by distance: query i and key j have that of table (buckets, heads) in their "
-   "bucket; the "
-   "buckets are T5's, of which the last begins at distance `furthest`; all rows of a sequence see each other")
-OP(attention_biased_bwd, IN(qkv) IN(table) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv) ACC(dtable),
-   INT(heads) INT(furthest) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_biased")
+OP(attention_general, IN(q) OPT(kv) OPT(table) IN(cu) OPT(kv_cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
+   INT(heads) INT(furthest) FLAG(causal) REAL(scale) REAL(p) INT(site), DIFF,
+   "attention of the rows of cu to those of kv_cu, whose keys and values kv (S, 2 heads D) has; without these, to "
+   "those "
+   "of their own sequence, and q is qkv (T, 3 heads D). Query i and key j have the bias table[bucket, head] by their "
+   "distance, in T5's buckets, of which the last begins at `furthest`; causal: i sees j <= i, and all buckets are for "
+   "such j")
+OP(attention_general_bwd,
+   IN(q) OPT(kv) OPT(table) IN(o) IN(lse) IN(dout) IN(cu) OPT(kv_cu) OPT(coords) OPT(rng) OUT(dq) MAYBE(dkv)
+       ACC(dtable),
+   INT(heads) INT(furthest) FLAG(causal) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_general")
 OP(attention_cached, IN(qkv) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "

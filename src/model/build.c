@@ -150,20 +150,23 @@ int build_attention(struct build *b, int qkv, struct attention_options o)
     return a.o;
 }
 
-int build_biased_attention(struct build *b, int qkv, int table, int64_t furthest, int64_t head_size)
+int build_general_attention(struct build *b, int q, struct general_options o)
 {
     double p = build_p(b, b->c->dropout_attention);
-    struct op_attention_biased a = {.qkv = qkv,
-                                    .table = table,
-                                    .cu = b->in.cu_seqlens,
-                                    .coords = p > 0 ? b->in.coords : 0,
-                                    .rng = p > 0 ? b->in.rng : 0,
-                                    .heads = b->c->heads,
-                                    .furthest = furthest,
-                                    .scale = 1 / sqrt((double)head_size),
-                                    .p = p,
-                                    .site = b->site++};
-    emit_attention_biased(b->g, &a);
+    struct op_attention_general a = {.q = q,
+                                     .kv = o.kv,
+                                     .table = o.table,
+                                     .cu = o.cu,
+                                     .kv_cu = o.kv_cu,
+                                     .coords = p > 0 ? o.coords : 0,
+                                     .rng = p > 0 ? b->in.rng : 0,
+                                     .heads = b->c->heads,
+                                     .furthest = o.furthest,
+                                     .causal = o.causal,
+                                     .scale = o.scale,
+                                     .p = p,
+                                     .site = b->site++};
+    emit_attention_general(b->g, &a);
     return a.o;
 }
 

@@ -15,6 +15,10 @@ struct inputs {
     int step;       /* (8) F64, enum step_scalar */
     /* (pairs) F64, "rotary_frequencies" and "window_rotary_frequencies"; 0 where there are none */
     int rotary[ROTARY_KINDS];
+    /* What an encoder reads, of sequence to sequence tasks; else 0. */
+    int source_ids, source_positions; /* (S) I32 */
+    int source_cu_seqlens;            /* (B+1) I32 */
+    int source_coords;                /* (S,2) I32, as coords */
     int labels; /* (B) I32, (B,labels) F32 or (T) I32: of each token its label, or the marks of op/span_loss.c */
 };
 
@@ -90,8 +94,15 @@ struct attention_options {
 };
 int build_attention(struct build *b, int qkv, struct attention_options o);
 
-/* The same over qkv (T, 3 heads head_size), with a bias of the scores from the table (buckets, heads): op/bias_bucket.h. */
-int build_biased_attention(struct build *b, int qkv, int table, int64_t furthest, int64_t head_size);
+/* Attention of the rows of cu to those of kv_cu: op/attention_general.c. q without kv has the keys and values, too. */
+struct general_options {
+    int kv, kv_cu, cu, coords; /* coords: those of q's rows */
+    int table;                 /* of biases (buckets, heads); 0: none */
+    int64_t furthest;
+    bool causal;
+    double scale;
+};
+int build_general_attention(struct build *b, int q, struct general_options o);
 
 /* (T,H) -> (B,H): the sequences' first or last rows, or the means of all their rows. */
 int build_first_rows(struct build *b, int v);

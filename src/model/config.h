@@ -78,6 +78,16 @@ struct gpt_neox_config {
     bool parallel; /* both blocks of a layer read what enters it */
 };
 
+/* T5's kind: two stacks, whose layers are counted one after the other (stack_layers). */
+struct t5_config {
+    int64_t head_size, intermediate_size;
+    int64_t buckets, furthest; /* of the biases by distance */
+    enum act act;
+    bool gated;  /* the feed-forward block has a gate */
+    bool scaled; /* the decoder's output, by 1 / sqrt(hidden_size) */
+    double norm_eps, init_factor;
+};
+
 /* What all architectures have, and others ask for; then what only one's own files know. */
 struct model_config {
     const struct model_arch *arch;
@@ -87,10 +97,15 @@ struct model_config {
     int64_t hidden_size, layers, heads, vocab_size;
     int64_t file_layers;     /* numbered layers that files have: fewer where layers share weights */
     int64_t type_vocab_size; /* token types; 0: inputs have none */
-    int64_t longest;         /* input, in tokens */
-    int64_t first_position;  /* of a sequence's first token; the others' follow */
-    int64_t pad_id;          /* -1: none */
-    bool untied;             /* the output has embeddings of its own */
+    int64_t
+        stack_layers; /* of the first of two stacks, an encoder's; the others are its decoder's. 0: there is one stack */
+    int64_t longest;  /* input, in tokens */
+    int64_t usual_length;   /* of inputs, where nothing sets a limit; 0: longest */
+    int64_t first_position; /* of a sequence's first token; the others' follow */
+    int64_t pad_id;         /* -1: none */
+    int64_t start_id;       /* what a decoder reads before the target, of sequence to sequence models */
+    bool untied;            /* the output has embeddings of its own */
+    bool untied_by_file;    /* that is so where a folder's weights have them, whatever config.json says */
     struct rotary rotary[ROTARY_KINDS];
     double init_std;
     double dropout_embedding, dropout_hidden, dropout_attention;
@@ -101,6 +116,7 @@ struct model_config {
         struct gpt_neox_config gpt_neox;
         struct modernbert_config modernbert;
         struct decoder_config decoder;
+        struct t5_config t5;
     } own;
 };
 

@@ -1,5 +1,6 @@
 #include "model/encoder.h"
 
+#include <math.h>
 #include <string.h>
 
 void encoder_defaults(struct model_config *c)
@@ -101,7 +102,12 @@ static int attend(struct build *b, const struct encoder *e, int qkv, bool first_
     if (!e->bias)
         return build_attention(b, qkv, (struct attention_options){.head_size = D, .queries = first_only});
     int table = WEIGHT(b, b->normal, weight_of(b, e->bias), DIM(e->buckets), DIM(c->heads));
-    return build_biased_attention(b, qkv, table, e->furthest, D);
+    return build_general_attention(b, qkv,
+                                   (struct general_options){.cu = b->in.cu_seqlens,
+                                                            .coords = b->in.coords,
+                                                            .table = table,
+                                                            .furthest = e->furthest,
+                                                            .scale = 1 / sqrt((double)D)});
 }
 
 /* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the

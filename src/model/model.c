@@ -10,7 +10,9 @@
     A(gemma3_text)                                                                                                     \
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \
-    A(llama) A(mistral) A(modernbert) A(mpnet) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(xlm_roberta)
+    A(llama)                                                                                                           \
+    A(mistral)                                                                                                         \
+    A(modernbert) A(mpnet) A(mt5) A(olmo2) A(phi3) A(qwen2) A(qwen3) A(roberta) A(smollm3) A(t5) A(xlm_roberta)
 #define DECLARE(name) extern const struct model_arch arch_##name;
 #define ROW(name) &arch_##name,
 ARCHS(DECLARE)
@@ -70,6 +72,12 @@ static void add_inputs(struct graph *g, const struct model_config *c, struct inp
     for (int i = 0; i < ROTARY_KINDS; i++)
         if (c->rotary[i].pairs)
             in->rotary[i] = add_input(g, rotary_inputs[i], DT_F64, SHAPE(DIM(c->rotary[i].pairs)));
+    if (model_task(c)->labels == TASK_SEQ2SEQ) {
+        in->source_ids = add_input(g, "source_ids", DT_I32, SHAPE(DIM_S));
+        in->source_positions = add_input(g, "source_positions", DT_I32, SHAPE(DIM_S));
+        in->source_cu_seqlens = add_input(g, "source_cu_seqlens", DT_I32, SHAPE(b1));
+        in->source_coords = add_input(g, "source_coords", DT_I32, SHAPE(DIM_S, DIM(2)));
+    }
     if (model_task(c)->per_token)
         in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));
     else if (c->problem == PROBLEM_SINGLE_LABEL)

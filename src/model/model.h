@@ -50,6 +50,7 @@ struct model_arch {
     const char *base_prefix; /* of the base model's; files of the bare base model leave it out */
     /* Behind that, up to the number: of the layers' tensors, or of those of groups of layers that share weights. */
     const char *layer_prefix;
+    const char *second_prefix;      /* likewise, of the second of two stacks; NULL: there is one */
     const struct tied_name *tied;   /* up to a row of NULL */
     const char *const *ignored;     /* ends of the names of what is no weight; up to NULL */
     const struct model_head *heads; /* by enum model_task */

@@ -64,9 +64,12 @@ bool model_ignores(const struct model_config *c, const char *name)
 
 int64_t model_layer_of(const struct model_config *c, const char *name)
 {
-    const char *bare = bare_name(c, name), *prefix = c->arch->layer_prefix;
+    const char *bare = bare_name(c, name), *const prefixes[] = {c->arch->layer_prefix, c->arch->second_prefix};
     long long layer;
-    return begins(bare, prefix) && sscanf(bare + strlen(prefix), "%lld", &layer) == 1 ? layer : -1;
+    for (int stack = 0; stack < 2 && prefixes[stack]; stack++)
+        if (begins(bare, prefixes[stack]) && sscanf(bare + strlen(prefixes[stack]), "%lld", &layer) == 1)
+            return layer + stack * c->stack_layers;
+    return -1;
 }
 
 const char *model_head_weight(const struct model_config *c)

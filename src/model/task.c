@@ -32,6 +32,12 @@ const struct task model_tasks[MODEL_COUNT] = {
                                   .peft = "QUESTION_ANS",
                                   .peft_heads = "qa_outputs",
                                   .pipeline = "question-answering"},
+    [MODEL_SEQ2SEQ_LM] = {.per_token = true,
+                          .tied = true,
+                          .labels = TASK_SEQ2SEQ,
+                          .metrics = METRICS_TOKENS,
+                          .peft = "SEQ_2_SEQ_LM",
+                          .pipeline = "text2text-generation"},
 };
 
 static const struct {

@@ -14,7 +14,8 @@
     W(MODEL_MASKED_LM, "masked-lm")                                                                                    \
     W(MODEL_CAUSAL_LM, "causal-lm")                                                                                    \
     W(MODEL_TOKEN_CLASSIFICATION, "token-classification")                                                              \
-    W(MODEL_QUESTION_ANSWERING, "question-answering")
+    W(MODEL_QUESTION_ANSWERING, "question-answering")                                                                  \
+    W(MODEL_SEQ2SEQ_LM, "seq2seq-lm")
 
 /* ORDER problem: what the labels of a sequence are; the words of --problem-type, and `problem_type` in config.json. The
  * public enum snug_problem has the same order. */
@@ -41,6 +42,7 @@ enum data_task {
     TASK_MASKED_LM,   /* a target per token; `targets` NULL: masked when batches are made */
     TASK_CAUSAL_LM,   /* the next token; `targets` NULL: the ids themselves */
     TASK_TOKEN_CLASS, /* one class per word of a row: `targets` has it at the word's first token */
+    TASK_SEQ2SEQ,     /* the tokens of a target, of a row whose source an encoder reads */
     TASK_SPAN,        /* where a row's answer starts and ends: `targets` are the marks of op/span_loss.c */
 };
 

@@ -38,7 +38,7 @@ void grad_embed(struct grads *d, const struct op_embed *n)
         int dtable = grad_target(d, tables[i]);
         if (!dtable)
             continue;
-        struct op_embed_bwd b = {.ids = ids[i], .dy = grad_of(d, n->y), .cu = d->cu, .dtable = dtable};
+        struct op_embed_bwd b = {.ids = ids[i], .dy = grad_of(d, n->y), .cu = grad_cu(d, ids[i]), .dtable = dtable};
         emit_embed_bwd(d->g, &b);
     }
 }

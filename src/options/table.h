@@ -110,6 +110,12 @@ OPT(STR, text_column, "none", "NAME", DATA | MERGE, 0, "column of the text, or o
 OPT(STR, text_pair_column, "none", "NAME", DATA | MERGE, 0, "column of the second text of a pair")
 OPT(STR, label_column, "none", "NAME", DATA | MERGE, 0,
     "column of the label; none: label, category, or another usual name; A,B,C: one for each label")
+OPT(STR, target_column, "none", "NAME", TRAINING | EVAL | DEBUG_DATA, 0,
+    "column of the text to be written, seq2seq-lm; none: target, summary, or another usual name")
+OPT(STR, source_prefix, "none", "TEXT", TRAINING | EVAL | DEBUG_DATA, RESULT,
+    "stands before each source, seq2seq-lm, such as \"summarize: \"")
+OPT(INT, max_target_length, "none", "[1, 1048576]", TRAINING | EVAL | DEBUG_DATA, RESULT,
+    "tokens of a target, seq2seq-lm; longer ones are cut; none: --max-length")
 OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA | MERGE, RESULT, "rows with this label are left out, such as -1")
 OPT(CHAR, delimiter, "none", "CHAR", DATA | MERGE, 0, "between the fields of a row; none: comma, and tab for .tsv")
 OPT(INT, max_length, "none", "[1, 1048576]", DATA | BENCH | TOKENIZE | MERGE, 0,
@@ -347,6 +353,8 @@ OPT_SPELLING(SHORT, lora_modules_to_save, modules_to_save, NULL)
 OPT_SPELLING(HABIT, model_name_or_path, model, NULL)
 OPT_SPELLING(HABIT, model_name, model, NULL)
 OPT_SPELLING(HABIT, outfile, output, NULL) /* of llama.cpp's converter */
+OPT_SPELLING(HABIT, max_source_length, max_length, NULL)
+OPT_SPELLING(HABIT, summary_column, target_column, NULL)
 OPT_SPELLING(HABIT, train_file, train_data, NULL)
 OPT_SPELLING(HABIT, train_data_file, train_data, NULL)
 OPT_SPELLING(HABIT, validation_file, eval_data, NULL)
@@ -406,7 +414,6 @@ OPT_SPELLING(HABIT, output_file, output, NULL)
 OPT_SPELLING(HABIT, dataset_text_field, text_column, NULL) /* TRL's */
 OPT_SPELLING(HABIT, text_field, text_column, NULL)
 OPT_SPELLING(HABIT, label_field, label_column, NULL)
-OPT_SPELLING(HABIT, target_column, label_column, NULL)
 OPT_SPELLING(HABIT, separator, delimiter, NULL)
 OPT_SPELLING(HABIT, sep, delimiter, NULL)
 OPT_SPELLING(HABIT, num_classes, num_labels, NULL)
@@ -615,6 +622,9 @@ OPT_NEEDS(chat_template, task, "auto|causal-lm")
 OPT_NEEDS(assistant_only_loss, task, "auto|causal-lm")
 OPT_NEEDS(completion_only_loss, task, "auto|causal-lm")
 OPT_NEEDS(doc_stride, task, "auto|question-answering")
+OPT_NEEDS(target_column, task, "auto|seq2seq-lm")
+OPT_NEEDS(source_prefix, task, "auto|seq2seq-lm")
+OPT_NEEDS(max_target_length, task, "auto|seq2seq-lm")
 OPT_NEEDS(max_answer_length, task, "auto|question-answering")
 OPT_NEEDS(version_2_with_negative, task, "auto|question-answering")
 OPT_NEEDS(null_score_diff_threshold, task, "auto|question-answering")

@@ -62,6 +62,12 @@ void grad_set(struct grads *d, int id, int gradient)
     d->of[id] = gradient;
 }
 
+int grad_cu(const struct grads *d, int rows)
+{
+    bool source = graph_value(d->g, rows)->shape[0].times.S != 0;
+    return graph_find(d->g, source ? "source_cu_seqlens" : "cu_seqlens");
+}
+
 static bool is_trained(const struct value *v)
 {
     return v->role == ROLE_WEIGHT && !v->frozen;
@@ -116,7 +122,7 @@ void pass_grad(struct graph *g, struct pass_settings *s)
 {
     if (g->err.code)
         return;
-    struct grads d = {.g = g, .n = g->n_values, .cu = graph_find(g, "cu_seqlens")};
+    struct grads d = {.g = g, .n = g->n_values};
     d.of = mem_alloc((size_t)d.n * sizeof *d.of);
     d.wanted = mem_alloc((size_t)d.n * sizeof *d.wanted);
     if (!d.of || !d.wanted)

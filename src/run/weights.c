@@ -23,6 +23,13 @@ const struct model_tensor *weights_of_adapter(const struct model_dir *adapter, c
     return model_dir_find(adapter, spelling);
 }
 
+void weights_settle(const struct model_dir *d, struct model_config *c)
+{
+    for (int t = MODEL_AUTO + 1; t < MODEL_COUNT && c->untied_by_file && d->n_tensors; t++)
+        if (c->arch->heads[t].untied)
+            c->untied = weights_find(d, c, c->arch->heads[t].untied) != NULL;
+}
+
 static const struct model_tensor *adapter_tensor(const struct weight_options *o, const char *name)
 {
     return o->adapter ? weights_of_adapter(o->adapter, name) : NULL;

@@ -93,7 +93,7 @@ static void close_evaluation(struct evaluation *p)
 static int give(struct evaluation *p, const struct batch *b, int flight, struct snug_err *err)
 {
     struct flight *f = &p->flights[flight];
-    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
+    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B, .S = b->S});
     struct run_fetch fetch = {.to = f->results, .from = v.data, .bytes = dtype_bytes(v.dtype, v.elements)};
     f->batch = b;
     return stepper_forward_begin(&p->s->stepper, p->s->run.where.eval, b, &(struct step_inputs){.n = 1}, &fetch, flight,
@@ -161,7 +161,7 @@ static int take(struct evaluation *p, int flight, struct snug_err *err)
 {
     const struct flight *f = &p->flights[flight];
     const struct batch *b = f->batch;
-    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B});
+    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B, .S = b->S});
     int64_t width = p->s->model.num_labels;
     double loss;
     TRY(stepper_forward_end(&p->s->stepper, flight, &loss, err));

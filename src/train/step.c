@@ -102,21 +102,28 @@ static void put_rotary(const struct input_image *in, const struct batch *b)
     }
 }
 
-/* (sample, position) of each row, for the dropout masks. */
-static void put_coords(const struct input_image *in, const struct batch *b, int64_t bucket)
+/* (sample, position) of each row, for the dropout masks: of one row a sequence, */
+static void put_samples(const struct input_image *in, const struct batch *b)
 {
-    int32_t *coords = place(in, "coords"), *samples = place(in, "samples");
+    int32_t *samples = place(in, "samples");
     for (int32_t i = 0; samples && i < b->B; i++) {
         samples[2 * i] = b->sample[i];
         samples[2 * i + 1] = 0;
     }
+}
+
+/* and of the rows of all sequences, which begin at cu (B+1). */
+static void put_coords(const struct input_image *in, const char *name, const struct batch *b, const int32_t *cu,
+                       int64_t bucket)
+{
+    int32_t *coords = place(in, name);
     for (int32_t i = 0; coords && i < b->B; i++)
-        for (int32_t t = b->cu_seqlens[i]; t < b->cu_seqlens[i + 1]; t++) {
+        for (int32_t t = cu[i]; t < cu[i + 1]; t++) {
             coords[2 * t] = b->sample[i];
-            coords[2 * t + 1] = t - b->cu_seqlens[i];
+            coords[2 * t + 1] = t - cu[i];
         }
     if (coords)
-        memset(coords + 2 * (int64_t)b->T, 0, 2 * sizeof *coords * (size_t)(bucket - b->T));
+        memset(coords + 2 * (int64_t)cu[b->B], 0, 2 * sizeof *coords * (size_t)(bucket - cu[b->B]));
 }
 
 /* As the model numbers them. */
@@ -128,15 +135,27 @@ static void put_positions(const struct input_image *in, const struct batch *b, i
         to[t] += first;
 }
 
-static void put_batch(const struct input_image *in, const struct batch *b, int64_t bucket)
+static void put_source(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
+    put_tokens(in, "source_ids", b->source_ids, b->S, bucket, 0);
+    put_tokens(in, "source_positions", b->source_positions, b->S, bucket, 0);
+    put(in, "source_cu_seqlens", b->source_cu_seqlens, DT_I32, b->B + 1);
+    put_coords(in, "source_coords", b, b->source_cu_seqlens, bucket);
+}
+
+static void put_batch(const struct input_image *in, const struct batch *b, struct dims n)
+{
+    int64_t bucket = n.T;
+    if (b->source_cu_seqlens)
+        put_source(in, b, n.S);
     put_tokens(in, "input_ids", b->ids, b->T, bucket, 0);
     put_positions(in, b, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     if (b->past)
         put(in, "past", b->past, DT_I32, b->B);
-    put_coords(in, b, bucket);
+    put_samples(in, b);
+    put_coords(in, "coords", b, b->cu_seqlens, bucket);
     put_labels(in, b, bucket);
     put_class_weights(in);
     put_rotary(in, b);
@@ -156,9 +175,11 @@ static void put_scalars(const struct input_image *in, const struct step_inputs *
     put(in, "step", scalars, DT_F64, STEP_SCALARS);
 }
 
-static struct dims batch_dims(const struct stepper *s, const struct batch *b)
+struct dims batch_dims(const struct backend *backend, const struct batch *b)
 {
-    return b ? (struct dims){.T = backend_bucket(s->run->backend, b->T), .B = b->B} : (struct dims){0};
+    int64_t T = b ? backend_bucket(backend, b->T) : 0,
+            S = b && b->source_cu_seqlens ? backend_bucket(backend, b->S) : 0;
+    return (struct dims){.T = T, .B = b ? b->B : 0, .S = S};
 }
 
 /* The batch (NULL: none) and the scalars, on their way to program k. */
@@ -166,12 +187,12 @@ static int send(struct stepper *s, int k, const struct batch *b, const struct st
 {
     void *image;
     const struct backend *backend = s->run->backend;
-    const struct dims n = batch_dims(s, b), most = s->run->plan.programs[k].max;
-    assert(!b || (n.T <= most.T && n.B <= most.B));
+    const struct dims n = batch_dims(backend, b), most = s->run->plan.programs[k].max;
+    assert(!b || (n.T <= most.T && n.B <= most.B && n.S <= most.S));
     TRY(backend->arena->inputs(backend, s->run->arenas.of[MEMORY_DEVICE], &image, err));
     struct input_image in = {.s = s, .g = &s->run->plan.programs[k], .image = image};
     if (b)
-        put_batch(&in, b, n.T);
+        put_batch(&in, b, n);
     put_scalars(&in, step);
     return backend->arena->send(backend, s->run->arenas.of[MEMORY_DEVICE], err);
 }
@@ -237,7 +258,7 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
                         struct snug_err *err)
 {
     int k = s->run->where.step;
-    struct dims dims = batch_dims(s, b);
+    struct dims dims = batch_dims(s->run->backend, b);
     struct run_fetch f[2];
     TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
     TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
@@ -270,7 +291,7 @@ static int32_t share(const struct stepper *s, const struct window *w)
 static const struct batch *micro_batch(const struct stepper *s, const struct window *w, int32_t i)
 {
     static int32_t no_rows[1];
-    static const struct batch none = {.cu_seqlens = no_rows};
+    static const struct batch none = {.cu_seqlens = no_rows, .source_cu_seqlens = no_rows};
     const struct rank *r = s->run->rank;
     int64_t at = r ? r->me + (int64_t)i * r->n : i;
     return at < w->n_micro ? &w->micro[at] : &none;
@@ -292,7 +313,7 @@ static int launch_micro(struct stepper *s, const struct window *w, int32_t i, co
     TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f, err));
     TRY(send(s, k, b, in, err));
     *sent = seconds_now();
-    return run_program(s->run, k, batch_dims(s, b), &f, 1, err);
+    return run_program(s->run, k, batch_dims(s->run->backend, b), &f, 1, err);
 }
 
 int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
@@ -363,7 +384,7 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
     if (added < n)
         out->grad_norm = NAN; /* there was no update */
     TRY(send(s, micro_program(s, bad), micro_batch(s, w, bad), in, err));
-    find_where(s, micro_program(s, bad), batch_dims(s, micro_batch(s, w, bad)), out);
+    find_where(s, micro_program(s, bad), batch_dims(s->run->backend, micro_batch(s, w, bad)), out);
     return SNUG_OK;
 }
 
@@ -385,7 +406,7 @@ int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const
         f[1].flight = flight;
     }
     TRY(send(s, k, b, in, err));
-    return run_program(s->run, k, batch_dims(s, b), f, output ? 2 : 1, err);
+    return run_program(s->run, k, batch_dims(s->run->backend, b), f, output ? 2 : 1, err);
 }
 
 int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug_err *err)
@@ -398,17 +419,17 @@ int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug
 int stepper_logits(struct stepper *s, int k, const struct batch *b, float *logits, struct snug_err *err)
 {
     struct run_value v;
-    if (!run_output(s->run, k, "logits", batch_dims(s, b), &v))
+    if (!run_output(s->run, k, "logits", batch_dims(s->run->backend, b), &v))
         return err_set(err, SNUG_ERR_ENV, "program %s has no logits", s->run->plan.programs[k].name);
     TRY(send(s, k, b, &(struct step_inputs){0}, err));
-    TRY(run_program(s->run, k, batch_dims(s, b), NULL, 0, err));
+    TRY(run_program(s->run, k, batch_dims(s->run->backend, b), NULL, 0, err));
     return run_read(s->run, &v, logits, DT_F32, err);
 }
 
 int stepper_forward(struct stepper *s, int k, const struct batch *b, const struct step_inputs *in, double *loss,
                     struct dims *dims, struct snug_err *err)
 {
-    *dims = batch_dims(s, b);
+    *dims = batch_dims(s->run->backend, b);
     TRY(stepper_forward_begin(s, k, b, in, NULL, 0, err));
     return stepper_forward_end(s, 0, loss, err);
 }

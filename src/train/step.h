@@ -60,6 +60,9 @@ int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const
                           const struct run_fetch *output, int flight, struct snug_err *err);
 int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug_err *err);
 
+/* The sizes of the programs that run on a batch. */
+struct dims batch_dims(const struct backend *backend, const struct batch *b);
+
 /* One forward pass of generation, program k: logits (B,V) of each sequence's last row. b->past says what is in the cache. */
 int stepper_logits(struct stepper *s, int k, const struct batch *b, float *logits, struct snug_err *err);
 

@@ -35,7 +35,7 @@ static void evaluation_sees_each_row_once(void **state)
                 assert_int_equal(seen[i], 1);
             assert_int_equal(rows, 100);
             assert_int_equal(tokens, f.d.n_tokens);
-            assert_int_equal(eval_max_tokens(e), largest_tokens);
+            assert_int_equal(eval_largest(e).T, largest_tokens);
             assert_int_equal(eval_max_rows(e), largest_rows);
             eval_rewind(e);
         }

@@ -74,6 +74,15 @@ def neox(**k):
                                      rope_parameters=rope), **k})
 
 
+def t5(config=T.T5Config, **k):
+    """Heads are wider than d_model / num_heads; buckets are few, so that distances share them."""
+    return config(**{**dict(vocab_size=V, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=3, relative_attention_num_buckets=8,
+                            relative_attention_max_distance=6, dropout_rate=0.0, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1), **k})
+
+
+GATED = dict(feed_forward_proj="gated-gelu", num_decoder_layers=3, tie_word_embeddings=False)
+TARGET_LENGTHS = [5, 7, 1, 3]
+
 # Factors such that the pairs of a head are of all three kinds.
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=0.05, high_freq_factor=1.0, original_max_position_embeddings=12)
 YARN = dict(rope_type="yarn", rope_theta=10.0, factor=4.0, beta_fast=2.0, beta_slow=0.5, original_max_position_embeddings=12)
@@ -107,6 +116,9 @@ CASES = {
     "albert": (T.AlbertForSequenceClassification, albert()),
     "albert_mlm": (T.AlbertForMaskedLM, albert()),
     "albert_tags": (T.AlbertForTokenClassification, albert()),
+    "t5": (T.T5ForConditionalGeneration, t5()),
+    "t5_gated": (T.T5ForConditionalGeneration, t5(**GATED)),
+    "mt5": (T.MT5ForConditionalGeneration, t5(T.MT5Config, num_layers=1, **GATED)),
     "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
     "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
                                                                          classifier_activation="relu", **BIASES)),
@@ -150,6 +162,10 @@ def inputs(name, cfg, g):
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
     ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.pad_token_id or 0) * (1 - mask)
     d = {"input_ids": ids, "attention_mask": mask}
+    if cfg.is_encoder_decoder:
+        width = max(TARGET_LENGTHS)
+        real = torch.tensor([[1] * n + [0] * (width - n) for n in TARGET_LENGTHS])
+        return {**d, "decoder_attention_mask": real, "labels": torch.where(real == 1, torch.randint(5, V, real.shape, generator=g), -100)}
     if getattr(cfg, "type_vocab_size", 1) == 2:
         d["token_type_ids"] = torch.tensor([[0] * (n // 2) + [1] * (n - n // 2) + [0] * (S - n) for n in LENGTHS])
     if cfg.num_labels == 1:
@@ -175,6 +191,12 @@ def inputs(name, cfg, g):
 def in_file(cfg, name):
     """transformers 5.23 has a name of its own for GPT-NeoX's output embeddings, which no file has."""
     return "embed_out.weight" if cfg.model_type == "gpt_neox" and name == "lm_head.weight" else name
+
+
+def untie(model):
+    """transformers 5 makes a T5 model with tied embeddings, whatever its configuration says; a folder with lm_head.weight is not tied."""
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() * 0.2)
+    model.all_tied_weights_keys.pop("lm_head.weight", None)
 
 
 def perturb(model, g):
@@ -217,6 +239,8 @@ def golden(name, cls, cfg):
     torch.manual_seed(7)
     cfg._attn_implementation = "eager"
     model = cls(cfg)
+    if cfg.is_encoder_decoder and not cfg.tie_word_embeddings or name in ("t5_gated", "mt5"):
+        untie(model)
     perturb(model, g)
     path = os.path.join(here, name)
     model.save_pretrained(path)

@@ -103,6 +103,14 @@ OLMO2 = dict(architectures=["Olmo2ForCausalLM"], attention_bias=False, attention
              hidden_size=2048, initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096, model_type="olmo2",
              num_attention_heads=16, num_hidden_layers=16, num_key_value_heads=16, pad_token_id=100277, rms_norm_eps=1e-06,
              rope_scaling=None, rope_theta=500000, tie_word_embeddings=False, use_cache=True, vocab_size=100352)
+T5 = dict(architectures=["T5ForConditionalGeneration"], d_ff=2048, d_kv=64, d_model=512, decoder_start_token_id=0, dropout_rate=0.1,
+          eos_token_id=1, initializer_factor=1.0, is_encoder_decoder=True, layer_norm_epsilon=1e-06, model_type="t5", n_positions=512,
+          num_heads=8, num_layers=6, output_past=True, pad_token_id=0, relative_attention_num_buckets=32, vocab_size=32128)
+GATED = dict(feed_forward_proj="gated-gelu", relative_attention_max_distance=128, tie_word_embeddings=False, tokenizer_class="T5Tokenizer")
+FLAN_T5 = {**T5, **GATED, **dict(d_model=768, num_decoder_layers=12, num_heads=12, num_layers=12)}
+MT5 = {**T5, **GATED, **dict(architectures=["MT5ForConditionalGeneration"], d_ff=1024, model_type="mt5", num_decoder_layers=8, num_heads=6,
+                             num_layers=8, vocab_size=250112)}
+NO_LIMIT = 1 << 20
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
     "bert-base-uncased": (BERT, 512),
@@ -133,6 +141,9 @@ MODELS = {
     "gemma-3-1b-it": (GEMMA3, 32768),
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
     "OLMo-2-0425-1B": (OLMO2, 4096),
+    "t5-small": (T5, NO_LIMIT),
+    "flan-t5-base": (FLAN_T5, NO_LIMIT),
+    "mt5-small": (MT5, NO_LIMIT),
 }
 out = {}
 for name, (config, longest) in MODELS.items():
@@ -140,10 +151,13 @@ for name, (config, longest) in MODELS.items():
     classes = {}
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
-    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix != "GPT2" else set())):
+    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix not in ("GPT2", "T5", "MT5") else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()
+        if prefix in ("T5", "MT5") and config.get("tie_word_embeddings") is False:  # transformers 5 ties until it sees the weights
+            model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
+            model.all_tied_weights_keys.pop("lm_head.weight", None)
         saved_as = model.all_tied_weights_keys  # second name: the name in the file
         if own == "GPTNeoXForCausalLM":  # transformers 5.23 has a name of its own, which no file has
             saved_as["lm_head.weight"] = "embed_out.weight"

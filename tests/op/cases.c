@@ -18,6 +18,7 @@
 
 /* B sequences of the given lengths. */
 #define LENGTHS(...) .n_sequences = (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), .lengths = {__VA_ARGS__}
+#define KEY_LENGTHS(...) .key_lengths = {__VA_ARGS__}
 
 #define EMBED(N, V, H) .ids = INTS(N), .table = FLOAT(V, H), .y = NARROW(N, H)
 #define EMBED_BWD(N, V, H, B) .ids = INTS(N), .dy = NARROW(N, H), .cu = INTS((B) + 1), .dtable = FLOAT(V, H)
@@ -38,10 +39,15 @@
 #define DROP(T, share, number) .coords = INTS(T, 2), .rng = INTS(4), .p = share, .site = number
 
 #define BIASED(T, B, A, D, N, far)                                                                                     \
-    .qkv = NARROW(T, 3 * (A) * (D)), .table = FLOAT(N, A), .cu = INTS((B) + 1), .o = NARROW(T, (A) * (D)),             \
+    .q = NARROW(T, 3 * (A) * (D)), .table = FLOAT(N, A), .cu = INTS((B) + 1), .o = NARROW(T, (A) * (D)),               \
     .lse = FLOAT(A, T), .heads = A, .furthest = far
 #define BIASED_BWD(T, B, A, D, N, far)                                                                                 \
-    BIASED(T, B, A, D, N, far), .dout = NARROW(T, (A) * (D)), .dqkv = NARROW(T, 3 * (A) * (D)), .dtable = FLOAT(N, A)
+    BIASED(T, B, A, D, N, far), .dout = NARROW(T, (A) * (D)), .dq = NARROW(T, 3 * (A) * (D)), .dtable = FLOAT(N, A)
+#define CROSS(T, S, B, A, D)                                                                                           \
+    .q = NARROW(T, (A) * (D)), .kv = NARROW(S, 2 * (A) * (D)), .cu = INTS((B) + 1), .kv_cu = INTS((B) + 1),            \
+    .o = NARROW(T, (A) * (D)), .lse = FLOAT(A, T), .heads = A
+#define CROSS_BWD(T, S, B, A, D)                                                                                       \
+    CROSS(T, S, B, A, D), .dout = NARROW(T, (A) * (D)), .dq = NARROW(T, (A) * (D)), .dkv = NARROW(S, 2 * (A) * (D))
 
 /* L: rows of a sequence's cache. */
 #define CACHED(T, B, L, A, K, D)                                                                                       \
@@ -463,23 +469,8 @@ const struct op_case op_cases[] = {
     {CASE(scale, "nothing", .x = NARROW(0, 8), .y = NARROW(0, 8), .by = 2)},
     {CASE(scale, "large", .x = NARROW(170, 301), .y = NARROW(170, 301), .by = 0.7), .long_only = true},
 #include "cases_attention.h"
+#include "cases_general.h"
 #include "cases_llm.h"
-    {CASE(attention_biased, "few buckets", BIASED(9, 2, 2, 4, 4, 3), .scale = 0.5), LENGTHS(5, 4)},
-    {CASE(attention_biased, "dropout, padding rows", BIASED(30, 3, 3, 7, 8, 6), DROP(30, 0.3, 2), .scale = 0.4),
-     LENGTHS(12, 1, 14)},
-    {CASE(attention_biased, "no sequences", BIASED(3, 0, 2, 8, 8, 16), .scale = 1)},
-    {CASE(attention_biased, "beyond the furthest, as MPNet", BIASED(210, 2, 3, 64, 32, 128), DROP(210, 0.1, 2),
-          .scale = 0.125),
-     LENGTHS(170, 37), .long_only = true},
-    {CASE(attention_biased_bwd, "few buckets", BIASED_BWD(9, 2, 2, 4, 4, 3), .scale = 0.5), LENGTHS(5, 4)},
-    {CASE(attention_biased_bwd, "dropout, padding rows", BIASED_BWD(30, 3, 3, 7, 8, 6), DROP(30, 0.3, 2), .scale = 0.4),
-     LENGTHS(12, 1, 14)},
-    {CASE(attention_biased_bwd, "added to, without padding", BIASED_BWD(12, 2, 1, 5, 6, 4), .scale = 0.4),
-     LENGTHS(5, 7)},
-    {CASE(attention_biased_bwd, "no sequences", BIASED_BWD(3, 0, 2, 8, 8, 16), .scale = 1)},
-    {CASE(attention_biased_bwd, "beyond the furthest, as MPNet", BIASED_BWD(210, 2, 3, 64, 32, 128), DROP(210, 0.1, 2),
-          .scale = 0.125),
-     LENGTHS(170, 37), .long_only = true},
     {CASE(attention_cached, "prompts and single tokens", CACHED(14, 4, 20, 4, 2, 8), .scale = 0.35),
      LENGTHS(6, 1, 4, 1)},
     {CASE(attention_cached, "odd D, one key head", CACHED(5, 3, 9, 3, 1, 7), .scale = 0.4), LENGTHS(2, 1, 2)},

@@ -15,13 +15,14 @@ struct op_case {
      * with F32, with BF16 and where kernels have it with F16. */
     union args_any args;
     int n_sequences, lengths[MAX_SEQUENCES];
-    int update;       /* step[STEP_UPDATE]; 0 means 3 */
-    bool skip;        /* the gradients are not finite: partials infinite, coef -1 */
-    double condition; /* how much worse conditioned than the error model supposes; 0 means 1 */
-    double offset;    /* added to the random inputs named x */
-    uint32_t stream;  /* of its random numbers; 0: its place in op_cases, which it must then be in */
-    bool rounds;      /* stochastically, what it stores in BF16: such a case runs with that type alone */
-    bool long_only;   /* large, to use threads and loops fully: left out of the sanitizer's and the gradient's runs */
+    int key_lengths[MAX_SEQUENCES]; /* of the sequences that those attend to, where these are others */
+    int update;                     /* step[STEP_UPDATE]; 0 means 3 */
+    bool skip;                      /* the gradients are not finite: partials infinite, coef -1 */
+    double condition;               /* how much worse conditioned than the error model supposes; 0 means 1 */
+    double offset;                  /* added to the random inputs named x */
+    uint32_t stream;                /* of its random numbers; 0: its place in op_cases, which it must then be in */
+    bool rounds;                    /* stochastically, what it stores in BF16: such a case runs with that type alone */
+    bool long_only; /* large, to use threads and loops fully: left out of the sanitizer's and the gradient's runs */
 };
 
 extern const struct op_case op_cases[];

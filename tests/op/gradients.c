@@ -59,7 +59,8 @@ static int output(const struct op_case *c, const union op_any *node, const char 
 /* Slots that are activations which nobody else reads. */
 static bool is_read_once(const struct op_case *c, const char *slot)
 {
-    return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale;
+    bool general = c->op == OP_attention_general && (!strcmp(slot, "q") || !strcmp(slot, "kv"));
+    return !strcmp(slot, "qkv") || !strcmp(slot, "add") || c->op == OP_scale || general;
 }
 
 /* A copy of a weight as an activation: I w. */

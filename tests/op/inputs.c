@@ -86,6 +86,8 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
         double u = random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "cu"))
             x[i] = (int32_t)first_row(c, (int)i);
+        else if (!strcmp(name, "kv_cu"))
+            x[i] = i ? x[i - 1] + c->key_lengths[i - 1] : 0;
         else if (!strcmp(name, "rng"))
             x[i] = i < 3 ? (int32_t[]){-1234567, 42, 1001}[i] : 0;
         else if (!strcmp(name, "coords"))
@@ -224,20 +226,24 @@ static void make_statistics(struct op_inputs *in)
                                    .window = c->args.attention_bwd.window,
                                    .softcap = c->args.attention_bwd.softcap};
         ref_attention(&f, &call);
-    } else if (c->op == OP_attention_biased_bwd) {
-        struct args_attention_biased f = {.qkv = wide(in, "qkv"),
-                                          .table = wide(in, "table"),
-                                          .cu = wide(in, "cu"),
-                                          .coords = wide(in, "coords"),
-                                          .rng = wide(in, "rng"),
-                                          .o = wide(in, "o"),
-                                          .lse = wide(in, "lse"),
-                                          .heads = c->args.attention_biased_bwd.heads,
-                                          .furthest = c->args.attention_biased_bwd.furthest,
-                                          .scale = c->args.attention_biased_bwd.scale,
-                                          .p = c->args.attention_biased_bwd.p,
-                                          .site = c->args.attention_biased_bwd.site};
-        ref_attention_biased(&f, &call);
+    } else if (c->op == OP_attention_general_bwd) {
+        const struct args_attention_general_bwd *of = &c->args.attention_general_bwd;
+        struct args_attention_general f = {.q = wide(in, "q"),
+                                           .kv = wide(in, "kv"),
+                                           .table = wide(in, "table"),
+                                           .cu = wide(in, "cu"),
+                                           .kv_cu = wide(in, "kv_cu"),
+                                           .coords = wide(in, "coords"),
+                                           .rng = wide(in, "rng"),
+                                           .o = wide(in, "o"),
+                                           .lse = wide(in, "lse"),
+                                           .heads = of->heads,
+                                           .furthest = of->furthest,
+                                           .causal = of->causal,
+                                           .scale = of->scale,
+                                           .p = of->p,
+                                           .site = of->site};
+        ref_attention_general(&f, &call);
     } else if (c->op == OP_norm_bwd) {
         struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");
         for (int64_t n = 0; n < h.shape[0]; n++) {

@@ -26,7 +26,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     switch (op) {
     case OP_attention:
     case OP_attention_bwd:
-    case OP_attention_biased_bwd:
+    case OP_attention_general_bwd:
     case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
@@ -51,6 +51,12 @@ static inline int sized_as(enum op op, int slot)
     return slope ? (int)(offsetof(struct args_linear, y) / sizeof(struct tensor)) : slot;
 }
 
+/* Of attention_general: over keys, and over the head's elements. */
+static inline double general_sums(const struct tensor *q, const struct tensor *kv)
+{
+    return (double)((kv->ndim && kv->shape[0] > q->shape[0] ? kv->shape[0] : q->shape[0]) + q->shape[1]);
+}
+
 /* The length of the longest sum. */
 static inline double sum_length(enum op op, const union args_any *a)
 {
@@ -67,11 +73,11 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)(a->attention.qkv.shape[0] + a->attention.qkv.shape[1]);
     case OP_attention_bwd:
         return (double)(a->attention_bwd.qkv.shape[0] + a->attention_bwd.qkv.shape[1]);
-    case OP_attention_biased:
-        return (double)(a->attention_biased.qkv.shape[0] + a->attention_biased.qkv.shape[1]);
-    case OP_attention_biased_bwd: /* an entry of the table: over queries and keys */
-        return (double)(a->attention_biased_bwd.qkv.shape[0] * a->attention_biased_bwd.qkv.shape[0] +
-                        a->attention_biased_bwd.qkv.shape[1]);
+    case OP_attention_general:
+        return general_sums(&a->attention_general.q, &a->attention_general.kv);
+    case OP_attention_general_bwd: /* an entry of the table: over queries and keys */
+        return general_sums(&a->attention_general_bwd.q, &a->attention_general_bwd.kv) *
+               (a->attention_general_bwd.table.ndim ? (double)a->attention_general_bwd.q.shape[0] : 1);
     case OP_attention_cached:
         return (double)(a->attention_cached.keys.shape[1] + a->attention_cached.keys.shape[2]);
     case OP_act_bwd:

@@ -3,7 +3,7 @@
 #define TESTS_RUN_GOLDEN_MODELS_H
 
 /* A folder of tests/golden, and what its labels are. */
-enum { CLASSES, LABELS, NUMBER, TAGS, TOKENS, MASKED, ANSWERS };
+enum { CLASSES, LABELS, NUMBER, TAGS, TOKENS, MASKED, ANSWERS, TARGETS };
 static const struct model {
     const char *name;
     int labels;
@@ -60,6 +60,9 @@ static const struct model {
     {"qwen3", TOKENS},
     {"qwen3_regression", NUMBER},
     {"smollm3", TOKENS},
+    {"t5", TARGETS},
+    {"t5_gated", TARGETS},
+    {"mt5", TARGETS},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 

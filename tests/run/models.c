@@ -43,7 +43,10 @@ static const struct model {
               {"phi3", false},
               {"qwen2", false},
               {"qwen3", false},
-              {"smollm3", false}};
+              {"smollm3", false},
+              {"t5", false},
+              {"t5_gated", false},
+              {"mt5", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \

@@ -31,7 +31,7 @@ static int times_of(const struct rehearsal_limits *limits, double *seconds, stru
         .train = true,
         .update = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1, .state_type = DT_F32}};
     struct choices choices = {.micro = {.T = 16, .B = 2}, .accumulation = 1, .updates_at_end = true};
-    if (typical_open(&typical, &model, NULL, 8, 2, 16, err))
+    if (typical_open(&typical, &model, NULL, 8, 0, 2, (struct dims){.T = 16}, err))
         fail_msg("%s", err->text);
     int code = rehearsal_open(&r, &s, &choices, limits, err);
     if (!code)

@@ -20,7 +20,7 @@ static struct typical made(const struct model_config *m, const struct dataset *d
 {
     struct typical t;
     struct snug_err err;
-    if (typical_open(&t, m, d, 5, B, most, &err))
+    if (typical_open(&t, m, d, 5, 0, B, (struct dims){.T = most}, &err))
         fail_msg("%s", err.text);
     return t;
 }
@@ -90,11 +90,40 @@ static void inputs_are_in_range(void **state)
     }
 }
 
+/* A quarter of the tokens are sources', and each row has one of each kind. */
+static void rows_are_divided(void **state)
+{
+    (void)state;
+    static int32_t sources[] = {3, 0, 1, 0, 1, 1};
+    struct dataset d = data;
+    d.sources = sources;
+    assert_true(typical_share(&d) == 0.25);
+    assert_true(typical_share(&data) == 0);
+    struct model_config m = classifier;
+    m.task = MODEL_SEQ2SEQ_LM;
+    struct typical t;
+    assert_int_equal(typical_open(&t, &m, NULL, 8, 0.25, 3, (struct dims){.T = 17, .S = 6}, NULL), 0);
+    assert_int_equal(t.batch.T, 17); /* 3 times 6, but for one that has no room */
+    assert_int_equal(t.batch.S, 6);
+    lengths_are(&t.batch, (int32_t[]){6, 6, 5});
+    assert_memory_equal(t.batch.source_cu_seqlens, ((const int32_t[]){0, 2, 4, 6}), 4 * sizeof(int32_t));
+    for (int i = 0; i < 6; i++) {
+        assert_true(t.batch.source_ids[i] >= 0 && t.batch.source_ids[i] < 7);
+        assert_int_equal(t.batch.source_positions[i], i % 2);
+    }
+    typical_close(&t);
+    assert_int_equal(typical_open(&t, &m, NULL, 2, 0.01, 2, (struct dims){.T = 9, .S = 9}, NULL), 0);
+    assert_int_equal(t.batch.T, 2);
+    assert_int_equal(t.batch.S, 2);
+    typical_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lengths_follow_the_data),
         cmocka_unit_test(inputs_are_in_range),
+        cmocka_unit_test(rows_are_divided),
     };
     return cmocka_run_group_tests_name("typical", tests, NULL, NULL);
 }

@@ -40,6 +40,7 @@ static int open_model(struct probe *p, const char *path, struct snug_err *err)
     TRY(model_dir_open(&io_posix, path, &p->dir, err));
     p->has_dir = true;
     TRY(model_config_read(p->dir.config, p->dir.config_path, &p->model, err));
+    weights_settle(&p->dir, &p->model);
     enum model_task task = p->model.task;
     for (int t = MODEL_COUNT - 1; t > MODEL_AUTO && !p->model.task; t--) /* the first that the architecture has */
         task = model_has_task(&p->model, (enum model_task)t) ? (enum model_task)t : task;
@@ -70,12 +71,13 @@ static int read_width(struct probe *p, const char *path, struct snug_err *err)
 {
     struct st_file f;
     int code = st_open(&io_posix, path, &f, err);
-    const struct st_tensor *ids = code ? NULL : st_find(&f, "input_ids");
+    bool targets = model_task(&p->model)->labels == TASK_SEQ2SEQ; /* they have the logits */
+    const struct st_tensor *ids = code ? NULL : st_find(&f, targets ? "labels" : "input_ids");
     if (ids && ids->ndim == 2)
         p->rows = ids->shape[0], p->width = ids->shape[1];
     else if (!code)
-        code =
-            err_set(err, SNUG_ERR_INPUT, "%s: has no input_ids (N,S); record them as the tokenizer gives them", path);
+        code = err_set(err, SNUG_ERR_INPUT, "%s: has no %s (N,S); record them as the tokenizer gives them", path,
+                       targets ? "labels" : "input_ids");
     st_close(&f);
     return code;
 }
@@ -87,6 +89,8 @@ static int open_inputs(struct probe *p, const char *path, struct snug_err *err)
                                 .max_length = (int32_t)p->model.longest,
                                 .vocab_size = (int32_t)p->model.vocab_size,
                                 .num_labels = model_task(&p->model)->classes ? (int32_t)p->model.num_labels : 0,
+                                .max_target_length = (int32_t)p->model.longest,
+                                .start_id = (int32_t)p->model.start_id,
                                 .cache_dir = "",
                                 .note = note};
     TRY(read_width(p, path, err));
@@ -164,7 +168,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
                                  .keep_grads = true,
                                  .head_chunk = o->head_chunk};
     struct choices choices = settings_choices(o, b, &p->model);
-    choices.micro = (struct dims){.T = backend_bucket(b, p->batch.T), .B = p->batch.B};
+    choices.micro = batch_dims(b, &p->batch);
     choices.accumulation = 1;
     choices.keep_masks = choices.copies = false;
     TRY(run_open(&p->run, &c, &choices, err));

@@ -59,6 +59,33 @@ static const struct {
     {"question", NULL},
     {"query", NULL},
 };
+/* Of sources and targets, in the same order: transformers' examples, and data sets of summaries, answers and corrections. */
+static const struct {
+    const char *source, *target;
+} usual_targets[] = {
+    {"source", "target"},
+    {"article", "highlights"},
+    {"document", "summary"},
+    {"dialogue", "summary"},
+    {"text", "summary"},
+    {"article", "summary"},
+    {"article", "abstract"},
+    {"text", "target"},
+    {"input", "output"},
+    {"input", "target"},
+    {"input_text", "target_text"},
+    {"inputs", "targets"},
+    {"question", "answer"},
+    {"prompt", "completion"},
+    {"instruction", "output"},
+    {"instruction", "response"},
+    {"prompt", "response"},
+    {"src", "tgt"},
+    {"text", "title"},
+    {"body", "title"},
+    {"text", "headline"},
+    {"text", "label"},
+};
 static const char *const usual_labels[] = {
     "label",
     "labels",
@@ -228,6 +255,33 @@ static void guess_text(struct columns *c, bool pair_too)
     }
 }
 
+/* The first pair of usual names that fits what is named, of which both columns are there. */
+static void guess_target(struct columns *c, bool source_too, bool target_too)
+{
+    for (size_t i = 0; i < sizeof usual_targets / sizeof *usual_targets; i++) {
+        int source = source_too ? find_usual(c, usual_targets[i].source, NULL) : c->text;
+        int target = target_too ? find_usual(c, usual_targets[i].target, NULL) : c->pair;
+        if (source < 0 || target < 0 || source == target)
+            continue;
+        c->text = source;
+        c->pair = target;
+        c->text_guessed = strcmp(c->names[source], "source") || strcmp(c->names[target], "target");
+        return;
+    }
+}
+
+/* The source becomes the text, the target its pair. */
+static int find_target(struct columns *c, const struct dataset_options *o, struct snug_err *err)
+{
+    if (o->text_column)
+        TRY(named(c, o->path, o->text_column, &c->text, err));
+    if (o->target_column)
+        TRY(named(c, o->path, o->target_column, &c->pair, err));
+    if (!o->text_column || !o->target_column)
+        guess_target(c, !o->text_column, !o->target_column);
+    return SNUG_OK;
+}
+
 static void guess_label(struct columns *c)
 {
     for (size_t i = 0; i < sizeof usual_labels / sizeof *usual_labels && !c->n_labels; i++) {
@@ -245,6 +299,8 @@ int columns_find(struct columns *c, const struct dataset_options *o, bool labels
     c->labels = arena_alloc(&c->arena, (size_t)(c->n + 1) * sizeof *c->labels);
     if (!c->labels)
         return err_no_memory(err, (size_t)c->n * sizeof *c->labels);
+    if (o->task == TASK_SEQ2SEQ)
+        return find_target(c, o, err);
     if (labels && o->label_column)
         TRY(named_labels(c, o->path, o->label_column, err));
     if (o->text_pair_column)

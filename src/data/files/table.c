@@ -225,6 +225,8 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
                        t->path, better, better);
     if (!code && c->text < 0)
         code = no_usual_column(t, "text", err);
+    if (!code && c->pair < 0 && t->o->task == TASK_SEQ2SEQ)
+        code = no_usual_column(t, "target", err);
     if (!code && no_label)
         code = no_usual_column(t, "label", err);
     return code;

@@ -19,6 +19,7 @@ struct workload {
     struct typical step, evaluation; /* evaluation: B 0 where there are no data for it */
     struct answers answers;
     struct typical_lengths lengths, eval_lengths;
+    double source_share; /* of the tokens of rows */
     int32_t accumulation;
 };
 
@@ -52,35 +53,35 @@ static int open_workload(struct workload *w, const struct session *s, struct snu
 {
     const struct compile_settings *c = &s->compile;
     const struct choices *choices = &s->choices;
-    const struct typical_lengths even = {.mean = s->max_length, .unevenness = 1};
+    int32_t longest = s->max_length + s->max_target_length;
+    const struct typical_lengths even = {.mean = longest, .unevenness = 1};
     *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
                            .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
                            .accumulation = (int32_t)choices->accumulation};
+    w->source_share = s->has_train           ? typical_share(&s->train)
+                      : s->max_target_length ? (double)s->max_length / longest
+                                             : 0;
     int64_t B = batches_cut_by_tokens(s, choices->micro.B)
                     ? loader_usual_rows(&s->train, (int32_t)choices->micro.B, s->o->max_tokens_per_batch)
                     : choices->micro.B;
-    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, s->max_length, B, choices->micro.T, err));
+    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, longest, w->source_share, B, choices->micro,
+                     err));
     TRY(answers_open(&w->answers, s, err));
     if (s->run.where.eval < 0)
         return SNUG_OK;
-    int64_t rows = (int64_t)((double)c->eval_max.T / w->eval_lengths.mean);
+    int64_t rows = (int64_t)((double)(c->eval_max.T + c->eval_max.S) / w->eval_lengths.mean);
     rows = rows < 1 ? 1 : rows > c->eval_max.B ? c->eval_max.B : rows;
-    return typical_open(&w->evaluation, &s->model, &s->data, 0, rows, c->eval_max.T, err);
+    return typical_open(&w->evaluation, &s->model, &s->data, 0, typical_share(&s->data), rows, c->eval_max, err);
 }
 
 /* ---- from nodes that the device's profile knows ---- */
-
-static struct dims dims_of(const struct backend *b, const struct batch *batch)
-{
-    return (struct dims){.T = backend_bucket(b, batch->T), .B = batch->B};
-}
 
 static void add_program(struct known_time *sum, const struct known_nodes *known, const struct run *r, int k,
                         double times, const struct batch *b, double unevenness)
 {
     if (k < 0 || times <= 0)
         return;
-    struct known_time t = known_nodes_of(known, &r->plan.programs[k], dims_of(r->backend, b), unevenness);
+    struct known_time t = known_nodes_of(known, &r->plan.programs[k], batch_dims(r->backend, b), unevenness);
     sum->seconds += times * t.seconds;
     sum->unlike += times * t.unlike;
     sum->unknown += t.unknown;
@@ -211,7 +212,7 @@ static int keep_nodes_of(struct rehearsal *r, const struct workload *w, struct s
             continue;
         code = known_nodes_open(&known, b, err); /* with those of the programs before */
         if (!code)
-            code = known_nodes_measure(&known, &r->run, programs[i], dims_of(b, batch),
+            code = known_nodes_measure(&known, &r->run, programs[i], batch_dims(b, batch),
                                        step ? w->lengths.unevenness : w->eval_lengths.unevenness, err);
         known_nodes_close(&known);
     }
@@ -301,27 +302,30 @@ static int open_small(struct typical *t, struct model_config *m, struct compile_
 {
     enum { VOCABULARY = 4096 };
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
-    struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B};
-    double per_layer = run_flops(&s->run, k, one) / (double)(one.T * s->model.layers);
-    double tokens = fmin((double)one.T, times * small_tokens(s->compile.backend, per_layer));
-    int32_t length = (int32_t)fmin(ceil(w->lengths.mean), tokens);
-    int64_t rows = (int64_t)tokens / length;
+    struct dims one = {.T = w->step.batch.T, .B = w->step.batch.B, .S = w->step.batch.S};
+    double all = (double)(one.T + one.S), per_layer = run_flops(&s->run, k, one) / (all * (double)s->model.layers);
+    double tokens = fmin(all, times * small_tokens(s->compile.backend, per_layer));
+    int32_t length = (int32_t)fmin(ceil(w->lengths.mean), fmax(tokens, one.S ? 2 : 1));
+    int64_t rows = (int64_t)tokens / length > 0 ? (int64_t)tokens / length : 1;
+    const struct dims any = {.T = rows * length, .B = rows, .S = rows * length};
     *m = s->model;
     m->layers = m->layers < 2 ? m->layers : 2;
+    m->stack_layers = m->stack_layers ? 1 : 0;
     m->vocab_size = m->vocab_size < VOCABULARY ? m->vocab_size : VOCABULARY;
     *c = s->compile;
     c->model = m;
     *choices = s->choices;
     choices->accumulation = choices->accumulation > 1 ? 2 : 1;
-    choices->micro = (struct dims){.T = backend_bucket(c->backend, rows * length), .B = rows};
+    TRY(typical_open(t, m, NULL, length, w->source_share, rows, any, err));
+    choices->micro = batch_dims(c->backend, &t->batch);
     c->eval_max = c->eval_max.B > 0 ? choices->micro : c->eval_max;
-    return typical_open(t, m, NULL, length, rows, rows * length, err);
+    return SNUG_OK;
 }
 
 static double estimate_program(const struct session *s, const struct node_times *t, int k, const struct batch *b,
                                double unevenness)
 {
-    struct dims dims = {.T = backend_bucket(s->compile.backend, b->T), .B = b->B};
+    struct dims dims = batch_dims(s->compile.backend, b);
     return k < 0 ? 0 : node_times_of(t, &s->run.plan.programs[k], dims, unevenness);
 }
 
@@ -344,7 +348,7 @@ static int time_small(const struct session *s, const struct workload *w, double 
         code = rehearsal_nodes(&r, &small.batch, t, err);
     for (int i = 0; !code && times == 1 && answers(w) && i < ANSWER_CALLS; i++)
         code = rehearsal_answer_nodes(&r, &w->answers.batch[i], t, err);
-    *all = code || 2 * small.batch.T > w->step.batch.T;
+    *all = code || 2 * (small.batch.T + small.batch.S) > w->step.batch.T + w->step.batch.S;
     rehearsal_close(&r);
     typical_close(&small);
     return code;
@@ -422,8 +426,9 @@ static void add_up(const struct session *s, const struct workload *w, struct for
     out->exchange_seconds = exchange_seconds(s);
     out->step_seconds += out->exchange_seconds;
     out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
-    out->tokens = (double)w->step.batch.T * w->accumulation * s->compile.ranks;
-    out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)w->evaluation.batch.T : 0;
+    out->tokens = (double)(w->step.batch.T + w->step.batch.S) * w->accumulation * s->compile.ranks;
+    const struct batch *e = &w->evaluation.batch;
+    out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)(e->T + e->S) : 0;
     out->evaluation_seconds += out->answer_seconds;
     if (!s->has_train)
         return;
@@ -439,15 +444,14 @@ static void reckon(const struct session *s, const struct workload *w, struct for
     const struct compile_settings *c = &s->compile;
     const struct programs *where = &s->run.where;
     const struct batch *b = &w->step.batch, *e = &w->evaluation.batch;
-    struct rates r = rates_of(c->backend, &c->precision, c->threads,
-                              (struct dims){.T = backend_bucket(c->backend, b->T), .B = b->B});
+    struct rates r = rates_of(c->backend, &c->precision, c->threads, batch_dims(c->backend, b));
     out->step_seconds = rates_step(&r, &s->run.plan, where, w->accumulation);
-    r.sizes = (struct dims){.T = backend_bucket(c->backend, e->T), .B = e->B};
+    r.sizes = batch_dims(c->backend, e);
     out->evaluation_seconds = where->eval < 0 ? 0 : rates_program(&r, &s->run.plan.programs[where->eval]);
     double call[ANSWER_CALLS] = {0};
     for (int i = 0; answers(w) && i < ANSWER_CALLS; i++) {
         const struct batch *a = &w->answers.batch[i];
-        r.sizes = (struct dims){.T = backend_bucket(c->backend, a->T), .B = a->B};
+        r.sizes = batch_dims(c->backend, a);
         call[i] = rates_program(&r, &s->run.plan.programs[where->generate]);
     }
     out->answer_seconds = answer_seconds(w, call);

@@ -204,15 +204,14 @@ int rehearsal_answer_nodes(struct rehearsal *r, const struct batch *b, struct no
 {
     TRY(in_time(r, 0, err));
     TRY(once(r, &(struct subject){b, GENERATION}, err));
-    return time_nodes(r, r->run.where.generate, (struct dims){.T = backend_bucket(r->run.backend, b->T), .B = b->B}, t,
-                      err);
+    return time_nodes(r, r->run.where.generate, batch_dims(r->run.backend, b), t, err);
 }
 
 int rehearsal_nodes(struct rehearsal *r, const struct batch *b, struct node_times *t, struct snug_err *err)
 {
     const struct programs *p = &r->run.where;
     struct batch micro[2] = {*b, *b};
-    struct dims dims = {.T = backend_bucket(r->run.backend, b->T), .B = b->B};
+    struct dims dims = batch_dims(r->run.backend, b);
     TRY(in_time(r, 0, err));
     if (p->step >= 0 || p->first >= 0)
         TRY(once(r, &(struct subject){micro, p->next >= 0 ? 2 : 1}, err));

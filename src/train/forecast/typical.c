@@ -17,6 +17,14 @@ struct typical_lengths typical_lengths_of(const struct dataset *d)
     return (struct typical_lengths){.mean = sum / n, .unevenness = squares * n / (sum * sum)};
 }
 
+double typical_share(const struct dataset *d)
+{
+    double sum = 0;
+    for (int64_t r = 0; d->sources && r < d->n_rows; r++)
+        sum += d->sources[r];
+    return sum / (double)d->n_tokens;
+}
+
 /* Ascending. */
 static int choose_lengths(const struct dataset *d, int64_t B, int32_t *lengths, struct snug_err *err)
 {
@@ -47,12 +55,32 @@ static int choose_lengths(const struct dataset *d, int64_t B, int32_t *lengths, 
 
 static int allocate(struct typical *t, const struct model_config *m, struct snug_err *err)
 {
-    size_t T = (size_t)t->batch.T, B = (size_t)t->batch.B, labels = (size_t)m->num_labels;
-    size_t bytes = (4 * T + 3 * B + 1) * sizeof *t->ints;
+    size_t T = (size_t)t->batch.T, S = (size_t)t->batch.S, B = (size_t)t->batch.B, labels = (size_t)m->num_labels;
+    size_t bytes = (4 * T + 3 * B + 1 + 2 * S + B + 1) * sizeof *t->ints;
     t->ints = mem_alloc(bytes);
     t->rows = mem_alloc(B * sizeof *t->rows);
     t->values = mem_alloc(B * labels * sizeof *t->values + 1);
     return t->ints && t->rows && t->values ? SNUG_OK : err_no_memory(err, bytes);
+}
+
+static int32_t random_id(const struct model_config *m, int32_t at, int word)
+{
+    struct philox r = philox4x32((struct philox){{(uint32_t)at, 0, 0, 0}}, 5, 6);
+    return (int32_t)(r.w[word] % (uint32_t)m->vocab_size);
+}
+
+/* The sources of so many tokens, in what follows the other arrays. */
+static void fill_sources(struct batch *b, const struct model_config *m, const int32_t *lengths, int32_t *room)
+{
+    int32_t *ids = room, *positions = ids + b->S, *cu = positions + b->S;
+    for (int32_t i = 0, at = 0; i < b->B; i++) {
+        cu[i + 1] = cu[i] + lengths[i];
+        for (int32_t k = 0; k < lengths[i]; k++, at++) {
+            ids[at] = random_id(m, at, 2);
+            positions[at] = k;
+        }
+    }
+    b->source_ids = ids, b->source_positions = positions, b->source_cu_seqlens = cu;
 }
 
 static void fill(struct typical *t, const struct model_config *m, const int32_t *lengths)
@@ -66,9 +94,8 @@ static void fill(struct typical *t, const struct model_config *m, const int32_t 
         classes[i] = i % (int32_t)(m->num_labels > 1 ? m->num_labels : 1);
         b->longest = lengths[i] > b->longest ? lengths[i] : b->longest;
         for (int32_t k = 0; k < lengths[i]; k++, at++) {
-            struct philox r = philox4x32((struct philox){{(uint32_t)at, 0, 0, 0}}, 5, 6);
-            ids[at] = (int32_t)(r.w[0] % (uint32_t)m->vocab_size);
-            targets[at] = (int32_t)(r.w[1] % (uint32_t)(model_task(m)->tied ? m->vocab_size : m->num_labels));
+            ids[at] = random_id(m, at, 0);
+            targets[at] = random_id(m, at, 1) % (int32_t)(model_task(m)->tied ? m->vocab_size : m->num_labels);
             positions[at] = k;
         }
     }
@@ -82,27 +109,51 @@ static void fill(struct typical *t, const struct model_config *m, const int32_t 
     b->n_targets = tokens ? b->T : b->B;
 }
 
-int typical_open(struct typical *t, const struct model_config *m, const struct dataset *d, int32_t length, int64_t B,
-                 int64_t most, struct snug_err *err)
+/* Takes from the longest what is over `most`. Gives the sum of what stays. */
+static int64_t trim(int32_t *lengths, int64_t B, int64_t most)
 {
-    *t = (struct typical){.batch.B = (int32_t)B};
-    int32_t *lengths = mem_alloc((size_t)B * sizeof *lengths);
     int64_t sum = 0;
-    if (!lengths)
-        return err_no_memory(err, (size_t)B * sizeof *lengths);
-    int code = d ? choose_lengths(d, B, lengths, err) : SNUG_OK;
     for (int64_t b = 0; b < B; b++)
-        sum += lengths[b] = d ? lengths[b] : length;
-    for (int64_t b = B - 1; sum > most && b >= 0; b--) { /* what rounding has added */
+        sum += lengths[b];
+    for (int64_t b = B - 1; sum > most && b >= 0; b--) {
         int64_t less = sum - most < lengths[b] - 1 ? sum - most : lengths[b] - 1;
         lengths[b] -= (int32_t)less;
         sum -= less;
     }
-    t->batch.T = (int32_t)sum;
+    return sum;
+}
+
+/* The sources' part of the rows, each of which keeps a token of its own. */
+static void divide(int32_t *lengths, int32_t *sources, int64_t B, double share)
+{
+    for (int64_t b = 0; b < B; b++) {
+        int32_t source = (int32_t)lround(lengths[b] * share), most = lengths[b] > 1 ? lengths[b] - 1 : 1;
+        sources[b] = source < 1 ? 1 : source > most ? most : source;
+        lengths[b] -= lengths[b] > 1 ? sources[b] : 0;
+    }
+}
+
+int typical_open(struct typical *t, const struct model_config *m, const struct dataset *d, int32_t length, double share,
+                 int64_t B, struct dims most, struct snug_err *err)
+{
+    *t = (struct typical){.batch.B = (int32_t)B};
+    int32_t *lengths = mem_alloc(2 * (size_t)B * sizeof *lengths), *sources = lengths + B;
+    if (!lengths)
+        return err_no_memory(err, 2 * (size_t)B * sizeof *lengths);
+    int code = d ? choose_lengths(d, B, lengths, err) : SNUG_OK;
+    for (int64_t b = 0; b < B && !d; b++)
+        lengths[b] = length;
+    if (share > 0) {
+        divide(lengths, sources, B, share);
+        t->batch.S = (int32_t)trim(sources, B, most.S);
+    }
+    t->batch.T = (int32_t)trim(lengths, B, most.T); /* what rounding has added */
     if (!code)
         code = allocate(t, m, err);
     if (!code)
         fill(t, m, lengths);
+    if (!code && share > 0)
+        fill_sources(&t->batch, m, sources, t->ints + 4 * t->batch.T + 3 * B + 1);
     mem_free(lengths);
     return code;
 }

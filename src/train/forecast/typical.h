@@ -18,11 +18,14 @@ struct typical {
     float *values;
 };
 
-/* B rows of random ids and labels, together as long as B rows of `d` on the average, though not more than `most`
- * tokens, and as unequal in length: each is the middle one of a B-th of the rows sorted by length. `d` NULL: all are
- * `length` tokens long. */
-int typical_open(struct typical *t, const struct model_config *m, const struct dataset *d, int32_t length, int64_t B,
-                 int64_t most, struct snug_err *err);
+/* Which share of all tokens is the sources'. */
+double typical_share(const struct dataset *d);
+
+/* B rows of random ids and labels, together as long as B rows of `d` on the average, though not more than `most` tokens (T and S), and
+ * as unequal in length: each is the middle one of a B-th of the rows sorted by length. `d` NULL: all are `length` tokens long. Of each
+ * row, `share` are the source's. */
+int typical_open(struct typical *t, const struct model_config *m, const struct dataset *d, int32_t length, double share,
+                 int64_t B, struct dims most, struct snug_err *err);
 void typical_close(struct typical *t);
 
 #endif

@@ -40,7 +40,16 @@ int64_t batches_eval_tokens(const struct session *s, const struct dataset *d)
     int64_t rows = s->o->per_device_eval_batch_size, busy = s->compile.backend->facts.busy_tokens;
     if (option_given(s->o, per_device_eval_batch_size))
         return d ? loader_max_tokens(d, (int32_t)rows) : rows * s->max_length;
-    return busy > s->max_length ? busy : s->max_length;
+    int64_t longest = s->max_length + s->max_target_length;
+    return busy > longest ? busy : longest;
+}
+
+struct dims batches_eval_dims(const struct session *s, const struct eval_loader *e)
+{
+    const struct backend *b = s->compile.backend;
+    struct token_count most = eval_largest(e);
+    return (struct dims){
+        .T = backend_bucket(b, most.T), .B = eval_max_rows(e), .S = most.S ? backend_bucket(b, most.S) : 0};
 }
 
 int batches_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err)
@@ -54,7 +63,8 @@ int batches_open_eval(struct session *s, const struct dataset *d, struct eval_lo
 static int look_at_all(struct session *s, struct snug_err *err)
 {
     const int64_t rows_most = (int64_t)1 << 24;
-    int64_t sizes[LARGEST_MOST], tokens[LARGEST_MOST], total, per_epoch;
+    struct token_count tokens[LARGEST_MOST];
+    int64_t sizes[LARGEST_MOST], total, per_epoch;
     int64_t step_rows = train_step_rows(s->o), rank_rows = step_rows / s->o->ranks;
     int n = 0;
     train_steps(s, &total, &per_epoch);
@@ -83,41 +93,70 @@ static int look_at_all(struct session *s, struct snug_err *err)
     return code;
 }
 
-/* Tokens of the largest micro-batch of B rows in training, if there were no limit; -1: no memory. */
-static int64_t most_tokens(const struct session *s, int64_t B)
+/* Tokens of the largest micro-batch of B rows in training, if there were no limit; T is -1: no memory. Where the batches were not looked
+ * at, sources and targets may each be all of the longest rows. */
+static struct token_count most_tokens(const struct session *s, int64_t B)
 {
     for (int i = 0; i < s->n_largest; i++)
         if (s->largest[i].rows == B)
             return s->largest[i].tokens;
-    return s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : B * s->max_length;
+    int64_t all = s->has_train ? loader_max_tokens(&s->train, (int32_t)B) : 0;
+    if (s->has_train)
+        return (struct token_count){.T = all, .S = s->train.sources ? all : 0};
+    if (s->max_target_length)
+        return (struct token_count){.T = B * s->max_target_length, .S = B * s->max_length};
+    return (struct token_count){.T = B * s->max_length};
+}
+
+static int64_t at_most(int64_t n, int64_t limit)
+{
+    return limit && n > limit ? limit : n;
 }
 
 int batches_train_max(const struct session *s, int64_t B, struct dims *max, struct snug_err *err)
 {
-    int64_t T = most_tokens(s, B);
+    struct token_count most = most_tokens(s, B);
+    int64_t limit = s->o->max_tokens_per_batch;
     if (s->has_train && B > s->train.n_rows) /* a short batch is all there is */
         B = s->train.n_rows;
-    if (T < 0)
+    if (most.T < 0)
         return err_no_memory(err, (unsigned long long)s->train.n_rows * sizeof(int32_t));
-    if (s->o->max_tokens_per_batch && T > s->o->max_tokens_per_batch)
-        T = s->o->max_tokens_per_batch;
-    *max = (struct dims){.T = backend_bucket(s->compile.backend, T), .B = B};
+    *max = (struct dims){.T = backend_bucket(s->compile.backend, at_most(most.T, limit)), .B = B};
+    if (most.S)
+        max->S = backend_bucket(s->compile.backend, at_most(most.S, limit));
     return SNUG_OK;
 }
 
 bool batches_cut_by_tokens(const struct session *s, int64_t B)
 {
     int64_t limit = s->o->max_tokens_per_batch;
-    return limit && s->has_train && most_tokens(s, B) > limit;
+    struct token_count most = most_tokens(s, B);
+    return limit && s->has_train && most.T + most.S > limit;
+}
+
+/* Tokens of all sources; without data, of one. */
+static double sum_of_sources(const struct session *s)
+{
+    double sum = !s->has_train && s->max_target_length ? (double)s->max_length : 0;
+    for (int64_t row = 0; s->has_train && s->train.sources && row < s->train.n_rows; row++)
+        sum += s->train.sources[row];
+    return sum;
 }
 
 /* Rows of a step are as long as those of the data are on the average. */
 static struct dims usual_size(const struct session *s, int64_t step_rows, const struct choices *c)
 {
-    double tokens = s->has_train ? (double)s->train.n_tokens / (double)s->train.n_rows : (double)s->max_length;
+    const struct backend *b = s->compile.backend;
+    double rows = s->has_train ? (double)s->train.n_rows : 1, sources = sum_of_sources(s);
+    double tokens = s->has_train ? (double)s->train.n_tokens - sources
+                                 : (double)(s->max_target_length ? s->max_target_length : s->max_length);
+    double parts = (double)step_rows / (double)c->accumulation / rows;
     int64_t B = (step_rows + c->accumulation - 1) / c->accumulation;
-    int64_t T = backend_bucket(s->compile.backend, (int64_t)(tokens * (double)step_rows / (double)c->accumulation) + 1);
-    return (struct dims){.T = T < c->micro.T ? T : c->micro.T, .B = B < c->micro.B ? B : c->micro.B};
+    int64_t T = backend_bucket(b, (int64_t)(tokens * parts) + 1);
+    int64_t S = c->micro.S ? backend_bucket(b, (int64_t)(sources * parts) + 1) : 0;
+    return (struct dims){.T = T < c->micro.T ? T : c->micro.T,
+                         .B = B < c->micro.B ? B : c->micro.B,
+                         .S = S < c->micro.S ? S : c->micro.S};
 }
 
 int batches_cut(const struct session *s, int64_t rows, int64_t times, struct choices *choices, struct snug_err *err)
@@ -157,8 +196,7 @@ int batches_size(struct session *s, struct snug_err *err)
         s->eval_most.tokens = tokens;
         s->eval_most.rows = (int32_t)(tokens < INT32_MAX ? tokens : INT32_MAX);
         TRY(batches_open_eval(s, &s->data, &s->eval, err));
-        c->eval_max =
-            (struct dims){.T = backend_bucket(c->backend, eval_max_tokens(s->eval)), .B = eval_max_rows(s->eval)};
+        c->eval_max = batches_eval_dims(s, s->eval);
     }
     return SNUG_OK;
 }

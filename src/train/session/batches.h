@@ -17,6 +17,9 @@ int batches_cut(const struct session *s, int64_t rows, int64_t times, struct cho
 /* The most tokens of an evaluation batch of these rows; NULL: of any that the model takes. -1: no memory. */
 int64_t batches_eval_tokens(const struct session *s, const struct dataset *d);
 
+/* The sizes of its largest batches. */
+struct dims batches_eval_dims(const struct session *s, const struct eval_loader *e);
+
 /* A loader of evaluation batches over `d`, whose sizes are within s->eval_most. */
 int batches_open_eval(struct session *s, const struct dataset *d, struct eval_loader **out, struct snug_err *err);
 

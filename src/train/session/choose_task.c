@@ -8,6 +8,7 @@ void choose_columns(const struct options *o, struct dataset_options *p)
     p->text_column = o->text_column;
     p->text_pair_column = o->text_pair_column;
     p->label_column = o->label_column;
+    p->target_column = o->target_column;
     p->delimiter = o->delimiter;
     p->ignore_label = o->ignore_label;
 }
@@ -176,6 +177,12 @@ static bool may_be_questions(const struct session *s)
     return false;
 }
 
+/* Not of a model that only makes targets of sources. */
+static bool may_have_labels(const struct session *s)
+{
+    return !model_has_task(&s->model, MODEL_SEQ2SEQ_LM) || first_task(s, false);
+}
+
 int choose_task(struct session *s, struct snug_err *err)
 {
     enum model_task stated = s->model.task;
@@ -185,7 +192,7 @@ int choose_task(struct session *s, struct snug_err *err)
     if (may_be_questions(s))
         columns.questions = &s->questions;
     s->look = (struct dataset_look){.labels = TASK_UNLABELED};
-    if (path && s->o->command != CMD_PREDICT)
+    if (path && s->o->command != CMD_PREDICT && may_have_labels(s))
         TRY(dataset_look(s->io, &columns, &s->look, err));
     if (s->o->command == CMD_GENERATE && !task_of_text(s))
         return err_set(err, SNUG_ERR_USAGE, "%s: a %s model generates no text; give a causal language model",

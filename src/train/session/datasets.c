@@ -66,6 +66,9 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
                                 .chat = model_task(&s->model)->generates ? &s->chat : NULL,
                                 .questions = model_task(&s->model)->labels == TASK_SPAN ? &s->questions : NULL,
+                                .source_prefix = o->source_prefix,
+                                .max_target_length = s->max_target_length,
+                                .start_id = (int32_t)s->model.start_id,
                                 .block_size = (int32_t)o->block_size,
                                 .misfit = model_folder_head_may_go(s) ? "give --ignore-mismatched-sizes for a new head"
                                                                       : NULL,

@@ -138,8 +138,11 @@ static void put_batch(struct str *out, const struct session *s)
     int k = s->run.where.step >= 0 ? s->run.where.step : s->run.where.first;
     if (k < 0)
         return;
-    str_printf(out, "batch    %lld sequence%s, at most %lld tokens together: %.3g GFLOP\n", (long long)c->micro.B,
-               c->micro.B == 1 ? "" : "s", (long long)c->micro.T, run_flops(&s->run, k, c->micro) / 1e9);
+    char sources[64] = "";
+    if (c->micro.S)
+        snprintf(sources, sizeof sources, " in targets and %lld in sources", (long long)c->micro.S);
+    str_printf(out, "batch    %lld sequence%s, at most %lld tokens together%s: %.3g GFLOP\n", (long long)c->micro.B,
+               c->micro.B == 1 ? "" : "s", (long long)c->micro.T, sources, run_flops(&s->run, k, c->micro) / 1e9);
     if (c->accumulation > 1 && s->run.where.first >= 0)
         put_accumulated(out, s);
     if (c->recompute_every_n || c->recompute)

@@ -92,12 +92,19 @@ static int choose_max_length(struct session *s, struct snug_err *err)
         return err_set(err, SNUG_ERR_USAGE, "--block-size %lld: config.json has %s %lld; use at most %lld",
                        (long long)s->o->block_size, s->model.arch->positions_key,
                        (long long)(s->model.first_position + most), (long long)most);
+    most = s->model.usual_length && s->model.usual_length < most ? s->model.usual_length : most;
     most = stated > 0 && stated < most ? stated : most;
     if (s->o->block_size && option_given(s->o, max_length))
         return err_set(err, SNUG_ERR_USAGE, "--max-length: no effect with --block-size; leave it out");
     s->max_length = (int32_t)(s->o->block_size                 ? s->o->block_size
                               : option_given(s->o, max_length) ? s->o->max_length
                                                                : most);
+    if (model_task(&s->model)->labels == TASK_SEQ2SEQ)
+        s->max_target_length = option_given(s->o, max_target_length) ? (int32_t)s->o->max_target_length : s->max_length;
+    if (s->max_target_length > s->model.longest)
+        return err_set(err, SNUG_ERR_USAGE, "--max-target-length %d: config.json has %s %lld; use at most %lld",
+                       s->max_target_length, s->model.arch->positions_key,
+                       (long long)(s->model.first_position + s->model.longest), (long long)s->model.longest);
     return SNUG_OK;
 }
 
@@ -111,6 +118,7 @@ int model_folder_open(struct session *s, struct snug_err *err)
     TRY(open_folder(s, err));
     TRY(session_adapter_open(s, err));
     TRY(model_config_read(s->dir.config, s->dir.config_path, &s->model, err));
+    weights_settle(&s->dir, &s->model);
     override_dropout(s);
     TRY(choose_task(s, err));
     note_modules(s);

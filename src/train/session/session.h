@@ -49,15 +49,15 @@ struct session {
 
     struct model_dir dir;
     struct model_config model;
-    struct dataset_look look;            /* at the data that decide the task */
-    bool head_is_new;                    /* the task's head begins with random weights: the folder has none for it, */
-    bool head_replaced;                  /* or --ignore-mismatched-sizes replaces them */
-    struct tokenizer *tokenizer;         /* NULL: the folder has none (data are token ids) */
-    struct chat_template *chat_template; /* the folder's, or --chat-template; NULL: none */
-    struct chat_setup chat;              /* of a causal language model */
-    struct label_map labels;             /* of the classifier; n 0 for other tasks */
-    int32_t max_length;
-    int32_t special_ids[TOKEN_SPECIALS]; /* what batches_masking points to */
+    struct dataset_look look;              /* at the data that decide the task */
+    bool head_is_new;                      /* the task's head begins with random weights: the folder has none for it, */
+    bool head_replaced;                    /* or --ignore-mismatched-sizes replaces them */
+    struct tokenizer *tokenizer;           /* NULL: the folder has none (data are token ids) */
+    struct chat_template *chat_template;   /* the folder's, or --chat-template; NULL: none */
+    struct chat_setup chat;                /* of a causal language model */
+    struct label_map labels;               /* of the classifier; n 0 for other tasks */
+    int32_t max_length, max_target_length; /* the latter: 0 where rows have no target */
+    int32_t special_ids[TOKEN_SPECIALS];   /* what batches_masking points to */
 
     struct session_adapter adapter;
     struct hash128 base; /* of the weights that an adapter does not train */
@@ -81,7 +81,8 @@ struct session {
 
     /* Micro-batches of so many rows have so many tokens at most, in training: for each way to cut a step. */
     struct {
-        int64_t rows, tokens;
+        int64_t rows;
+        struct token_count tokens;
     } largest[LARGEST_MOST];
     int n_largest;
     /* Resumed from a checkpoint before which steps had other rows, or may have had: the order is not known yet. */

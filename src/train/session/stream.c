@@ -68,7 +68,7 @@ int stream_size(struct session *s, struct snug_err *err)
     struct eval_loader *e;
     TRY(datasets_check_ids(&s->model, &all.data, s->stream_data.path, err));
     TRY(batches_open_eval(s, &all.data, &e, err));
-    c->eval_max = (struct dims){.T = backend_bucket(c->backend, eval_max_tokens(e)), .B = eval_max_rows(e)};
+    c->eval_max = batches_eval_dims(s, e);
     eval_close(e);
     return SNUG_OK;
 }
