@@ -20,6 +20,8 @@
     ROW(attention_bwd)                                                                                                 \
     ROW(attention_general)                                                                                             \
     ROW(attention_general_bwd)                                                                                         \
+    ROW(attention_disentangled)                                                                                        \
+    ROW(attention_disentangled_bwd)                                                                                    \
     ROW(attention_cached)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
     ROW(linear)                                                                                                        \

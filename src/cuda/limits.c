@@ -24,6 +24,14 @@ int cuda_check_general(int64_t D, int64_t buckets, const char *op, struct snug_e
                    (long long)D, (long long)buckets, MAX_HEAD);
 }
 
+int cuda_check_row_head(int64_t D, const char *op, struct snug_err *err)
+{
+    if (D <= MAX_HEAD)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: a head of %lld elements; on CUDA it has at most %d: use --device cpu", op,
+                   (long long)D, MAX_HEAD);
+}
+
 int cuda_check_scores(bool limited, bool dropped, const char *op, struct snug_err *err)
 {
     if (!limited || !dropped)
@@ -62,6 +70,13 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
     case OP_attention_general_bwd:
         return cuda_check_general(args->attention_general_bwd.o.shape[1] / args->attention_general_bwd.heads,
                                   args->attention_general_bwd.table.shape[0], "attention_general_bwd", err);
+    case OP_attention_disentangled:
+        return cuda_check_row_head(args->attention_disentangled.qkv.shape[1] / (3 * args->attention_disentangled.heads),
+                                   "attention_disentangled", err);
+    case OP_attention_disentangled_bwd:
+        return cuda_check_row_head(args->attention_disentangled_bwd.qkv.shape[1] /
+                                       (3 * args->attention_disentangled_bwd.heads),
+                                   "attention_disentangled_bwd", err);
     case OP_attention_cached:
         return cuda_check_head(args->attention_cached.keys.shape[2] / args->attention_cached.kv_heads,
                                args->attention_cached.qkv.dtype, "attention_cached", err);

@@ -82,6 +82,15 @@ OP(attention_general_bwd,
    IN(q) OPT(kv) OPT(table) IN(o) IN(lse) IN(dout) IN(cu) OPT(kv_cu) OPT(coords) OPT(rng) OUT(dq) MAYBE(dkv)
        ACC(dtable),
    INT(heads) INT(furthest) FLAG(causal) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_general")
+OP(attention_disentangled, IN(qkv) IN(relative) IN(rows) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse),
+   INT(heads) INT(queries) INT(keys) REAL(scale) REAL(p) INT(site), DIFF,
+   "attention whose scores are scale (q_i k_j + q_i K_r + k_j Q_r): K and Q are the parts `keys` and `queries` of "
+   "relative (R, parts heads D), from 1, and 0 leaves that term out; r = rows[i - j + (rows' size - 1) / 2]; all rows "
+   "of "
+   "a sequence see each other")
+OP(attention_disentangled_bwd,
+   IN(qkv) IN(relative) IN(rows) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv) ACC(drelative),
+   INT(heads) INT(queries) INT(keys) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_disentangled")
 OP(attention_cached, IN(qkv) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "

@@ -170,6 +170,25 @@ int build_general_attention(struct build *b, int q, struct general_options o)
     return a.o;
 }
 
+int build_disentangled_attention(struct build *b, int qkv, int relative, struct disentangled_options o)
+{
+    double p = build_p(b, b->c->dropout_attention);
+    struct op_attention_disentangled a = {.qkv = qkv,
+                                          .relative = relative,
+                                          .rows = b->in.relative_rows,
+                                          .cu = b->in.cu_seqlens,
+                                          .coords = p > 0 ? b->in.coords : 0,
+                                          .rng = p > 0 ? b->in.rng : 0,
+                                          .heads = b->c->heads,
+                                          .queries = o.queries,
+                                          .keys = o.keys,
+                                          .scale = o.scale,
+                                          .p = p,
+                                          .site = b->site++};
+    emit_attention_disentangled(b->g, &a);
+    return a.o;
+}
+
 static int some_rows(struct build *b, int v, bool last)
 {
     struct op_gather rows = {.x = v, .cu = b->in.cu_seqlens, .last = last};

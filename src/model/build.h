@@ -19,6 +19,8 @@ struct inputs {
     int source_ids, source_positions; /* (S) I32 */
     int source_cu_seqlens;            /* (B+1) I32 */
     int source_coords;                /* (S,2) I32, as coords */
+    int relative_rows;                /* (2 longest - 1) I32: relative.h; 0 where there are no such positions */
+    int relative_coords;              /* (rows,2) I32: of the table's rows, which all samples share: 0 and the row */
     int labels; /* (B) I32, (B,labels) F32 or (T) I32: of each token its label, or the marks of op/span_loss.c */
 };
 
@@ -29,6 +31,7 @@ struct build {
     struct build_settings settings;
     struct inputs in;
     struct init normal, zero; /* how weights start: by initializer_range, as 0 */
+    int relative;             /* (rows,H): embeddings of relative positions; 0: none */
     int64_t site;             /* of the next dropout */
 };
 
@@ -103,6 +106,13 @@ struct general_options {
     double scale;
 };
 int build_general_attention(struct build *b, int q, struct general_options o);
+
+/* The same with relative positions, `relative` (R, n heads head_size): of its parts one is the positions' queries, one their keys. */
+struct disentangled_options {
+    int64_t queries, keys; /* from 1; 0: there are none */
+    double scale;
+};
+int build_disentangled_attention(struct build *b, int qkv, int relative, struct disentangled_options o);
 
 /* (T,H) -> (B,H): the sequences' first or last rows, or the means of all their rows. */
 int build_first_rows(struct build *b, int v);

@@ -8,7 +8,7 @@ static int unsupported_type(const char *path, const char *type, struct snug_err 
 {
     char list[512] = "";
     for (int i = 0; model_archs[i]; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", model_archs[i]->model_type);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? " " : "", model_archs[i]->model_type);
     if (!type)
         return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; supported are: %s", path, list);
     return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%s\"; supported are: %s", path, type, list);

@@ -4,6 +4,7 @@
 
 #include "format/json.h"
 #include "graph/graph.h"
+#include "model/relative.h"
 #include "model/rotary.h"
 #include "model/task.h"
 
@@ -16,6 +17,14 @@ struct encoder_config {
     enum act act;
     double norm_eps;
     double dropout_answers; /* DistilBERT's, of question answering */
+    bool no_positions;      /* the input has none */
+    struct {                /* DeBERTa's */
+        double dropout_pooler;
+        enum act pooler_act;
+        bool to_position, from_position; /* terms of attention's scores: content to position, position to content */
+        bool shared;                     /* positions have the products of the content */
+        bool norm;                       /* of their embeddings */
+    } relative;
 };
 
 struct gpt2_config {
@@ -106,7 +115,9 @@ struct model_config {
     int64_t start_id;       /* what a decoder reads before the target, of sequence to sequence models */
     bool untied;            /* the output has embeddings of its own */
     bool untied_by_file;    /* that is so where a folder's weights have them, whatever config.json says */
+    bool newer_head;        /* the file asks for the other form of a head that has two (struct model_head) */
     struct rotary rotary[ROTARY_KINDS];
+    struct relative relative;
     double init_std;
     double dropout_embedding, dropout_hidden, dropout_attention;
     double dropout_classifier; /* -1: as dropout_hidden */

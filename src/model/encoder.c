@@ -21,7 +21,7 @@ int encoder_config(json_t *o, const char *path, struct model_config *c, struct s
     TRY(json_get_int(o, path, "intermediate_size", true, 1, 1 << 22, &own->intermediate_size, err));
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
-    TRY(json_get_int(o, path, "type_vocab_size", false, 1, 1 << 16, &c->type_vocab_size, err));
+    TRY(json_get_int(o, path, "type_vocab_size", false, c->type_vocab_size ? 1 : 0, 1 << 16, &c->type_vocab_size, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
     TRY(json_get_real(o, path, "layer_norm_eps", false, 1e-300, 1, &own->norm_eps, err));
     TRY(json_get_real(o, path, "initializer_range", false, 0, 10, &c->init_std, err));
@@ -59,10 +59,12 @@ static int embeddings(struct build *b, const struct encoder *e)
     struct op_embed n = {
         .ids = b->in.ids,
         .table = WEIGHT(b, words, weight_of(b, e->words), DIM(c->vocab_size), DIM(E)),
-        .ids2 = b->in.positions,
-        .table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(E)),
         .ids3 = b->in.types,
         .table3 = b->in.types ? WEIGHT(b, b->normal, weight_of(b, e->types), DIM(c->type_vocab_size), DIM(E)) : 0};
+    if (!c->own.encoder.no_positions) {
+        n.ids2 = b->in.positions;
+        n.table2 = WEIGHT(b, positions, weight_of(b, e->positions), DIM(c->first_position + c->longest), DIM(E));
+    }
     emit_embed(b->g, &n);
     struct op_norm norm =
         build_norm(b, n.y, e->norm, (struct norm_options){.width = E, .eps = c->own.encoder.norm_eps});
@@ -84,30 +86,13 @@ static const char *of_layer(struct build *b, const struct encoder *e, int i, con
     return graph_name(b->g, "%s.%d.%s", e->layer, i, name);
 }
 
-/* One product for all three. */
-static int query_key_value(struct build *b, const struct encoder *e, int layer, int v)
+int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v)
 {
     int64_t H = b->c->hidden_size;
     const struct part parts[] = {
-        {of_layer(b, e, layer, e->query), H}, {of_layer(b, e, layer, e->key), H}, {of_layer(b, e, layer, e->value), H}};
+        {of_layer(b, e, i, e->query), H}, {of_layer(b, e, i, e->key), H}, {of_layer(b, e, i, e->value), H}};
     struct layer_options plain = {.weight = b->normal, .bias = b->zero};
-    return build_parts(b, v, of_layer(b, e, layer, e->query_key_value), H, parts, 3, plain);
-}
-
-/* All layers share the table of a bias. Such attention makes all rows, also where only the first are asked for. */
-static int attend(struct build *b, const struct encoder *e, int qkv, bool first_only)
-{
-    const struct model_config *c = b->c;
-    int64_t D = c->hidden_size / c->heads;
-    if (!e->bias)
-        return build_attention(b, qkv, (struct attention_options){.head_size = D, .queries = first_only});
-    int table = WEIGHT(b, b->normal, weight_of(b, e->bias), DIM(e->buckets), DIM(c->heads));
-    return build_general_attention(b, qkv,
-                                   (struct general_options){.cu = b->in.cu_seqlens,
-                                                            .coords = b->in.coords,
-                                                            .table = table,
-                                                            .furthest = e->furthest,
-                                                            .scale = 1 / sqrt((double)D)});
+    return build_parts(b, v, of_layer(b, e, i, e->query_key_value), H, parts, 3, plain);
 }
 
 /* Layer i, of which there are `inner` times as many where layers are in groups. Gives (T,H); or with `first_only` (B,H), the
@@ -117,7 +102,9 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
 {
     const struct model_config *c = b->c;
     int64_t H = c->hidden_size, F = c->own.encoder.intermediate_size;
-    int o = attend(b, e, query_key_value(b, e, i, v), first_only);
+    struct attention_options all = {.head_size = H / c->heads, .queries = first_only};
+    int o = encoder_query_key_value(b, e, i, v);
+    o = e->attend ? e->attend(b, i, o) : build_attention(b, o, all);
     struct norm_options norm = {
         .coords = b->in.coords, .p = build_p(b, c->dropout_hidden), .eps = c->own.encoder.norm_eps};
     if (first_only) {

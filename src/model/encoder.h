@@ -15,13 +15,16 @@ struct encoder {
     const char *up, *down, *norm_out;                  /* feed-forward */
     bool keeps_attention;                              /* no dropout of the product behind attention */
     bool keeps_output;                                 /* nor of the feed-forward block's */
-    const char *bias;          /* the table of attention's bias by distance; NULL: there is none */
-    int64_t buckets, furthest; /* its entries, and the distance from which all have the last one */
+    /* Attention of layer i over qkv (T, 3 H), for all rows, also where only the first are asked for; NULL: BERT's. */
+    int (*attend)(struct build *b, int i, int qkv);
 };
 
 /* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */
 void encoder_defaults(struct model_config *c);
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* The product of v with the queries', keys' and values' weights of layer i, of which there is one. */
+int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v);
 
 /* Embeddings and layers. Gives (T,H), or (B,H), the rows of the first tokens, where the task wants one row a sequence. */
 int encoder_body(struct build *b, const struct encoder *e);

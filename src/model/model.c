@@ -4,6 +4,7 @@
 #define ARCHS(A)                                                                                                       \
     A(albert)                                                                                                          \
     A(bert)                                                                                                            \
+    A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \
     A(electra)                                                                                                         \
     A(gemma2)                                                                                                          \
@@ -77,6 +78,10 @@ static void add_inputs(struct graph *g, const struct model_config *c, struct inp
         in->source_positions = add_input(g, "source_positions", DT_I32, SHAPE(DIM_S));
         in->source_cu_seqlens = add_input(g, "source_cu_seqlens", DT_I32, SHAPE(b1));
         in->source_coords = add_input(g, "source_coords", DT_I32, SHAPE(DIM_S, DIM(2)));
+    }
+    if (c->relative.rows) {
+        in->relative_rows = add_input(g, "relative_rows", DT_I32, SHAPE(DIM(2 * c->longest - 1)));
+        in->relative_coords = add_input(g, "relative_coords", DT_I32, SHAPE(DIM(c->relative.rows), DIM(2)));
     }
     if (model_task(c)->per_token)
         in->labels = add_input(g, "labels", DT_I32, SHAPE(DIM_T));

@@ -34,6 +34,8 @@ struct model_head {
     int (*logits)(struct build *b, int v); /* from what `body` gives */
     /* As `weight`, where config.json says that the output has embeddings of its own. NULL: that is not supported. */
     const char *untied;
+    /* As `weight`, of the head's other form, where config.json asks for that. NULL: there is one form. */
+    const char *newer;
 };
 
 /* A second name of a weight, which files may have too; where the head has a weight of that name, it is no second one. */

@@ -75,6 +75,8 @@ int64_t model_layer_of(const struct model_config *c, const char *name)
 const char *model_head_weight(const struct model_config *c)
 {
     const struct model_head *head = &c->arch->heads[c->task];
+    if (c->newer_head && head->newer)
+        return head->newer;
     return c->untied && head->untied ? head->untied : head->weight;
 }
 

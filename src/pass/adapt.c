@@ -87,12 +87,10 @@ static int dropped(struct adapting *d, int x)
     if (d->dropout <= 0 || g->err.code)
         return x;
     if (!d->dropped[x]) {
-        bool tokens = dim_has_tokens(graph_value(g, x)->shape[0]);
-        struct op_dropout n = {.x = x,
-                               .coords = graph_find(g, tokens ? "coords" : "samples"),
-                               .rng = graph_find(g, "rng"),
-                               .p = d->dropout,
-                               .site = d->site++};
+        struct dim rows = graph_value(g, x)->shape[0];
+        const char *coords = dim_has_tokens(rows) ? "coords" : dim_is_constant(rows) ? "relative_coords" : "samples";
+        struct op_dropout n = {
+            .x = x, .coords = graph_find(g, coords), .rng = graph_find(g, "rng"), .p = d->dropout, .site = d->site++};
         emit_dropout(g, &n);
         d->dropped[x] = n.y;
     }
@@ -232,10 +230,12 @@ static int64_t next_site(const struct graph *g)
     int64_t next = 0;
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        int64_t site = n->op == OP_dropout     ? n->u.dropout.site
-                       : n->op == OP_norm      ? n->u.norm.site
-                       : n->op == OP_attention ? n->u.attention.site
-                                               : -1;
+        int64_t site = n->op == OP_dropout                  ? n->u.dropout.site
+                       : n->op == OP_norm                   ? n->u.norm.site
+                       : n->op == OP_attention              ? n->u.attention.site
+                       : n->op == OP_attention_general      ? n->u.attention_general.site
+                       : n->op == OP_attention_disentangled ? n->u.attention_disentangled.site
+                                                            : -1;
         next = site >= next ? site + 1 : next;
     }
     return next;

@@ -189,7 +189,7 @@ int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct 
 
 static int no_tokenizer(const struct io *io, const char *dir, struct snug_err *err)
 {
-    static const char *const models[] = {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
+    static const char *const models[] = {"spiece.model", "spm.model", "tokenizer.model", "sentencepiece.bpe.model"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct str path = {0};
         bool has = false;

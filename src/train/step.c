@@ -102,6 +102,19 @@ static void put_rotary(const struct input_image *in, const struct batch *b)
     }
 }
 
+/* What all batches have: of each distance its row of the table; and the rows' places, for the dropout masks. */
+static void put_relative(const struct input_image *in)
+{
+    const struct model_config *c = in->s->model;
+    int32_t *rows = place(in, "relative_rows"), *coords = place(in, "relative_coords");
+    if (rows)
+        relative_rows(&c->relative, c->longest, rows);
+    for (int64_t i = 0; coords && i < c->relative.rows; i++) {
+        coords[2 * i] = 0;
+        coords[2 * i + 1] = (int32_t)i;
+    }
+}
+
 /* (sample, position) of each row, for the dropout masks: of one row a sequence, */
 static void put_samples(const struct input_image *in, const struct batch *b)
 {
@@ -156,6 +169,7 @@ static void put_batch(const struct input_image *in, const struct batch *b, struc
         put(in, "past", b->past, DT_I32, b->B);
     put_samples(in, b);
     put_coords(in, "coords", b, b->cu_seqlens, bucket);
+    put_relative(in);
     put_labels(in, b, bucket);
     put_class_weights(in);
     put_rotary(in, b);

@@ -47,6 +47,18 @@ def mpnet(**k):
     return T.MPNetConfig(**bert(pad_token_id=1, bos_token_id=0, eos_token_id=2, layer_norm_eps=1e-5, **k).to_diff_dict())
 
 
+def deberta(**k):
+    """As DeBERTa-v3; buckets from a distance of 2 on."""
+    own = dict(type_vocab_size=0, relative_attention=True, position_buckets=4, norm_rel_ebd="layer_norm", share_att_key=True,
+               pos_att_type=["p2c", "c2p"], position_biased_input=False)
+    return T.DebertaV2Config(**{**bert(type_vocab_size=0).to_diff_dict(), **own, **k})
+
+
+# Positions with products of their own, each distance with a row of its own up to 5; positions and types at the input.
+DEBERTA_OWN = dict(share_att_key=False, position_buckets=-1, max_relative_positions=5, position_biased_input=True,
+                   type_vocab_size=2)
+
+
 def modernbert(**k):
     """Layers see everything, three tokens to each side, again, and everything."""
     rope = dict(full_attention=dict(rope_type="default", rope_theta=100.0), sliding_attention=dict(rope_type="default", rope_theta=10.0))
@@ -127,6 +139,12 @@ CASES = {
     "mpnet": (T.MPNetForSequenceClassification, mpnet()),
     "mpnet_mlm": (T.MPNetForMaskedLM, mpnet()),
     "mpnet_tags": (T.MPNetForTokenClassification, mpnet()),
+    "deberta": (T.DebertaV2ForSequenceClassification, deberta()),
+    "deberta_own": (T.DebertaV2ForSequenceClassification, deberta(**DEBERTA_OWN, pooler_hidden_act="tanh")),
+    "deberta_c2p_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["c2p"], share_att_key=False, norm_rel_ebd="none")),
+    "deberta_mlm": (T.DebertaV2ForMaskedLM, deberta(hidden_act="gelu_new")),
+    "deberta_newer_mlm": (T.DebertaV2ForMaskedLM, deberta(legacy=False, relative_attention=False, norm_rel_ebd="none")),
+    "deberta_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["p2c"])),
     "gemma2": (T.Gemma2ForCausalLM, decoder(T.Gemma2Config, query_pre_attn_scalar=5, sliding_window=3, attn_logit_softcapping=2.0,
                                             final_logit_softcapping=3.0)),
     "gemma3": (T.Gemma3ForCausalLM, decoder(T.Gemma3TextConfig, num_hidden_layers=3, query_pre_attn_scalar=5, sliding_window=3,
@@ -152,9 +170,9 @@ CASES = {
 
 
 for family, config in (("Bert", bert()), ("Roberta", roberta()), ("DistilBert", distilbert(qa_dropout=0.0)), ("Electra", electra()), ("Albert", albert()),
-                       ("ModernBert", modernbert(norm_bias=True, classifier_bias=True, num_labels=2)), ("MPNet", mpnet())):
+                       ("ModernBert", modernbert(norm_bias=True, classifier_bias=True, num_labels=2)), ("MPNet", mpnet()), ("DebertaV2", deberta())):
     config.num_labels = 2
-    CASES[family.lower() + "_answers"] = (getattr(T, family + "ForQuestionAnswering"), config)
+    CASES[family.lower().removesuffix("v2") + "_answers"] = (getattr(T, family + "ForQuestionAnswering"), config)
 
 
 def inputs(name, cfg, g):

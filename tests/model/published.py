@@ -40,6 +40,14 @@ MPNET = dict(architectures=["MPNetForMaskedLM"], attention_probs_dropout_prob=0.
              hidden_dropout_prob=0.1, hidden_size=768, initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05,
              max_position_embeddings=514, model_type="mpnet", num_attention_heads=12, num_hidden_layers=12, pad_token_id=1,
              relative_attention_num_buckets=32, vocab_size=30527)
+# The published file is the bare model's, without `architectures`: those of nli-deberta-v3-base.
+DEBERTA_V3 = dict(architectures=["DebertaV2ForSequenceClassification"], attention_probs_dropout_prob=0.1, hidden_act="gelu",
+                  hidden_dropout_prob=0.1, hidden_size=768, id2label={"0": "contradiction", "1": "entailment", "2": "neutral"},
+                  initializer_range=0.02, intermediate_size=3072, label2id={"contradiction": 0, "entailment": 1, "neutral": 2},
+                  layer_norm_eps=1e-07, max_position_embeddings=512, max_relative_positions=-1, model_type="deberta-v2",
+                  norm_rel_ebd="layer_norm", num_attention_heads=12, num_hidden_layers=12, pad_token_id=0, pooler_dropout=0,
+                  pooler_hidden_act="gelu", pooler_hidden_size=768, pos_att_type=["p2c", "c2p"], position_biased_input=False,
+                  position_buckets=256, relative_attention=True, share_att_key=True, type_vocab_size=0, vocab_size=128100)
 GPT2 = dict(activation_function="gelu_new", architectures=["GPT2LMHeadModel"], attn_pdrop=0.1, bos_token_id=50256, embd_pdrop=0.1,
             eos_token_id=50256, initializer_range=0.02, layer_norm_epsilon=1e-05, model_type="gpt2", n_ctx=1024, n_embd=768, n_head=12,
             n_layer=12, n_positions=1024, resid_pdrop=0.1, summary_activation=None, summary_first_dropout=0.1, summary_proj_to_labels=True,
@@ -129,6 +137,9 @@ MODELS = {
     "albert-base-v2": (ALBERT, 512),
     "ModernBERT-base": (MODERNBERT, 8192),
     "mpnet-base": (MPNET, 512),
+    "nli-deberta-v3-base": (DEBERTA_V3, 512),
+    "deberta-v3-large": ({**DEBERTA_V3, "architectures": ["DebertaV2ForMaskedLM"], "hidden_size": 1024, "intermediate_size": 4096,
+                          "num_attention_heads": 16, "num_hidden_layers": 24, "pooler_hidden_size": 1024, "pos_att_type": "p2c|c2p"}, 512),
     "Llama-3.2-1B-Instruct": (LLAMA_1B, 131072),
     "TinyLlama-1.1B-Chat-v1.0": (TINYLLAMA, 2048),
     "SmolLM2-135M": (SMOLLM2, 8192),

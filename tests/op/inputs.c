@@ -94,6 +94,9 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[i] = 0;
         else if (!strcmp(name, "past")) /* an empty cache, then from half full to as full as it may be */
             x[i] = i ? (int32_t)(((double)c->args.attention_cached.keys.shape[1] - c->lengths[i]) * (1 - u / 2)) : 0;
+        else if (!strcmp(name, "rows")) /* of a table, in order: each several times, or not all of them */
+            x[i] =
+                (int32_t)((double)i / (double)s->elements * (double)c->args.attention_disentangled.relative.shape[0]);
         else if (!strcmp(name, "spans"))
             x[i] = 0;
         else if (!strcmp(name, "positions"))
@@ -244,6 +247,22 @@ static void make_statistics(struct op_inputs *in)
                                            .p = of->p,
                                            .site = of->site};
         ref_attention_general(&f, &call);
+    } else if (c->op == OP_attention_disentangled_bwd) {
+        struct args_attention_disentangled f = {.qkv = wide(in, "qkv"),
+                                                .relative = wide(in, "relative"),
+                                                .rows = wide(in, "rows"),
+                                                .cu = wide(in, "cu"),
+                                                .coords = wide(in, "coords"),
+                                                .rng = wide(in, "rng"),
+                                                .o = wide(in, "o"),
+                                                .lse = wide(in, "lse"),
+                                                .heads = c->args.attention_disentangled_bwd.heads,
+                                                .queries = c->args.attention_disentangled_bwd.queries,
+                                                .keys = c->args.attention_disentangled_bwd.keys,
+                                                .scale = c->args.attention_disentangled_bwd.scale,
+                                                .p = c->args.attention_disentangled_bwd.p,
+                                                .site = c->args.attention_disentangled_bwd.site};
+        ref_attention_disentangled(&f, &call);
     } else if (c->op == OP_norm_bwd) {
         struct tensor h = wide(in, "h"), mean = wide(in, "mean"), rstd = wide(in, "rstd");
         for (int64_t n = 0; n < h.shape[0]; n++) {

@@ -27,6 +27,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     case OP_attention:
     case OP_attention_bwd:
     case OP_attention_general_bwd:
+    case OP_attention_disentangled_bwd:
     case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */
     case OP_linear:
@@ -78,6 +79,11 @@ static inline double sum_length(enum op op, const union args_any *a)
     case OP_attention_general_bwd: /* an entry of the table: over queries and keys */
         return general_sums(&a->attention_general_bwd.q, &a->attention_general_bwd.kv) *
                (a->attention_general_bwd.table.ndim ? (double)a->attention_general_bwd.q.shape[0] : 1);
+    case OP_attention_disentangled: /* a score: of three products */
+        return (double)(a->attention_disentangled.qkv.shape[0] + 2 * a->attention_disentangled.qkv.shape[1]);
+    case OP_attention_disentangled_bwd: /* a row of relative: over queries and keys */
+        return (double)(a->attention_disentangled_bwd.qkv.shape[0] * a->attention_disentangled_bwd.qkv.shape[0] +
+                        2 * a->attention_disentangled_bwd.qkv.shape[1]);
     case OP_attention_cached:
         return (double)(a->attention_cached.keys.shape[1] + a->attention_cached.keys.shape[2]);
     case OP_act_bwd:

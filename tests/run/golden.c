@@ -44,6 +44,8 @@ static double rounding(const struct model *m, const struct device *on)
     for (size_t i = 0; i < sizeof norms_behind / sizeof *norms_behind; i++)
         if (!is_fp32(on) && !strcmp(m->name, norms_behind[i]))
             return 2.5;
+    if (!is_fp32(on) && !strcmp(m->name, "deberta_tags"))
+        return 1.5;
     if (!is_fp32(on) && m->labels == ANSWERS)
         return !strncmp(m->name, "albert", 6) ? 10 : 2;
     if (!is_fp32(on) && m->labels == TARGETS)

@@ -181,6 +181,7 @@ static const struct {
      "model.merges[0]: \"a\" and \"b\", or both"},
     {"vocab.json", "{\"<|endoftext|>\":0,\"a\":1}", "merges.txt", "#version: 0.2\na\n", 3, "merges[0] is not a pair"},
     {"vocab.json", "{\"<|endoftext|>\":0,\"a\":2}", "merges.txt", "", 3, "token \"a\" has id 2"},
+    {"spm.model", "", NULL, NULL, 3, "m: has spm.model but no tokenizer.json; write one with transformers"},
     {"spiece.model", "", NULL, NULL, 3, "m: has spiece.model but no tokenizer.json; write one with transformers"},
     /* T2 */
     {"tokenizer.json", "", NULL, NULL, 3, "m/tokenizer.json"},

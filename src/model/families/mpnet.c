@@ -2,9 +2,24 @@
  * attention's scores by distance, whose table all layers share. */
 #include "model/encoder.h"
 
+#include <math.h>
+
 #define WORDS "mpnet.embeddings.word_embeddings"
 
 enum { BUCKETS = 32, FURTHEST = 128, PAD = 1 }; /* of the class: no key of config.json changes them */
+
+/* All layers share the table. */
+static int attend(struct build *b, int i, int qkv)
+{
+    (void)i;
+    const char *table = "mpnet.encoder.relative_attention_bias.weight";
+    struct general_options o = {.cu = b->in.cu_seqlens,
+                                .coords = b->in.coords,
+                                .table = WEIGHT(b, b->normal, table, DIM(BUCKETS), DIM(b->c->heads)),
+                                .furthest = FURTHEST,
+                                .scale = 1 / sqrt((double)(b->c->hidden_size / b->c->heads))};
+    return build_general_attention(b, qkv, o);
+}
 
 static const struct encoder mpnet = {.words = WORDS,
                                      .positions = "mpnet.embeddings.position_embeddings",
@@ -19,9 +34,7 @@ static const struct encoder mpnet = {.words = WORDS,
                                      .up = "intermediate.dense",
                                      .down = "output.dense",
                                      .norm_out = "output.LayerNorm",
-                                     .bias = "mpnet.encoder.relative_attention_bias",
-                                     .buckets = BUCKETS,
-                                     .furthest = FURTHEST};
+                                     .attend = attend};
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {

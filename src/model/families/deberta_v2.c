@@ -1,0 +1,254 @@
+/* DeBERTa-v2 and -v3 (He et al., arXiv 2006.03654, 2111.09543) as transformers' modeling_deberta_v2: BERT's layers with disentangled
+ * attention, whose relative positions have embeddings that all layers share. */
+#include "model/encoder.h"
+
+#include <math.h>
+#include <string.h>
+
+#define WORDS "deberta.embeddings.word_embeddings"
+#define ATTENTION "deberta.encoder.layer.%d.attention.self."
+
+static int attend(struct build *b, int i, int qkv);
+
+static const struct encoder deberta = {.words = WORDS,
+                                       .positions = "deberta.embeddings.position_embeddings",
+                                       .types = "deberta.embeddings.token_type_embeddings",
+                                       .norm = "deberta.embeddings.LayerNorm",
+                                       .layer = "deberta.encoder.layer",
+                                       .query = "attention.self.query_proj",
+                                       .key = "attention.self.key_proj",
+                                       .value = "attention.self.value_proj",
+                                       .query_key_value = "attention.self.query_key_value",
+                                       .attention = "attention.output.dense",
+                                       .attention_norm = "attention.output.LayerNorm",
+                                       .up = "intermediate.dense",
+                                       .down = "output.dense",
+                                       .norm_out = "output.LayerNorm",
+                                       .attend = attend};
+
+/* ---- config.json ---- */
+
+static int read_term(const char *text, size_t n, const char *path, struct encoder_config *own, struct snug_err *err)
+{
+    if (n == 3 && !strncmp(text, "c2p", n))
+        own->relative.to_position = true;
+    else if (n == 3 && !strncmp(text, "p2c", n))
+        own->relative.from_position = true;
+    else
+        return err_set(err, SNUG_ERR_INPUT, "%s: pos_att_type has \"%.*s\"; supported are c2p and p2c", path,
+                       (int)(n < 40 ? n : 40), text);
+    return SNUG_OK;
+}
+
+/* A list of names, or one string of them with | between. */
+static int read_terms(json_t *o, const char *path, struct encoder_config *own, struct snug_err *err)
+{
+    json_t *terms = json_object_get(o, "pos_att_type"), *term;
+    size_t i;
+    char text[64];
+    if (json_is_array(terms)) {
+        json_array_foreach(terms, i, term)
+        {
+            const char *name = json_string_value(term);
+            TRY(read_term(name ? name : json_value_text(term, text), strlen(name ? name : text), path, own, err));
+        }
+        return SNUG_OK;
+    }
+    if (terms && !json_is_null(terms) && !json_is_string(terms))
+        return err_set(err, SNUG_ERR_INPUT, "%s: pos_att_type is %s; write [\"p2c\", \"c2p\"]", path,
+                       json_value_text(terms, text));
+    for (const char *at = json_is_string(terms) ? json_string_value(terms) : ""; *at;) {
+        size_t n = strcspn(at, "|");
+        TRY(read_term(at, n, path, own, err));
+        at += n + (at[n] == '|');
+    }
+    return SNUG_OK;
+}
+
+static int read_relative(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct encoder_config *own = &c->own.encoder;
+    const char *norm = "none";
+    int64_t furthest = -1, buckets = -1;
+    bool relative = false;
+    TRY(json_get_bool(o, path, "relative_attention", false, &relative, err));
+    TRY(json_get_bool(o, path, "share_att_key", false, &own->relative.shared, err));
+    TRY(read_terms(o, path, own, err));
+    TRY(json_get_string(o, path, "norm_rel_ebd", false, &norm, err));
+    TRY(json_get_int(o, path, "max_relative_positions", false, -1, 1 << 20, &furthest, err));
+    TRY(json_get_int(o, path, "position_buckets", false, -1, 1 << 20, &buckets, err));
+    if (strcmp(norm, "none") && strcmp(norm, "layer_norm"))
+        return err_set(err, SNUG_ERR_INPUT, "%s: norm_rel_ebd is \"%s\"; supported are none and layer_norm", path,
+                       norm);
+    own->relative.norm = !strcmp(norm, "layer_norm");
+    if (!relative)
+        return SNUG_OK;
+    furthest = furthest < 1 ? c->longest : furthest;
+    c->relative.buckets = buckets > 0 ? buckets : 0;
+    c->relative.furthest = furthest;
+    c->relative.rows = 2 * (buckets > 0 ? buckets : furthest);
+    if (buckets > 0 && (buckets < 2 || furthest - 1 <= buckets / 2))
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: position_buckets is %lld; with %lld relative positions it must be from 2 to %lld", path,
+                       (long long)buckets, (long long)furthest, (long long)(2 * furthest - 3));
+    return SNUG_OK;
+}
+
+/* Sizes that transformers lets differ, and no published model has so. */
+static int refuse_other_size(json_t *o, const char *path, const char *key, int64_t size, struct snug_err *err)
+{
+    int64_t n = size;
+    TRY(json_get_int(o, path, key, false, 1, 1 << 20, &n, err));
+    return n == size ? SNUG_OK
+                     : err_set(err, SNUG_ERR_INPUT, "%s: %s is %lld; supported is %lld, as hidden_size says", path, key,
+                               (long long)n, (long long)size);
+}
+
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct encoder_config *own = &c->own.encoder;
+    bool positions = true, legacy = true;
+    int64_t kernel = 0;
+    encoder_defaults(c);
+    c->type_vocab_size = 0;
+    own->norm_eps = 1e-7;
+    own->relative.pooler_act = ACT_gelu;
+    TRY(encoder_config(o, path, c, err));
+    TRY(json_get_int(o, path, "conv_kernel_size", false, 0, 1 << 20, &kernel, err));
+    if (kernel)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: conv_kernel_size is %lld; a convolution behind the first layer is not supported: use a "
+                       "model without it, as all of DeBERTa-v3 are",
+                       path, (long long)kernel);
+    TRY(refuse_other_size(o, path, "attention_head_size", c->hidden_size / c->heads, err));
+    TRY(refuse_other_size(o, path, "embedding_size", c->hidden_size, err));
+    TRY(refuse_other_size(o, path, "pooler_hidden_size", c->hidden_size, err));
+    TRY(json_get_bool(o, path, "position_biased_input", false, &positions, err));
+    TRY(json_get_bool(o, path, "legacy", false, &legacy, err));
+    TRY(config_act(o, path, "pooler_hidden_act", own->relative.pooler_act, &own->relative.pooler_act, err));
+    TRY(json_get_real(o, path, "pooler_dropout", false, 0, 0.999, &own->relative.dropout_pooler, err));
+    c->dropout_classifier = -1; /* it has another key than BERT's */
+    TRY(json_get_real(o, path, "cls_dropout", false, 0, 0.999, &c->dropout_classifier, err));
+    own->no_positions = !positions;
+    c->newer_head = !legacy;
+    return read_relative(o, path, c, err);
+}
+
+/* ---- the graph ---- */
+
+/* The embeddings of relative positions as all layers read them; each drops some of it by itself. */
+static void relative_embeddings(struct build *b)
+{
+    const struct encoder_config *own = &b->c->own.encoder;
+    int v =
+        WEIGHT(b, b->normal, "deberta.encoder.rel_embeddings.weight", DIM(b->c->relative.rows), DIM(b->c->hidden_size));
+    if (own->relative.norm)
+        v = build_norm(b, v, "deberta.encoder.LayerNorm", (struct norm_options){.eps = own->norm_eps}).y;
+    b->relative = v;
+}
+
+/* Products of layer i with the relative positions: the content's, or some of their own. */
+static int project(struct build *b, int i, int v, struct disentangled_options *o)
+{
+    const struct encoder_config *own = &b->c->own.encoder;
+    const struct layer_options plain = {.weight = b->normal, .bias = b->zero};
+    int64_t H = b->c->hidden_size;
+    int n = 0;
+    struct part parts[2];
+    v = build_dropout(b, v, b->in.relative_coords, build_p(b, b->c->dropout_hidden));
+    if (own->relative.shared) {
+        o->queries = own->relative.from_position ? 1 : 0;
+        o->keys = own->relative.to_position ? 2 : 0;
+        return encoder_query_key_value(b, &deberta, i, v);
+    }
+    if (own->relative.from_position) {
+        parts[n++] = (struct part){graph_name(b->g, ATTENTION "pos_query_proj", i), H};
+        o->queries = n;
+    }
+    if (own->relative.to_position) {
+        parts[n++] = (struct part){graph_name(b->g, ATTENTION "pos_key_proj", i), H};
+        o->keys = n;
+    }
+    if (n == 1)
+        return build_linear(b, v, parts[0].prefix, H, H, plain);
+    return build_parts(b, v, graph_name(b->g, ATTENTION "pos_query_key", i), H, parts, n, plain);
+}
+
+/* The scale counts the terms of pos_att_type, also where there are no relative positions. */
+static int attend(struct build *b, int i, int qkv)
+{
+    const struct encoder_config *own = &b->c->own.encoder;
+    int64_t D = b->c->hidden_size / b->c->heads;
+    int terms = own->relative.to_position + own->relative.from_position;
+    double scale = 1 / sqrt((double)(D * (1 + terms)));
+    struct disentangled_options o = {.scale = scale};
+    if (!b->relative || !terms)
+        return build_attention(b, qkv, (struct attention_options){.head_size = D, .scale = scale});
+    int relative = project(b, i, b->relative, &o);
+    return build_disentangled_attention(b, qkv, relative, o);
+}
+
+static int body(struct build *b)
+{
+    if (b->c->relative.rows)
+        relative_embeddings(b);
+    return encoder_body(b, &deberta);
+}
+
+/* ---- heads ---- */
+
+static int classifier(struct build *b, int v)
+{
+    const struct encoder_config *own = &b->c->own.encoder;
+    v = build_dropout(b, v, b->in.samples, build_p(b, own->relative.dropout_pooler));
+    return encoder_classifier(b, v, "pooler.dense", own->relative.pooler_act, "classifier");
+}
+
+static int masked_lm(struct build *b, int v)
+{
+    static const struct encoder_mlm legacy = {.dense = "cls.predictions.transform.dense",
+                                              .norm = "cls.predictions.transform.LayerNorm",
+                                              .bias = "cls.predictions.bias",
+                                              .words = WORDS},
+                                    newer = {.dense = "lm_predictions.lm_head.dense",
+                                             .norm = "lm_predictions.lm_head.LayerNorm",
+                                             .bias = "lm_predictions.lm_head.bias",
+                                             .words = WORDS};
+    return encoder_masked_lm(b, v, b->c->newer_head ? &newer : &legacy, b->c->own.encoder.act);
+}
+
+static int token_classifier(struct build *b, int v)
+{
+    return encoder_token_classifier(b, v, build_p(b, b->c->dropout_hidden), "classifier");
+}
+
+static const struct model_head heads[MODEL_COUNT] = {
+    [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = "DebertaV2ForSequenceClassification",
+                                       .weight = "classifier.weight",
+                                       .logits = classifier},
+    [MODEL_MASKED_LM] = {.class_name = "DebertaV2ForMaskedLM",
+                         .weight = "cls.predictions.transform.dense.weight",
+                         .logits = masked_lm,
+                         .newer = "lm_predictions.lm_head.dense.weight"},
+    [MODEL_TOKEN_CLASSIFICATION] = {.class_name = "DebertaV2ForTokenClassification",
+                                    .weight = "classifier.weight",
+                                    .logits = token_classifier},
+    [MODEL_QUESTION_ANSWERING] = {
+        .class_name = "DebertaV2ForQuestionAnswering", .weight = "qa_outputs.weight", .logits = encoder_answers}};
+
+static const struct tied_name tied[] = {
+    {"cls.predictions.decoder.weight", WORDS ".weight"}, {"cls.predictions.decoder.bias", "cls.predictions.bias"}, {0}};
+
+static const char *const ignored[] = {"embeddings.position_ids", NULL};
+
+const struct model_arch arch_deberta_v2 = {.model_type = "deberta-v2",
+                                           .class_prefix = "DebertaV2",
+                                           .positions_key = "max_position_embeddings",
+                                           .base_prefix = "deberta.",
+                                           .layer_prefix = "encoder.layer.",
+                                           .tied = tied,
+                                           .ignored = ignored,
+                                           .heads = heads,
+                                           .adapted = "query_proj,value_proj",
+                                           .config = config,
+                                           .body = body};
