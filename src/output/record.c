@@ -40,8 +40,7 @@ static bool says_how_it_started(const char *name)
     return false;
 }
 
-/* A word of a shell's command line. */
-static void put_word(struct str *out, const char *text)
+void record_word(struct str *out, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
     if (*text && strspn(text, plain) == strlen(text)) {
@@ -77,7 +76,7 @@ static void put_option(const struct options *o, int i, const json_t *value, stru
             options_json_value(keys ? keys : value, &text);
         if (text.n) {
             str_append(out, " ");
-            put_word(out, str_text(&text));
+            record_word(out, str_text(&text));
         }
     }
     str_free(&text);

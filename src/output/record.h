@@ -14,6 +14,9 @@ int record_text(const struct options *o, struct str *out, struct snug_err *err);
 /* The command line that gives what is not as by default, for a shell: "snug train --model m …". */
 int record_command(const struct options *o, struct str *out, struct snug_err *err);
 
+/* `text` as one word of a shell's command line, in quotes where it needs them. */
+void record_word(struct str *out, const char *text);
+
 /* Whether the file, which is there, is such a record. */
 bool record_is_ours(const struct io *io, const char *path);
 

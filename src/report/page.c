@@ -1,6 +1,7 @@
 /* The frame of a page, its curves and its evaluations. */
 #include "report/page.h"
 
+#include "output/record.h"
 #include "report/chart.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static const char styles[] =
     "--s0:#7fb0f0;--s1:#f0a36b;--s2:#5fcfa4;--s3:#d49be6}}\n"
     "body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:80rem;margin:0 "
     "auto;padding:1rem}\n"
-    "h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.2rem;margin-top:2rem}\n"
+    "h1,p{overflow-wrap:anywhere}h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}\n"
     "figure{margin:0}figcaption{font-weight:600}.quiet,summary{color:var(--quiet)}\n"
     ".charts{display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr))}\n"
     ".wide{overflow-x:auto;max-height:30rem}table{border-collapse:collapse;font-size:.9rem}\n"
@@ -188,22 +189,36 @@ int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug
     return SNUG_OK;
 }
 
+/* A file or folder of a command to copy: `dir`, or what `name` is in it. */
+static void put_argument(const char *dir, const char *name, struct str *out)
+{
+    struct str path = {0}, word = {0};
+    str_append(&path, dir);
+    if (name)
+        str_printf(&path, "/%s", name);
+    record_word(&word, str_text(&path));
+    str_xml(out, str_text(&word));
+    out->failed |= path.failed || word.failed;
+    str_free(&path);
+    str_free(&word);
+}
+
 void page_end(const struct facts *runs, size_t n, struct str *out)
 {
     const char *version = option_text(&runs[0], "snug_version");
     str_append(out, "<section>\n<h2>Once more</h2>\n");
     for (size_t i = 0; i < n; i++)
         if (json_object_size(runs[i].options)) {
-            str_append(out, "<pre>snug train --config '");
-            str_xml(out, runs[i].dir);
-            str_append(out, "/training_args.json' --output-dir ANOTHER</pre>\n");
+            str_append(out, "<pre>snug train --config ");
+            put_argument(runs[i].dir, RECORD_NAME, out);
+            str_append(out, " --output-dir ANOTHER</pre>\n");
         }
     str_append(out, "<p class=\"quiet\">snug ");
     str_xml(out, *version ? version : SNUG_VERSION);
-    str_append(out, n == 1 ? ". This page: snug report '" : ". This page: snug compare '");
+    str_append(out, n == 1 ? ". This page: snug report" : ". This page: snug compare");
     for (size_t i = 0; i < n; i++) {
-        str_append(out, i ? "' '" : "");
-        str_xml(out, runs[i].dir);
+        str_append(out, " ");
+        put_argument(runs[i].dir, NULL, out);
     }
-    str_append(out, "'</p>\n</section>\n</main>\n</body>\n</html>\n");
+    str_append(out, "</p>\n</section>\n</main>\n</body>\n</html>\n");
 }

@@ -157,6 +157,9 @@ static void texts_are_only_texts(void **state)
     expect_text(page, "&lt;img onerror=x&gt;");
     expect_text(page, "training, step 2: 3.25</title>");
     assert_null(strstr(page, "<img"));
+    expect_text(page, "--config '%s/it'\\''s &quot;&lt;b&gt;&amp;amp;/training_args.json' --output-dir ANOTHER<",
+                folder);
+    expect_text(page, "snug report '%s/it'\\''s &quot;&lt;b&gt;&amp;amp;'<", folder);
     assert_null(strstr(page, "77"));
     assert_null(strstr(page, "step 1: 9"));
     free(page);
