@@ -38,10 +38,9 @@ __device__ static inline bool find_place(const struct general &p, const struct s
                                          struct place *at)
 {
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / LANE, low = 0, high = p.B;
-    at->row = task / p.heads, at->head = task % p.heads;
+    *at = {task / p.heads, task % p.heads, 0, 0, 0, 0};
     if (at->row >= own.rows)
         return false;
-    at->length = at->other_length = 0;
     if (p.B == 0 || at->row >= own.cu[p.B])
         return true;
     while (high - low > 1) {
