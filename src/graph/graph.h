@@ -82,6 +82,7 @@ struct value {
     struct init init;   /* weights and states */
     bool table;         /* a weight whose rows embed looks up */
     bool frozen;        /* a weight that is not trained */
+    bool row;           /* a weight that files have as the one row of a matrix */
     bool norm;          /* a weight of a norm, which weight decay leaves out */
     bool written;       /* some node so far writes it (while building) */
 };

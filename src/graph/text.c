@@ -9,7 +9,7 @@
  * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for what
  * a task adds.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
- * value: exact, in, out, keep, group, table, frozen, norm (see struct value; in, out, keep: live_in, live_out, persists).
+ * value: exact, in, out, keep, group, table, frozen, row, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
 #include "base/str.h"
 #include "graph/graph.h"
@@ -35,6 +35,7 @@ static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "norma
     F(group, "group")                                                                                                  \
     F(table, "table")                                                                                                  \
     F(frozen, "frozen")                                                                                                \
+    F(row, "row")                                                                                                      \
     F(norm, "norm")
 
 static void put_dim(struct str *p, struct dim d)

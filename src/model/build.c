@@ -133,8 +133,10 @@ int build_attention(struct build *b, int qkv, struct attention_options o)
     const struct model_config *c = b->c;
     double p = build_p(b, c->dropout_attention);
     struct op_attention a = {.qkv = qkv,
-                             .cu = b->in.cu_seqlens,
-                             .coords = p > 0 ? b->in.coords : 0,
+                             .cu = o.cu ? o.cu : b->in.cu_seqlens,
+                             .coords = p <= 0     ? 0
+                                       : o.coords ? o.coords
+                                                  : b->in.coords,
                              .rng = p > 0 ? b->in.rng : 0,
                              .heads = c->heads,
                              .kv_heads = o.kv_heads ? o.kv_heads : c->heads,

@@ -6,12 +6,15 @@
 
 static int unsupported_type(const char *path, const char *type, struct snug_err *err)
 {
-    char list[512] = "";
-    for (int i = 0; model_archs[i]; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? " " : "", model_archs[i]->model_type);
+    int n = 0;
+    while (model_archs[n])
+        n++;
     if (!type)
-        return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; supported are: %s", path, list);
-    return err_set(err, SNUG_ERR_INPUT, "%s: model_type is \"%s\"; supported are: %s", path, type, list);
+        return err_set(err, SNUG_ERR_INPUT, "%s: model_type is missing; write which of the %d of docs/models.md it is",
+                       path, n);
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: model_type is \"%s\", which is none of the %d that snug trains; docs/models.md lists them",
+                   path, type, n);
 }
 
 /* The task that the class name of a checkpoint stands for; AUTO for a bare base model or another head. */

@@ -87,6 +87,14 @@ struct gpt_neox_config {
     bool parallel; /* both blocks of a layer read what enters it */
 };
 
+/* BART's kind, of two stacks as well. */
+struct bart_config {
+    int64_t encoder_size, decoder_size; /* of the feed-forward blocks */
+    enum act act;
+    bool scales; /* embeddings of words, by sqrt(hidden_size) */
+    double dropout_activation;
+};
+
 /* T5's kind: two stacks, whose layers are counted one after the other (stack_layers). */
 struct t5_config {
     int64_t head_size, intermediate_size;
@@ -128,6 +136,7 @@ struct model_config {
         struct modernbert_config modernbert;
         struct decoder_config decoder;
         struct t5_config t5;
+        struct bart_config bart;
     } own;
 };
 

@@ -3,6 +3,7 @@
 /* In the order in which messages list them. */
 #define ARCHS(A)                                                                                                       \
     A(albert)                                                                                                          \
+    A(bart)                                                                                                            \
     A(bert)                                                                                                            \
     A(deberta_v2)                                                                                                      \
     A(distilbert)                                                                                                      \

@@ -106,7 +106,9 @@ static struct run_value describe(const struct run *r, const struct program *g, i
                             .elements = value_elements(v, dims),
                             .init = v->init};
     for (int d = 0; d < v->ndim; d++)
-        out.shape[d] = dim_size(v->shape[d], dims);
+        out.shape[d + v->row] = dim_size(v->shape[d], dims);
+    if (v->row) /* as files have it */
+        out.shape[0] = 1, out.ndim++;
     return out;
 }
 

@@ -140,18 +140,19 @@ static void put_coords(const struct input_image *in, const char *name, const str
 }
 
 /* As the model numbers them. */
-static void put_positions(const struct input_image *in, const struct batch *b, int64_t bucket)
+static void put_positions(const struct input_image *in, const char *name, const int32_t *from, int64_t T,
+                          int64_t bucket)
 {
-    int32_t *to = place(in, "positions"), first = (int32_t)in->s->model->first_position;
-    put_tokens(in, "positions", b->positions, b->T, bucket, 0);
-    for (int32_t t = 0; to && t < b->T; t++)
+    int32_t *to = place(in, name), first = (int32_t)in->s->model->first_position;
+    put_tokens(in, name, from, T, bucket, 0);
+    for (int64_t t = 0; to && t < T; t++)
         to[t] += first;
 }
 
 static void put_source(const struct input_image *in, const struct batch *b, int64_t bucket)
 {
     put_tokens(in, "source_ids", b->source_ids, b->S, bucket, 0);
-    put_tokens(in, "source_positions", b->source_positions, b->S, bucket, 0);
+    put_positions(in, "source_positions", b->source_positions, b->S, bucket);
     put(in, "source_cu_seqlens", b->source_cu_seqlens, DT_I32, b->B + 1);
     put_coords(in, "source_coords", b, b->source_cu_seqlens, bucket);
 }
@@ -162,7 +163,7 @@ static void put_batch(const struct input_image *in, const struct batch *b, struc
     if (b->source_cu_seqlens)
         put_source(in, b, n.S);
     put_tokens(in, "input_ids", b->ids, b->T, bucket, 0);
-    put_positions(in, b, bucket);
+    put_positions(in, "positions", b->positions, b->T, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     if (b->past)

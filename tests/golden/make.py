@@ -92,6 +92,12 @@ def t5(config=T.T5Config, **k):
                             relative_attention_max_distance=6, dropout_rate=0.0, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1), **k})
 
 
+def bart(**k):
+    return T.BartConfig(**{**dict(vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+                                  encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=12, dropout=0.0, attention_dropout=0.0,
+                                  activation_dropout=0.0), **k})
+
+
 GATED = dict(feed_forward_proj="gated-gelu", num_decoder_layers=3, tie_word_embeddings=False)
 TARGET_LENGTHS = [5, 7, 1, 3]
 
@@ -131,6 +137,8 @@ CASES = {
     "t5": (T.T5ForConditionalGeneration, t5()),
     "t5_gated": (T.T5ForConditionalGeneration, t5(**GATED)),
     "mt5": (T.MT5ForConditionalGeneration, t5(T.MT5Config, num_layers=1, **GATED)),
+    "bart": (T.BartForConditionalGeneration, bart()),
+    "bart_scaled": (T.BartForConditionalGeneration, bart(scale_embedding=True, decoder_layers=1, activation_function="relu")),
     "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
     "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
                                                                          classifier_activation="relu", **BIASES)),
@@ -221,6 +229,9 @@ def perturb(model, g):
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn(p.shape, generator=g) * 0.05)
+        for n, b in model.named_buffers():
+            if n == "final_logits_bias":
+                b.copy_(torch.randn(b.shape, generator=g) * 0.1)
 
 
 def alone(model, d):

@@ -118,6 +118,12 @@ GATED = dict(feed_forward_proj="gated-gelu", relative_attention_max_distance=128
 FLAN_T5 = {**T5, **GATED, **dict(d_model=768, num_decoder_layers=12, num_heads=12, num_layers=12)}
 MT5 = {**T5, **GATED, **dict(architectures=["MT5ForConditionalGeneration"], d_ff=1024, model_type="mt5", num_decoder_layers=8, num_heads=6,
                              num_layers=8, vocab_size=250112)}
+BART = dict(activation_dropout=0.1, activation_function="gelu", architectures=["BartForConditionalGeneration"], attention_dropout=0.1,
+            bos_token_id=0, classifier_dropout=0.1, d_model=768, decoder_attention_heads=12, decoder_ffn_dim=3072, decoder_layerdrop=0.0,
+            decoder_layers=6, decoder_start_token_id=2, dropout=0.1, encoder_attention_heads=12, encoder_ffn_dim=3072,
+            encoder_layerdrop=0.0, encoder_layers=6, eos_token_id=2, forced_bos_token_id=0, forced_eos_token_id=2, init_std=0.02,
+            is_encoder_decoder=True, max_position_embeddings=1024, model_type="bart", normalize_before=False, normalize_embedding=True,
+            num_hidden_layers=6, pad_token_id=1, scale_embedding=False, vocab_size=50265)
 NO_LIMIT = 1 << 20
 # name: config.json as published, and the most tokens of an input that its tokenizer allows
 MODELS = {
@@ -155,6 +161,7 @@ MODELS = {
     "t5-small": (T5, NO_LIMIT),
     "flan-t5-base": (FLAN_T5, NO_LIMIT),
     "mt5-small": (MT5, NO_LIMIT),
+    "bart-base": (BART, 1024),
 }
 out = {}
 for name, (config, longest) in MODELS.items():
@@ -162,7 +169,7 @@ for name, (config, longest) in MODELS.items():
     classes = {}
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
-    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix not in ("GPT2", "T5", "MT5") else set())):
+    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix not in ("GPT2", "T5", "MT5", "Bart") else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()

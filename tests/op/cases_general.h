@@ -34,7 +34,7 @@
      KEY_LENGTHS(3, 9)},
     {CASE(attention_general_bwd, "to others, dropout, padding rows", CROSS_BWD(30, 23, 3, 3, 7), DROP(30, 0.3, 2),
           .scale = 0.4),
-     LENGTHS(12, 1, 14), KEY_LENGTHS(1, 17, 2)},
+     LENGTHS(12, 1, 14), KEY_LENGTHS(1, 17, 2), .condition = 2},
     {CASE(attention_general_bwd, "to nobody", CROSS_BWD(7, 5, 2, 2, 4), .scale = 0.5), LENGTHS(3, 4),
      KEY_LENGTHS(0, 5)},
     {CASE(attention_general_bwd, "to frozen keys", .q = NARROW(9, 8), .kv = NARROW(14, 16), .cu = INTS(3),

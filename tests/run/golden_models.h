@@ -77,6 +77,8 @@ static const struct model {
     {"t5", TARGETS},
     {"t5_gated", TARGETS},
     {"mt5", TARGETS},
+    {"bart", TARGETS},
+    {"bart_scaled", TARGETS},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 

@@ -54,7 +54,9 @@ static const struct model {
               {"smollm3", false},
               {"t5", false},
               {"t5_gated", false},
-              {"mt5", false}};
+              {"mt5", false},
+              {"bart", false},
+              {"bart_scaled", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \
