@@ -24,10 +24,19 @@ static int check_free(const struct out_file *f, struct snug_err *err)
 
 int out_file_open(const struct io *io, const char *path, bool replace, struct out_file *f, struct snug_err *err)
 {
+    return out_file_open_as(io, path, NULL, replace, f, err);
+}
+
+int out_file_open_as(const struct io *io, const char *path, const char *name, bool replace, struct out_file *f,
+                     struct snug_err *err)
+{
     *f = (struct out_file){.io = io, .path = path, .replace = replace, .fd = -1};
     TRY(check_free(f, err));
     struct str tmp = {0};
-    str_printf(&tmp, "%s.tmp-%ld", path, (long)getpid());
+    if (name)
+        str_append(&tmp, name);
+    else
+        str_printf(&tmp, "%s.tmp-%ld", path, (long)getpid());
     TRY(str_check(&tmp, err));
     f->fd = io->open(io, tmp.s, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (f->fd < 0) {

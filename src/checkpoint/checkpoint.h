@@ -73,6 +73,8 @@ const struct io *ckpt_folder_io(const struct ckpt_folder *f); /* as long as some
 /* SNUG_ERR_IO when the folder does not stand under its path any more: it was deleted, or renamed to what is said. NULL
  * is SNUG_OK. */
 int ckpt_folder_check(const struct ckpt_folder *f, struct snug_err *err);
+/* A name in the output folder `dir` for what becomes its file `name` when it is whole. The next run removes what a dead one has left. */
+char *ckpt_temporary(struct arena *a, const char *dir, const char *name);
 struct ckpt_folder *ckpt_folder_keep(struct ckpt_folder *f); /* gives f; NULL is fine, here and below */
 void ckpt_folder_drop(struct ckpt_folder *f);
 

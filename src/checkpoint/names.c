@@ -34,6 +34,12 @@ char *ckpt_unique_name(struct arena *a, const char *prefix)
     return arena_printf(a, "%s.%016llx%016llx", prefix, (unsigned long long)bits[0], (unsigned long long)bits[1]);
 }
 
+char *ckpt_temporary(struct arena *a, const char *dir, const char *name)
+{
+    char *stem = arena_printf(a, "%s/.tmp-%s", dir, name);
+    return stem ? ckpt_unique_name(a, stem) : NULL;
+}
+
 /* Is `s` a dot and 32 hex digits? */
 static bool is_unique_suffix(const char *s)
 {

@@ -4,7 +4,7 @@
 
 static int write_page(const struct arguments *args, const char *path, struct snug_err *err)
 {
-    TRY(report_write(&io_posix, args->items, args->n, path, err));
+    TRY(report_write(&io_posix, args->items, args->n, path, NULL, err));
     struct str line = {0};
     str_append(&line, "report   ");
     str_escape(&line, path);

@@ -307,6 +307,7 @@ OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; 
 OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
 
 OPT_SECTION(output, "Output")
+OPT(BOOL, no_report, "false", "", TRAINING, 0, "no report.html in the output folder: the page of the run, made again at evaluations")
 OPT(STR, output, "none", "FILE", PREDICT | EXPORT | REPORT | COMPARE, 0,
     "predictions, .csv or .jsonl; an exported model, .gguf; a report, .html; it is there once it is whole")
 OPT(STR, picture, "none", "FILE", PLAN, 0, "draw memory over the nodes of a step into this file, .svg")

@@ -44,7 +44,8 @@ static bool is_ours(const struct io *io, const char *path)
     return !code && strstr(head, "<meta name=\"generator\" content=\"snug\"/>");
 }
 
-int report_write(const struct io *io, const char *const *dirs, size_t n, const char *path, struct snug_err *err)
+int report_write(const struct io *io, const char *const *dirs, size_t n, const char *path, const char *tmp,
+                 struct snug_err *err)
 {
     struct str text = {0};
     struct out_file f = {0};
@@ -53,9 +54,10 @@ int report_write(const struct io *io, const char *const *dirs, size_t n, const c
     bool is_there = !io->lstat(io, path, &st) && S_ISREG(st.st_mode);
     if (!code && is_there && !is_ours(io, path))
         code = err_set(err, SNUG_ERR_USAGE,
-                       "%s: is there already and is no report of snug; name another file with --output", path);
+                       "%s: is there already and is no report of snug; rename it, or name another file with --output",
+                       path);
     if (!code)
-        code = out_file_open(io, path, is_there, &f, err);
+        code = out_file_open_as(io, path, tmp, is_there, &f, err);
     if (!code)
         code = out_file_write(&f, str_text(&text), text.n, err);
     if (!code)

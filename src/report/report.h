@@ -14,7 +14,8 @@ enum { REPORT_RUNS = 8 }; /* side by side */
 int report_page(const struct io *io, const char *const *dirs, size_t n, struct str *out, struct snug_err *err);
 
 /* The same into a file, which is there whole or not at all. A file that is there already is replaced if it is such a page; else
- * SNUG_ERR_USAGE. */
-int report_write(const struct io *io, const char *const *dirs, size_t n, const char *path, struct snug_err *err);
+ * SNUG_ERR_USAGE. `tmp`: where its bytes are meanwhile, as in out_file_open_as. */
+int report_write(const struct io *io, const char *const *dirs, size_t n, const char *path, const char *tmp,
+                 struct snug_err *err);
 
 #endif

@@ -3,11 +3,14 @@
 
 #include "base/machine.h"
 #include "base/seconds.h"
+#include "report/report.h"
 #include "train/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { REPORT_SHARE = 100 }; /* at evaluations a page may take one part in so many of the time since the last */
 
 /* Of the device if there is one, else of this process. */
 int64_t trainer_memory(const struct trainer *t)
@@ -172,7 +175,36 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     str_free(&e.line);
     *value = e.value;
     int code = trainer_answer_samples(t, err);
+    trainer_report(t, false);
     return code == SNUG_STOPPED ? SNUG_OK : code; /* the evaluation is whole, and the caller looks for signals */
+}
+
+/* Its failure is a note: a run is not lost over a page. */
+static void write_report(struct trainer *t)
+{
+    const char *dir = t->o->output_dir;
+    struct arena a = {0};
+    struct snug_err err;
+    double began = seconds_now();
+    char *path = arena_printf(&a, "%s/" REPORT_NAME, dir);
+    char *tmp = ckpt_temporary(&a, dir, REPORT_NAME);
+    int code = path && tmp ? SNUG_OK : err_no_memory(&err, strlen(dir));
+    if (!code)
+        code = ckpt_folder_check(t->s->output.folder, &err);
+    if (!code)
+        code = report_write(t->s->output.io, &dir, 1, path, tmp, &err);
+    if (code)
+        session_note(t->s, "no report is written: %s", err.text);
+    arena_free(&a);
+    t->reported = seconds_now();
+    t->report_seconds = code ? INFINITY : t->reported - began; /* then it is tried once more, at the end */
+}
+
+void trainer_report(struct trainer *t, bool last)
+{
+    bool wanted = !t->o->no_report && !t->o->discard_model;
+    if (wanted && (last || seconds_now() - t->reported >= REPORT_SHARE * t->report_seconds))
+        write_report(t);
 }
 
 void trainer_progress(struct trainer *t, double loss)

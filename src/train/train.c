@@ -342,6 +342,7 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
     TRY(train_export(t->s, t->s->output.io, t->o->output_dir, trainer_result_step(t), err));
     TRY(ckpt_folder_check(t->s->output.folder, err)); /* it lies where the summary says */
     out->exported = 1;
+    trainer_report(t, true);
     return SNUG_OK;
 }
 

@@ -34,8 +34,9 @@ struct trainer {
     int64_t first_step, first_samples, first_tokens;
     int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
     double grad_norm, learning_rate;
-    int64_t memory_bytes; /* in use when somebody looked last */
-    double looked;        /* when that was */
+    double reported, report_seconds; /* when report.html was written last, and how long that took */
+    int64_t memory_bytes;            /* in use when somebody looked last */
+    double looked;                   /* when that was */
 };
 
 /* ---- train.c ---- */
@@ -51,6 +52,8 @@ void trainer_log_summary(struct trainer *t, const struct snug_summary *s);
 int trainer_log_step(struct trainer *t, struct snug_err *err);
 /* `value`: of the metric for the best model. */
 int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err);
+/* report.html, unless it is refused; at an evaluation only if that costs next to nothing of the run's time. */
+void trainer_report(struct trainer *t, bool last);
 void trainer_progress(struct trainer *t, double loss);
 /* An object of log.jsonl: opened with the step and the epoch; closed, written and shown. */
 void trainer_begin_line(const struct trainer *t, struct str *line);

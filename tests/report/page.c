@@ -127,6 +127,54 @@ static void several_runs_side_by_side(void **state)
     expect_snug(2, said(), ARGS("compare", a, b, a, b, a, b, a, b, a), NULL);
 }
 
+/* A run that is stopped and goes on leaves a page of all its steps, the one that snug report makes; and nothing of one that was
+ * killed while it wrote its page. */
+static void a_run_leaves_its_page(void **state)
+{
+    (void)state;
+    size_t n, again;
+    const char *rows = make_rows(folder, 24, 12, 6, true), *out = join(folder, "resumed");
+    const char *const first[] = {"5", "10"};
+    for (int i = 0; i < 2; i++) {
+        if (i)
+            write_text(out, ".tmp-report.html.0123456789abcdef0123456789abcdef", "<!DOCTYPE html>\n<ht");
+        expect_snug(0, said(),
+                    ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--eval-data", rows,
+                         "--eval-strategy", "steps", "--eval-steps", "5", "--logging-steps", "1", "--batch-size", "4",
+                         "--lr-scheduler-type", "constant", "--device", "cpu", "--threads", "1", "--save-strategy",
+                         "steps", "--save-steps", "5", "--output-dir", out, "--max-steps", first[i]),
+                    i ? ARGS("--resume-from-checkpoint", "true") : NULL);
+    }
+    assert_int_equal(count_names(out, ".tmp-"), 0);
+    char *page = read_page(join(out, "report.html"));
+    check_numbers(page, out);
+    expect_text(page, "<th scope=\"row\">max_steps</th><td class=\"n\">10</td>");
+    expect_snug(0, said(), ARGS("report", out), NULL);
+    char *made = read_text(join(out, "report.html"), &again);
+    n = strlen(page);
+    assert_int_equal(n, again);
+    assert_memory_equal(page, made, n);
+    free(page);
+    free(made);
+}
+
+static void a_run_without_a_page(void **state)
+{
+    (void)state;
+    size_t n;
+    const char *rows = make_rows(folder, 24, 12, 7, true);
+    assert_int_equal(count_names(train("none", "golden/trainer/init", rows, ARGS("--no-report")), "report"), 0);
+    assert_int_equal(count_names(train("less", "golden/trainer/init", rows, ARGS("--discard-model")), "report"), 0);
+    const char *out = train("mine", "golden/trainer/init", rows, NULL);
+    write_text(out, "report.html", "mine\n");
+    train("mine", "golden/trainer/init", rows, ARGS("--overwrite-output-dir"));
+    assert_true(file_has(said(), "no report is written: "));
+    assert_int_equal(count_names(out, "model.safetensors"), 1);
+    char *text = read_text(join(out, "report.html"), &n);
+    assert_string_equal(text, "mine\n");
+    free(text);
+}
+
 static const char *make_run(const char *name, const char *log, const char *options)
 {
     const char *out = join(folder, name);
@@ -227,6 +275,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_the_log), cmocka_unit_test(several_runs_side_by_side),
         cmocka_unit_test(texts_are_only_texts),         cmocka_unit_test(long_runs_stay_small),
         cmocka_unit_test(files_of_others_stay),         cmocka_unit_test(what_is_no_run_is_told),
+        cmocka_unit_test(a_run_leaves_its_page),        cmocka_unit_test(a_run_without_a_page),
     };
     return cmocka_run_group_tests_name("page", tests, open_folder, close_folder);
 }
