@@ -126,6 +126,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .head_chunk = j->choices->whole_logits ? 0 : s->head_chunk,
                               .head_vocabulary = s->head_vocabulary,
                               .cache_rows = s->cache_rows,
+                              .source_rows = s->source_rows,
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias,

@@ -24,7 +24,8 @@ struct batch {
     const int32_t *targets;
     const int32_t *source_ids, *source_positions; /* (S) */
     const int32_t *source_cu_seqlens;             /* (B + 1) */
-    int64_t n_targets; /* targets that are not ignored, where there are targets; else, and of TASK_SPAN, B */
+    const int32_t *source_rows; /* (B): tokens of the whole source, of generation, which reads it once; else NULL */
+    int64_t n_targets;          /* targets that are not ignored, where there are targets; else, and of TASK_SPAN, B */
 };
 
 /* Memory for batches of at most max_T tokens (sources and targets each) and max_B sequences together; several may share it. */

@@ -63,7 +63,8 @@ struct task {
      * they are (.,num_labels). */
     bool tied;
     bool classes;              /* the labels have names, which config.json knows */
-    bool generates;            /* writes text: rows may be conversations, `snug generate` goes on with prompts */
+    bool generates;            /* `snug generate` writes text, of prompts, */
+    bool converses;            /* with which it goes on, and rows may be conversations */
     enum data_task labels;     /* TASK_AUTO: as the problem says, and so are the metrics */
     enum metrics_kind metrics; /* of what is evaluated */
     const char *peft;          /* PEFT's task_type, NULL where it has none; */

@@ -16,35 +16,74 @@ static int add_state(struct graph *g, const char *name, int k, int qkv, int64_t 
     return id;
 }
 
-static int find_past(struct graph *g)
+static int find_input(struct graph *g, const char *name)
 {
-    int id = graph_find(g, "past");
-    if (!id && (id = graph_add_value(g, "past", ROLE_INPUT, DT_I32, 1, &DIM_B)))
+    int id = graph_find(g, name);
+    if (!id && (id = graph_add_value(g, name, ROLE_INPUT, DT_I32, 1, &DIM_B)))
         graph_value(g, id)->layer = 0;
     return id;
 }
 
+/* Rows of the first of two stacks: they come once, all of a sequence in one call. */
+static bool are_sources(const struct graph *g, int rows)
+{
+    return graph_value(g, rows)->shape[0].times.S != 0;
+}
+
+/* The node `c` for node k, with caches of `rows` rows. */
+static void replace(struct graph *g, int k, struct op_attention_cached c, int64_t rows, int64_t width)
+{
+    c.past = find_input(g, c.kv ? "source_rows" : "past");
+    c.keys = add_state(g, c.kv ? "source_keys" : "keys", k, c.qkv, rows, width);
+    c.values = add_state(g, c.kv ? "source_values" : "values", k, c.qkv, rows, width);
+    g->nodes[k].op = OP_attention_cached;
+    g->nodes[k].u = (union op_any){.attention_cached = c};
+}
+
+static void cache_attention(struct graph *g, int k, const struct pass_settings *s)
+{
+    const struct op_attention a = g->nodes[k].u.attention;
+    if (are_sources(g, a.qkv))
+        return;
+    if (!a.causal || a.p > 0)
+        graph_fail(g, SNUG_ERR_INPUT, "graph: attention that looks ahead, or drops, has no cache");
+    int64_t D = graph_value(g, a.qkv)->shape[1].c / (a.heads + 2 * a.kv_heads);
+    struct op_attention_cached n = {.qkv = a.qkv,
+                                    .cu = a.cu,
+                                    .o = a.o,
+                                    .heads = a.heads,
+                                    .kv_heads = a.kv_heads,
+                                    .scale = a.scale,
+                                    .window = a.window,
+                                    .softcap = a.softcap};
+    replace(g, k, n, s->cache_rows, a.kv_heads * D);
+}
+
+static void cache_general(struct graph *g, int k, const struct pass_settings *s)
+{
+    const struct op_attention_general a = g->nodes[k].u.attention_general;
+    if (are_sources(g, a.q))
+        return;
+    if (a.kv ? a.causal || a.table || !are_sources(g, a.kv) : !a.causal || a.p > 0)
+        graph_fail(g, SNUG_ERR_INPUT, "graph: attention that looks ahead, or drops, has no cache");
+    struct op_attention_cached n = {.qkv = a.q,
+                                    .kv = a.kv,
+                                    .kv_cu = a.kv_cu,
+                                    .table = a.table,
+                                    .cu = a.cu,
+                                    .o = a.o,
+                                    .heads = a.heads,
+                                    .kv_heads = a.heads,
+                                    .furthest = a.furthest,
+                                    .scale = a.scale};
+    replace(g, k, n, a.kv ? s->source_rows : s->cache_rows, graph_value(g, a.o)->shape[1].c);
+}
+
 void pass_cache(struct graph *g, struct pass_settings *s)
 {
-    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
-        const struct op_attention a = g->nodes[k].u.attention;
-        if (g->nodes[k].op != OP_attention)
-            continue;
-        if (!a.causal || a.p > 0)
-            graph_fail(g, SNUG_ERR_INPUT, "graph: attention that looks ahead, or drops, has no cache");
-        int64_t D = graph_value(g, a.qkv)->shape[1].c / (a.heads + 2 * a.kv_heads);
-        struct op_attention_cached n = {.qkv = a.qkv,
-                                        .cu = a.cu,
-                                        .past = find_past(g),
-                                        .keys = add_state(g, "keys", k, a.qkv, s->cache_rows, a.kv_heads * D),
-                                        .values = add_state(g, "values", k, a.qkv, s->cache_rows, a.kv_heads * D),
-                                        .o = a.o,
-                                        .heads = a.heads,
-                                        .kv_heads = a.kv_heads,
-                                        .scale = a.scale,
-                                        .window = a.window,
-                                        .softcap = a.softcap};
-        g->nodes[k].op = OP_attention_cached;
-        g->nodes[k].u = (union op_any){.attention_cached = n};
-    }
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++)
+        if (g->nodes[k].op == OP_attention)
+            cache_attention(g, k, s);
+        else if (g->nodes[k].op == OP_attention_general)
+            cache_general(g, k, s);
 }

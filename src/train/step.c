@@ -155,6 +155,8 @@ static void put_source(const struct input_image *in, const struct batch *b, int6
     put_positions(in, "source_positions", b->source_positions, b->S, bucket);
     put(in, "source_cu_seqlens", b->source_cu_seqlens, DT_I32, b->B + 1);
     put_coords(in, "source_coords", b, b->source_cu_seqlens, bucket);
+    if (b->source_rows)
+        put(in, "source_rows", b->source_rows, DT_I32, b->B);
 }
 
 static void put_batch(const struct input_image *in, const struct batch *b, struct dims n)

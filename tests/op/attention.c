@@ -120,9 +120,86 @@ static void check_pieces(int window, double softcap)
     assert_int_equal(past[0] + past[1], 2 * ROWS);
 }
 
+/* Targets in pieces, with a bias by distance, and to sources that come with the first of them: what attention_general gives. */
+enum { SOURCE_ROWS = 7, BUCKETS = 6, FURTHEST = 9, INNER = HEADS * SIZE };
+
+static struct tensor doubles(void *data, int64_t rows, int64_t width)
+{
+    return (struct tensor){.data = data, .dtype = DT_F64, .ndim = 2, .shape = {rows, width}};
+}
+
+static struct tensor caches(void *data, int64_t rows)
+{
+    return (struct tensor){.data = data, .dtype = DT_F64, .ndim = 3, .shape = {2, rows, INNER}};
+}
+
+static struct tensor ints(int32_t *data, int64_t n)
+{
+    return (struct tensor){.data = data, .dtype = DT_I32, .ndim = 1, .shape = {n}};
+}
+
+static void check_general_pieces(bool to_source)
+{
+    static double keys[2][ROWS][INNER], values[2][ROWS][INNER], q[2 * ROWS][3 * INNER], kv[2 * SOURCE_ROWS][2 * INNER];
+    static double whole[2 * ROWS][INNER], lse[HEADS][2 * ROWS], table[BUCKETS][HEADS];
+    int32_t cu[3] = {0, ROWS, 2 * ROWS}, kv_cu[3] = {0, SOURCE_ROWS, 2 * SOURCE_ROWS}, none[3] = {0}, past[2] = {0};
+    int32_t known[2] = {SOURCE_ROWS, SOURCE_ROWS};
+    int64_t width = to_source ? INNER : 3 * INNER;
+    for (int i = 0; i < 2 * ROWS * 3 * INNER; i++)
+        (&q[0][0])[i] = random_normal(78, 0, (uint32_t)i);
+    for (int i = 0; i < 2 * SOURCE_ROWS * 2 * INNER; i++)
+        (&kv[0][0])[i] = random_normal(78, 1, (uint32_t)i);
+    for (int i = 0; i < BUCKETS * HEADS; i++)
+        (&table[0][0])[i] = random_normal(78, 2, (uint32_t)i);
+    struct args_attention_general a = {.q = doubles(q, 2 * ROWS, width),
+                                       .cu = ints(cu, 3),
+                                       .o = doubles(whole, 2 * ROWS, INNER),
+                                       .lse = doubles(lse, HEADS, 2 * ROWS),
+                                       .heads = HEADS,
+                                       .furthest = FURTHEST,
+                                       .causal = !to_source,
+                                       .scale = 0.4};
+    if (to_source) {
+        a.kv = doubles(kv, 2 * SOURCE_ROWS, 2 * INNER);
+        a.kv_cu = ints(kv_cu, 3);
+    } else
+        a.table = doubles(table, BUCKETS, HEADS);
+    ref_attention_general(&a, NULL);
+    for (int k = 0; past[0] < ROWS; k++) {
+        double rows[4][3 * INNER], o[4][INNER];
+        int32_t first = past[0] + 2 > ROWS ? 1 : 2, now[3] = {0, first, first + (past[1] < ROWS)};
+        for (int b = 0; b < 2; b++)
+            for (int i = 0; i < now[b + 1] - now[b]; i++)
+                memcpy((double *)rows + (now[b] + i) * width, (double *)q + (b * ROWS + past[b] + i) * width,
+                       sizeof(double) * (size_t)width);
+        struct args_attention_cached c = {.qkv = doubles(rows, now[2], width),
+                                          .table = a.table,
+                                          .cu = ints(now, 3),
+                                          .past = ints(to_source ? known : past, 2),
+                                          .keys = caches(keys, to_source ? SOURCE_ROWS : ROWS),
+                                          .values = caches(values, to_source ? SOURCE_ROWS : ROWS),
+                                          .o = doubles(o, now[2], INNER),
+                                          .heads = HEADS,
+                                          .kv_heads = HEADS,
+                                          .furthest = FURTHEST,
+                                          .scale = 0.4};
+        if (to_source) {
+            c.kv = doubles(kv, k ? 0 : 2 * SOURCE_ROWS, 2 * INNER);
+            c.kv_cu = ints(k ? none : kv_cu, 3);
+        }
+        ref_attention_cached(&c, NULL);
+        for (int b = 0; b < 2; past[b] += now[b + 1] - now[b], b++)
+            for (int i = 0; i < now[b + 1] - now[b]; i++)
+                for (int d = 0; d < INNER; d++)
+                    assert_true(fabs(o[now[b] + i][d] - whole[b * ROWS + past[b] + i][d]) < 1e-13);
+    }
+}
+
 void test_attention_cached(void **state)
 {
     (void)state;
+    check_general_pieces(false);
+    check_general_pieces(true);
     check_pieces(0, 0);
     check_pieces(3, 0);
     check_pieces(1, 2);

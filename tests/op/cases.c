@@ -485,6 +485,9 @@ const struct op_case op_cases[] = {
      LENGTHS(30, 10), .long_only = true},
 
 #include "cases_optimizers.h"
+
+/* Behind the others, whose random numbers follow from their places. */
+#include "cases_cached.h"
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -92,6 +92,9 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[i] = i < 3 ? (int32_t[]){-1234567, 42, 1001}[i] : 0;
         else if (!strcmp(name, "coords"))
             x[i] = 0;
+        else if (!strcmp(name, "past") && c->args.attention_cached.kv.ndim) /* the first knows what is new */
+            x[i] = i && !c->key_lengths[i] ? (int32_t)((double)c->args.attention_cached.keys.shape[1] * (1 - u / 2))
+                                           : c->key_lengths[i];
         else if (!strcmp(name, "past")) /* an empty cache, then from half full to as full as it may be */
             x[i] = i ? (int32_t)(((double)c->args.attention_cached.keys.shape[1] - c->lengths[i]) * (1 - u / 2)) : 0;
         else if (!strcmp(name, "rows")) /* of a table, in order: each several times, or not all of them */

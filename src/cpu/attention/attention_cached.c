@@ -1,11 +1,12 @@
 /* Attention of new rows to a cache, a row and a head at a time: first all scores, then their exponentials, then the sum of
- * values. Bound by the bytes of the cache where each sequence has one new row.
+ * values. Bound by the bytes of the cache where each sequence has one new row. The buckets of biases are looked up by distance.
  *
  * Order of sums: a score over D by lanes, folded at the end; the values in order of keys, so a row's result does not depend on
  * how many rows came with it. Nothing crosses threads. */
 #include "cpu/columns.h"
 #include "cpu/kernels.h"
 #include "cpu/simd/simd_math.h"
+#include "op/bias_bucket.h"
 
 #include <omp.h>
 
@@ -14,7 +15,22 @@
 struct cached {
     int64_t width, D, longest, row_width; /* of the cache's rows, a head; rows of a cache; of qkv's rows */
     float *scores, *o;                    /* of this thread: (longest), (D), with room to the next vector */
+    const int32_t *buckets;               /* (longest) of all threads: by distance, where there is a table of biases */
 };
+
+/* A row and head of sequence b, `at` in the sequence, which sees n keys from `first`. */
+struct query {
+    int64_t row, b, at, head, first, n;
+};
+
+static struct query query_of(const struct args_attention_cached *a, int64_t row, int64_t head, int64_t b)
+{
+    int64_t past = ((const int32_t *)a->past.data)[b], at = past + row - ((const int32_t *)a->cu.data)[b];
+    int64_t first = a->window && at >= a->window ? at - a->window + 1 : 0;
+    if (a->kv.data)
+        return (struct query){.row = row, .b = b, .head = head, .n = past};
+    return (struct query){.row = row, .b = b, .at = at, .head = head, .first = first, .n = at + 1 - first};
+}
 
 /* The sequence of a row, or -1 for one behind the last. */
 static int64_t sequence_of_row(const int32_t *cu, int64_t B, int64_t row)
@@ -32,10 +48,18 @@ static int64_t sequence_of_row(const int32_t *cu, int64_t B, int64_t row)
     return low;
 }
 
-/* Scores of n keys, their maximum. */
-SIMD float score_keys(const struct args_attention_cached *a, const struct cached *s, int64_t q, int64_t k, int64_t n,
+SIMD void add_biases(const struct args_attention_cached *a, const struct cached *s, const struct query *p)
+{
+    bool bf16 = a->table.dtype == DT_BF16;
+    for (int64_t j = 0; j < p->n; j++)
+        s->scores[j] += vf_get_n(a->table.data, s->buckets[p->at - p->first - j] * a->heads + p->head, 1, bf16)[0];
+}
+
+/* Scores of the keys from k on, their maximum. */
+SIMD float score_keys(const struct args_attention_cached *a, const struct cached *s, const struct query *p, int64_t k,
                       bool bf16)
 {
+    int64_t n = p->n, q = p->row * s->row_width + p->head * s->D;
     float max = -INFINITY, softcap = (float)a->softcap, scale = (float)a->scale;
     for (int64_t j = 0; j < n; j++) {
         vf sum = {0};
@@ -46,17 +70,18 @@ SIMD float score_keys(const struct args_attention_cached *a, const struct cached
     }
     for (int64_t j = 0; j < n && softcap > 0; j += VF_LANES)
         vf_store(s->scores + j, vf_tanh(vf_load(s->scores + j) * (1 / softcap)) * softcap);
+    if (a->table.data)
+        add_biases(a, s, p);
     for (int64_t j = 0; j < n; j++)
         max = s->scores[j] > max || isnan(s->scores[j]) ? s->scores[j] : max;
     return max;
 }
 
-SIMD void attend_row(const struct args_attention_cached *a, const struct cached *s, int64_t row, int64_t b, int64_t at,
-                     int64_t head, bool bf16)
+SIMD void attend_row(const struct args_attention_cached *a, const struct cached *s, const struct query *p, bool bf16)
 {
-    int64_t first = a->window && at >= a->window ? at - a->window + 1 : 0, n = at + 1 - first;
-    int64_t kv = head / (a->heads / a->kv_heads), cache = (b * s->longest + first) * s->width + kv * s->D;
-    float max = score_keys(a, s, row * s->row_width + head * s->D, cache, n, bf16), sum = 0;
+    int64_t n = p->n, to = p->row * a->o.shape[1] + p->head * s->D;
+    int64_t kv = p->head / (a->heads / a->kv_heads), cache = (p->b * s->longest + p->first) * s->width + kv * s->D;
+    float max = score_keys(a, s, p, cache, bf16), sum = 0;
     for (int64_t j = 0; j < n; j += VF_LANES)
         vf_store(s->scores + j, vf_exp2((vf_load(s->scores + j) - max) * LOG2E));
     memset(s->o, 0, sizeof *s->o * (size_t)row_floats(s->D));
@@ -68,48 +93,69 @@ SIMD void attend_row(const struct args_attention_cached *a, const struct cached 
                                       vf_set1(weight), vf_load(s->o + d)));
     }
     for (int64_t d = 0; d < s->D; d += VF_LANES)
-        vf_put_upto(a->o.data, row * a->o.shape[1] + head * s->D + d, vf_load(s->o + d) * (1 / sum), s->D - d, bf16);
+        vf_put_upto(a->o.data, to + d, vf_load(s->o + d) * (n ? 1 / sum : 0), s->D - d, bf16);
 }
 
-/* The key and the value of a new row into the cache. */
-static void append_row(const struct args_attention_cached *a, int64_t row, int64_t b, int64_t at)
+/* The key at the end of a row of `from`, and the value behind it, into row `at` of sequence b's cache. */
+static void append_row(const struct args_attention_cached *a, const struct tensor *from, int64_t row, int64_t b,
+                       int64_t at)
 {
     enum dtype type = a->keys.dtype;
     int64_t width = a->keys.shape[2], bytes = dtype_bytes(type, width);
     int64_t to = dtype_bytes(type, (b * a->keys.shape[1] + at) * width);
-    const char *k = (const char *)a->qkv.data + dtype_bytes(type, (row + 1) * a->qkv.shape[1] - 2 * width);
+    const char *k = (const char *)from->data + dtype_bytes(type, (row + 1) * from->shape[1] - 2 * width);
     memcpy((char *)a->keys.data + to, k, (size_t)bytes);
     memcpy((char *)a->values.data + to, k + bytes, (size_t)bytes);
 }
 
+static void append_rows(const struct args_attention_cached *a)
+{
+    const struct tensor *from = a->kv.data ? &a->kv : &a->qkv;
+    const int32_t *cu = a->kv.data ? a->kv_cu.data : a->cu.data, *past = a->past.data;
+    for (int64_t b = 0; b + 1 < a->cu.shape[0]; b++)
+        for (int64_t row = cu[b]; row < cu[b + 1]; row++)
+            append_row(a, from, row, b, row - cu[b] + (a->kv.data ? 0 : past[b]));
+}
+
+static void fill_buckets(const struct args_attention_cached *a, int32_t *buckets)
+{
+    for (int64_t i = 0; a->table.data && i < a->keys.shape[1]; i++)
+        buckets[i] = bias_bucket(i, 0, a->table.shape[0], a->furthest, true);
+}
+
 int64_t ISA(cpu_attention_cached_workspace)(const struct args_attention_cached *a, int threads)
 {
-    return 4 * threads * (row_floats(a->keys.shape[1]) + row_floats(a->keys.shape[2] / a->kv_heads));
+    return 4 * threads * (row_floats(a->keys.shape[1]) + row_floats(a->keys.shape[2] / a->kv_heads)) +
+           (a->table.ndim ? 4 * a->keys.shape[1] : 0);
 }
 
 void ISA(cpu_attention_cached)(const struct args_attention_cached *a, const struct call *c)
 {
     int64_t T = a->o.shape[0], B = a->cu.shape[0] - 1, width = a->keys.shape[2], D = width / a->kv_heads;
-    const int32_t *cu = a->cu.data, *past = a->past.data;
+    int64_t floats = row_floats(a->keys.shape[1]) + row_floats(D); /* of a thread */
+    int32_t *buckets = (int32_t *)c->workspace + c->threads * floats;
     bool bf16 = a->qkv.dtype == DT_BF16;
-    for (int64_t b = 0; b < B; b++)
-        for (int64_t row = cu[b]; row < cu[b + 1]; row++)
-            append_row(a, row, b, past[b] + row - cu[b]);
+    append_rows(a);
+    fill_buckets(a, buckets);
 #pragma omp parallel num_threads(c->threads)
     {
-        struct cached s = {.width = width, .D = D, .longest = a->keys.shape[1], .row_width = a->qkv.shape[1]};
-        s.scores = (float *)c->workspace + omp_get_thread_num() * (row_floats(s.longest) + row_floats(D));
+        struct cached s = {
+            .width = width, .D = D, .longest = a->keys.shape[1], .row_width = a->qkv.shape[1], .buckets = buckets};
+        s.scores = (float *)c->workspace + omp_get_thread_num() * floats;
         s.o = s.scores + row_floats(s.longest);
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < T * a->heads; task++) {
-            int64_t row = task / a->heads, head = task % a->heads, b = sequence_of_row(cu, B, row);
-            if (b < 0)
+            int64_t row = task / a->heads, head = task % a->heads, b = sequence_of_row(a->cu.data, B, row);
+            if (b < 0) {
                 memset((char *)a->o.data + dtype_bytes(a->o.dtype, row * a->o.shape[1] + head * D), 0,
                        (size_t)dtype_bytes(a->o.dtype, D));
-            else if (bf16)
-                attend_row(a, &s, row, b, past[b] + row - cu[b], head, true);
+                continue;
+            }
+            struct query p = query_of(a, row, head, b);
+            if (bf16)
+                attend_row(a, &s, &p, true);
             else
-                attend_row(a, &s, row, b, past[b] + row - cu[b], head, false);
+                attend_row(a, &s, &p, false);
         }
     }
 }

@@ -1,40 +1,46 @@
 /* Attention of new rows to a cache: one launch puts the new keys and values there, one attends, a warp for a row and a head.
  * A lane has every 32nd element of the head; the softmax goes along (Milakov and Gimelshein, arXiv 1805.02867). Bound by the
  * bytes of the cache. */
+#include "op/bias_bucket.h"
+
 #include "cuda/kernels/kernel.cuh"
 
 enum { LANE = 32, WARPS = 4, MAX_PARTS = 8 }; /* parts of a head in a lane: heads have at most 256 elements */
 
 struct cached {
-    const int32_t *cu, *past;
+    const int32_t *cu, *kv_cu, *past; /* kv_cu NULL: new rows of the cache are those of cu */
+    const float *table;               /* NULL: no bias */
     int64_t B, T, longest, width, row_width, heads, group, D, window; /* group: heads to a key head */
+    int64_t buckets, furthest;
     float scale, softcap;
 };
 
-/* The sequence of a row and its place there; false for a row behind the last sequence. */
-__device__ static inline bool find_row(const struct cached &p, int64_t row, int64_t *b, int64_t *at)
+/* The sequence of a row and its place in what cu counts; false for a row behind the last sequence. */
+__device__ static inline bool find_row(const int32_t *cu, int64_t B, int64_t row, int64_t *b, int64_t *at)
 {
-    int64_t low = 0, high = p.B;
-    if (p.B == 0 || row >= p.cu[p.B])
+    int64_t low = 0, high = B;
+    if (B == 0 || row >= cu[B])
         return false;
     while (high - low > 1) {
         int64_t middle = (low + high) / 2;
-        if (p.cu[middle] <= row)
+        if (cu[middle] <= row)
             low = middle;
         else
             high = middle;
     }
     *b = low;
-    *at = p.past[low] + row - p.cu[low];
+    *at = row - cu[low];
     return true;
 }
 
-template <class T> __global__ void append_kernel(struct cached p, const T *qkv, T *keys, T *values)
+/* Keys and values at the end of rows of `row_width`. */
+template <class T> __global__ void append_kernel(struct cached p, const T *from, int64_t row_width, T *keys, T *values)
 {
     int64_t b, at;
-    if (!find_row(p, blockIdx.x, &b, &at))
+    if (!find_row(p.kv_cu ? p.kv_cu : p.cu, p.B, blockIdx.x, &b, &at))
         return;
-    const T *k = qkv + ((int64_t)blockIdx.x + 1) * p.row_width - 2 * p.width;
+    at += p.kv_cu ? 0 : p.past[b];
+    const T *k = from + ((int64_t)blockIdx.x + 1) * row_width - 2 * p.width;
     int64_t to = (b * p.longest + at) * p.width;
     for (int64_t i = threadIdx.x; i < p.width; i += blockDim.x) {
         keys[to + i] = k[i];
@@ -58,7 +64,8 @@ __global__ void __launch_bounds__(LANE *WARPS)
     if (row >= p.T)
         return;
     float q[MAX_PARTS], sums[MAX_PARTS] = {0}, max = -INFINITY, total = 0;
-    if (find_row(p, row, &b, &at)) {
+    if (find_row(p.cu, p.B, row, &b, &at)) {
+        at = p.kv_cu ? p.past[b] - 1 : at + p.past[b]; /* the last key that it sees */
         int64_t cache = b * p.longest * p.width + head / p.group * p.D;
         load_head(q, qkv + row * p.row_width + head * p.D, p.D, lane);
         for (int64_t j = p.window && at >= p.window ? at - p.window + 1 : 0; j <= at; j++) {
@@ -68,6 +75,7 @@ __global__ void __launch_bounds__(LANE *WARPS)
                 s += q[i] * v[i];
             s = warp_sum(s) * p.scale;
             s = p.softcap > 0 ? p.softcap * tanhf(s / p.softcap) : s;
+            s += p.table ? p.table[bias_bucket(at, j, p.buckets, p.furthest, true) * p.heads + head] : 0;
             float now = fmaxf(max, s), shrink = expf(max - now), weight = expf(s - now);
             load_head(v, values + cache + j * p.width, p.D, lane);
             for (int i = 0; i < MAX_PARTS; i++)
@@ -83,8 +91,11 @@ __global__ void __launch_bounds__(LANE *WARPS)
 
 extern "C" int cuda_attention_cached(const struct args_attention_cached *a, const struct cuda_call *c)
 {
+    const struct tensor *from = a->kv.data ? &a->kv : &a->qkv;
     struct cached p = {.cu = (const int32_t *)a->cu.data,
+                       .kv_cu = (const int32_t *)a->kv_cu.data,
                        .past = (const int32_t *)a->past.data,
+                       .table = (const float *)a->table.data,
                        .B = a->cu.shape[0] - 1,
                        .T = a->o.shape[0],
                        .longest = a->keys.shape[1],
@@ -94,14 +105,19 @@ extern "C" int cuda_attention_cached(const struct args_attention_cached *a, cons
                        .group = a->heads / a->kv_heads,
                        .D = a->keys.shape[2] / a->kv_heads,
                        .window = a->window,
+                       .buckets = a->table.shape[0],
+                       .furthest = a->furthest,
                        .scale = (float)a->scale,
                        .softcap = (float)a->softcap};
     TRY(cuda_check_head(p.D, a->qkv.dtype, "attention_cached", c->err));
     unsigned blocks = (unsigned)((p.T * p.heads + WARPS - 1) / WARPS);
+    if (from->shape[0] > 0)
+        WITH_FLOAT_TYPE(a->qkv.dtype, T, {
+            append_kernel<T><<<(unsigned)from->shape[0], 128, 0, c->stream>>>(p, (const T *)from->data, from->shape[1],
+                                                                              (T *)a->keys.data, (T *)a->values.data);
+        })
     if (p.T > 0)
         WITH_FLOAT_TYPE(a->qkv.dtype, T, {
-            append_kernel<T><<<(unsigned)p.T, 128, 0, c->stream>>>(p, (const T *)a->qkv.data, (T *)a->keys.data,
-                                                                   (T *)a->values.data);
             attend_kernel<T><<<blocks, LANE * WARPS, 0, c->stream>>>(p, (const T *)a->qkv.data, (const T *)a->keys.data,
                                                                      (const T *)a->values.data, (T *)a->o.data);
         })

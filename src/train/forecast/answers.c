@@ -2,6 +2,25 @@
 
 #include "train/session/session.h"
 
+/* B sequences with a source of `rows` tokens, which are read where `reads`. Gives what lies behind its arrays. */
+static int32_t *lay_sources(struct batch *b, int32_t *ints, int64_t rows, bool reads)
+{
+    int64_t B = b->B, S = reads ? B * rows : 0;
+    int32_t *ids = ints, *positions = ids + S, *cu = positions + S, *whole = cu + B + 1;
+    for (int64_t i = 0; i < S; i++)
+        positions[i] = (int32_t)(i % rows);
+    for (int64_t i = 0; i <= B; i++)
+        cu[i] = (int32_t)(reads ? i * rows : 0);
+    for (int64_t i = 0; i < B; i++)
+        whole[i] = (int32_t)rows;
+    b->S = (int32_t)S;
+    b->source_ids = ids;
+    b->source_positions = positions;
+    b->source_cu_seqlens = cu;
+    b->source_rows = whole;
+    return whole + B;
+}
+
 /* B sequences of `each` new tokens behind `past` others. Gives what lies behind its arrays. */
 static int32_t *lay(struct batch *b, int32_t *ints, int64_t B, int64_t each, int64_t past)
 {
@@ -33,17 +52,22 @@ int answers_open(struct answers *a, const struct session *s, struct snug_err *er
     if (!p->n || s->run.where.generate < 0)
         return SNUG_OK;
     int64_t B = c->generate_max.B, most = c->generate_max.T / B, length = (int64_t)(p->begins[p->n] / p->n);
-    length = length < 1 ? 1 : length > c->cache_rows ? c->cache_rows : length;
+    int64_t source = c->source_rows ? length : 0;
+    length = c->source_rows || length < 1 ? 1 : length > c->cache_rows ? c->cache_rows : length;
     int64_t piece = length < most ? length : most, left = c->cache_rows - length;
     int64_t written = s->o->max_new_tokens < left ? s->o->max_new_tokens : left; /* the last one is not read */
     double rounds = (double)p->n / (double)B;
     a->calls[ANSWERS_READ] = rounds * (double)((length + piece - 1) / piece);
     a->calls[ANSWERS_WRITE] = rounds * (double)(written > 1 ? written - 1 : 0);
-    a->ints = mem_alloc((size_t)(2 * B * (piece + 1) + 2 * (3 * B + 1)) * sizeof *a->ints);
+    a->ints = mem_alloc((size_t)(2 * B * (piece + 1 + source) + 2 * (5 * B + 2)) * sizeof *a->ints);
     if (!a->ints)
         return err_no_memory(err, (size_t)(B * piece) * sizeof *a->ints);
     int32_t *rest = lay(&a->batch[ANSWERS_READ], a->ints, B, piece, 0);
-    lay(&a->batch[ANSWERS_WRITE], rest, B, 1, left > 0 ? length + (written - 1) / 2 : length - 1);
+    rest = lay(&a->batch[ANSWERS_WRITE], rest, B, 1, left > 0 ? length + (written - 1) / 2 : length - 1);
+    if (!source)
+        return SNUG_OK;
+    rest = lay_sources(&a->batch[ANSWERS_READ], rest, source, true);
+    lay_sources(&a->batch[ANSWERS_WRITE], rest, source, false);
     return SNUG_OK;
 }
 

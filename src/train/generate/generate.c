@@ -16,6 +16,7 @@ struct sequence_state {
     int64_t n, n_prompt, cached;
     int64_t prompt; /* which; -1: none yet */
     bool runs;
+    int64_t source, source_read; /* of an encoder-decoder: tokens of the prompt, all or none of which are read */
 };
 
 /* What a prompt has become, until its turn to be told. */
@@ -31,14 +32,16 @@ struct generator {
     struct sampling sampling;
     int32_t stops[CHAT_ENDS];
     int n_stops;
-    struct sequence_state *places; /* (B) */
-    struct result *results;        /* (prompts) */
-    int64_t next;                  /* prompt that no place has had */
-    int64_t told;                  /* prompt that is being told */
-    struct telling telling;        /* its text */
-    float *logits;                 /* (B,V) */
+    int64_t forced_first, forced_last; /* tokens that a text begins and ends with; -1: any */
+    struct sequence_state *places;     /* (B) */
+    struct result *results;            /* (prompts) */
+    int64_t next;                      /* prompt that no place has had */
+    int64_t told;                      /* prompt that is being told */
+    struct telling telling;            /* its text */
+    float *logits;                     /* (B,V) */
     struct candidate *candidates;
-    int32_t *inputs; /* ids (T), positions (T), cu (B+1), past (B), sample (B) */
+    int32_t *inputs;  /* ids (T), positions (T), cu (B+1), past (B), sample (B); */
+    int32_t *sources; /* ids (S), positions (S), cu (B+1), rows (B); NULL: prompts are no sources */
     int (*piece)(void *ctx, const struct snug_piece *p);
     void *ctx;
 };
@@ -60,6 +63,27 @@ static void read_stops(struct generator *g, json_t *generation, json_t *config)
     add_stop(g, ids);
     for (size_t i = 0; i < json_array_size(ids); i++)
         add_stop(g, json_array_get(ids, i));
+}
+
+/* A token id of generation_config.json, else of config.json; -1: there is none. */
+static int read_token(const struct generator *g, json_t *generation, const char *path, const char *key, int64_t *id,
+                      struct snug_err *err)
+{
+    bool own = json_object_get(generation, key);
+    *id = -1;
+    return json_get_int(own ? generation : g->s->dir.config, own ? path : g->s->dir.config_path, key, false, 0,
+                        g->s->model.vocab_size - 1, id, err);
+}
+
+/* An encoder-decoder's text may have to begin with a token, a language, say; any text that gets as long as it may can have to end
+ * with one. */
+static int read_forced(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
+{
+    TRY(read_token(g, generation, path, "forced_bos_token_id", &g->forced_first, err));
+    TRY(read_token(g, generation, path, "forced_eos_token_id", &g->forced_last, err));
+    if (model_task(&g->s->model)->converses)
+        g->forced_first = -1;
+    return SNUG_OK;
 }
 
 static int read_sampling(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
@@ -92,6 +116,8 @@ static int read_model(struct generator *g, struct snug_err *err)
         read_stops(g, generation, g->s->dir.config);
         code = read_sampling(g, generation, path, err);
     }
+    if (!code)
+        code = read_forced(g, generation, path, err);
     if (!g->n_stops && g->s->tokenizer && tokenizer_special(g->s->tokenizer, TOKEN_EOS) >= 0)
         g->stops[g->n_stops++] = tokenizer_special(g->s->tokenizer, TOKEN_EOS);
     json_decref(generation);
@@ -105,12 +131,14 @@ static int allocate(struct generator *g, struct snug_err *err)
 {
     const struct compile_settings *c = &g->s->compile;
     size_t B = (size_t)c->generate_max.B, T = (size_t)c->generate_max.T, V = (size_t)g->s->model.vocab_size;
-    size_t rows = (size_t)c->cache_rows + 1;
+    size_t rows = (size_t)c->cache_rows + 1, S = (size_t)c->generate_max.S;
     g->places = mem_alloc(B * sizeof *g->places);
     g->results = mem_alloc(g->s->prompts.n * sizeof *g->results);
     g->logits = mem_alloc(B * V * sizeof *g->logits);
     g->candidates = mem_alloc(V * sizeof *g->candidates);
     g->inputs = mem_alloc((2 * T + 3 * B + 1) * sizeof *g->inputs);
+    if (S && !(g->sources = mem_alloc((2 * S + 2 * B + 1) * sizeof *g->sources)))
+        return err_no_memory(err, S * sizeof *g->sources);
     if (!g->places || !g->results || !g->logits || !g->candidates || !g->inputs)
         return err_no_memory(err, B * V * sizeof *g->logits);
     for (size_t b = 0; b < B; b++) {
@@ -132,6 +160,7 @@ static void release(struct generator *g)
     mem_free(g->logits);
     mem_free(g->candidates);
     mem_free(g->inputs);
+    mem_free(g->sources);
     telling_free(&g->telling);
 }
 
@@ -171,8 +200,37 @@ static void take_prompt(struct generator *g, struct sequence_state *q)
         return;
     int32_t *ids = q->ids;
     *q = (struct sequence_state){.ids = ids, .prompt = g->next++, .runs = true};
-    q->n = q->n_prompt = (int64_t)(p->begins[q->prompt + 1] - p->begins[q->prompt]);
-    memcpy(ids, p->ids + p->begins[q->prompt], (size_t)q->n * sizeof *ids);
+    int64_t n = (int64_t)(p->begins[q->prompt + 1] - p->begins[q->prompt]);
+    q->n = q->n_prompt = g->sources ? 1 : n;
+    if (g->sources) {
+        q->source = n;
+        ids[0] = (int32_t)g->s->model.start_id;
+    } else
+        memcpy(ids, p->ids + p->begins[q->prompt], (size_t)n * sizeof *ids);
+}
+
+/* Lays the sources that no call has read yet. */
+static void lay_sources(struct generator *g, struct batch *batch)
+{
+    const struct prompts *p = &g->s->prompts;
+    struct dims max = g->s->compile.generate_max;
+    int32_t *ids = g->sources, *positions = ids + max.S, *cu = positions + max.S, *rows = cu + max.B + 1;
+    int64_t S = 0;
+    cu[0] = 0;
+    for (int64_t b = 0; b < max.B; b++) {
+        struct sequence_state *q = &g->places[b];
+        for (; q->source_read < q->source; q->source_read++, S++) {
+            ids[S] = p->ids[p->begins[q->prompt] + (size_t)q->source_read];
+            positions[S] = (int32_t)q->source_read;
+        }
+        cu[b + 1] = (int32_t)S;
+        rows[b] = (int32_t)q->source;
+    }
+    batch->S = (int32_t)S;
+    batch->source_ids = ids;
+    batch->source_positions = positions;
+    batch->source_cu_seqlens = cu;
+    batch->source_rows = rows;
 }
 
 /* Lays what each place reads next; B places. */
@@ -199,13 +257,16 @@ static struct batch lay(struct generator *g)
         cu[b + 1] = (int32_t)T;
         q->cached += rows;
     }
-    return (struct batch){.T = (int32_t)T,
+    struct batch batch = {.T = (int32_t)T,
                           .B = (int32_t)max.B,
                           .ids = ids,
                           .positions = positions,
                           .cu_seqlens = cu,
                           .past = past,
                           .sample = sample};
+    if (g->sources)
+        lay_sources(g, &batch);
+    return batch;
 }
 
 static int end_sequence(struct generator *g, struct sequence_state *q, bool stopped, struct snug_err *err)
@@ -220,12 +281,23 @@ static int end_sequence(struct generator *g, struct sequence_state *q, bool stop
     return SNUG_OK;
 }
 
+static int32_t choose(struct generator *g, int64_t b)
+{
+    const struct sequence_state *q = &g->places[b];
+    int64_t V = g->s->model.vocab_size, made = q->n - q->n_prompt;
+    if (made + 1 == g->s->o->max_new_tokens && g->forced_last >= 0)
+        return (int32_t)g->forced_last;
+    if (made == 0 && g->forced_first >= 0)
+        return (int32_t)g->forced_first;
+    return sampling_choose(&g->sampling, g->logits + b * V, V, g->candidates, q->prompt, q->n);
+}
+
 /* The next token of a place whose cache has all others. */
 static int go_on(struct generator *g, int64_t b, struct snug_err *err)
 {
     struct sequence_state *q = &g->places[b];
-    int64_t V = g->s->model.vocab_size, longest = g->s->model.longest;
-    int32_t id = sampling_choose(&g->sampling, g->logits + b * V, V, g->candidates, q->prompt, q->n);
+    int64_t longest = g->s->model.longest;
+    int32_t id = choose(g, b);
     bool stopped = false;
     q->ids[q->n++] = id;
     for (int i = 0; i < g->n_stops; i++)
@@ -274,5 +346,5 @@ void generate_describe(const struct session *s)
             bytes += value_bytes(&p->graph.values[i], p->max);
     session_note(s, "memory %s; of it %s are keys and values of %lld prompt%s at once, %lld tokens each",
                  size_text(s->run.plan.arena_bytes, all), size_text(bytes, cache), (long long)p->max.B,
-                 p->max.B == 1 ? "" : "s", (long long)s->compile.cache_rows);
+                 p->max.B == 1 ? "" : "s", (long long)(s->compile.source_rows + s->compile.cache_rows));
 }

@@ -72,7 +72,7 @@ int chat_open(struct session *s, struct snug_err *err)
                                   .assistant_only = o->assistant_only_loss,
                                   .completion_only = o->completion_only_loss,
                                   .now = (int64_t)time(NULL)};
-    if (!s->tokenizer || !model_task(&s->model)->generates)
+    if (!s->tokenizer || !model_task(&s->model)->converses)
         return SNUG_OK;
     for (int i = 0; i < TOKEN_SPECIALS; i++) {
         int32_t id = tokenizer_special(s->tokenizer, (enum special_token)i);

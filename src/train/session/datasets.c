@@ -64,7 +64,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
                                 .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
-                                .chat = model_task(&s->model)->generates ? &s->chat : NULL,
+                                .chat = model_task(&s->model)->converses ? &s->chat : NULL,
                                 .questions = model_task(&s->model)->labels == TASK_SPAN ? &s->questions : NULL,
                                 .source_prefix = o->source_prefix,
                                 .max_target_length = s->max_target_length,

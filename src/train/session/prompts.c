@@ -8,13 +8,19 @@
 
 enum { AT_ONCE = 8, PIECE = 512 }; /* prompts that run at once; tokens of a prompt that one call reads */
 
+/* They leave the decoder all its positions. */
+static bool are_sources(const struct session *s)
+{
+    return model_task(&s->model)->labels == TASK_SEQ2SEQ;
+}
+
 static int add(struct session *s, const int32_t *ids, size_t n, struct snug_err *err)
 {
     struct prompts *p = &s->prompts;
     size_t at = p->n ? p->begins[p->n] : 0;
     if (!n)
         return err_set(err, SNUG_ERR_INPUT, "the prompt has no tokens; write some");
-    if ((int64_t)n >= s->model.longest)
+    if ((int64_t)n >= s->model.longest + are_sources(s))
         return err_set(err, SNUG_ERR_INPUT,
                        "the prompt has %zu tokens, and config.json has %s %lld; give a shorter one", n,
                        s->model.arch->positions_key, (long long)(s->model.first_position + s->model.longest));
@@ -55,6 +61,9 @@ static int add_messages(struct session *s, json_t *messages, struct snug_err *er
     struct chat_buf b = {0};
     const int32_t *ids;
     size_t n;
+    if (!model_task(&s->model)->converses)
+        return err_set(err, SNUG_ERR_INPUT, "a %s model has no conversations; give the text of a source as a prompt",
+                       s->model.arch->model_type);
     TRY(need_tokenizer(s, err));
     int code = chat_prompt_encode(&s->chat, s->tokenizer, messages, &b, &ids, &n, err);
     if (!code)
@@ -218,6 +227,13 @@ void prompts_size(struct session *s)
     int64_t piece = s->prompts.longest < PIECE ? s->prompts.longest : PIECE;
     int64_t rows = s->prompts.longest + s->o->max_new_tokens;
     B = (int64_t)s->prompts.n < B ? (int64_t)s->prompts.n : B;
+    if (are_sources(s)) { /* all may begin in one call, which reads them whole; decoders begin with one token */
+        c->generate_max = (struct dims){
+            .T = backend_bucket(c->backend, B), .B = B, .S = backend_bucket(c->backend, B * s->prompts.longest)};
+        c->source_rows = s->prompts.longest;
+        c->cache_rows = s->o->max_new_tokens + 1 < s->model.longest ? s->o->max_new_tokens + 1 : s->model.longest;
+        return;
+    }
     c->generate_max = (struct dims){.T = backend_bucket(c->backend, B * piece), .B = B};
     c->cache_rows = rows < s->model.longest ? rows : s->model.longest;
 }

@@ -29,7 +29,8 @@ struct session_events {
     void *ctx;
 };
 
-/* What generation begins with: prompt i is ids[begins[i]] … ids[begins[i + 1] - 1], and has one token at least. */
+/* What generation begins with: prompt i is ids[begins[i]] … ids[begins[i + 1] - 1], and has one token at least. An encoder-decoder's are
+ * sources: what the encoder reads, before its decoder begins. */
 struct prompts {
     int32_t *ids;
     size_t ids_cap, *begins, begins_cap;

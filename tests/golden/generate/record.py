@@ -2,8 +2,8 @@
 
 A NAME_adapter is the model NAME with an adapter of PEFT's, which is made too where it is not there.
 
-A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings, weights
-large enough for prompts to go their own ways, and prompts.
+A name of ../make.py whose folder is not here gets one: that configuration with longer inputs and untied output embeddings (but
+encoder-decoders as they are), weights large enough for prompts to go their own ways, and prompts.
 
 The files of gpt2 and mistral are of transformers 5.17.0 and torch 2.11.0, the others of 5.23.0 and 2.15.0; in float64 on a CPU. Each
 result was the same in float32 and with weights disturbed by 1e-5, so that no choice was close.
@@ -13,6 +13,12 @@ import peft, torch, transformers as T
 
 here = os.path.dirname(os.path.abspath(__file__))
 LENGTHS = [1, 2, 3, 5, 8, 13, 17]
+
+
+def kind(d):
+    """The class; of an encoder-decoder the prompts are sources, and its decoder's first token is not in the answers."""
+    seq2seq = T.AutoConfig.from_pretrained(d).is_encoder_decoder
+    return (T.AutoModelForSeq2SeqLM, 1) if seq2seq else (T.AutoModelForCausalLM, None)
 
 
 def disturb(model, by, seed):
@@ -25,9 +31,14 @@ def disturb(model, by, seed):
 
 def make(d, name, seed):
     cfg = T.AutoConfig.from_pretrained(os.path.join(here, "..", name))
-    cfg.max_position_embeddings, cfg.architectures, cfg.tie_word_embeddings = 64, None, False
+    cfg.max_position_embeddings, cfg.architectures = 64, None
+    cfg.tie_word_embeddings &= cfg.is_encoder_decoder
     torch.manual_seed(seed)
-    disturb(T.AutoModelForCausalLM.from_config(cfg, dtype=torch.float32), 0.5, seed).save_pretrained(d)
+    model = disturb(kind(os.path.join(here, "..", name))[0].from_config(cfg, dtype=torch.float32), 0.5, seed)
+    if cfg.model_type == "bart":  # whose output is normed and tied: it would say what it reads
+        torch.nn.init.normal_(model.model.decoder.layers[-1].final_layer_norm.weight)
+        torch.nn.init.normal_(model.model.decoder.embed_positions.weight, std=3)
+    model.save_pretrained(d)
     if os.path.exists(d + "/generation_config.json"):
         os.remove(d + "/generation_config.json")
     g = torch.Generator().manual_seed(seed)
@@ -57,14 +68,16 @@ def make_adapter(d, base):
 
 def greedy(d, dtype, disturbed=0.0):
     base = d.removesuffix("_adapter")
-    model = T.AutoModelForCausalLM.from_pretrained(base, dtype=dtype, attn_implementation="eager").eval()
+    auto, begin = kind(base)
+    model = auto.from_pretrained(base, dtype=dtype, attn_implementation="eager").eval()
     if base != d:
         model = peft.PeftModel.from_pretrained(model, d, autocast_adapter_dtype=False).to(dtype).eval()
     disturb(model, disturbed, 17)
     for row in open(base + "/prompts.jsonl"):
         ids = torch.tensor([json.loads(row)["input_ids"]])
-        made = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
-        yield made[0, ids.shape[1]:].tolist()
+        made = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False,
+                              use_cache=begin is None)  # whose cache has room for as many layers as the encoder's
+        yield made[0, begin or ids.shape[1]:].tolist()
 
 
 def stable(d):
@@ -78,7 +91,8 @@ for name in sys.argv[1:]:
     if name.endswith("_adapter") and not os.path.exists(d):
         make_adapter(d, d.removesuffix("_adapter"))
     new, seed, made = not os.path.exists(d), 13, None
-    while new and len({t for ids in made or [] for t in ids}) < 10:  # a model that says little shows little
+    enough = 5 if name == "bart" else 10
+    while new and len({t for ids in made or [] for t in ids}) < enough:  # a model that says little shows little
         make(d, name, seed)
         made, seed = stable(d), seed + 1
     made = made or stable(d)
