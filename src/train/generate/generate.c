@@ -4,6 +4,7 @@
 #include "train/generate/generate.h"
 
 #include "base/size.h"
+#include "base/str.h"
 #include "train/generate/sampling.h"
 #include "train/generate/telling.h"
 
@@ -86,6 +87,29 @@ static int read_forced(struct generator *g, json_t *generation, const char *path
     return SNUG_OK;
 }
 
+/* What transformers would heed and this does not. */
+static int note_unheeded(const struct generator *g, json_t *generation, struct snug_err *err)
+{
+    static const struct {
+        const char *name;
+        double idle; /* of no effect */
+    } keys[] = {{"num_beams", 1},          {"min_length", 0},
+                {"min_new_tokens", 0},     {"no_repeat_ngram_size", 0},
+                {"repetition_penalty", 1}, {"encoder_no_repeat_ngram_size", 0}};
+    struct str line = {0};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *x = json_object_get(generation, keys[i].name);
+        x = x ? x : json_object_get(g->s->dir.config, keys[i].name);
+        if (json_is_number(x) && json_number_value(x) != keys[i].idle)
+            str_printf(&line, "%s%s %g", line.n ? ", " : "", keys[i].name, json_number_value(x));
+    }
+    int code = str_check(&line, err);
+    if (!code && line.n)
+        session_note(g->s, "not heeded, though the model's folder has it: %s", str_text(&line));
+    str_free(&line);
+    return code;
+}
+
 static int read_sampling(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
 {
     const struct options *o = g->s->o;
@@ -118,6 +142,8 @@ static int read_model(struct generator *g, struct snug_err *err)
     }
     if (!code)
         code = read_forced(g, generation, path, err);
+    if (!code && g->s->o->command == CMD_GENERATE) /* --eval-samples would say it each time */
+        code = note_unheeded(g, generation, err);
     if (!g->n_stops && g->s->tokenizer && tokenizer_special(g->s->tokenizer, TOKEN_EOS) >= 0)
         g->stops[g->n_stops++] = tokenizer_special(g->s->tokenizer, TOKEN_EOS);
     json_decref(generation);

@@ -23,7 +23,7 @@ static int add(struct session *s, const int32_t *ids, size_t n, struct snug_err 
     if ((int64_t)n >= s->model.longest + are_sources(s))
         return err_set(err, SNUG_ERR_INPUT,
                        "the prompt has %zu tokens, and config.json has %s %lld; give a shorter one", n,
-                       s->model.arch->positions_key, (long long)(s->model.first_position + s->model.longest));
+                       s->model.arch->positions_key, (long long)s->model.longest);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= s->model.vocab_size)
             return err_set(err, SNUG_ERR_INPUT,
