@@ -5,9 +5,9 @@
     .past = INTS(B), .keys = NARROW(B, L, (K) * (D)), .values = NARROW(B, L, (K) * (D)), .o = NARROW(T, (A) * (D)),    \
     .heads = A, .kv_heads = K
 
-    {CASE(attention_cached, "a bias by distance", CACHED(12, 3, 24, 3, 3, 4), .table = FLOAT(8, 3), .furthest = 9,
-          .scale = 1),
-     LENGTHS(8, 1, 3)},
+{CASE(attention_cached, "a bias by distance", CACHED(12, 3, 24, 3, 3, 4), .table = FLOAT(8, 3), .furthest = 9,
+      .scale = 1),
+ LENGTHS(8, 1, 3)},
     {CASE(attention_cached, "to others, new and known", KNOWN(9, 14, 3, 10, 4, 2, 8), .scale = 0.4), LENGTHS(5, 1, 2),
      KEY_LENGTHS(3, 0, 9)},
     {CASE(attention_cached, "to others, all known", KNOWN(3, 0, 3, 7, 2, 2, 7), .scale = 0.4), LENGTHS(1, 1, 1)},

@@ -195,7 +195,8 @@ int choose_task(struct session *s, struct snug_err *err)
     if (path && s->o->command != CMD_PREDICT && may_have_labels(s))
         TRY(dataset_look(s->io, &columns, &s->look, err));
     if (s->o->command == CMD_GENERATE && !task_of_text(s))
-        return err_set(err, SNUG_ERR_USAGE, "%s: a %s model generates no text; give a causal language model or an encoder-decoder",
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: a %s model generates no text; give a causal language model or an encoder-decoder",
                        s->o->model, s->model.arch->model_type);
     TRY(model_set_task(&s->model, s->o->task ? (enum model_task)s->o->task : wanted_task(s), s->dir.config_path, err));
     if (s->o->problem_type)
