@@ -29,6 +29,9 @@
     ROW(linear_dx)                                                                                                     \
     ROW(linear_dx_act)                                                                                                 \
     ROW(linear_dw)                                                                                                     \
+    ROW(linear_experts)                                                                                                \
+    ROW(linear_experts_dx)                                                                                             \
+    ROW(linear_experts_dw)                                                                                             \
     ROW(norm)                                                                                                          \
     ROW(norm_bwd)                                                                                                      \
     ROW(rms_norm)                                                                                                      \

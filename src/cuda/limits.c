@@ -3,7 +3,12 @@
 
 #include "base/err.h"
 
-enum { MAX_HEAD = 256, MAX_HEAD_F32 = 128, MAX_FEATURES = 8192 }; /* what registers and shared memory hold */
+enum {
+    MAX_HEAD = 256,
+    MAX_HEAD_F32 = 128,
+    MAX_FEATURES = 8192,
+    MAX_CHOSEN = 32
+}; /* what registers and shared memory hold */
 
 int cuda_check_head(int64_t D, enum dtype type, const char *op, struct snug_err *err)
 {
@@ -50,6 +55,14 @@ int cuda_check_features(int64_t H, const char *op, struct snug_err *err)
                    (long long)H, MAX_FEATURES);
 }
 
+int cuda_check_experts(int64_t k, const char *op, struct snug_err *err)
+{
+    if (k <= MAX_CHOSEN)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_USAGE, "%s: %lld experts a token; on CUDA they are at most %d: use --device cpu", op,
+                   (long long)k, MAX_CHOSEN);
+}
+
 int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
 {
     const struct args_attention *a = &args->attention;
@@ -80,6 +93,10 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err)
     case OP_attention_cached:
         return cuda_check_head(args->attention_cached.keys.shape[2] / args->attention_cached.kv_heads,
                                args->attention_cached.qkv.dtype, "attention_cached", err);
+    case OP_route:
+        return cuda_check_experts(args->route.k, "route", err);
+    case OP_route_bwd:
+        return cuda_check_experts(args->route_bwd.dgates.shape[1], "route_bwd", err);
     case OP_norm:
         return cuda_check_features(args->norm.x.shape[1], "norm", err);
     case OP_norm_bwd:

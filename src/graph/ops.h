@@ -110,6 +110,22 @@ OP(rms_norm_bwd, IN(dy) OPT(dh) IN(h) IN(gamma) IN(rstd) ACC(dx) ACC(dres) ACC(d
    "the gradient of rms_norm; dh is what reaches h besides")
 OP(glu, IN(x) OUT(y), ACT(act), DIFF, "y = act(left half of each row of x) * right half")
 OP(glu_bwd, IN(x) IN(dy) ACC(dx), ACT(act), NONE, "the gradient of glu")
+OP(route, IN(logits) OUT(gates) F32(places) F32(offsets), INT(k) FLAG(normalized), DIFF,
+   "of each row the k experts with the largest logits: gates[n,j] = their softmax over all experts, or over the chosen "
+   "when normalized; places[n k + j] = where this row is among all, sorted by expert; expert e has rows offsets[e] ... "
+   "offsets[e+1]-1")
+OP(route_bwd, IN(logits) IN(dgates) IN(places) IN(offsets) ACC(dlogits), FLAG(normalized), NONE,
+   "the gradient of route")
+OP(take, IN(x) IN(places) OUT(y), INT(k), DIFF, "y[places[n k + j]] = x[n]: rows of tokens, sorted by expert")
+OP(take_bwd, IN(dy) IN(places) ACC(dx), INT(k), NONE, "the gradient of take: dx[n] = sum_j dy[places[n k + j]]")
+OP(linear_experts, IN(x) IN(w) IN(offsets) OUT(y), , DIFF,
+   "y[n] = w[e] x[n] with the expert e that has row n: offsets[e] <= n < offsets[e+1]; w is (E,O,I)")
+SLOT(linear_experts, w, SLOT_NODE_TYPE)
+OP(linear_experts_dx, IN(dy) IN(w) IN(offsets) ACC(dx), , NONE, "dx[n] = w[e]^T dy[n]")
+SLOT(linear_experts_dx, w, SLOT_NODE_TYPE)
+OP(linear_experts_dw, IN(dy) IN(x) IN(offsets) ACC(dw), , NONE, "dw[e] = sum of dy[n] x[n]^T over the rows of e")
+OP(combine, IN(x) IN(gates) IN(places) OUT(y), , DIFF, "y[n] = sum_j gates[n,j] x[places[n k + j]]")
+OP(combine_bwd, IN(dy) IN(x) IN(gates) IN(places) ACC(dx) ACC(dgates), , NONE, "the gradient of combine")
 OP(add, IN(a) IN(b) OUT(y), , DIFF, "y = a + b")
 OP(add_bwd, IN(dy) ACC(da) ACC(db), , NONE, "da = dy, db = dy")
 OP(softcap, IN(x) OUT(y), REAL(cap), DIFF, "y = cap tanh(x / cap)")

@@ -34,8 +34,11 @@ static void narrow_gradients(struct graph *g, const struct precision *p)
             writers[value_root(g, g->nodes[k].u.slot[i])] += node_writes(&g->nodes[k], i);
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
         const struct node *n = &g->nodes[k];
-        int dw = n->op == OP_linear_dw ? n->u.linear_dw.dw : 0;
-        narrow[dw] |= dw && g->values[n->u.linear_dw.x].dtype == p->narrow && writers[dw] == 1;
+        int dw = n->op == OP_linear_dw           ? n->u.linear_dw.dw
+                 : n->op == OP_linear_experts_dw ? n->u.linear_experts_dw.dw
+                                                 : 0;
+        int x = n->op == OP_linear_dw ? n->u.linear_dw.x : n->u.linear_experts_dw.x;
+        narrow[dw] |= dw && g->values[x].dtype == p->narrow && writers[dw] == 1;
     }
     for (int i = 1; i < g->n_values && !g->err.code; i++)
         if (narrow[value_root(g, i)])

@@ -470,6 +470,7 @@ const struct op_case op_cases[] = {
     {CASE(scale, "large", .x = NARROW(170, 301), .y = NARROW(170, 301), .by = 0.7), .long_only = true},
 #include "cases_attention.h"
 #include "cases_disentangled.h"
+#include "cases_experts.h"
 #include "cases_general.h"
 #include "cases_llm.h"
     {CASE(attention_cached, "prompts and single tokens", CACHED(14, 4, 20, 4, 2, 8), .scale = 0.35),

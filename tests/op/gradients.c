@@ -99,7 +99,9 @@ static void build(struct program *p, const struct op_inputs *in)
     p->loss = output(c, &node, "loss");
     if (p->loss || p->g.err.code)
         return;
-    int y = output(c, &node, "y") ? output(c, &node, "y") : output(c, &node, "o");
+    int y = output(c, &node, "y")   ? output(c, &node, "y")
+            : output(c, &node, "o") ? output(c, &node, "o")
+                                    : output(c, &node, "gates");
     if (c->op == OP_norm && node.norm.h) { /* let the next layer read h too, as in a pre-norm model */
         struct op_norm next = {
             .x = y, .res = node.norm.h, .gamma = node.norm.gamma, .beta = node.norm.beta, .eps = 1e-6};

@@ -102,6 +102,12 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
                 (int32_t)((double)i / (double)s->elements * (double)c->args.attention_disentangled.relative.shape[0]);
         else if (!strcmp(name, "spans"))
             x[i] = 0;
+        else if (!strcmp(name, "offsets")) /* of experts, of which every other one has no rows, and later ones more */
+            x[i] = i == s->elements - 1 ? (int32_t)c->args.slot[0].shape[0]
+                                        : (int32_t)((double)c->args.slot[0].shape[0] *
+                                                    pow((double)(i / 2 * 2) / (double)(s->elements - 1), 2));
+        else if (!strcmp(name, "places")) /* a permutation, below */
+            x[i] = (int32_t)i;
         else if (!strcmp(name, "positions"))
             x[i] = (int32_t)(u * 4000);
         else
@@ -112,6 +118,12 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
         x[first_row(c, b) + (start < end ? start : end)] |= b == 1 ? 0 : 1;
         x[first_row(c, b) + end] |= 2;
         x[first_row(c, b) + n - 1] = n > 1 && b % 2 ? -100 : x[first_row(c, b) + n - 1];
+    }
+    for (int64_t i = s->elements - 1; !strcmp(name, "places") && i > 0; i--) {
+        int64_t other = (int64_t)(random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i) * (double)(i + 1));
+        int32_t kept = x[i];
+        x[i] = x[other];
+        x[other] = kept;
     }
     if (!strcmp(name, "coords") && c->n_sequences) /* rows of sequence b: sample 7 + b, position */
         for (int b = 0, n = 0; b < c->n_sequences; b++)
@@ -170,6 +182,9 @@ static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
             x = (double[]){1024, LOSS_SCALE_INTERVAL - 1, 7, 0}[i];
         else if (!strcmp(name, "labels") && (c->op == OP_bce || c->op == OP_bce_bwd))
             x = random_uniform(stream, (uint32_t)slot, (uint32_t)i);
+        else if (c->op == OP_route && !strcmp(name, "logits")) /* so far apart that a small step changes no choice */
+            x = 6 * fmod(0.6180339887 * (double)(i % s->shape.shape[1]) + 0.37 * (double)(i / s->shape.shape[1]), 1) -
+                3;
         else if (!strcmp(name, "weights"))
             x = i % 5 == 3 ? 0 : fabs(x);
         else if (!strcmp(name, "step"))
@@ -303,6 +318,17 @@ static void make_statistics(struct op_inputs *in)
                                    .loss = nowhere,
                                    .lse = wide(in, "lse")};
         ref_span_loss(&f, &call);
+    } else if (c->op == OP_route_bwd) {
+        struct tensor gates = wide(in, "dgates");
+        struct args_route f = {.logits = wide(in, "logits"),
+                               .gates = gates,
+                               .places = wide(in, "places"),
+                               .offsets = wide(in, "offsets"),
+                               .k = gates.shape[1]};
+        f.gates.data = mem_alloc((size_t)tensor_elements(&gates) * sizeof(double) + 1);
+        assert(f.gates.data);
+        ref_route(&f, &call);
+        mem_free(f.gates.data);
     } else
         return;
     for (int i = 0; i < op_table[c->op].n_slots; i++)

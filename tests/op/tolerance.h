@@ -86,6 +86,22 @@ static inline double sum_length(enum op op, const union args_any *a)
                         2 * a->attention_disentangled_bwd.qkv.shape[1]);
     case OP_attention_cached:
         return (double)(a->attention_cached.keys.shape[1] + a->attention_cached.keys.shape[2]);
+    case OP_route:
+        return (double)a->route.logits.shape[1];
+    case OP_route_bwd:
+        return (double)a->route_bwd.logits.shape[1];
+    case OP_take_bwd:
+        return (double)a->take_bwd.k;
+    case OP_combine:
+        return (double)a->combine.gates.shape[1];
+    case OP_combine_bwd: /* of a gate */
+        return (double)a->combine_bwd.x.shape[1];
+    case OP_linear_experts:
+        return (double)a->linear_experts.x.shape[1];
+    case OP_linear_experts_dx:
+        return (double)a->linear_experts_dx.dy.shape[1];
+    case OP_linear_experts_dw:
+        return (double)a->linear_experts_dw.dy.shape[0];
     case OP_act_bwd:
         return a->act_bwd.dbias.ndim ? (double)a->act_bwd.slope.shape[0] : 4;
     case OP_norm:
