@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct matching {
     const char **modules; /* (n) the linear layers' paths; in the arena */
     const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
     bool *in_out;         /* (n) their weights are (I,O) */
+    bool *experts;        /* by value: weights of experts and of their routers, which take no adapter */
     size_t n, cap, cap_heads, cap_in_out, cap_list, cap_saved;
 };
 
@@ -145,7 +147,8 @@ static int find_modules(struct matching *m, struct snug_err *err)
     int code = linear && table ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
     for (int k = 1; !code && k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        linear[n->op == OP_linear ? n->u.linear.w : 0] = n->u.linear.in_out ? 2 : 1;
+        bool layer = n->op == OP_linear && !m->experts[n->u.linear.w];
+        linear[layer ? n->u.linear.w : 0] = n->u.linear.in_out ? 2 : 1;
         table[n->op == OP_embed ? n->u.embed.table : 0] = true;
     }
     for (int i = 1; !code && i < g->n_values; i++) {
@@ -275,6 +278,11 @@ static bool is_whole_name(json_t *list, const char *path)
     return in_list(list, path, strlen(path));
 }
 
+static bool all_linear(const struct adapter_config *c)
+{
+    return json_is_string(c->targets) && !strcmp(json_string_value(c->targets), "all-linear");
+}
+
 /* layers_to_transform is asked where a name is the end of a path alone, as PEFT does. */
 static int is_target(const struct matching *m, size_t i, bool *target, struct snug_err *err)
 {
@@ -289,11 +297,56 @@ static int is_target(const struct matching *m, size_t i, bool *target, struct sn
         if (out)
             return SNUG_OK;
     }
-    if (json_is_string(c->targets) && !strcmp(json_string_value(c->targets), "all-linear"))
+    if (all_linear(c))
         *target = !m->heads[i];
     else
         TRY(list_matches(m, c->targets, path, target, err));
     *target = *target && (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
+    return SNUG_OK;
+}
+
+static int find_experts(struct matching *m, struct snug_err *err)
+{
+    const struct graph *g = m->g;
+    bool *routes = mem_alloc((size_t)g->n_values); /* by value: a router reads it */
+    m->experts = mem_alloc((size_t)g->n_values);
+    int code = routes && m->experts ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
+    for (int k = 1; !code && k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        routes[n->op == OP_route ? n->u.route.logits : 0] = true;
+        m->experts[n->op == OP_linear_experts ? n->u.linear_experts.w : 0] = true;
+    }
+    for (int k = 1; !code && k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        if (n->op == OP_linear && routes[n->u.linear.y])
+            m->experts[n->u.linear.w] = true;
+    }
+    for (int i = 1; !code && i < g->n_values; i++)
+        m->experts[i] |= g->values[i].base && m->experts[g->values[i].base];
+    mem_free(routes);
+    return code;
+}
+
+/* PEFT gives them adapters of a form of its own, so what it reads must not ask for any. */
+static int refuse_experts(const struct matching *m, struct snug_err *err)
+{
+    char path[MODEL_NAME_MAX];
+    const char *named = json_is_string(m->c->targets) ? json_string_value(m->c->targets) : "";
+    for (int i = 1; i < m->g->n_values; i++) {
+        const struct value *v = graph_value(m->g, i);
+        bool target = all_linear(m->c);
+        if (!m->experts[i] || v->role != ROLE_WEIGHT || v->group || !v->name)
+            continue;
+        snprintf(path, sizeof path, "%.*s", (int)adapter_module_length(v->name), v->name);
+        if (!target)
+            TRY(list_matches(m, m->c->targets, path, &target, err));
+        if (target)
+            return err_set(
+                err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
+                "%s%s%s: %s is of a mixture of experts, and takes no adapter; name layers of attention, such "
+                "as q_proj,v_proj",
+                m->c->path[0] ? m->c->path : "--target-modules", named[0] ? " " : "", named, path);
+    }
     return SNUG_OK;
 }
 
@@ -343,7 +396,11 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
 {
     *out = (struct adapter_set){.adapters.dropout = c->dropout};
     struct matching m = {.c = c, .model = model, .g = g, .out = out, .scratch = regex_match_new()};
-    int code = m.scratch ? find_modules(&m, err) : err_no_memory(err, 1 << 12);
+    int code = m.scratch ? find_experts(&m, err) : err_no_memory(err, 1 << 12);
+    if (!code)
+        code = refuse_experts(&m, err);
+    if (!code)
+        code = find_modules(&m, err);
     if (!code)
         code = find_saved(&m, err);
     for (size_t i = 0; i < m.n && !code; i++) {
@@ -360,6 +417,7 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
     mem_free(m.modules);
     mem_free(m.heads);
     mem_free(m.in_out);
+    mem_free(m.experts);
     return code;
 }
 

@@ -41,6 +41,7 @@ enum { ROTARY_ALL, ROTARY_WINDOW, ROTARY_KINDS };
 enum layer_facts {
     LAYER_SLIDES = 1,   /* attention sees the window alone */
     LAYER_UNTURNED = 2, /* no rotary positions */
+    LAYER_EXPERTS = 4,  /* the feed-forward block is a mixture of experts */
 };
 
 /* Names of a layer's norms behind its prefix; NULL: there is none. */
@@ -52,6 +53,14 @@ struct decoder_norms {
 /* What of queries and keys is normalised before attention: nothing, each head by itself, all heads as one. */
 enum head_norms { HEADS_PLAIN, HEADS_EACH, HEADS_AS_ONE };
 
+/* Mixtures of experts (experts.h). */
+struct experts_config {
+    const struct expert_names *names;
+    int64_t n, chosen;         /* experts, and how many of them a token has */
+    int64_t intermediate_size; /* of an expert */
+    bool normalized;           /* a token's weights of its experts add up to 1 */
+};
+
 /* Decoders of Llama's kind (decoder.h). */
 struct decoder_config {
     const struct decoder_norms *norms;
@@ -61,11 +70,12 @@ struct decoder_config {
     double norm_eps;
     bool qkv_bias, out_bias, mlp_bias;
     enum head_norms head_norms;
-    bool one_plus;             /* norms multiply by 1 + weight */
-    bool fused;                /* files have qkv_proj and gate_up_proj whole */
-    double embedding_scale;    /* of what enters the first layer; 0: 1 */
-    double score_scale;        /* of attention's scores; 0: 1 / sqrt(head_size) */
-    double score_cap, cap;     /* c tanh(x / c) of these, and of the logits; 0: none */
+    bool one_plus;          /* norms multiply by 1 + weight */
+    bool fused;             /* files have qkv_proj and gate_up_proj whole */
+    double embedding_scale; /* of what enters the first layer; 0: 1 */
+    double score_scale;     /* of attention's scores; 0: 1 / sqrt(head_size) */
+    double score_cap, cap;  /* c tanh(x / c) of these, and of the logits; 0: none */
+    struct experts_config experts;
     uint8_t layer[MAX_LAYERS]; /* enum layer_facts */
 };
 

@@ -1,4 +1,5 @@
 #include "model/decoder.h"
+#include "model/experts.h"
 
 #include <math.h>
 #include <string.h>
@@ -199,6 +200,8 @@ static int feed_forward(struct build *b, int i, int v)
 {
     const struct decoder_config *own = &b->c->own.decoder;
     int64_t H = b->c->hidden_size, F = own->intermediate_size;
+    if (own->layer[i] & LAYER_EXPERTS)
+        return build_experts(b, of_layer(b, i, ""), v, &own->experts, own->act);
     const struct part parts[] = {{of_layer(b, i, "mlp.gate_proj"), F}, {of_layer(b, i, "mlp.up_proj"), F}};
     v = joined(b, i, v, "mlp.gate_up_proj", parts, 2, own->mlp_bias);
     struct op_glu gate = {.x = v, .act = own->act};

@@ -172,6 +172,11 @@ CASES = {
                                           rope_parameters=dict(rope_type="default", rope_theta=10.0))),  # a key's bias shows
     "qwen3": (T.Qwen3ForCausalLM, decoder(T.Qwen3Config)),
     "qwen3_regression": (T.Qwen3ForSequenceClassification, decoder(T.Qwen3Config, num_labels=1, problem_type="regression")),
+    "qwen3_moe": (T.Qwen3MoeForCausalLM, decoder(T.Qwen3MoeConfig, moe_intermediate_size=8, num_experts=5, num_experts_per_tok=2,
+                                                 mlp_only_layers=[1], norm_topk_prob=True)),
+    "qwen3_moe_classes": (T.Qwen3MoeForSequenceClassification, decoder(T.Qwen3MoeConfig, moe_intermediate_size=8, num_experts=6,
+                                                                       num_experts_per_tok=3, attention_bias=True)),
+    "mixtral": (T.MixtralForCausalLM, decoder(T.MixtralConfig, num_local_experts=4, sliding_window=3)),
     "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
 }
@@ -219,6 +224,21 @@ def in_file(cfg, name):
     return "embed_out.weight" if cfg.model_type == "gpt_neox" and name == "lm_head.weight" else name
 
 
+def experts_in_file(cfg, e):
+    """transformers 5 has the weights of all experts as one; files have those of each."""
+    names = ("w1", "w3", "w2") if cfg.model_type == "mixtral" else ("gate_proj", "up_proj", "down_proj")
+    out = {}
+    for n, v in e.items():
+        n = n.replace(".mlp.", ".block_sparse_moe.") if cfg.model_type == "mixtral" else n
+        layer, found, what = n.partition(".experts.")
+        for i, w in enumerate(v if found else []):
+            parts = [(names[2], w)] if what == "down_proj" else zip(names, w.chunk(2))
+            out.update({f"{layer}.experts.{i}.{part}.weight": x for part, x in parts})
+        if not found:
+            out[n] = v
+    return out
+
+
 def untie(model):
     """transformers 5 makes a T5 model with tied embeddings, whatever its configuration says; a folder with lm_head.weight is not tied."""
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() * 0.2)
@@ -261,31 +281,46 @@ def answers(model, d):
     return T.modeling_outputs.TokenClassifierOutput(loss=sum(losses) / len(losses), logits=torch.cat(rows))
 
 
-def golden(name, cls, cfg):
-    if wanted and name not in wanted:
-        return
-    g = torch.Generator().manual_seed(7)
-    torch.manual_seed(7)
-    cfg._attn_implementation = "eager"
+def choices_are_clear(model, d):
+    """Whether no router of experts decides narrowly for a token: rounding to 16 bits must not send it elsewhere."""
+    routers = [m for n, m in model.named_modules() if n.endswith(".mlp.gate")]
+    seen, hooks = [], [m.register_forward_hook(lambda m, x, y: seen.append((y[0].detach(), m.top_k))) for m in routers]
+    for i, n in enumerate(LENGTHS):
+        model(input_ids=d["input_ids"][i:i + 1, :n])
+    for h in hooks:
+        h.remove()
+    gaps = [(z.topk(k + 1).values[:, k - 1:].diff().abs() / z.std()).min() for z, k in seen]
+    return not gaps or min(gaps) > 0.03
+
+
+def golden(name, cls, cfg, seed):
+    """False: with another seed."""
+    g = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    cfg._attn_implementation = cfg._experts_implementation = "eager"
     model = cls(cfg)
     if cfg.is_encoder_decoder and not cfg.tie_word_embeddings or name in ("t5_gated", "mt5"):
         untie(model)
     perturb(model, g)
     path = os.path.join(here, name)
+    cfg.architectures = [cls.__name__]
+    d = inputs(name, cfg, g)
+    if not choices_are_clear(model, d):
+        return False
     model.save_pretrained(path)
     if os.path.exists(path + "/generation_config.json"):
         os.remove(path + "/generation_config.json")
 
     model = model.double().eval()
-    cfg.architectures = [cls.__name__]
-    d = inputs(name, cfg, g)
     windows = getattr(cfg, "sliding_window", None)
     out = answers(model, d) if name.endswith("_answers") else alone(model, d) if windows else model(**{k: v.double() if v.is_floating_point() else v for k, v in d.items()})
     out.loss.backward()
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
+    e = experts_in_file(cfg, e)
     save_file({k: v.contiguous() for k, v in d.items()}, path + "/inputs.safetensors")
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, path + "/expected.safetensors")
+    return True
 
 
 def trajectory(name, make, steps=4):
@@ -354,7 +389,9 @@ def trainer(name, freeze=(), loss=None, several=False, begin=None, **kw):
 
 
 for case, (cls, cfg) in CASES.items():
-    golden(case, cls, cfg)
+    seed = 7
+    while (not wanted or case in wanted) and not golden(case, cls, cfg, seed):
+        seed += 1
 trajectory("adamw", lambda ps: torch.optim.AdamW(ps, lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
 trajectory("sgd_momentum", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, weight_decay=0.01))
 trajectory("sgd_nesterov", lambda ps: torch.optim.SGD(ps, lr=1e-2, momentum=0.9, nesterov=True))

@@ -85,6 +85,13 @@ QWEN3 = dict(architectures=["Qwen3ForCausalLM"], attention_bias=False, attention
              max_position_embeddings=40960, max_window_layers=28, model_type="qwen3", num_attention_heads=16, num_hidden_layers=28,
              num_key_value_heads=8, rms_norm_eps=1e-06, rope_scaling=None, rope_theta=1000000, sliding_window=None,
              tie_word_embeddings=True, use_cache=True, use_sliding_window=False, vocab_size=151936)
+MIXTRAL = {**MISTRAL, **dict(architectures=["MixtralForCausalLM"], attention_dropout=0.0, model_type="mixtral", num_experts_per_tok=2,
+                             num_local_experts=8, output_router_logits=False, rope_theta=1000000.0, router_aux_loss_coef=0.02,
+                             sliding_window=None)}
+QWEN3_MOE = {**QWEN3, **dict(architectures=["Qwen3MoeForCausalLM"], decoder_sparse_step=1, hidden_size=2048, intermediate_size=6144,
+                             max_window_layers=48, mlp_only_layers=[], model_type="qwen3_moe", moe_intermediate_size=768,
+                             norm_topk_prob=True, num_attention_heads=32, num_experts=128, num_experts_per_tok=8, num_hidden_layers=48,
+                             num_key_value_heads=4, output_router_logits=False, router_aux_loss_coef=0.001, tie_word_embeddings=False)}
 PYTHIA = dict(architectures=["GPTNeoXForCausalLM"], bos_token_id=0, eos_token_id=0, hidden_act="gelu", hidden_size=768,
               initializer_range=0.02, intermediate_size=3072, layer_norm_eps=1e-05, max_position_embeddings=2048, model_type="gpt_neox",
               num_attention_heads=12, num_hidden_layers=12, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
@@ -153,6 +160,8 @@ MODELS = {
     "Mistral-7B-v0.1": (MISTRAL, 32768),
     "Qwen2.5-0.5B": (QWEN25, 32768),
     "Qwen3-0.6B": (QWEN3, 40960),
+    "Mixtral-8x7B-v0.1": (MIXTRAL, 32768),
+    "Qwen3-30B-A3B": (QWEN3_MOE, 40960),
     "pythia-160m": (PYTHIA, 2048),
     "gemma-2-2b": (GEMMA2, 8192),
     "gemma-3-1b-it": (GEMMA3, 32768),
@@ -163,6 +172,23 @@ MODELS = {
     "mt5-small": (MT5, NO_LIMIT),
     "bart-base": (BART, 1024),
 }
+
+
+def experts_in_file(config, weights):
+    """transformers 5 has the weights of all experts as one; files have those of each."""
+    mixtral, out = config["model_type"] == "mixtral", {}
+    for name, p in weights.items():
+        name = name.replace(".mlp.", ".block_sparse_moe.") if mixtral else name
+        layer, found, what = name.partition(".experts.")
+        for e in range(p.shape[0] if found else 0):
+            gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+            parts = {down: p[e]} if what == "down_proj" else dict(zip((gate, up), p[e].chunk(2)))
+            out.update({f"{layer}.experts.{e}.{part}.weight": w for part, w in parts.items()})
+        if not found:
+            out[name] = p
+    return out
+
+
 out = {}
 for name, (config, longest) in MODELS.items():
     cfg = T.CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))  # it writes rope_theta into rope_scaling
@@ -181,6 +207,7 @@ for name, (config, longest) in MODELS.items():
             saved_as["lm_head.weight"] = "embed_out.weight"
         ps = {saved_as.get(n, n): p for n, p in model.named_parameters()}
         decayed = {saved_as.get(n, n) for n in T.Trainer.get_decay_parameter_names(None, model)}
+        ps, decayed = experts_in_file(config, ps), set(experts_in_file(config, {n: ps[n] for n in decayed}))
         first = {n: p for n, p in ps.items() if not re.search(r"\.[1-9]\d*\.", n)}
         classes[cls] = {"parameters": sum(p.numel() for p in ps.values()), "tensors": len(ps),
                         "weights": {n: list(p.shape) for n, p in first.items()}, "not_decayed": [n for n in first if n not in decayed]}

@@ -452,6 +452,10 @@ static void what_does_not_fit_is_refused(void **state)
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",
             bert, ARGS("--use-peft", "--target-modules", "query,q_proj"));
+    refused(2, "model.layers.0.block_sparse_moe.gate is of a mixture of experts, and takes no adapter",
+            fixture("golden/mixtral"), ARGS("--use-peft", "--target-modules", "all-linear"));
+    refused(2, "model.layers.0.mlp.experts.0.up_proj is of a mixture of experts", fixture("golden/qwen3_moe"),
+            ARGS("--use-peft", "--target-modules", "q_proj,up_proj"));
     refused(2, "--modules-to-save head: the model has no module of that name", bert,
             ARGS("--use-peft", "--modules-to-save", "head"));
     refused(2, "--lora-r", bert, ARGS("--lora-r", "4"));

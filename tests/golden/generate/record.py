@@ -69,7 +69,8 @@ def make_adapter(d, base):
 def greedy(d, dtype, disturbed=0.0):
     base = d.removesuffix("_adapter")
     auto, begin = kind(base)
-    model = auto.from_pretrained(base, dtype=dtype, attn_implementation="eager").eval()
+    experts = {"experts_implementation": "eager"} if os.path.basename(base) in ("mixtral", "qwen3_moe") else {}
+    model = auto.from_pretrained(base, dtype=dtype, attn_implementation="eager", **experts).eval()
     if base != d:
         model = peft.PeftModel.from_pretrained(model, d, autocast_adapter_dtype=False).to(dtype).eval()
     disturb(model, disturbed, 17)

@@ -1,0 +1,76 @@
+#include "model/experts.h"
+
+int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err)
+{
+    TRY(json_get_int(o, path, "num_local_experts", false, 1, 1 << 14, &e->n, err));
+    TRY(json_get_int(o, path, key, false, 1, 1 << 14, &e->n, err));
+    TRY(json_get_int(o, path, "num_experts_per_tok", false, 1, 1 << 14, &e->chosen, err));
+    if (e->chosen > e->n)
+        return err_set(err, SNUG_ERR_INPUT, "%s: num_experts_per_tok %lld is more than the %lld experts; correct one",
+                       path, (long long)e->chosen, (long long)e->n);
+    bool balanced = false;
+    TRY(json_get_bool(o, path, "output_router_logits", false, &balanced, err));
+    return balanced ? err_set(err, SNUG_ERR_INPUT,
+                              "%s: output_router_logits is true: training with a loss that balances experts is not "
+                              "supported; write false to train without it",
+                              path)
+                    : SNUG_OK;
+}
+
+/* The weights of all experts as one, (E,O,I), of which files have the parts. */
+struct stacked {
+    int64_t out, in;
+    struct {
+        const char *name;
+        int64_t out;
+    } part[2]; /* of an expert's rows; the second may be absent */
+};
+
+static int stacked_weight(struct build *b, const char *block, const char *whole, int64_t experts, struct stacked s)
+{
+    struct graph *g = b->g;
+    int w = WEIGHT(b, b->normal, graph_name(g, "%s.experts.%s", block, whole), DIM(experts), DIM(s.out), DIM(s.in));
+    int64_t at = 0;
+    for (int64_t e = 0; e < experts && w; e++)
+        for (int k = 0; k < 2 && s.part[k].name && !g->err.code; at += s.part[k++].out * s.in) {
+            const char *name = graph_name(g, "%s.experts.%lld.%s.weight", block, (long long)e, s.part[k].name);
+            int id = graph_add_slice(g, name, w, at, SHAPE(DIM(s.part[k].out), DIM(s.in)));
+            if (id)
+                graph_value(g, id)->init = b->normal;
+        }
+    if (w)
+        graph_value(g, w)->group = true;
+    return w;
+}
+
+int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act)
+{
+    struct graph *g = b->g;
+    const struct expert_names *names = e->names;
+    int64_t H = b->c->hidden_size, F = e->intermediate_size;
+    const char *block = graph_name(g, "%s%s", prefix, names->block);
+    struct layer_options plain = {.weight = b->normal, .no_bias = true};
+    struct op_route r = {.logits = build_linear(b, v, graph_name(g, "%s.gate", block), H, e->n, plain),
+                         .k = e->chosen,
+                         .normalized = e->normalized};
+    emit_route(g, &r);
+    struct op_take rows = {.x = v, .places = r.places, .k = e->chosen};
+    emit_take(g, &rows);
+    struct op_linear_experts in = {
+        .x = rows.y,
+        .w = stacked_weight(b, block, "gate_up_proj", e->n,
+                            (struct stacked){.out = 2 * F, .in = H, .part = {{names->gate, F}, {names->up, F}}}),
+        .offsets = r.offsets};
+    emit_linear_experts(g, &in);
+    struct op_glu gate = {.x = in.y, .act = act};
+    emit_glu(g, &gate);
+    struct op_linear_experts out = {.x = gate.y,
+                                    .w =
+                                        stacked_weight(b, block, "down_proj", e->n,
+                                                       (struct stacked){.out = H, .in = F, .part = {{names->down, H}}}),
+                                    .offsets = r.offsets};
+    emit_linear_experts(g, &out);
+    struct op_combine sum = {.x = out.y, .gates = r.gates, .places = r.places};
+    emit_combine(g, &sum);
+    return sum.y;
+}

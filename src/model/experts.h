@@ -1,0 +1,20 @@
+/* experts.h: feed-forward blocks that are mixtures of experts: a router chooses experts for each token, each expert is a gated block. */
+#ifndef MODEL_EXPERTS_H
+#define MODEL_EXPERTS_H
+
+#include "model/build.h"
+
+/* Names of weights behind a layer's prefix. Files have a tensor for each expert: BLOCK.gate is the router, BLOCK.experts.E.GATE, .UP and
+ * .DOWN are the layers of expert E. */
+struct expert_names {
+    const char *block, *gate, *up, *down;
+};
+
+/* Reads how many experts there are, under either of two keys, and how many a token has; what was set before is the default. Refuses an
+ * auxiliary loss, of which there is none. */
+int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err);
+
+/* The block of the layer with this prefix, "model.layers.3.", on rows v. */
+int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act);
+
+#endif

@@ -1,0 +1,54 @@
+/* Qwen3-MoE (arXiv 2505.09388) as transformers' modeling_qwen3_moe: Qwen3, where the feed-forward blocks of all layers or of every n-th
+ * are mixtures of experts. */
+#include "model/decoder.h"
+#include "model/experts.h"
+
+static const struct expert_names names = {.block = "mlp", .gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
+
+/* Which layers have experts: every decoder_sparse_step-th but for those in mlp_only_layers. */
+static int read_layers(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    int64_t step = 1;
+    size_t k;
+    char text[64];
+    json_t *only = json_object_get(o, "mlp_only_layers"), *layer;
+    TRY(json_get_int(o, path, "decoder_sparse_step", false, 1, 1 << 20, &step, err));
+    for (int64_t i = 0; i < c->layers; i++)
+        if ((i + 1) % step == 0)
+            c->own.decoder.layer[i] |= LAYER_EXPERTS;
+    if (only && !json_is_array(only) && !json_is_null(only))
+        return err_set(err, SNUG_ERR_INPUT, "%s: mlp_only_layers is %s; write a list of layers, from 0", path,
+                       json_value_text(only, text));
+    json_array_foreach(only, k, layer)
+    {
+        if (!json_is_integer(layer))
+            return err_set(err, SNUG_ERR_INPUT, "%s: mlp_only_layers has %s; write the numbers of layers, from 0", path,
+                           json_value_text(layer, text));
+        if (json_integer_value(layer) >= 0 && json_integer_value(layer) < c->layers)
+            c->own.decoder.layer[json_integer_value(layer)] &= (uint8_t)~LAYER_EXPERTS;
+    }
+    return SNUG_OK;
+}
+
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    struct decoder_config *own = &c->own.decoder;
+    bool window = false;
+    c->longest = 32768, c->untied = true, own->norm_eps = 1e-6, own->kv_heads = 4, own->window = 4096;
+    own->head_norms = HEADS_EACH;
+    own->experts = (struct experts_config){.n = 128, .chosen = 8, .intermediate_size = 768, .names = &names};
+    TRY(json_get_bool(o, path, "attention_bias", false, &own->qkv_bias, err));
+    own->out_bias = own->qkv_bias;
+    TRY(decoder_config(o, path, c, 1e4, err));
+    TRY(json_get_bool(o, path, "use_sliding_window", false, &window, err));
+    if (window)
+        TRY(decoder_windows(o, path, c, (struct decoder_windows){0}, err));
+    TRY(experts_config(o, path, "num_experts", &own->experts, err));
+    TRY(json_get_int(o, path, "moe_intermediate_size", false, 1, 1 << 22, &own->experts.intermediate_size, err));
+    TRY(json_get_bool(o, path, "norm_topk_prob", false, &own->experts.normalized, err));
+    return read_layers(o, path, c, err);
+}
+
+static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Qwen3Moe");
+
+const struct model_arch arch_qwen3_moe = DECODER("qwen3_moe", "Qwen3Moe", heads, config, "q_proj,v_proj");
