@@ -489,6 +489,7 @@ const struct op_case op_cases[] = {
 
 /* Behind the others, whose random numbers follow from their places. */
 #include "cases_cached.h"
+#include "cases_tiles.h"
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

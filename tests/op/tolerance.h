@@ -26,6 +26,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     switch (op) {
     case OP_attention:
     case OP_attention_bwd:
+    case OP_attention_general:
     case OP_attention_general_bwd:
     case OP_attention_disentangled_bwd:
     case OP_linear_dx_act:

@@ -29,10 +29,6 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
         .window = (int)cuda_attention_window(a->window, a->longest), .softcap = (float)a->softcap                      \
     }
 
-/* The function PASS_DTYPE for any GPU. */
-#define FOR_DTYPE(pass, dtype, c)                                                                                      \
-    (dtype == DT_BF16 ? pass##_bf16 : dtype == DT_F16 ? pass##_fp16 : c->tf32 ? pass##_tf32 : pass##_fp32)
-
 /* Whether Hopper's own kernels take it. */
 static bool is_for_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {

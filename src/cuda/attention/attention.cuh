@@ -6,6 +6,10 @@
 
 #include "cuda/attention/attention_tile.cuh"
 
+/* The function PASS_DTYPE for any GPU. */
+#define FOR_DTYPE(pass, dtype, c)                                                                                      \
+    (dtype == DT_BF16 ? pass##_bf16 : dtype == DT_F16 ? pass##_fp16 : c->tf32 ? pass##_tf32 : pass##_fp32)
+
 /* run<E, DP>(p, c) with the smallest size of tiles that holds a head. */
 #define WITH_HEAD_SIZE(p, run, E, ...)                                                                                 \
     (p->D <= 32   ? run<E, 32>(__VA_ARGS__)                                                                            \
@@ -26,6 +30,22 @@ int attention_backward_bf16(const struct attention_params *p, const struct cuda_
 int attention_backward_fp16(const struct attention_params *p, const struct cuda_call *c);
 int attention_backward_tf32(const struct attention_params *p, const struct cuda_call *c);
 int attention_backward_fp32(const struct attention_params *p, const struct cuda_call *c);
+
+/* Likewise attention_general's, where attention_general_fits. */
+int general_forward_bf16(const struct attention_params *p, const struct cuda_call *c);
+int general_forward_fp16(const struct attention_params *p, const struct cuda_call *c);
+int general_forward_tf32(const struct attention_params *p, const struct cuda_call *c);
+int general_forward_fp32(const struct attention_params *p, const struct cuda_call *c);
+int general_backward_bf16(const struct attention_params *p, const struct cuda_call *c);
+int general_backward_fp16(const struct attention_params *p, const struct cuda_call *c);
+int general_backward_tf32(const struct attention_params *p, const struct cuda_call *c);
+int general_backward_fp32(const struct attention_params *p, const struct cuda_call *c);
+
+/* Whether they take it: what a block keeps of biases must fit beside its tiles, on the smaller GPUs too. */
+static inline bool attention_general_fits(const struct attention_params *p, enum dtype dtype)
+{
+    return p->D % 8 == 0 && p->D <= (dtype == DT_F32 ? 64 : 128) && p->scale >= 0 && (!p->table || p->furthest <= 256);
+}
 
 /* For 16-bit dtypes, heads of at most 128 elements, no window and no softcap; attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);

@@ -51,6 +51,12 @@ template <int DP> struct cuts<float, DP> {
     using dkdv = dq;
 };
 
+/* Of GENERAL scores: biases and sums of slopes need room, too. */
+template <class T, int DP> struct general_cuts {
+    using forward = typename cuts<T, DP>::forward;
+    using backward = cut<4, DP <= 64 && sizeof(T) == 2 ? 2 : 1, DP <= 64 && sizeof(T) == 2 ? 3 : 1>;
+};
+
 /* The launchers of engine E, for heads of at most DP elements. */
 template <class E, int DP> static int forward(const struct attention_params *p, const struct cuda_call *c)
 {
@@ -61,6 +67,16 @@ template <class E, int DP> static int backward(const struct attention_params *p,
 {
     using C = cuts<typename E::type, DP>;
     return launch_backward<E, DP, typename C::dq, typename C::dkdv>(p, c);
+}
+
+template <class E, int DP> static int general_forward(const struct attention_params *p, const struct cuda_call *c)
+{
+    return launch_general_forward<E, DP, typename general_cuts<typename E::type, DP>::forward>(p, c);
+}
+
+template <class E, int DP> static int general_backward(const struct attention_params *p, const struct cuda_call *c)
+{
+    return launch_general_backward<E, DP, typename general_cuts<typename E::type, DP>::backward>(p, c);
 }
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef CUDA_ATTENTION_BACKWARD_CUH
 #define CUDA_ATTENTION_BACKWARD_CUH
 
+#include "cuda/attention/attention_bias.cuh"
 #include "cuda/attention/attention_engine.cuh"
 
 /* ---- dq ---- */
@@ -60,7 +61,7 @@ __device__ static __forceinline__ void slopes_of_rows(float (&ds)[8][4], const f
 
 /* dq of a tile of ROWS queries, and the statistics that attention_dkdv reads. Longer than a screen: the loop over tiles of keys works
  * on an accumulator and on statistics that live in registers from its start to the store. */
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, enum scores KIND>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_constant__ struct attention_params p)
 {
     using T = typename E::type;
@@ -70,22 +71,34 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     char *q_tile = shared, *do_tile = q_tile + tile_bytes<T, ROWS, DP>, *stages = do_tile + tile_bytes<T, ROWS, DP>;
     struct place at = my_place();
     struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
+    int head = (int)blockIdx.y;
+    bool table_learns = KIND == GENERAL && p.table_parts;
+    float *parts = table_learns ? p.table_parts + ((int64_t)last_first(p.causal) * p.heads + head) * p.buckets : NULL;
+    if (table_learns && (rows.at >= rows.length || rows.padding))
+        for (int b = (int)threadIdx.x; b < p.buckets; b += THREADS)
+            parts[b] = 0;
     if (rows.at >= rows.length)
         return;
-    int head = (int)blockIdx.y, left = asking_rows(p, rows), i = rows.at + at.row0 + at.g;
-    int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
+    int left = asking_rows(p, rows), i = rows.at + at.row0 + at.g;
+    int row = rows.first + rows.at, width = width_of_queries<KIND>(p), out = p.heads * p.D;
     T *dq = (T *)p.dqkv + (int64_t)row * width + head * p.D;
     rows_clear(dq, width, left, min(rows.length - rows.at, ROWS), p.D);
     if (left == 0)
         return;
 
     const T *qkv = (const T *)p.qkv, *dout = (const T *)p.dout + (int64_t)row * out + head * p.D;
-    struct key_loop<T> loop = key_loop_of<T, ROWS, LIMITED>(p, rows, head, stages);
+    struct key_loop<T> loop = key_loop_of<T, ROWS, KIND>(p, rows, head, stages);
     auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(do_tile), dout, out, left, p.D);
     tiles_start<AHEAD>(load_next);
+    struct bias bias;
+    struct bias_sums sums;
+    if (KIND == GENERAL && p.table)
+        bias = bias_load(p, head, (float *)(stages + STAGES * 2 * BYTES));
+    if (table_learns)
+        sums = bias_sums_start(p, bias);
 
     float keep = DROP ? p.keep_scale : 1, shift[2], minus_delta[2], delta[2];
     int r[2] = {at.row0 + at.g, at.row0 + at.g + 8}; /* of the block; those past the sequence read another's values */
@@ -108,14 +121,14 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         queries[0] = mask_query(&stream, (uint32_t)i);
         queries[1] = mask_query(&stream, (uint32_t)i + 8);
     }
-    float acc[DP / 8][4] = {}, sl = score_scale<LIMITED>(p) * LOG2E;
+    float acc[DP / 8][4] = {}, sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT;
-    int first = LIMITED ? loop.first : 0;
+    int first = KIND == LIMITED ? loop.first : 0;
     for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        if (LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
+        if (KIND == LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
             continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4], ds[8][4], slopes[8][4];
@@ -125,23 +138,29 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         if (DROP)
             flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
         E::template wait<1>(s);
-        if (LIMITED) {
+        if (KIND == GENERAL && p.table)
+            add_bias(s, bias, at, rows.at, t * TILE);
+        if (KIND == LIMITED) {
             cap_scores(s, p);
             cap_slopes(slopes, s, p);
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
-        } else if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
-            hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
+        } else if ((t + 1) * TILE > loop.length || (p.causal && (t + 1) * TILE > unit + 1))
+            hide_keys(s, i, t * TILE, at.c, loop.length, p.causal);
         weights_of_rows(s, sl, shift);
         E::template wait<0>(ds);
         slopes_of_rows<DROP>(ds, s, flags, minus_delta);
-        if (LIMITED)
+        if (KIND == LIMITED)
             multiply(ds, slopes);
+        if (table_learns)
+            bias_sums_add(sums, ds, bias, at, rows.at, t * TILE);
         typename E::fragments f;
         E::make(f, ds);
         E::template add_product<DP>(acc, f, k_tile);
         E::template wait<0>(acc);
     }
 
+    if (table_learns)
+        bias_sums_store<WARPS>(sums, bias, p, keep, parts);
     __syncthreads();
     tile_store<E, ROWS, DP>(dq, width, left, p.D, acc, p.scale * keep, p.scale * keep, q_tile);
 }
@@ -206,6 +225,17 @@ __device__ static __forceinline__ void hide_queries(float (&s)[8][4], int key, i
                 s[j][k] = -INFINITY;
 }
 
+/* -inf for queries past the sequence, whose bias could be anything. */
+__device__ static inline void hide_missing_queries(float (&s)[8][4], int query0, int c, int queries)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (query0 + 8 * j + 2 * c + k % 2 >= queries)
+                s[j][k] = -INFINITY;
+}
+
 /* hide_queries with a window. */
 __device__ static inline void hide_far_queries(float (&s)[8][4], const struct attention_params &p, int key, int query0,
                                                int c)
@@ -239,7 +269,7 @@ __device__ static __forceinline__ void weights_of_columns(float (&s)[8][4], floa
 
 /* dk and dv of a tile of ROWS keys, summed over the query heads that share them. Longer than a screen: the loop over heads and tiles of
  * queries works on two accumulators that live in registers to the store, and loads ahead with counters of its own. */
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, bool LIMITED>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool DROP, enum scores KIND>
 __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __grid_constant__ struct attention_params p)
 {
     using T = typename E::type;
@@ -249,37 +279,41 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     char *k_tile = shared, *v_tile = k_tile + tile_bytes<T, ROWS, DP>, *stages = v_tile + tile_bytes<T, ROWS, DP>;
     float2 *statistics = (float2 *)(stages + STAGES * 2 * BYTES); /* of each stage's queries */
     struct place at = my_place();
-    struct block_rows rows = block_find<ROWS>(p, (int)blockIdx.x);
+    struct block_rows rows = KIND == GENERAL ? block_find<ROWS>(p.kv_cu, p.kv_rows, p.B, (int)blockIdx.x)
+                                             : block_find<ROWS>(p, (int)blockIdx.x);
     if (rows.at >= rows.length)
         return;
     int kv_head = (int)blockIdx.y, group = p.heads / p.kv_heads, left = rows.length - rows.at;
-    int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
-    int k_column = (p.heads + kv_head) * p.D, v_column = k_column + p.kv_heads * p.D;
-    T *dk = (T *)p.dqkv + (int64_t)row * width + k_column, *dv = (T *)p.dqkv + (int64_t)row * width + v_column;
+    int row = rows.first + rows.at, q_width = width_of_queries<KIND>(p), out = p.heads * p.D;
+    int width = KIND == GENERAL ? p.kv_width : q_width;
+    int k_column = (KIND == GENERAL ? kv_head : p.heads + kv_head) * p.D, v_column = k_column + p.kv_heads * p.D;
+    T *dkeys = (T *)(KIND == GENERAL ? p.dkeys : p.dqkv) + (int64_t)row * width;
+    T *dk = dkeys + k_column, *dv = dkeys + v_column;
     if (rows.padding) {
         rows_clear(dk, width, 0, min(left, ROWS), p.D);
         rows_clear(dv, width, 0, min(left, ROWS), p.D);
         return;
     }
 
-    const T *qkv = (const T *)p.qkv;
+    const T *keys_from = (const T *)(KIND == GENERAL ? p.keys : p.qkv) + (int64_t)row * width;
     float keep = DROP ? p.keep_scale : 1;
-    int queries = rows_asking(p, rows.length), tile0 = p.causal ? rows.at / TILE : 0,
-        tiles = (queries + TILE - 1) / TILE;
-    if (LIMITED && p.window) {
+    int first = KIND == GENERAL ? p.cu[rows.sequence] : rows.first; /* of the queries */
+    int queries = KIND == GENERAL ? p.cu[rows.sequence + 1] - first : rows_asking(p, rows.length);
+    int tile0 = p.causal ? rows.at / TILE : 0, tiles = (queries + TILE - 1) / TILE;
+    if (KIND == LIMITED && p.window) {
         tile0 = max(tile0, max(0, rows.at - p.window + 1) / TILE);
         tiles = min(tiles, (rows.at + ROWS - 1 + p.window + TILE - 1) / TILE);
-        if (tiles <= tile0) { /* no query sees these keys */
-            rows_clear(dk, width, 0, min(left, ROWS), p.D);
-            rows_clear(dv, width, 0, min(left, ROWS), p.D);
-            return;
-        }
+    }
+    if (KIND != PLAIN && tiles <= tile0) { /* no query sees these keys */
+        rows_clear(dk, width, 0, min(left, ROWS), p.D);
+        rows_clear(dv, width, 0, min(left, ROWS), p.D);
+        return;
     }
     int end = (kv_head + 1) * group;
     struct query_tile next = {kv_head * group, tile0, 0};
     auto load_next = [&] {
         if (next.head < end) {
-            load_queries<T, DP, THREADS>(p, next, rows.first, queries, width, out, stages, statistics);
+            load_queries<T, DP, THREADS>(p, next, first, queries, q_width, out, stages, statistics);
             next.into = next_stage<STAGES>(next.into);
             if (++next.tile == tiles) {
                 next.tile = tile0;
@@ -288,19 +322,20 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         }
         loads_commit();
     };
-    tile_load<T, ROWS, DP, THREADS, false>(shared_address(k_tile), qkv + (int64_t)row * width + k_column, width, left,
-                                           p.D);
-    tile_load<T, ROWS, DP, THREADS, false>(shared_address(v_tile), qkv + (int64_t)row * width + v_column, width, left,
-                                           p.D);
+    tile_load<T, ROWS, DP, THREADS, false>(shared_address(k_tile), keys_from + k_column, width, left, p.D);
+    tile_load<T, ROWS, DP, THREADS, false>(shared_address(v_tile), keys_from + v_column, width, left, p.D);
     tiles_start<AHEAD>(load_next);
+    struct bias bias;
+    if (KIND == GENERAL && p.table)
+        bias = bias_load(p, kv_head, (float *)(statistics + STAGES * TILE));
 
     struct mask_stream stream;
     struct mask_keys keys;
     if (DROP) {
-        stream = mask_stream(p.rng, p.coords, rows.first, kv_head * group, p.site, p.threshold);
+        stream = mask_stream(p.rng, p.coords, first, kv_head * group, p.site, p.threshold);
         keys = mask_keys(&stream, (uint32_t)(rows.at + at.row0) / 16);
     }
-    float dk_acc[DP / 8][4] = {}, dv_acc[DP / 8][4] = {}, sl = score_scale<LIMITED>(p) * LOG2E;
+    float dk_acc[DP / 8][4] = {}, dv_acc[DP / 8][4] = {}, sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT, key = rows.at + at.row0 + at.g;
     for (int n = 0, t = tile0, head = kv_head * group, stage = 0; head < end; n++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(n, load_next);
@@ -313,7 +348,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         }
         if (p.causal && query0 + TILE - 1 < unit)
             continue;
-        if (LIMITED && too_far(p, query0, TILE, unit, E::ROW_UNIT))
+        if (KIND == LIMITED && too_far(p, query0, TILE, unit, E::ROW_UNIT))
             continue;
         uint32_t q_tile = shared_address(stages + stage * 2 * BYTES), do_tile = q_tile + BYTES;
         const float2 *stat = statistics + stage * TILE;
@@ -324,7 +359,11 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         if (DROP)
             flags_of_queries(flags, &stream, keys, query0, at);
         E::template wait<1>(s);
-        if (LIMITED) {
+        if (KIND == GENERAL && p.table)
+            add_bias_to_columns(s, bias, at, rows.at, query0);
+        if (KIND == GENERAL && query0 + TILE > queries)
+            hide_missing_queries(s, query0, at.c, queries);
+        if (KIND == LIMITED) {
             cap_scores(s, p);
             cap_slopes(slopes, s, p);
             hide_far_queries(s, p, key, query0, at.c);
@@ -341,7 +380,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 ds[j][k] = fmaf(kept[j][k], ds[j][k], s[j][k] * minus_delta[j][k % 2]);
-        if (LIMITED)
+        if (KIND == LIMITED)
             multiply(ds, slopes);
         typename E::fragments f2;
         E::make(f2, ds);
@@ -367,8 +406,27 @@ static int launch_backward(const struct attention_params *p, const struct cuda_c
 {
     attention_kernel *dq = ATTENTION_KERNEL(p, E, attention_dq, DP, C::warps, C::stages, C::blocks);
     attention_kernel *dkdv = ATTENTION_KERNEL(p, E, attention_dkdv, DP, C2::warps, C2::stages, C2::blocks);
-    TRY(attention_launch(dq, p, C::warps, dq_bytes<typename E::type, DP, C>, p->heads, c, "attention_bwd"));
-    return attention_launch(dkdv, p, C2::warps, dkdv_bytes<typename E::type, DP, C2>, p->kv_heads, c, "attention_bwd");
+    struct attention_grid of_queries = {p->T, p->heads, C::warps, dq_bytes<typename E::type, DP, C>};
+    struct attention_grid of_keys = {p->T, p->kv_heads, C2::warps, dkdv_bytes<typename E::type, DP, C2>};
+    TRY(attention_launch(dq, p, of_queries, c, "attention_bwd"));
+    return attention_launch(dkdv, p, of_keys, c, "attention_bwd");
+}
+
+/* Of GENERAL scores. */
+template <class E, int DP, class C>
+static int launch_general_backward(const struct attention_params *p, const struct cuda_call *c)
+{
+    const char *op = "attention_general_bwd";
+    attention_kernel *dq = GENERAL_KERNEL(p, E, attention_dq, DP, C::warps, C::stages, C::blocks);
+    attention_kernel *dkdv = GENERAL_KERNEL(p, E, attention_dkdv, DP, C::warps, C::stages, C::blocks);
+    int sums = p->table_parts ? C::warps : 0;
+    struct attention_grid of_queries = {p->T, p->heads, C::warps,
+                                        dq_bytes<typename E::type, DP, C> + bias_bytes(p, sums)};
+    struct attention_grid of_keys = {p->kv_rows, p->heads, C::warps,
+                                     dkdv_bytes<typename E::type, DP, C> + bias_bytes(p, 0)};
+    if (p->T > 0)
+        TRY(attention_launch(dq, p, of_queries, c, op));
+    return p->dkeys && p->kv_rows > 0 ? attention_launch(dkdv, p, of_keys, c, op) : SNUG_OK;
 }
 
 #endif

@@ -10,3 +10,15 @@ int attention_backward_bf16(const struct attention_params *p, const struct cuda_
 {
     return WITH_ANY_HEAD_SIZE(p, backward, half_engine<__nv_bfloat16>, p, c);
 }
+
+int general_forward_bf16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return p->D > 64 ? general_forward<half_engine<__nv_bfloat16>, 128>(p, c)
+                     : general_forward<half_engine<__nv_bfloat16>, 64>(p, c);
+}
+
+int general_backward_bf16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return p->D > 64 ? general_backward<half_engine<__nv_bfloat16>, 128>(p, c)
+                     : general_backward<half_engine<__nv_bfloat16>, 64>(p, c);
+}

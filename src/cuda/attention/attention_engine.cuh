@@ -16,7 +16,7 @@
  *     type
  *     ROW_UNIT       the rows that a product makes together (of one warp or four)
  *     KEEPS_MASK     whether the forward pass leaves its dropout mask for the backward pass where there is room for it
- *     LIMITS         whether kernels for windows and capped scores are made
+ *     LIMITS         whether kernels for LIMITED scores are made
  *     fragments      the left factor of a product in registers
  *     column(j)      the column of a sum in which a lane has x[j][0], where tiles are stored
  *     scores()       = A B^T of two tiles in shared memory
@@ -66,7 +66,7 @@ __device__ static inline void hide_keys(float (&s)[8][4], int i, int key0, int c
         }
 }
 
-/* ---- windows and capped scores: for kernels that are LIMITED ---- */
+/* ---- LIMITED scores ---- */
 
 /* Whether rows [query, query + queries) and [key, key + keys) lie so far apart that none of the queries sees a key. */
 __device__ static inline bool too_far(const struct attention_params &p, int query, int queries, int key, int keys)
@@ -105,9 +105,15 @@ __device__ static inline void cap_scores(float (&s)[8][4], const struct attentio
                 s[j][k] = p.softcap * tanhf(s[j][k] * (p.scale / p.softcap));
 }
 
-template <bool LIMITED> __device__ static inline float score_scale(const struct attention_params &p)
+template <enum scores KIND> __device__ static inline float score_scale(const struct attention_params &p)
 {
-    return LIMITED && p.softcap > 0 ? 1 : p.scale;
+    return (KIND == LIMITED && p.softcap > 0) || (KIND == GENERAL && p.table) ? 1 : p.scale;
+}
+
+/* From a row of queries to the next. */
+template <enum scores KIND> __device__ static inline int width_of_queries(const struct attention_params &p)
+{
+    return KIND == GENERAL ? p.q_width : (p.heads + 2 * p.kv_heads) * p.D;
 }
 
 /* The slopes of capped scores, 1 - (s / c)^2. */
@@ -184,23 +190,29 @@ template <class T> struct key_loop {
 };
 
 /* Of query head `head` and the block's ROWS queries; the stages lie at `stages` in shared memory. */
-template <class T, int ROWS, bool LIMITED>
+template <class T, int ROWS, enum scores KIND>
 __device__ static inline struct key_loop<T> key_loop_of(const struct attention_params &p, struct block_rows rows,
-                                                        int head, const char *stages) {
-    int width = (p.heads + 2 * p.kv_heads) * p.D, seen = p.causal ? min(rows.length, rows.at + ROWS) : rows.length;
-    int first = 0;
-    if (LIMITED && p.window) {
+                                                        int head, const char *stages)
+{
+    int width = KIND == GENERAL ? p.kv_width : (p.heads + 2 * p.kv_heads) * p.D, first = 0, length = rows.length;
+    const T *keys;
+    if (KIND == GENERAL) {
+        int first_row = p.kv_cu[rows.sequence];
+        length = p.kv_cu[rows.sequence + 1] - first_row;
+        keys = (const T *)p.keys + (int64_t)first_row * width + head * p.D;
+    } else
+        keys = (const T *)p.qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
+    int seen = p.causal ? min(length, rows.at + ROWS) : length;
+    if (KIND == LIMITED && p.window) {
         first = max(0, rows.at - p.window + 1) / TILE;
         seen = min(seen, rows.at + ROWS - 1 + p.window);
     }
-    const T *keys = (const T *)p.qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
-    return {keys,  width, p.kv_heads *p.D,       p.D, rows.length, first, (seen + TILE - 1) / TILE,
+    return {keys,  width, p.kv_heads * p.D,      p.D, length, first, (seen + TILE - 1) / TILE,
             first, 0,     shared_address(stages)};
 }
 
 /* Starts loading the loop's next tile, if there is one, and commits. All threads of the block call it. */
-template <class T, int DP, int THREADS, int STAGES>
-__device__ static inline void load_next_keys(struct key_loop<T> &l)
+template <class T, int DP, int THREADS, int STAGES> __device__ static inline void load_next_keys(struct key_loop<T> &l)
 {
     constexpr int BYTES = tile_bytes<T, TILE, DP>;
     if (l.next < l.tiles) {
@@ -227,22 +239,31 @@ template <int WARPS, int STAGES, int BLOCKS, bool LATE = false> struct cut {
 
 typedef void attention_kernel(const struct attention_params);
 
-/* KERNEL<E, DP, C's cut..., DROP, LIMITED> for p. Limited ones are made for engines that say so (LIMITS), without dropout. */
+/* KERNEL<E, DP, C's cut..., DROP, KIND> for p, which is not GENERAL. Limited ones are made for engines that say so (LIMITS), without
+ * dropout. */
 #define ATTENTION_KERNEL(p, E, KERNEL, ...)                                                                            \
     [&]() -> attention_kernel * {                                                                                      \
         if constexpr (E::LIMITS)                                                                                       \
             if (scores_limited(p))                                                                                     \
-                return KERNEL<E, __VA_ARGS__, false, true>;                                                            \
-        return p->threshold ? KERNEL<E, __VA_ARGS__, true, false> : KERNEL<E, __VA_ARGS__, false, false>;              \
+                return KERNEL<E, __VA_ARGS__, false, LIMITED>;                                                         \
+        return p->threshold ? KERNEL<E, __VA_ARGS__, true, PLAIN> : KERNEL<E, __VA_ARGS__, false, PLAIN>;              \
     }()
 
-/* A grid of blocks of 16 rows a warp, for each of `heads`; `bytes` of shared memory. */
-static inline int attention_launch(attention_kernel *kernel, const struct attention_params *p, int warps, int bytes,
-                                   int heads, const struct cuda_call *c, const char *op)
+/* The kernels for GENERAL scores. */
+#define GENERAL_KERNEL(p, E, KERNEL, ...)                                                                              \
+    (p->threshold ? KERNEL<E, __VA_ARGS__, true, GENERAL> : KERNEL<E, __VA_ARGS__, false, GENERAL>)
+
+/* Blocks of 16 rows a warp, of so many rows, for each head; bytes of shared memory. */
+struct attention_grid {
+    int rows, heads, warps, bytes;
+};
+
+static inline int attention_launch(attention_kernel *kernel, const struct attention_params *p, struct attention_grid g,
+                                   const struct cuda_call *c, const char *op)
 {
-    TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op, c->err));
-    kernel<<<dim3(block_places(p->T, p->B, 16 * warps), (unsigned)heads), (unsigned)(32 * warps), (size_t)bytes,
-             c->stream>>>(*p);
+    TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, g.bytes), op, c->err));
+    kernel<<<dim3(block_places(g.rows, p->B, 16 * g.warps), (unsigned)g.heads), (unsigned)(32 * g.warps),
+             (size_t)g.bytes, c->stream>>>(*p);
     return cuda_launched(c, op);
 }
 

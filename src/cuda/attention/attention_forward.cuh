@@ -2,6 +2,7 @@
 #ifndef CUDA_ATTENTION_FORWARD_CUH
 #define CUDA_ATTENTION_FORWARD_CUH
 
+#include "cuda/attention/attention_bias.cuh"
 #include "cuda/attention/attention_engine.cuh"
 
 /* p = 2^(s sl - shift) in place of s; max and sum are those of the row so far, o is rescaled when the maximum grows by
@@ -49,7 +50,7 @@ __device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], f
 
 /* Output and log-sum-exp of a tile of ROWS queries. Longer than a screen: the loop over tiles of keys works on accumulators,
  * maxima and sums that live in registers from its first line to the store. */
-template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP, bool LIMITED>
+template <class E, int DP, int WARPS, int STAGES, int BLOCKS, bool LATE, bool DROP, enum scores KIND>
 __global__ __launch_bounds__(WARPS * 32,
                              BLOCKS) void attention_forward(const __grid_constant__ struct attention_params p)
 {
@@ -63,7 +64,7 @@ __global__ __launch_bounds__(WARPS * 32,
     if (rows.at >= rows.length)
         return;
     int head = (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
-    int row = rows.first + rows.at, width = (p.heads + 2 * p.kv_heads) * p.D, out = p.heads * p.D;
+    int row = rows.first + rows.at, width = width_of_queries<KIND>(p), out = p.heads * p.D;
     T *o = (T *)p.o + (int64_t)row * out + head * p.D;
     float *lse = p.lse + (int64_t)head * p.T + row;
     if (rows.padding || rows.at >= rows_asking(p, rows.length)) {
@@ -74,11 +75,14 @@ __global__ __launch_bounds__(WARPS * 32,
     }
 
     const T *qkv = (const T *)p.qkv;
-    struct key_loop<T> loop = key_loop_of<T, ROWS, LIMITED>(p, rows, head, stages);
+    struct key_loop<T> loop = key_loop_of<T, ROWS, KIND>(p, rows, head, stages);
     auto load_next = [&] { load_next_keys<T, DP, THREADS, STAGES>(loop); };
     tile_load<T, ROWS, DP, THREADS, false>(shared_address(q_tile), qkv + (int64_t)row * width + head * p.D, width, left,
                                            p.D);
     tiles_start<AHEAD>(load_next);
+    struct bias bias;
+    if (KIND == GENERAL && p.table)
+        bias = bias_load(p, head, (float *)(stages + STAGES * 2 * BYTES));
 
     struct mask_stream stream;
     struct mask_query queries[2];
@@ -90,15 +94,16 @@ __global__ __launch_bounds__(WARPS * 32,
     constexpr bool KEEPS = DROP && E::KEEPS_MASK && DP == 64;
     bool keeps = KEEPS && p.mask && rows.at + at.row0 < rows.length;
     uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
-    constexpr float NONE = LIMITED ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
-    float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, sl = score_scale<LIMITED>(p) * LOG2E;
+    constexpr float NONE =
+        KIND == LIMITED ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
+    float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
-    int first = LIMITED ? loop.first : 0;
+    int first = KIND == LIMITED ? loop.first : 0;
     for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        if (LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
+        if (KIND == LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
             continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4];
@@ -110,11 +115,13 @@ __global__ __launch_bounds__(WARPS * 32,
             p.mask[word + (uint32_t)t * 32] = mask_word(flags);
         E::template wait<0>(s);
         E::template wait<0>(acc);
-        if (LIMITED) {
+        if (KIND == GENERAL && p.table)
+            add_bias(s, bias, at, rows.at, t * TILE);
+        if (KIND == LIMITED) {
             cap_scores(s, p);
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
-        } else if ((t + 1) * TILE > rows.length || (p.causal && (t + 1) * TILE > unit + 1))
-            hide_keys(s, i, t * TILE, at.c, rows.length, p.causal);
+        } else if ((t + 1) * TILE > loop.length || (p.causal && (t + 1) * TILE > unit + 1))
+            hide_keys(s, i, t * TILE, at.c, loop.length, p.causal);
         softmax_tile(s, acc, max, sum, sl);
         typename E::fragments weights;
         if (DROP)
@@ -132,7 +139,7 @@ __global__ __launch_bounds__(WARPS * 32,
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float total = quad_sum(sum[h]);
-        bool asks = i + 8 * h < rows_asking(p, rows.length);
+        bool asks = i + 8 * h < rows_asking(p, rows.length) && (KIND != GENERAL || loop.length > 0);
         factor[h] = asks ? (DROP ? p.keep_scale : 1) / total : 0;
         if (at.c == 0 && at.row0 + at.g + 8 * h < left)
             lse[at.row0 + at.g + 8 * h] = asks ? (max[h] + log2f(total)) * LN2 : 0;
@@ -146,7 +153,17 @@ template <class E, int DP, class C>
 static int launch_forward(const struct attention_params *p, const struct cuda_call *c)
 {
     attention_kernel *kernel = ATTENTION_KERNEL(p, E, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
-    return attention_launch(kernel, p, C::warps, forward_bytes<typename E::type, DP, C>, p->heads, c, "attention");
+    struct attention_grid grid = {p->T, p->heads, C::warps, forward_bytes<typename E::type, DP, C>};
+    return attention_launch(kernel, p, grid, c, "attention");
+}
+
+/* Of GENERAL scores. */
+template <class E, int DP, class C>
+static int launch_general_forward(const struct attention_params *p, const struct cuda_call *c)
+{
+    attention_kernel *kernel = GENERAL_KERNEL(p, E, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
+    int bytes = forward_bytes<typename E::type, DP, C> + bias_bytes(p, 0);
+    return attention_launch(kernel, p, {p->T, p->heads, C::warps, bytes}, c, "attention_general");
 }
 
 #endif

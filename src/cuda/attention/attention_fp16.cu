@@ -10,3 +10,14 @@ int attention_backward_fp16(const struct attention_params *p, const struct cuda_
 {
     return WITH_ANY_HEAD_SIZE(p, backward, half_engine<__half>, p, c);
 }
+
+int general_forward_fp16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return p->D > 64 ? general_forward<half_engine<__half>, 128>(p, c) : general_forward<half_engine<__half>, 64>(p, c);
+}
+
+int general_backward_fp16(const struct attention_params *p, const struct cuda_call *c)
+{
+    return p->D > 64 ? general_backward<half_engine<__half>, 128>(p, c)
+                     : general_backward<half_engine<__half>, 64>(p, c);
+}

@@ -74,3 +74,13 @@ int attention_backward_fp32(const struct attention_params *p, const struct cuda_
 {
     return WITH_HEAD_SIZE(p, backward, plain_engine, p, c);
 }
+
+int general_forward_fp32(const struct attention_params *p, const struct cuda_call *c)
+{
+    return general_forward<plain_engine, 64>(p, c);
+}
+
+int general_backward_fp32(const struct attention_params *p, const struct cuda_call *c)
+{
+    return general_backward<plain_engine, 64>(p, c);
+}

@@ -67,3 +67,13 @@ int attention_backward_tf32(const struct attention_params *p, const struct cuda_
 {
     return WITH_HEAD_SIZE(p, backward, tf32_engine, p, c);
 }
+
+int general_forward_tf32(const struct attention_params *p, const struct cuda_call *c)
+{
+    return general_forward<tf32_engine, 64>(p, c);
+}
+
+int general_backward_tf32(const struct attention_params *p, const struct cuda_call *c)
+{
+    return general_backward<tf32_engine, 64>(p, c);
+}

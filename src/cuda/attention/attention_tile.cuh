@@ -40,9 +40,26 @@ struct attention_params {
     uint32_t threshold; /* in 256ths: what share of the weights is dropped; 0: none */
     int window;         /* as op/attention.c has it, but 0 where it is as long as any sequence */
     float softcap;      /* 0: none */
+
+    /* Of a node of attention_general, whose `qkv` and `dqkv` are its queries' q and dq: rows of q_width elements. */
+    int q_width, kv_width; /* from a row to the next */
+    const void *keys;      /* row 0's first key; values are A D elements on */
+    void *dkeys;           /* likewise; NULL: keys do not learn */
+    const int32_t *kv_cu;  /* (B+1) */
+    int kv_rows;           /* of keys; their padding goes with that */
+    const float *table;    /* (buckets, A), or NULL: no bias */
+    int buckets, furthest; /* op/bias_bucket.h */
+    float *table_parts;    /* (block_places of queries, A, buckets), from dq's kernel; NULL: the table does not learn */
 };
 
-/* Whether scores want more than a causal mask: kernels have that as LIMITED. */
+/* What scores want besides a causal mask. */
+enum scores {
+    PLAIN,
+    LIMITED, /* a window, a softcap */
+    GENERAL, /* a bias by distance; keys may be another tensor's, of other sequences */
+};
+
+/* Whether they are LIMITED. */
 static inline bool scores_limited(const struct attention_params *p)
 {
     return p->window > 0 || p->softcap > 0;
@@ -69,18 +86,24 @@ static inline unsigned block_places(int64_t T, int64_t B, int R)
 }
 
 /* The rows of place `i` < block_places(T, B, R); at >= length when it has none. All lanes of a warp call it. */
-template <int R> __device__ static inline struct block_rows block_find(const struct attention_params &p, int i)
+template <int R> __device__ static inline struct block_rows block_find(const int32_t *cu, int T, int B, int i)
 {
-    int lane = (int)threadIdx.x % 32, b = 0, candidates = p.B + 1; /* of the last b that begins at or before i */
+    int lane = (int)threadIdx.x % 32, b = 0, candidates = B + 1; /* of the last b that begins at or before i */
     while (candidates > 1) {
         int step = (candidates + 31) / 32;
-        bool before = lane * step < candidates && p.cu[b + lane * step] / R + b + lane * step <= i;
+        bool before = lane * step < candidates && cu[b + lane * step] / R + b + lane * step <= i;
         int last = 31 - __clz((int)__ballot_sync(0xFFFFFFFFu, before));
         b += last * step;
         candidates = min(step, candidates - last * step);
     }
-    int first = p.cu[b], end = b < p.B ? p.cu[b + 1] : p.T;
-    return {first, end - first, (i - first / R - b) * R, b, b == p.B};
+    int first = cu[b], end = b < B ? cu[b + 1] : T;
+    return {first, end - first, (i - first / R - b) * R, b, b == B};
+}
+
+/* Likewise of queries. */
+template <int R> __device__ static inline struct block_rows block_find(const struct attention_params &p, int i)
+{
+    return block_find<R>(p.cu, p.T, p.B, i);
 }
 
 /* How many of the rows ask. */

@@ -1,6 +1,8 @@
-/* Attention of one set of sequences to another, with a bias by distance, a warp for a row and a head: forward, the gradients of queries
- * and of the table, and those of keys and values are a kernel each. A lane has every 32nd element of the head; the softmax goes along (Milakov and Gimelshein, arXiv
- * 1805.02867). Bound by operations, which are not on tensor cores: much slower than the kernels of attention/. */
+/* Attention of one set of sequences to another, with a bias by distance. The kernels of attention/ do it where it fits their tiles.
+ * Those here take any head: a warp for a row and a head; forward, the gradients of queries and of the table, and those of keys and values
+ * are a kernel each. A lane has every 32nd element of the head; the softmax goes along (Milakov and Gimelshein, arXiv 1805.02867). Bound
+ * by operations, which are not on tensor cores. */
+#include "cuda/attention/attention.cuh"
 #include "cuda/kernels/vector.cuh"
 
 extern "C" {
@@ -200,17 +202,20 @@ __global__ void __launch_bounds__(WARPS *LANE)
     store_head<T>(dv_out + at.row * p.kv.pitch + at.head * p.D, dv, p, 1);
 }
 
-/* A warp for an entry of the table: the sum of its parts over all rows. */
-template <class T> __global__ void general_table_kernel(struct general p, const float *parts, T *dtable, bool add)
+/* A warp for an entry of the table: the sum of its parts (n, heads, buckets). */
+template <class T>
+__global__ void general_table_kernel(struct general p, const float *parts, int64_t n, T *dtable, bool add)
 {
     int64_t entry = blockIdx.x, bucket = entry / p.heads, head = entry % p.heads;
     float sum[1] = {0};
-    for (int64_t t = threadIdx.x; t < p.q.rows; t += LANE)
+    for (int64_t t = threadIdx.x; t < n; t += LANE)
         sum[0] += parts[(t * p.heads + head) * p.buckets + bucket];
     sum[0] = warp_sum(sum[0]);
     if (threadIdx.x == 0)
         store_or_add<T, 1>(dtable + entry, sum, add);
 }
+
+/* ---- launching ---- */
 
 /* Of either op's arguments, which have what it wants under the same names. */
 template <class A> static struct general general_of(const A *a)
@@ -235,52 +240,88 @@ static unsigned blocks(const struct general &p, const struct side &of)
     return (unsigned)((of.rows * p.heads + WARPS - 1) / WARPS);
 }
 
-/* Where the keys are: in a tensor of theirs, or behind the queries. */
-template <class T> static T *keys_in(const struct tensor &q, const struct tensor &kv, const struct general &p)
+/* For the kernels of attention/. */
+template <class A> static struct attention_params tiles_of(const A *a, const struct general &p)
 {
-    return kv.ndim ? (T *)kv.data : (T *)q.data + p.width;
+    struct attention_params t = {};
+    t.qkv = a->q.data, t.o = a->o.data, t.lse = (float *)a->lse.data;
+    t.keys = a->kv.ndim ? a->kv.data : (char *)a->q.data + dtype_bytes(a->q.dtype, p.width);
+    t.cu = p.q.cu, t.kv_cu = p.kv.cu, t.coords = p.coords, t.rng = p.rng;
+    t.T = (int)p.q.rows, t.kv_rows = (int)p.kv.rows, t.B = (int)p.B, t.heads = t.kv_heads = (int)p.heads,
+    t.D = (int)p.D;
+    t.q_width = (int)p.q.pitch, t.kv_width = (int)p.kv.pitch, t.causal = p.causal;
+    t.table = p.table, t.buckets = (int)p.buckets, t.furthest = (int)p.furthest;
+    t.scale = p.scale, t.keep_scale = p.keep_scale, t.site = (uint32_t)p.site, t.threshold = p.threshold;
+    return t;
 }
 
 extern "C" int cuda_attention_general(const struct args_attention_general *a, const struct cuda_call *c)
 {
     struct general p = general_of(a);
+    struct attention_params tiles = tiles_of(a, p);
     TRY(cuda_check_general(p.D, p.buckets, "attention_general", c->err));
-    if (p.q.rows > 0)
-        WITH_FLOAT_TYPE(a->q.dtype, T, {
-            const T *keys = keys_in<T>(a->q, a->kv, p);
-            general_kernel<T><<<blocks(p, p.q), WARPS * LANE, 0, c->stream>>>(
-                p, (const T *)a->q.data, keys, keys + p.width, (T *)a->o.data, (float *)a->lse.data);
-        })
+    if (p.q.rows == 0)
+        return SNUG_OK;
+    if (attention_general_fits(&tiles, a->q.dtype))
+        return FOR_DTYPE(general_forward, a->q.dtype, c)(&tiles, c);
+    WITH_FLOAT_TYPE(a->q.dtype, T, {
+        const T *keys = (const T *)tiles.keys;
+        general_kernel<T><<<blocks(p, p.q), WARPS * LANE, 0, c->stream>>>(p, (const T *)a->q.data, keys, keys + p.width,
+                                                                          (T *)a->o.data, (float *)a->lse.data);
+    })
     return cuda_launched(c, "attention_general");
+}
+
+/* The workspace: statistics (A,T) of tiles, then the parts of the table's gradient, which are a tile's or a row's. */
+struct layout {
+    int64_t statistics, parts; /* bytes of the first, rows of the second */
+};
+
+static struct layout layout_of(const struct attention_params *t, enum dtype dtype)
+{
+    bool tiles = attention_general_fits(t, dtype);
+    return {tiles ? t->heads * (int64_t)t->T * (int64_t)sizeof(float2) : 0, !t->buckets ? 0
+                                                                            : tiles     ? block_places(t->T, t->B, TILE)
+                                                                                        : t->T};
 }
 
 extern "C" int64_t cuda_attention_general_bwd_workspace(const struct args_attention_general_bwd *a,
                                                         const struct cuda_call *c)
 {
+    struct general p = general_of(a);
+    struct attention_params tiles = tiles_of(a, p);
+    struct layout l = layout_of(&tiles, a->q.dtype);
     (void)c;
-    return a->table.ndim ? a->q.shape[0] * a->heads * a->table.shape[0] * (int64_t)sizeof(float) : 0;
+    return l.statistics + l.parts * p.heads * p.buckets * (int64_t)sizeof(float);
 }
 
 extern "C" int cuda_attention_general_bwd(const struct args_attention_general_bwd *a, const struct cuda_call *c)
 {
     struct general p = general_of(a);
-    float *parts = (float *)c->workspace;
-    const float *lse = (const float *)a->lse.data;
-    bool keys_learn = !a->kv.ndim || a->dkv.data;
+    struct attention_params tiles = tiles_of(a, p);
+    struct layout l = layout_of(&tiles, a->q.dtype);
+    float *parts = (float *)((char *)c->workspace + l.statistics);
     TRY(cuda_check_general(p.D, p.buckets, "attention_general_bwd", c->err));
-    WITH_FLOAT_TYPE(a->q.dtype, T, {
-        const T *q = (const T *)a->q.data, *k = keys_in<T>(a->q, a->kv, p), *v = k + p.width;
-        const T *o = (const T *)a->o.data, *dout = (const T *)a->dout.data;
-        T *dq = (T *)a->dq.data, *dk = keys_learn ? keys_in<T>(a->dq, a->kv.ndim ? a->dkv : a->kv, p) : NULL;
-        if (p.q.rows > 0)
-            general_dq_kernel<T><<<blocks(p, p.q), WARPS * LANE, 0, c->stream>>>(p, q, k, v, o, dout, lse, dq, parts);
-        if (keys_learn && p.kv.rows > 0)
-            general_dkv_kernel<T>
-                <<<blocks(p, p.kv), WARPS * LANE, 0, c->stream>>>(p, q, k, v, o, dout, lse, dk, dk + p.width);
-    })
+    tiles.dout = a->dout.data, tiles.dqkv = a->dq.data, tiles.statistics = (float2 *)c->workspace;
+    tiles.dkeys = a->kv.ndim ? a->dkv.data : (char *)a->dq.data + dtype_bytes(a->q.dtype, p.width);
+    tiles.table_parts = a->dtable.data ? parts : NULL;
+    if (attention_general_fits(&tiles, a->q.dtype))
+        TRY(FOR_DTYPE(general_backward, a->q.dtype, c)(&tiles, c));
+    else
+        WITH_FLOAT_TYPE(a->q.dtype, T, {
+            const T *q = (const T *)a->q.data, *k = (const T *)tiles.keys, *v = k + p.width;
+            const T *o = (const T *)a->o.data, *dout = (const T *)a->dout.data;
+            T *dq = (T *)a->dq.data, *dk = (T *)tiles.dkeys;
+            if (p.q.rows > 0)
+                general_dq_kernel<T>
+                    <<<blocks(p, p.q), WARPS * LANE, 0, c->stream>>>(p, q, k, v, o, dout, tiles.lse, dq, parts);
+            if (dk && p.kv.rows > 0)
+                general_dkv_kernel<T>
+                    <<<blocks(p, p.kv), WARPS * LANE, 0, c->stream>>>(p, q, k, v, o, dout, tiles.lse, dk, dk + p.width);
+        })
     if (a->dtable.data)
         WITH_FLOAT_TYPE(a->dtable.dtype, T,
                         general_table_kernel<T><<<(unsigned)(p.buckets * p.heads), LANE, 0, c->stream>>>(
-                            p, parts, (T *)a->dtable.data, a->dtable.add))
+                            p, parts, l.parts, (T *)a->dtable.data, a->dtable.add))
     return cuda_launched(c, "attention_general_bwd");
 }
