@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "base/str.h"
+#include "train/generate/rules.h"
 #include "train/generate/sampling.h"
 #include "train/generate/telling.h"
 
@@ -31,6 +32,7 @@ struct result {
 struct generator {
     struct session *s;
     struct sampling sampling;
+    struct rules rules;
     int32_t stops[CHAT_ENDS];
     int n_stops;
     int64_t forced_first, forced_last; /* tokens that a text begins and ends with; -1: any */
@@ -51,7 +53,8 @@ struct generator {
 
 static void add_stop(struct generator *g, json_t *id)
 {
-    if (json_is_integer(id) && g->n_stops < CHAT_ENDS)
+    if (json_is_integer(id) && g->n_stops < CHAT_ENDS && json_integer_value(id) >= 0 &&
+        json_integer_value(id) < g->s->model.vocab_size)
         g->stops[g->n_stops++] = (int32_t)json_integer_value(id);
 }
 
@@ -87,15 +90,36 @@ static int read_forced(struct generator *g, json_t *generation, const char *path
     return SNUG_OK;
 }
 
+static int read_rules(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
+{
+    struct rules *r = &g->rules;
+    *r = (struct rules){.penalty = 1, .stops = g->stops, .n_stops = g->n_stops};
+    const struct {
+        const char *name;
+        int64_t *to;
+    } keys[] = {{"no_repeat_ngram_size", &r->no_repeat}, {"min_length", &r->least}, {"min_new_tokens", &r->new_least}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *from = json_object_get(generation, keys[i].name) ? generation : g->s->dir.config;
+        json_t *x = json_object_get(from, keys[i].name);
+        if (x && !json_is_null(x))
+            TRY(json_get_int(from, from == generation ? path : g->s->dir.config_path, keys[i].name, false, 0, 1 << 24,
+                             keys[i].to, err));
+    }
+    json_t *from = json_object_get(generation, "repetition_penalty") ? generation : g->s->dir.config;
+    json_t *x = json_object_get(from, "repetition_penalty");
+    if (x && !json_is_null(x))
+        TRY(json_get_real(from, from == generation ? path : g->s->dir.config_path, "repetition_penalty", false, 1e-6,
+                          1e6, &r->penalty, err));
+    return SNUG_OK;
+}
+
 /* What transformers would heed and this does not. */
 static int note_unheeded(const struct generator *g, json_t *generation, struct snug_err *err)
 {
     static const struct {
         const char *name;
         double idle; /* of no effect */
-    } keys[] = {{"num_beams", 1},          {"min_length", 0},
-                {"min_new_tokens", 0},     {"no_repeat_ngram_size", 0},
-                {"repetition_penalty", 1}, {"encoder_no_repeat_ngram_size", 0}};
+    } keys[] = {{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 0}};
     struct str line = {0};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *x = json_object_get(generation, keys[i].name);
@@ -146,6 +170,8 @@ static int read_model(struct generator *g, struct snug_err *err)
         code = note_unheeded(g, generation, err);
     if (!g->n_stops && g->s->tokenizer && tokenizer_special(g->s->tokenizer, TOKEN_EOS) >= 0)
         g->stops[g->n_stops++] = tokenizer_special(g->s->tokenizer, TOKEN_EOS);
+    if (!code)
+        code = read_rules(g, generation, path, err);
     json_decref(generation);
     mem_free(path);
     return code;
@@ -162,10 +188,11 @@ static int allocate(struct generator *g, struct snug_err *err)
     g->results = mem_alloc(g->s->prompts.n * sizeof *g->results);
     g->logits = mem_alloc(B * V * sizeof *g->logits);
     g->candidates = mem_alloc(V * sizeof *g->candidates);
+    g->rules.seen = mem_alloc(V * sizeof *g->rules.seen);
     g->inputs = mem_alloc((2 * T + 3 * B + 1) * sizeof *g->inputs);
     if (S && !(g->sources = mem_alloc((2 * S + 2 * B + 1) * sizeof *g->sources)))
         return err_no_memory(err, S * sizeof *g->sources);
-    if (!g->places || !g->results || !g->logits || !g->candidates || !g->inputs)
+    if (!g->places || !g->results || !g->logits || !g->candidates || !g->rules.seen || !g->inputs)
         return err_no_memory(err, B * V * sizeof *g->logits);
     for (size_t b = 0; b < B; b++) {
         g->places[b].ids = mem_alloc(rows * sizeof *g->places[b].ids);
@@ -185,6 +212,7 @@ static void release(struct generator *g)
     mem_free(g->results);
     mem_free(g->logits);
     mem_free(g->candidates);
+    mem_free(g->rules.seen);
     mem_free(g->inputs);
     mem_free(g->sources);
     telling_free(&g->telling);
@@ -315,6 +343,7 @@ static int32_t choose(struct generator *g, int64_t b)
         return (int32_t)g->forced_last;
     if (made == 0 && g->forced_first >= 0)
         return (int32_t)g->forced_first;
+    rules_apply(&g->rules, q->ids, q->n, q->n_prompt, g->logits + b * V);
     return sampling_choose(&g->sampling, g->logits + b * V, V, g->candidates, q->prompt, q->n);
 }
 
