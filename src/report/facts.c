@@ -1,6 +1,7 @@
 #include "report/facts.h"
 
 #include "base/str.h"
+#include "output/evaluation.h"
 #include "output/log.h"
 #include "output/record.h"
 
@@ -23,12 +24,29 @@ static int read_log(const struct io *io, const char *path, json_t *log, struct s
     return SNUG_OK;
 }
 
+/* A folder may have that of an earlier run, or of a step that a resumed run has not come to again: the log knows it then with another
+ * loss, or not at all. */
+static void read_evaluation(const struct io *io, const char *path, struct facts *f)
+{
+    json_t *file = evaluation_read(io, path), *line;
+    bool known = false;
+    size_t i;
+    json_array_foreach(f->log, i, line) known |=
+        json_object_get(line, "eval_loss") &&
+        json_equal(json_object_get(line, "step"), json_object_get(file, "step")) &&
+        json_equal(json_object_get(line, "eval_loss"), json_object_get(file, "eval_loss"));
+    if (known)
+        f->evaluation = json_incref(file);
+    json_decref(file);
+}
+
 int facts_read(const struct io *io, const char *dir, struct facts *f, struct snug_err *err)
 {
     struct arena a = {0};
     *f = (struct facts){.dir = mem_strdup(dir), .log = json_array()};
     const char *log = arena_printf(&a, "%s/" LOG_NAME, dir), *record = arena_printf(&a, "%s/" RECORD_NAME, dir);
-    int code = f->dir && f->log && log && record ? SNUG_OK : err_no_memory(err, strlen(dir));
+    const char *evaluation = arena_printf(&a, "%s/" EVALUATION_NAME, dir);
+    int code = f->dir && f->log && log && record && evaluation ? SNUG_OK : err_no_memory(err, strlen(dir));
     if (!code && !io_exists(io, log))
         code =
             err_set(err, SNUG_ERR_INPUT, "%s: has no " LOG_NAME "; give the --output-dir of a run of snug train", dir);
@@ -37,6 +55,8 @@ int facts_read(const struct io *io, const char *dir, struct facts *f, struct snu
     if (!code && !json_array_size(f->log))
         code = err_set(err, SNUG_ERR_INPUT,
                        "%s: has no line of a run yet; wait for its first one, or give another folder", log);
+    if (!code)
+        read_evaluation(io, evaluation, f);
     if (!code && io_exists(io, record))
         code = json_read_object(io, record, RECORD_LIMIT, &f->options, err);
     if (!code && !f->options && !(f->options = json_object()))
@@ -50,6 +70,7 @@ int facts_read(const struct io *io, const char *dir, struct facts *f, struct snu
 void facts_free(struct facts *f)
 {
     json_decref(f->log);
+    json_decref(f->evaluation);
     json_decref(f->options);
     mem_free(f->dir);
     *f = (struct facts){0};

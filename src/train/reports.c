@@ -3,6 +3,7 @@
 
 #include "base/machine.h"
 #include "base/seconds.h"
+#include "output/evaluation.h"
 #include "report/report.h"
 #include "train/evaluate.h"
 
@@ -164,9 +165,10 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
 {
     struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
     double seconds, rows = (double)t->s->data.n_rows;
+    t->metrics_step = -1;
     TRY(evaluate(t->s, &t->metrics, &seconds, err));
     t->evaluating += seconds;
-    t->state.evaluated_step = t->state.step;
+    t->state.evaluated_step = t->metrics_step = t->state.step;
     trainer_begin_line(t, &e.line);
     metrics_report(&t->metrics, add_metric, &e);
     log_number(&e.line, "eval_runtime", seconds);
@@ -177,6 +179,27 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     int code = trainer_answer_samples(t, err);
     trainer_report(t, false);
     return code == SNUG_STOPPED ? SNUG_OK : code; /* the evaluation is whole, and the caller looks for signals */
+}
+
+/* What the page shows of each class. */
+static int write_evaluation(struct trainer *t, struct arena *a, struct snug_err *err)
+{
+    const struct metrics *m = &t->metrics;
+    const struct label_map *labels = &t->s->labels;
+    const char *dir = t->o->output_dir, *const *names = NULL;
+    struct str text = {0};
+    if (t->metrics_step < 0 || !evaluation_has_labels(m))
+        return SNUG_OK;
+    if (m->types || labels->n == m->n_labels)
+        names = m->types ? (const char *const *)m->types : (const char *const *)labels->names;
+    char *path = arena_printf(a, "%s/" EVALUATION_NAME, dir), *tmp = ckpt_temporary(a, dir, EVALUATION_NAME);
+    int code = path && tmp ? SNUG_OK : err_no_memory(err, strlen(dir));
+    if (!code)
+        code = evaluation_text(m, names, t->metrics_step, &text, err);
+    if (!code)
+        code = evaluation_write(t->s->output.io, path, tmp, &text, err);
+    str_free(&text);
+    return code;
 }
 
 /* Its failure is a note: a run is not lost over a page. */
@@ -191,6 +214,8 @@ static void write_report(struct trainer *t)
     int code = path && tmp ? SNUG_OK : err_no_memory(&err, strlen(dir));
     if (!code)
         code = ckpt_folder_check(t->s->output.folder, &err);
+    if (!code && write_evaluation(t, &a, &err))
+        session_note(t->s, "the report does not show single classes: %s", err.text);
     if (!code)
         code = report_write(t->s->output.io, &dir, 1, path, tmp, &err);
     if (code)

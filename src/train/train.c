@@ -142,7 +142,7 @@ static void settle_length(struct trainer *t)
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
-    t->saved_step = -1;
+    t->saved_step = t->metrics_step = -1;
     settle_length(t);
     plateau_start(&t->state.plateau, &t->schedule);
     TRY(check_best_metric(t, err));

@@ -165,9 +165,16 @@ static void assert_nothing_left_behind(const char *out)
     DIR *dir = opendir(out);
     assert_non_null(dir);
     for (struct dirent *e; (e = readdir(dir));) {
-        static const char *const known[] = {".",          "..",     "config.json",        "model.safetensors",
-                                            "log.jsonl",  "latest", "training_args.json", "README.md",
-                                            "report.html"};
+        static const char *const known[] = {".",
+                                            "..",
+                                            "config.json",
+                                            "model.safetensors",
+                                            "log.jsonl",
+                                            "latest",
+                                            "training_args.json",
+                                            "README.md",
+                                            "report.html",
+                                            "last_evaluation.json"};
         bool ours = !strncmp(e->d_name, "step-", 5);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             ours |= !strcmp(e->d_name, known[i]);
