@@ -124,6 +124,7 @@ struct backend_rates {
 
 struct backend {
     const char *name;
+    const char *device; /* what the device calls itself; NULL: it is the host's processor */
     struct backend_facts facts;
     struct backend_rates rates; /* all 0: unknown */
     const struct backend_arena *arena;

@@ -1,10 +1,10 @@
 /* snug info: what this build and this machine have. */
 #include "backend/backend.h"
+#include "backend/processor.h"
 #include "base/machine.h"
 #include "base/size.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/processor.h"
 #include "cli/terminal.h"
 #include "cpu/isa.h"
 #include "cuda/nvml.h"

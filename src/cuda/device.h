@@ -19,6 +19,7 @@ struct cuda {
 
     struct cuda_settings settings; /* as it was opened */
     int device;                    /* ordinal */
+    char name[256];                /* of a device that is there */
     int arch;                      /* its compute capability, times ten */
     int64_t free_bytes;            /* of a device that is not there */
     struct nvml *nvml;             /* NULL: there is no such library */

@@ -59,6 +59,8 @@ int cuda_measured_open(struct cuda *d, const char *cache_dir, int64_t free_bytes
                                          .free_bytes = free_bytes,
                                          .cublaslt = cuda_products_version(d->call.products)};
     d->base.rates.link = gpu_sheet_link(found.name);
+    snprintf(d->name, sizeof d->name, "%s", found.name);
+    d->base.device = d->name;
     TRY(cuda_profile_open(&io_posix, cache_dir, &device, &d->measured.profile, err));
     return cuda_measured_take_kept(d, err);
 }

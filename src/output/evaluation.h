@@ -1,4 +1,4 @@
-/* evaluation.h: OUT/last_evaluation.json, what the last evaluation found of each class, for the report:
+/* evaluation.h: OUT/last_evaluation.json (own_json.h), what the last evaluation found of each class, for the report:
  *     {"snug_version": …, "step": 40, "eval_loss": 0.31,
  *      "by_label": [{"label": "yes", "precision": …, "recall": …, "f1": …, "support": …, …}, …],
  *      "confusions": [[actual, predicted, rows], …]}
@@ -6,12 +6,8 @@
 #ifndef OUTPUT_EVALUATION_H
 #define OUTPUT_EVALUATION_H
 
-#include "base/io.h"
 #include "base/str.h"
-#include "format/json.h"
 #include "metrics/metrics.h"
-
-#define EVALUATION_NAME "last_evaluation.json"
 
 /* Whether the evaluation has numbers of single labels, outputs or types of entities: else there is nothing to write. */
 bool evaluation_has_labels(const struct metrics *m);
@@ -19,13 +15,5 @@ bool evaluation_has_labels(const struct metrics *m);
 /* After metrics_finish. names (m->n_labels): NULL, or an array with NULL in it: they are LABEL_0, LABEL_1 … */
 int evaluation_text(const struct metrics *m, const char *const *names, int64_t step, struct str *out,
                     struct snug_err *err);
-
-/* Writes it to `path`, by way of `tmp`, as in out_file_open_as. A file that is there is replaced if it is such a one; else
- * SNUG_ERR_USAGE. */
-int evaluation_write(const struct io *io, const char *path, const char *tmp, const struct str *text,
-                     struct snug_err *err);
-
-/* The file as a new reference; NULL where there is none, or none that can be read. */
-json_t *evaluation_read(const struct io *io, const char *path);
 
 #endif

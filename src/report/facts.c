@@ -1,8 +1,8 @@
 #include "report/facts.h"
 
 #include "base/str.h"
-#include "output/evaluation.h"
 #include "output/log.h"
+#include "output/own_json.h"
 #include "output/record.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static int read_log(const struct io *io, const char *path, json_t *log, struct s
  * loss, or not at all. */
 static void read_evaluation(const struct io *io, const char *path, struct facts *f)
 {
-    json_t *file = evaluation_read(io, path), *line;
+    json_t *file = own_json_read(io, path), *line;
     bool known = false;
     size_t i;
     json_array_foreach(f->log, i, line) known |=
@@ -46,7 +46,9 @@ int facts_read(const struct io *io, const char *dir, struct facts *f, struct snu
     *f = (struct facts){.dir = mem_strdup(dir), .log = json_array()};
     const char *log = arena_printf(&a, "%s/" LOG_NAME, dir), *record = arena_printf(&a, "%s/" RECORD_NAME, dir);
     const char *evaluation = arena_printf(&a, "%s/" EVALUATION_NAME, dir);
-    int code = f->dir && f->log && log && record && evaluation ? SNUG_OK : err_no_memory(err, strlen(dir));
+    const char *environment = arena_printf(&a, "%s/" ENVIRONMENT_NAME, dir);
+    int code =
+        f->dir && f->log && log && record && evaluation && environment ? SNUG_OK : err_no_memory(err, strlen(dir));
     if (!code && !io_exists(io, log))
         code =
             err_set(err, SNUG_ERR_INPUT, "%s: has no " LOG_NAME "; give the --output-dir of a run of snug train", dir);
@@ -55,8 +57,10 @@ int facts_read(const struct io *io, const char *dir, struct facts *f, struct snu
     if (!code && !json_array_size(f->log))
         code = err_set(err, SNUG_ERR_INPUT,
                        "%s: has no line of a run yet; wait for its first one, or give another folder", log);
-    if (!code)
+    if (!code) {
         read_evaluation(io, evaluation, f);
+        f->environment = own_json_read(io, environment);
+    }
     if (!code && io_exists(io, record))
         code = json_read_object(io, record, RECORD_LIMIT, &f->options, err);
     if (!code && !f->options && !(f->options = json_object()))
@@ -71,6 +75,7 @@ void facts_free(struct facts *f)
 {
     json_decref(f->log);
     json_decref(f->evaluation);
+    json_decref(f->environment);
     json_decref(f->options);
     mem_free(f->dir);
     *f = (struct facts){0};

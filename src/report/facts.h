@@ -5,10 +5,11 @@
 #include "format/json.h"
 
 struct facts {
-    char *dir;          /* as it was named */
-    json_t *log;        /* the objects of log.jsonl, in order */
-    json_t *evaluation; /* last_evaluation.json; NULL where the log has not this evaluation */
-    json_t *options;    /* those of training_args.json; an empty object where the run has not written it yet */
+    char *dir;           /* as it was named */
+    json_t *log;         /* the objects of log.jsonl, in order */
+    json_t *evaluation;  /* last_evaluation.json; NULL where the log has not this evaluation */
+    json_t *environment; /* environment.json; NULL where there is none */
+    json_t *options;     /* those of training_args.json; an empty object where the run has not written it yet */
 };
 
 /* SNUG_ERR_INPUT where the folder has no log with a line in it. A line that is cut short is left out: a run may be writing it. */

@@ -186,6 +186,8 @@ int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug
     str_append(out, "</div>\n</section>\n<section>\n<h2>Speed and memory</h2>\n<div class=\"charts\">\n");
     for (size_t i = 0; i < sizeof machine / sizeof *machine; i++)
         TRY(put_curve(runs, n, &machine[i], out, err));
+    if (n == 1)
+        page_memory(runs, out);
     str_append(out, "</div>\n</section>\n");
     return SNUG_OK;
 }

@@ -10,6 +10,9 @@ void page_begin(const struct facts *runs, size_t n, struct str *out);
 int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
 void page_evaluations(const struct facts *runs, size_t n, struct str *out);
 void page_classes(const struct facts *f, struct str *out); /* of one run */
+/* Of one run: a chart among those of the machine; a section. */
+void page_memory(const struct facts *f, struct str *out);
+void page_environment(const struct facts *f, struct str *out);
 void page_samples(const struct facts *runs, size_t n, struct str *out);
 int page_options(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
 void page_end(const struct facts *runs, size_t n, struct str *out);

@@ -25,6 +25,8 @@ int report_page(const struct io *io, const char *const *dirs, size_t n, struct s
         code = page_options(runs, n, out, err);
     }
     if (!code) {
+        if (n == 1)
+            page_environment(runs, out);
         page_end(runs, n, out);
         code = str_check(out, err);
     }

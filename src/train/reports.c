@@ -4,7 +4,9 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "output/evaluation.h"
+#include "output/own_json.h"
 #include "report/report.h"
+#include "train/environment.h"
 #include "train/evaluate.h"
 
 #include <math.h>
@@ -181,24 +183,48 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     return code == SNUG_STOPPED ? SNUG_OK : code; /* the evaluation is whole, and the caller looks for signals */
 }
 
+/* A file for the page. */
+static int write_own(const struct trainer *t, const char *name, const struct str *text, struct snug_err *err)
+{
+    const char *dir = t->o->output_dir;
+    struct arena a = {0};
+    char *path = arena_printf(&a, "%s/%s", dir, name), *tmp = ckpt_temporary(&a, dir, name);
+    int code = path && tmp ? SNUG_OK : err_no_memory(err, strlen(dir));
+    if (!code)
+        code = own_json_write(t->s->output.io, path, tmp, text, err);
+    arena_free(&a);
+    return code;
+}
+
 /* What the page shows of each class. */
-static int write_evaluation(struct trainer *t, struct arena *a, struct snug_err *err)
+static int write_evaluation(const struct trainer *t, struct snug_err *err)
 {
     const struct metrics *m = &t->metrics;
     const struct label_map *labels = &t->s->labels;
-    const char *dir = t->o->output_dir, *const *names = NULL;
+    const char *const *names = NULL;
     struct str text = {0};
     if (t->metrics_step < 0 || !evaluation_has_labels(m))
         return SNUG_OK;
     if (m->types || labels->n == m->n_labels)
         names = m->types ? (const char *const *)m->types : (const char *const *)labels->names;
-    char *path = arena_printf(a, "%s/" EVALUATION_NAME, dir), *tmp = ckpt_temporary(a, dir, EVALUATION_NAME);
-    int code = path && tmp ? SNUG_OK : err_no_memory(err, strlen(dir));
+    int code = evaluation_text(m, names, t->metrics_step, &text, err);
     if (!code)
-        code = evaluation_text(m, names, t->metrics_step, &text, err);
-    if (!code)
-        code = evaluation_write(t->s->output.io, path, tmp, &text, err);
+        code = write_own(t, EVALUATION_NAME, &text, err);
     str_free(&text);
+    return code;
+}
+
+/* Once: it is the same for all of this run. */
+static int write_environment(struct trainer *t, struct snug_err *err)
+{
+    struct str text = {0};
+    if (t->described)
+        return SNUG_OK;
+    int code = environment_text(t->s, &text, err);
+    if (!code)
+        code = write_own(t, ENVIRONMENT_NAME, &text, err);
+    str_free(&text);
+    t->described = !code;
     return code;
 }
 
@@ -214,7 +240,9 @@ static void write_report(struct trainer *t)
     int code = path && tmp ? SNUG_OK : err_no_memory(&err, strlen(dir));
     if (!code)
         code = ckpt_folder_check(t->s->output.folder, &err);
-    if (!code && write_evaluation(t, &a, &err))
+    if (!code && write_environment(t, &err))
+        session_note(t->s, "the report does not show the environment: %s", err.text);
+    if (!code && write_evaluation(t, &err))
         session_note(t->s, "the report does not show single classes: %s", err.text);
     if (!code)
         code = report_write(t->s->output.io, &dir, 1, path, tmp, &err);

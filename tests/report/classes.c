@@ -5,6 +5,7 @@
 #include "../cli/xml.h"
 #include "../run/command.h"
 #include "output/evaluation.h"
+#include "output/own_json.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -30,7 +31,7 @@ static char *make_page(const char *name, const struct metrics *m, const char *co
     snprintf(line, sizeof line, "{\"step\": 3, \"epoch\": 1, \"eval_loss\": %.10g}\n", loss);
     write_text(out, "log.jsonl", line);
     assert_int_equal(evaluation_text(m, names, 3, &text, NULL), 0);
-    assert_int_equal(evaluation_write(&io_posix, join(out, EVALUATION_NAME), NULL, &text, NULL), 0);
+    assert_int_equal(own_json_write(&io_posix, join(out, EVALUATION_NAME), NULL, &text, NULL), 0);
     assert_int_equal(report_page(&io_posix, &out, 1, &page, NULL), 0);
     const char *begin = strchr(page.s, '\n') + 1, *complaint = xml_complaint(begin, strlen(begin));
     if (complaint)
@@ -250,7 +251,7 @@ static void files_of_others_stay(void **state)
     assert_int_equal(mkdir(out, 0700), 0);
     write_text(out, EVALUATION_NAME, "[\"mine\"]\n");
     expect_snug(0, said(), args, NULL);
-    assert_true(file_has(said(), EVALUATION_NAME ": is there already and is no evaluation of snug; rename it"));
+    assert_true(file_has(said(), EVALUATION_NAME ": is there already and was not written by snug; rename it"));
     char *text = read_text(join(out, EVALUATION_NAME), &n);
     assert_string_equal(text, "[\"mine\"]\n");
     free(text);

@@ -174,7 +174,8 @@ static void assert_nothing_left_behind(const char *out)
                                             "training_args.json",
                                             "README.md",
                                             "report.html",
-                                            "last_evaluation.json"};
+                                            "last_evaluation.json",
+                                            "environment.json"};
         bool ours = !strncmp(e->d_name, "step-", 5);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             ours |= !strcmp(e->d_name, known[i]);

@@ -12,8 +12,8 @@
 #ifndef CLI_BENCH_BENCH_H
 #define CLI_BENCH_BENCH_H
 
+#include "backend/processor.h"
 #include "base/str.h"
-#include "cli/processor.h"
 #include "cuda/nvml.h"
 #include "options/options.h"
 

@@ -119,7 +119,7 @@ static void put_count(struct str *out, int64_t n)
         str_printf(out, "%.3g billion", (double)n / 1e9);
 }
 
-static const char *precision_words(const struct session *s)
+const char *describe_precision(const struct session *s)
 {
     enum dtype narrow = s->compile.precision.narrow;
     return s->o->dtype == OPT_DTYPE_TF32 ? "tf32"
@@ -174,7 +174,7 @@ void describe_plan(const struct session *s, struct str *out)
     if (!c->backend->facts.host_memory && c->ranks > 1)
         str_printf(out, "%d GPUs, ", c->ranks);
     str_printf(out, "%d thread%s%s, %s\n", c->threads, c->threads == 1 ? "" : "s",
-               c->backend->facts.host_memory ? ranks : "", precision_words(s));
+               c->backend->facts.host_memory ? ranks : "", describe_precision(s));
     put_batch(out, s);
     str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
     if (p->host_bytes)
@@ -196,7 +196,7 @@ void describe_title(const struct session *s, struct str *out)
     str_append(out, model_class(&s->model));
     str_append(out, ", ");
     put_count(out, describe_weights(s));
-    str_printf(out, " weights, %s, ", precision_words(s));
+    str_printf(out, " weights, %s, ", describe_precision(s));
     if (s->compile.train)
         str_printf(out, "%lld x %lld sequences%s, ", (long long)c->accumulation, (long long)c->micro.B,
                    of_ranks(s, ranks, sizeof ranks));

@@ -9,6 +9,7 @@ int64_t describe_weights(const struct session *s); /* how many numbers the weigh
 struct snug_forecast describe_forecast(const struct session *s);
 
 /* Appends; str_check tells whether there was memory. */
+const char *describe_precision(const struct session *s); /* "bf16 with fp32 master weights" */
 void describe_plan(const struct session *s, struct str *out);
 void describe_title(const struct session *s, struct str *out);     /* of a picture of the plan: one line */
 void describe_plan_json(const struct session *s, struct str *out); /* the members of plan_report_json, and more */

@@ -1,6 +1,6 @@
 /* processor.h: what the processor calls itself, and which of its instruction sets the kernels choose by. */
-#ifndef CLI_PROCESSOR_H
-#define CLI_PROCESSOR_H
+#ifndef BACKEND_PROCESSOR_H
+#define BACKEND_PROCESSOR_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "cli/processor.h"
+#include "backend/processor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
