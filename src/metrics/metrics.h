@@ -136,6 +136,14 @@ struct confusion {
 };
 int metrics_confusions(const struct metrics *m, struct confusion **cells, size_t *n, struct snug_err *err);
 
+/* Rows that were predicted wrong, the highest loss first, of equal ones the first row: at most `most`; how many. None where no row is
+ * kept: language models, tags, answers. Of a regression every row that is not exact. */
+struct mistake {
+    int64_t row; /* of the data */
+    double loss;
+};
+int metrics_mistakes(const struct metrics *m, struct mistake *list, int most);
+
 int64_t metrics_argmax(const double *x, int64_t n); /* the first of the largest */
 double metrics_probability(double logit);           /* of a label by itself: 1 / (1 + exp(-logit)) */
 

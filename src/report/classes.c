@@ -56,14 +56,6 @@ static size_t choose_classes(const json_t *labels, struct place *places)
     return n < WORST ? n : WORST;
 }
 
-static void put_number(struct str *out, const json_t *v)
-{
-    if (json_is_real(v))
-        str_printf(out, "<td class=\"n\">%.4g</td>", json_real_value(v));
-    else
-        table_value(out, v);
-}
-
 /* `what`: a word for all of them. */
 static void put_classes(const json_t *labels, const char *what, const struct place *places, size_t n, struct str *out)
 {
@@ -80,7 +72,7 @@ static void put_classes(const json_t *labels, const char *what, const struct pla
         const json_t *label = json_array_get(labels, places[i].id);
         table_row(out, class_name(labels, (int64_t)places[i].id));
         json_object_foreach((json_t *)(uintptr_t)first, member, v) if (strcmp(member, "label") != 0)
-            put_number(out, json_object_get(label, member));
+            table_number(out, json_object_get(label, member));
         table_row_end(out);
     }
     table_end(out);

@@ -10,6 +10,7 @@ void page_begin(const struct facts *runs, size_t n, struct str *out);
 int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
 void page_evaluations(const struct facts *runs, size_t n, struct str *out);
 void page_classes(const struct facts *f, struct str *out); /* of one run */
+void page_mistakes(const struct facts *f, struct str *out);
 /* Of one run: a chart among those of the machine; a section. */
 void page_memory(const struct facts *f, struct str *out);
 void page_environment(const struct facts *f, struct str *out);

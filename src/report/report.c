@@ -20,7 +20,7 @@ int report_page(const struct io *io, const char *const *dirs, size_t n, struct s
     if (!code) {
         page_evaluations(runs, n, out);
         if (n == 1)
-            page_classes(runs, out);
+            page_classes(runs, out), page_mistakes(runs, out);
         page_samples(runs, n, out);
         code = page_options(runs, n, out, err);
     }

@@ -51,6 +51,14 @@ void table_value(struct str *out, const json_t *v)
     str_free(&text);
 }
 
+void table_number(struct str *out, const json_t *v)
+{
+    if (json_is_real(v))
+        str_printf(out, "<td class=\"n\">%.4g</td>", json_real_value(v));
+    else
+        table_value(out, v);
+}
+
 void table_row_end(struct str *out)
 {
     str_append(out, "</tr>\n");

@@ -16,6 +16,7 @@ void table_head(struct str *out, const char *text);
 void table_body(struct str *out);
 void table_row(struct str *out, const char *name); /* NULL: none in front */
 void table_value(struct str *out, const json_t *v);
+void table_number(struct str *out, const json_t *v); /* the same, with four digits of what is not whole */
 void table_row_end(struct str *out);
 void table_end(struct str *out);
 

@@ -196,18 +196,34 @@ static int write_own(const struct trainer *t, const char *name, const struct str
     return code;
 }
 
-/* What the page shows of each class. */
+enum { ROW_TOKENS = 200 }; /* of a row that the page shows */
+
+/* What the model has read of a row. */
+static int put_row_text(void *ctx, int64_t row, struct str *out, struct snug_err *err)
+{
+    const struct session *s = ctx;
+    const struct dataset *d = &s->data;
+    int64_t first = d->offsets[row], n = d->offsets[row + 1] - first;
+    if (!s->tokenizer)
+        return SNUG_OK;
+    TRY(tokenizer_decode(s->tokenizer, d->ids + first, (size_t)(n < ROW_TOKENS ? n : ROW_TOKENS), true, out, err));
+    str_append(out, n > ROW_TOKENS ? " …" : "");
+    return SNUG_OK;
+}
+
+/* What the page shows of each class and of the worst rows. */
 static int write_evaluation(const struct trainer *t, struct snug_err *err)
 {
     const struct metrics *m = &t->metrics;
     const struct label_map *labels = &t->s->labels;
     const char *const *names = NULL;
     struct str text = {0};
-    if (t->metrics_step < 0 || !evaluation_has_labels(m))
+    if (t->metrics_step < 0 || !evaluation_has_parts(m))
         return SNUG_OK;
     if (m->types || labels->n == m->n_labels)
         names = m->types ? (const char *const *)m->types : (const char *const *)labels->names;
-    int code = evaluation_text(m, names, t->metrics_step, &text, err);
+    struct row_texts texts = {.put = put_row_text, .ctx = t->s};
+    int code = evaluation_text(m, names, &texts, t->metrics_step, &text, err);
     if (!code)
         code = write_own(t, EVALUATION_NAME, &text, err);
     str_free(&text);
@@ -243,7 +259,7 @@ static void write_report(struct trainer *t)
     if (!code && write_environment(t, &err))
         session_note(t->s, "the report does not show the environment: %s", err.text);
     if (!code && write_evaluation(t, &err))
-        session_note(t->s, "the report does not show single classes: %s", err.text);
+        session_note(t->s, "the report does not show classes and mistakes: %s", err.text);
     if (!code)
         code = report_write(t->s->output.io, &dir, 1, path, tmp, &err);
     if (code)

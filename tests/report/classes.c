@@ -30,7 +30,7 @@ static char *make_page(const char *name, const struct metrics *m, const char *co
     assert_int_equal(mkdir(out, 0700), 0);
     snprintf(line, sizeof line, "{\"step\": 3, \"epoch\": 1, \"eval_loss\": %.10g}\n", loss);
     write_text(out, "log.jsonl", line);
-    assert_int_equal(evaluation_text(m, names, 3, &text, NULL), 0);
+    assert_int_equal(evaluation_text(m, names, NULL, 3, &text, NULL), 0);
     assert_int_equal(own_json_write(&io_posix, join(out, EVALUATION_NAME), NULL, &text, NULL), 0);
     assert_int_equal(report_page(&io_posix, &out, 1, &page, NULL), 0);
     const char *begin = strchr(page.s, '\n') + 1, *complaint = xml_complaint(begin, strlen(begin));
