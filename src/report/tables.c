@@ -126,14 +126,27 @@ void page_samples(const struct facts *runs, size_t n, struct str *out)
 
 /* ---- options ---- */
 
+/* Whether they are written alike: a number that is whole comes out of a file as an integer, and of the options as a real. */
+static bool is_same(const json_t *a, const json_t *b, struct str *out)
+{
+    struct str x = {0}, y = {0};
+    options_json_value(a, &x);
+    options_json_value(b, &y);
+    bool same = !strcmp(str_text(&x), str_text(&y));
+    out->failed |= x.failed || y.failed;
+    str_free(&x);
+    str_free(&y);
+    return same;
+}
+
 /* Of one run what is not as by default; of several what they do not all have alike, but for the folder that they write. */
-static bool is_shown(const struct facts *runs, size_t n, const json_t *defaults, const char *name)
+static bool is_shown(const struct facts *runs, size_t n, const json_t *defaults, const char *name, struct str *out)
 {
     const json_t *value = json_object_get(runs[0].options, name), *usual = json_object_get(defaults, name);
     if (!strcmp(name, "snug_version") || (n > 1 && !strcmp(name, "output_dir")))
         return false;
     if (n == 1)
-        return !json_equal(value, usual) && !(json_is_null(value) && !usual);
+        return !(json_is_null(value) && (!usual || json_is_false(usual))) && !(usual && is_same(value, usual, out));
     for (size_t i = 1; i < n; i++)
         if (!json_equal(value, json_object_get(runs[i].options, name)))
             return true;
@@ -151,7 +164,7 @@ static void put_options(const struct facts *runs, size_t n, const json_t *defaul
     if (n == 1)
         table_head(out, "by default");
     table_body(out);
-    json_object_foreach(runs[0].options, name, v) if (is_shown(runs, n, defaults, name))
+    json_object_foreach(runs[0].options, name, v) if (is_shown(runs, n, defaults, name, out))
     {
         table_row(out, name);
         for (size_t i = 0; i < n; i++)
