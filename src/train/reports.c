@@ -244,6 +244,14 @@ static int write_environment(struct trainer *t, struct snug_err *err)
     return code;
 }
 
+/* That the page lacks something is told once: what is in the way of its file stays there. */
+static void note_lack(struct trainer *t, bool *told, const char *what, const struct snug_err *err)
+{
+    if (!*told)
+        session_note(t->s, "the report does not show %s: %s", what, err->text);
+    *told = true;
+}
+
 /* Its failure is a note: a run is not lost over a page. */
 static void write_report(struct trainer *t)
 {
@@ -257,9 +265,9 @@ static void write_report(struct trainer *t)
     if (!code)
         code = ckpt_folder_check(t->s->output.folder, &err);
     if (!code && write_environment(t, &err))
-        session_note(t->s, "the report does not show the environment: %s", err.text);
+        note_lack(t, &t->lacks_environment, "the environment", &err);
     if (!code && write_evaluation(t, &err))
-        session_note(t->s, "the report does not show classes and mistakes: %s", err.text);
+        note_lack(t, &t->lacks_evaluation, "classes and mistakes", &err);
     if (!code)
         code = report_write(t->s->output.io, &dir, 1, path, tmp, &err);
     if (code)

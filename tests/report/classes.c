@@ -246,12 +246,16 @@ static void files_of_others_stay(void **state)
     const char *rows = make_rows(folder, 16, 12, 10, true), *out = join(folder, "theirs");
     const char *const *args =
         ARGS("train", "--model", fixture("golden/trainer/init"), "--train-data", rows, "--eval-data", rows,
-             "--batch-size", "4", "--max-steps", "2", "--eval-strategy", "epoch", "--device", "cpu", "--threads", "1",
+             "--batch-size", "4", "--max-steps", "8", "--eval-strategy", "epoch", "--device", "cpu", "--threads", "1",
              "--save-strategy", "no", "--output-dir", out);
     assert_int_equal(mkdir(out, 0700), 0);
     write_text(out, EVALUATION_NAME, "[\"mine\"]\n");
     expect_snug(0, said(), args, NULL);
     assert_true(file_has(said(), EVALUATION_NAME ": is there already and was not written by snug; rename it"));
+    char *notes = read_text(said(), &n), *note = strstr(notes, "the report does not show classes and mistakes: ");
+    assert_non_null(note);
+    assert_null(strstr(note + 1, "the report does not show")); /* told once */
+    free(notes);
     char *text = read_text(join(out, EVALUATION_NAME), &n);
     assert_string_equal(text, "[\"mine\"]\n");
     free(text);
