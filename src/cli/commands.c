@@ -66,14 +66,16 @@ const struct command commands[] = {
      run_compare},
     {CMD_INFO, "", 0, 0, "what this build and this machine have",
      "Devices, instruction sets, memory and the versions of libraries.\n", "", run_info},
-    {CMD_EXPORT, "CHECKPOINT|MODEL", 1, 1, "a model folder of any checkpoint of a run, or a GGUF file of a model",
+    {CMD_EXPORT, "CHECKPOINT|MODEL", 1, 1, "a model folder of any checkpoint, an ONNX or GGUF model of a folder",
      "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir "
      "becomes\n"
      "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n"
+     "With --onnx MODEL is a model folder of an encoder, and --output-dir gets model.onnx in place of weights.\n"
      "With --output FILE.gguf MODEL is a model folder, or a GGUF file, and FILE.gguf is for llama.cpp.\n",
      "  snug export out/step-00000800 --output-dir model-800\n"
      "  snug export out --output-dir newest --bf16\n"
      "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n"
+     "  snug export out --onnx --output-dir out-onnx\n"
      "  snug export out --output model.gguf --outtype q8_0\n",
      run_export},
     {CMD_MERGE, "", 0, 0, "a model with its LoRA adapter added for good",

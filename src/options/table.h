@@ -314,6 +314,7 @@ OPT(STR, picture, "none", "FILE", PLAN, 0, "draw memory over the nodes of a step
 OPT(BOOL, anatomy, "false", "", PLAN, 0, "tell more of what holds memory at the peak: by layer and kind, and all that holds something")
 OPT(BOOL, overwrite_output, "false", "", PREDICT | EXPORT | PLAN, 0, "a file that is there already is replaced")
 OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf file, as llama.cpp's converter calls them")
+OPT(BOOL, onnx, "false", "", EXPORT, 0, "an ONNX model, model.onnx, in place of a model's weights")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
 OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING, 0, "tokens behind a prompt, at most")

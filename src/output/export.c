@@ -134,10 +134,27 @@ static int write_weights(struct files *fs, struct export_model *m, void *piece, 
     return code;
 }
 
+static int write_other(struct files *fs, const struct export_written *w, struct snug_err *err)
+{
+    const char *tmp;
+    int fd;
+    TRY(add(fs, w->name, &tmp, err));
+    TRY(create(fs->io, tmp, &fd, err));
+    return finish(fs->io, tmp, fd, w->write(w->ctx, fs->io, fd, tmp, err), err);
+}
+
+static int write_model(struct files *fs, struct export_model *m, void *piece, struct snug_err *err)
+{
+    for (size_t i = 0; i < m->n_written; i++)
+        TRY(write_other(fs, &m->written[i], err));
+    return m->n_written ? SNUG_OK : write_weights(fs, m, piece, err);
+}
+
 const char *export_part(size_t i)
 {
-    static const char *const others[] = {"config.json", "model.safetensors", "adapter_config.json",
-                                         "adapter_model.safetensors"};
+    static const char *const others[] = {"config.json",         "model.safetensors",
+                                         "adapter_config.json", "adapter_model.safetensors",
+                                         "model.onnx",          "model.onnx_data"};
     size_t n = sizeof others / sizeof *others;
     return i < MODEL_DIR_CARRIED       ? model_dir_carried[i]
            : i - MODEL_DIR_CARRIED < n ? others[i - MODEL_DIR_CARRIED]
@@ -196,7 +213,7 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
 {
     struct files fs = {.io = io, .dir = dir};
     void *piece = mem_realloc(NULL, CKPT_PIECE_BYTES);
-    fs.list = arena_alloc(&fs.arena, (m->n_files + EXPORT_TEXTS + 1) * sizeof *fs.list);
+    fs.list = arena_alloc(&fs.arena, (m->n_files + EXPORT_TEXTS + m->n_written + 1) * sizeof *fs.list);
     int code = piece && fs.list ? SNUG_OK : err_no_memory(err, CKPT_PIECE_BYTES);
     for (size_t i = 0; !code && i < m->n_files; i++)
         code = copy_file(&fs, m->source_dir, m->files[i], piece, err);
@@ -204,7 +221,7 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
         if (m->texts[i].text)
             code = write_text(&fs, m->texts[i].name, m->texts[i].text, err);
     if (!code)
-        code = write_weights(&fs, m, piece, err);
+        code = write_model(&fs, m, piece, err);
     if (!code)
         code = rename_all(&fs, m->replaces, err);
     for (size_t i = 0; code && i < fs.n; i++)

@@ -4,9 +4,10 @@
  *     Event    1 wall_time (double)  2 step (int64)  3 file_version (string)  5 summary (Summary)  7 session_log
  *              10 source_metadata (SourceMetadata: 1 writer, string)
  *     Summary  1 value (Value: 1 tag (string), 2 simple_value (float))        SessionLog  1 status (1: START)
- * A field is its number and kind in a byte, then a varint (kind 0), 8 bytes (1), a length and bytes (2) or 4 bytes (5); a number
- * that is 0 is left out. */
+ * A number that is 0 is left out. */
 #include "output/tensorboard.h"
+
+#include "format/protobuf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,63 +19,11 @@
 
 /* ---- Messages. ---- */
 
-enum kind { VARINT, DOUBLE, BYTES, FLOAT = 5 };
-
-static void put_varint(struct str *m, uint64_t x)
-{
-    for (; x > 127; x >>= 7)
-        str_append_n(m, (const char[]){(char)(x | 128)}, 1);
-    str_append_n(m, (const char[]){(char)x}, 1);
-}
-
-static void put_little(struct str *m, uint64_t x, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        str_append_n(m, (const char[]){(char)(x >> 8 * i)}, 1);
-}
-
-static void put_key(struct str *m, int field, enum kind kind)
-{
-    put_varint(m, (uint64_t)field << 3 | kind);
-}
-
+/* What is 0 is left out. */
 static void put_number(struct str *m, int field, int64_t x)
 {
-    if (!x)
-        return;
-    put_key(m, field, VARINT);
-    put_varint(m, (uint64_t)x);
-}
-
-static void put_double(struct str *m, int field, double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_key(m, field, DOUBLE);
-    put_little(m, bits, 8);
-}
-
-static void put_float(struct str *m, int field, float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    put_key(m, field, FLOAT);
-    put_little(m, bits, 4);
-}
-
-static void put_bytes(struct str *m, int field, const char *bytes, size_t n)
-{
-    put_key(m, field, BYTES);
-    put_varint(m, n);
-    str_append_n(m, bytes, n);
-}
-
-/* Takes `inner`, and empties it. */
-static void put_message(struct str *m, int field, struct str *inner)
-{
-    put_bytes(m, field, str_text(inner), inner->n);
-    m->failed |= inner->failed;
-    str_free(inner);
+    if (x)
+        proto_number(m, field, x);
 }
 
 /* ---- Records. ---- */
@@ -100,11 +49,11 @@ static uint32_t masked(uint32_t crc)
 static void put_record(struct str *out, struct str *event)
 {
     size_t at = out->n;
-    put_little(out, event->n, 8);
+    proto_little(out, event->n, 8);
     if (!out->failed)
-        put_little(out, masked(crc32c(out->s + at, 8)), 4);
+        proto_little(out, masked(crc32c(out->s + at, 8)), 4);
     str_append_n(out, str_text(event), event->n);
-    put_little(out, masked(crc32c(str_text(event), event->n)), 4);
+    proto_little(out, masked(crc32c(str_text(event), event->n)), 4);
     out->failed |= event->failed;
     str_free(event);
 }
@@ -112,29 +61,29 @@ static void put_record(struct str *out, struct str *event)
 static void put_beginning(struct str *out, double time, int64_t from_step)
 {
     struct str event = {0}, source = {0}, status = {0};
-    put_double(&event, 1, time);
-    put_bytes(&event, 3, "brain.Event:2", strlen("brain.Event:2"));
-    put_bytes(&source, 1, "snug", strlen("snug"));
-    put_message(&event, 10, &source);
+    proto_double(&event, 1, time);
+    proto_text(&event, 3, "brain.Event:2");
+    proto_text(&source, 1, "snug");
+    proto_message(&event, 10, &source);
     put_record(out, &event);
     if (from_step < 0)
         return;
-    put_double(&event, 1, time);
+    proto_double(&event, 1, time);
     put_number(&event, 2, from_step);
     put_number(&status, 1, 1);
-    put_message(&event, 7, &status);
+    proto_message(&event, 7, &status);
     put_record(out, &event);
 }
 
 static void put_scalar(struct str *out, double time, int64_t step, const char *tag, double x)
 {
     struct str event = {0}, summary = {0}, value = {0};
-    put_bytes(&value, 1, tag, strlen(tag));
-    put_float(&value, 2, (float)x);
-    put_message(&summary, 1, &value);
-    put_double(&event, 1, time);
+    proto_text(&value, 1, tag);
+    proto_float(&value, 2, (float)x);
+    proto_message(&summary, 1, &value);
+    proto_double(&event, 1, time);
     put_number(&event, 2, step);
-    put_message(&event, 5, &summary);
+    proto_message(&event, 5, &summary);
     put_record(out, &event);
 }
 

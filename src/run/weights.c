@@ -51,11 +51,11 @@ static bool is_float(enum dtype t)
     return t == DT_F64 || t == DT_F32 || t == DT_BF16 || t == DT_F16;
 }
 
-static int check_tensor(const struct model_tensor *t, const struct run_value *w, struct snug_err *err)
+int weights_check_tensor(const struct model_tensor *t, int ndim, const int64_t *shape, struct snug_err *err)
 {
-    bool same = t->tensor->ndim == w->ndim;
-    for (int i = 0; same && i < w->ndim; i++)
-        same = t->tensor->shape[i] == w->shape[i];
+    bool same = t->tensor->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++)
+        same = t->tensor->shape[i] == shape[i];
     if (same && is_float(t->tensor->dtype))
         return SNUG_OK;
     if (same)
@@ -63,7 +63,7 @@ static int check_tensor(const struct model_tensor *t, const struct run_value *w,
                        t->file->path, t->tensor->name, dtype_name(t->tensor->dtype));
     char have[80], want[80];
     shape_text(t->tensor->ndim, t->tensor->shape, have, sizeof have);
-    shape_text(w->ndim, w->shape, want, sizeof want);
+    shape_text(ndim, shape, want, sizeof want);
     return err_set(err, SNUG_ERR_INPUT, "%s: %s has shape %s but config.json asks for %s; take both from one model",
                    t->file->path, t->tensor->name, have, want);
 }
@@ -146,8 +146,7 @@ static int check_unknown(const struct model_dir *d, const struct model_config *c
     return unknown ? report_unknown(d, c, first, unknown, strict, err) : SNUG_OK;
 }
 
-/* A second name of a tied weight must hold the same numbers. */
-static int check_tied(struct model_dir *d, const struct model_config *c, struct snug_err *err)
+int weights_check_tied(struct model_dir *d, const struct model_config *c, struct snug_err *err)
 {
     for (const struct tied_name *t = c->arch->tied; t->name && model_task(c)->tied; t++) {
         const struct model_tensor *a = weights_find(d, c, t->name), *b = weights_find(d, c, t->weight);
@@ -204,7 +203,7 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
         if (adapter_tensor(o, w[i].name))
             continue;
         if (t && !anew) {
-            code = check_tensor(t, &w[i], err);
+            code = weights_check_tensor(t, w[i].ndim, w[i].shape, err);
         } else if (w[i].init.head || o->random) {
             first_new = n_new++ ? first_new : w[i].name;
         } else {
@@ -352,7 +351,7 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
     struct run_value *w;
     size_t n;
     int code = SNUG_OK;
-    TRY(check_tied(d, c, err));
+    TRY(weights_check_tied(d, c, err));
     TRY(run_list(r, 1u << ROLE_WEIGHT, &w, &n, err));
     size_t bytes = (size_t)largest_piece(w, n) * sizeof(float);
     struct loading l = {.d = d, .r = r, .o = o, .base = hash_new(), .host = mem_realloc(NULL, bytes)};

@@ -28,6 +28,12 @@ int weights_check(const struct model_dir *d, const struct run *r, const struct m
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err);
 
+/* SNUG_ERR_INPUT where a tensor of the folder has another shape, or no floats. */
+int weights_check_tensor(const struct model_tensor *t, int ndim, const int64_t *shape, struct snug_err *err);
+
+/* A second name of a tied weight must hold the same numbers: else SNUG_ERR_INPUT. */
+int weights_check_tied(struct model_dir *d, const struct model_config *c, struct snug_err *err);
+
 /* States start as 0, as the arena does, but for those whose init says otherwise. */
 int states_start(struct run *r, struct snug_err *err);
 

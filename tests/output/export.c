@@ -36,7 +36,14 @@ static int export(const struct io *io, const char *dir, const char *source, int 
         {.name = "classifier.bias", .dtype = DT_F32, .ndim = 1, .shape = {2}},
         {.name = "bert.embeddings.position_ids", .dtype = DT_I64, .ndim = 2, .shape = {1, 5}},
     };
-    struct export_model m = {tensors, 4, give, left, {{"config.json", CONFIG}}, source, TOKENIZER, 3, NULL, false};
+    struct export_model m = {.tensors = tensors,
+                             .n_tensors = 4,
+                             .read = give,
+                             .ctx = left,
+                             .texts = {{"config.json", CONFIG}},
+                             .source_dir = source,
+                             .files = TOKENIZER,
+                             .n_files = 3};
     for (int i = 0; i < 12; i++)
         embeddings[i] = (float)i / 4;
     for (int i = 0; i < 5; i++)
