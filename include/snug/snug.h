@@ -182,7 +182,10 @@ struct snug_summary {
     int64_t graphs_bytes;  /* CUDA graphs, */
     int graphs;            /* how many, */
     double graphs_seconds; /* and how long it took to make them */
-    int exported;          /* 1: the output folder is now a Hugging Face folder; 0: discarded, or it had gone further */
+    /* Of a test of rates (option lr_find), which is not a run: it leaves lr_find.svg and lr_find.json in the output folder. */
+    double suggested_rate, highest_rate; /* the rate to train with, and the highest that was tried; 0: none */
+    int diverged;                        /* 1: it ended there, since the loss had grown too much */
+    int exported; /* 1: the output folder is now a Hugging Face folder; 0: discarded, or it had gone further */
 };
 
 /* Trains as the options say, from the first step or a checkpoint; evaluates, logs and saves; the output folder becomes

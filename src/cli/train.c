@@ -3,6 +3,8 @@
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/terminal.h"
+#include "output/own_json.h"
+#include "output/record.h"
 
 static void put_size(struct str *out, const char *before, int64_t bytes, const char *behind)
 {
@@ -73,8 +75,36 @@ static void put_summary(struct str *out, const snug_session *s, const struct snu
     }
 }
 
+/* The command that trains with the suggested rate. */
+static int put_command(const struct options *o, double rate, struct str *out, struct snug_err *err)
+{
+    struct options trains = *o; /* whose texts are borrowed */
+    trains.source[OPTION_learning_rate] = trains.source[OPTION_json] = FROM_DEFAULT;
+    TRY(record_command(&trains, out, err));
+    str_printf(out, " --learning-rate %.2g", rate);
+    return SNUG_OK;
+}
+
+static int put_rate_test(struct str *out, const struct snug_summary *t, const struct options *o, struct snug_err *err)
+{
+    str_printf(out, "tested   %lld learning rate%s up to %.2g in %.2f s", (long long)t->steps, t->steps == 1 ? "" : "s",
+               t->highest_rate, t->seconds);
+    str_append(out, t->diverged ? "; there the loss had grown too much\n" : "\n");
+    str_append(out, "picture  ");
+    str_escape(out, o->output_dir);
+    str_append(out, "/" RATE_PICTURE_NAME "; the numbers are in " RATE_TEST_NAME " beside it\n");
+    if (!(t->suggested_rate > 0)) {
+        str_append(out, "rate     none to suggest: the smoothed loss fell nowhere; look at the picture\n");
+        return SNUG_OK;
+    }
+    str_printf(out, "rate     %.2g, the middle of the longest fall of the smoothed loss\ngo on    ", t->suggested_rate);
+    int code = put_command(o, t->suggested_rate, out, err);
+    str_append(out, "\n");
+    return code;
+}
+
 /* Names as in the Trainer's last line, where it has them. */
-static void print_summary_json(const snug_session *s, const struct snug_summary *t)
+static void print_summary_json(const snug_session *s, const struct snug_summary *t, const struct options *o)
 {
     printf("{\"first_step\": %lld, \"steps\": %lld, \"arena_bytes\": %lld, \"host_bytes\": %lld, "
            "\"checkpoint_bytes\": %lld",
@@ -91,6 +121,10 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
         printf(", \"memory_before\": %lld, \"cuda_graphs\": %d, \"cuda_graphs_bytes\": %lld, \"cuda_graphs_seconds\": "
                "%.6f",
                (long long)t->before_bytes, t->graphs, (long long)t->graphs_bytes, t->graphs_seconds);
+    if (o->lr_find)
+        printf(", \"diverged\": %s, \"highest_learning_rate\": %.17g", t->diverged ? "true" : "false", t->highest_rate);
+    if (o->lr_find && t->suggested_rate > 0)
+        printf(", \"suggested_learning_rate\": %.17g", t->suggested_rate);
     if (t->log_lines_missing)
         printf(", \"log_lines_missing\": %lld", (long long)t->log_lines_missing);
     printf("}\n");
@@ -110,7 +144,9 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
         screen_end(&c.screen);
     }
     if (!code && o->json)
-        print_summary_json(c.session, &summary);
+        print_summary_json(c.session, &summary, o);
+    else if (!code && o->lr_find)
+        code = put_rate_test(&text, &summary, o, err);
     else if (!code)
         put_summary(&text, c.session, &summary, o);
     print_wrapped(stdout, str_text(&text), PLAN_INDENT);

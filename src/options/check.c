@@ -179,6 +179,15 @@ static int check_effect(struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
+static int check_rate_test(const struct options *o, struct snug_err *err)
+{
+    char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX];
+    if (o->lr_find && o->resume_from_checkpoint)
+        return err_set(err, SNUG_ERR_USAGE, "%s: tests rates from the weights of --model; leave it out, or %s",
+                       label(o, OPTION_lr_find, a), label(o, OPTION_resume_from_checkpoint, b));
+    return SNUG_OK;
+}
+
 static int check_optimizer(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];
@@ -397,6 +406,7 @@ int options_check(struct options *o, struct snug_err *err)
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));
+        TRY(check_rate_test(o, err));
     }
     return SNUG_OK;
 }

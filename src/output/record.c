@@ -8,8 +8,13 @@ enum { RECORD_LIMIT = 1 << 20 };
 static const char version[] = "snug_version";
 
 /* What describes how a run was started, not what it computes. */
-static const char *const starts[] = {"resume_from_checkpoint", "overwrite_output_dir", "allow_data_change",
-                                     "allow_option_change",    "require_bitexact",     "config"};
+static const char *const starts[] = {"resume_from_checkpoint",
+                                     "overwrite_output_dir",
+                                     "allow_data_change",
+                                     "allow_option_change",
+                                     "require_bitexact",
+                                     "config",
+                                     "lr_find"};
 
 int record_text(const struct options *o, struct str *out, struct snug_err *err)
 {

@@ -3,6 +3,8 @@
 #include "base/str.h"
 #include "output/export.h"
 #include "output/log.h"
+#include "output/own_file.h"
+#include "output/own_json.h"
 #include "output/record.h"
 
 #include <errno.h>
@@ -64,6 +66,10 @@ static bool is_ours(const struct whose_folder *f, const struct whose_file *file,
         return (f->goes_on && is_there(f, "config.json")) || (source && same_bytes(f->io, path, source));
     case FILE_RECORD:
         return record_is_ours(f->io, path);
+    case FILE_JSON:
+        return own_json_is(f->io, path);
+    case FILE_PICTURE:
+        return own_file_has_mark(f->io, path, OWN_PICTURE);
     case FILE_OTHER:
         return false;
     }

@@ -10,6 +10,8 @@ enum file_rule {
     FILE_RESULT,  /* config.json, model.safetensors: ours where the folder's run goes on */
     FILE_CARRIED, /* ours where the folder's run has a result, or where it is what would be copied, byte for byte */
     FILE_RECORD,  /* training_args.json: ours by what is in it */
+    FILE_JSON,    /* ours by what is in it (output/own_json.h) */
+    FILE_PICTURE, /* by OWN_PICTURE at its beginning */
     FILE_OTHER,   /* never ours: a part of a model that the one to be written has not */
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/size.h"
+#include "output/own_file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ enum {
     HITS = 300
 };
 
-/* An axis from low to high, with a tick at each multiple of step. */
+/* An axis from low to high, with a tick at each multiple of step; where it is logarithmic, these are logarithms to base 10. */
 struct axis {
     double low, high, step;
 };
@@ -89,24 +90,31 @@ static struct axis axis_of(double low, double high, enum chart_unit unit)
     return a;
 }
 
+static double along(const struct drawing *d, double x)
+{
+    return d->chart->log_x ? log10(x) : x;
+}
+
 static void find_axes(struct drawing *d)
 {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
     for (size_t k = 0; k < d->chart->n; k++)
         for (size_t i = 0; i < d->chart->series[k].n; i++) {
             const struct series *s = &d->chart->series[k];
-            x[0] = fmin(x[0], s->x[i]), x[1] = fmax(x[1], s->x[i]);
+            x[0] = fmin(x[0], along(d, s->x[i])), x[1] = fmax(x[1], along(d, s->x[i]));
             y[0] = fmin(y[0], s->y[i]), y[1] = fmax(y[1], s->y[i]);
         }
     d->x = axis_of(x[0], x[1], CHART_NUMBER);
     d->x.low = fmin(x[0], x[1] > x[0] ? x[0] : d->x.low);
     d->x.high = x[1] > x[0] ? x[1] : d->x.high;
+    if (d->chart->log_x)
+        d->x.step = fmax(d->x.step, 1);
     d->y = axis_of(y[0], y[1], d->chart->unit);
 }
 
 static double x_of(const struct drawing *d, double x)
 {
-    return LEFT + (RIGHT - LEFT) * ((x - d->x.low) / (d->x.high - d->x.low));
+    return LEFT + (RIGHT - LEFT) * ((along(d, x) - d->x.low) / (d->x.high - d->x.low));
 }
 
 static double y_of(const struct drawing *d, double y)
@@ -142,10 +150,10 @@ static void put_axes(const struct drawing *d)
         str_append(out, "</text>\n");
     }
     for (int i = 0; tick(&d->x, i) <= d->x.high + d->x.step * 1e-6; i++) {
-        double x = x_of(d, tick(&d->x, i));
+        double at = d->chart->log_x ? pow(10, tick(&d->x, i)) : tick(&d->x, i), x = x_of(d, at);
         str_printf(out, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\" class=\"%s\">", x, BOTTOM,
                    BOTTOM + 4, x, BOTTOM + 17, x > RIGHT - 12 ? "end" : "mid");
-        chart_number(out, CHART_NUMBER, tick(&d->x, i));
+        chart_number(out, CHART_NUMBER, at);
         str_append(out, "</text>\n");
     }
     str_printf(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/><text x=\"%d\" y=\"%d\" class=\"mid quiet\">", LEFT, TOP,
@@ -250,27 +258,97 @@ static void put_table(const struct drawing *d)
     str_append(d->out, "</tbody></table></div></details>\n");
 }
 
+/* On the side of its line that has more room. */
+static void put_mark(const struct drawing *d)
+{
+    if (!d->chart->mark_text)
+        return;
+    double x = x_of(d, d->chart->mark);
+    bool left = x > (LEFT + RIGHT) / 2.0;
+    str_printf(d->out, "<path class=\"mark\" d=\"M%.1f %dV%d\"/><text x=\"%.1f\" y=\"%d\"%s>", x, TOP, BOTTOM,
+               left ? x - 5 : x + 5, TOP + 10, left ? " class=\"end\"" : "");
+    str_xml(d->out, d->chart->mark_text);
+    str_append(d->out, "</text>\n");
+}
+
+/* The axes and what lies within them. */
+static void put_inside(struct drawing *d)
+{
+    put_axes(d);
+    for (size_t k = 0; k < d->chart->n; k++)
+        put_series(d, k);
+    put_mark(d);
+}
+
+static bool begin_drawing(struct drawing *d)
+{
+    d->most = CHART_POINTS / (d->chart->n ? d->chart->n : 1);
+    d->keep = mem_alloc(d->most * sizeof *d->keep);
+    d->out->failed |= !d->keep;
+    if (d->keep)
+        find_axes(d);
+    return d->keep;
+}
+
 void chart_put(const struct chart *c, struct str *out)
 {
-    struct drawing d = {.chart = c, .out = out, .most = CHART_POINTS / (c->n ? c->n : 1)};
-    d.keep = mem_alloc(d.most * sizeof *d.keep);
-    if (!d.keep) {
-        out->failed = true;
+    struct drawing d = {.chart = c, .out = out};
+    if (!begin_drawing(&d))
         return;
-    }
-    find_axes(&d);
     str_append(out, "<figure><figcaption>");
     str_xml(out, c->title);
     str_printf(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
     put_words(&d);
     str_append(out, "\">\n");
-    put_axes(&d);
-    for (size_t k = 0; k < c->n; k++)
-        put_series(&d, k);
+    put_inside(&d);
     str_append(out, "</svg>\n");
     if (c->n > 1)
         put_legend(&d);
     put_table(&d);
     str_append(out, "</figure>\n");
+    mem_free(d.keep);
+}
+
+/* ---- a picture by itself ---- */
+
+enum { HEADING = 44, SCALE = 2, BETWEEN_NAMES = 130 };
+
+static const char picture_styles[] =
+    "<style>\n"
+    "svg{color-scheme:light dark;--c:#2f64ad}\n"
+    "text{font:12px system-ui,sans-serif;fill:#1f2430}.title{font-size:14px;font-weight:600}.quiet{fill:#5b6472}\n"
+    ".paper{fill:#fff}.end{text-anchor:end}.mid{text-anchor:middle}.grid{stroke:#d5d9df;fill:none}\n"
+    ".axis{stroke:#5b6472;fill:none}.mark{stroke:#1f2430;fill:none;stroke-dasharray:3 3}\n"
+    ".line{fill:none;stroke:var(--c);stroke-width:1.6;stroke-linejoin:round}.dot,.hit{fill:var(--c)}\n"
+    ".hit{fill-opacity:0}.hit:hover{fill-opacity:1}.s1{--c:#b0541c}.s2{--c:#1f7a5c}.s3{--c:#8a3fa0}\n"
+    "@media (prefers-color-scheme:dark){svg{--c:#7fb0f0}text{fill:#e6e9ef}.quiet{fill:#a3acba}.paper{fill:#14171d}\n"
+    ".grid{stroke:#3a414d}.axis{stroke:#a3acba}.mark{stroke:#e6e9ef}.s1{--c:#f0a36b}.s2{--c:#5fcfa4}.s3{--c:#d49be6}}"
+    "\n</style>\n";
+
+void chart_picture(const struct chart *c, struct str *out)
+{
+    struct drawing d = {.chart = c, .out = out};
+    if (!begin_drawing(&d))
+        return;
+    str_printf(out,
+               OWN_PICTURE " xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 %d %d %d\" "
+                           "role=\"img\" aria-label=\"",
+               SCALE * WIDTH, SCALE * (HEIGHT + HEADING), -HEADING, WIDTH, HEIGHT + HEADING);
+    put_words(&d);
+    str_append(out, "\">\n");
+    str_append(out, picture_styles);
+    str_printf(out, "<rect class=\"paper\" y=\"%d\" width=\"%d\" height=\"%d\"/>\n", -HEADING, WIDTH, HEIGHT + HEADING);
+    str_printf(out, "<text class=\"title\" x=\"10\" y=\"%d\">", 18 - HEADING);
+    str_xml(out, c->title);
+    str_append(out, "</text>\n");
+    for (size_t k = 0; k < c->n; k++) {
+        double x = LEFT + (double)k * BETWEEN_NAMES;
+        str_printf(out, "<path class=\"line s%zu\" d=\"M%.1f %dh22\"/><text class=\"quiet\" x=\"%.1f\" y=\"%d\">",
+                   c->series[k].colour, x, 34 - HEADING, x + 28, 38 - HEADING);
+        str_xml(out, c->series[k].name);
+        str_append(out, "</text>\n");
+    }
+    put_inside(&d);
+    str_append(out, "</svg>\n");
     mem_free(d.keep);
 }

@@ -25,12 +25,18 @@ enum chart_unit { CHART_NUMBER, CHART_PERCENT /* of a share from 0 to 1 */, CHAR
 struct chart {
     const char *title, *x_title;
     enum chart_unit unit;
+    bool log_x; /* the x axis has the logarithm of x, which is above 0 */
     struct series series[CHART_SERIES];
     size_t n;
+    const char *mark_text; /* beside a dotted line at x = mark; NULL: none */
+    double mark;
 };
 
 /* Appends a <figure>. A long series is thinned: each stretch of it keeps its lowest and its highest point. */
 void chart_put(const struct chart *c, struct str *out);
+
+/* Appends a picture that stands by itself, a whole SVG file with the title and the names of the series in it. */
+void chart_picture(const struct chart *c, struct str *out);
 
 /* A number as the axis has it. */
 void chart_number(struct str *out, enum chart_unit unit, double value);

@@ -1,6 +1,7 @@
 #include "train/output_dir.h"
 
 #include "output/log.h"
+#include "output/own_json.h"
 #include "output/record.h"
 #include "output/whose_files.h"
 #include "train/state.h"
@@ -80,6 +81,7 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
 {
     const struct options *o = s->o;
     struct whose_file files[MODEL_DIR_CARRIED + MODEL_DIR_MADE + 5] = {{LOG_NAME, FILE_LOG}};
+    static const struct whose_file of_test[] = {{RATE_TEST_NAME, FILE_JSON}, {RATE_PICTURE_NAME, FILE_PICTURE}};
     bool goes_on = s->output_use == CKPT_RESUME && ckpt_dir_has_steps(&s->output);
     size_t n = 1;
     if (s->output_use == CKPT_RESUME && !goes_on && !o->overwrite_output_dir) /* auto, and it will start afresh */
@@ -104,7 +106,7 @@ static int check_files(struct session *s, const char *const *data, size_t n_data
                              .model = !o->discard_model,
                              .goes_on = goes_on,
                              .overwrite = o->overwrite_output_dir};
-    return whose_files_check(&f, files, n, err);
+    return o->lr_find ? whose_files_check(&f, of_test, 2, err) : whose_files_check(&f, files, n, err);
 }
 
 int output_dir_claim(struct session *s, struct snug_err *err)
@@ -112,9 +114,10 @@ int output_dir_claim(struct session *s, struct snug_err *err)
     const struct options *o = s->o;
     if (s->opened_output)
         return SNUG_OK;
-    s->output_use = output_dir_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
-                    : o->overwrite_output_dir                    ? CKPT_OVERWRITE
-                                                                 : CKPT_FRESH;
+    s->output_use = o->lr_find                                     ? CKPT_OVERWRITE /* nothing is, but its own files */
+                    : output_dir_resumes(o) && goes_on_in_place(o) ? CKPT_RESUME
+                    : o->overwrite_output_dir                      ? CKPT_OVERWRITE
+                                                                   : CKPT_FRESH;
     const char **data;
     size_t n;
     TRY(check_source(s, err));

@@ -3,6 +3,7 @@
 #include "base/seconds.h"
 #include "train/evaluate.h"
 #include "train/output_dir.h"
+#include "train/rate_search.h"
 #include "train/session/batches.h"
 
 #include <math.h>
@@ -139,6 +140,24 @@ static void settle_length(struct trainer *t)
     t->averaging = average_rule_of(t->o, t->total);
 }
 
+/* The files of the run. */
+static int open_files(struct trainer *t, struct snug_err *err)
+{
+    TRY(ckpt_folder_check(t->s->output.folder, err));
+    struct ckpt_notes notes = session_notes(t->s);
+    TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
+                 notes.fn, notes.ctx, err));
+    TRY(trainer_open_board(t, err));
+    struct ckpt_config c = {.io = t->s->output.io,
+                            .folder = t->s->output.folder,
+                            .output_dir = t->o->output_dir,
+                            .synced_file = LOG_NAME,
+                            .total_limit = t->o->save_total_limit,
+                            .stop = t->s->stop,
+                            .notes = notes};
+    return ckpt_saver_new(&c, &t->saver, err);
+}
+
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
@@ -158,7 +177,8 @@ static int start(struct trainer *t, struct snug_err *err)
         return SNUG_OK;
     if (stopping_is_due(&t->state.stopping, t->o))
         t->total = t->state.step;
-    TRY(output_dir_ready(t->s, t->state.step, err));
+    if (!t->o->lr_find)
+        TRY(output_dir_ready(t->s, t->state.step, err));
     if (trainer_has_step(t, t->state.step))
         t->saved_step = t->state.step;
     if (t->state.best_step >= 0 && !trainer_has_step(t, t->state.best_step))
@@ -167,22 +187,15 @@ static int start(struct trainer *t, struct snug_err *err)
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
     TRY(team_open(t->s, &t->team, err));
-    TRY(ckpt_folder_check(t->s->output.folder, err));
-    struct ckpt_notes notes = session_notes(t->s);
-    TRY(log_open(&t->log, t->s->output.io, t->o->output_dir, t->s->output_use == CKPT_RESUME ? t->state.log_bytes : 0,
-                 notes.fn, notes.ctx, err));
-    TRY(trainer_open_board(t, err));
-    struct ckpt_config c = {.io = t->s->output.io,
-                            .folder = t->s->output.folder,
-                            .output_dir = t->o->output_dir,
-                            .synced_file = LOG_NAME,
-                            .total_limit = t->o->save_total_limit,
-                            .stop = t->s->stop,
-                            .notes = notes};
-    return ckpt_saver_new(&c, &t->saver, err);
+    return t->purpose->start(t, err);
 }
 
 /* ---- the loop ---- */
+
+static double scheduled_rate(const struct trainer *t)
+{
+    return schedule_follows_metric(t->o) ? t->state.plateau.rate : schedule_rate(&t->schedule, t->state.updates);
+}
 
 static bool evaluation_due(const struct trainer *t, bool ends_epoch)
 {
@@ -206,12 +219,11 @@ static int not_finite(struct trainer *t, const struct step_result *r, struct snu
                    (long long)t->state.step + 1, what, value, r->where);
 }
 
-/* `asked`: when the window was. */
-static int one_step(struct trainer *t, const struct window *w, double asked, struct snug_err *err)
+/* `asked`: when the window was. `loss`: of the step. */
+static int one_step(struct trainer *t, const struct window *w, double asked, double *loss, struct snug_err *err)
 {
     struct step_result r;
-    t->learning_rate =
-        schedule_follows_metric(t->o) ? t->state.plateau.rate : schedule_rate(&t->schedule, t->state.updates);
+    t->learning_rate = t->purpose->rate(t);
     struct average_step average =
         average_next(&t->averaging, &t->state.average, t->learning_rate, t->state.updates + 1);
     struct step_inputs in = {.step = t->state.step,
@@ -222,7 +234,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
                              .scaled = precision_scales(&t->s->compile.precision)};
     TRY(team_step(t->team, w, &in, &r, err));
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
-        TRY(not_finite(t, &r, err));
+        TRY(t->purpose->not_finite(t, &r, err));
     t->data_wait += r.sent - asked;
     t->grad_norm = r.grad_norm;
     t->state.updates += r.finite;
@@ -233,6 +245,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, str
     t->state.loss_sum += r.loss;
     t->state.loss_steps++;
     trainer_progress(t, r.loss);
+    *loss = r.loss;
     return SNUG_OK;
 }
 
@@ -266,8 +279,9 @@ static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err
 
 /* What is due at a step boundary, in the Trainer's order: log, evaluate, save. After the last step everything is, so
  * that its checkpoint lacks nothing but the exported folder. */
-static int after_step(struct trainer *t, bool ends_epoch, struct snug_err *err)
+static int after_step(struct trainer *t, double loss, bool ends_epoch, struct snug_err *err)
 {
+    (void)loss;
     struct moment now = trainer_moment(t, ends_epoch);
     bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
     if (first || last || due(t->o->logging_strategy, t->o->logging_steps, &now))
@@ -317,20 +331,23 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         if (!w)
             break;
         if (stop_asked(t->s->stop))
-            return trainer_stop(t, err);
+            return t->purpose->stop(t, err);
         bool ends_epoch = w->ends_epoch;
-        TRY(one_step(t, w, asked, err));
+        double loss;
+        TRY(one_step(t, w, asked, &loss, err));
         if (!out->first_step_seconds)
             out->first_step_seconds = seconds_now() - t->started;
-        TRY(after_step(t, ends_epoch, err));
+        TRY(t->purpose->after_step(t, loss, ends_epoch, err));
     }
-    return check_learned(t, err);
+    return SNUG_OK;
 }
 
 /* ---- finishing ---- */
 
 static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
+    TRY(check_learned(t, err));
+    trainer_log_summary(t, out);
     log_flush(&t->log);
     TRY(ckpt_save_wait(t->saver, err));
     TRY(ckpt_folder_check(t->s->output.folder, err));
@@ -345,6 +362,8 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
     trainer_report(t, true);
     return SNUG_OK;
 }
+
+static const struct purpose learning = {open_files, scheduled_rate, not_finite, after_step, trainer_stop, finish};
 
 static void summarize(const struct trainer *t, struct snug_summary *out)
 {
@@ -371,8 +390,13 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
 {
-    struct trainer t = {
-        .s = s, .o = s->o, .events = events, .started = seconds_now(), .log = {.fd = -1}, .board = {.fd = -1}};
+    struct trainer t = {.purpose = s->o->lr_find ? &rate_search : &learning,
+                        .s = s,
+                        .o = s->o,
+                        .events = events,
+                        .started = seconds_now(),
+                        .log = {.fd = -1},
+                        .board = {.fd = -1}};
     *out = (struct snug_summary){0};
     int code = start(&t, err);
     bool went_further = !code && t.state.step > t.total;
@@ -384,8 +408,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         out->first_step = t.state.step;
     else if (!code) {
         summarize(&t, out);
-        trainer_log_summary(&t, out);
-        code = finish(&t, out, err);
+        code = t.purpose->finish(&t, out, err);
         out->log_lines_missing = t.log.missing;
     }
     if (code == SNUG_ERR_IO)
@@ -394,6 +417,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     loader_close(t.loader);
     order_close(&t.order);
     metrics_close(&t.metrics);
+    mem_free(t.rates);
     if (t.saver)
         ckpt_saver_free(t.saver);
     log_close(&t.log);

@@ -12,7 +12,23 @@
 #include "train/team.h"
 #include "train/train.h"
 
+struct trainer;
+
+/* What the loop is gone through for: a model, or what rates it can be trained with (train/rate_search.h). */
+struct purpose {
+    int (*start)(struct trainer *t, struct snug_err *err); /* the data and the ranks are open; before the first step */
+    double (*rate)(const struct trainer *t);               /* of the step that follows */
+    /* A loss or norm is not finite, and its step changed nothing. SNUG_OK: go on. */
+    int (*not_finite)(struct trainer *t, const struct step_result *r, struct snug_err *err);
+    /* May end the run, by t->total. */
+    int (*after_step)(struct trainer *t, double loss, bool ends_epoch, struct snug_err *err);
+    int (*stop)(struct trainer *t, struct snug_err *err); /* a signal: gives SNUG_STOPPED or a failure */
+    int (*finish)(struct trainer *t, struct snug_summary *out, struct snug_err *err); /* behind the last step */
+};
+
 struct trainer {
+    const struct purpose *purpose;
+    struct rate_test *rates; /* of a rate search, else NULL */
     struct session *s;
     const struct options *o;
     struct train_events events;

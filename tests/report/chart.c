@@ -76,9 +76,40 @@ static void odd_lines_are_drawn(void **state)
     check_chart((double[]){1, 2}, (double[]){1, 1 + 1e-12}, 2, CHART_NUMBER, "step 2: 1</title>");
 }
 
+/* A rate's axis has powers of ten at equal distances; a mark stands at its place among them. */
+static void a_picture_stands_by_itself(void **state)
+{
+    (void)state;
+    struct str out = {0};
+    struct chart c = {.title = "a <b>",
+                      .x_title = "rate",
+                      .log_x = true,
+                      .mark_text = "here & now",
+                      .mark = 1e-2,
+                      .series = {{"s", (double[]){1e-4, 1e-3, 1}, (double[]){3, 1, 2}, 3, 0}},
+                      .n = 1};
+    chart_picture(&c, &out);
+    const char *text = str_text(&out), *complaint = xml_complaint(text, out.n);
+    if (complaint)
+        fail_msg("%s", complaint);
+    const char *lines[] = {"xmlns=\"http://www.w3.org/2000/svg\"",
+                           ">a &lt;b&gt;</text>",
+                           ">here &amp; now</text>",
+                           "M62.0 ",
+                           "L144.0 ",
+                           "L390.0 ",
+                           "class=\"mark\" d=\"M226.0 ",
+                           "<title>s, rate 0.001: 1<"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("no %s in %s", lines[i], text);
+    assert_null(strstr(text, "var(--s"));
+    str_free(&out);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(thinning_keeps_extremes),
-                                       cmocka_unit_test(odd_lines_are_drawn)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(thinning_keeps_extremes), cmocka_unit_test(odd_lines_are_drawn),
+                                       cmocka_unit_test(a_picture_stands_by_itself)};
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
 }

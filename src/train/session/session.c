@@ -6,6 +6,7 @@
 #include "train/fit/fit.h"
 #include "train/fit/table.h"
 #include "train/output_dir.h"
+#include "train/rate_search.h"
 #include "train/session/batches.h"
 #include "train/session/chat.h"
 #include "train/session/class_weights.h"
@@ -93,6 +94,13 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err)
 {
     *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
+    if (o->lr_find && own_loop)
+        return err_set(err, SNUG_ERR_USAGE, "--lr-find: an own loop chooses its rates itself; leave it out");
+    if (o->lr_find) {
+        s->settled = *o;
+        rate_search_settle(&s->settled);
+        o = s->o = &s->settled;
+    }
     TRY(settings_check_backend(o, err));
     if (own_loop && o->ranks > 1)
         return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: an own loop has one rank; leave it out",

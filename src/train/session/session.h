@@ -45,6 +45,7 @@ enum { LARGEST_MOST = 64 };
 struct session {
     const struct io *io;
     const struct options *o;
+    struct options settled; /* that o points to, of a rate search */
     struct session_events events;
     const struct stop_flag *stop; /* may be NULL */
 
