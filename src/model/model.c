@@ -150,6 +150,12 @@ int model_build(const struct model_config *c, struct build_settings settings, st
                       .zero = {.kind = INIT_ZERO, .zero_row = -1}};
     add_inputs(g, c, &b.in);
     int v = c->arch->body(&b);
+    if (settings.mode == BUILD_EMBED) {
+        *out = (struct built){.logits = v};
+        give(g, v, "last_hidden_state", true);
+        TRY(graph_ok(g, err));
+        return graph_check(g, "build", err);
+    }
     g->layer = (int)c->layers + 1;
     if (settings.mode == BUILD_GENERATE)
         v = build_last_rows(&b, v);

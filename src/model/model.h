@@ -8,7 +8,8 @@
 enum build_mode {
     BUILD_TRAIN,
     BUILD_EVALUATE,
-    BUILD_GENERATE /* the logits of each sequence's last row, and no loss; of a causal language model */
+    BUILD_GENERATE, /* the logits of each sequence's last row, and no loss; of a causal language model */
+    BUILD_EMBED     /* no head: what it would read, of a task with a prediction for each token */
 };
 
 struct build_settings {
@@ -21,8 +22,8 @@ struct build_settings {
 
 /* What a build adds to the graph. The inputs have fixed names, which build.h documents. */
 struct built {
-    int logits; /* (B,labels) or (T,V); of BUILD_GENERATE (B,V) */
-    int loss;   /* (1); 0 in BUILD_GENERATE */
+    int logits; /* (B,labels) or (T,V); of BUILD_GENERATE (B,V); of BUILD_EMBED (T,H), named "last_hidden_state" */
+    int loss;   /* (1); 0 in BUILD_GENERATE and BUILD_EMBED */
 };
 
 struct build; /* build.h */

@@ -18,6 +18,7 @@ struct job {
     struct graph g;
     struct onnx x;
     bool opened, built;
+    bool bare; /* a model without a head, for embeddings */
 };
 
 /* ---- what is exported ---- */
@@ -72,16 +73,17 @@ static int make_program(struct job *j, struct snug_err *err)
     struct onnx *x = &j->x;
     TRY(graph_init(&j->g, err));
     j->built = true;
-    TRY(model_build(&j->c, (struct build_settings){.mode = BUILD_EVALUATE}, &j->g, &built, err));
+    TRY(model_build(&j->c, (struct build_settings){.mode = j->bare ? BUILD_EMBED : BUILD_EVALUATE}, &j->g, &built,
+                    err));
     TRY(onnx_init(x, &j->g, &j->c, err));
     onnx_inputs(x);
     onnx_lower(x, built.logits);
-    const char *logits = onnx_use(x, built.logits);
-    if (model_task(&j->c)->labels == TASK_SPAN)
-        add_answers(x, logits);
+    const char *gives = onnx_use(x, built.logits), *name = j->bare ? "last_hidden_state" : "logits";
+    if (!j->bare && model_task(&j->c)->labels == TASK_SPAN)
+        add_answers(x, gives);
     else {
-        add_output(x, "logits", built.logits);
-        onnx_rename(x, logits, "logits");
+        add_output(x, name, built.logits);
+        onnx_rename(x, gives, name);
     }
     return onnx_ok(x, err);
 }
@@ -151,10 +153,8 @@ static int open_model(struct job *j, const struct io *io, struct snug_err *err)
     TRY(model_config_read(j->d.config, j->d.config_path, &j->c, err));
     TRY(refuse_others(j, err));
     weights_settle(&j->d, &j->c);
-    if (!j->c.task)
-        return err_set(err, SNUG_ERR_INPUT, "%s: a model without a head; give one that was trained for a task",
-                       j->d.path);
-    TRY(model_set_task(&j->c, j->c.task, j->d.config_path, err));
+    j->bare = !j->c.task;
+    TRY(model_set_task(&j->c, j->bare ? MODEL_TOKEN_CLASSIFICATION : j->c.task, j->d.config_path, err));
     if (!j->c.problem) /* of no consequence: there are no labels */
         j->c.problem = PROBLEM_SINGLE_LABEL;
     return weights_check_tied(&j->d, &j->c, err);
@@ -164,7 +164,10 @@ static void report(struct job *j)
 {
     struct onnx_report *r = j->r;
     size_t n = 0;
-    snprintf(r->text, sizeof r->text, "%s", model_class(&j->c));
+    if (j->bare)
+        snprintf(r->text, sizeof r->text, "%sModel", j->c.arch->class_prefix);
+    else
+        snprintf(r->text, sizeof r->text, "%s", model_class(&j->c));
     r->of = r->text;
     n = strlen(r->text) + 1;
     r->gives = r->text + n;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #define LOGITS "logits"
 #define ANSWERS "start_logits,end_logits"
@@ -231,6 +232,64 @@ static void computes_what_transformers_did(void **state)
     }
 }
 
+static void copy_file(const char *from, const char *dir, const char *name)
+{
+    size_t n;
+    char *text = read_text(in(from, name), &n);
+    FILE *f = fopen(in(dir, name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    free(text);
+}
+
+/* A model whose config.json names no class with a head, as that of a sentence-embedding model does. */
+static void make_bare(const char *model, char dir[64])
+{
+    make_folder(dir);
+    copy_file(model, dir, "model.safetensors");
+    json_t *config = json_load_file(in(model, "config.json"), 0, NULL);
+    assert_non_null(config);
+    json_object_del(config, "architectures");
+    assert_int_equal(json_dump_file(config, in(dir, "config.json"), 0), 0);
+    json_decref(config);
+}
+
+/* hidden.py has recorded what transformers' bare models give. */
+static void bare_models_give_embeddings(void **state)
+{
+    struct st_file recorded;
+    char path[600];
+    struct snug_err err = {0};
+    (void)state;
+    snprintf(path, sizeof path, "%s/tests/output/onnx/hidden.safetensors", getenv("SNUG_SOURCE"));
+    assert_int_equal(st_open(&io_posix, path, &recorded, &err), 0);
+    assert_int_equal(recorded.n_tensors, 8);
+    for (size_t i = 0; i < recorded.n_tensors; i++) {
+        const char *name = recorded.tensors[i].name;
+        struct model m = {name, NULL, "last_hidden_state"};
+        struct onnx_report r;
+        struct fixture x;
+        char bare[64];
+        for (size_t k = 0; k < N_MODELS; k++)
+            if (!strcmp(models[k].name, name))
+                m.inputs = models[k].inputs;
+        make_bare(golden(name), bare);
+        if (export_as(bare, in(folder, "out"), 0, &r, &err))
+            fail_msg("%s", err.text);
+        assert_string_equal(r.of + strlen(r.of) - 5, "Model");
+        open_fixture(&m, in(folder, "out"), &x);
+        free(x.want.x);
+        struct array hidden = numbers(&recorded, name);
+        x.want = real_logits(&hidden, 1, &x.inputs[1], x.inputs[1].shape[1]);
+        free(hidden.x);
+        run_and_compare(&x, x.inputs, x.inputs[1].shape[1]);
+        close_fixture(&x);
+        remove_tree(bare);
+    }
+    st_close(&recorded);
+}
+
 /* With room for few bytes the weights are in a file of their own, with the same numbers. */
 static void large_models_have_weights_beside(void **state)
 {
@@ -311,8 +370,11 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_what_transformers_did), cmocka_unit_test(large_models_have_weights_beside),
-        cmocka_unit_test(the_limit_is_that_of_a_message), cmocka_unit_test(decoders_are_refused),
+        cmocka_unit_test(computes_what_transformers_did),
+        cmocka_unit_test(bare_models_give_embeddings),
+        cmocka_unit_test(large_models_have_weights_beside),
+        cmocka_unit_test(the_limit_is_that_of_a_message),
+        cmocka_unit_test(decoders_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("export_onnx", tests, open_folder, close_folder);
