@@ -3,6 +3,7 @@
 #define RUN_RUN_H
 
 #include "compile.h"
+#include "run/op_times.h"
 
 struct run {
     const struct backend *backend;
@@ -12,6 +13,7 @@ struct run {
     struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
     struct work *work;       /* room for the nodes of the longest program */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
+    struct op_times *times;  /* what run_program adds to, on backends in the host's memory; NULL: nobody asks */
     bool shares_plan;        /* it is another run's */
 };
 
