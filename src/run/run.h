@@ -83,8 +83,9 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
                    struct work *w);
 
 /* Executes each node of program k that is `wanted` (NULL: all) again and again, and gives its best time in seconds[node id].
- * Nodes that run at the same time have shares of it. The program must have been run for `dims`, so that inputs and values are there; it
- * leaves other ones behind. */
+ * Nodes that run at the same time have shares of it. The program must have been run for `dims`, so that inputs are there; it leaves other
+ * values behind. Of values that others have overwritten any floats will do. Whole numbers, by which nodes find their rows, would point
+ * anywhere: the nodes that make them are executed too. */
 int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, double *seconds, struct snug_err *err);
 
 /* Host copies of whole values; `type` is any float type. */
