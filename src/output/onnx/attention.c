@@ -2,7 +2,7 @@
  * others are then computed and not read. */
 #include "output/onnx/lower.h"
 
-#include <string.h>
+#include <math.h>
 
 struct heads {
     const char *q, *k, *v; /* (batch, heads, length, D) */
@@ -11,31 +11,29 @@ struct heads {
 
 static const int64_t SWAP[] = {0, 2, 1, 3}, LAST_TWO[] = {0, 1, 3, 2};
 
-/* Queries, keys and values, each (batch, length, heads D). */
-static void three_parts(struct onnx *x, int qkv, const char *part[3])
-{
-    int64_t width = graph_value(x->g, qkv)->shape[1].c / 3;
-    const struct onnx_value *o = &x->of[qkv];
-    if (!o->name && o->part[0])
-        memcpy(part, o->part, sizeof o->part);
-    else
-        onnx_split(x, onnx_use(x, qkv), 2, 3, (const int64_t[]){width, width, width}, part);
-}
-
 static struct heads split_heads(struct onnx *x, int qkv, int64_t heads)
 {
     int64_t D = graph_value(x->g, qkv)->shape[1].c / (3 * heads);
-    const char *part[3], *shape = ONNX_INTS(x, 0, 0, heads, D);
-    three_parts(x, qkv, part);
+    const char *part[ONNX_PARTS], *shape = ONNX_INTS(x, 0, 0, heads, D);
+    onnx_parts(x, qkv, 3, part);
     for (int i = 0; i < 3; i++)
         part[i] = onnx_transpose(x, onnx_node(x, "Reshape", ONNX_IN(part[i], shape)), 4, SWAP);
     return (struct heads){.q = part[0], .k = part[1], .v = part[2], .heads = heads, .D = D};
 }
 
+static const char *products(struct onnx *x, const char *q, const struct heads *h)
+{
+    return onnx_node(x, "MatMul", ONNX_IN(q, onnx_transpose(x, h->k, 4, LAST_TWO)));
+}
+
+/* The usual scale stands behind the product, where programs that know attention expect it; any other one before it, since those
+ * programs would take it for the usual one. */
 static const char *scores_of(struct onnx *x, const struct heads *h, double scale)
 {
-    const char *q = onnx_node(x, "Mul", ONNX_IN(h->q, onnx_real(x, scale)));
-    return onnx_node(x, "MatMul", ONNX_IN(q, onnx_transpose(x, h->k, 4, LAST_TWO)));
+    double root = sqrt((double)h->D);
+    if (fabs(scale * root - 1) < 1e-12)
+        return onnx_node(x, "Div", ONNX_IN(products(x, h->q, h), onnx_real(x, root)));
+    return products(x, onnx_node(x, "Mul", ONNX_IN(h->q, onnx_real(x, scale))), h);
 }
 
 static const char *weigh(struct onnx *x, const struct heads *h, const char *scores)
@@ -67,10 +65,8 @@ void onnx_lower_attention_general(struct onnx *x, const struct op_attention_gene
     refuse(x, n->causal, "attention that is causal");
     refuse(x, n->kv, "attention to another sequence");
     struct heads h = split_heads(x, n->q, n->heads);
-    const char *scores = scores_of(x, &h, n->scale);
-    if (n->table)
-        scores = onnx_node(x, "Add", ONNX_IN(scores, onnx_distance_bias(x, n->table, n->furthest)));
-    scores = onnx_node(x, "Add", ONNX_IN(scores, onnx_seen(x, 0)));
+    const char *bias = n->table ? onnx_distance_bias(x, n->table, n->furthest) : onnx_seen(x, 0);
+    const char *scores = onnx_node(x, "Add", ONNX_IN(scores_of(x, &h, n->scale), bias));
     onnx_set(x, n->o, weigh(x, &h, scores));
 }
 
@@ -96,16 +92,14 @@ static const char *rows_of(struct onnx *x, const struct op_attention_disentangle
 /* Part i of the relative positions, for products: (heads, D, R). */
 static const char *part_of(struct onnx *x, const struct op_attention_disentangled *n, int64_t D, int64_t i)
 {
-    const int64_t sizes[ONNX_OUTPUTS] = {n->heads, n->heads, n->heads};
     int64_t parts = graph_value(x->g, n->relative)->shape[1].c / (n->heads * D);
-    const char *part[ONNX_OUTPUTS];
-    const char *all = onnx_node(x, "Reshape", ONNX_IN(onnx_use(x, n->relative), ONNX_INTS(x, 0, -1, D)));
-    all = onnx_transpose(x, all, 3, (const int64_t[]){1, 2, 0});
-    refuse(x, parts > ONNX_OUTPUTS, "relative positions in so many parts");
-    if (parts == 1 || x->err.code)
-        return all;
-    onnx_split(x, all, 0, (int)parts, sizes, part);
-    return part[i - 1];
+    const char *part[ONNX_PARTS];
+    refuse(x, parts > ONNX_PARTS, "relative positions in so many parts");
+    if (x->err.code)
+        return "";
+    onnx_parts(x, n->relative, (int)parts, part);
+    const char *rows = onnx_node(x, "Reshape", ONNX_IN(part[i - 1], ONNX_INTS(x, 0, n->heads, D)));
+    return onnx_transpose(x, rows, 3, (const int64_t[]){1, 2, 0});
 }
 
 /* The product of the heads' queries or keys with a part, at the rows of their distances. */
@@ -120,7 +114,7 @@ static const char *term(struct onnx *x, const struct op_attention_disentangled *
 void onnx_lower_attention_disentangled(struct onnx *x, const struct op_attention_disentangled *n)
 {
     struct heads h = split_heads(x, n->qkv, n->heads);
-    const char *scores = onnx_node(x, "MatMul", ONNX_IN(h.q, onnx_transpose(x, h.k, 4, LAST_TWO)));
+    const char *scores = products(x, h.q, &h);
     if (n->keys)
         scores = onnx_node(x, "Add", ONNX_IN(scores, term(x, n, h.D, h.q, n->keys, false)));
     if (n->queries)
@@ -169,7 +163,7 @@ void onnx_lower_rotary(struct onnx *x, const struct op_rotary *n)
     refuse(x, n->table && graph_value(x->g, n->table)->shape[1].c != D, "heads that turn in part");
     if (x->err.code || !n->table)
         return;
-    three_parts(x, n->qkv, y->part);
+    onnx_parts(x, n->qkv, 3, y->part);
     y->part[0] = turn(x, y->part[0], table, n->heads, D);
     y->part[1] = turn(x, y->part[1], table, n->heads, D);
 }

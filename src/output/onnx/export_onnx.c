@@ -85,7 +85,9 @@ static int make_program(struct job *j, struct snug_err *err)
         add_output(x, name, built.logits);
         onnx_rename(x, gives, name);
     }
-    return onnx_ok(x, err);
+    TRY(onnx_ok(x, err));
+    onnx_prune(x);
+    return SNUG_OK;
 }
 
 /* ---- the folder ---- */

@@ -1,5 +1,7 @@
 #include "output/onnx/lower.h"
 
+#include <string.h>
+
 /* ---- values ---- */
 
 const char *onnx_use(struct onnx *x, int id)
@@ -23,6 +25,18 @@ void onnx_set(struct onnx *x, int id, const char *name)
 {
     if (id)
         x->of[id].name = name;
+}
+
+void onnx_parts(struct onnx *x, int id, int n, const char *part[ONNX_PARTS])
+{
+    const struct onnx_value *o = &x->of[id];
+    int64_t width = graph_value(x->g, id)->shape[1].c / n;
+    if (n == 1)
+        part[0] = onnx_use(x, id);
+    else if (!o->name && o->part[0])
+        memcpy(part, o->part, sizeof o->part);
+    else
+        onnx_split(x, onnx_use(x, id), -1, n, (const int64_t[ONNX_PARTS]){width, width, width}, part);
 }
 
 /* ---- plain ops ---- */
@@ -77,17 +91,38 @@ void onnx_lower_embed(struct onnx *x, const struct op_embed *n)
     onnx_set(x, n->y, y);
 }
 
-void onnx_lower_linear(struct onnx *x, const struct op_linear *n)
+static const char *product(struct onnx *x, const char *in, int weight, int bias, const struct op_linear *n)
 {
-    const char *w = onnx_use(x, n->w);
+    const char *w = onnx_use(x, weight);
     if (!n->in_out && !x->turns[n->w])
         w = onnx_transpose(x, w, 2, (const int64_t[]){1, 0});
-    const char *y = onnx_node(x, "MatMul", ONNX_IN(onnx_use(x, n->x), w));
-    if (n->b)
-        y = onnx_node(x, "Add", ONNX_IN(y, onnx_use(x, n->b)));
-    if (n->add)
-        y = onnx_node(x, "Add", ONNX_IN(y, onnx_use(x, n->add)));
-    onnx_set(x, n->y, onnx_act(x, (enum act)n->act, y));
+    const char *y = onnx_node(x, "MatMul", ONNX_IN(in, w));
+    return bias ? onnx_node(x, "Add", ONNX_IN(y, onnx_use(x, bias))) : y;
+}
+
+/* The i-th of the weights that make `group`; 0 behind the last. */
+static int member(const struct graph *g, int group, int i)
+{
+    for (int id = group + 1; group && id < g->n_values; id++)
+        if (graph_value(g, id)->base == group && i-- == 0)
+            return id;
+    return 0;
+}
+
+/* One product of several layers is several here, under the names of the file: so programs that know attention find it. */
+void onnx_lower_linear(struct onnx *x, const struct op_linear *n)
+{
+    const char *in = onnx_use(x, n->x);
+    if (!graph_value(x->g, n->w)->group) {
+        onnx_set(x, n->y, onnx_act(x, (enum act)n->act, product(x, in, n->w, n->b, n)));
+        return;
+    }
+    for (int i = 0, w; (w = member(x->g, n->w, i)); i++)
+        if (i < ONNX_PARTS)
+            x->of[n->y].part[i] = onnx_act(x, (enum act)n->act, product(x, in, w, member(x->g, n->b, i), n));
+        else
+            onnx_fail(x, SNUG_ERR_USAGE, "%s: no ONNX file is written of so many layers in one product",
+                      graph_value(x->g, n->w)->name);
 }
 
 void onnx_lower_norm(struct onnx *x, const struct op_norm *n)

@@ -36,6 +36,8 @@ void onnx_lower(struct onnx *x, int wanted);
 /* The tensor that a value is: what a node has made, an input or a weight. */
 const char *onnx_use(struct onnx *x, int id);
 void onnx_set(struct onnx *x, int id, const char *name);
+/* The columns of a matrix in n tensors of the same width. */
+void onnx_parts(struct onnx *x, int id, int n, const char *part[ONNX_PARTS]);
 const char *onnx_act(struct onnx *x, enum act act, const char *in);
 
 /* ---- Inputs (inputs.c) ---- */
@@ -53,7 +55,7 @@ const char *onnx_distances(struct onnx *x); /* (length,length): the query's plac
 
 /* (batch, 1, 1 or length, length): 0 for keys that a query sees, the lowest float for the others. window 0: all that are no padding. */
 const char *onnx_seen(struct onnx *x, int64_t window);
-/* (heads,length,length): the table's entries by distance, in T5's buckets of both directions. */
+/* (batch,heads,length,length): that, and the table's entries by distance, in T5's buckets of both directions. */
 const char *onnx_distance_bias(struct onnx *x, int table, int64_t furthest);
 
 #endif

@@ -131,6 +131,45 @@ void onnx_rename(struct onnx *x, const char *from, const char *to)
     }
 }
 
+static bool is_output(const struct onnx *x, const char *name)
+{
+    for (int i = 0; i < x->n_outputs; i++)
+        if (!strcmp(x->outputs[i].name, name))
+            return true;
+    return false;
+}
+
+/* Whether a node behind the first `n` reads it. */
+static bool is_read(const struct onnx *x, size_t n, const char *name)
+{
+    for (; n < x->n_nodes; n++)
+        for (int k = 0; x->nodes[n].op && k < ONNX_INPUTS && x->nodes[n].in[k]; k++)
+            if (!strcmp(x->nodes[n].in[k], name))
+                return true;
+    return false;
+}
+
+void onnx_prune(struct onnx *x)
+{
+    size_t n = 0;
+    for (size_t i = x->n_nodes; i-- > 0;) {
+        struct onnx_node *node = &x->nodes[i];
+        bool needed = false;
+        for (int k = 0; k < ONNX_OUTPUTS && node->out[k]; k++)
+            needed |= is_output(x, node->out[k]) || is_read(x, i + 1, node->out[k]);
+        node->op = needed ? node->op : NULL;
+    }
+    for (size_t i = 0; i < x->n_nodes; i++)
+        if (x->nodes[i].op)
+            x->nodes[n++] = x->nodes[i];
+    x->n_nodes = n;
+    n = 0;
+    for (size_t i = 0; i < x->n_tensors; i++)
+        if (is_read(x, 0, x->tensors[i].name))
+            x->tensors[n++] = x->tensors[i];
+    x->n_tensors = n;
+}
+
 /* ---- tensors ---- */
 
 static const struct onnx_tensor *find_tensor(const struct onnx *x, const char *name)
@@ -197,11 +236,15 @@ const char *onnx_list(struct onnx *x, const char *name, enum onnx_type type, int
 const char *onnx_weight(struct onnx *x, int id)
 {
     const struct value *v = graph_value(x->g, id);
-    struct onnx_tensor t = {
-        .name = v->name, .type = ONNX_FLOAT, .ndim = v->ndim, .weight = id, .turned = v->ndim == 2 && x->turns[id]};
+    bool part = v->base && graph_value(x->g, v->base)->group;
+    struct onnx_tensor t = {.name = v->name,
+                            .type = ONNX_FLOAT,
+                            .ndim = v->ndim,
+                            .weight = id,
+                            .turned = v->ndim == 2 && x->turns[part ? v->base : id]};
     for (int i = 0; i < v->ndim; i++)
         t.shape[i] = v->shape[t.turned ? 1 - i : i].c;
-    if (v->role != ROLE_WEIGHT || v->base || !v->name) {
+    if (v->role != ROLE_WEIGHT || (v->base && !part) || v->group || !v->name) {
         onnx_fail(x, SNUG_ERR_USAGE, "%s: no ONNX file is written of such a weight", v->name ? v->name : "a value");
         return "";
     }

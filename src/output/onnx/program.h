@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Opset 17 is the first with LayerNormalization, and runs wherever ONNX Runtime 1.12 or newer does. */
-enum { ONNX_OPSET = 17, ONNX_IR = 8, ONNX_INPUTS = 5, ONNX_OUTPUTS = 3 };
+enum { ONNX_OPSET = 17, ONNX_IR = 8, ONNX_INPUTS = 5, ONNX_OUTPUTS = 3, ONNX_PARTS = 3 };
 enum onnx_type { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9 }; /* TensorProto.DataType */
 
 enum onnx_attr_kind {
@@ -56,8 +56,9 @@ struct onnx_end {
 
 /* What a value of the graph has become. */
 struct onnx_value {
-    const char *name;    /* NULL: nothing yet */
-    const char *part[3]; /* queries, keys and values apart, where they are; NULL: they are not */
+    const char *name; /* NULL: nothing yet */
+    const char
+        *part[ONNX_PARTS]; /* its columns in so many tensors, such as queries, keys and values; NULL: it is in one */
 };
 
 struct onnx {
@@ -98,6 +99,8 @@ const char *onnx_node_with(struct onnx *x, const char *op, const char *const *in
 const char *onnx_transpose(struct onnx *x, const char *in, int n, const int64_t *order);
 /* Split into n pieces along an axis. */
 void onnx_split(struct onnx *x, const char *in, int64_t axis, int n, const int64_t *sizes, const char **out);
+/* Drops nodes that nothing reads, and weights and constants. */
+void onnx_prune(struct onnx *x);
 /* Gives what is called `from` another name. */
 void onnx_rename(struct onnx *x, const char *from, const char *to);
 
@@ -109,7 +112,7 @@ const char *onnx_ints(struct onnx *x, int n, const int64_t *numbers);
     onnx_ints(x, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
 const char *onnx_list(struct onnx *x, const char *name, enum onnx_type type, int64_t n, const void *numbers);
 
-/* The weight, as the file has it: turned where `turns` says so. */
+/* A weight of the model's file: turned where `turns` says so. */
 const char *onnx_weight(struct onnx *x, int id);
 
 /* What several nodes share and is made once: NULL, and then onnx_keep. */

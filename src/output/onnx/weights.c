@@ -2,37 +2,31 @@
 
 #include "run/weights.h"
 
-/* ---- which tensors of the folder ---- */
-
-/* The weight itself, or the i-th of those that it is made of; 0 behind the last. */
-static int part_of(const struct graph *g, int weight, int i)
+static const struct model_tensor *tensor_of(const struct onnx *x, const struct model_dir *d,
+                                            const struct onnx_tensor *t)
 {
-    if (!graph_value(g, weight)->group)
-        return i ? 0 : weight;
-    for (int id = weight + 1; id < g->n_values; id++)
-        if (graph_value(g, id)->base == weight && i-- == 0)
-            return id;
-    return 0;
+    return weights_find(d, x->c, graph_value(x->g, t->weight)->name);
 }
 
-static int check_part(const struct onnx *x, const struct model_dir *d, int id, struct snug_err *err)
+static int check_weight(const struct onnx *x, const struct model_dir *d, const struct onnx_tensor *t,
+                        struct snug_err *err)
 {
-    const struct value *v = graph_value(x->g, id);
-    const struct model_tensor *t = weights_find(d, x->c, v->name);
+    const struct value *v = graph_value(x->g, t->weight);
+    const struct model_tensor *from = tensor_of(x, d, t);
     int64_t shape[MAX_DIMS];
     for (int i = 0; i < v->ndim; i++)
         shape[i] = v->shape[i].c;
-    if (!t)
+    if (!from)
         return err_set(err, SNUG_ERR_INPUT, "%s: has no weight %s, which config.json asks for; give a trained model",
                        d->path, v->name);
-    return weights_check_tensor(t, v->ndim, shape, err);
+    return weights_check_tensor(from, v->ndim, shape, err);
 }
 
 int onnx_check_weights(const struct onnx *x, const struct model_dir *d, struct snug_err *err)
 {
     for (size_t i = 0; i < x->n_tensors; i++)
-        for (int k = 0, id; !x->tensors[i].data && (id = part_of(x->g, x->tensors[i].weight, k)); k++)
-            TRY(check_part(x, d, id, err));
+        if (!x->tensors[i].data)
+            TRY(check_weight(x, d, &x->tensors[i], err));
     return SNUG_OK;
 }
 
@@ -40,25 +34,18 @@ int onnx_check_weights(const struct onnx *x, const struct model_dir *d, struct s
 
 enum { PIECE = 16 * MODEL_DIR_PIECE }; /* elements */
 
-static int copy_part(const struct onnx_reader *r, int id, float *room, struct snug_err *err)
-{
-    const struct model_tensor *t = weights_find(r->d, r->x->c, graph_value(r->x->g, id)->name);
-    int64_t all = st_elements(t->tensor);
-    for (int64_t at = 0; at < all; at += PIECE) {
-        int64_t n = all - at < PIECE ? all - at : PIECE;
-        TRY(model_dir_read_part(r->d, t, DT_F32, at, n, room, err));
-        TRY(r->put(r->ctx, room, (size_t)n * sizeof *room, err));
-    }
-    return SNUG_OK;
-}
-
 static int copy(const struct onnx_reader *r, const struct onnx_tensor *t, struct snug_err *err)
 {
-    size_t bytes = (size_t)(t->bytes < PIECE * 4 ? t->bytes : PIECE * 4);
-    float *room = mem_realloc(NULL, bytes);
-    int code = room ? SNUG_OK : err_no_memory(err, bytes);
-    for (int k = 0, id; !code && (id = part_of(r->x->g, t->weight, k)); k++)
-        code = copy_part(r, id, room, err);
+    const struct model_tensor *from = tensor_of(r->x, r->d, t);
+    int64_t all = t->bytes / 4, most = all < PIECE ? all : PIECE;
+    float *room = mem_realloc(NULL, (size_t)most * sizeof *room);
+    int code = room ? SNUG_OK : err_no_memory(err, (unsigned long long)most * sizeof *room);
+    for (int64_t at = 0; !code && at < all; at += PIECE) {
+        int64_t n = all - at < PIECE ? all - at : PIECE;
+        code = model_dir_read_part(r->d, from, DT_F32, at, n, room, err);
+        if (!code)
+            code = r->put(r->ctx, room, (size_t)n * sizeof *room, err);
+    }
     mem_free(room);
     return code;
 }
@@ -78,12 +65,8 @@ static int copy_turned(const struct onnx_reader *r, const struct onnx_tensor *t,
     const int64_t I = t->shape[0], O = t->shape[1], step = PIECE / O ? PIECE / O : 1;
     float *whole = mem_realloc(NULL, (size_t)t->bytes), *room = mem_realloc(NULL, (size_t)(step * O) * sizeof *room);
     int code = whole && room ? SNUG_OK : err_no_memory(err, (unsigned long long)t->bytes);
-    float *to = whole;
-    for (int k = 0, id; !code && (id = part_of(r->x->g, t->weight, k)); k++) {
-        const struct model_tensor *part = weights_find(r->d, r->x->c, graph_value(r->x->g, id)->name);
-        code = model_dir_read(r->d, part, DT_F32, to, err);
-        to += st_elements(part->tensor);
-    }
+    if (!code)
+        code = model_dir_read(r->d, tensor_of(r->x, r->d, t), DT_F32, whole, err);
     for (int64_t at = 0; !code && at < I; at += step) {
         int64_t rows = I - at < step ? I - at : step;
         turn(room, whole, O, I, at, rows);

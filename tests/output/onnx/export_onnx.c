@@ -165,6 +165,40 @@ static void compare(const struct array *got, const struct array *want)
         fail_msg("off by %g of %g", sqrt(apart), sqrt(norm));
 }
 
+static bool is_read(const struct onnx_file *f, const char *name)
+{
+    for (int i = 0; i < f->n_outputs; i++)
+        if (!strcmp(f->outputs[i].name, name))
+            return true;
+    for (size_t i = 0; i < f->n_nodes; i++)
+        for (int k = 0; k < f->nodes[i].n_in; k++)
+            if (!strcmp(f->nodes[i].in[k], name))
+                return true;
+    return false;
+}
+
+/* Nothing is there in vain, and weights, which are all but small constants, have the names of the model's file. */
+static void check_structure(const struct onnx_file *f, const char *model)
+{
+    struct st_file weights;
+    open_file(model, "model.safetensors", &weights);
+    for (size_t i = 0; i < f->n_nodes; i++) {
+        bool read = false;
+        for (int k = 0; k < f->nodes[i].n_out; k++)
+            read |= is_read(f, f->nodes[i].out[k]);
+        if (!read)
+            fail_msg("nobody reads %s", f->nodes[i].out[0]);
+    }
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const struct array *t = &f->tensors[i];
+        if (!is_read(f, t->name))
+            fail_msg("nobody reads %s", t->name);
+        if (t->type == FLOAT && t->rank && !strstr(t->name, "rotary_frequencies") && !st_find(&weights, t->name))
+            fail_msg("no tensor of the file: %s", t->name);
+    }
+    st_close(&weights);
+}
+
 struct fixture {
     struct onnx_file f;
     struct array inputs[3], want;
@@ -218,6 +252,7 @@ static void computes_what_transformers_did(void **state)
             fail_msg("%s", err.text);
         assert_true(same_bytes(in(folder, "out/config.json"), in(golden(models[m].name), "config.json")));
         open_fixture(&models[m], in(folder, "out"), &x);
+        check_structure(&x.f, golden(models[m].name));
         int64_t width = x.inputs[0].shape[1];
         run_and_compare(&x, x.inputs, width);
         struct array wider[3]; /* id 0 is the padding token's, but of RoBERTa's kind, where it is 1 */
