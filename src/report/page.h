@@ -15,6 +15,7 @@ void page_mistakes(const struct facts *f, struct str *out);
 void page_memory(const struct facts *f, struct str *out);
 void page_environment(const struct facts *f, struct str *out);
 void page_samples(const struct facts *runs, size_t n, struct str *out);
+void page_ops(const struct facts *f, struct str *out); /* of one run */
 int page_options(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
 void page_end(const struct facts *runs, size_t n, struct str *out);
 

@@ -18,6 +18,8 @@ int report_page(const struct io *io, const char *const *dirs, size_t n, struct s
         if (n == 1)
             page_classes(runs, out), page_mistakes(runs, out);
         page_samples(runs, n, out);
+        if (n == 1)
+            page_ops(runs, out);
         code = page_options(runs, n, out, err);
     }
     if (!code) {

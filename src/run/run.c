@@ -1,5 +1,7 @@
 #include "run/run.h"
 
+#include "base/seconds.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -220,6 +222,34 @@ static int run_one_by_one(struct run *r, const struct program *g, struct dims di
     return SNUG_OK;
 }
 
+/* Nodes that run at the same time have shares by what they read and write. */
+static void add_times(const struct run *r, const struct program *g, int from, int end, double seconds)
+{
+    double bytes[2] = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = from; i < end; i++) {
+            const struct node *n = &g->graph.nodes[i];
+            double mine = 1 + compile_bytes(g, n, &r->work[i - from].args, MEMORY_DEVICE);
+            bytes[pass] += mine;
+            r->times->of[n->op].seconds += pass ? seconds * mine / bytes[0] : 0;
+            r->times->of[n->op].nodes += pass;
+        }
+}
+
+static int run_and_time(struct run *r, const struct program *g, struct dims dims, int from, int end,
+                        struct snug_err *err)
+{
+    for (int i = from, next; i < end; i = next) {
+        run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[0]);
+        for (next = i + 1; next < end && g->graph.nodes[next].joins; next++)
+            run_fill_work(r, g, &g->graph.nodes[next], dims, &r->work[next - i]);
+        double start = seconds_now();
+        TRY(r->backend->run(r->backend, r->work, next - i, err));
+        add_times(r, g, i, next, seconds_now() - start);
+    }
+    return SNUG_OK;
+}
+
 /* Nodes from … end-1. */
 static int run_part(struct run *r, int k, int part, struct dims dims, int from, int end, struct snug_err *err)
 {
@@ -229,6 +259,8 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
         return SNUG_OK;
     if (r->backend->facts.one_by_one)
         return run_one_by_one(r, g, dims, from, end, err);
+    if (r->times && r->backend->facts.host_memory)
+        return run_and_time(r, g, dims, from, end, err);
     if (r->backend->replay)
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
     if (known)

@@ -3,6 +3,7 @@
 #define RUN_RUN_H
 
 #include "compile.h"
+#include "run/op_times.h"
 
 struct run {
     const struct backend *backend;
@@ -12,6 +13,7 @@ struct run {
     struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
     struct work *work;       /* room for the nodes of the longest program */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
+    struct op_times *times;  /* what run_program adds to, on backends in the host's memory; NULL: nobody asks */
     bool shares_plan;        /* it is another run's */
 };
 
@@ -81,8 +83,9 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
                    struct work *w);
 
 /* Executes each node of program k that is `wanted` (NULL: all) again and again, and gives its best time in seconds[node id].
- * Nodes that run at the same time have shares of it. The program must have been run for `dims`, so that inputs and values are there; it
- * leaves other ones behind. */
+ * Nodes that run at the same time have shares of it. The program must have been run for `dims`, so that inputs are there; it leaves other
+ * values behind. Of values that others have overwritten any floats will do. Whole numbers, by which nodes find their rows, would point
+ * anywhere: the nodes that make them are executed too. */
 int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, double *seconds, struct snug_err *err);
 
 /* Host copies of whole values; `type` is any float type. */

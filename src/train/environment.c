@@ -79,7 +79,27 @@ static int put_memory(const struct session *s, struct str *out, struct snug_err 
     return SNUG_OK;
 }
 
-int environment_text(const struct session *s, struct str *out, struct snug_err *err)
+/* Of a step on the average. */
+static void put_ops(const struct op_times *t, struct str *out)
+{
+    const char *between = "";
+    if (!t->steps)
+        return;
+    str_printf(out,
+               ",\n \"ops\": {\"how\": \"measured in %lld steps behind the first of this run, each op by itself\", "
+               "\"times\": [",
+               (long long)t->steps);
+    for (int op = 1; op < OP_COUNT; op++)
+        if (t->of[op].nodes) {
+            double n = (double)t->steps;
+            str_printf(out, "%s\n  {\"op\": \"%s\", \"nodes\": %.10g, \"seconds\": %.6g}", between, op_table[op].name,
+                       (double)t->of[op].nodes / n, t->of[op].seconds / n);
+            between = ",";
+        }
+    str_append(out, "]}");
+}
+
+int environment_text(const struct session *s, const struct op_times *times, struct str *out, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
     const struct backend *b = c->backend;
@@ -105,6 +125,7 @@ int environment_text(const struct session *s, struct str *out, struct snug_err *
         put_text(out, "system", system.sysname), put_text(out, "kernel", system.release),
             put_text(out, "architecture", system.machine);
     TRY(put_memory(s, out, err));
+    put_ops(times, out);
     str_append(out, "}\n");
     return str_check(out, err);
 }

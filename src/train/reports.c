@@ -230,17 +230,13 @@ static int write_evaluation(const struct trainer *t, struct snug_err *err)
     return code;
 }
 
-/* Once: it is the same for all of this run. */
-static int write_environment(struct trainer *t, struct snug_err *err)
+static int write_environment(const struct trainer *t, struct snug_err *err)
 {
     struct str text = {0};
-    if (t->described)
-        return SNUG_OK;
-    int code = environment_text(t->s, &text, err);
+    int code = environment_text(t->s, &t->op_times, &text, err);
     if (!code)
         code = write_own(t, ENVIRONMENT_NAME, &text, err);
     str_free(&text);
-    t->described = !code;
     return code;
 }
 

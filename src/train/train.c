@@ -192,6 +192,8 @@ static int start(struct trainer *t, struct snug_err *err)
 
 /* ---- the loop ---- */
 
+enum { TIMED_STEPS = 10 }; /* op by op, behind the first, which is slower */
+
 static double scheduled_rate(const struct trainer *t)
 {
     return schedule_follows_metric(t->o) ? t->state.plateau.rate : schedule_rate(&t->schedule, t->state.updates);
@@ -232,7 +234,11 @@ static int one_step(struct trainer *t, const struct window *w, double asked, dou
                              .average = average.share,
                              .n = stepper_targets(&t->s->stepper, w),
                              .scaled = precision_scales(&t->s->compile.precision)};
+    bool timed = t->state.step > t->first_step && t->op_times.steps < TIMED_STEPS;
+    t->s->run.times = timed ? &t->op_times : NULL;
+    t->op_times.steps += timed;
     TRY(team_step(t->team, w, &in, &r, err));
+    t->s->run.times = NULL;
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(t->purpose->not_finite(t, &r, err));
     t->data_wait += r.sent - asked;

@@ -51,7 +51,7 @@ struct trainer {
     int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
     double grad_norm, learning_rate;
     int64_t metrics_step;                     /* the step whose evaluation is in `metrics`; -1: none */
-    bool described;                           /* environment.json is written */
+    struct op_times op_times;                 /* of the first steps but one */
     bool lacks_environment, lacks_evaluation; /* the user knows that the page does not show them */
     double reported, report_seconds;          /* when report.html was written last, and how long that took */
     int64_t memory_bytes;                     /* in use when somebody looked last */

@@ -75,6 +75,55 @@ static void memory_is_that_of_the_plan(void **state)
     json_decref(environment);
 }
 
+static int nodes_of(const char *program, const char *op)
+{
+    int n = 0;
+    char call[64];
+    snprintf(call, sizeof call, "\n%s(", op);
+    for (const char *at = program; (at = strstr(at, call)); at += strlen(call))
+        n++;
+    return n;
+}
+
+/* Each op has the nodes that the plan's programs have of it: with accumulation of 3 the second program runs twice. Together they take
+ * no longer than the run. */
+static void ops_are_those_of_the_steps(void **state)
+{
+    (void)state;
+    const char *rows = make_rows(folder, 96, 12, 6, true), *out = join(folder, "ops");
+    size_t i, n;
+    json_t *v;
+    expect_snug(0, said(), ARGS("plan", RUN, "--gradient-accumulation-steps", "3", "--dump", "order"), NULL);
+    char *programs = read_text(said(), &n), *next = strstr(programs, "# next micro-step"),
+         *update = strstr(programs, "# update");
+    assert_true(next && update && next < update);
+    expect_snug(0, said(), ARGS("train", RUN, "--gradient-accumulation-steps", "3", "--output-dir", out, "--json"),
+                NULL);
+    json_t *environment = load(join(out, "environment.json"));
+    json_t *times = json_object_get(json_object_get(environment, "ops"), "times");
+    double seconds = 0;
+    assert_true(json_array_size(times) > 15);
+    json_array_foreach(times, i, v)
+    {
+        const char *op = json_string_value(json_object_get(v, "op"));
+        int all = nodes_of(programs, op), behind = nodes_of(next, op), last = nodes_of(update, op);
+        assert_int_equal(json_number_value(json_object_get(v, "nodes")), all + behind - last);
+        assert_true(json_number_value(json_object_get(v, "seconds")) > 0);
+        seconds += json_number_value(json_object_get(v, "seconds"));
+    }
+    char *run = read_text(said(), &n), *runtime = strstr(run, "\"train_runtime\": ");
+    assert_non_null(runtime);
+    assert_true(3 * seconds < strtod(runtime + strlen("\"train_runtime\": "), NULL)); /* 4 steps without the first */
+    char *page = read_text(join(out, "report.html"), &n);
+    assert_non_null(strstr(page, "measured in 3 steps behind the first of this run"));
+    assert_non_null(strstr(page, "<th scope=\"row\">linear_dx</th><td class=\"text\">dx = dy W</td>"));
+    assert_non_null(strstr(page, "<th scope=\"row\">others</th>"));
+    free(page);
+    free(programs);
+    free(run);
+    json_decref(environment);
+}
+
 /* The command that a page has makes the same losses again. */
 static void the_command_is_the_run(void **state)
 {
@@ -131,6 +180,19 @@ static void files_of_others_are_texts(void **state)
     expect_snug(0, said(), ARGS("report", out), NULL);
     page = read_text(join(out, "report.html"), &n);
     assert_null(strstr(page, "planned memory"));
+    assert_null(strstr(page, "Slowest ops"));
+    free(page);
+    write_text(
+        out, "environment.json",
+        "{\"snug_version\": \"x\", \"ops\": {\"how\": \"<b>\", \"times\": [7, {\"op\": \"<i>\", \"seconds\": 3}, "
+        "{\"op\": \"norm\", \"seconds\": 1, \"nodes\": \"x\"}, {\"op\": \"belated\", \"seconds\": -1}]}}\n");
+    expect_snug(0, said(), ARGS("report", out), NULL);
+    page = read_text(join(out, "report.html"), &n);
+    assert_non_null(
+        strstr(page, "&lt;i&gt;</th><td class=\"text\"></td><td class=\"n\">0</td><td class=\"n\">3000</td>"));
+    assert_non_null(strstr(page, ">25 %</td>"));
+    assert_non_null(strstr(page, "&lt;b&gt;</p>"));
+    assert_null(strstr(page, "belated"));
     free(page);
 }
 
@@ -138,6 +200,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_that_of_the_plan),
+        cmocka_unit_test(ops_are_those_of_the_steps),
         cmocka_unit_test(the_command_is_the_run),
         cmocka_unit_test(files_of_others_are_texts),
     };
