@@ -143,7 +143,7 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     s->evaluated = false;
     if (!s->metrics.block)
         TRY(evaluate_metrics(&s->s, &s->metrics, err));
-    TRY(evaluate(&s->s, &s->metrics, &seconds, err));
+    TRY(evaluate(&s->s, &s->metrics, NULL, &seconds, err));
     s->evaluated = true;
     metrics_report(&s->metrics, metric, ctx);
     metric(ctx, "rows", (double)s->s.data.n_rows);

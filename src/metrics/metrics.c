@@ -29,7 +29,7 @@ static int64_t lay_out(struct metrics *m, char *block)
 {
     const struct metrics_setup *s = &m->setup;
     int64_t at = 0, rows = s->rows, cells = s->width * rows;
-    if (s->kind == METRICS_TOKENS)
+    if (s->kind == METRICS_TOKENS || s->kind == METRICS_TEXTS)
         return 0;
     if (s->kind == METRICS_ANSWERS) {
         m->logits = take(block, &at, cells * (int64_t)sizeof *m->logits);
@@ -87,6 +87,7 @@ void metrics_reset(struct metrics *m)
     m->n = m->right = 0;
     m->loss_sum = m->exact = m->f1 = 0;
     m->questions = 0;
+    m->texts = (struct text_sums){0};
     for (int64_t r = 0; m->label && r < m->setup.rows; r++)
         m->label[r] = -1;
     if (m->tags && m->n_labels)
@@ -144,6 +145,12 @@ void metrics_add_answer(struct metrics *m, double exact, double f1)
     m->questions++;
     m->exact += exact;
     m->f1 += f1;
+}
+
+int metrics_add_text(struct metrics *m, const char *text, size_t bytes, const char *expected, size_t expected_bytes,
+                     struct snug_err *err)
+{
+    return texts_add(&m->texts, text, bytes, expected, expected_bytes, err);
 }
 
 /* log sum exp z */

@@ -14,6 +14,7 @@
 #define METRICS_METRICS_H
 
 #include "base/err.h"
+#include "metrics/texts.h"
 #include "model/task.h"
 
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 struct metrics_setup {
     enum metrics_kind kind;
     int64_t
-        rows; /* of the data; METRICS_TOKENS, METRICS_ENTITIES: 0, no row is kept; METRICS_ANSWERS: tokens, 0 where they have no texts */
+        rows; /* of the data; METRICS_TOKENS, METRICS_TEXTS, METRICS_ENTITIES: 0, no row is kept; METRICS_ANSWERS: tokens, 0 where they have no texts */
     int64_t width; /* classes, labels or numbers of a row or token */
     const char *const
         *names;       /* METRICS_ENTITIES: (width) of the labels; they outlive the metrics. NULL: for sizes only */
@@ -48,6 +49,7 @@ struct metrics {
     double loss_sum;   /* of n terms */
     int64_t questions; /* METRICS_ANSWERS: whose answers were compared; exact and f1 are sums over them */
     double exact, f1;
+    struct text_sums texts; /* METRICS_TEXTS */
 
     void *block; /* owns what follows */
     /* For each row of the data, in its order. */
@@ -88,6 +90,9 @@ void metrics_add_values(struct metrics *m, const int64_t *rows, const double *lo
 /* Question answering: `n` rows, and of a question how its answer compares with the right ones, 0 to 1. */
 void metrics_add_rows(struct metrics *m, int64_t n, double loss_sum);
 void metrics_add_answer(struct metrics *m, double exact, double f1);
+/* METRICS_TEXTS, beside metrics_add_tokens: a row's generated text, and the expected one. */
+int metrics_add_text(struct metrics *m, const char *text, size_t bytes, const char *expected, size_t expected_bytes,
+                     struct snug_err *err);
 
 void metrics_finish(struct metrics *m);
 

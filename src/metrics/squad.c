@@ -2,17 +2,11 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/space.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
-
-/* As Python's str.split() has it. */
-static bool is_space(utf8proc_int32_t c)
-{
-    return (c >= 0x9 && c <= 0xD) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
 
 /* \w of Python's re; the underscore is punctuation and gone. */
 static bool is_word(utf8proc_int32_t c)
@@ -67,7 +61,7 @@ static void separate(const char *s, size_t bytes, struct str *to)
         bool word = end > i, blank = false;
         if (!word) {
             end += (size_t)utf8proc_iterate(u + end, -1, &c);
-            blank = is_space(c);
+            blank = is_python_space(c);
         }
         blank |= word && is_article(s + i, end - i);
         if (!blank && waits && to->n)

@@ -221,6 +221,23 @@ static double answers_f1(const struct metrics *m)
     return m->questions ? 100 * m->f1 / (double)m->questions : NAN;
 }
 
+/* ---- of generated texts: percentages ---- */
+
+static double same_text(const struct metrics *m)
+{
+    return m->texts.rows ? 100 * (double)m->texts.exact / (double)m->texts.rows : NAN;
+}
+
+static double rouge(const struct metrics *m)
+{
+    return m->texts.rows ? 100 * m->texts.rouge / (double)m->texts.rows : NAN;
+}
+
+static double chrf(const struct metrics *m)
+{
+    return m->texts.rows ? 100 * texts_chrf(&m->texts) : NAN;
+}
+
 /* ---- the table ---- */
 
 static const struct metric of_classes[] = {
@@ -261,6 +278,11 @@ static const struct metric of_tokens[] = {
     {"loss", loss, 0, true},
     {"accuracy", accuracy, 0, false},
     {"perplexity", perplexity, 0, true},
+};
+static const struct metric of_texts[] = {
+    {"loss", loss, 0, true},          {"rougeL", rouge, 0, false},
+    {"chrf", chrf, 0, false},         {"exact_match", same_text, 0, false},
+    {"accuracy", accuracy, 0, false}, {"perplexity", perplexity, 0, true},
 };
 static const struct metric of_tags[] = {
     {"loss", loss, 0, true},
@@ -303,6 +325,7 @@ const struct metric_list metric_lists[METRICS_KINDS] = {
     [METRICS_TOKENS] = {LIST(of_tokens)},
     [METRICS_ENTITIES] = {LIST(of_tags), BY_LABEL(by_type)},
     [METRICS_ANSWERS] = {LIST(of_answers)},
+    [METRICS_TEXTS] = {LIST(of_texts)},
 };
 
 /* ---- looking into it ---- */

@@ -53,6 +53,7 @@ enum metrics_kind {
     METRICS_TOKENS,
     METRICS_ENTITIES, /* of tags: tokens, and the stretches of words that tags name */
     METRICS_ANSWERS,  /* of texts that answer questions */
+    METRICS_TEXTS,    /* of tokens, and of the texts that are generated instead */
     METRICS_KINDS
 };
 

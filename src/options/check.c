@@ -114,7 +114,6 @@ int options_idle(const struct options *o, int other, const char *word)
 static int no_effect(struct options *o, const struct option_needs *n, const char *word, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX], b[2 * OPTION_NAME_MAX], use[160] = "";
-    const char *last = strrchr(n->values, '|');
     const struct option_row *row = &option_rows[n->option];
     bool none = strcmp(row->unset, "none") == 0;
     place(n->other, b);
@@ -130,7 +129,8 @@ static int no_effect(struct options *o, const struct option_needs *n, const char
         return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
                        label(o, n->option, a), b);
     if (strlen(n->values) < 120)
-        snprintf(use, sizeof use, " it goes with %s, so", strncmp(n->values, "auto|", 5) == 0 ? last + 1 : n->values);
+        snprintf(use, sizeof use, " it goes with %s, so",
+                 strncmp(n->values, "auto|", 5) == 0 ? n->values + 5 : n->values);
     return err_set(err, SNUG_ERR_USAGE, "%s: no effect with %s %s;%s leave one out", label(o, n->option, a), b, word,
                    use);
 }
@@ -150,10 +150,14 @@ static int check_eithers(const struct options *o, struct snug_err *err)
 static bool has_effect_by(const struct options *o, int option)
 {
     char word[64];
-    for (size_t k = 0; k < n_option_serves; k++)
-        if (option_serves[k].option == option &&
-            word_in(value_word(o, option_serves[k].other, word), option_serves[k].values, NULL))
+    for (size_t k = 0; k < n_option_serves; k++) {
+        const struct option_needs *n = &option_serves[k];
+        if (n->option != option)
+            continue;
+        if (strcmp(n->values, "*") == 0 ? o->source[n->other] != FROM_DEFAULT
+                                        : word_in(value_word(o, n->other, word), n->values, NULL))
             return true;
+    }
     return false;
 }
 
@@ -168,7 +172,7 @@ static int check_effect(struct options *o, struct snug_err *err)
             !asks_something(o, &defaults, n->option))
             continue;
         if (strcmp(n->values, "*") == 0) {
-            if (o->source[n->other] == FROM_DEFAULT && !other_serves(o, n->other))
+            if (o->source[n->other] == FROM_DEFAULT && !other_serves(o, n->other) && !has_effect_by(o, n->option))
                 return err_set(err, SNUG_ERR_USAGE, "%s: no effect without %s; give that too, or leave this out",
                                label(o, n->option, a), place(n->other, b));
             continue;

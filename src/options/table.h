@@ -21,7 +21,8 @@
  *   OPT_LACKING(option, words, why)            words that are known and refused by name; a why with "; " says what to use, and
  *                                              is not followed by the list of what there is
  *   OPT_NEEDS(option, other, values)           no effect unless the other has one of the values ("*": is given)
- *   OPT_SERVES(option, other, values)          has an effect with these values of the other, whatever it needs besides
+ *   OPT_SERVES(option, other, values)          has an effect with these values of the other ("*": where it is given), whatever
+ *                                              it needs besides
  *   OPT_USUAL(option, commands)                --help of these commands shows it, in the order of these rows: ten for a
  *                                              command. One without such rows shows all of its options
  *   OPT_EITHER(option, other)                  serves the same: what needs `option` ("*") is content with `other`, and both
@@ -279,7 +280,9 @@ OPT(STEPS, eval_steps, "none", "[1, inf)", TRAINING, 0, "between two evaluations
 OPT(REAL, eval_delay, "0", "[0, 1000000000]", TRAINING, 0, "no evaluation before this step or epoch")
 OPT(BOOL, eval_on_start, "false", "", TRAINING, 0, "evaluate before the first step")
 OPT(INT, eval_samples, "none", "[1, 10000]", TRAINING, 0,
-    "at each evaluation so many rows of the data are answered, causal-lm: shown, and in the log")
+    "at each evaluation so many rows of the data are answered, with text: shown, and in the log")
+OPT(BOOL, predict_with_generate, "false", "", TRAINING | EVAL, 0,
+    "evaluate the texts that an encoder-decoder writes too: exact_match, rougeL and chrf")
 OPT(REAL, threshold, "0.5", "(0, 1)", ROWS, 0, "multi-label: labels of a greater probability are predicted")
 OPT(INT, per_device_eval_batch_size, "none", "[1, 1000000]", MODEL | MERGE, 0,
     "batches as large as so many of the longest rows; none: 4096 tokens, 16384 on a GPU")
@@ -319,7 +322,7 @@ OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf fi
 OPT(BOOL, onnx, "false", "", EXPORT, 0, "an ONNX model, model.onnx, in place of a model's weights")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
-OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING, 0, "tokens behind a prompt, at most")
+OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING | EVAL, 0, "tokens behind a prompt, at most")
 OPT(BOOL, do_sample, "false", "", GENERATE, 0, "tokens are drawn at random; else each is the likeliest one")
 OPT(REAL, temperature, "none", "(0, 1000]", GENERATE, 0, "what logits are divided by before a token is drawn; none: the model's, or 1")
 OPT(REAL, top_p, "none", "(0, 1]", GENERATE, 0, "a token is drawn from the likeliest with so much probability together; none: the model's, or 1")
@@ -634,8 +637,10 @@ OPT_NEEDS(version_2_with_negative, task, "auto|question-answering")
 OPT_NEEDS(null_score_diff_threshold, task, "auto|question-answering")
 OPT_NEEDS(block_size, task, "auto|causal-lm")
 OPT_NEEDS(show_sample, task, "auto|causal-lm")
-OPT_NEEDS(eval_samples, task, "auto|causal-lm")
-OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training */
+OPT_NEEDS(eval_samples, task, "auto|causal-lm|seq2seq-lm")
+OPT_NEEDS(predict_with_generate, task, "auto|seq2seq-lm")
+OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training; */
+OPT_NEEDS(max_new_tokens, predict_with_generate, "true") /* in an evaluation */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")
 OPT_NEEDS(label_smoothing_factor, problem_type, "auto|single_label_classification")
 OPT_NEEDS(gradient_accumulation_dtype, dtype, "bf16|pure-bf16|fp16")
@@ -701,6 +706,8 @@ OPT_NEEDS(warmup_steps, lr_scheduler_type,
     "linear|cosine|cosine_with_restarts|polynomial|constant_with_warmup|inverse_sqrt|cosine_with_min_lr|"
     "cosine_warmup_with_min_lr|warmup_stable_decay")
 OPT_SERVES(warmup_steps, optim, "schedule_free_adamw|schedule_free_sgd")
+OPT_SERVES(max_new_tokens, eval_samples, "*")
+OPT_SERVES(max_new_tokens, predict_with_generate, "true")
 OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
 OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")

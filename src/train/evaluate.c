@@ -36,11 +36,11 @@ struct evaluation {
 struct metrics_setup evaluate_setup(const struct session *s)
 {
     const struct model_config *c = &s->model;
-    enum metrics_kind kind = task_metrics(c->task, c->problem);
+    enum metrics_kind kind = s->o->predict_with_generate ? METRICS_TEXTS : task_metrics(c->task, c->problem);
     if (kind == METRICS_ANSWERS)
         return (struct metrics_setup){
             .kind = kind, .rows = s->data.questions ? s->data.n_tokens : 0, .width = c->num_labels};
-    if (kind == METRICS_TOKENS)
+    if (kind == METRICS_TOKENS || kind == METRICS_TEXTS)
         return (struct metrics_setup){.kind = kind, .width = c->vocab_size};
     if (kind == METRICS_ENTITIES)
         return (struct metrics_setup){
@@ -241,12 +241,35 @@ static int evaluate_answers(struct evaluation *p, const struct dataset *d, struc
     return compare_answers(p, d, err);
 }
 
-int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err)
+/* ---- generated texts ---- */
+
+struct comparing {
+    struct metrics *metrics;
+    const struct generated_rows *also;
+};
+
+static int compare_row(void *ctx, const struct generated_row *row, struct snug_err *err)
+{
+    struct comparing *c = ctx;
+    TRY(metrics_add_text(c->metrics, row->text, row->bytes, row->expected, row->expected_bytes, err));
+    return c->also ? c->also->take(c->also->ctx, row, err) : SNUG_OK;
+}
+
+static int compare_texts(struct session *s, struct metrics *m, const struct generated_rows *also, struct snug_err *err)
+{
+    struct comparing c = {.metrics = m, .also = also};
+    return generate_rows(s, &(struct generated_rows){.take = compare_row, .ctx = &c}, err);
+}
+
+int evaluate(struct session *s, struct metrics *m, const struct generated_rows *also, double *seconds,
+             struct snug_err *err)
 {
     struct evaluation p = {.s = s, .loader = s->eval, .path = s->data.path, .metrics = m};
     double start = seconds_now();
     metrics_reset(m);
     TRY(s->data.questions ? evaluate_answers(&p, &s->data, err) : run_evaluation(&p, err));
+    if (m->setup.kind == METRICS_TEXTS)
+        TRY(compare_texts(s, m, also, err));
     metrics_finish(m);
     *seconds = seconds_now() - start;
     return SNUG_OK;

@@ -4,12 +4,14 @@
 
 #include "data/questions/questions.h"
 #include "metrics/metrics.h"
+#include "train/generate/rows.h"
 #include "train/session/session.h"
 
 /* Runs the evaluation program over session->data, which has labels, into `m`. SNUG_STOPPED when a signal came: what was
  * counted is no result. SNUG_ERR_NUMERIC where logits (of a language model, the loss) are not finite, with the row and the
- * first tensor that is not, unless --nan-policy skip. */
-int evaluate(struct session *s, struct metrics *m, double *seconds, struct snug_err *err);
+ * first tensor that is not, unless --nan-policy skip. --predict-with-generate: `also` gets each row's text; NULL: nobody does. */
+int evaluate(struct session *s, struct metrics *m, const struct generated_rows *also, double *seconds,
+             struct snug_err *err);
 
 /* The same over the rows of any loader of `d` whose batches the plan has room for; logits (n_rows, num_labels), or with
  * a task of tokens (n_tokens, num_labels): where each row's are written; errors call the first of them row `first`. */

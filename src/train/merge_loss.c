@@ -16,7 +16,7 @@ static int evaluate_session(struct session *s, double *loss, struct snug_err *er
     double seconds;
     TRY(session_load(s, err));
     TRY(evaluate_metrics(s, &m, err));
-    int code = evaluate(s, &m, &seconds, err);
+    int code = evaluate(s, &m, NULL, &seconds, err);
     if (!code)
         metrics_report(&m, take_loss, loss);
     metrics_close(&m);

@@ -22,6 +22,7 @@ void rate_search_settle(struct options *o)
     o->discard_model = true;
     o->early_stopping_patience = 0;
     o->eval_samples = 0;
+    o->predict_with_generate = false;
 }
 
 static int start(struct trainer *t, struct snug_err *err)

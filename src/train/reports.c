@@ -168,7 +168,8 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     struct eval_line e = {.wanted = t->o->metric_for_best_model, .value = NAN};
     double seconds, rows = (double)t->s->data.n_rows;
     t->metrics_step = -1;
-    TRY(evaluate(t->s, &t->metrics, &seconds, err));
+    struct generated_rows samples = trainer_samples(t);
+    TRY(evaluate(t->s, &t->metrics, &samples, &seconds, err));
     t->evaluating += seconds;
     t->state.evaluated_step = t->metrics_step = t->state.step;
     trainer_begin_line(t, &e.line);

@@ -8,6 +8,7 @@
 #include "output/tensorboard.h"
 #include "schedule/due.h"
 #include "schedule/schedule.h"
+#include "train/generate/rows.h"
 #include "train/state.h"
 #include "train/team.h"
 #include "train/train.h"
@@ -80,7 +81,9 @@ void trainer_end_line(struct trainer *t, struct str *line);
 
 /* ---- samples.c ---- */
 
-/* --eval-samples: what the model answers now, a line of the log each. SNUG_STOPPED when a signal came. */
+/* Writes a line of the log for each row that --eval-samples shows. */
+struct generated_rows trainer_samples(struct trainer *t);
+/* --eval-samples: what the model answers now, unless the evaluation has told it. SNUG_STOPPED when a signal came. */
 int trainer_answer_samples(struct trainer *t, struct snug_err *err);
 
 /* ---- saving.c ---- */

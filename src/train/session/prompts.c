@@ -155,11 +155,15 @@ int prompts_open(struct session *s, struct snug_err *err)
 
 /* ---- rows of the evaluation data ---- */
 
-/* Tokens *from … *to - 1 are the row's last answer. */
+/* Tokens *from … *to - 1 are the row's last answer, or its target. */
 static void find_answer(const struct dataset *d, int64_t row, int64_t *from, int64_t *to)
 {
     int64_t begin = d->offsets[row];
     *to = d->offsets[row + 1];
+    if (d->sources) {
+        *from = begin + d->sources[row];
+        return;
+    }
     while (*to > begin && !chat_is_learned(d, *to - 1))
         --*to;
     *from = *to;
@@ -169,30 +173,44 @@ static void find_answer(const struct dataset *d, int64_t row, int64_t *from, int
         *from += (*to - begin + 1) / 2;
 }
 
-static int check_samples(const struct session *s, struct snug_err *err)
+static int check_samples(const struct session *s, const char *flag, struct snug_err *err)
 {
     if (!s->has_data)
-        return err_set(err, SNUG_ERR_USAGE, "--eval-samples: there are no rows to answer; give --eval-data too");
+        return err_set(err, SNUG_ERR_USAGE, "%s: there are no rows to answer; give --eval-data too", flag);
     if (!s->tokenizer)
         return err_set(err, SNUG_ERR_USAGE,
-                       "--eval-samples: %s has no tokenizer that can be read, so answers have no text; leave it out",
+                       "%s: %s has no tokenizer that can be read, so answers have no text; leave it out", flag,
                        s->o->model);
     return SNUG_OK;
+}
+
+/* Sample i of n. */
+static int64_t sample_row(const struct session *s, int64_t i, int64_t n)
+{
+    return i * s->data.n_rows / n;
+}
+
+/* No more samples than rows. */
+static int64_t n_samples(const struct session *s)
+{
+    return s->o->eval_samples < s->data.n_rows ? s->o->eval_samples : s->data.n_rows;
 }
 
 int prompts_of_data(struct session *s, struct snug_err *err)
 {
     struct prompts *p = &s->prompts;
     const struct dataset *d = &s->data;
-    int64_t from, to, n = s->o->eval_samples;
-    if (!n)
+    bool all = s->o->predict_with_generate;
+    const char *flag = all ? "--predict-with-generate" : "--eval-samples";
+    int64_t from, to;
+    if (!all && !s->o->eval_samples)
         return SNUG_OK;
-    TRY(check_samples(s, err));
-    n = n < d->n_rows ? n : d->n_rows;
+    TRY(check_samples(s, flag, err));
+    int64_t n = all ? d->n_rows : n_samples(s);
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = i * d->n_rows / n, begin = d->offsets[row];
+        int64_t row = sample_row(s, i, n), begin = d->offsets[row];
         find_answer(d, row, &from, &to);
-        if (from == begin || from - begin >= s->model.longest)
+        if (from == begin || from - begin >= s->model.longest + are_sources(s))
             continue;
         if (!MEM_GROW(p->rows, p->rows_cap, p->n + 1))
             return err_no_memory(err, (p->n + 1) * sizeof *p->rows);
@@ -200,16 +218,23 @@ int prompts_of_data(struct session *s, struct snug_err *err)
         TRY(add(s, d->ids + begin, (size_t)(from - begin), err));
     }
     return p->n ? SNUG_OK
-                : err_set(err, SNUG_ERR_USAGE, "--eval-samples: no row of %s has a prompt that leaves room to answer",
+                : err_set(err, SNUG_ERR_USAGE, "%s: no row of %s has a prompt that leaves room to answer", flag,
                           d->path);
 }
 
-const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n)
+const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n_before, size_t *n)
 {
     int64_t from, to;
     find_answer(&s->data, s->prompts.rows[i], &from, &to);
     *n = (size_t)(to - from);
-    return s->data.ids + from;
+    *n_before = are_sources(s) ? 0 : s->prompts.begins[i + 1] - s->prompts.begins[i];
+    return s->data.ids + from - *n_before;
+}
+
+bool prompts_is_sample(const struct session *s, int64_t row)
+{
+    int64_t n = n_samples(s), i = (row * n + s->data.n_rows - 1) / s->data.n_rows;
+    return i < n && sample_row(s, i, n) == row;
 }
 
 void prompts_close(struct session *s)

@@ -9,12 +9,15 @@
 int prompts_open(struct session *s, struct snug_err *err);
 void prompts_close(struct session *s);
 
-/* --eval-samples: prompts that rows of the evaluation data begin with, spread evenly over them. A prompt ends where the last answer of
- * its row begins: the last tokens that are learned. A row that is learned from its beginning is cut in the middle. Nothing where none
- * are asked for; SNUG_ERR_USAGE where there are no such rows, or no tokenizer. */
+/* --eval-samples: prompts that rows of the evaluation data begin with, spread evenly over them. --predict-with-generate: all rows. A
+ * prompt ends where the last answer of its row begins: the last tokens that are learned. A row that is learned from its beginning is
+ * cut in the middle. A source is a prompt. Nothing where none are asked for; SNUG_ERR_USAGE where there are no such rows, or no
+ * tokenizer. */
 int prompts_of_data(struct session *s, struct snug_err *err);
-/* The tokens behind prompt i in its row, up to the end of the answer: (*n). */
-const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n);
+/* The tokens that are expected of prompt i: (*n) behind (*n_before) with which they make a text. */
+const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n_before, size_t *n);
+/* Whether --eval-samples shows this row of the evaluation data. */
+bool prompts_is_sample(const struct session *s, int64_t row);
 
 /* The largest call of the program: how many prompts run at once, how many of their tokens it reads, how long they get. */
 void prompts_size(struct session *s);

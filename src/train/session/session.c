@@ -114,7 +114,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
         TRY(output_dir_claim(s, err));
     TRY(s->o->command == CMD_GENERATE ? prompts_open(s, err) : datasets_open(s, err));
     TRY(chat_show_sample(s, err));
-    if (!own_loop)
+    if (!own_loop || o->predict_with_generate)
         TRY(prompts_of_data(s, err));
     TRY(class_weights_open(s, err));
     TRY(open_backend(s, err));

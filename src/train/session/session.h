@@ -34,7 +34,7 @@ struct session_events {
 struct prompts {
     int32_t *ids;
     size_t ids_cap, *begins, begins_cap;
-    int64_t *rows; /* (n) of the evaluation data that the prompts begin (--eval-samples), else NULL */
+    int64_t *rows; /* (n) of the evaluation data that the prompts begin (prompts_of_data), else NULL */
     size_t rows_cap;
     size_t n;
     int64_t longest;
