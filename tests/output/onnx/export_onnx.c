@@ -1,9 +1,7 @@
 /* output/onnx: the models of tests/golden as ONNX files, run by an interpreter of ONNX in this folder, give the logits of transformers.
  * (check.py, beside, runs them with ONNX Runtime.) */
 #include "output/onnx/export_onnx.h"
-#include "../../failing_memory.h"
 #include "../../folder.h"
-#include "../../sanitized.h"
 #include "format/safetensors.h"
 #include "interpret.h"
 
@@ -380,28 +378,6 @@ static void decoders_are_refused(void **state)
     }
 }
 
-static void every_allocation_may_fail(void **state)
-{
-    static const char *const some[] = {"roberta", "deberta_answers", "modernbert"};
-    (void)state;
-    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        struct failing_memory memory;
-        bool hit = true;
-        for (long k = 1; hit; k += SANITIZED ? 13 : 1) {
-            struct onnx_report r;
-            struct snug_err err = {0};
-            failing_memory_set(&memory, k, false);
-            int code = export_as(golden(some[i]), in(folder, "failing"), 20000, &r, &err);
-            hit = failing_memory_hit(&memory);
-            mem_set_ops(NULL);
-            assert_true(code == (hit ? SNUG_ERR_ENV : 0) || code == 0); /* a name may do without, in a search upwards */
-            assert_int_equal(count_names(folder, "failing"), !code);
-            if (!code)
-                remove_tree(in(folder, "failing"));
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,7 +386,6 @@ int main(void)
         cmocka_unit_test(large_models_have_weights_beside),
         cmocka_unit_test(the_limit_is_that_of_a_message),
         cmocka_unit_test(decoders_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("export_onnx", tests, open_folder, close_folder);
 }
