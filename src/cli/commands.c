@@ -118,7 +118,7 @@ const struct command commands[] = {
      "TRAJECTORY is a safetensors file with param.I.0 and grad.I.T; OUT becomes one with param.I.T for T = 0, 1, ...;\n"
      "weight decay acts on every tensor.\n",
      "", run_debug_optim},
-    {CMD_DEBUG_DOCS, "options|ops|man|completion", 1, 1, "documentation generated from the tables",
+    {CMD_DEBUG_DOCS, "options|trainer|ops|man|completion", 1, 1, "documentation generated from the tables",
      "Markdown for docs/options.md or docs/ops.md, a manual page, or completion for bash.\n", "", run_debug_docs},
 };
 const size_t n_commands = sizeof commands / sizeof *commands;

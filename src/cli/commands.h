@@ -62,7 +62,7 @@ const char *help_value(const struct option_row *row);
 
 /* docs.c, docs_ops.c, docs_trainer.c: what is generated from the tables. */
 void docs_options(FILE *f);
-void docs_trainer(FILE *f); /* a part of it */
+void docs_trainer(FILE *f);
 void docs_ops(FILE *f);
 void docs_man(FILE *f);
 void docs_completion(FILE *f);

@@ -485,7 +485,7 @@ OPT_HINT("num_workers", ALL_COMMANDS, "batches are prepared ahead anyway; --thre
 OPT_HINT("workers", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
 OPT_HINT("num_proc", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
 OPT_HINT("preprocessing_num_workers", ALL_COMMANDS, "batches are prepared ahead anyway; --threads is for computing")
-OPT_HINT("device_map", ALL_COMMANDS, "a run has one device; --device says which")
+OPT_HINT("device_map", ALL_COMMANDS, "the model lies on one device whole; --device says which, and --gpus trains copies side by side")
 OPT_HINT("attn_implementation", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")
 OPT_HINT("flash_attention", ALL_COMMANDS, "attention is never stored whole anyway; leave it out")
 OPT_HINT("load_in_8bit", ALL_COMMANDS, "weights are not trained in 8 bits; --pure-bf16 halves them, see 'snug help memory'")
@@ -815,10 +815,10 @@ OPT_REFUSED("optim_target_modules", "null", "GaLore and APOLLO are not there yet
 OPT_REFUSED("neftune_noise_alpha", "null", "noise on embeddings is not there yet; use --hidden-dropout-prob")
 OPT_REFUSED("ignore_data_skip", "false", "a resumed run goes on at the very next row, which costs no time; leave it out")
 OPT_REFUSED("label_names", "null", "use --label-column")
-OPT_REFUSED("ddp_timeout", "1800", "training on several devices is not there yet; use --gradient-accumulation-steps")
-OPT_REFUSED("ddp_*", "null", "training on several devices is not there yet; use --gradient-accumulation-steps")
-OPT_REFUSED("mp_parameters", "\"\"", "training on several devices is not there yet; use --gradient-accumulation-steps")
-OPT_REFUSED("parallelism_config", "null", "training on several devices is not there yet; use --gradient-accumulation-steps")
+OPT_REFUSED("ddp_timeout", "1800", "GPUs of one machine train side by side with --gpus, and it has no such settings; leave it out")
+OPT_REFUSED("ddp_*", "null", "GPUs of one machine train side by side with --gpus, and it has no such settings; leave it out")
+OPT_REFUSED("mp_parameters", "\"\"", "GPUs of one machine train side by side with --gpus, and it has no such settings; leave it out")
+OPT_REFUSED("parallelism_config", "null", "GPUs of one machine train side by side with --gpus, and it has no such settings; leave it out")
 OPT_REFUSED("accelerator_config",
     "{\"split_batches\":false,\"dispatch_batches\":null,\"even_batches\":true,\"use_seedable_sampler\":true,"
     "\"non_blocking\":false,\"gradient_accumulation_kwargs\":null,\"use_configured_state\":false}",

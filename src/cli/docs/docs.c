@@ -1,4 +1,5 @@
-/* What is generated from the tables of options and commands: docs/options.md, the manual page, completion for bash. */
+/* What is generated from the tables of options and commands: docs/options.md, the manual page, completion for bash. docs/trainer.md is
+ * in docs_trainer.c. */
 #include "cli/commands.h"
 
 #include <string.h>
@@ -68,13 +69,6 @@ static void print_row(FILE *f, const struct option_row *row)
     fprintf(f, " | %s |\n", row->help);
 }
 
-static void print_foreign(FILE *f, const struct option_foreign *list, size_t n)
-{
-    fputs("\n| name | why |\n|---|---|\n", f);
-    for (size_t i = 0; i < n; i++)
-        fprintf(f, "| `%s` | %s |\n", list[i].name, list[i].why);
-}
-
 static void print_other_words(FILE *f)
 {
     fputs("\n## Other spellings\n\n| spelling | is | |\n|---|---|---|\n", f);
@@ -142,14 +136,7 @@ void docs_options(FILE *f)
             print_words(f, option_needs[i].values, ", ", "`");
         fputs(" |\n", f);
     }
-    docs_trainer(f);
-    fputs("\n## Ignored, with a note\n\nOf `TrainingArguments` (transformers 4.57, 5.17 and 5.23). In a "
-          "`--config` file the default is taken without a note.\n",
-          f);
-    print_foreign(f, options_accepted, n_options_accepted);
-    fputs("\n## Refused\n\n`*` stands for anything. In a `--config` file the default is no request, and not refused.\n",
-          f);
-    print_foreign(f, options_refused, n_options_refused);
+    fputs("\nWhat each name of transformers' TrainingArguments is here: [trainer.md](trainer.md).\n", f);
 }
 
 /* ---- The manual page. ---- */
