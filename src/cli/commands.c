@@ -70,8 +70,8 @@ const struct command commands[] = {
      "CHECKPOINT is a step folder, or the output folder of a run, whose newest good checkpoint it is. --output-dir "
      "becomes\n"
      "what training leaves at its end: config.json, weights and the tokenizer, for snug, transformers or a hub.\n"
-     "With --onnx MODEL is a model folder of an encoder, and --output-dir gets model.onnx in place of weights.\n"
-     "With --output FILE.gguf MODEL is a model folder, or a GGUF file, and FILE.gguf is for llama.cpp.\n",
+     "MODEL is a model folder, or OWNER/NAME for one of the hub: of an encoder with --onnx, which writes model.onnx\n"
+     "in place of weights, or with --output FILE.gguf for llama.cpp, then also a GGUF file.\n",
      "  snug export out/step-00000800 --output-dir model-800\n"
      "  snug export out --output-dir newest --bf16\n"
      "  snug export out --output-dir newest --model bert-base --overwrite-output-dir\n"

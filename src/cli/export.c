@@ -1,6 +1,7 @@
 /* snug export: a model folder of a checkpoint, or an ONNX model or a GGUF file of a model folder. */
 #include "base/size.h"
 #include "cli/commands.h"
+#include "cli/downloads/downloads.h"
 #include "output/export_checkpoint.h"
 #include "output/gguf/export_gguf.h"
 #include "output/onnx/export_onnx.h"
@@ -13,10 +14,11 @@ static void show(void *ctx, const char *line)
     print_note(line);
 }
 
-static int to_gguf(const struct options *o, const char *model, struct snug_err *err)
+static int to_gguf(struct options *o, const char *model, struct snug_err *err)
 {
     static const char *const types[] = {
         [OPT_OUTTYPE_F16] = "F16", [OPT_OUTTYPE_BF16] = "BF16", [OPT_OUTTYPE_Q8_0] = "Q8_0", [OPT_OUTTYPE_F32] = "F32"};
+    TRY(get_model(o, &model, err));
     struct gguf_export e = {.model = model,
                             .file = o->output,
                             .type = gguf_type_named(types[o->outtype]),
@@ -29,7 +31,7 @@ static int to_gguf(const struct options *o, const char *model, struct snug_err *
     return SNUG_OK;
 }
 
-static int to_onnx(const struct options *o, const char *model, struct snug_err *err)
+static int to_onnx(struct options *o, const char *model, struct snug_err *err)
 {
     struct onnx_export e = {.model = model, .dir = o->output_dir, .overwrite = o->overwrite_output_dir, .note = show};
     struct onnx_report r;
@@ -38,6 +40,7 @@ static int to_onnx(const struct options *o, const char *model, struct snug_err *
         return err_set(err, SNUG_ERR_USAGE, "--dtype: an ONNX model has its weights in fp32; leave it out");
     if (o->model)
         return err_set(err, SNUG_ERR_USAGE, "--model: no effect with --onnx, which reads %s; leave it out", model);
+    TRY(get_model(o, &e.model, err));
     TRY(export_onnx(&io_posix, &e, &r, err));
     printf("model    %s/model.onnx, %s%s, %s\n", o->output_dir, size_text(r.bytes + r.beside, size),
            r.beside ? " with model.onnx_data" : "", r.of);

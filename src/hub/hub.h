@@ -37,4 +37,9 @@ int hub_options(struct options *o, const struct io *io, const struct hub_events 
 /* Whether there are any. */
 bool hub_is_asked(const struct options *o, const struct io *io);
 
+/* The same of a model that is an argument of the command, with its weights. */
+int hub_model(struct options *o, const char **path, const struct io *io, const struct hub_events *events,
+              struct snug_err *err);
+bool hub_model_is_asked(const char *path, const struct io *io);
+
 #endif

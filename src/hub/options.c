@@ -108,3 +108,15 @@ int hub_options(struct options *o, const struct io *io, const struct hub_events 
     TRY(replace(&j, &o->adapter, HUB_ADAPTER, err));
     return replace(&j, &o->model, part_of_model(o), err);
 }
+
+bool hub_model_is_asked(const char *path, const struct io *io)
+{
+    struct hub_wish w;
+    return is_wish(&(struct job){.io = io}, path, HUB_MODEL, &w);
+}
+
+int hub_model(struct options *o, const char **path, const struct io *io, const struct hub_events *events,
+              struct snug_err *err)
+{
+    return replace(&(struct job){.o = o, .io = io, .events = events}, path, HUB_MODEL, err);
+}

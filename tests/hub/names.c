@@ -152,6 +152,12 @@ static void test_paths_win(void **state)
     assert_int_equal(options_set(&o, "model", "org/other", &err), 0);
     assert_true(hub_is_asked(&o, &io_posix));
     assert_int_equal(hub_options(&o, &io_posix, &events, &err), SNUG_ERR_IO);
+    const char *here = "org/model", *there = "org/other";
+    assert_false(hub_model_is_asked(here, &io_posix));
+    assert_true(hub_model_is_asked(there, &io_posix));
+    assert_int_equal(hub_model(&o, &here, &io_posix, &events, &err), 0);
+    assert_string_equal(here, "org/model");
+    assert_int_equal(hub_model(&o, &there, &io_posix, &events, &err), SNUG_ERR_IO);
     options_free(&o);
     assert_int_equal(chdir(was), 0);
 }

@@ -38,16 +38,25 @@ static void show_progress(void *ctx, const struct hub_progress *p)
     str_free(&line);
 }
 
-int get_downloads(struct options *o, struct snug_err *err)
+/* Of the options or, where there is one, of a model's path. */
+static int get(struct options *o, const char **model, struct snug_err *err)
 {
     struct stop_flag stop = {0};
     struct shown s = {.terminal = terminal_redraws(STDERR_FILENO)};
     const struct hub_events events = {.note = show_note, .progress = show_progress, .ctx = &s, .stop = &stop};
-    if (!hub_is_asked(o, &io_posix))
-        return SNUG_OK;
     TRY(signals_install(&stop, err));
-    int code = hub_options(o, &io_posix, &events, err);
+    int code = model ? hub_model(o, model, &io_posix, &events, err) : hub_options(o, &io_posix, &events, err);
     clear(&s);
     signals_restore();
     return code == SNUG_STOPPED ? stop_exit_code(&stop) : code;
+}
+
+int get_downloads(struct options *o, struct snug_err *err)
+{
+    return hub_is_asked(o, &io_posix) ? get(o, NULL, err) : SNUG_OK;
+}
+
+int get_model(struct options *o, const char **path, struct snug_err *err)
+{
+    return hub_model_is_asked(*path, &io_posix) ? get(o, path, err) : SNUG_OK;
 }
