@@ -217,8 +217,8 @@ int snug_evaluated_confusions(const snug_session *s,
  * regression predicts. Texts are read meanwhile, in constant memory; of a pipe (data "-") a row is told before the next is
  * waited for. When `row` returns anything but SNUG_OK, that ends the prediction and is returned, `err` left as it is.
  * Of token classification there are snug_words rows of values, one for each word of the row; NaN for a word that was cut away, or
- * that the tokenizer makes no token of.
- * SNUG_ERR_USAGE for language models. */
+ * that the tokenizer makes no token of. Of an encoder-decoder there is a text (snug_text) and no value.
+ * SNUG_ERR_USAGE for other language models. */
 int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const double *values), void *ctx,
                  struct snug_err *err);
 
@@ -249,6 +249,10 @@ const char *snug_row_json(const snug_session *s);
  * snug_words is -1. */
 int64_t snug_words(const snug_session *s);
 const char *snug_word(const snug_session *s, int64_t word);
+
+/* Within `row` of an encoder-decoder, whose values are NULL: the text that it has written, up to a 0 byte. NULL for other
+ * tasks. */
+const char *snug_text(const snug_session *s);
 
 enum snug_problem { SNUG_SINGLE_LABEL = 1, SNUG_MULTI_LABEL = 2, SNUG_REGRESSION = 3 };
 enum snug_problem snug_problem_type(const snug_session *s);

@@ -8,6 +8,7 @@
 #include "train/own_loop.h"
 #include "train/predict.h"
 #include "train/session/describe.h"
+#include "train/session/prompts.h"
 #include "train/train.h"
 
 struct snug_session {
@@ -198,7 +199,7 @@ int snug_predict(snug_session *s, int (*row)(void *ctx, int64_t index, const dou
                  struct snug_err *err)
 {
     const struct model_config *c = &s->s.model;
-    if (model_task(c)->tied)
+    if (model_task(c)->tied && !prompts_are_predicted(&s->s))
         return err_set(err, SNUG_ERR_USAGE,
                        "%s: %s gives no prediction per row; use a model for sequence or token classification",
                        s->s.o->model, model_class(c));
@@ -258,6 +259,11 @@ const char *snug_word(const snug_session *s, int64_t word)
 {
     bool known = s->s.stream && word >= 0 && word < snug_words(s);
     return known ? row_stream_word(s->s.stream, s->s.row, word) : NULL;
+}
+
+const char *snug_text(const snug_session *s)
+{
+    return !prompts_are_predicted(&s->s) ? NULL : s->s.row_text ? s->s.row_text : "";
 }
 
 int snug_answers(const snug_session *s)

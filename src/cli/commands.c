@@ -21,7 +21,7 @@ const struct command commands[] = {
      "      --label-column stars\n"
      "  snug eval --model out --data test.csv --json\n",
      run_eval},
-    {CMD_PREDICT, "", 0, 0, "a label and its probabilities for each row",
+    {CMD_PREDICT, "", 0, 0, "a label and its probabilities, or a text, for each row",
      "Prints CSV, or with --json an object per row, in the order of the data, with the columns of the data behind.\n"
      "Texts are read and answered in constant memory, those of a pipe row by row.\n",
      "  snug predict --model out --text \"where is my card\" --text \"cancel it\"\n"

@@ -67,6 +67,8 @@ static int open_file(const struct options *o, struct out_file *f, struct snug_er
 
 static int check_top(const struct output *o, struct snug_err *err)
 {
+    if (o->lines.top && snug_text(o->lines.s))
+        return err_set(err, SNUG_ERR_USAGE, "--top-k: no effect on a model that writes a text; leave it out");
     bool words = snug_words(o->lines.s) >= 0;
     bool idle =
         o->lines.top && !words && snug_answers(o->lines.s) < 0 && snug_problem_type(o->lines.s) == SNUG_REGRESSION;

@@ -130,3 +130,14 @@ void prediction_table_row(struct predictions *p, int64_t index, const double *va
             put_input(p, false, text_room(p));
     }
 }
+
+void prediction_text_row(struct predictions *p, int64_t index)
+{
+    struct str clean = {0};
+    str_escape(&clean, snug_text(p->s));
+    if (!p->begun)
+        str_printf(&p->line, "%*s%*sgenerated\n", ROW_COLUMNS, "row", GAP, "");
+    str_printf(&p->line, "%*lld%*s%s", ROW_COLUMNS, (long long)index, GAP, "", str_text(&clean));
+    p->line.failed |= clean.failed;
+    str_free(&clean);
+}

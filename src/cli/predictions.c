@@ -106,9 +106,10 @@ static void put_label(struct predictions *p, const double *values)
         put_name(p, likeliest(p, values));
 }
 
+/* Neither a text nor a regression's numbers have one. */
 static bool has_label(const struct predictions *p)
 {
-    return snug_problem_type(p->s) != SNUG_REGRESSION;
+    return !snug_text(p->s) && snug_problem_type(p->s) != SNUG_REGRESSION;
 }
 
 /* ---- CSV ---- */
@@ -119,6 +120,8 @@ static const char *own_column(const struct predictions *p, int64_t i, char buf[4
     int64_t labels = snug_num_labels(p->s), shown = p->top && p->top < labels ? p->top : labels;
     if (i == 0)
         return "row";
+    if (snug_text(p->s))
+        return i == 1 ? "generated" : NULL;
     if (has_label(p) && i-- == 1)
         return "label";
     i--;
@@ -180,6 +183,10 @@ static void put_csv_row(struct predictions *p, int64_t index, const double *valu
     if (!p->begun)
         put_header(p);
     str_printf(&p->line, "%lld", (long long)index);
+    if (snug_text(p->s)) {
+        str_append(&p->line, ",");
+        predictions_put_csv(p, snug_text(p->s));
+    }
     if (has_label(p)) {
         str_append(&p->line, ",");
         put_label(p, values);
@@ -218,10 +225,9 @@ static void put_input(struct predictions *p)
     str_append(&p->line, "}");
 }
 
-static void put_json_row(struct predictions *p, int64_t index, const double *values)
+static void put_json_values(struct predictions *p, const double *values)
 {
     int64_t shown = predictions_choose(p, values, p->top);
-    str_printf(&p->line, "{\"row\":%lld", (long long)index);
     if (has_label(p)) {
         str_append(&p->line, ",\"label\":");
         put_label(p, values);
@@ -234,6 +240,17 @@ static void put_json_row(struct predictions *p, int64_t index, const double *val
         put_value(p, p->order[i].value);
     }
     str_append(&p->line, "}");
+}
+
+static void put_json_row(struct predictions *p, int64_t index, const double *values)
+{
+    str_printf(&p->line, "{\"row\":%lld", (long long)index);
+    if (snug_text(p->s)) {
+        str_append(&p->line, ",\"generated\":");
+        str_json_printed(&p->line, snug_text(p->s));
+    } else {
+        put_json_values(p, values);
+    }
     put_input(p);
     str_append(&p->line, "}");
 }
@@ -260,6 +277,8 @@ int predictions_add(struct predictions *p, int64_t index, const double *values, 
         return err_no_memory(err, bytes);
     if (p->json)
         put_json_row(p, index, values);
+    else if (p->columns && snug_text(p->s))
+        prediction_text_row(p, index);
     else if (p->columns)
         prediction_table_row(p, index, values);
     else

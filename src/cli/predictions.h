@@ -42,6 +42,9 @@ void prediction_answers_row(struct predictions *p, int64_t index);
  * 0 for each. */
 int64_t predictions_choose(struct predictions *p, const double *values, int64_t top);
 
+/* The same of a text that was written, whole. */
+void prediction_text_row(struct predictions *p, int64_t index);
+
 /* A row of the table, behind its header where it is the first, into p->line without the last line's end. */
 void prediction_table_row(struct predictions *p, int64_t index, const double *values);
 

@@ -75,7 +75,8 @@ struct dataset_options {
     char delimiter; /* 0: a comma, in .tsv a tab */
     bool empty_is_error;
 
-    bool words;                    /* rows are words: of a list, or what stands between white space in a text */
+    bool sources; /* TASK_UNLABELED: a row is a source, without its target; source_prefix is for these too */
+    bool words;   /* rows are words: of a list, or what stands between white space in a text */
     const struct chat_setup *chat; /* TASK_CAUSAL_LM: rows may be conversations (chat_rows.h); NULL: only texts */
     const struct question_options *questions; /* tables are questions and contexts; NULL: they are not */
     /* TASK_SEQ2SEQ: what stands before each source (NULL: nothing); tokens of a target at most, as max_length is of a source; what the

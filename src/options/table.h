@@ -113,7 +113,7 @@ OPT(STR, label_column, "none", "NAME", DATA | MERGE, 0,
     "column of the label; none: label, category, or another usual name; A,B,C: one for each label")
 OPT(STR, target_column, "none", "NAME", TRAINING | EVAL | DEBUG_DATA, 0,
     "column of the text to be written, seq2seq-lm; none: target, summary, or another usual name")
-OPT(STR, source_prefix, "none", "TEXT", TRAINING | EVAL | DEBUG_DATA, RESULT,
+OPT(STR, source_prefix, "none", "TEXT", TRAINING | EVAL | PREDICT | DEBUG_DATA, RESULT,
     "stands before each source, seq2seq-lm, such as \"summarize: \"")
 OPT(INT, max_target_length, "none", "[1, 1048576]", TRAINING | EVAL | DEBUG_DATA, RESULT,
     "tokens of a target, seq2seq-lm; longer ones are cut; none: --max-length")
@@ -322,7 +322,7 @@ OPT(WORD, outtype, "f16", OUTTYPE, EXPORT, 0, "numbers of matrices in a .gguf fi
 OPT(BOOL, onnx, "false", "", EXPORT, 0, "an ONNX model, model.onnx, in place of a model's weights")
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
-OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING | EVAL, 0, "tokens behind a prompt, at most")
+OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING | EVAL | PREDICT, 0, "tokens behind a prompt, at most")
 OPT(BOOL, do_sample, "false", "", GENERATE, 0, "tokens are drawn at random; else each is the likeliest one")
 OPT(REAL, temperature, "none", "(0, 1000]", GENERATE, 0, "what logits are divided by before a token is drawn; none: the model's, or 1")
 OPT(REAL, top_p, "none", "(0, 1]", GENERATE, 0, "a token is drawn from the likeliest with so much probability together; none: the model's, or 1")
@@ -639,6 +639,7 @@ OPT_NEEDS(block_size, task, "auto|causal-lm")
 OPT_NEEDS(show_sample, task, "auto|causal-lm")
 OPT_NEEDS(eval_samples, task, "auto|causal-lm|seq2seq-lm")
 OPT_NEEDS(predict_with_generate, task, "auto|seq2seq-lm")
+OPT_NEEDS(max_new_tokens, task, "auto|causal-lm|seq2seq-lm")
 OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training; */
 OPT_NEEDS(max_new_tokens, predict_with_generate, "true") /* in an evaluation */
 OPT_NEEDS(mlm_probability, task, "auto|masked-lm")

@@ -1,8 +1,10 @@
 #include "train/predict.h"
 
 #include "train/evaluate.h"
+#include "train/generate/generate.h"
 #include "train/session/batches.h"
 #include "train/session/datasets.h"
+#include "train/session/prompts.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,6 +18,9 @@ struct prediction {
     size_t room;
     double *words; /* (words of a row, num_labels) */
     size_t words_room;
+    int64_t first;   /* row of the block whose texts are being written, */
+    struct str text; /* and what there is of one */
+    struct snug_err *err;
 };
 
 /* In place: logits become probabilities; a regression's stay what they are. */
@@ -83,12 +88,41 @@ static int predict_rows(struct prediction *p, struct eval_loader *loader, const 
     return SNUG_OK;
 }
 
+/* ---- texts ---- */
+
+static int take_piece(void *ctx, const struct snug_piece *piece)
+{
+    struct prediction *p = ctx;
+    str_append_n(&p->text, piece->text, piece->text_bytes);
+    if (!piece->ended)
+        return SNUG_OK;
+    TRY(str_check(&p->text, p->err));
+    p->s->row = piece->prompt;
+    p->s->row_text = str_text(&p->text);
+    int code = p->row(p->ctx, p->first + piece->prompt, NULL);
+    p->s->row_text = NULL;
+    str_free(&p->text);
+    return code;
+}
+
+static int predict_texts(struct prediction *p, const struct dataset *d, int64_t first, struct snug_err *err)
+{
+    p->first = first;
+    p->err = err;
+    TRY(prompts_of_sources(p->s, d, first, err));
+    return generate_run(p->s, take_piece, p, err);
+}
+
+/* ---- blocks ---- */
+
 static int predict_block(void *ctx, const struct row_block *b, struct snug_err *err)
 {
     struct prediction *p = ctx;
     struct session *s = p->s;
     struct eval_loader *loader;
     TRY(datasets_check_ids(&s->model, &b->data, b->data.path, err));
+    if (prompts_are_predicted(s))
+        return predict_texts(p, &b->data, b->first, err);
     TRY(batches_open_eval(s, &b->data, &loader, err));
     int code = predict_rows(p, loader, &b->data, b->first, err);
     eval_close(loader);
@@ -124,9 +158,11 @@ int predict_run(struct session *s, predict_fn *row, void *ctx, struct snug_err *
     struct prediction p = {.s = s, .row = row, .ctx = ctx};
     int code = model_task(&s->model)->labels == TASK_SPAN ? predict_answers(&p, &s->data, err)
                : s->stream                                ? row_stream_run(s->stream, predict_block, &p, err)
+               : prompts_are_predicted(s)                 ? predict_texts(&p, &s->data, 0, err)
                                                           : predict_rows(&p, s->eval, &s->data, 0, err);
     mem_free(p.logits);
     mem_free(p.words);
+    str_free(&p.text);
     s->answers = NULL;
     s->n_answers = 0;
     return code;

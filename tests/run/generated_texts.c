@@ -1,5 +1,5 @@
 /* --predict-with-generate: an evaluation's numbers are of the texts that snug generate writes for its rows, and training does not notice
- * them. */
+ * them. snug predict writes the same texts. */
 #include "command.h"
 
 #include "metrics/texts.h"
@@ -226,6 +226,51 @@ static void the_best_model_may_be_that_of_the_best_texts(void **state)
     json_decref(result);
 }
 
+/* Of a file that is all there, with as many rows at once as fit, and of one whose rows come one by one. */
+static void predictions_are_the_texts_of_generate(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        const char *out = train(&kinds[k], "predicted", device(1), NULL), *table = join(folder, "articles.csv");
+        const char *const *const ways[] = {ARGS("--data", rows),
+                                           ARGS("--data", rows, "--per-device-eval-batch-size", "4"),
+                                           ARGS("--data", table, "--source-prefix", "card "), ARGS("--data", "-")};
+        json_t *texts = generated(out, device(1));
+        FILE *f = fopen(table, "w");
+        fputs("n,Article,title\n", f);
+        for (int i = 0; i < ROWS; i++) /* the first word stands in the prefix */
+            fprintf(f, "%d,%s,x\n", i, strncmp(sources[i], "card ", 5) ? "" : sources[i] + 5);
+        assert_int_equal(fclose(f), 0);
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            if (w == 3)
+                assert_non_null(freopen(rows, "r", stdin));
+            expect_snug(0, said(),
+                        ARGS("predict", "--model", out, "--json", "--max-new-tokens", "9", "--cache-dir", folder,
+                             "--device", device(1)->name),
+                        ways[w]);
+            size_t n, compared = 0;
+            char *text = read_text(said(), &n), *rest = strchr(text, '{'), *line;
+            while (rest && (line = strsep(&rest, "\n")) && *line == '{') {
+                json_t *o = json_loads(line, 0, NULL);
+                size_t row = (size_t)json_integer_value(json_object_get(o, "row"));
+                if (w != 2 || !strncmp(sources[row], "card ", 5)) {
+                    assert_string_equal(json_string_value(json_object_get(o, "generated")),
+                                        json_string_value(json_object_get(json_array_get(texts, row), "text")));
+                    compared++;
+                }
+                json_decref(o);
+            }
+            free(text);
+            assert_int_equal(compared, w == 2 ? 2 : ROWS);
+        }
+        json_decref(texts);
+        expect_snug(2, said(), ARGS("predict", "--model", out, "--text", "a", "--top-k", "2"), NULL);
+        assert_true(file_has(said(), "--top-k: no effect on a model that writes a text; leave it out"));
+        expect_snug(2, said(), ARGS("predict", "--model", out, "--text", "a", "--text-pair", "b"), NULL);
+        assert_true(file_has(said(), "model reads one text, its source; leave it out"));
+    }
+}
+
 /* Sources of all rows may wait at once, 3 at a time here; a cache of 10 tokens for each: the start and 9 others, the last of which is
  * not read. */
 static void the_plan_has_the_cache(void **state)
@@ -253,6 +298,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_is_of_the_texts_of_generate),
         cmocka_unit_test(training_does_not_notice),
         cmocka_unit_test(the_best_model_may_be_that_of_the_best_texts),
+        cmocka_unit_test(predictions_are_the_texts_of_generate),
         cmocka_unit_test(the_plan_has_the_cache),
     };
     return cmocka_run_group_tests_name("generated_texts", tests, make_models, drop_models);

@@ -282,6 +282,22 @@ static int find_target(struct columns *c, const struct dataset_options *o, struc
     return SNUG_OK;
 }
 
+/* As the source of a pair of usual names, or with a source's name alone, or as any text. */
+static int find_source(struct columns *c, const struct dataset_options *o, struct snug_err *err)
+{
+    if (o->text_column)
+        return named(c, o->path, o->text_column, &c->text, err);
+    guess_target(c, true, true);
+    c->pair = -1;
+    for (size_t i = 0; i < sizeof usual_targets / sizeof *usual_targets && c->text < 0; i++) {
+        c->text = find_usual(c, usual_targets[i].source, NULL);
+        c->text_guessed = i > 0;
+    }
+    if (c->text < 0)
+        guess_text(c, false);
+    return SNUG_OK;
+}
+
 static void guess_label(struct columns *c)
 {
     for (size_t i = 0; i < sizeof usual_labels / sizeof *usual_labels && !c->n_labels; i++) {
@@ -301,6 +317,8 @@ int columns_find(struct columns *c, const struct dataset_options *o, bool labels
         return err_no_memory(err, (size_t)c->n * sizeof *c->labels);
     if (o->task == TASK_SEQ2SEQ)
         return find_target(c, o, err);
+    if (o->sources)
+        return find_source(c, o, err);
     if (labels && o->label_column)
         TRY(named_labels(c, o->path, o->label_column, err));
     if (o->text_pair_column)

@@ -172,6 +172,19 @@ static bool is_full(const struct row_stream *s)
 
 /* ---- rows ---- */
 
+/* Behind what stands before each source. */
+static int add_source(struct row_stream *s, struct place place, const char *text, size_t bytes, struct snug_err *err)
+{
+    struct str source = {0};
+    str_append(&source, s->data->source_prefix);
+    str_append_n(&source, text, bytes);
+    int code = str_check(&source, err);
+    if (!code)
+        code = text_block_add(&s->block, place, str_text(&source), source.n, NULL, 0, err);
+    str_free(&source);
+    return code;
+}
+
 static int add_row(struct row_stream *s, struct place place, const char *text, size_t bytes, const char *pair,
                    size_t pair_bytes, struct snug_err *err)
 {
@@ -181,6 +194,8 @@ static int add_row(struct row_stream *s, struct place place, const char *text, s
                           "the text is empty, which --empty=error refuses; fill it in, or leave the option out");
         s->total.empty++;
     }
+    if (s->data->source_prefix)
+        return add_source(s, place, text, bytes, err);
     return text_block_add(&s->block, place, text, bytes, pair, pair_bytes, err);
 }
 

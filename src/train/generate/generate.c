@@ -36,6 +36,7 @@ struct generator {
     int32_t stops[CHAT_ENDS];
     int n_stops;
     int64_t forced_first, forced_last; /* tokens that a text begins and ends with; -1: any */
+    int64_t B;                         /* places: as many as the program has room for, and no more than prompts */
     struct sequence_state *places;     /* (B) */
     struct result *results;            /* (prompts) */
     int64_t next;                      /* prompt that no place has had */
@@ -182,7 +183,7 @@ static int read_model(struct generator *g, struct snug_err *err)
 static int allocate(struct generator *g, struct snug_err *err)
 {
     const struct compile_settings *c = &g->s->compile;
-    size_t B = (size_t)c->generate_max.B, T = (size_t)c->generate_max.T, V = (size_t)g->s->model.vocab_size;
+    size_t B = (size_t)g->B, T = (size_t)c->generate_max.T, V = (size_t)g->s->model.vocab_size;
     size_t rows = (size_t)c->cache_rows + 1, S = (size_t)c->generate_max.S;
     g->places = mem_alloc(B * sizeof *g->places);
     g->results = mem_alloc(g->s->prompts.n * sizeof *g->results);
@@ -204,7 +205,7 @@ static int allocate(struct generator *g, struct snug_err *err)
 
 static void release(struct generator *g)
 {
-    for (int64_t b = 0; g->places && b < g->s->compile.generate_max.B; b++)
+    for (int64_t b = 0; g->places && b < g->B; b++)
         mem_free(g->places[b].ids);
     for (size_t i = 0; g->results && i < g->s->prompts.n; i++)
         mem_free(g->results[i].ids);
@@ -268,10 +269,10 @@ static void lay_sources(struct generator *g, struct batch *batch)
 {
     const struct prompts *p = &g->s->prompts;
     struct dims max = g->s->compile.generate_max;
-    int32_t *ids = g->sources, *positions = ids + max.S, *cu = positions + max.S, *rows = cu + max.B + 1;
+    int32_t *ids = g->sources, *positions = ids + max.S, *cu = positions + max.S, *rows = cu + g->B + 1;
     int64_t S = 0;
     cu[0] = 0;
-    for (int64_t b = 0; b < max.B; b++) {
+    for (int64_t b = 0; b < g->B; b++) {
         struct sequence_state *q = &g->places[b];
         for (; q->source_read < q->source; q->source_read++, S++) {
             ids[S] = p->ids[p->begins[q->prompt] + (size_t)q->source_read];
@@ -291,11 +292,11 @@ static void lay_sources(struct generator *g, struct batch *batch)
 static struct batch lay(struct generator *g)
 {
     struct dims max = g->s->compile.generate_max;
-    int32_t *ids = g->inputs, *positions = ids + max.T, *cu = positions + max.T, *past = cu + max.B + 1;
-    int32_t *sample = past + max.B;
+    int32_t *ids = g->inputs, *positions = ids + max.T, *cu = positions + max.T, *past = cu + g->B + 1;
+    int32_t *sample = past + g->B;
     int64_t piece = max.T / max.B, T = 0;
     cu[0] = 0;
-    for (int64_t b = 0; b < max.B; b++) {
+    for (int64_t b = 0; b < g->B; b++) {
         struct sequence_state *q = &g->places[b];
         int64_t lacks = q->n - q->cached, rows = lacks < piece ? lacks : piece;
         if (!lacks) { /* ended, with nothing to take its place */
@@ -312,7 +313,7 @@ static struct batch lay(struct generator *g)
         q->cached += rows;
     }
     struct batch batch = {.T = (int32_t)T,
-                          .B = (int32_t)max.B,
+                          .B = (int32_t)g->B,
                           .ids = ids,
                           .positions = positions,
                           .cu_seqlens = cu,
@@ -368,7 +369,7 @@ static int step(struct generator *g, struct snug_err *err)
     struct session *s = g->s;
     if (stop_asked(s->stop))
         return err_set(err, SNUG_STOPPED, "stopped by a signal; the texts so far are not ended");
-    for (int64_t b = 0; b < s->compile.generate_max.B; b++)
+    for (int64_t b = 0; b < g->B; b++)
         take_prompt(g, &g->places[b]);
     struct batch batch = lay(g);
     TRY(stepper_logits(&s->stepper, s->run.where.generate, &batch, g->logits, err));
@@ -381,7 +382,8 @@ static int step(struct generator *g, struct snug_err *err)
 int generate_run(struct session *s, int (*piece)(void *ctx, const struct snug_piece *p), void *ctx,
                  struct snug_err *err)
 {
-    struct generator g = {.s = s, .piece = piece, .ctx = ctx};
+    int64_t n = (int64_t)s->prompts.n, most = s->compile.generate_max.B;
+    struct generator g = {.s = s, .piece = piece, .ctx = ctx, .B = n < most ? n : most};
     int code = read_model(&g, err);
     if (!code)
         code = allocate(&g, err);

@@ -178,7 +178,7 @@ int batches_size(struct session *s, struct snug_err *err)
     const struct options *o = s->o;
     struct compile_settings *c = &s->compile;
     if (s->prompts.n)
-        prompts_size(s);
+        prompts_size(s, (int64_t)s->prompts.n, s->prompts.longest);
     if (o->command == CMD_GENERATE)
         return SNUG_OK;
     s->micro_rows = o->per_device_train_batch_size;
@@ -189,6 +189,10 @@ int batches_size(struct session *s, struct snug_err *err)
         TRY(batches_cut(s, s->micro_rows, s->micro_batches, &s->choices, err));
     if (s->stream)
         return stream_size(s, err);
+    if (s->has_data && prompts_are_predicted(s)) {
+        prompts_size(s, s->data.n_rows, s->data.longest);
+        return SNUG_OK;
+    }
     if (s->has_data) {
         int64_t tokens = batches_eval_tokens(s, &s->data);
         if (tokens < 0)

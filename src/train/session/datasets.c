@@ -6,6 +6,7 @@
 #include "train/session/choose_task.h"
 #include "train/session/class_names.h"
 #include "train/session/model_folder.h"
+#include "train/session/prompts.h"
 #include "train/session/stream.h"
 
 #include <string.h>
@@ -63,6 +64,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .empty_is_error = o->empty == OPT_EMPTY_ERROR,
                                 .labels = labels && labels->n ? labels : NULL,
                                 .num_labels = wanted_number(s, labels),
+                                .sources = prompts_are_predicted(s),
                                 .words = model_task(&s->model)->labels == TASK_TOKEN_CLASS,
                                 .chat = model_task(&s->model)->converses ? &s->chat : NULL,
                                 .questions = model_task(&s->model)->labels == TASK_SPAN ? &s->questions : NULL,

@@ -237,6 +237,29 @@ bool prompts_is_sample(const struct session *s, int64_t row)
     return i < n && sample_row(s, i, n) == row;
 }
 
+/* ---- rows to predict ---- */
+
+bool prompts_are_predicted(const struct session *s)
+{
+    return s->o->command == CMD_PREDICT && are_sources(s);
+}
+
+int prompts_of_sources(struct session *s, const struct dataset *d, int64_t first, struct snug_err *err)
+{
+    struct snug_err why;
+    s->prompts.n = 0;
+    if (!s->tokenizer)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s has no tokenizer that can be read, so ids have no text; 'snug generate --json' writes ids",
+                       s->o->model);
+    for (int64_t row = 0; row < d->n_rows; row++) {
+        int code = add(s, d->ids + d->offsets[row], (size_t)dataset_length(d, row), &why);
+        if (code)
+            return err_set(err, code, "%s: row %lld: %s", d->path, (long long)(first + row), why.text);
+    }
+    return SNUG_OK;
+}
+
 void prompts_close(struct session *s)
 {
     mem_free(s->prompts.rows);
@@ -244,18 +267,18 @@ void prompts_close(struct session *s)
     mem_free(s->prompts.begins);
 }
 
-void prompts_size(struct session *s)
+void prompts_size(struct session *s, int64_t n, int64_t longest)
 {
     struct compile_settings *c = &s->compile;
     int64_t given = s->o->per_device_eval_batch_size,
             B = option_given(s->o, per_device_eval_batch_size) ? given : AT_ONCE;
-    int64_t piece = s->prompts.longest < PIECE ? s->prompts.longest : PIECE;
-    int64_t rows = s->prompts.longest + s->o->max_new_tokens;
-    B = (int64_t)s->prompts.n < B ? (int64_t)s->prompts.n : B;
+    int64_t piece = longest < PIECE ? longest : PIECE;
+    int64_t rows = longest + s->o->max_new_tokens;
+    B = n < B ? n : B;
     if (are_sources(s)) { /* all may begin in one call, which reads them whole; decoders begin with one token */
-        c->generate_max = (struct dims){
-            .T = backend_bucket(c->backend, B), .B = B, .S = backend_bucket(c->backend, B * s->prompts.longest)};
-        c->source_rows = s->prompts.longest;
+        c->generate_max =
+            (struct dims){.T = backend_bucket(c->backend, B), .B = B, .S = backend_bucket(c->backend, B * longest)};
+        c->source_rows = longest;
         c->cache_rows = s->o->max_new_tokens + 1 < s->model.longest ? s->o->max_new_tokens + 1 : s->model.longest;
         return;
     }

@@ -19,7 +19,13 @@ const int32_t *prompts_expected(const struct session *s, size_t i, size_t *n_bef
 /* Whether --eval-samples shows this row of the evaluation data. */
 bool prompts_is_sample(const struct session *s, int64_t row);
 
-/* The largest call of the program: how many prompts run at once, how many of their tokens it reads, how long they get. */
-void prompts_size(struct session *s);
+/* Whether `snug predict` writes texts: of a model that makes them of sources. */
+bool prompts_are_predicted(const struct session *s);
+/* Makes the rows of `d`, sources without targets, the prompts, instead of those that there were. `first`: what messages call the first. */
+int prompts_of_sources(struct session *s, const struct dataset *d, int64_t first, struct snug_err *err);
+
+/* The largest call of the program for `n` prompts of `longest` tokens at most: how many run at once, how many of their tokens it
+ * reads, how long they get. */
+void prompts_size(struct session *s, int64_t n, int64_t longest);
 
 #endif

@@ -74,6 +74,7 @@ struct session {
     struct prompts prompts;       /* of generation */
     int64_t row;                  /* within the stream's block: the one whose prediction the caller is being given, */
     int64_t row_words;            /* and its words, where a task gives each its own, */
+    const char *row_text;         /* or the text that the model has written for it, */
     const struct answer *answers; /* (n_answers) or the answers to the question */
     int n_answers;
     struct {

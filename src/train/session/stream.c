@@ -2,6 +2,7 @@
 
 #include "train/session/batches.h"
 #include "train/session/datasets.h"
+#include "train/session/prompts.h"
 
 #include <string.h>
 
@@ -25,8 +26,12 @@ bool stream_is_wanted(const struct io *io, const struct options *o)
     return o->data && !data_format_of(io, o->data, &format, NULL) && data_format_is_table(format);
 }
 
-static int check_pairs(const struct options *o, struct snug_err *err)
+static int check_pairs(const struct session *s, struct snug_err *err)
 {
+    const struct options *o = s->o;
+    if (o->text_pair.n && prompts_are_predicted(s))
+        return err_set(err, SNUG_ERR_USAGE, "--text-pair: a %s model reads one text, its source; leave it out",
+                       s->model.arch->model_type);
     if (!o->text_pair.n || o->text_pair.n == o->text.n)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_USAGE, "--text-pair: %zu for %zu --text; give one for each, or none", o->text_pair.n,
@@ -38,7 +43,7 @@ int stream_open(struct session *s, struct snug_err *err)
     const struct options *o = s->o;
     bool input = is_standard_input(o);
     const char *name = o->text.n ? "--text" : input ? "standard input" : o->data; /* in messages */
-    TRY(check_pairs(o, err));
+    TRY(check_pairs(s, err));
     s->stream_data = datasets_options(s, (struct opt_paths){.first = name}, &s->labels);
     s->stream_data.standard_input = input;
     struct row_stream_options r = {.data = &s->stream_data,
@@ -56,6 +61,10 @@ int stream_size(struct session *s, struct snug_err *err)
     struct row_block all;
     bool whole;
     TRY(row_stream_peek(s->stream, &all, &whole, err));
+    if (prompts_are_predicted(s)) {
+        prompts_size(s, whole ? all.data.n_rows : INT64_MAX, whole ? all.data.longest : s->max_length);
+        return whole ? datasets_check_ids(&s->model, &all.data, s->stream_data.path, err) : SNUG_OK;
+    }
     int64_t tokens = batches_eval_tokens(s, whole ? &all.data : NULL);
     if (tokens < 0)
         return err_no_memory(err, (unsigned long long)all.data.longest * 8);
