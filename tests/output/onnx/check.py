@@ -3,9 +3,8 @@
 
 usage: check.py SNUG [NAME ...]      needs numpy, onnx, onnxruntime and safetensors; NAME: folders of tests/golden, or all encoders
 
-Each model is checked by onnx.checker, run as it is and without ONNX Runtime's optimizations; then with a
-batch that is padded by up to ten more columns, and row by row without padding. Prints the largest difference of a logit of each. Fails where
-one is above 1e-4.
+Each model is checked by onnx.checker, and run as it is and without ONNX Runtime's optimizations; then with a batch that is padded by up to
+ten more columns, and row by row without padding. Prints the largest difference of a logit of each. Fails where one is above 1e-4.
 """
 import json
 import os
