@@ -227,6 +227,13 @@ static bool reaches_host(const struct program *g, const struct node *n)
 struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
                                  double attention)
 {
+    struct op_times ignored = {0};
+    return known_nodes_by_op(k, g, dims, attention, 1, &ignored);
+}
+
+struct known_time known_nodes_by_op(const struct known_nodes *k, const struct program *g, struct dims dims,
+                                    double attention, int64_t times, struct op_times *ops)
+{
     struct known_time t = {0};
     for (int i = 1; i < g->graph.n_nodes; i++) {
         const struct node *n = &g->graph.nodes[i];
@@ -244,6 +251,8 @@ struct known_time known_nodes_of(const struct known_nodes *k, const struct progr
         double seconds = same >= 0 || reaches_host(g, n) ? same : seconds_like(k, &wanted);
         t.unknown += seconds < 0;
         t.seconds += seconds > 0 ? seconds : 0;
+        ops->of[n->op].seconds += seconds > 0 ? (double)times * seconds : 0;
+        ops->of[n->op].nodes += times;
         t.unlike += same < 0 && seconds > 0 ? seconds : 0;
     }
     return t;

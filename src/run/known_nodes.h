@@ -35,6 +35,9 @@ struct known_time {
 };
 struct known_time known_nodes_of(const struct known_nodes *k, const struct program *g, struct dims dims,
                                  double attention);
+/* The same, with the share of each op added to `ops`, as of `times` runs of the program. */
+struct known_time known_nodes_by_op(const struct known_nodes *k, const struct program *g, struct dims dims,
+                                    double attention, int64_t times, struct op_times *ops);
 
 /* One after another nodes take longer than each again and again: the chip is warmer, and its cache colder. Keeps how long a step of such
  * nodes has taken; from what is kept follows how long another takes. */

@@ -7,6 +7,7 @@
 #include "plan/anatomy.h"
 #include "train/session/describe.h"
 
+#include <stdio.h>
 #include <sys/utsname.h>
 
 enum { POINTS = 400 }; /* of a program's nodes, at most */
@@ -80,23 +81,37 @@ static int put_memory(const struct session *s, struct str *out, struct snug_err 
 }
 
 /* Of a step on the average. */
-static void put_ops(const struct op_times *t, struct str *out)
+static void put_times(const struct op_times *t, const char *how, struct str *out)
 {
     const char *between = "";
-    if (!t->steps)
-        return;
-    str_printf(out,
-               ",\n \"ops\": {\"how\": \"measured in %lld steps behind the first of this run, each op by itself\", "
-               "\"times\": [",
-               (long long)t->steps);
+    double n = (double)t->steps;
+    str_append(out, ",\n \"ops\": {\"how\": ");
+    str_json(out, how);
+    str_append(out, ", \"times\": [");
     for (int op = 1; op < OP_COUNT; op++)
         if (t->of[op].nodes) {
-            double n = (double)t->steps;
             str_printf(out, "%s\n  {\"op\": \"%s\", \"nodes\": %.10g, \"seconds\": %.6g}", between, op_table[op].name,
                        (double)t->of[op].nodes / n, t->of[op].seconds / n);
             between = ",";
         }
     str_append(out, "]}");
+}
+
+/* Those of the run's steps, else those that the device's profile knows. */
+static int put_ops(const struct session *s, const struct op_times *times, struct str *out, struct snug_err *err)
+{
+    struct op_times known;
+    char how[120];
+    snprintf(how, sizeof how, "measured in %lld steps behind the first of this run, each op by itself",
+             (long long)times->steps);
+    if (times->steps) {
+        put_times(times, how, out);
+        return SNUG_OK;
+    }
+    TRY(forecast_ops(s, &known, err));
+    if (known.steps)
+        put_times(&known, "measured on this device before the run, each kind of node again and again by itself", out);
+    return SNUG_OK;
 }
 
 int environment_text(const struct session *s, const struct op_times *times, struct str *out, struct snug_err *err)
@@ -125,7 +140,7 @@ int environment_text(const struct session *s, const struct op_times *times, stru
         put_text(out, "system", system.sysname), put_text(out, "kernel", system.release),
             put_text(out, "architecture", system.machine);
     TRY(put_memory(s, out, err));
-    put_ops(times, out);
+    TRY(put_ops(s, times, out, err));
     str_append(out, "}\n");
     return str_check(out, err);
 }

@@ -97,6 +97,9 @@ static void open_run(struct options *o, struct session *s, const char *batch_siz
     s->compile.backend = s->run.backend = &gpu;
 }
 
+static struct op_times ops;    /* that the last forecast knew, */
+static double of_op[OP_COUNT]; /* and what they take by their work */
+
 /* *seconds: what the step's nodes take by their work. */
 static struct forecast forecast(const char *batch_size, int64_t memory, double *seconds)
 {
@@ -107,14 +110,18 @@ static struct forecast forecast(const char *batch_size, int64_t memory, double *
     open_run(&o, &s, batch_size);
     memory_free = memory;
     assert_int_equal(forecast_run(&s, &f, &err), SNUG_OK);
+    assert_int_equal(forecast_ops(&s, &ops, &err), SNUG_OK);
     *seconds = 0;
+    memset(of_op, 0, sizeof of_op);
     struct dims dims = s.choices.micro;
     const struct programs *p = &s.run.where;
     for (int k = 0; k < s.run.plan.n_programs; k++)
         for (int i = 1; i < s.run.plan.programs[k].graph.n_nodes; i++) {
             const struct program *g = &s.run.plan.programs[k];
             double work = node_work(g, &g->graph.nodes[i], dims);
-            *seconds += work > 0 ? (k == p->next ? 2 : 1) * ratio * (once + each_unit * work) : 0;
+            double takes = work > 0 ? (k == p->next ? 2 : 1) * (once + each_unit * work) : 0;
+            *seconds += ratio * takes;
+            of_op[g->graph.nodes[i].op] += takes;
         }
     assert_int_equal(dims.T, dims.B * LENGTH);
     session_close(&s);
@@ -150,6 +157,10 @@ static void a_plan_is_the_sum_of_its_nodes(void **state)
     assert_true(f.known && !f.measured);
     if (fabs(f.step_seconds - seconds) > 1e-5 * seconds)
         fail_msg("%g s, not %g", f.step_seconds, seconds);
+    assert_int_equal(ops.steps, 1);
+    for (int op = 1; op < OP_COUNT; op++)
+        if (fabs(ops.of[op].seconds - of_op[op]) > 1e-5 * of_op[op])
+            fail_msg("%s: %g s, not %g", op_table[op].name, ops.of[op].seconds, of_op[op]);
     f = forecast("4", 0, &seconds); /* what was measured stays so */
     assert_true(f.known && f.measured);
 }
@@ -163,6 +174,7 @@ static void a_plan_of_other_nodes_is_not_guessed(void **state)
         if (!strncmp(times[i].key, "node attention_bwd ", 19))
             snprintf(times[i].key, sizeof times->key, "another %zu", i);
     assert_false(forecast("8", 0, &seconds).known);
+    assert_int_equal(ops.steps, 0);
 }
 
 int main(void)

@@ -5,8 +5,8 @@
 #include "base/seconds.h"
 #include "run/known_nodes.h"
 #include "search/rates.h"
-#include "train/forecast/answers.h"
 #include "train/forecast/rehearsal.h"
+#include "train/forecast/workload.h"
 #include "train/session/batches.h"
 #include "train/train.h"
 
@@ -14,87 +14,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the run does again and again. */
-struct workload {
-    struct typical step, evaluation; /* evaluation: B 0 where there are no data for it */
-    struct answers answers;
-    struct typical_lengths lengths, eval_lengths;
-    double source_share; /* of the tokens of rows */
-    int32_t accumulation;
-};
-
-static bool evaluates(const struct workload *w)
-{
-    return w->evaluation.batch.B > 0;
-}
-
-static void close_workload(struct workload *w)
-{
-    typical_close(&w->step);
-    typical_close(&w->evaluation);
-    answers_close(&w->answers);
-}
-
-static bool answers(const struct workload *w)
-{
-    return w->answers.calls[ANSWERS_READ] > 0;
-}
-
-/* Of an evaluation's answers, from the times of one call of each kind. */
-static double answer_seconds(const struct workload *w, const double call[ANSWER_CALLS])
-{
-    double seconds = 0;
-    for (int i = 0; i < ANSWER_CALLS; i++)
-        seconds += w->answers.calls[i] > 0 ? w->answers.calls[i] * call[i] : 0;
-    return seconds;
-}
-
-static int open_workload(struct workload *w, const struct session *s, struct snug_err *err)
-{
-    const struct compile_settings *c = &s->compile;
-    const struct choices *choices = &s->choices;
-    int32_t longest = s->max_length + s->max_target_length;
-    const struct typical_lengths even = {.mean = longest, .unevenness = 1};
-    *w = (struct workload){.lengths = s->has_train ? typical_lengths_of(&s->train) : even,
-                           .eval_lengths = s->has_data ? typical_lengths_of(&s->data) : even,
-                           .accumulation = (int32_t)choices->accumulation};
-    w->source_share = s->has_train           ? typical_share(&s->train)
-                      : s->max_target_length ? (double)s->max_length / longest
-                                             : 0;
-    int64_t B = batches_cut_by_tokens(s, choices->micro.B)
-                    ? loader_usual_rows(&s->train, (int32_t)choices->micro.B, s->o->max_tokens_per_batch)
-                    : choices->micro.B;
-    TRY(typical_open(&w->step, &s->model, s->has_train ? &s->train : NULL, longest, w->source_share, B, choices->micro,
-                     err));
-    TRY(answers_open(&w->answers, s, err));
-    if (s->run.where.eval < 0)
-        return SNUG_OK;
-    int64_t rows = (int64_t)((double)(c->eval_max.T + c->eval_max.S) / w->eval_lengths.mean);
-    rows = rows < 1 ? 1 : rows > c->eval_max.B ? c->eval_max.B : rows;
-    return typical_open(&w->evaluation, &s->model, &s->data, 0, typical_share(&s->data), rows, c->eval_max, err);
-}
-
 /* ---- from nodes that the device's profile knows ---- */
 
 static void add_program(struct known_time *sum, const struct known_nodes *known, const struct run *r, int k,
-                        double times, const struct batch *b, double unevenness)
+                        int64_t times, const struct batch *b, double unevenness, struct op_times *ops)
 {
     if (k < 0 || times <= 0)
         return;
-    struct known_time t = known_nodes_of(known, &r->plan.programs[k], batch_dims(r->backend, b), unevenness);
-    sum->seconds += times * t.seconds;
-    sum->unlike += times * t.unlike;
+    struct dims dims = batch_dims(r->backend, b);
+    struct known_time t = known_nodes_by_op(known, &r->plan.programs[k], dims, unevenness, times, ops);
+    sum->seconds += (double)times * t.seconds;
+    sum->unlike += (double)times * t.unlike;
     sum->unknown += t.unknown;
 }
 
-static struct known_time step_sum(const struct known_nodes *known, const struct run *r, const struct workload *w)
+static struct known_time step_sum(const struct known_nodes *known, const struct run *r, const struct workload *w,
+                                  struct op_times *ops)
 {
     struct known_time sum = {0};
     const struct programs *p = &r->where;
     const int once[] = {p->step, p->first, p->update};
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-        add_program(&sum, known, r, once[i], 1, &w->step.batch, w->lengths.unevenness);
-    add_program(&sum, known, r, p->next, w->accumulation - 1, &w->step.batch, w->lengths.unevenness);
+        add_program(&sum, known, r, once[i], 1, &w->step.batch, w->lengths.unevenness, ops);
+    add_program(&sum, known, r, p->next, w->accumulation - 1, &w->step.batch, w->lengths.unevenness, ops);
     return sum;
 }
 
@@ -104,14 +46,16 @@ static int reckon_by_nodes(const struct session *s, const struct workload *w, st
 {
     const double share = 0.5; /* of a step's time, in nodes of forms that were not measured */
     struct known_nodes known;
+    struct op_times ops = {0};
     int code = known_nodes_open(&known, s->compile.backend, err);
     *done = false;
     if (!code) {
-        struct known_time step = step_sum(&known, &s->run, w), eval = {0};
-        if (evaluates(w))
-            add_program(&eval, &known, &s->run, s->run.where.eval, 1, &w->evaluation.batch, w->eval_lengths.unevenness);
-        *done =
-            step.seconds > 0 && !step.unknown && !eval.unknown && step.unlike <= share * step.seconds && !answers(w);
+        struct known_time step = step_sum(&known, &s->run, w, &ops), eval = {0};
+        if (workload_evaluates(w))
+            add_program(&eval, &known, &s->run, s->run.where.eval, 1, &w->evaluation.batch, w->eval_lengths.unevenness,
+                        &ops);
+        *done = step.seconds > 0 && !step.unknown && !eval.unknown && step.unlike <= share * step.seconds &&
+                !workload_answers(w);
         out->step_seconds = known_nodes_step(&known, &step);
         out->evaluation_seconds = known_nodes_step(&known, &eval);
     }
@@ -177,7 +121,7 @@ static int measure_answers(struct rehearsal *r, const struct workload *w, double
     double call[ANSWER_CALLS];
     for (int i = 0; i < ANSWER_CALLS; i++)
         TRY(rehearsal_answers(r, &w->answers.batch[i], lasting, &call[i], err));
-    out->answer_seconds = answer_seconds(w, call);
+    out->answer_seconds = workload_answer_seconds(w, call);
     return SNUG_OK;
 }
 
@@ -191,10 +135,10 @@ static int open_keys(struct keys *k, const struct session *s, const struct workl
     const struct batch *longest = &w->answers.batch[ANSWERS_READ];
     *k = (struct keys){0};
     TRY(key_of(s, STEP, &w->step.batch, w->accumulation, k->step, err));
-    if (evaluates(w))
+    if (workload_evaluates(w))
         TRY(key_of(s, EVALUATION, &w->evaluation.batch, 1, k->evaluation, err));
-    return answers(w) ? key_of(s, ANSWERS, longest, (int32_t)w->answers.calls[ANSWERS_WRITE], k->answers, err)
-                      : SNUG_OK;
+    return workload_answers(w) ? key_of(s, ANSWERS, longest, (int32_t)w->answers.calls[ANSWERS_WRITE], k->answers, err)
+                               : SNUG_OK;
 }
 
 /* Keeps the times of the nodes of a step, and of the evaluation, as far as they are not known yet. */
@@ -223,9 +167,10 @@ static int keep_nodes_of(struct rehearsal *r, const struct workload *w, struct s
 static int keep_nodes(struct rehearsal *r, const struct workload *w, double step_seconds, struct snug_err *err)
 {
     struct known_nodes known = {0};
+    struct op_times ops = {0};
     TRY(keep_nodes_of(r, w, err));
     int code = known_nodes_open(&known, r->run.backend, err);
-    struct known_time nodes = step_sum(&known, &r->run, w);
+    struct known_time nodes = step_sum(&known, &r->run, w, &ops);
     if (!code)
         code = known_nodes_keep_step(r->run.backend, &nodes, step_seconds, err);
     known_nodes_close(&known);
@@ -251,9 +196,9 @@ static int measure(const struct session *s, const struct workload *w, const stru
         seconds = lasting(s, out->step_seconds);
     if (!code && seconds > out->step_seconds)
         code = rehearsal_step(&r, &w->step.batch, w->accumulation, seconds, &out->step_seconds, err);
-    if (!code && evaluates(w))
+    if (!code && workload_evaluates(w))
         code = rehearsal_evaluation(&r, &w->evaluation.batch, seconds / 4, &out->evaluation_seconds, err);
-    if (!code && answers(w))
+    if (!code && workload_answers(w))
         code = measure_answers(&r, w, seconds / 8, out, err);
     bool lasts = seconds >= lasting(s, INFINITY);
     if (!code && lasts)
@@ -262,9 +207,9 @@ static int measure(const struct session *s, const struct workload *w, const stru
     if (code || !lasts)
         return code;
     TRY(keep_time(b, k->step, out->step_seconds, err));
-    if (evaluates(w))
+    if (workload_evaluates(w))
         TRY(keep_time(b, k->evaluation, out->evaluation_seconds, err));
-    return answers(w) ? keep_time(b, k->answers, out->answer_seconds, err) : SNUG_OK;
+    return workload_answers(w) ? keep_time(b, k->answers, out->answer_seconds, err) : SNUG_OK;
 }
 
 /* As it was measured before, or now where there is room. */
@@ -275,9 +220,9 @@ static int recall_or_measure(const struct session *s, const struct workload *w, 
     struct keys k;
     TRY(open_keys(&k, s, w, err));
     out->step_seconds = b->profile->recall(b, k.step);
-    if (evaluates(w))
+    if (workload_evaluates(w))
         out->evaluation_seconds = b->profile->recall(b, k.evaluation);
-    if (answers(w))
+    if (workload_answers(w))
         out->answer_seconds = b->profile->recall(b, k.answers);
     out->measured = out->step_seconds >= 0 && out->evaluation_seconds >= 0 && out->answer_seconds >= 0;
     if (out->measured || !backend_tunes(b) || s->run.plan.arena_bytes > b->arena->available(b))
@@ -346,7 +291,7 @@ static int time_small(const struct session *s, const struct workload *w, double 
         code = rehearsal_open(&r, &settings, &choices, &limits, err);
     if (!code)
         code = rehearsal_nodes(&r, &small.batch, t, err);
-    for (int i = 0; !code && times == 1 && answers(w) && i < ANSWER_CALLS; i++)
+    for (int i = 0; !code && times == 1 && workload_answers(w) && i < ANSWER_CALLS; i++)
         code = rehearsal_answer_nodes(&r, &w->answers.batch[i], t, err);
     *all = code || 2 * (small.batch.T + small.batch.S) > w->step.batch.T + w->step.batch.S;
     rehearsal_close(&r);
@@ -385,9 +330,9 @@ static int estimate(const struct session *s, const struct workload *w, struct fo
                             estimate_program(s, &t, p->update, b, uneven);
         out->evaluation_seconds = estimate_program(s, &t, p->eval, &w->evaluation.batch, w->eval_lengths.unevenness);
         double call[ANSWER_CALLS] = {0};
-        for (int i = 0; answers(w) && i < ANSWER_CALLS; i++)
+        for (int i = 0; workload_answers(w) && i < ANSWER_CALLS; i++)
             call[i] = estimate_program(s, &t, p->generate, &w->answers.batch[i], 1);
-        out->answer_seconds = answer_seconds(w, call);
+        out->answer_seconds = workload_answer_seconds(w, call);
     }
     node_times_free(&t);
     return code;
@@ -428,7 +373,7 @@ static void add_up(const struct session *s, const struct workload *w, struct for
     out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
     out->tokens = (double)(w->step.batch.T + w->step.batch.S) * w->accumulation * s->compile.ranks;
     const struct batch *e = &w->evaluation.batch;
-    out->evaluation_seconds *= evaluates(w) ? (double)s->data.n_tokens / (double)(e->T + e->S) : 0;
+    out->evaluation_seconds *= workload_evaluates(w) ? (double)s->data.n_tokens / (double)(e->T + e->S) : 0;
     out->evaluation_seconds += out->answer_seconds;
     if (!s->has_train)
         return;
@@ -449,12 +394,12 @@ static void reckon(const struct session *s, const struct workload *w, struct for
     r.sizes = batch_dims(c->backend, e);
     out->evaluation_seconds = where->eval < 0 ? 0 : rates_program(&r, &s->run.plan.programs[where->eval]);
     double call[ANSWER_CALLS] = {0};
-    for (int i = 0; answers(w) && i < ANSWER_CALLS; i++) {
+    for (int i = 0; workload_answers(w) && i < ANSWER_CALLS; i++) {
         const struct batch *a = &w->answers.batch[i];
         r.sizes = batch_dims(c->backend, a);
         call[i] = rates_program(&r, &s->run.plan.programs[where->generate]);
     }
-    out->answer_seconds = answer_seconds(w, call);
+    out->answer_seconds = workload_answer_seconds(w, call);
 }
 
 int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err)
@@ -465,7 +410,7 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
     if (!c->train || c->separate || c->keep_grads || c->backend->facts.float_type != DT_F32)
         return SNUG_OK;
     bool reckoned = false;
-    int code = open_workload(&w, s, err);
+    int code = workload_open(&w, s, err);
     if (!code && c->backend->profile)
         code = recall_or_measure(s, &w, out, err);
     if (!code && c->backend->profile && !out->measured)
@@ -478,10 +423,29 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
         out->known = true;
         add_up(s, &w, out);
     }
-    close_workload(&w);
+    workload_close(&w);
     if (code == SNUG_ERR_ENV) { /* no room to try anything: a plan is made for larger machines too */
         *out = (struct forecast){0};
         code = SNUG_OK;
     }
+    return code;
+}
+
+int forecast_ops(const struct session *s, struct op_times *out, struct snug_err *err)
+{
+    struct known_nodes known = {0};
+    struct workload w;
+    *out = (struct op_times){0};
+    if (!s->compile.backend->profile)
+        return SNUG_OK;
+    int code = workload_open(&w, s, err);
+    if (!code)
+        code = known_nodes_open(&known, s->compile.backend, err);
+    if (!code) {
+        struct known_time t = step_sum(&known, &s->run, &w, out);
+        out->steps = t.seconds > 0 && !t.unknown;
+    }
+    known_nodes_close(&known);
+    workload_close(&w);
     return code;
 }

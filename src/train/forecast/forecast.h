@@ -16,6 +16,8 @@
 #ifndef TRAIN_FORECAST_FORECAST_H
 #define TRAIN_FORECAST_FORECAST_H
 
+#include "run/op_times.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,5 +39,8 @@ struct forecast {
 
 /* For a session that is planned. */
 int forecast_run(const struct session *s, struct forecast *out, struct snug_err *err);
+
+/* Which ops a step's time goes to, by the nodes that the device's profile has; steps 0: it has none of this run. */
+int forecast_ops(const struct session *s, struct op_times *out, struct snug_err *err);
 
 #endif
