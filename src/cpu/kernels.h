@@ -50,8 +50,9 @@ void ISA(cpu_sum_columns)(const struct tensor *x, const struct tensor *sums, int
 /* rows (N) = the losses of the rows of logits (N,V), times their number; a->loss is not looked at. */
 void ISA(cpu_cross_entropy_rows)(const struct args_cross_entropy *a, double *rows, int threads);
 
-/* loss = 1/N of the step times the sum of n such rows, in order. */
-void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss);
+/* loss = `more`, where there is one, + 1/N of the step times the sum of n such rows, in order. */
+void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *more,
+                        const struct tensor *loss);
 
 /* linear_dw whose sums begin with what is in dw, which is F32, if that is added to: chunks of rows one after the other, of
  * multiples of 64, give the bits of all at once. db is left alone. */

@@ -83,18 +83,19 @@ void ISA(cpu_cross_entropy_rows)(const struct args_cross_entropy *a, double *row
         rows[n] = bf16 ? cross_entropy_row(a, n, true) : cross_entropy_row(a, n, false);
 }
 
-void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss)
+void ISA(cpu_mean_loss)(const double *rows, int64_t n, const struct tensor *step, const struct tensor *more,
+                        const struct tensor *loss)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         sum += rows[i];
-    *(float *)loss->data = (float)(sum * inverse_n(step));
+    *(float *)loss->data = (float)(sum * inverse_n(step) + (more->data ? (double)*(const float *)more->data : 0));
 }
 
 void ISA(cpu_cross_entropy)(const struct args_cross_entropy *a, const struct call *c)
 {
     ISA(cpu_cross_entropy_rows)(a, c->workspace, c->threads);
-    ISA(cpu_mean_loss)(c->workspace, a->logits.shape[0], &a->step, &a->loss);
+    ISA(cpu_mean_loss)(c->workspace, a->logits.shape[0], &a->step, &a->more, &a->loss);
 }
 
 SIMD void cross_entropy_bwd_row(const struct args_cross_entropy_bwd *a, int64_t n, bool bf16)

@@ -39,6 +39,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(attention_disentangled_bwd)                                                                                    \
     ROW(cross_entropy)                                                                                                 \
     ROW(embed_bwd)                                                                                                     \
+    ROW(expert_use)                                                                                                    \
     ROW(linear)                                                                                                        \
     ROW(linear_cross_entropy)                                                                                          \
     ROW(linear_dx)                                                                                                     \
@@ -57,9 +58,9 @@ CUDA_WORKSPACES(ROW)
 
 /* rows (N) = the losses of the rows of logits (N,V), times their number; a->loss is not looked at. */
 void cuda_cross_entropy_rows(const struct args_cross_entropy *a, double *rows, const struct cuda_call *c);
-/* loss = 1/N of the step times the sum of n such rows. */
-void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss,
-                    const struct cuda_call *c);
+/* loss = `more` (NULL, or absent: 0) + 1/N of the step times the sum of n such rows. */
+void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *more,
+                    const struct tensor *loss, const struct cuda_call *c);
 
 /* A window that is as long as any sequence is none: 0. Where `longest` is not known, none has 2^30 rows. */
 static inline int64_t cuda_attention_window(int64_t window, int64_t longest)

@@ -116,6 +116,15 @@ OP(route, IN(logits) OUT(gates) F32(places) F32(offsets), INT(k) FLAG(normalized
    "offsets[e+1]-1")
 OP(route_bwd, IN(logits) IN(dgates) IN(places) IN(offsets) ACC(dlogits), FLAG(normalized), NONE,
    "the gradient of route")
+OP(expert_use, IN(logits) IN(places) IN(offsets) IN(cu) OPT(counted) OPT(before) F32(counts) F32(y), , DIFF,
+   "what a loss that balances experts wants of a layer, added to that of the layers before: counts[e] = counted[e] + "
+   "how many tokens have chosen e, y[e] = before[e] + the sum over tokens of softmax(logits[n])[e], over the real rows")
+OP(expert_use_bwd, IN(logits) IN(dy) IN(cu) ACC(dlogits) ACC(dbefore), , NONE, "the gradient of expert_use")
+OP(balance_loss, IN(counts) IN(sums) IN(cu) IN(labels) IN(step) F32(loss), REAL(coef) INT(layers), DIFF,
+   "loss = coef M/N E sum_e counts[e]/R sums[e]/R, with the R = layers cu[B] rows that are counted and the M of the N "
+   "targets, those with label >= 0, that the micro-batch has; 0 where R is 0")
+OP(balance_loss_bwd, IN(counts) IN(cu) IN(labels) IN(step) OPT(scaler) ACC(dsums), REAL(coef) INT(layers), NONE,
+   "the gradient of balance_loss, times the scaler's loss scale")
 OP(take, IN(x) IN(places) OUT(y), INT(k), DIFF, "y[places[n k + j]] = x[n]: rows of tokens, sorted by expert")
 OP(take_bwd, IN(dy) IN(places) ACC(dx), INT(k), NONE, "the gradient of take: dx[n] = sum_j dy[places[n k + j]]")
 OP(linear_experts, IN(x) IN(w) IN(offsets) OUT(y), , DIFF,
@@ -146,8 +155,9 @@ OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) ro
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(pool, IN(x) IN(cu) OUT(y), , DIFF, "y[b] = the mean of the rows of sequence b")
 OP(pool_bwd, IN(dy) IN(cu) ACC(dx), , NONE, "the gradient of pool: dy[b] / n in each of its n rows, 0 behind them all")
-OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) F32(loss) F32(lse), REAL(smoothing), DIFF,
-   "loss = 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + s/V sum_v w[v] "
+OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) OPT(more) F32(loss) F32(lse), REAL(smoothing), DIFF,
+   "loss = more, another loss, + 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + "
+   "s/V sum_v w[v] "
    "(lse[n] - logits[n,v]), with the weights w of the classes, or 1")
 SLOT(cross_entropy, logits, SLOT_PADDED)
 OP(cross_entropy_bwd, IN(logits) IN(labels) IN(lse) IN(step) OPT(scaler) OPT(weights) ACC(dlogits), REAL(smoothing),
@@ -171,7 +181,7 @@ OP(argmax, IN(logits) IN(labels) OUT(best), , NONE,
    "best[n] = the first v with the largest logits[n,v]; -1 where labels[n] is negative")
 SLOT(argmax, logits, SLOT_PADDED)
 OP(linear_cross_entropy,
-   IN(x) IN(w) OPT(b) IN(labels) IN(step) OPT(scaler) F32(loss) MAYBE(best) ACC(dx) ACC(dw) ACC(db),
+   IN(x) IN(w) OPT(b) IN(labels) IN(step) OPT(scaler) OPT(more) F32(loss) MAYBE(best) ACC(dx) ACC(dw) ACC(db),
    REAL(smoothing) REAL(softcap) INT(chunk), NONE,
    "linear, softcap (0: none), cross_entropy, argmax and their gradients, of `chunk` rows at a time: the logits "
    "never exist whole")

@@ -33,6 +33,10 @@ struct build {
     struct init normal, zero; /* how weights start: by initializer_range, as 0 */
     int relative;             /* (rows,H): embeddings of relative positions; 0: none */
     int64_t site;             /* of the next dropout */
+    /* What the routers of experts have chosen so far (expert_use), in how many layers; 0 where no loss asks. */
+    int expert_counts, expert_sums;
+    int64_t expert_layers;
+    int more; /* a loss besides that of the task; 0: none */
 };
 
 /* The dropout probability of this program: `p`, or 0. */

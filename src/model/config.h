@@ -59,6 +59,7 @@ struct experts_config {
     int64_t n, chosen;         /* experts, and how many of them a token has */
     int64_t intermediate_size; /* of an expert */
     bool normalized;           /* a token's weights of its experts add up to 1 */
+    double balance;            /* how much of the loss that balances experts a language model's has; 0: none */
 };
 
 /* Decoders of Llama's kind (decoder.h). */

@@ -267,6 +267,7 @@ int decoder_body(struct build *b)
         layer(b, &s, i, tables);
     }
     b->g->layer = (int)c->layers + 1;
+    b->more = build_balance_loss(b, &c->own.decoder.experts);
     return norm(b, &s, "model.norm");
 }
 

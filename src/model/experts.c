@@ -9,12 +9,11 @@ int experts_config(json_t *o, const char *path, const char *key, struct experts_
         return err_set(err, SNUG_ERR_INPUT, "%s: num_experts_per_tok %lld is more than the %lld experts; correct one",
                        path, (long long)e->chosen, (long long)e->n);
     bool balanced = false;
+    double coef = 0.001;
     TRY(json_get_bool(o, path, "output_router_logits", false, &balanced, err));
-    return balanced ? err_set(err, SNUG_ERR_INPUT,
-                              "%s: output_router_logits is true: training with a loss that balances experts is not "
-                              "supported; write false to train without it",
-                              path)
-                    : SNUG_OK;
+    TRY(json_get_real(o, path, "router_aux_loss_coef", false, 0, 1e6, &coef, err));
+    e->balance = balanced ? coef : 0;
+    return SNUG_OK;
 }
 
 /* The weights of all experts as one, (E,O,I), of which files have the parts. */
@@ -43,6 +42,36 @@ static int stacked_weight(struct build *b, const char *block, const char *whole,
     return w;
 }
 
+/* What this layer's router has chosen, together with those before it. */
+static void add_use(struct build *b, const struct op_route *r)
+{
+    struct op_expert_use n = {.logits = r->logits,
+                              .places = r->places,
+                              .offsets = r->offsets,
+                              .cu = b->in.cu_seqlens,
+                              .counted = b->expert_counts,
+                              .before = b->expert_sums};
+    emit_expert_use(b->g, &n);
+    b->expert_counts = n.counts;
+    b->expert_sums = n.y;
+    b->expert_layers++;
+}
+
+int build_balance_loss(struct build *b, const struct experts_config *e)
+{
+    struct op_balance_loss n = {.counts = b->expert_counts,
+                                .sums = b->expert_sums,
+                                .cu = b->in.cu_seqlens,
+                                .labels = b->in.labels,
+                                .step = b->in.step,
+                                .coef = e->balance,
+                                .layers = b->expert_layers};
+    if (!n.layers)
+        return 0;
+    emit_balance_loss(b->g, &n);
+    return n.loss;
+}
+
 int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act)
 {
     struct graph *g = b->g;
@@ -54,6 +83,9 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
                          .k = e->chosen,
                          .normalized = e->normalized};
     emit_route(g, &r);
+    if (e->balance > 0 && b->c->task == MODEL_CAUSAL_LM &&
+        (b->settings.mode == BUILD_TRAIN || b->settings.mode == BUILD_EVALUATE))
+        add_use(b, &r);
     struct op_take rows = {.x = v, .places = r.places, .k = e->chosen};
     emit_take(g, &rows);
     struct op_linear_experts in = {

@@ -10,11 +10,14 @@ struct expert_names {
     const char *block, *gate, *up, *down;
 };
 
-/* Reads how many experts there are, under either of two keys, and how many a token has; what was set before is the default. Refuses an
- * auxiliary loss, of which there is none. */
+/* Reads how many experts there are, under either of two keys, how many a token has, and whether there is a loss that balances them; what
+ * was set before is the default. */
 int experts_config(json_t *o, const char *path, const char *key, struct experts_config *e, struct snug_err *err);
 
 /* The block of the layer with this prefix, "model.layers.3.", on rows v. */
 int build_experts(struct build *b, const char *prefix, int v, const struct experts_config *e, enum act act);
+
+/* The loss that balances the experts of all layers so far; 0 where there is none. */
+int build_balance_loss(struct build *b, const struct experts_config *e);
 
 #endif

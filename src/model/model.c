@@ -115,8 +115,12 @@ static int add_loss(struct build *b, int logits)
         emit_span_loss(b->g, &n);
         return n.loss;
     }
-    struct op_cross_entropy n = {
-        .logits = logits, .labels = b->in.labels, .step = b->in.step, .weights = weights, .smoothing = s->smoothing};
+    struct op_cross_entropy n = {.logits = logits,
+                                 .labels = b->in.labels,
+                                 .step = b->in.step,
+                                 .weights = weights,
+                                 .more = b->more,
+                                 .smoothing = s->smoothing};
     emit_cross_entropy(b->g, &n);
     return n.loss;
 }

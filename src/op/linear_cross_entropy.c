@@ -3,7 +3,7 @@
  *     z[n,v] = sum_h x[n,h] w[v,h] + b[v] ;  with a softcap c above 0: z = c tanh(z / c)
  *     loss and dz as cross_entropy has them (loss.c), best as argmax has it (argmax.c)
  *     dx[n,h] = sum_v dz[n,v] w[v,h] ;  dw[v,h] = sum_n dz[n,v] x[n,h] ;  db[v] = sum_n dz[n,v]
- * Rows with a negative label have no part in it: their dx is 0, their best -1. x (N,H), w (V,H), b (V) as linear has it, labels (N)
+ * `more` is added to the loss (1). Rows with a negative label have no part in it: their dx is 0, their best -1. x (N,H), w (V,H), b (V) as linear has it, labels (N)
  * I32, loss (1), best (N) I32. The chunk's logits have x's type. dw and db are sums over chunks and therefore F32. */
 #include "op/linear_cross_entropy.h"
 
@@ -34,9 +34,10 @@ void shape_linear_cross_entropy(struct graph *g, struct op_linear_cross_entropy 
         return;
     struct dim N = x->shape[0], V = w->shape[0], H = x->shape[1];
     if (!shape_require(g,
-                       is_shape(g, n->b, SHAPE(V)) && is_shape(g, n->dx, SHAPE(N, H)) &&
-                           is_shape(g, n->dw, SHAPE(V, H)) && is_shape(g, n->db, SHAPE(V)),
-                       "linear_cross_entropy", "b and db must be (V), dx (N,H), dw (V,H)"))
+                       is_shape(g, n->more, SHAPE(DIM(1))) && is_shape(g, n->b, SHAPE(V)) &&
+                           is_shape(g, n->dx, SHAPE(N, H)) && is_shape(g, n->dw, SHAPE(V, H)) &&
+                           is_shape(g, n->db, SHAPE(V)),
+                       "linear_cross_entropy", "more must be (1), b and db (V), dx (N,H), dw (V,H)"))
         return;
     n->loss = shape_stat(g, SHAPE(DIM(1)));
     n->best = shape_stat(g, SHAPE(N));
@@ -129,5 +130,6 @@ void ref_linear_cross_entropy(const struct args_linear_cross_entropy *a, const s
         if (head_has_gradient(a))
             row_gradient(a, n, label, lse);
     }
-    *(double *)a->loss.data = loss * ((const double *)a->step.data)[STEP_INV_N];
+    *(double *)a->loss.data =
+        loss * ((const double *)a->step.data)[STEP_INV_N] + (a->more.data ? *(const double *)a->more.data : 0);
 }

@@ -1,7 +1,8 @@
 /* The losses. 1/N (step[STEP_INV_N]) is the inverse of the number of samples or targets in the whole optimizer step, so
  * that the losses of its micro-batches add up to the mean. A backward op seeds the gradient with it, times the loss
  * scale (scaler[SCALER_SCALE]) where there is one.
- *     cross_entropy   1/N sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v)
+ *     cross_entropy   1/N sum over rows n with label y >= 0 of (1-s) (lse - z_y) + s/V sum_v (lse - z_v), and `more`, the loss of
+ *                     something else, which seeds its own gradient
  *                     lse = log sum_v exp z_v ;  dz_v = 1/N (exp(z_v - lse) - (1-s) [v = y] - s/V)
  *                     rows with a negative label are not looked at: their lse and dz are 0
  *     mse             1/(N V) sum (z - y)^2 ;  dz = 2 (z - y) / (N V)
@@ -36,6 +37,10 @@ void shape_cross_entropy(struct graph *g, struct op_cross_entropy *n)
     if (!shape_require(g, z->ndim == 2 && y->ndim == 1 && y->dtype == DT_I32 && dim_equal(y->shape[0], z->shape[0]),
                        "cross_entropy", "logits must be (N,V), labels (N) I32") ||
         !shape_weights(g, n->logits, n->weights))
+        return;
+    const struct value *more = graph_value(g, n->more);
+    if (!shape_require(g, !n->more || (more->ndim == 1 && dim_equal(more->shape[0], DIM(1))), "cross_entropy",
+                       "more must be (1)"))
         return;
     struct dim N = z->shape[0];
     n->loss = shape_stat(g, SHAPE(DIM(1)));
@@ -82,6 +87,8 @@ void grad_cross_entropy(struct grads *d, const struct op_cross_entropy *n)
                                      .smoothing = n->smoothing};
     if (b.dlogits)
         emit_cross_entropy_bwd(d->g, &b);
+    if (n->more)
+        grad_set(d, n->more, grad_of(d, n->loss));
 }
 
 void grad_mse(struct grads *d, const struct op_mse *n)
@@ -175,7 +182,7 @@ void ref_cross_entropy(const struct args_cross_entropy *a, const struct call *c)
             all += weight_of(&a->weights, v) * (lse[n] - z[v]) / (double)V;
         loss += (1 - a->smoothing) * weight_of(&a->weights, label) * (lse[n] - z[label]) + a->smoothing * all;
     }
-    *(double *)a->loss.data = loss * inverse_n(&a->step);
+    *(double *)a->loss.data = loss * inverse_n(&a->step) + (a->more.data ? *(double *)a->more.data : 0);
 }
 
 void ref_cross_entropy_bwd(const struct args_cross_entropy_bwd *a, const struct call *c)

@@ -105,6 +105,7 @@ static struct node join(const struct graph *g, const struct head *h, int64_t chu
         .b = l->b,
         .labels = loss->labels,
         .step = loss->step,
+        .more = loss->more,
         .loss = loss->loss,
         .best = h->best ? g->nodes[h->best].u.argmax.best : 0,
         .dx = h->dx ? g->nodes[h->dx].u.linear_dx.dx : 0,

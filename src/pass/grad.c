@@ -51,6 +51,7 @@ int grad_target(struct grads *d, int id)
     if (!d->of[all]) {
         struct value v = *graph_value(d->g, all);
         d->of[all] = graph_add_value(d->g, NULL, ROLE_ACTIVATION, v.dtype, v.ndim, v.shape);
+        graph_value(d->g, d->of[all])->exact = v.exact;
     }
     return part_of_gradient(d, id);
 }

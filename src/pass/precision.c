@@ -97,11 +97,12 @@ static void scale_losses(struct graph *g)
 {
     for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
         struct node *n = &g->nodes[k];
-        int *scaler = n->op == OP_cross_entropy_bwd ? &n->u.cross_entropy_bwd.scaler
-                      : n->op == OP_mse_bwd         ? &n->u.mse_bwd.scaler
-                      : n->op == OP_bce_bwd         ? &n->u.bce_bwd.scaler
-                      : n->op == OP_span_loss_bwd   ? &n->u.span_loss_bwd.scaler
-                                                    : head_scaler(n);
+        int *scaler = n->op == OP_cross_entropy_bwd  ? &n->u.cross_entropy_bwd.scaler
+                      : n->op == OP_mse_bwd          ? &n->u.mse_bwd.scaler
+                      : n->op == OP_bce_bwd          ? &n->u.bce_bwd.scaler
+                      : n->op == OP_span_loss_bwd    ? &n->u.span_loss_bwd.scaler
+                      : n->op == OP_balance_loss_bwd ? &n->u.balance_loss_bwd.scaler
+                                                     : head_scaler(n);
         if (scaler)
             *scaler = pass_loss_scaler(g);
     }

@@ -177,6 +177,11 @@ CASES = {
     "qwen3_moe_classes": (T.Qwen3MoeForSequenceClassification, decoder(T.Qwen3MoeConfig, moe_intermediate_size=8, num_experts=6,
                                                                        num_experts_per_tok=3, attention_bias=True)),
     "mixtral": (T.MixtralForCausalLM, decoder(T.MixtralConfig, num_local_experts=4, sliding_window=3)),
+    "qwen3_moe_balanced": (T.Qwen3MoeForCausalLM, decoder(T.Qwen3MoeConfig, num_hidden_layers=3, moe_intermediate_size=8, num_experts=5,
+                                                          num_experts_per_tok=2, mlp_only_layers=[1], output_router_logits=True,
+                                                          router_aux_loss_coef=0.7)),
+    "mixtral_balanced": (T.MixtralForCausalLM, decoder(T.MixtralConfig, num_local_experts=4, sliding_window=None, output_router_logits=True,
+                                                       router_aux_loss_coef=1.5)),
     "smollm3": (T.SmolLM3ForCausalLM, decoder(T.SmolLM3Config, num_hidden_layers=4, hidden_size=24, num_attention_heads=3,
                                               num_key_value_heads=1, head_dim=None)),
 }
@@ -293,6 +298,16 @@ def choices_are_clear(model, d):
     return not gaps or min(gaps) > 0.03
 
 
+def row_by_row(model, d):
+    """The loss and the norm of its gradient where each row is a micro-batch, which counts by its targets."""
+    model.zero_grad()
+    counts = [n - 1 for n in LENGTHS]
+    loss = sum(model(input_ids=d["input_ids"][i:i + 1, :n], labels=d["input_ids"][i:i + 1, :n]).loss * (n - 1) / sum(counts)
+               for i, n in enumerate(LENGTHS) if n > 1)
+    loss.backward()
+    return {"rows.loss": loss.detach().reshape(1), "rows.grad_norm": torch.stack([p.grad.norm() for p in model.parameters()]).norm().reshape(1)}
+
+
 def golden(name, cls, cfg, seed):
     """False: with another seed."""
     g = torch.Generator().manual_seed(seed)
@@ -318,6 +333,8 @@ def golden(name, cls, cfg, seed):
     e = {"logits": out.logits.detach(), "loss": out.loss.detach().reshape(1)}
     e.update({"grad." + in_file(cfg, n): p.grad for n, p in model.named_parameters() if p.grad is not None})
     e = experts_in_file(cfg, e)
+    if name.endswith("_balanced"):
+        e.update(row_by_row(model, d))
     save_file({k: v.contiguous() for k, v in d.items()}, path + "/inputs.safetensors")
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, path + "/expected.safetensors")
     return True

@@ -488,6 +488,7 @@ const struct op_case op_cases[] = {
 #include "cases_optimizers.h"
 
 /* Behind the others, whose random numbers follow from their places. */
+#include "cases_balance.h"
 #include "cases_cached.h"
 #include "cases_tiles.h"
 };

@@ -31,7 +31,8 @@ static bool is_weight(const struct op_case *c, int slot)
 {
     const char *name = op_table[c->op].slots[slot].name;
     bool angles = c->op == OP_rotary && !strcmp(name, "table");
-    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0 && !angles;
+    return is_float(c->args.slot[slot].dtype) && strcmp(name, "labels") != 0 && strcmp(name, "weights") != 0 &&
+           strcmp(name, "more") != 0 && !angles;
 }
 
 static int add_value(struct program *p, const char *name, enum role role, const struct tensor *t)
@@ -97,6 +98,18 @@ static void build(struct program *p, const struct op_inputs *in)
     memcpy((char *)&node + op->attr_offset, &c->args.slot[op->n_slots], 8 * (size_t)op->n_attrs);
     graph_emit(&p->g, c->op, &node);
     p->loss = output(c, &node, "loss");
+    if (c->op == OP_expert_use &&
+        !p->g.err.code) { /* whose results are of use to this loss alone; any numbers are labels */
+        struct op_balance_loss n = {.counts = node.expert_use.counts,
+                                    .sums = node.expert_use.y,
+                                    .cu = node.expert_use.cu,
+                                    .labels = node.expert_use.places,
+                                    .step = step,
+                                    .coef = 1,
+                                    .layers = 2};
+        emit_balance_loss(&p->g, &n);
+        p->loss = n.loss;
+    }
     if (p->loss || p->g.err.code)
         return;
     int y = output(c, &node, "y")   ? output(c, &node, "y")

@@ -72,6 +72,11 @@ static int64_t first_row(const struct op_case *c, int sequence)
     return row;
 }
 
+static int64_t rows_of_experts(const struct op_case *c)
+{
+    return c->op == OP_expert_use ? c->args.expert_use.places.shape[0] : c->args.slot[0].shape[0];
+}
+
 static void fill_integers(const struct op_case *c, int slot, struct slot_data *s)
 {
     const char *name = op_table[c->op].slots[slot].name;
@@ -103,9 +108,12 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
         else if (!strcmp(name, "spans"))
             x[i] = 0;
         else if (!strcmp(name, "offsets")) /* of experts, of which every other one has no rows, and later ones more */
-            x[i] = i == s->elements - 1 ? (int32_t)c->args.slot[0].shape[0]
-                                        : (int32_t)((double)c->args.slot[0].shape[0] *
-                                                    pow((double)(i / 2 * 2) / (double)(s->elements - 1), 2));
+            x[i] =
+                i == s->elements - 1
+                    ? (int32_t)rows_of_experts(c)
+                    : (int32_t)((double)rows_of_experts(c) * pow((double)(i / 2 * 2) / (double)(s->elements - 1), 2));
+        else if (!strcmp(name, "counts") || !strcmp(name, "counted"))
+            x[i] = (int32_t)(u * 50);
         else if (!strcmp(name, "places")) /* a permutation, below */
             x[i] = (int32_t)i;
         else if (!strcmp(name, "positions"))

@@ -91,6 +91,12 @@ static inline double sum_length(enum op op, const union args_any *a)
         return (double)a->route.logits.shape[1];
     case OP_route_bwd:
         return (double)a->route_bwd.logits.shape[1];
+    case OP_expert_use:
+        return (double)(a->expert_use.logits.shape[0] + a->expert_use.logits.shape[1]);
+    case OP_expert_use_bwd:
+        return (double)a->expert_use_bwd.logits.shape[1];
+    case OP_balance_loss:
+        return (double)a->balance_loss.counts.shape[0];
     case OP_take_bwd:
         return (double)a->take_bwd.k;
     case OP_combine:

@@ -302,8 +302,13 @@ static void runs_are_those_of_the_trainer(void **state)
         }
 }
 
-/* The loss that transformers gives for the batch is the metric of snug eval on the same rows, however they are batched.
- */
+/* A loss that balances experts is that of a batch. */
+static bool depends_on_batches(const struct model *m)
+{
+    return strstr(m->name, "_balanced") != NULL;
+}
+
+/* The loss that transformers gives for the batch is the metric of snug eval on the same rows, however they are batched. */
 static void evaluation_gives_the_loss_of_transformers(void **state)
 {
     (void)state;
@@ -311,6 +316,8 @@ static void evaluation_gives_the_loss_of_transformers(void **state)
     for (size_t m = 0; m < 3 * N_MODELS; m++)
         for (int d = 0; d < n_devices(); d++) {
             const char *model = fixture(join("golden", models[m / 3].name));
+            if (depends_on_batches(&models[m / 3]) && m % 3 < 2)
+                continue;
             expect_snug(0, said(),
                         ARGS("eval", "--model", model, "--data", join(model, "inputs.safetensors"), "--json",
                              "--threads", "1", "--batch-size", batches[m % 3]),

@@ -226,5 +226,5 @@ void ISA(cpu_linear_cross_entropy)(const struct args_linear_cross_entropy *a, co
     find_real(&h);
     for (int64_t from = 0; from < h.n_real; from += a->chunk)
         run_chunk(&h, from, h.n_real - from < a->chunk ? h.n_real - from : a->chunk);
-    ISA(cpu_mean_loss)((const double *)(void *)(h.base + h.at.losses), h.n_real, &a->step, &a->loss);
+    ISA(cpu_mean_loss)((const double *)(void *)(h.base + h.at.losses), h.n_real, &a->step, &a->more, &a->loss);
 }

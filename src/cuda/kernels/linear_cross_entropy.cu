@@ -154,6 +154,6 @@ extern "C" int cuda_linear_cross_entropy(const struct args_linear_cross_entropy 
     }
     for (int64_t from = 0; from < N; from += a->chunk)
         TRY(run_chunk(a, &parts, base, from, N - from < a->chunk ? N - from : a->chunk));
-    cuda_mean_loss((const double *)(base + layout_of(a).losses), N, &a->step, &a->loss, c);
+    cuda_mean_loss((const double *)(base + layout_of(a).losses), N, &a->step, &a->more, &a->loss, c);
     return cuda_launched(c, "linear_cross_entropy");
 }

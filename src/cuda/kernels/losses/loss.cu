@@ -143,14 +143,14 @@ __global__ void __launch_bounds__(THREADS) cross_entropy_kernel(const struct cro
 }
 
 __global__ static void __launch_bounds__(SUM_THREADS)
-    sum_rows_kernel(const double *rows, int64_t N, const double *step, float *loss)
+    sum_rows_kernel(const double *rows, int64_t N, const double *step, const float *more, float *loss)
 {
     double sum = 0;
     for (int64_t n = threadIdx.x; n < N; n += SUM_THREADS)
         sum += rows[n];
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        *loss = (float)(sum * step[STEP_INV_N]);
+        *loss = (float)(sum * step[STEP_INV_N] + (more ? (double)*more : 0));
 }
 
 struct cross_entropy_bwd_params {
@@ -304,17 +304,18 @@ extern "C" void cuda_cross_entropy_rows(const struct args_cross_entropy *a, doub
         WITH_FLOAT_TYPE(a->logits.dtype, T, cross_entropy_launch<T>(&p, (const float *)a->weights.data, c))
 }
 
-extern "C" void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *loss,
-                               const struct cuda_call *c)
+extern "C" void cuda_mean_loss(const double *rows, int64_t n, const struct tensor *step, const struct tensor *more,
+                               const struct tensor *loss, const struct cuda_call *c)
 {
-    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(rows, n, (const double *)step->data, (float *)loss->data);
+    sum_rows_kernel<<<1, SUM_THREADS, 0, c->stream>>>(rows, n, (const double *)step->data,
+                                                      more ? (const float *)more->data : NULL, (float *)loss->data);
 }
 
 extern "C" int cuda_cross_entropy(const struct args_cross_entropy *a, const struct cuda_call *c)
 {
     double *rows = (double *)c->workspace;
     cuda_cross_entropy_rows(a, rows, c);
-    cuda_mean_loss(rows, a->logits.shape[0], &a->step, &a->loss, c);
+    cuda_mean_loss(rows, a->logits.shape[0], &a->step, &a->more, &a->loss, c);
     return cuda_launched(c, "cross_entropy");
 }
 

@@ -84,7 +84,7 @@ extern "C" int cuda_span_loss(const struct args_span_loss *a, const struct cuda_
                         span_loss_kernel<T><<<(unsigned)B, THREADS, 0, c->stream>>>(
                             (const T *)a->logits.data, (const int32_t *)a->spans.data, (const int32_t *)a->cu.data,
                             (float *)a->lse.data, rows))
-    cuda_mean_loss(rows, B, &a->step, &a->loss, c);
+    cuda_mean_loss(rows, B, &a->step, NULL, &a->loss, c);
     return cuda_launched(c, "span_loss");
 }
 

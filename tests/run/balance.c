@@ -1,0 +1,45 @@
+/* The loss that balances experts, from folder to folder: a step whose rows are micro-batches has for each its own, which counts by its
+ * targets, as recorded from transformers (tests/golden/make.py). */
+#include "command.h"
+
+#include <math.h>
+
+static void near(double got, const char *file, const char *name, double bound)
+{
+    struct st_file f;
+    int64_t one;
+    open_tensors(file, &f);
+    double *want = read_tensor(&f, name, &one);
+    if (!(fabs(got - *want) <= bound * fabs(*want)))
+        fail_msg("%s of %s is %.9g, that of transformers %.9g", name, file, got, *want);
+    free(want);
+    st_close(&f);
+}
+
+static void is_of_micro_batches(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"mixtral_balanced", "qwen3_moe_balanced"};
+    for (int m = 0; m < 2; m++)
+        for (int d = 0; d < n_devices(); d++) {
+            const char *model = fixture(join("golden", models[m])), *out = join(folder, "out");
+            const char *expected = join(model, "expected.safetensors");
+            expect_snug(0, said(),
+                        ARGS("train", "--model", model, "--train-data", join(model, "inputs.safetensors"),
+                             "--output-dir", out, "--batch-size", "1", "--gradient-accumulation-steps", "4",
+                             "--max-steps", "1", "--logging-steps", "1", "--save-strategy", "no", "--threads", "1"),
+                        ARGS("--device", device(d)->name, "--dtype", device(d)->dtype));
+            json_t *log = read_log(out), *step = json_array_get(log, 0);
+            near(json_number_value(json_object_get(step, "loss")), expected, "rows.loss", device(d)->gradient_error);
+            near(json_number_value(json_object_get(step, "grad_norm")), expected, "rows.grad_norm",
+                 device(d)->gradient_error);
+            json_decref(log);
+            remove_tree(out);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_of_micro_batches)};
+    return cmocka_run_group_tests_name("balance", tests, open_folder, close_folder);
+}
