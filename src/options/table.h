@@ -313,6 +313,8 @@ OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the e
 
 OPT_SECTION(output, "Output")
 OPT(BOOL, no_report, "false", "", TRAINING, 0, "no report.html in the output folder: the page of the run, made again at evaluations")
+OPT(BOOL, live, "false", "", TRAIN, 0, "the page of the run in a browser on this machine while it trains; a note tells its address")
+OPT(INT, live_port, "0", "[0, 65535]", TRAIN, 0, "of 127.0.0.1; 0: any that is free")
 OPT(STR, output, "none", "FILE", PREDICT | EXPORT | REPORT | COMPARE, 0,
     "predictions, .csv or .jsonl; an exported model, .gguf; a report, .html; it is there once it is whole")
 OPT(STR, picture, "none", "FILE", PLAN, 0, "draw memory over the nodes of a step into this file, .svg")
@@ -617,6 +619,7 @@ OPT_NEEDS(chat_template, data, "*")
 OPT_NEEDS(assistant_only_loss, data, "*")
 OPT_NEEDS(completion_only_loss, data, "*")
 OPT_NEEDS(block_size, data, "*")
+OPT_NEEDS(live_port, live, "true")
 OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(gpu, device, "auto|cuda")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")

@@ -77,7 +77,7 @@ static void put_summary(const struct facts *f, struct str *out)
     str_append(out, evaluation ? ".</p>\n" : "</p>\n");
 }
 
-void page_begin(const struct facts *runs, size_t n, struct str *out)
+void page_begin(const struct facts *runs, size_t n, const char *standing, struct str *out)
 {
     str_append(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
                     "<meta name=\"generator\" content=\"snug\"/>\n"
@@ -89,6 +89,11 @@ void page_begin(const struct facts *runs, size_t n, struct str *out)
     str_append(out, "</head>\n<body>\n<main>\n<h1>");
     put_title(runs, n, out);
     str_append(out, "</h1>\n");
+    if (standing) {
+        str_append(out, "<p><strong>");
+        str_xml(out, standing);
+        str_append(out, "</strong></p>\n");
+    }
     if (n == 1)
         put_summary(runs, out);
 }

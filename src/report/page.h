@@ -6,7 +6,8 @@
 
 #include "base/str.h"
 
-void page_begin(const struct facts *runs, size_t n, struct str *out);
+void page_begin(const struct facts *runs, size_t n, const char *standing,
+                struct str *out); /* standing: as in report_page */
 int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug_err *err);
 void page_evaluations(const struct facts *runs, size_t n, struct str *out);
 void page_classes(const struct facts *f, struct str *out); /* of one run */

@@ -3,14 +3,15 @@
 #include "output/own_file.h"
 #include "report/page.h"
 
-int report_page(const struct io *io, const char *const *dirs, size_t n, struct str *out, struct snug_err *err)
+int report_page(const struct io *io, const char *const *dirs, size_t n, const char *standing, struct str *out,
+                struct snug_err *err)
 {
     struct facts runs[REPORT_RUNS] = {0};
     int code = SNUG_OK;
     for (size_t i = 0; i < n && !code; i++)
         code = facts_read(io, dirs[i], &runs[i], err);
     if (!code) {
-        page_begin(runs, n, out);
+        page_begin(runs, n, standing, out);
         code = page_curves(runs, n, out, err);
     }
     if (!code) {
@@ -43,7 +44,7 @@ int report_write(const struct io *io, const char *const *dirs, size_t n, const c
                  struct snug_err *err)
 {
     struct str text = {0};
-    int code = report_page(io, dirs, n, &text, err);
+    int code = report_page(io, dirs, n, NULL, &text, err);
     if (!code)
         code = own_file_write(io, path, tmp, is_ours,
                               "is no report of snug; rename it, or name another file with --output", &text, err);

@@ -283,9 +283,12 @@ void trainer_report(struct trainer *t, bool last)
 
 void trainer_progress(struct trainer *t, double loss)
 {
+    double seconds = trainer_seconds(t), done = (double)(t->state.step - t->first_step);
+    double left = seconds / done * (double)(t->total - t->state.step);
+    if (t->live)
+        live_progress(t->live, t->state.step, t->total, left);
     if (!t->events.progress)
         return;
-    double seconds = trainer_seconds(t), done = (double)(t->state.step - t->first_step);
     struct snug_progress p = {.step = t->state.step,
                               .steps = t->total,
                               .epoch = position_epochs(&t->position, t->state.step),
@@ -294,7 +297,7 @@ void trainer_progress(struct trainer *t, double loss)
                               .grad_norm = t->grad_norm,
                               .learning_rate = t->learning_rate,
                               .seconds = seconds,
-                              .seconds_left = seconds / done * (double)(t->total - t->state.step),
+                              .seconds_left = left,
                               .samples_per_second = (double)(t->state.samples - t->first_samples) / seconds,
                               .tokens_per_second = (double)(t->state.tokens - t->first_tokens) / seconds,
                               .memory_bytes = recent_memory(t)};

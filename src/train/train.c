@@ -158,6 +158,16 @@ static int open_files(struct trainer *t, struct snug_err *err)
     return ckpt_saver_new(&c, &t->saver, err);
 }
 
+/* Before anything changes: a run that cannot be looked at as asked is refused. */
+static int open_live(struct trainer *t, struct snug_err *err)
+{
+    if (!t->o->live)
+        return SNUG_OK;
+    TRY(live_open(t->s->output.io, t->o->output_dir, (int)t->o->live_port, &t->live, err));
+    session_note(t->s, "the page of this run: %s", live_address(t->live));
+    return SNUG_OK;
+}
+
 static int start(struct trainer *t, struct snug_err *err)
 {
     t->state.best_step = t->state.evaluated_step = -1;
@@ -404,7 +414,9 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
                         .log = {.fd = -1},
                         .board = {.fd = -1}};
     *out = (struct snug_summary){0};
-    int code = start(&t, err);
+    int code = open_live(&t, err);
+    if (!code)
+        code = start(&t, err);
     bool went_further = !code && t.state.step > t.total;
     if (!code && !went_further)
         code = loop(&t, out, err);
@@ -417,6 +429,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
         code = t.purpose->finish(&t, out, err);
         out->log_lines_missing = t.log.missing;
     }
+    live_close(t.live, !code);
     if (code == SNUG_ERR_IO)
         ckpt_folder_check(s->output.folder, err); /* where the folder has gone, that is what to say */
     team_close(t.team);

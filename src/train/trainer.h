@@ -3,6 +3,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "live/live.h"
 #include "metrics/metrics.h"
 #include "output/log.h"
 #include "output/tensorboard.h"
@@ -55,6 +56,7 @@ struct trainer {
     struct op_times op_times;                 /* of the first steps but one */
     bool lacks_environment, lacks_evaluation; /* the user knows that the page does not show them */
     double reported, report_seconds;          /* when report.html was written last, and how long that took */
+    struct live *live;                        /* the page in the browser; NULL: none is wanted */
     int64_t memory_bytes;                     /* in use when somebody looked last */
     double looked;                            /* when that was */
 };

@@ -32,7 +32,7 @@ static char *make_page(const char *name, const struct metrics *m, const char *co
     write_text(out, "log.jsonl", line);
     assert_int_equal(evaluation_text(m, names, NULL, 3, &text, NULL), 0);
     assert_int_equal(own_json_write(&io_posix, join(out, EVALUATION_NAME), NULL, &text, NULL), 0);
-    assert_int_equal(report_page(&io_posix, &out, 1, &page, NULL), 0);
+    assert_int_equal(report_page(&io_posix, &out, 1, NULL, &page, NULL), 0);
     const char *begin = strchr(page.s, '\n') + 1, *complaint = xml_complaint(begin, strlen(begin));
     if (complaint)
         fail_msg("%s", complaint);
