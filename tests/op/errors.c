@@ -241,7 +241,7 @@ static const struct {
         .labels = I(3), .step = F(8), .scaler = F(4), .chunk = 1),
     ROW(linear_cross_entropy, "linear_cross_entropy: more must be (1), b and db (V), dx (N,H), dw (V,H)", .x = F(3, 4),
         .w = F(5, 4), .labels = I(3), .step = F(8), .dw = F(4, 5), .chunk = 1),
-    ROW(linear_cross_entropy, "linear_cross_entropy: b and db must be", .x = F(3, 4), .w = F(5, 4), .b = F(4),
+    ROW(linear_cross_entropy, "linear_cross_entropy: more must be", .x = F(3, 4), .w = F(5, 4), .b = F(4),
         .labels = I(3), .step = F(8), .chunk = 1),
     ROW(mse, "mse: two inputs that must have one shape differ", .logits = F(3, 4), .labels = F(3, 5), .step = F(8)),
     ROW(mse_bwd, "loss: two inputs", .logits = F(3, 4), .labels = F(3, 4), .step = F(8), .dlogits = F(3)),
