@@ -20,7 +20,7 @@ void rate_search_settle(struct options *o)
     o->save_strategy = OPT_SAVE_NO;
     o->load_best_model_at_end = false;
     o->discard_model = true;
-    o->early_stopping_patience = 0;
+    o->source[OPTION_early_stopping_patience] = FROM_DEFAULT; /* else 0 evaluations are its end */
     o->eval_samples = 0;
     o->predict_with_generate = false;
 }

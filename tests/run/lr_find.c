@@ -121,6 +121,8 @@ static void with_whatever_trains(void **state)
         ARGS("--gradient-accumulation-steps", "3", "--ranks", is_host(on) ? "2" : "1"),
         ARGS("--optim", "schedule_free_adamw", "--warmup-steps", "10"),
         ARGS("--lr-scheduler-type", "reduce_lr_on_plateau", "--eval-strategy", "steps", "--eval-data", rows),
+        ARGS("--save-strategy", "best", "--eval-strategy", "steps", "--eval-steps", "5", "--eval-on-start",
+             "--eval-data", rows, "--load-best-model-at-end", "--early-stopping-patience", "1", "--max-steps", "7"),
         ARGS("--optim", "sgd", "--nan-policy", "skip", "--log-hash"),
         ARGS("--gradient-checkpointing", "--hidden-dropout-prob", "0.2"),
         NULL, /* pure-bf16 */
