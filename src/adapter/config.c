@@ -32,6 +32,7 @@ static const char *const known[] = {"alpha_pattern",
                                     "revision",
                                     "runtime_config",
                                     "target_modules",
+                                    "target_parameters",
                                     "task_type",
                                     "use_rslora"};
 
@@ -118,7 +119,9 @@ static json_t *member(json_t *doc, const char *key)
 static int check_members(const struct adapter_config *c, struct snug_err *err)
 {
     const char *path = c->path;
-    if (!json_is_string(c->targets) && !all_strings(c->targets))
+    if (c->parameters && !all_strings(c->parameters))
+        return wrong(path, "target_parameters", c->parameters, "a list of names", err);
+    if (c->targets && !json_is_string(c->targets) && !all_strings(c->targets))
         return wrong(path, "target_modules", c->targets, "a list of names, or one text", err);
     if (c->excluded && !json_is_string(c->excluded) && !all_strings(c->excluded))
         return wrong(path, "exclude_modules", c->excluded, "a list of names, or one text", err);
@@ -142,6 +145,7 @@ int adapter_config_read(json_t *doc, const char *path, struct adapter_config *c,
                                  .r = 8,
                                  .alpha = 8,
                                  .targets = member(doc, "target_modules"),
+                                 .parameters = member(doc, "target_parameters"),
                                  .excluded = member(doc, "exclude_modules"),
                                  .saved = member(doc, "modules_to_save"),
                                  .ranks = member(doc, "rank_pattern"),
@@ -155,7 +159,7 @@ int adapter_config_read(json_t *doc, const char *path, struct adapter_config *c,
     TRY(json_get_real(doc, path, "lora_dropout", false, 0, 0.999, &c->dropout, err));
     TRY(json_get_bool(doc, path, "use_rslora", false, &c->rslora, err));
     TRY(refuse_others(doc, path, err));
-    if (!c->targets)
+    if (!c->targets && !c->parameters)
         return err_set(err, SNUG_ERR_INPUT, "%s: has no target_modules; get the adapter again", path);
     return check_members(c, err);
 }

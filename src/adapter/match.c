@@ -18,8 +18,10 @@ struct matching {
     const char **modules; /* (n) the linear layers' paths; in the arena */
     const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
     bool *in_out;         /* (n) their weights are (I,O) */
-    bool *experts;        /* by value: weights of experts and of their routers, which take no adapter */
-    size_t n, cap, cap_heads, cap_in_out, cap_list, cap_saved;
+    bool *routers;        /* (n) they choose experts */
+    bool *experts;        /* by value: weights of experts, which take no adapter */
+    bool *routes;         /* by value: weights of routers */
+    size_t n, cap, cap_heads, cap_in_out, cap_routers, cap_list, cap_saved;
 };
 
 /* ---- texts ---- */
@@ -48,6 +50,25 @@ static int whole_matches(const struct matching *m, const char *before, const cha
     regex_free(r);
     str_free(&anchored);
     return code;
+}
+
+/* Whether a weight's name, or the end of one, is that of the module's weight. */
+static bool names_weight_of(const char *path, const char *name)
+{
+    static const char weight[] = ".weight";
+    size_t n = strlen(name), k = sizeof weight - 1, length = strlen(path);
+    if (n <= k || strcmp(name + n - k, weight) != 0 || length < n - k)
+        return false;
+    return !strncmp(path + length - (n - k), name, n - k) && (length == n - k || path[length - (n - k) - 1] == '.');
+}
+
+static bool is_parameter(const struct matching *m, const char *path)
+{
+    size_t i;
+    json_t *name;
+    bool any = false;
+    json_array_foreach(m->c->parameters, i, name) any |= names_weight_of(path, json_string_value(name));
+    return any;
 }
 
 /* A list of names or ends of paths, or one regular expression for the whole. */
@@ -121,15 +142,16 @@ static bool layer_has_adapters(const struct adapter_config *c, const char *path)
 
 /* ---- the modules of the model ---- */
 
-static int add_module(struct matching *m, const char *weight_name, bool in_out, struct snug_err *err)
+static int add_module(struct matching *m, const char *weight_name, bool in_out, bool router, struct snug_err *err)
 {
     size_t n = adapter_module_length(weight_name);
     char *path = n ? arena_strndup(&m->out->arena, weight_name, n) : NULL;
     if (!n)
         return SNUG_OK;
     if (!path || !MEM_GROW(m->modules, m->cap, m->n + 1) || !MEM_GROW(m->heads, m->cap_heads, m->n + 1) ||
-        !MEM_GROW(m->in_out, m->cap_in_out, m->n + 1))
+        !MEM_GROW(m->in_out, m->cap_in_out, m->n + 1) || !MEM_GROW(m->routers, m->cap_routers, m->n + 1))
         return err_no_memory(err, n);
+    m->routers[m->n] = router;
     m->modules[m->n] = path;
     m->in_out[m->n] = in_out;
     m->heads[m->n++] =
@@ -147,8 +169,7 @@ static int find_modules(struct matching *m, struct snug_err *err)
     int code = linear && table ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
     for (int k = 1; !code && k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        bool layer = n->op == OP_linear && !m->experts[n->u.linear.w];
-        linear[layer ? n->u.linear.w : 0] = n->u.linear.in_out ? 2 : 1;
+        linear[n->op == OP_linear ? n->u.linear.w : 0] = n->u.linear.in_out ? 2 : 1;
         table[n->op == OP_embed ? n->u.embed.table : 0] = true;
     }
     for (int i = 1; !code && i < g->n_values; i++) {
@@ -156,7 +177,7 @@ static int find_modules(struct matching *m, struct snug_err *err)
         if (v->base && v->role == ROLE_WEIGHT)
             linear[i] |= linear[v->base];
         if (linear[i] && !table[i] && !v->group && v->name)
-            code = add_module(m, v->name, linear[i] == 2, err);
+            code = add_module(m, v->name, linear[i] == 2, m->routes[i], err);
     }
     mem_free(linear);
     mem_free(table);
@@ -301,29 +322,66 @@ static int is_target(const struct matching *m, size_t i, bool *target, struct sn
         *target = !m->heads[i];
     else
         TRY(list_matches(m, c->targets, path, target, err));
+    *target |= is_parameter(m, path);
     *target = *target && (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
     return SNUG_OK;
+}
+
+/* A weight that target_parameters names and that is of no linear layer. */
+static int check_parameters(const struct matching *m, struct snug_err *err)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach(m->c->parameters, i, name)
+    {
+        bool found = false;
+        for (size_t k = 0; k < m->n && !found; k++)
+            found = names_weight_of(m->modules[k], json_string_value(name));
+        if (!found)
+            return err_set(err, SNUG_ERR_INPUT,
+                           "%s: target_parameters has %s, which is no linear layer's weight, and not supported; use an "
+                           "adapter without it",
+                           m->c->path, json_string_value(name));
+    }
+    return SNUG_OK;
+}
+
+/* PEFT, too, has adapters of routers without dropout alone. */
+static int check_dropout(const struct matching *m, size_t i, struct snug_err *err)
+{
+    if (m->c->dropout <= 0 || !m->routers[i])
+        return SNUG_OK;
+    const char *path = m->modules[i];
+    return m->c->path[0]
+               ? err_set(err, SNUG_ERR_INPUT,
+                         "%s: lora_dropout %g: %s is a router of experts, whose adapter has no dropout; write 0",
+                         m->c->path, m->c->dropout, path)
+               : err_set(err, SNUG_ERR_USAGE,
+                         "--lora-dropout %g: %s is a router of experts, whose adapter has no dropout; write "
+                         "--lora-dropout 0, or leave the router out",
+                         m->c->dropout, path);
 }
 
 static int find_experts(struct matching *m, struct snug_err *err)
 {
     const struct graph *g = m->g;
-    bool *routes = mem_alloc((size_t)g->n_values); /* by value: a router reads it */
+    bool *logits = mem_alloc((size_t)g->n_values); /* by value: of a router */
     m->experts = mem_alloc((size_t)g->n_values);
-    int code = routes && m->experts ? SNUG_OK : err_no_memory(err, 2 * (unsigned long long)g->n_values);
+    m->routes = mem_alloc((size_t)g->n_values);
+    int code = logits && m->experts && m->routes ? SNUG_OK : err_no_memory(err, 3 * (unsigned long long)g->n_values);
     for (int k = 1; !code && k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        routes[n->op == OP_route ? n->u.route.logits : 0] = true;
+        logits[n->op == OP_route ? n->u.route.logits : 0] = true;
         m->experts[n->op == OP_linear_experts ? n->u.linear_experts.w : 0] = true;
     }
     for (int k = 1; !code && k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        if (n->op == OP_linear && routes[n->u.linear.y])
-            m->experts[n->u.linear.w] = true;
+        if (n->op == OP_linear && logits[n->u.linear.y])
+            m->routes[n->u.linear.w] = true;
     }
     for (int i = 1; !code && i < g->n_values; i++)
         m->experts[i] |= g->values[i].base && m->experts[g->values[i].base];
-    mem_free(routes);
+    mem_free(logits);
     return code;
 }
 
@@ -343,8 +401,8 @@ static int refuse_experts(const struct matching *m, struct snug_err *err)
         if (target)
             return err_set(
                 err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
-                "%s%s%s: %s is of a mixture of experts, and takes no adapter; name layers of attention, such "
-                "as q_proj,v_proj",
+                "%s%s%s: %s is of a mixture of experts, and takes no adapter; name layers of attention or the "
+                "router, such as q_proj,v_proj,gate",
                 m->c->path[0] ? m->c->path : "--target-modules", named[0] ? " " : "", named, path);
     }
     return SNUG_OK;
@@ -402,10 +460,14 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
     if (!code)
         code = find_modules(&m, err);
     if (!code)
+        code = check_parameters(&m, err);
+    if (!code)
         code = find_saved(&m, err);
     for (size_t i = 0; i < m.n && !code; i++) {
         bool target;
         code = is_target(&m, i, &target, err);
+        if (!code && target)
+            code = check_dropout(&m, i, err);
         if (!code && target)
             code = add_adapter(&m, m.modules[i], m.in_out[i], err);
     }
@@ -418,6 +480,8 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
     mem_free(m.heads);
     mem_free(m.in_out);
     mem_free(m.experts);
+    mem_free(m.routes);
+    mem_free(m.routers);
     return code;
 }
 

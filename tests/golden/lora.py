@@ -28,6 +28,8 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "qwen3_default": (T.AutoModelForCausalLM, "qwen3", "CAUSAL_LM", dict(modules_to_save=["lm_head"])),
     "gemma2_blocks": (T.AutoModelForCausalLM, "gemma2", "CAUSAL_LM", dict(target_modules=["k_proj", "o_proj", "up_proj", "down_proj"])),
     "llama_classes_saved": (SEQ, "llama_classes", "SEQ_CLS", dict(target_modules=["q_proj", "gate_proj"], modules_to_save=["score", "norm"])),
+    "qwen3_moe_router": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate"])),
+    "mixtral_attention": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["q_proj", "o_proj"])),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
@@ -52,7 +54,8 @@ def record(case, cls, base, task, settings):
     torch.manual_seed(11)
     folder = f"{here}/lora/{case}"
     shutil.rmtree(folder, ignore_errors=True)
-    load = lambda dtype: cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=dtype)
+    experts = dict(experts_implementation="eager") if "moe" in base or "mixtral" in base else {}
+    load = lambda dtype: cls.from_pretrained(f"{here}/{base}", attn_implementation="eager", dtype=dtype, **experts)
     model = load(torch.float32)
     model = peft.get_peft_model(model, peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, task_type=task, **settings))
     with torch.no_grad():
@@ -89,4 +92,5 @@ for case, what in CASES.items():
         record(case, *what)
 with open(here + "/lora/versions.txt", "w") as f:
     f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
-            "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n")
+            "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
+            "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n")

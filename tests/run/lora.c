@@ -25,6 +25,8 @@ static const struct {
     {"qwen3_default", "qwen3"},
     {"gemma2_blocks", "gemma2"},
     {"llama_classes_saved", "llama_classes"},
+    {"qwen3_moe_router", "qwen3_moe"},
+    {"mixtral_attention", "mixtral_balanced"},
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
 };
@@ -452,10 +454,16 @@ static void what_does_not_fit_is_refused(void **state)
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",
             bert, ARGS("--use-peft", "--target-modules", "query,q_proj"));
-    refused(2, "model.layers.0.block_sparse_moe.gate is of a mixture of experts, and takes no adapter",
+    refused(2, "model.layers.0.block_sparse_moe.experts.0.w1 is of a mixture of experts, and takes no adapter",
             fixture("golden/mixtral"), ARGS("--use-peft", "--target-modules", "all-linear"));
     refused(2, "model.layers.0.mlp.experts.0.up_proj is of a mixture of experts", fixture("golden/qwen3_moe"),
             ARGS("--use-peft", "--target-modules", "q_proj,up_proj"));
+    refused(2, "--lora-dropout 0.1: model.layers.0.mlp.gate is a router of experts, whose adapter has no dropout",
+            fixture("golden/qwen3_moe"), ARGS("--use-peft", "--target-modules", "gate", "--lora-dropout", "0.1"));
+    refused(
+        3, "target_parameters has mlp.experts.down_proj, which is no linear layer's weight",
+        fixture("golden/qwen3_moe"),
+        ARGS("--adapter", changed("qwen3_moe_router", "target_parameters", json_pack("[s]", "mlp.experts.down_proj"))));
     refused(2, "--modules-to-save head: the model has no module of that name", bert,
             ARGS("--use-peft", "--modules-to-save", "head"));
     refused(2, "--lora-r", bert, ARGS("--lora-r", "4"));
