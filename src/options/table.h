@@ -385,6 +385,7 @@ OPT_SPELLING(HABIT, eval_batch_size, per_device_eval_batch_size, NULL)
 OPT_SPELLING(HABIT, grad_accum_steps, gradient_accumulation_steps, NULL)
 OPT_SPELLING(HABIT, gradient_accumulation, gradient_accumulation_steps, NULL)
 OPT_SPELLING(HABIT, lr, learning_rate, NULL)
+OPT_SPELLING(HABIT, auto_lr_find, lr_find, NULL) /* Lightning's */
 OPT_SPELLING(HABIT, wd, weight_decay, NULL)
 OPT_SPELLING(HABIT, optimizer, optim, NULL)
 OPT_SPELLING(HABIT, lr_scheduler, lr_scheduler_type, NULL)
