@@ -23,6 +23,7 @@ void rate_search_settle(struct options *o)
     o->source[OPTION_early_stopping_patience] = FROM_DEFAULT; /* else 0 evaluations are its end */
     o->eval_samples = 0;
     o->predict_with_generate = false;
+    o->live = false; /* its page is made of the log */
 }
 
 static int start(struct trainer *t, struct snug_err *err)

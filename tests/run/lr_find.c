@@ -81,7 +81,8 @@ static void two_files_are_left(void **state)
     (void)state;
     const struct device *on = device(0);
     const char *out = join(folder, "left");
-    json_t *o = find_rate("left", on, ARGS("--eval-data", rows, "--eval-strategy", "steps", "--save-steps", "3"));
+    json_t *o =
+        find_rate("left", on, ARGS("--eval-data", rows, "--eval-strategy", "steps", "--save-steps", "3", "--live"));
     assert_int_equal(names_in(out), 2);
     assert_true(file_has(said(), "go on    snug train --model "));
     char text[64];
@@ -90,6 +91,7 @@ static void two_files_are_left(void **state)
     assert_true(file_has(said(), text));
     assert_true(file_has(said(), " --save-steps 3 "));
     assert_false(file_has(said(), "--max-steps"));
+    assert_false(file_has(said(), "the page of this run"));
     size_t n;
     char *svg = read_text(in(out, "lr_find.svg"), &n);
     assert_null(xml_complaint(svg, n));
