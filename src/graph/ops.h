@@ -125,6 +125,9 @@ OP(balance_loss, IN(counts) IN(sums) IN(cu) IN(labels) IN(step) F32(loss), REAL(
    "targets, those with label >= 0, that the micro-batch has; 0 where R is 0")
 OP(balance_loss_bwd, IN(counts) IN(cu) IN(labels) IN(step) OPT(scaler) ACC(dsums), REAL(coef) INT(layers), NONE,
    "the gradient of balance_loss, times the scaler's loss scale")
+OP(expert_shares, IN(places) IN(offsets) IN(cu) OPT(before) F32(y), INT(k), NONE,
+   "y = the largest and the smallest share that an expert has of the choices of the real rows, or of before where that "
+   "is larger, and smaller; 0 and 0 without rows")
 OP(take, IN(x) IN(places) OUT(y), INT(k), DIFF, "y[places[n k + j]] = x[n]: rows of tokens, sorted by expert")
 OP(take_bwd, IN(dy) IN(places) ACC(dx), INT(k), NONE, "the gradient of take: dx[n] = sum_j dy[places[n k + j]]")
 OP(linear_experts, IN(x) IN(w) IN(offsets) OUT(y), , DIFF,

@@ -36,7 +36,8 @@ struct build {
     /* What the routers of experts have chosen so far (expert_use), in how many layers; 0 where no loss asks. */
     int expert_counts, expert_sums;
     int64_t expert_layers;
-    int more; /* a loss besides that of the task; 0: none */
+    int expert_shares; /* how uneven they are, for the log; 0: there are none */
+    int more;          /* a loss besides that of the task; 0: none */
 };
 
 /* The dropout probability of this program: `p`, or 0. */

@@ -42,6 +42,14 @@ static int stacked_weight(struct build *b, const char *block, const char *whole,
     return w;
 }
 
+static void add_shares(struct build *b, const struct op_route *r)
+{
+    struct op_expert_shares n = {
+        .places = r->places, .offsets = r->offsets, .cu = b->in.cu_seqlens, .before = b->expert_shares, .k = r->k};
+    emit_expert_shares(b->g, &n);
+    b->expert_shares = n.y;
+}
+
 /* What this layer's router has chosen, together with those before it. */
 static void add_use(struct build *b, const struct op_route *r)
 {
@@ -83,6 +91,8 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
                          .k = e->chosen,
                          .normalized = e->normalized};
     emit_route(g, &r);
+    if (b->settings.mode == BUILD_TRAIN && dim_has_tokens(graph_value(g, v)->shape[0]))
+        add_shares(b, &r);
     if (e->balance > 0 && b->c->task == MODEL_CAUSAL_LM &&
         (b->settings.mode == BUILD_TRAIN || b->settings.mode == BUILD_EVALUATE))
         add_use(b, &r);

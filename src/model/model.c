@@ -173,6 +173,8 @@ int model_build(const struct model_config *c, struct build_settings settings, st
     bool words = !training && model_task(c)->tied;
     give(g, out->logits, "logits", !words);
     give(g, out->loss, "loss", true);
+    if (b.expert_shares)
+        give(g, b.expert_shares, "expert_shares", true);
     if (words)
         give(g, add_predictions(&b, out->logits), "predictions", true);
     TRY(graph_ok(g, err));

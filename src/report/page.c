@@ -179,7 +179,9 @@ int page_curves(const struct facts *runs, size_t n, struct str *out, struct snug
     const struct curve curves[] = {{"loss", "loss", alone ? "eval_loss" : NULL, CHART_NUMBER},
                                    {"evaluation loss", alone ? "" : "eval_loss", NULL, CHART_NUMBER},
                                    {"learning rate", "learning_rate", NULL, CHART_NUMBER},
-                                   {"gradient norm", "grad_norm", NULL, CHART_NUMBER}};
+                                   {"gradient norm", "grad_norm", NULL, CHART_NUMBER},
+                                   {"share of the busiest expert", "expert_share_max", NULL, CHART_PERCENT},
+                                   {"share of the idlest expert", "expert_share_min", NULL, CHART_PERCENT}};
     static const struct curve machine[] = {{"samples per second", "samples_per_second", NULL, CHART_NUMBER},
                                            {"tokens per second", "tokens_per_second", NULL, CHART_NUMBER},
                                            {"time waited for data", "data_wait", NULL, CHART_PERCENT},

@@ -134,6 +134,10 @@ int trainer_log_step(struct trainer *t, struct snug_err *err)
     log_number(&line, "loss", t->state.loss_sum / (double)(t->state.loss_steps ? t->state.loss_steps : 1));
     log_number(&line, "grad_norm", t->grad_norm);
     log_number(&line, "learning_rate", t->learning_rate);
+    if (t->expert_shares[0] > 0) {
+        log_number(&line, "expert_share_max", t->expert_shares[0]);
+        log_number(&line, "expert_share_min", t->expert_shares[1]);
+    }
     log_number(&line, "samples_per_second", (double)(t->state.samples - t->first_samples) / seconds);
     log_number(&line, "tokens_per_second", (double)(t->state.tokens - t->first_tokens) / seconds);
     log_number(&line, "data_wait", t->data_wait / seconds);

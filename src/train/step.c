@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Losses of so many micro-batches are on their way at once; behind them, the gradient's norm. */
-enum { LOSSES = 512, NORM = LOSSES, RESULTS };
+/* Losses of so many micro-batches are on their way at once; behind them, the gradient's norm and the
+ * shares of experts. */
+enum { LOSSES = 512, NORM = LOSSES, SHARES, RESULTS = SHARES + 2 };
 
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
                  struct snug_err *err)
@@ -18,6 +19,7 @@ int stepper_open(struct stepper *s, struct run *run, const struct model_config *
     *s = (struct stepper){.run = run, .model = model, .seed = seed};
     TRY(run->backend->arena->alloc_host(run->backend, RESULTS * sizeof *s->results, &results, err));
     s->results = results;
+    memset(&s->results[SHARES], 0, 2 * sizeof *s->results);
     return SNUG_OK;
 }
 
@@ -241,6 +243,16 @@ static int fetch_scalar(struct stepper *s, int k, const char *name, int slot, st
     return SNUG_OK;
 }
 
+/* Likewise what program k, a micro-step or a whole one, has of the shares of experts, if any: gives how many fetches that is. */
+static int fetch_shares(struct stepper *s, int k, struct run_fetch *f)
+{
+    struct run_value v;
+    if (!run_output(s->run, k, "expert_shares", (struct dims){0}, &v))
+        return 0;
+    *f = (struct run_fetch){.to = &s->results[SHARES], .from = v.data, .bytes = dtype_bytes(v.dtype, 2)};
+    return 1;
+}
+
 static double result(const struct stepper *s, int slot)
 {
     float x;
@@ -248,6 +260,18 @@ static double result(const struct stepper *s, int slot)
         return s->results[slot];
     memcpy(&x, &s->results[slot], sizeof x);
     return (double)x;
+}
+
+/* 0 where nothing has been fetched. */
+static void read_shares(const struct stepper *s, struct step_result *out)
+{
+    float x[2];
+    memcpy(out->expert_shares, &s->results[SHARES], sizeof out->expert_shares);
+    if (s->run->backend->facts.float_type == DT_F64)
+        return;
+    memcpy(x, &s->results[SHARES], sizeof x);
+    out->expert_shares[0] = (double)x[0];
+    out->expert_shares[1] = (double)x[1];
 }
 
 static int wait(const struct stepper *s, struct snug_err *err)
@@ -276,14 +300,16 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
 {
     int k = s->run->where.step;
     struct dims dims = batch_dims(s->run->backend, b);
-    struct run_fetch f[2];
+    struct run_fetch f[3];
     TRY(fetch_scalar(s, k, "loss", 0, &f[0], err));
     TRY(fetch_scalar(s, k, "grad_norm", NORM, &f[1], err));
+    int n = 2 + fetch_shares(s, k, &f[2]);
     TRY(send(s, k, b, in, err));
     out->sent = seconds_now();
-    TRY(run_program(s->run, k, dims, f, 2, err));
+    TRY(run_program(s->run, k, dims, f, n, err));
     TRY(wait(s, err));
     out->loss = result(s, 0);
+    read_shares(s, out);
     out->grad_norm = result(s, NORM);
     out->finite = isfinite(out->loss) && isfinite(out->grad_norm);
     if (out->finite || (isfinite(out->loss) && in->scaled))
@@ -326,11 +352,12 @@ static int launch_micro(struct stepper *s, const struct window *w, int32_t i, co
 {
     int k = micro_program(s, i);
     const struct batch *b = micro_batch(s, w, i);
-    struct run_fetch f;
-    TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f, err));
+    struct run_fetch f[2];
+    TRY(fetch_scalar(s, k, "loss", i % LOSSES, &f[0], err));
+    int n = 1 + fetch_shares(s, k, &f[1]);
     TRY(send(s, k, b, in, err));
     *sent = seconds_now();
-    return run_program(s->run, k, batch_dims(s->run->backend, b), &f, 1, err);
+    return run_program(s->run, k, batch_dims(s->run->backend, b), f, n, err);
 }
 
 int stepper_micro(struct stepper *s, const struct window *w, int32_t i, const struct step_inputs *in, double *loss,
@@ -395,6 +422,7 @@ static int step_in_parts(struct stepper *s, const struct window *w, const struct
     }
     out->loss = sum;
     out->sent = first_sent; /* stepper_update began the result anew */
+    read_shares(s, out);
     if (bad < 0)
         return SNUG_OK;
     out->finite = false;

@@ -34,9 +34,12 @@ double stepper_targets(const struct stepper *s, const struct window *w);
 
 struct step_result {
     double loss, grad_norm; /* the step's mean loss; the gradient's norm before clipping */
-    bool finite;            /* of both; when the norm is not, no weight or state has changed unless updates are early */
-    char where[200];        /* not finite: the first such tensor; empty where it was not looked for */
-    double sent;            /* seconds_now() when the first micro-batch was on its way to the device */
+    /* Of a mixture of experts: the shares that the busiest expert and the idlest one, of all layers, have of what the last micro-batch's
+     * tokens chose. Else 0. */
+    double expert_shares[2];
+    bool finite;     /* of both; when the norm is not, no weight or state has changed unless updates are early */
+    char where[200]; /* not finite: the first such tensor; empty where it was not looked for */
+    double sent;     /* seconds_now() when the first micro-batch was on its way to the device */
 };
 
 /* All micro-batches of the window, or this rank's, and the update. */

@@ -253,6 +253,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, dou
         TRY(t->purpose->not_finite(t, &r, err));
     t->data_wait += r.sent - asked;
     t->grad_norm = r.grad_norm;
+    memcpy(t->expert_shares, r.expert_shares, sizeof t->expert_shares);
     t->state.updates += r.finite;
     t->state.average = r.finite ? average.after : t->state.average;
     t->state.step++;

@@ -52,6 +52,7 @@ struct trainer {
     int64_t first_step, first_samples, first_tokens;
     int64_t saved_step; /* whose whole state is in the output folder, or being written; -1: none */
     double grad_norm, learning_rate;
+    double expert_shares[2];                  /* as a step's result has them */
     int64_t metrics_step;                     /* the step whose evaluation is in `metrics`; -1: none */
     struct op_times op_times;                 /* of the first steps but one */
     bool lacks_environment, lacks_evaluation; /* the user knows that the page does not show them */

@@ -308,6 +308,20 @@ def row_by_row(model, d):
     return {"rows.loss": loss.detach().reshape(1), "rows.grad_norm": torch.stack([p.grad.norm() for p in model.parameters()]).norm().reshape(1)}
 
 
+def expert_shares(model, d):
+    """The largest and the smallest share of the real tokens' choices that an expert has in any layer."""
+    routers = [m for n, m in model.named_modules() if n.endswith(".mlp.gate")]
+    chosen = {m: [] for m in routers}
+    hooks = [m.register_forward_hook(lambda m, x, y: chosen[m].append(y[2].flatten())) for m in routers]
+    for i, n in enumerate(LENGTHS):
+        model(input_ids=d["input_ids"][i:i + 1, :n])
+    for h in hooks:
+        h.remove()
+    counts = [torch.bincount(torch.cat(chosen[m]), minlength=m.num_experts) for m in routers]
+    shares = torch.stack([c / c.sum() for c in counts])
+    return {"rows.expert_shares": torch.stack([shares.max(), shares.min()])}
+
+
 def golden(name, cls, cfg, seed):
     """False: with another seed."""
     g = torch.Generator().manual_seed(seed)
@@ -335,6 +349,7 @@ def golden(name, cls, cfg, seed):
     e = experts_in_file(cfg, e)
     if name.endswith("_balanced"):
         e.update(row_by_row(model, d))
+        e.update(expert_shares(model, d))
     save_file({k: v.contiguous() for k, v in d.items()}, path + "/inputs.safetensors")
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, path + "/expected.safetensors")
     return True
