@@ -36,6 +36,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(adafactor)                                                                                                     \
     ROW(attention_general_bwd)                                                                                         \
     ROW(attention_bwd)                                                                                                 \
+    ROW(attention_disentangled)                                                                                        \
     ROW(attention_disentangled_bwd)                                                                                    \
     ROW(cross_entropy)                                                                                                 \
     ROW(embed_bwd)                                                                                                     \

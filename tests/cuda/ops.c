@@ -185,7 +185,8 @@ static bool takes(const struct op_case *c, enum dtype narrow)
 /* Attention reads rows by 16 bytes: its tensors are whole values of a plan, and aligned. */
 static bool takes_unaligned(enum op op)
 {
-    return op != OP_attention && op != OP_attention_bwd && op != OP_attention_general && op != OP_attention_general_bwd;
+    return op != OP_attention && op != OP_attention_bwd && op != OP_attention_general &&
+           op != OP_attention_general_bwd && op != OP_attention_disentangled && op != OP_attention_disentangled_bwd;
 }
 
 static bool named[OP_COUNT];

@@ -28,6 +28,7 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     case OP_attention_bwd:
     case OP_attention_general:
     case OP_attention_general_bwd:
+    case OP_attention_disentangled:
     case OP_attention_disentangled_bwd:
     case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */

@@ -47,6 +47,25 @@ static inline bool attention_general_fits(const struct attention_params *p, enum
     return p->D % 8 == 0 && p->D <= (dtype == DT_F32 ? 64 : 128) && p->scale >= 0 && (!p->table || p->furthest <= 256);
 }
 
+/* Likewise attention_disentangled's, so many heads from p->first_head on, where attention_biased_fits. */
+int biased_forward_bf16(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_forward_fp16(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_forward_tf32(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_forward_fp32(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_backward_bf16(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_backward_fp16(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_backward_tf32(const struct attention_params *p, int heads, const struct cuda_call *c);
+int biased_backward_fp32(const struct attention_params *p, int heads, const struct cuda_call *c);
+
+/* For 16-bit dtypes and heads of at most 64 elements; attention_biased_sm90.cu. */
+int biased_forward_sm90(const struct attention_params *p, int heads, enum dtype dtype, const struct cuda_call *c);
+int biased_backward_sm90(const struct attention_params *p, int heads, enum dtype dtype, const struct cuda_call *c);
+
+static inline bool attention_biased_fits(int64_t D, double scale, enum dtype dtype)
+{
+    return D % 8 == 0 && D <= (dtype == DT_F32 ? 64 : 128) && scale >= 0;
+}
+
 /* For 16-bit dtypes, heads of at most 128 elements, no window and no softcap; attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);

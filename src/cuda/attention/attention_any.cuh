@@ -51,7 +51,7 @@ template <int DP> struct cuts<float, DP> {
     using dkdv = dq;
 };
 
-/* Of GENERAL scores: biases and sums of slopes need room, too. */
+/* Of GENERAL and BIASED scores: biases and sums of slopes need room, too. */
 template <class T, int DP> struct general_cuts {
     using forward = typename cuts<T, DP>::forward;
     using backward = cut<4, DP <= 64 && sizeof(T) == 2 ? 2 : 1, DP <= 64 && sizeof(T) == 2 ? 3 : 1>;
@@ -77,6 +77,19 @@ template <class E, int DP> static int general_forward(const struct attention_par
 template <class E, int DP> static int general_backward(const struct attention_params *p, const struct cuda_call *c)
 {
     return launch_general_backward<E, DP, typename general_cuts<typename E::type, DP>::backward>(p, c);
+}
+
+template <class E, int DP>
+static int biased_forward(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    return launch_biased_forward<E, DP, typename general_cuts<typename E::type, DP>::forward>(p, heads, c);
+}
+
+template <class E, int DP>
+static int biased_backward(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    using C = typename general_cuts<typename E::type, DP>::backward;
+    return launch_biased_backward<E, DP, C, C>(p, heads, c);
 }
 
 #endif

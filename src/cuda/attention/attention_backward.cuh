@@ -3,6 +3,7 @@
 #define CUDA_ATTENTION_BACKWARD_CUH
 
 #include "cuda/attention/attention_bias.cuh"
+#include "cuda/attention/attention_biases.cuh"
 #include "cuda/attention/attention_engine.cuh"
 
 /* ---- dq ---- */
@@ -71,7 +72,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     char *q_tile = shared, *do_tile = q_tile + tile_bytes<T, ROWS, DP>, *stages = do_tile + tile_bytes<T, ROWS, DP>;
     struct place at = my_place();
     struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
-    int head = (int)blockIdx.y;
+    int head = p.first_head + (int)blockIdx.y;
     bool table_learns = KIND == GENERAL && p.table_parts;
     float *parts = table_learns ? p.table_parts + ((int64_t)last_first(p.causal) * p.heads + head) * p.buckets : NULL;
     if (table_learns && (rows.at >= rows.length || rows.padding))
@@ -99,6 +100,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         bias = bias_load(p, head, (float *)(stages + STAGES * 2 * BYTES));
     if (table_learns)
         sums = bias_sums_start(p, bias);
+    struct bias_rows<T> biases;
+    if (KIND == BIASED)
+        biases = bias_rows_of<T>(p, p.biases, row, at, left);
 
     float keep = DROP ? p.keep_scale : 1, shift[2], minus_delta[2], delta[2];
     int r[2] = {at.row0 + at.g, at.row0 + at.g + 8}; /* of the block; those past the sequence read another's values */
@@ -133,6 +137,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4], ds[8][4], slopes[8][4];
         uint32_t flags[2][4];
+        struct bias_runs<T> runs;
+        if (KIND == BIASED)
+            bias_runs_load(runs, biases, t * TILE + 16 * at.c);
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
         E::template scores<ROWS, DP>(ds, shared_address(do_tile), at.row0, v_tile);
         if (DROP)
@@ -140,6 +147,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
         E::template wait<1>(s);
         if (KIND == GENERAL && p.table)
             add_bias(s, bias, at, rows.at, t * TILE);
+        if (KIND == BIASED)
+            bias_runs_add(s, p.scale, runs);
         if (KIND == LIMITED) {
             cap_scores(s, p);
             cap_slopes(slopes, s, p);
@@ -153,6 +162,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
             multiply(ds, slopes);
         if (table_learns)
             bias_sums_add(sums, ds, bias, at, rows.at, t * TILE);
+        if (KIND == BIASED)
+            bias_runs_store(biases, ds, p.scale * keep, t * TILE + 16 * at.c);
         typename E::fragments f;
         E::make(f, ds);
         E::template add_product<DP>(acc, f, k_tile);
@@ -283,7 +294,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
                                              : block_find<ROWS>(p, (int)blockIdx.x);
     if (rows.at >= rows.length)
         return;
-    int kv_head = (int)blockIdx.y, group = p.heads / p.kv_heads, left = rows.length - rows.at;
+    int kv_head = p.first_head + (int)blockIdx.y, group = p.heads / p.kv_heads, left = rows.length - rows.at;
     int row = rows.first + rows.at, q_width = width_of_queries<KIND>(p), out = p.heads * p.D;
     int width = KIND == GENERAL ? p.kv_width : q_width;
     int k_column = (KIND == GENERAL ? kv_head : p.heads + kv_head) * p.D, v_column = k_column + p.kv_heads * p.D;
@@ -328,6 +339,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     struct bias bias;
     if (KIND == GENERAL && p.table)
         bias = bias_load(p, kv_head, (float *)(statistics + STAGES * TILE));
+    struct bias_rows<T> biases;
+    if (KIND == BIASED)
+        biases = bias_rows_of<T>(p, p.biases_of_keys, row, at, left);
 
     struct mask_stream stream;
     struct mask_keys keys;
@@ -354,6 +368,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         const float2 *stat = statistics + stage * TILE;
         float s[8][4], ds[8][4], slopes[8][4]; /* rows are keys, columns are queries */
         uint32_t flags[8];
+        pack<bias_t<T>, 2> pairs[2][8];
+        if (KIND == BIASED)
+            bias_pairs_load(pairs, biases, query0 + 2 * at.c);
         E::template scores<ROWS, DP>(s, shared_address(k_tile), at.row0, q_tile);
         E::template scores<ROWS, DP>(ds, shared_address(v_tile), at.row0, do_tile);
         if (DROP)
@@ -361,7 +378,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         E::template wait<1>(s);
         if (KIND == GENERAL && p.table)
             add_bias_to_columns(s, bias, at, rows.at, query0);
-        if (KIND == GENERAL && query0 + TILE > queries)
+        if (KIND == BIASED)
+            bias_pairs_add(s, p.scale, pairs);
+        if ((KIND == GENERAL || KIND == BIASED) && query0 + TILE > queries)
             hide_missing_queries(s, query0, at.c, queries);
         if (KIND == LIMITED) {
             cap_scores(s, p);
@@ -382,6 +401,8 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
                 ds[j][k] = fmaf(kept[j][k], ds[j][k], s[j][k] * minus_delta[j][k % 2]);
         if (KIND == LIMITED)
             multiply(ds, slopes);
+        if (KIND == BIASED)
+            bias_pairs_store(biases, ds, p.scale * keep, query0 + 2 * at.c);
         typename E::fragments f2;
         E::make(f2, ds);
         E::template add_product<DP>(dk_acc, f2, q_tile);
@@ -417,8 +438,8 @@ template <class E, int DP, class C>
 static int launch_general_backward(const struct attention_params *p, const struct cuda_call *c)
 {
     const char *op = "attention_general_bwd";
-    attention_kernel *dq = GENERAL_KERNEL(p, E, attention_dq, DP, C::warps, C::stages, C::blocks);
-    attention_kernel *dkdv = GENERAL_KERNEL(p, E, attention_dkdv, DP, C::warps, C::stages, C::blocks);
+    attention_kernel *dq = KERNEL_OF_KIND(p, E, GENERAL, attention_dq, DP, C::warps, C::stages, C::blocks);
+    attention_kernel *dkdv = KERNEL_OF_KIND(p, E, GENERAL, attention_dkdv, DP, C::warps, C::stages, C::blocks);
     int sums = p->table_parts ? C::warps : 0;
     struct attention_grid of_queries = {p->T, p->heads, C::warps,
                                         dq_bytes<typename E::type, DP, C> + bias_bytes(p, sums)};
@@ -427,6 +448,19 @@ static int launch_general_backward(const struct attention_params *p, const struc
     if (p->T > 0)
         TRY(attention_launch(dq, p, of_queries, c, op));
     return p->dkeys && p->kv_rows > 0 ? attention_launch(dkdv, p, of_keys, c, op) : SNUG_OK;
+}
+
+/* Of BIASED scores, so many heads. */
+template <class E, int DP, class C, class C2>
+static int launch_biased_backward(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    const char *op = "attention_disentangled_bwd";
+    attention_kernel *dq = KERNEL_OF_KIND(p, E, BIASED, attention_dq, DP, C::warps, C::stages, C::blocks);
+    attention_kernel *dkdv = KERNEL_OF_KIND(p, E, BIASED, attention_dkdv, DP, C2::warps, C2::stages, C2::blocks);
+    struct attention_grid of_queries = {p->T, heads, C::warps, dq_bytes<typename E::type, DP, C>};
+    struct attention_grid of_keys = {p->T, heads, C2::warps, dkdv_bytes<typename E::type, DP, C2>};
+    TRY(attention_launch(dq, p, of_queries, c, op));
+    return attention_launch(dkdv, p, of_keys, c, op);
 }
 
 #endif

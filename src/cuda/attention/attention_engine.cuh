@@ -107,7 +107,7 @@ __device__ static inline void cap_scores(float (&s)[8][4], const struct attentio
 
 template <enum scores KIND> __device__ static inline float score_scale(const struct attention_params &p)
 {
-    return (KIND == LIMITED && p.softcap > 0) || (KIND == GENERAL && p.table) ? 1 : p.scale;
+    return (KIND == LIMITED && p.softcap > 0) || (KIND == GENERAL && p.table) || KIND == BIASED ? 1 : p.scale;
 }
 
 /* From a row of queries to the next. */
@@ -249,9 +249,9 @@ typedef void attention_kernel(const struct attention_params);
         return p->threshold ? KERNEL<E, __VA_ARGS__, true, PLAIN> : KERNEL<E, __VA_ARGS__, false, PLAIN>;              \
     }()
 
-/* The kernels for GENERAL scores. */
-#define GENERAL_KERNEL(p, E, KERNEL, ...)                                                                              \
-    (p->threshold ? KERNEL<E, __VA_ARGS__, true, GENERAL> : KERNEL<E, __VA_ARGS__, false, GENERAL>)
+/* The kernels for scores of that KIND, with dropout and without. */
+#define KERNEL_OF_KIND(p, E, KIND, KERNEL, ...)                                                                        \
+    (p->threshold ? KERNEL<E, __VA_ARGS__, true, KIND> : KERNEL<E, __VA_ARGS__, false, KIND>)
 
 /* Blocks of 16 rows a warp, of so many rows, for each head; bytes of shared memory. */
 struct attention_grid {

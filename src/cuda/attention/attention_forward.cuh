@@ -3,6 +3,7 @@
 #define CUDA_ATTENTION_FORWARD_CUH
 
 #include "cuda/attention/attention_bias.cuh"
+#include "cuda/attention/attention_biases.cuh"
 #include "cuda/attention/attention_engine.cuh"
 
 /* p = 2^(s sl - shift) in place of s; max and sum are those of the row so far, o is rescaled when the maximum grows by
@@ -63,7 +64,7 @@ __global__ __launch_bounds__(WARPS * 32,
     struct block_rows rows = block_find<ROWS>(p, last_first(p.causal));
     if (rows.at >= rows.length)
         return;
-    int head = (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
+    int head = p.first_head + (int)blockIdx.y, left = rows.length - rows.at, i = rows.at + at.row0 + at.g;
     int row = rows.first + rows.at, width = width_of_queries<KIND>(p), out = p.heads * p.D;
     T *o = (T *)p.o + (int64_t)row * out + head * p.D;
     float *lse = p.lse + (int64_t)head * p.T + row;
@@ -83,6 +84,9 @@ __global__ __launch_bounds__(WARPS * 32,
     struct bias bias;
     if (KIND == GENERAL && p.table)
         bias = bias_load(p, head, (float *)(stages + STAGES * 2 * BYTES));
+    struct bias_rows<T> biases;
+    if (KIND == BIASED)
+        biases = bias_rows_of<T>(p, p.biases, row, at, left);
 
     struct mask_stream stream;
     struct mask_query queries[2];
@@ -108,6 +112,9 @@ __global__ __launch_bounds__(WARPS * 32,
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4];
         uint32_t flags[2][4];
+        struct bias_runs<T> runs;
+        if (KIND == BIASED)
+            bias_runs_load(runs, biases, t * TILE + 16 * at.c);
         E::template scores<ROWS, DP>(s, shared_address(q_tile), at.row0, k_tile);
         if (DROP)
             flags_of_keys(flags, &stream, queries, mask_keys(&stream, (uint32_t)(t * TILE / 16 + at.c)));
@@ -117,6 +124,8 @@ __global__ __launch_bounds__(WARPS * 32,
         E::template wait<0>(acc);
         if (KIND == GENERAL && p.table)
             add_bias(s, bias, at, rows.at, t * TILE);
+        if (KIND == BIASED)
+            bias_runs_add(s, p.scale, runs);
         if (KIND == LIMITED) {
             cap_scores(s, p);
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
@@ -161,9 +170,20 @@ static int launch_forward(const struct attention_params *p, const struct cuda_ca
 template <class E, int DP, class C>
 static int launch_general_forward(const struct attention_params *p, const struct cuda_call *c)
 {
-    attention_kernel *kernel = GENERAL_KERNEL(p, E, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
+    attention_kernel *kernel =
+        KERNEL_OF_KIND(p, E, GENERAL, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
     int bytes = forward_bytes<typename E::type, DP, C> + bias_bytes(p, 0);
     return attention_launch(kernel, p, {p->T, p->heads, C::warps, bytes}, c, "attention_general");
+}
+
+/* Of BIASED scores, so many heads. */
+template <class E, int DP, class C>
+static int launch_biased_forward(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    attention_kernel *kernel =
+        KERNEL_OF_KIND(p, E, BIASED, attention_forward, DP, C::warps, C::stages, C::blocks, C::late);
+    struct attention_grid grid = {p->T, heads, C::warps, forward_bytes<typename E::type, DP, C>};
+    return attention_launch(kernel, p, grid, c, "attention_disentangled");
 }
 
 #endif

@@ -84,3 +84,13 @@ int general_backward_fp32(const struct attention_params *p, const struct cuda_ca
 {
     return general_backward<plain_engine, 64>(p, c);
 }
+
+int biased_forward_fp32(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    return biased_forward<plain_engine, 64>(p, heads, c);
+}
+
+int biased_backward_fp32(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    return biased_backward<plain_engine, 64>(p, heads, c);
+}

@@ -77,3 +77,13 @@ int general_backward_tf32(const struct attention_params *p, const struct cuda_ca
 {
     return general_backward<tf32_engine, 64>(p, c);
 }
+
+int biased_forward_tf32(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    return biased_forward<tf32_engine, 64>(p, heads, c);
+}
+
+int biased_backward_tf32(const struct attention_params *p, int heads, const struct cuda_call *c)
+{
+    return biased_backward<tf32_engine, 64>(p, heads, c);
+}

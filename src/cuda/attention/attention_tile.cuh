@@ -50,6 +50,12 @@ struct attention_params {
     const float *table;    /* (buckets, A), or NULL: no bias */
     int buckets, furthest; /* op/bias_bucket.h */
     float *table_parts;    /* (block_places of queries, A, buckets), from dq's kernel; NULL: the table does not learn */
+
+    /* Of a node of attention_disentangled, of whose heads a launch does some: those from first_head on (elsewhere 0). biases: (heads of
+     * the launch, T, bias_pitch), of each query its sequence's keys; in its place dq's kernel leaves the gradients of scores.
+     * biases_of_keys: likewise of each key its sequence's queries, for the kernel of dk and dv. Biases are of the type that attention_biases.cuh says. */
+    int first_head, bias_pitch;
+    void *biases, *biases_of_keys;
 };
 
 /* What scores want besides a causal mask. */
@@ -57,6 +63,7 @@ enum scores {
     PLAIN,
     LIMITED, /* a window, a softcap */
     GENERAL, /* a bias by distance; keys may be another tensor's, of other sequences */
+    BIASED,  /* a bias for each query and key */
 };
 
 /* Whether they are LIMITED. */

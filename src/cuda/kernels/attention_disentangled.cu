@@ -1,7 +1,9 @@
-/* Disentangled attention, a warp for a row and a head: forward, the gradients of queries, and those of keys and values are a kernel each;
+/* Disentangled attention. The tiles of attention/disentangled.cu do it where they fit. The kernels here take any head, a warp for a row and a head: forward, the gradients of queries, and those of keys and values are a kernel each;
  * in a fourth a warp has a row of the relative positions and a head. A lane has every 32nd element of the head; the softmax goes along
  * (Milakov and Gimelshein, arXiv 1805.02867). Bound by operations, which are not on tensor cores: much slower than the kernels of
  * attention/. */
+#include "cuda/attention/disentangled.cuh"
+#include "cuda/kernels/disentangled.cuh"
 #include "cuda/kernels/vector.cuh"
 
 extern "C" {
@@ -32,21 +34,11 @@ __device__ static inline int64_t this_warp()
 
 __device__ static inline bool find_place(const struct disentangled &p, struct place *at)
 {
-    int64_t low = 0, high = p.B;
     at->row = this_warp() / p.heads, at->head = this_warp() % p.heads;
     if (at->row >= p.T)
         return false;
-    at->length = 0;
-    if (p.B == 0 || at->row >= p.cu[p.B])
-        return true;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (p.cu[middle] <= at->row)
-            low = middle;
-        else
-            high = middle;
-    }
-    at->first = p.cu[low], at->length = p.cu[low + 1] - p.cu[low];
+    struct sequence s = sequence_of(p.cu, p.B, at->row);
+    at->first = s.first, at->length = s.length;
     return true;
 }
 
@@ -216,20 +208,6 @@ __global__ void __launch_bounds__(WARPS *LANE)
     store_head<T>(to + p.width / 3, dv, p.D, 1, false);
 }
 
-/* The least distance whose row is `row` or behind it. Rows never decrease with the distance. */
-__device__ static inline int64_t first_distance(const struct disentangled &p, int64_t row)
-{
-    int64_t low = 1 - p.longest, high = p.longest;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (p.rows[middle] < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* dK and dQ of a row of relative: over all queries and keys that are so far apart, of all sequences. Other parts get 0. */
 template <class T>
 __global__ void __launch_bounds__(WARPS *LANE)
@@ -241,7 +219,7 @@ __global__ void __launch_bounds__(WARPS *LANE)
     float dkey[MAX_PARTS] = {0}, dquery[MAX_PARTS] = {0}, nothing[MAX_PARTS] = {0};
     if (r >= p.R)
         return;
-    int64_t nearest = first_distance(p, r), end = first_distance(p, r + 1);
+    int64_t nearest = first_distance(p.rows, p.longest, r), end = first_distance(p.rows, p.longest, r + 1);
     load_relative<T>(key, relative, p, r, head, p.keys);
     load_relative<T>(query, relative, p, r, head, p.queries);
     for (int64_t b = 0; b < p.B; b++) {
@@ -290,10 +268,24 @@ static unsigned blocks(const struct disentangled &p, int64_t rows)
     return (unsigned)((rows * p.heads + WARPS - 1) / WARPS);
 }
 
+/* Whether the tiles do it. Of either op's arguments. */
+template <class A> static bool by_tiles(const A *a)
+{
+    return disentangled_fits(a->qkv.shape[1] / (3 * a->heads), a->relative.shape[0], a->scale, a->qkv.dtype);
+}
+
+extern "C" int64_t cuda_attention_disentangled_workspace(const struct args_attention_disentangled *a,
+                                                         const struct cuda_call *c)
+{
+    return by_tiles(a) ? disentangled_forward_workspace(a, c) : 0;
+}
+
 extern "C" int cuda_attention_disentangled(const struct args_attention_disentangled *a, const struct cuda_call *c)
 {
     struct disentangled p = DISENTANGLED(a);
     TRY(cuda_check_row_head(p.D, "attention_disentangled", c->err));
+    if (p.T > 0 && by_tiles(a))
+        return disentangled_forward(a, c);
     if (p.T > 0)
         WITH_FLOAT_TYPE(
             a->qkv.dtype, T,
@@ -305,7 +297,8 @@ extern "C" int cuda_attention_disentangled(const struct args_attention_disentang
 extern "C" int64_t cuda_attention_disentangled_bwd_workspace(const struct args_attention_disentangled_bwd *a,
                                                              const struct cuda_call *c)
 {
-    (void)c;
+    if (by_tiles(a))
+        return disentangled_backward_workspace(a, c);
     return a->qkv.shape[0] * a->heads * (int64_t)sizeof(float);
 }
 
@@ -316,6 +309,8 @@ extern "C" int cuda_attention_disentangled_bwd(const struct args_attention_disen
     float *deltas = (float *)c->workspace;
     const float *lse = (const float *)a->lse.data;
     TRY(cuda_check_row_head(p.D, "attention_disentangled_bwd", c->err));
+    if (p.T > 0 && by_tiles(a))
+        return disentangled_backward(a, c);
     WITH_FLOAT_TYPE(a->qkv.dtype, T, {
         const T *qkv = (const T *)a->qkv.data, *relative = (const T *)a->relative.data;
         const T *o = (const T *)a->o.data, *dout = (const T *)a->dout.data;

@@ -79,7 +79,7 @@ int algorithms_unmeasured(const struct cuda_products *p)
     int n = 0;
     for (size_t i = 0; i < p->n_algorithms; i++) {
         const struct algorithm *a = &p->algorithms[i];
-        n += a->supported && !a->hidden && a->us <= 0 && !algorithm_nearest(p, &a->product);
+        n += a->supported && !a->hidden && a->us <= 0 && !a->product.heads && !algorithm_nearest(p, &a->product);
     }
     return n;
 }

@@ -53,7 +53,7 @@ bool algorithm_is_recorded(const struct cuda_products *p, const struct cuda_prod
 /* The most bytes that one of the layer of `product` wants; -1: there is none. */
 int64_t algorithms_workspace(const struct cuda_products *p, const struct cuda_product *product);
 
-int algorithms_unmeasured(const struct cuda_products *p); /* how many were not measured at any N */
+int algorithms_unmeasured(const struct cuda_products *p); /* how many of one matrix were not measured at any N */
 
 void algorithms_forget(struct cuda_products *p); /* all, and what was promised by them */
 void algorithms_close(struct cuda_products *p);

@@ -2,7 +2,8 @@
  *     {"op": "linear", "N": 16384, "I": 1024, "O": 4096, "in": "BF16", "out": "BF16", "bias": "BF16", "in_out": false,
  *      "add": false, "tf32": false, "act": "none", "own": false, "used": true, "align": 16, "us": 184.5, "workspace": 0,
  *      "algo": "…128 digits"}
- * "rows_pitch", "factor_pitch" and "result_pitch" (struct cuda_product) are missing where they are 0.
+ * "rows_pitch", "factor_pitch" and "result_pitch" (struct cuda_product) are missing where they are 0, "heads", "rows_step",
+ * "factor_step" and "result_step" where there are no heads.
  * "bias" is missing where there is none. "used" is false where cuBLASLt has no algorithm, and for a form that lost
  * against another. "algo" is missing where there is none, and for products of our own. */
 #include "cuda/products/algorithms_json.h"
@@ -50,6 +51,11 @@ static json_t *to_json(const struct algorithm *a)
         failed |= json_object_set_new(o, "rows_pitch", json_integer(p->rows_pitch)) ||
                   json_object_set_new(o, "factor_pitch", json_integer(p->factor_pitch)) ||
                   json_object_set_new(o, "result_pitch", json_integer(p->result_pitch));
+    if (o && p->heads)
+        failed |= json_object_set_new(o, "heads", json_integer(p->heads)) ||
+                  json_object_set_new(o, "rows_step", json_integer(p->rows_step)) ||
+                  json_object_set_new(o, "factor_step", json_integer(p->factor_step)) ||
+                  json_object_set_new(o, "result_step", json_integer(p->result_step));
     if (o && p->bias != DT_U8)
         failed |= json_object_set_new(o, "bias", json_string(dtype_name(p->bias)));
     if (o && a->supported && !p->own) {
@@ -149,6 +155,10 @@ static int from_json(json_t *o, const char *where, struct algorithm *a, struct s
     TRY(json_get_int(o, where, "rows_pitch", false, 0, most, &p->rows_pitch, err));
     TRY(json_get_int(o, where, "factor_pitch", false, 0, most, &p->factor_pitch, err));
     TRY(json_get_int(o, where, "result_pitch", false, 0, most, &p->result_pitch, err));
+    TRY(json_get_int(o, where, "heads", false, 0, INT32_MAX, &p->heads, err));
+    TRY(json_get_int(o, where, "rows_step", false, 0, most, &p->rows_step, err));
+    TRY(json_get_int(o, where, "factor_step", false, 0, most, &p->factor_step, err));
+    TRY(json_get_int(o, where, "result_step", false, 0, most, &p->result_step, err));
     p->align = (int)align;
     for (enum op i = OP_linear; i <= OP_linear_dw; i++)
         if (!strcmp(op, op_table[i].name))

@@ -17,6 +17,7 @@
     F(MatmulDescDestroy)                                                                                               \
     F(MatmulDescSetAttribute)                                                                                          \
     F(MatrixLayoutCreate)                                                                                              \
+    F(MatrixLayoutSetAttribute)                                                                                        \
     F(MatrixLayoutDestroy)                                                                                             \
     F(MatmulPreferenceCreate)                                                                                          \
     F(MatmulPreferenceDestroy)                                                                                         \

@@ -63,6 +63,15 @@ void problem_free(const struct cublaslt *lt, struct problem *problem)
     *problem = (struct problem){0};
 }
 
+/* As many matrices as heads, `step` elements apart. */
+static cublasStatus_t repeat(const struct cublaslt *lt, cublasLtMatrixLayout_t layout, int64_t heads, int64_t step)
+{
+    int32_t count = (int32_t)heads;
+    cublasStatus_t s = lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+    return s ? s
+             : lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+}
+
 static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_product *product, struct problem *out)
 {
     struct gemm g = gemm_of(product);
@@ -91,6 +100,12 @@ static cublasStatus_t describe(const struct cublaslt *lt, const struct cuda_prod
     if (!s)
         s = lt->MatrixLayoutCreate(&out->d, result, (uint64_t)g.m, (uint64_t)g.n,
                                    product->result_pitch ? product->result_pitch : g.m);
+    if (!s && product->heads)
+        s = repeat(lt, out->a, product->heads, g.a_is_rows ? product->rows_step : product->factor_step);
+    if (!s && product->heads)
+        s = repeat(lt, out->b, product->heads, g.a_is_rows ? product->factor_step : product->rows_step);
+    if (!s && product->heads)
+        s = repeat(lt, out->d, product->heads, product->result_step);
     return s;
 }
 

@@ -14,7 +14,8 @@ bool product_same_form(const struct cuda_product *a, const struct cuda_product *
 {
     return product_same_layer(a, b) && a->bias == b->bias && a->add == b->add && a->act == b->act && a->own == b->own &&
            a->align == b->align && a->rows_pitch == b->rows_pitch && a->factor_pitch == b->factor_pitch &&
-           a->result_pitch == b->result_pitch;
+           a->result_pitch == b->result_pitch && a->heads == b->heads && a->rows_step == b->rows_step &&
+           a->factor_step == b->factor_step && a->result_step == b->result_step;
 }
 
 bool product_equal(const struct cuda_product *a, const struct cuda_product *b)
@@ -32,4 +33,7 @@ void cuda_product_name(const struct cuda_product *p, char name[128])
     if (p->rows_pitch || p->factor_pitch || p->result_pitch)
         snprintf(name + n, 128 - n, " pitches %" PRId64 ",%" PRId64 ",%" PRId64, p->rows_pitch, p->factor_pitch,
                  p->result_pitch);
+    n = strlen(name);
+    if (p->heads)
+        snprintf(name + n, 128 - n, " heads %" PRId64, p->heads);
 }

@@ -18,6 +18,9 @@ struct cuda_product {
     int align;       /* all pointers are multiples of it: 16, or less down to an element */
     /* Elements from a row to the next of what struct product_data calls so; 0: as many as a row has. */
     int64_t rows_pitch, factor_pitch, result_pitch;
+    int64_t
+        heads; /* 0: one product; else one for each of so many heads, whose matrices begin as many elements apart: */
+    int64_t rows_step, factor_step, result_step;
 };
 
 /* What it is run on. */

@@ -24,7 +24,8 @@ struct description {
 struct layout {
     cudaDataType_t type;
     uint64_t rows, columns;
-    int64_t pitch;
+    int64_t pitch, step; /* step: from a matrix to the next of `count` */
+    int32_t count;
 };
 
 size_t cublasLtGetVersion(void)
@@ -84,8 +85,22 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
                                           uint64_t columns, int64_t pitch)
 {
     struct layout *l = emulator_zeroed(1, sizeof *l);
-    *l = (struct layout){type, rows, columns, pitch};
+    *l = (struct layout){.type = type, .rows = rows, .columns = columns, .pitch = pitch, .count = 1};
     *out = (cublasLtMatrixLayout_t)(void *)l;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+                                                size_t bytes)
+{
+    struct layout *l = (void *)layout;
+    void *to = attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT            ? (void *)&l->count
+               : attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET ? (void *)&l->step
+                                                                          : NULL;
+    if (!to)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -146,6 +161,11 @@ struct product {
     void *pd;
     float alpha, beta;
 };
+
+static int64_t element_bytes(const struct layout *l)
+{
+    return l->type == CUDA_R_32F ? 4 : 2;
+}
 
 static double element(const struct layout *l, const void *p, int64_t at, int tf32)
 {
@@ -211,6 +231,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                         .pd = D};
     memcpy(&p.alpha, alpha, sizeof p.alpha);
     memcpy(&p.beta, beta, sizeof p.beta);
-    emulator_enqueue(multiply, &p, sizeof p);
+    for (int32_t i = 0; i < p.d.count; i++) {
+        emulator_enqueue(multiply, &p, sizeof p);
+        p.pa = (const char *)p.pa + p.a.step * element_bytes(&p.a);
+        p.pb = (const char *)p.pb + p.b.step * element_bytes(&p.b);
+        p.pc = (const char *)p.pc + p.d.step * element_bytes(&p.d);
+        p.pd = (char *)p.pd + p.d.step * element_bytes(&p.d);
+    }
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -148,6 +148,14 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
     return cudaSuccess;
 }
 
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t bytes, size_t rows, cudaStream_t stream)
+{
+    struct transfer m = {.to = to, .bytes = bytes, .rows = rows, .to_pitch = pitch, .value = value};
+    (void)stream;
+    emulator_enqueue(transfer, &m, sizeof m);
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
     return cudaMemsetAsync(to, value, bytes, NULL);
