@@ -35,6 +35,11 @@ struct params {
     int depth_blocks, row_tiles; /* of DEPTH terms, of ROWS rows */
     int column_tiles;            /* of CLUSTER * COLUMNS columns */
     bool keep_slope, wide_b;
+
+    /* Of experts, whose rows of x and y are those from offsets[e] to before offsets[e + 1]. */
+    const int32_t *offsets; /* (experts + 1) */
+    int experts, w_rows;    /* w_rows: of an expert's W */
+    void *out;              /* y's data */
 };
 
 /* Where things are in shared memory, of which a block has SHARED_BYTES. Behind `out` are barriers, 8 bytes each: one for each stage
@@ -60,18 +65,38 @@ __device__ static inline struct places places_of(const uint8_t *shared)
 struct tiles {
     int next, step, end;
     int row, column; /* where the tile begins in y */
+    /* Of experts: this one, how many tiles of rows those before it have, where its W begins, behind its last row. */
+    int expert, before, w_row, limit;
 };
 
 __device__ static inline struct tiles tiles_of(const struct params &p)
 {
-    return {(int)blockIdx.x / CLUSTER, (int)gridDim.x / CLUSTER, p.row_tiles * p.column_tiles, 0, 0};
+    return {(int)blockIdx.x / CLUSTER, (int)gridDim.x / CLUSTER, p.row_tiles * p.column_tiles};
 }
 
-__device__ static inline bool tiles_next(struct tiles *t, const struct params &p)
+/* Goes on to the expert that has the row tile; false: there is none. */
+__device__ static inline bool find_expert(struct tiles *t, const struct params &p, int row_tile)
 {
-    if (t->next >= t->end)
+    for (; t->expert < p.experts; t->expert++) {
+        int first = p.offsets[t->expert], end = p.offsets[t->expert + 1], tiles = (end - first + ROWS - 1) / ROWS;
+        if (row_tile < t->before + tiles) {
+            t->row = first + (row_tile - t->before) * ROWS;
+            t->w_row = t->expert * p.w_rows;
+            t->limit = end;
+            return true;
+        }
+        t->before += tiles;
+    }
+    return false;
+}
+
+template <bool EXPERTS> __device__ static inline bool tiles_next(struct tiles *t, const struct params &p)
+{
+    int row_tile = t->next / p.column_tiles;
+    if (EXPERTS ? !find_expert(t, p, row_tile) : t->next >= t->end)
         return false;
-    t->row = t->next / p.column_tiles * ROWS;
+    if (!EXPERTS)
+        t->row = row_tile * ROWS;
     t->column = (t->next % p.column_tiles * CLUSTER + (int)blockIdx.x % CLUSTER) * COLUMNS;
     t->next += t->step;
     return true;

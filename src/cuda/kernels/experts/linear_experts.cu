@@ -2,10 +2,11 @@
  * there are blocks for the most tiles that so many rows can make, and those without a tile end at once. Sums over an expert's rows
  * (linear_experts_dw) are those of one block, in order.
  *
- * 16-bit types: tiles of 128 by 128 on tensor cores (mma.m16n8k16), with copies to shared memory one step ahead. Bound by operations
+ * On Hopper, 16-bit types are for linear_experts_sm90.cu, but for gradients of weights. Elsewhere: tiles of 128 by 128 on tensor cores (mma.m16n8k16), with copies to shared memory one step ahead. Bound by operations
  * where experts have some hundred rows, by the bytes of the weights where they have few. Others, and sizes that are no multiple of 8:
  * tiles of 64 by 64 on the ordinary units. */
 #include "cuda/attention/attention_16bit.cuh"
+#include "cuda/kernels/experts/linear_experts_sm90.h"
 #include "cuda/kernels/vector.cuh"
 
 enum { MMA_TILE = 128, MMA_DEPTH = 32, MMA_PITCH = MMA_TILE + 8, MMA_DEPTH_PITCH = MMA_DEPTH + 8 };
@@ -247,6 +248,8 @@ extern "C" int cuda_linear_experts(const struct args_linear_experts *a, const st
                         .N = (int)a->w.shape[1],
                         .K = (int)a->w.shape[2]};
     bool fit = chunks_fit(&a->x) && chunks_fit(&a->w) && chunks_fit(&a->y);
+    if (a->x.shape[0] > 0 && cuda_linear_experts_sm90_fits(a, c))
+        return cuda_linear_experts_sm90(a, c);
     if (a->x.shape[0] > 0)
         WITH_FLOAT_TYPE(a->x.dtype, T, { launch<T, T, true, true>(&p, a->x.shape[0], fit, c); })
     return cuda_launched(c, "linear_experts");
@@ -263,6 +266,8 @@ extern "C" int cuda_linear_experts_dx(const struct args_linear_experts_dx *a, co
                         .K = (int)a->w.shape[1],
                         .add = a->dx.add};
     bool fit = chunks_fit(&a->dy) && chunks_fit(&a->w) && chunks_fit(&a->dx);
+    if (a->dy.shape[0] > 0 && a->dx.data && cuda_linear_experts_dx_sm90_fits(a, c))
+        return cuda_linear_experts_dx_sm90(a, c);
     if (a->dy.shape[0] > 0 && a->dx.data)
         WITH_FLOAT_TYPE(a->dy.dtype, T, { launch<T, T, true, false>(&p, a->dy.shape[0], fit, c); })
     return cuda_launched(c, "linear_experts_dx");
