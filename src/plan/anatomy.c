@@ -57,10 +57,18 @@ static const char *find_maker(const struct graph *g, int id, int first, struct h
     return NULL;
 }
 
+/* Whether a weight, or what belongs to one, is of a mixture's experts: their weights alone lie together in three dimensions. */
+static bool is_of_experts(const struct graph *g, int id)
+{
+    const struct value *v = graph_value(g, id), *weight = graph_value(g, v->kin == KIN_NONE ? id : v->of);
+    const struct value *all = weight->base ? graph_value(g, value_root(g, weight->base)) : weight;
+    return all->role == ROLE_WEIGHT && all->ndim == 3;
+}
+
 static void describe(const struct program *g, int id, struct held *h)
 {
     const struct value *v = graph_value(&g->graph, id);
-    const char *slot = NULL;
+    const char *slot = NULL, *whose = v->persists && is_of_experts(&g->graph, id) ? " of experts" : "";
     h->component = of_role[v->role];
     h->kin = v->kin;
     h->layer = v->layer;
@@ -69,9 +77,9 @@ static void describe(const struct program *g, int id, struct held *h)
     h->first = v->persists ? 0 : g->first[id];
     h->last = v->persists ? g->graph.n_nodes : g->last[id];
     if (v->persists && (v->kin == KIN_NONE || v->role == ROLE_SCALAR))
-        snprintf(h->maker, sizeof h->maker, "%s", component_names[h->component]);
+        snprintf(h->maker, sizeof h->maker, "%s%s", component_names[h->component], whose);
     else if (v->persists)
-        snprintf(h->maker, sizeof h->maker, "%s", kin_names[v->kin]);
+        snprintf(h->maker, sizeof h->maker, "%s%s", kin_names[v->kin], whose);
     else
         slot = find_maker(&g->graph, id, g->first[id], h);
     if (!*h->maker) /* it holds something before the first node */

@@ -102,6 +102,38 @@ static void shares_are_by_maker(void **state)
     plan_free(&q.p);
 }
 
+/* The weights of experts lie together in three dimensions; files have the parts, which states belong to. */
+static void experts_are_told_from_the_rest(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *maker;
+        int64_t bytes;
+    } wanted[] = {
+        {"weights of experts", 4 * 128}, {"exp_avg of experts", 4 * 64}, {"weights", 4 * 48}, {"exp_avg", 4 * 32}};
+    struct plan p = {0};
+    struct shares s;
+    struct program *g = add_program(&p, "step", (struct dims){.T = 8, .B = 2});
+    int all = graph_add_value(&g->graph, "experts", ROLE_WEIGHT, DT_F32, SHAPE(DIM(2), DIM(4), DIM(16)));
+    int part = graph_add_slice(&g->graph, "experts.1", all, 64, SHAPE(DIM(4), DIM(16)));
+    int plain = graph_add_value(&g->graph, "plain", ROLE_WEIGHT, DT_F32, SHAPE(DIM(3), DIM(16)));
+    int states[] = {graph_add_kin(&g->graph, KIN_EXP_AVG, part, DT_F32, SHAPE(DIM(4), DIM(16))),
+                    graph_add_kin(&g->graph, KIN_EXP_AVG, plain, DT_F32, SHAPE(DIM(32)))};
+    touch(g, 0, all);
+    touch(g, 0, plain);
+    touch(g, 0, states[0]);
+    touch(g, 0, states[1]);
+    pack(&p);
+    plan_shares(&p, 0, 1, &s);
+    assert_int_equal(s.n, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(s.of[i].maker, wanted[i].maker);
+        assert_int_equal(s.of[i].bytes, wanted[i].bytes);
+    }
+    shares_free(&s);
+    plan_free(&p);
+}
+
 static void the_report_adds_up(void **state)
 {
     (void)state;
@@ -129,8 +161,11 @@ static void the_report_adds_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_anatomy_adds_up),         cmocka_unit_test(what_others_keep_counts),
-        cmocka_unit_test(the_timeline_has_every_node), cmocka_unit_test(shares_are_by_maker),
+        cmocka_unit_test(the_anatomy_adds_up),
+        cmocka_unit_test(what_others_keep_counts),
+        cmocka_unit_test(the_timeline_has_every_node),
+        cmocka_unit_test(shares_are_by_maker),
+        cmocka_unit_test(experts_are_told_from_the_rest),
         cmocka_unit_test(the_report_adds_up),
     };
     return cmocka_run_group_tests_name("anatomy", tests, NULL, NULL);
