@@ -82,6 +82,11 @@ run_tests() {
     awk -f scripts/count-tests "$dir/meson-logs/testlog.txt"
 }
 
+# copy_source FOLDER: what git has or would take, as it is in the checkout.
+copy_source() {
+    git ls-files -z --cached --others --exclude-standard --deduplicate | tar -c --null --files-from=- --ignore-failed-read | tar -x -C "$1"
+}
+
 heading() {
     printf '\n== %s\n' "$*"
 }
