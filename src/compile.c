@@ -127,6 +127,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .head_vocabulary = s->head_vocabulary,
                               .cache_rows = s->cache_rows,
                               .source_rows = s->source_rows,
+                              .beams = s->beams,
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias,

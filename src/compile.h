@@ -17,9 +17,10 @@ struct compile_settings {
     struct dims eval_max;     /* the largest batch of an evaluation; B 0: no evaluation program */
     struct dims generate_max; /* likewise of a call of generation, whose sequences have cache_rows tokens at most */
     int64_t cache_rows, source_rows; /* source_rows: of an encoder-decoder, tokens of a sequence's source */
-    int ranks;                       /* that train side by side, each with a program like this; 0 and 1: one */
-    bool trial;      /* only to be looked at, by a search: programs and plan are not checked, as those that run are */
-    bool train;      /* else evaluation only */
+    int64_t beams; /* so many sequences are beams of one prompt, and share what they have in common; 0 and 1: none do */
+    int ranks;     /* that train side by side, each with a program like this; 0 and 1: one */
+    bool trial;    /* only to be looked at, by a search: programs and plan are not checked, as those that run are */
+    bool train;    /* else evaluation only */
     bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
     bool separate;   /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;

@@ -8,11 +8,14 @@
  * sequences are the targets, as a decoder reads them: each token beside the one that it shall predict. */
 struct batch {
     int32_t T, B;
-    int32_t S;                 /* tokens of the sequences' sources together; 0 where they have none */
-    int32_t longest;           /* tokens of the longest sequence */
-    const int32_t *ids;        /* (T) */
-    const int32_t *positions;  /* (T), from 0 in each sequence */
-    const int32_t *past;       /* (B): tokens of the sequence before these, of generation; else NULL */
+    int32_t S;                /* tokens of the sequences' sources together; 0 where they have none */
+    int32_t longest;          /* tokens of the longest sequence */
+    const int32_t *ids;       /* (T) */
+    const int32_t *positions; /* (T), from 0 in each sequence */
+    const int32_t *past;      /* (B): tokens of the sequence before these, of generation; else NULL */
+    /* (B, cache_rows) and (B): where rows are in the caches, as op/attention_cached.c has `at`, of beams; else NULL */
+    const int32_t *cache_at, *source_at;
+    int64_t cache_rows;
     const int32_t *types;      /* (T) */
     const int32_t *cu_seqlens; /* (B + 1): sequence b is [cu_seqlens[b], cu_seqlens[b + 1]) */
     const int32_t *sample;     /* (B): the sequence's index within the optimizer step; random masks are keyed by it */

@@ -91,13 +91,15 @@ OP(attention_disentangled, IN(qkv) IN(relative) IN(rows) IN(cu) OPT(coords) OPT(
 OP(attention_disentangled_bwd,
    IN(qkv) IN(relative) IN(rows) IN(o) IN(lse) IN(dout) IN(cu) OPT(coords) OPT(rng) OUT(dqkv) ACC(drelative),
    INT(heads) INT(queries) INT(keys) REAL(scale) REAL(p) INT(site), NONE, "the gradient of attention_disentangled")
-OP(attention_cached, IN(qkv) OPT(kv) OPT(kv_cu) OPT(table) IN(cu) IN(past) INOUT(keys) INOUT(values) OUT(o),
+OP(attention_cached, IN(qkv) OPT(kv) OPT(kv_cu) OPT(table) IN(cu) IN(past) OPT(at) INOUT(keys) INOUT(values) OUT(o),
    INT(heads) INT(kv_heads) INT(furthest) REAL(scale) INT(window) REAL(softcap), NONE,
    "causal attention of new rows to those before them: of sequence b the first past[b] keys and values are in the "
    "cache, the new rows' are put behind them; o as attention has it, the bias as attention_general. With kv, attention "
    "to "
    "others: the rows of kv (S, 2 kv_heads D) that kv_cu gives a sequence become the first of its cache, and all its "
-   "rows, with the queries qkv (T, heads D), see the first past[b] keys")
+   "rows, with the queries qkv (T, heads D), see the first past[b] keys. at: which of the caches' rows, all together, "
+   "each key and "
+   "value of a sequence is, or with kv the first of them; else sequence b has the cache b")
 OP(norm, IN(x) OPT(res) IN(gamma) OPT(beta) OPT(coords) OPT(rng) OUT(y) MAYBE(h) F32(mean) F32(rstd),
    REAL(eps) REAL(p) INT(site), DIFF, "h = res + dropout(x); y = (h - mean) * rstd * gamma + beta, or without beta")
 OP(norm_bwd,

@@ -12,6 +12,10 @@
  *     row i of these becomes row i of keys and values; j from 0 to past[b] - 1
  * past[b] counts those that are new with this call. Requires past[b] <= L.
  *
+ * With `at`, sequences need not have caches of their own: row j of sequence b, a new one too, is row at[b, j] of the B L rows of keys
+ * and values, or with kv (at is (B) then) row at[b] + j. So several sequences that begin alike have one copy of what they share. Requires
+ * that a new row is no other sequence's; with kv, at[b] + past[b] <= B L instead of past[b] <= L.
+ *
  * What lies in a sequence's cache behind its last row does not matter. Padding rows (from cu[B] on) get o = 0; so do queries that see
  * no key. */
 #include "op/bias_bucket.h"
@@ -31,6 +35,10 @@ static bool rows_fit(struct graph *g, const struct op_attention_cached *n, const
                        "the width of qkv must be a multiple of heads + 2 kv_heads, with kv of heads") ||
         !shape_require(g, (n->kv != 0) == (n->kv_cu != 0), op, "kv and kv_cu come together") ||
         !shape_same(g, n->keys, n->values, op))
+        return false;
+    const struct value *at = graph_value(g, n->at);
+    if (n->at && !shape_require(g, n->kv ? at->ndim == 1 : at->ndim == 2 && dim_equal(at->shape[1], keys->shape[1]), op,
+                                "at must be (B, L), or with kv (B)"))
         return false;
     struct dim width = DIM(n->kv_heads * (qkv->shape[1].c / parts));
     return shape_require(g, keys->ndim == 3 && dim_equal(keys->shape[2], width), op,
@@ -80,10 +88,18 @@ static struct place place_of(const struct args_attention_cached *a, int64_t b, i
         .row = row, .b = b, .at = at, .first = a->window && at >= a->window ? at - a->window + 1 : 0, .end = at + 1};
 }
 
+/* Which row of the caches is row j of sequence b. */
+static int64_t cache_row(const struct args_attention_cached *a, int64_t b, int64_t j)
+{
+    int64_t L = a->keys.shape[1];
+    const int32_t *at = a->at.data;
+    return !at ? b * L + j : a->kv.data ? at[b] + j : at[b * L + j];
+}
+
 /* Keys k, and values behind them, to row `at` of sequence b. */
 static void append(const struct args_attention_cached *a, int64_t b, int64_t at, const double *k)
 {
-    int64_t width = a->keys.shape[2], to = (b * a->keys.shape[1] + at) * width;
+    int64_t width = a->keys.shape[2], to = cache_row(a, b, at) * width;
     for (int64_t i = 0; i < width; i++) {
         ((double *)a->keys.data)[to + i] = k[i];
         ((double *)a->values.data)[to + i] = k[width + i];
@@ -107,19 +123,19 @@ static double score(const struct args_attention_cached *a, struct place p, int64
 static void attend(const struct args_attention_cached *a, struct place p, int64_t head)
 {
     int64_t width = a->keys.shape[2], D = width / a->kv_heads, kv = head / (a->heads / a->kv_heads);
-    int64_t cache = p.b * a->keys.shape[1] * width + kv * D;
     const double *q = (const double *)a->qkv.data + p.row * a->qkv.shape[1] + head * D;
-    const double *keys = (const double *)a->keys.data + cache, *values = (const double *)a->values.data + cache;
+    const double *keys = (const double *)a->keys.data + kv * D, *values = (const double *)a->values.data + kv * D;
     double *o = (double *)a->o.data + p.row * a->o.shape[1] + head * D, max = -INFINITY, sum = 0;
     for (int64_t j = p.first; j < p.end; j++) {
-        double s = score(a, p, head, q, keys + j * width, j);
+        double s = score(a, p, head, q, keys + cache_row(a, p.b, j) * width, j);
         max = s > max || isnan(s) ? s : max;
     }
     for (int64_t j = p.first; j < p.end; j++) {
-        double e = exp(score(a, p, head, q, keys + j * width, j) - max);
+        int64_t row = cache_row(a, p.b, j) * width;
+        double e = exp(score(a, p, head, q, keys + row, j) - max);
         sum += e;
         for (int64_t d = 0; d < D; d++)
-            o[d] += e * values[j * width + d];
+            o[d] += e * values[row + d];
     }
     for (int64_t d = 0; d < D && p.end > p.first; d++)
         o[d] /= sum;

@@ -74,6 +74,7 @@ const char *command_name(unsigned bit); /* "train", "debug grad", … */
     W(SCHEDULE_WARMUP_STABLE_DECAY, "warmup_stable_decay")                                                             \
     W(SCHEDULE_GREEDY, "greedy")
 #define WORDS_RAMP(W) W(RAMP_LINEAR, "linear") W(RAMP_COSINE, "cosine") W(RAMP_1_SQRT, "1-sqrt")
+#define WORDS_BEAMS_END(W) W(BEAMS_WORSE, "false") W(BEAMS_FULL, "true") W(BEAMS_NEVER, "never") /* ORDER beams_end */
 #define WORDS_MODE(W) W(MODE_MIN, "min") W(MODE_MAX, "max")
 #define WORDS_THRESHOLD(W) W(THRESHOLD_REL, "rel") W(THRESHOLD_ABS, "abs")
 #define WORDS_KEEP(W) W(KEEP_AUTO, "auto") W(KEEP_RESIDENT, "resident") W(KEEP_TRANSIENT, "transient")

@@ -325,6 +325,12 @@ OPT(BOOL, onnx, "false", "", EXPORT, 0, "an ONNX model, model.onnx, in place of 
 OPT(INT, top_k, "none", "[1, 100000]", PREDICT | GENERATE, 0,
     "so many likeliest labels (none: all), or tokens to draw from (none: the model's, or 50)")
 OPT(INT, max_new_tokens, "128", "[1, 1048576]", GENERATE | TRAINING | EVAL | PREDICT, 0, "tokens behind a prompt, at most")
+OPT(INT, num_beams, "none", "[1, 64]", GENERATE | TRAINING | EVAL | PREDICT, 0,
+    "texts that are searched side by side for the likeliest; none: generation_config.json's, else 1")
+OPT(REAL, length_penalty, "none", "[-100, 100]", GENERATE | EVAL | PREDICT, 0,
+    "beams: log-probabilities are divided by length^this; none: generation_config.json's, else 1")
+OPT(WORD, early_stopping, "false", BEAMS_END, GENERATE | EVAL | PREDICT, 0,
+    "beams: end with so many ended texts; not given: generation_config.json's, else false")
 OPT(BOOL, do_sample, "false", "", GENERATE, 0, "tokens are drawn at random; else each is the likeliest one")
 OPT(REAL, temperature, "none", "(0, 1000]", GENERATE, 0, "what logits are divided by before a token is drawn; none: the model's, or 1")
 OPT(REAL, top_p, "none", "(0, 1]", GENERATE, 0, "a token is drawn from the likeliest with so much probability together; none: the model's, or 1")
@@ -500,8 +506,6 @@ OPT_HINT("metric", TRAINING, "all are counted; --metric-for-best-model chooses b
 OPT_HINT("metric", EVAL, "all are counted and printed; leave it out")
 OPT_HINT("metrics", TRAINING, "all are counted; --metric-for-best-model chooses by one")
 OPT_HINT("metrics", EVAL, "all are counted and printed; leave it out")
-OPT_HINT("num_beams", GENERATE | TRAINING, "there is no search with beams; --do-sample draws tokens")
-OPT_HINT("length_penalty", GENERATE, "there is no search with beams; --do-sample draws tokens")
 OPT_HINT("repetition_penalty", GENERATE, "not there; --do-sample with --temperature and --top-p repeats less")
 OPT_HINT("no_repeat_ngram_size", GENERATE, "not there; --do-sample with --temperature and --top-p repeats less")
 OPT_HINT("min_p", GENERATE, "not there; use --top-p or --top-k")
@@ -643,6 +647,16 @@ OPT_NEEDS(block_size, task, "auto|causal-lm")
 OPT_NEEDS(show_sample, task, "auto|causal-lm")
 OPT_NEEDS(eval_samples, task, "auto|causal-lm|seq2seq-lm")
 OPT_NEEDS(predict_with_generate, task, "auto|seq2seq-lm")
+OPT_NEEDS(num_beams, task, "auto|causal-lm|seq2seq-lm")
+OPT_NEEDS(num_beams, eval_samples, "*")
+OPT_NEEDS(num_beams, predict_with_generate, "true")
+OPT_NEEDS(num_beams, do_sample, "false")
+OPT_NEEDS(length_penalty, task, "auto|causal-lm|seq2seq-lm")
+OPT_NEEDS(length_penalty, predict_with_generate, "true")
+OPT_NEEDS(length_penalty, do_sample, "false")
+OPT_NEEDS(early_stopping, task, "auto|causal-lm|seq2seq-lm")
+OPT_NEEDS(early_stopping, predict_with_generate, "true")
+OPT_NEEDS(early_stopping, do_sample, "false")
 OPT_NEEDS(max_new_tokens, task, "auto|causal-lm|seq2seq-lm")
 OPT_NEEDS(max_new_tokens, eval_samples, "*") /* in training; */
 OPT_NEEDS(max_new_tokens, predict_with_generate, "true") /* in an evaluation */
@@ -712,6 +726,8 @@ OPT_NEEDS(warmup_steps, lr_scheduler_type,
     "cosine_warmup_with_min_lr|warmup_stable_decay")
 OPT_SERVES(warmup_steps, optim, "schedule_free_adamw|schedule_free_sgd")
 OPT_SERVES(max_new_tokens, eval_samples, "*")
+OPT_SERVES(num_beams, eval_samples, "*")
+OPT_SERVES(num_beams, predict_with_generate, "true")
 OPT_SERVES(max_new_tokens, predict_with_generate, "true")
 OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
 OPT_NEEDS(logging_steps, logging_strategy, "steps")

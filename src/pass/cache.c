@@ -24,16 +24,31 @@ static int find_input(struct graph *g, const char *name)
     return id;
 }
 
+/* Where the rows of a sequence are, of beams: they share what they have in common. */
+static int find_places(struct graph *g, const struct pass_settings *s, bool source)
+{
+    const char *name = source ? "source_at" : "cache_at";
+    int id = s->beams > 1 ? graph_find(g, name) : 0;
+    if (!id && s->beams > 1 &&
+        (id = graph_add_value(g, name, ROLE_INPUT, DT_I32, source ? 1 : 2,
+                              (const struct dim[]){DIM_B, DIM(s->cache_rows)})))
+        graph_value(g, id)->layer = 0;
+    return id;
+}
+
 /* Rows of the first of two stacks: they come once, all of a sequence in one call. */
 static bool are_sources(const struct graph *g, int rows)
 {
     return graph_value(g, rows)->shape[0].times.S != 0;
 }
 
-/* The node `c` for node k, with caches of `rows` rows. */
-static void replace(struct graph *g, int k, struct op_attention_cached c, int64_t rows, int64_t width)
+/* The node `c` for node k, with its caches. Of a source the beams have one together. */
+static void replace(struct graph *g, int k, struct op_attention_cached c, const struct pass_settings *s, int64_t width)
 {
+    int64_t together = s->beams > 1 ? s->beams : 1;
+    int64_t rows = c.kv ? (s->source_rows + together - 1) / together : s->cache_rows;
     c.past = find_input(g, c.kv ? "source_rows" : "past");
+    c.at = find_places(g, s, c.kv);
     c.keys = add_state(g, c.kv ? "source_keys" : "keys", k, c.qkv, rows, width);
     c.values = add_state(g, c.kv ? "source_values" : "values", k, c.qkv, rows, width);
     g->nodes[k].op = OP_attention_cached;
@@ -56,7 +71,7 @@ static void cache_attention(struct graph *g, int k, const struct pass_settings *
                                     .scale = a.scale,
                                     .window = a.window,
                                     .softcap = a.softcap};
-    replace(g, k, n, s->cache_rows, a.kv_heads * D);
+    replace(g, k, n, s, a.kv_heads * D);
 }
 
 static void cache_general(struct graph *g, int k, const struct pass_settings *s)
@@ -76,7 +91,7 @@ static void cache_general(struct graph *g, int k, const struct pass_settings *s)
                                     .kv_heads = a.heads,
                                     .furthest = a.furthest,
                                     .scale = a.scale};
-    replace(g, k, n, a.kv ? s->source_rows : s->cache_rows, graph_value(g, a.o)->shape[1].c);
+    replace(g, k, n, s, graph_value(g, a.o)->shape[1].c);
 }
 
 void pass_cache(struct graph *g, struct pass_settings *s)

@@ -150,7 +150,8 @@ struct pass_settings {
     int64_t head_chunk;      /* rows of logits at a time; 0: all */
     int64_t head_vocabulary; /* only of heads with so many outputs */
     int64_t cache_rows;      /* of generation: tokens that a sequence may have, */
-    int64_t source_rows;     /* and its source */
+    int64_t source_rows;     /* and its source, */
+    int64_t beams;           /* so many of which share what they have in common; 0 and 1: none do */
     mask_reader *reads_mask; /* NULL: no kernel does */
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
@@ -204,8 +205,9 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* cache: attention becomes attention_cached. Of each there are two states of the activations' type, (B, cache_rows, width of the
  * keys), and the program has the input "past" (B) I32. Of attention to sources they are (B, source_rows, width), and the input is
- * "source_rows" (B) I32. That of sources to themselves stays, for a call reads a source whole. Requires: precision done, forward nodes
- * only, no dropout, other attention of targets causal. Keeps: order, ids of values. */
+ * "source_rows" (B) I32. With beams there are the inputs "cache_at" (B, cache_rows) and "source_at" (B) I32, attention_cached's `at`, and
+ * a source's cache is as large as those of its beams together need be for one. That of sources to themselves stays, for a call reads a
+ * source whole. Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of values. */
 
 /* materialize: brings each weight to the nodes that use it. Where the optimizer averages weights, the programs with a backward pass
  * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored type reads the weight itself. For

@@ -172,6 +172,10 @@ static void put_batch(const struct input_image *in, const struct batch *b, struc
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);
     if (b->past)
         put(in, "past", b->past, DT_I32, b->B);
+    if (b->cache_at)
+        put(in, "cache_at", b->cache_at, DT_I32, b->B * b->cache_rows);
+    if (b->source_at)
+        put(in, "source_at", b->source_at, DT_I32, b->B);
     put_samples(in, b);
     put_coords(in, "coords", b, b->cu_seqlens, bucket);
     put_relative(in);

@@ -70,8 +70,10 @@ static void check_flops(int causal, int window)
 /* Two sequences that come in pieces of uneven length give what attention gives of them whole. */
 enum { HEADS = 4, KV_HEADS = 2, SIZE = 6, WIDTH = (HEADS + 2 * KV_HEADS) * SIZE, ROWS = 11 };
 
-static void check_pieces(int window, double softcap)
+/* moved: rows are in each other's caches. */
+static void check_pieces(int window, double softcap, bool moved)
 {
+    int32_t at[2][ROWS];
     static const int pieces[][2] = {{3, 1}, {1, 1}, {2, 5}, {1, 1}, {1, 2}, {3, 1}};
     double keys[2][ROWS][KV_HEADS * SIZE], values[2][ROWS][KV_HEADS * SIZE];
     double qkv[2 * ROWS][WIDTH], whole[2 * ROWS][HEADS * SIZE], lse[HEADS][2 * ROWS];
@@ -93,6 +95,8 @@ static void check_pieces(int window, double softcap)
     for (size_t k = 0; k < sizeof pieces / sizeof *pieces; k++) {
         double rows[ROWS][WIDTH], o[ROWS][HEADS * SIZE];
         int32_t now[3] = {0, pieces[k][0], pieces[k][0] + pieces[k][1]};
+        for (int i = 0; i < 2 * ROWS; i++)
+            at[i / ROWS][i % ROWS] = (i + (i % ROWS % 3 == 1) * ROWS) % (2 * ROWS);
         for (int b = 0; b < 2; b++)
             memcpy(rows[now[b]], qkv[b * ROWS + past[b]], sizeof *rows * (size_t)pieces[k][b]);
         struct tensor cache = {.dtype = DT_F64, .ndim = 3, .shape = {2, ROWS, KV_HEADS * SIZE}};
@@ -107,6 +111,8 @@ static void check_pieces(int window, double softcap)
                                           .scale = 0.4,
                                           .window = window,
                                           .softcap = softcap};
+        if (moved)
+            c.at = (struct tensor){.data = at, .dtype = DT_I32, .ndim = 2, .shape = {2, ROWS}};
         c.keys.data = keys;
         c.values.data = values;
         ref_attention_cached(&c, NULL);
@@ -138,8 +144,9 @@ static struct tensor ints(int32_t *data, int64_t n)
     return (struct tensor){.data = data, .dtype = DT_I32, .ndim = 1, .shape = {n}};
 }
 
-static void check_general_pieces(bool to_source)
+static void check_general_pieces(bool to_source, bool moved)
 {
+    int32_t at[2] = {SOURCE_ROWS, 0};
     static double keys[2][ROWS][INNER], values[2][ROWS][INNER], q[2 * ROWS][3 * INNER], kv[2 * SOURCE_ROWS][2 * INNER];
     static double whole[2 * ROWS][INNER], lse[HEADS][2 * ROWS], table[BUCKETS][HEADS];
     int32_t cu[3] = {0, ROWS, 2 * ROWS}, kv_cu[3] = {0, SOURCE_ROWS, 2 * SOURCE_ROWS}, none[3] = {0}, past[2] = {0};
@@ -183,6 +190,8 @@ static void check_general_pieces(bool to_source)
                                           .kv_heads = HEADS,
                                           .furthest = FURTHEST,
                                           .scale = 0.4};
+        if (moved)
+            c.at = ints(at, 2);
         if (to_source) {
             c.kv = doubles(kv, k ? 0 : 2 * SOURCE_ROWS, 2 * INNER);
             c.kv_cu = ints(k ? none : kv_cu, 3);
@@ -198,11 +207,14 @@ static void check_general_pieces(bool to_source)
 void test_attention_cached(void **state)
 {
     (void)state;
-    check_general_pieces(false);
-    check_general_pieces(true);
-    check_pieces(0, 0);
-    check_pieces(3, 0);
-    check_pieces(1, 2);
+    check_general_pieces(false, false);
+    check_general_pieces(true, false);
+    check_general_pieces(true, true);
+    for (int moved = 0; moved < 2; moved++) {
+        check_pieces(0, 0, moved);
+        check_pieces(3, 0, moved);
+        check_pieces(1, 2, moved);
+    }
 }
 
 void test_attention(void **state)

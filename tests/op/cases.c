@@ -490,6 +490,7 @@ const struct op_case op_cases[] = {
 /* Behind the others, whose random numbers follow from their places. */
 #include "cases_balance.h"
 #include "cases_cached.h"
+#include "cases_places.h"
 #include "cases_tiles.h"
 };
 

@@ -142,6 +142,8 @@ static const struct {
     ROW(attention_cached, "attention_cached: with kv there are no table and no window", .qkv = F(4, 4), .kv = F(3, 8),
         .kv_cu = I(2), .cu = I(2), .past = I(1), .keys = F(1, 5, 4), .values = F(1, 5, 4), .heads = 2, .kv_heads = 2,
         .window = 3),
+    ROW(attention_cached, "attention_cached: at must be (B, L), or with kv (B)", .qkv = F(4, 12), .cu = I(2),
+        .past = I(1), .at = I(5), .keys = F(1, 5, 4), .values = F(1, 5, 4), .heads = 1, .kv_heads = 1),
     ROW(attention_cached, "attention_cached: table must be (buckets, heads)", .qkv = F(4, 12), .table = F(8, 3),
         .cu = I(2), .past = I(1), .keys = F(1, 5, 4), .values = F(1, 5, 4), .heads = 2, .kv_heads = 2, .furthest = 9),
     ROW(attention_cached, "attention_cached: buckets must be even and 4 at least", .qkv = F(4, 12), .table = F(8, 2),

@@ -77,6 +77,12 @@ static int64_t rows_of_experts(const struct op_case *c)
     return c->op == OP_expert_use ? c->args.expert_use.places.shape[0] : c->args.slot[0].shape[0];
 }
 
+static int32_t place_in_caches(const struct args_attention_cached *a, int64_t i)
+{
+    int64_t B = a->keys.shape[0], L = a->keys.shape[1], b = a->kv.ndim ? i : i / L, j = a->kv.ndim ? 1 : i % L;
+    return (int32_t)((b + j) % B * L + (a->kv.ndim ? 0 : j));
+}
+
 static void fill_integers(const struct op_case *c, int slot, struct slot_data *s)
 {
     const char *name = op_table[c->op].slots[slot].name;
@@ -102,6 +108,8 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
                                            : c->key_lengths[i];
         else if (!strcmp(name, "past")) /* an empty cache, then from half full to as full as it may be */
             x[i] = i ? (int32_t)(((double)c->args.attention_cached.keys.shape[1] - c->lengths[i]) * (1 - u / 2)) : 0;
+        else if (!strcmp(name, "at")) /* row j of sequence b is in the cache b + j, counted round */
+            x[i] = place_in_caches(&c->args.attention_cached, i);
         else if (!strcmp(name, "rows")) /* of a table, in order: each several times, or not all of them */
             x[i] =
                 (int32_t)((double)i / (double)s->elements * (double)c->args.attention_disentangled.relative.shape[0]);

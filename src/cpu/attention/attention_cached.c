@@ -14,7 +14,7 @@
 
 struct cached {
     int64_t width, D, longest, row_width; /* of the cache's rows, a head; rows of a cache; of qkv's rows */
-    float *scores, *o;                    /* of this thread: (longest), (D), with room to the next vector */
+    float *scores, *o;                    /* of this thread: (most_rows), (D), with room to the next vector */
     const int32_t *buckets;               /* (longest) of all threads: by distance, where there is a table of biases */
 };
 
@@ -30,6 +30,13 @@ static struct query query_of(const struct args_attention_cached *a, int64_t row,
     if (a->kv.data)
         return (struct query){.row = row, .b = b, .head = head, .n = past};
     return (struct query){.row = row, .b = b, .at = at, .head = head, .first = first, .n = at + 1 - first};
+}
+
+/* Which row of the caches is row j of sequence b. */
+static inline int64_t cache_row(const struct args_attention_cached *a, int64_t longest, int64_t b, int64_t j)
+{
+    const int32_t *at = a->at.data;
+    return !at ? b * longest + j : a->kv.data ? at[b] + j : at[b * longest + j];
 }
 
 /* The sequence of a row, or -1 for one behind the last. */
@@ -55,17 +62,18 @@ SIMD void add_biases(const struct args_attention_cached *a, const struct cached 
         s->scores[j] += vf_get_n(a->table.data, s->buckets[p->at - p->first - j] * a->heads + p->head, 1, bf16)[0];
 }
 
-/* Scores of the keys from k on, their maximum. */
-SIMD float score_keys(const struct args_attention_cached *a, const struct cached *s, const struct query *p, int64_t k,
-                      bool bf16)
+/* Scores of the keys, of which the query's head has the elements from `head` on, and their maximum. */
+SIMD float score_keys(const struct args_attention_cached *a, const struct cached *s, const struct query *p,
+                      int64_t head, bool bf16)
 {
     int64_t n = p->n, q = p->row * s->row_width + p->head * s->D;
     float max = -INFINITY, softcap = (float)a->softcap, scale = (float)a->scale;
     for (int64_t j = 0; j < n; j++) {
         vf sum = {0};
+        int64_t k = cache_row(a, s->longest, p->b, p->first + j) * s->width + head;
         for (int64_t d = 0; d < s->D; d += VF_LANES)
             sum = vf_fma(vf_get_upto(a->qkv.data, q + d, s->D - d, bf16),
-                         vf_get_upto(a->keys.data, k + j * s->width + d, s->D - d, bf16), sum);
+                         vf_get_upto(a->keys.data, k + d, s->D - d, bf16), sum);
         s->scores[j] = vf_hsum(sum) * scale;
     }
     for (int64_t j = 0; j < n && softcap > 0; j += VF_LANES)
@@ -80,17 +88,18 @@ SIMD float score_keys(const struct args_attention_cached *a, const struct cached
 SIMD void attend_row(const struct args_attention_cached *a, const struct cached *s, const struct query *p, bool bf16)
 {
     int64_t n = p->n, to = p->row * a->o.shape[1] + p->head * s->D;
-    int64_t kv = p->head / (a->heads / a->kv_heads), cache = (p->b * s->longest + p->first) * s->width + kv * s->D;
-    float max = score_keys(a, s, p, cache, bf16), sum = 0;
+    int64_t head = p->head / (a->heads / a->kv_heads) * s->D;
+    float max = score_keys(a, s, p, head, bf16), sum = 0;
     for (int64_t j = 0; j < n; j += VF_LANES)
         vf_store(s->scores + j, vf_exp2((vf_load(s->scores + j) - max) * LOG2E));
     memset(s->o, 0, sizeof *s->o * (size_t)row_floats(s->D));
     for (int64_t j = 0; j < n; j++) {
         float weight = s->scores[j];
+        int64_t v = cache_row(a, s->longest, p->b, p->first + j) * s->width + head;
         sum += weight;
         for (int64_t d = 0; d < s->D; d += VF_LANES)
-            vf_store(s->o + d, vf_fma(vf_get_upto(a->values.data, cache + j * s->width + d, s->D - d, bf16),
-                                      vf_set1(weight), vf_load(s->o + d)));
+            vf_store(s->o + d,
+                     vf_fma(vf_get_upto(a->values.data, v + d, s->D - d, bf16), vf_set1(weight), vf_load(s->o + d)));
     }
     for (int64_t d = 0; d < s->D; d += VF_LANES)
         vf_put_upto(a->o.data, to + d, vf_load(s->o + d) * (n ? 1 / sum : 0), s->D - d, bf16);
@@ -102,7 +111,7 @@ static void append_row(const struct args_attention_cached *a, const struct tenso
 {
     enum dtype type = a->keys.dtype;
     int64_t width = a->keys.shape[2], bytes = dtype_bytes(type, width);
-    int64_t to = dtype_bytes(type, (b * a->keys.shape[1] + at) * width);
+    int64_t to = dtype_bytes(type, cache_row(a, a->keys.shape[1], b, at) * width);
     const char *k = (const char *)from->data + dtype_bytes(type, (row + 1) * from->shape[1] - 2 * width);
     memcpy((char *)a->keys.data + to, k, (size_t)bytes);
     memcpy((char *)a->values.data + to, k + bytes, (size_t)bytes);
@@ -123,16 +132,22 @@ static void fill_buckets(const struct args_attention_cached *a, int32_t *buckets
         buckets[i] = bias_bucket(i, 0, a->table.shape[0], a->furthest, true);
 }
 
+/* Rows that a sequence may see: those of a cache, or of others, wherever they begin, of all caches. */
+static int64_t most_rows(const struct args_attention_cached *a)
+{
+    return (a->kv.ndim && a->at.ndim ? a->keys.shape[0] : 1) * a->keys.shape[1];
+}
+
 int64_t ISA(cpu_attention_cached_workspace)(const struct args_attention_cached *a, int threads)
 {
-    return 4 * threads * (row_floats(a->keys.shape[1]) + row_floats(a->keys.shape[2] / a->kv_heads)) +
+    return 4 * threads * (row_floats(most_rows(a)) + row_floats(a->keys.shape[2] / a->kv_heads)) +
            (a->table.ndim ? 4 * a->keys.shape[1] : 0);
 }
 
 void ISA(cpu_attention_cached)(const struct args_attention_cached *a, const struct call *c)
 {
     int64_t T = a->o.shape[0], B = a->cu.shape[0] - 1, width = a->keys.shape[2], D = width / a->kv_heads;
-    int64_t floats = row_floats(a->keys.shape[1]) + row_floats(D); /* of a thread */
+    int64_t floats = row_floats(most_rows(a)) + row_floats(D); /* of a thread */
     int32_t *buckets = (int32_t *)c->workspace + c->threads * floats;
     bool bf16 = a->qkv.dtype == DT_BF16;
     append_rows(a);
@@ -142,7 +157,7 @@ void ISA(cpu_attention_cached)(const struct args_attention_cached *a, const stru
         struct cached s = {
             .width = width, .D = D, .longest = a->keys.shape[1], .row_width = a->qkv.shape[1], .buckets = buckets};
         s.scores = (float *)c->workspace + omp_get_thread_num() * floats;
-        s.o = s.scores + row_floats(s.longest);
+        s.o = s.scores + row_floats(most_rows(a));
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < T * a->heads; task++) {
             int64_t row = task / a->heads, head = task % a->heads, b = sequence_of_row(a->cu.data, B, row);

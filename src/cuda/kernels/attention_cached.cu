@@ -10,10 +10,19 @@ enum { LANE = 32, WARPS = 4, MAX_PARTS = 8 }; /* parts of a head in a lane: head
 struct cached {
     const int32_t *cu, *kv_cu, *past; /* kv_cu NULL: new rows of the cache are those of cu */
     const float *table;               /* NULL: no bias */
+    const int32_t *places; /* which row of the caches each row is, as `at` has it; NULL: sequence b has cache b */
     int64_t B, T, longest, width, row_width, heads, group, D, window; /* group: heads to a key head */
     int64_t buckets, furthest;
     float scale, softcap;
 };
+
+/* Which row of the caches is row j of sequence b. */
+__device__ static inline int64_t cache_row(const struct cached *p, int64_t b, int64_t j)
+{
+    if (!p->places)
+        return b * p->longest + j;
+    return p->kv_cu ? p->places[b] + j : p->places[b * p->longest + j];
+}
 
 /* The sequence of a row and its place in what cu counts; false for a row behind the last sequence. */
 __device__ static inline bool find_row(const int32_t *cu, int64_t B, int64_t row, int64_t *b, int64_t *at)
@@ -41,7 +50,7 @@ template <class T> __global__ void append_kernel(struct cached p, const T *from,
         return;
     at += p.kv_cu ? 0 : p.past[b];
     const T *k = from + ((int64_t)blockIdx.x + 1) * row_width - 2 * p.width;
-    int64_t to = (b * p.longest + at) * p.width;
+    int64_t to = cache_row(&p, b, at) * p.width;
     for (int64_t i = threadIdx.x; i < p.width; i += blockDim.x) {
         keys[to + i] = k[i];
         values[to + i] = k[p.width + i];
@@ -66,18 +75,19 @@ __global__ void __launch_bounds__(LANE *WARPS)
     float q[MAX_PARTS], sums[MAX_PARTS] = {0}, max = -INFINITY, total = 0;
     if (find_row(p.cu, p.B, row, &b, &at)) {
         at = p.kv_cu ? p.past[b] - 1 : at + p.past[b]; /* the last key that it sees */
-        int64_t cache = b * p.longest * p.width + head / p.group * p.D;
+        int64_t part = head / p.group * p.D;
         load_head(q, qkv + row * p.row_width + head * p.D, p.D, lane);
         for (int64_t j = p.window && at >= p.window ? at - p.window + 1 : 0; j <= at; j++) {
             float v[MAX_PARTS], s = 0;
-            load_head(v, keys + cache + j * p.width, p.D, lane);
+            int64_t place = cache_row(&p, b, j) * p.width + part;
+            load_head(v, keys + place, p.D, lane);
             for (int i = 0; i < MAX_PARTS; i++)
                 s += q[i] * v[i];
             s = warp_sum(s) * p.scale;
             s = p.softcap > 0 ? p.softcap * tanhf(s / p.softcap) : s;
             s += p.table ? p.table[bias_bucket(at, j, p.buckets, p.furthest, true) * p.heads + head] : 0;
             float now = fmaxf(max, s), shrink = expf(max - now), weight = expf(s - now);
-            load_head(v, values + cache + j * p.width, p.D, lane);
+            load_head(v, values + place, p.D, lane);
             for (int i = 0; i < MAX_PARTS; i++)
                 sums[i] = sums[i] * shrink + weight * v[i];
             total = total * shrink + weight;
@@ -96,6 +106,7 @@ extern "C" int cuda_attention_cached(const struct args_attention_cached *a, cons
                        .kv_cu = (const int32_t *)a->kv_cu.data,
                        .past = (const int32_t *)a->past.data,
                        .table = (const float *)a->table.data,
+                       .places = (const int32_t *)a->at.data,
                        .B = a->cu.shape[0] - 1,
                        .T = a->o.shape[0],
                        .longest = a->keys.shape[1],

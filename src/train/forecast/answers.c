@@ -2,15 +2,15 @@
 
 #include "train/session/session.h"
 
-/* B sequences with a source of `rows` tokens, which are read where `reads`. Gives what lies behind its arrays. */
-static int32_t *lay_sources(struct batch *b, int32_t *ints, int64_t rows, bool reads)
+/* B sequences with a source of `rows` tokens, which the first of each prompt's beams reads where `reads`. Gives what lies behind its arrays. */
+static int32_t *lay_sources(struct batch *b, int32_t *ints, int64_t rows, int64_t beams, bool reads)
 {
-    int64_t B = b->B, S = reads ? B * rows : 0;
+    int64_t B = b->B, S = reads ? B / beams * rows : 0;
     int32_t *ids = ints, *positions = ids + S, *cu = positions + S, *whole = cu + B + 1;
     for (int64_t i = 0; i < S; i++)
         positions[i] = (int32_t)(i % rows);
     for (int64_t i = 0; i <= B; i++)
-        cu[i] = (int32_t)(reads ? i * rows : 0);
+        cu[i] = (int32_t)(reads ? (i + beams - 1) / beams * rows : 0);
     for (int64_t i = 0; i < B; i++)
         whole[i] = (int32_t)rows;
     b->S = (int32_t)S;
@@ -56,7 +56,8 @@ int answers_open(struct answers *a, const struct session *s, struct snug_err *er
     length = c->source_rows || length < 1 ? 1 : length > c->cache_rows ? c->cache_rows : length;
     int64_t piece = length < most ? length : most, left = c->cache_rows - length;
     int64_t written = s->o->max_new_tokens < left ? s->o->max_new_tokens : left; /* the last one is not read */
-    double rounds = (double)p->n / (double)B;
+    int64_t beams = c->beams > 1 ? c->beams : 1;
+    double rounds = (double)p->n / (double)(B / beams);
     a->calls[ANSWERS_READ] = rounds * (double)((length + piece - 1) / piece);
     a->calls[ANSWERS_WRITE] = rounds * (double)(written > 1 ? written - 1 : 0);
     a->ints = mem_alloc((size_t)(2 * B * (piece + 1 + source) + 2 * (5 * B + 2)) * sizeof *a->ints);
@@ -66,8 +67,8 @@ int answers_open(struct answers *a, const struct session *s, struct snug_err *er
     rest = lay(&a->batch[ANSWERS_WRITE], rest, B, 1, left > 0 ? length + (written - 1) / 2 : length - 1);
     if (!source)
         return SNUG_OK;
-    rest = lay_sources(&a->batch[ANSWERS_READ], rest, source, true);
-    lay_sources(&a->batch[ANSWERS_WRITE], rest, source, false);
+    rest = lay_sources(&a->batch[ANSWERS_READ], rest, source, beams, true);
+    lay_sources(&a->batch[ANSWERS_WRITE], rest, source, beams, false);
     return SNUG_OK;
 }
 

@@ -4,181 +4,31 @@
 #include "train/generate/generate.h"
 
 #include "base/size.h"
-#include "base/str.h"
-#include "train/generate/rules.h"
-#include "train/generate/sampling.h"
-#include "train/generate/telling.h"
+#include "train/generate/generator.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { CONFIG_BYTES = 1 << 20 };
-
-struct sequence_state {
-    int32_t *ids; /* (cache_rows + 1): the prompt and what follows it */
-    int64_t n, n_prompt, cached;
-    int64_t prompt; /* which; -1: none yet */
-    bool runs;
-    int64_t source, source_read; /* of an encoder-decoder: tokens of the prompt, all or none of which are read */
-};
-
-/* What a prompt has become, until its turn to be told. */
-struct result {
-    int32_t *ids; /* (n): the prompt and what follows it */
-    int64_t n, n_prompt;
-    bool stopped; /* by an end token */
-    bool ended;
-};
-
-struct generator {
-    struct session *s;
-    struct sampling sampling;
-    struct rules rules;
-    int32_t stops[CHAT_ENDS];
-    int n_stops;
-    int64_t forced_first, forced_last; /* tokens that a text begins and ends with; -1: any */
-    int64_t B;                         /* places: as many as the program has room for, and no more than prompts */
-    struct sequence_state *places;     /* (B) */
-    struct result *results;            /* (prompts) */
-    int64_t next;                      /* prompt that no place has had */
-    int64_t told;                      /* prompt that is being told */
-    struct telling telling;            /* its text */
-    float *logits;                     /* (B,V) */
-    struct candidate *candidates;
-    int32_t *inputs;  /* ids (T), positions (T), cu (B+1), past (B), sample (B); */
-    int32_t *sources; /* ids (S), positions (S), cu (B+1), rows (B); NULL: prompts are no sources */
-    int (*piece)(void *ctx, const struct snug_piece *p);
-    void *ctx;
-};
-
-/* ---- what the model says ---- */
-
-static void add_stop(struct generator *g, json_t *id)
-{
-    if (json_is_integer(id) && g->n_stops < CHAT_ENDS && json_integer_value(id) >= 0 &&
-        json_integer_value(id) < g->s->model.vocab_size)
-        g->stops[g->n_stops++] = (int32_t)json_integer_value(id);
-}
-
-/* eos_token_id of generation_config.json, else of config.json: a number or a list. */
-static void read_stops(struct generator *g, json_t *generation, json_t *config)
-{
-    json_t *ids = json_object_get(generation, "eos_token_id");
-    if (!ids || json_is_null(ids))
-        ids = json_object_get(config, "eos_token_id");
-    add_stop(g, ids);
-    for (size_t i = 0; i < json_array_size(ids); i++)
-        add_stop(g, json_array_get(ids, i));
-}
-
-/* A token id of generation_config.json, else of config.json; -1: there is none. */
-static int read_token(const struct generator *g, json_t *generation, const char *path, const char *key, int64_t *id,
-                      struct snug_err *err)
-{
-    bool own = json_object_get(generation, key);
-    *id = -1;
-    return json_get_int(own ? generation : g->s->dir.config, own ? path : g->s->dir.config_path, key, false, 0,
-                        g->s->model.vocab_size - 1, id, err);
-}
-
-/* An encoder-decoder's text may have to begin with a token, a language, say; any text that gets as long as it may can have to end
- * with one. */
-static int read_forced(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
-{
-    TRY(read_token(g, generation, path, "forced_bos_token_id", &g->forced_first, err));
-    TRY(read_token(g, generation, path, "forced_eos_token_id", &g->forced_last, err));
-    if (model_task(&g->s->model)->converses)
-        g->forced_first = -1;
-    return SNUG_OK;
-}
-
-static int read_rules(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
-{
-    struct rules *r = &g->rules;
-    *r = (struct rules){.penalty = 1, .stops = g->stops, .n_stops = g->n_stops};
-    const struct {
-        const char *name;
-        int64_t *to;
-    } keys[] = {{"no_repeat_ngram_size", &r->no_repeat}, {"min_length", &r->least}, {"min_new_tokens", &r->new_least}};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *from = json_object_get(generation, keys[i].name) ? generation : g->s->dir.config;
-        json_t *x = json_object_get(from, keys[i].name);
-        if (x && !json_is_null(x))
-            TRY(json_get_int(from, from == generation ? path : g->s->dir.config_path, keys[i].name, false, 0, 1 << 24,
-                             keys[i].to, err));
-    }
-    json_t *from = json_object_get(generation, "repetition_penalty") ? generation : g->s->dir.config;
-    json_t *x = json_object_get(from, "repetition_penalty");
-    if (x && !json_is_null(x))
-        TRY(json_get_real(from, from == generation ? path : g->s->dir.config_path, "repetition_penalty", false, 1e-6,
-                          1e6, &r->penalty, err));
-    return SNUG_OK;
-}
-
-/* What transformers would heed and this does not. */
-static int note_unheeded(const struct generator *g, json_t *generation, struct snug_err *err)
-{
-    static const struct {
-        const char *name;
-        double idle; /* of no effect */
-    } keys[] = {{"num_beams", 1}, {"encoder_no_repeat_ngram_size", 0}};
-    struct str line = {0};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *x = json_object_get(generation, keys[i].name);
-        x = x ? x : json_object_get(g->s->dir.config, keys[i].name);
-        if (json_is_number(x) && json_number_value(x) != keys[i].idle)
-            str_printf(&line, "%s%s %g", line.n ? ", " : "", keys[i].name, json_number_value(x));
-    }
-    int code = str_check(&line, err);
-    if (!code && line.n)
-        session_note(g->s, "not heeded, though the model's folder has it: %s", str_text(&line));
-    str_free(&line);
-    return code;
-}
-
-static int read_sampling(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
-{
-    const struct options *o = g->s->o;
-    struct sampling *p = &g->sampling;
-    *p = (struct sampling){.on = o->do_sample, .temperature = 1, .top_k = 50, .top_p = 1, .seed = o->seed};
-    if (!o->do_sample)
-        return SNUG_OK;
-    TRY(json_get_real(generation, path, "temperature", false, 1e-6, 1e6, &p->temperature, err));
-    TRY(json_get_int(generation, path, "top_k", false, 0, 1 << 24, &p->top_k, err));
-    TRY(json_get_real(generation, path, "top_p", false, 1e-9, 1, &p->top_p, err));
-    if (option_given(o, temperature))
-        p->temperature = o->temperature;
-    if (option_given(o, top_k))
-        p->top_k = o->top_k;
-    if (option_given(o, top_p))
-        p->top_p = o->top_p;
-    return SNUG_OK;
-}
-
-static int read_model(struct generator *g, struct snug_err *err)
-{
-    json_t *generation = NULL;
-    char *path = model_dir_file(&g->s->dir, "generation_config.json");
-    if (!path)
-        return err_no_memory(err, strlen(g->s->dir.path));
-    int code = io_exists(g->s->io, path) ? json_read_object(g->s->io, path, CONFIG_BYTES, &generation, err) : SNUG_OK;
-    if (!code) {
-        read_stops(g, generation, g->s->dir.config);
-        code = read_sampling(g, generation, path, err);
-    }
-    if (!code)
-        code = read_forced(g, generation, path, err);
-    if (!code && g->s->o->command == CMD_GENERATE) /* --eval-samples would say it each time */
-        code = note_unheeded(g, generation, err);
-    if (!g->n_stops && g->s->tokenizer && tokenizer_special(g->s->tokenizer, TOKEN_EOS) >= 0)
-        g->stops[g->n_stops++] = tokenizer_special(g->s->tokenizer, TOKEN_EOS);
-    if (!code)
-        code = read_rules(g, generation, path, err);
-    json_decref(generation);
-    mem_free(path);
-    return code;
-}
-
 /* ---- memory ---- */
+
+static int allocate_beams(struct generator *g, struct snug_err *err)
+{
+    size_t B = (size_t)g->B, rows = (size_t)g->s->compile.cache_rows, groups = B / (size_t)g->beams;
+    if (g->beams == 1)
+        return SNUG_OK;
+    g->searches = mem_alloc(groups * sizeof *g->searches);
+    g->cache_at = mem_alloc(B * rows * sizeof *g->cache_at);
+    g->source_at = mem_alloc(B * sizeof *g->source_at);
+    g->kept = mem_alloc((size_t)g->beams * (rows + 1) * sizeof *g->kept);
+    g->kept_ids = mem_alloc((size_t)g->beams * sizeof *g->kept_ids);
+    if (!g->searches || !g->cache_at || !g->source_at || !g->kept || !g->kept_ids)
+        return err_no_memory(err, B * rows * sizeof *g->cache_at);
+    for (size_t i = 0; i < groups; i++)
+        TRY(beams_open(&g->searches[i], &g->s->beams, g->s->o->max_new_tokens, g->stops, g->n_stops, err));
+    for (size_t b = 0; b < B; b++)
+        g->source_at[b] = (int32_t)((int64_t)b / g->beams * g->s->compile.source_rows);
+    return SNUG_OK;
+}
 
 static int allocate(struct generator *g, struct snug_err *err)
 {
@@ -200,7 +50,7 @@ static int allocate(struct generator *g, struct snug_err *err)
         if (!g->places[b].ids)
             return err_no_memory(err, rows * sizeof *g->places[b].ids);
     }
-    return SNUG_OK;
+    return allocate_beams(g, err);
 }
 
 static void release(struct generator *g)
@@ -209,6 +59,13 @@ static void release(struct generator *g)
         mem_free(g->places[b].ids);
     for (size_t i = 0; g->results && i < g->s->prompts.n; i++)
         mem_free(g->results[i].ids);
+    for (int64_t i = 0; g->searches && i < g->B / g->beams; i++)
+        beams_close(&g->searches[i]);
+    mem_free(g->searches);
+    mem_free(g->cache_at);
+    mem_free(g->source_at);
+    mem_free(g->kept);
+    mem_free(g->kept_ids);
     mem_free(g->places);
     mem_free(g->results);
     mem_free(g->logits);
@@ -264,6 +121,25 @@ static void take_prompt(struct generator *g, struct sequence_state *q)
         memcpy(ids, p->ids + p->begins[q->prompt], (size_t)n * sizeof *ids);
 }
 
+/* The other beams have the same prompt, and wait until the first has read it. */
+static void take_prompt_by_beams(struct generator *g, int64_t first)
+{
+    struct sequence_state *q = &g->places[first];
+    bool ran = q->runs;
+    take_prompt(g, q);
+    if (ran || !q->runs || !g->searches)
+        return;
+    beams_begin(&g->searches[first / g->beams]);
+    for (int64_t i = 1; i < g->beams; i++) {
+        int32_t *ids = q[i].ids;
+        memcpy(ids, q->ids, (size_t)q->n * sizeof *ids);
+        q[i] = *q;
+        q[i].ids = ids;
+        q[i].cached = q->n;
+        q[i].source_read = q->source;
+    }
+}
+
 /* Lays the sources that no call has read yet. */
 static void lay_sources(struct generator *g, struct batch *batch)
 {
@@ -294,7 +170,7 @@ static struct batch lay(struct generator *g)
     struct dims max = g->s->compile.generate_max;
     int32_t *ids = g->inputs, *positions = ids + max.T, *cu = positions + max.T, *past = cu + g->B + 1;
     int32_t *sample = past + g->B;
-    int64_t piece = max.T / max.B, T = 0;
+    int64_t piece = max.T / max.B, T = 0, L = g->s->compile.cache_rows;
     cu[0] = 0;
     for (int64_t b = 0; b < g->B; b++) {
         struct sequence_state *q = &g->places[b];
@@ -306,6 +182,8 @@ static struct batch lay(struct generator *g)
         for (int64_t i = 0; i < rows; i++, T++) {
             ids[T] = q->ids[q->cached + i];
             positions[T] = (int32_t)(q->cached + i);
+            if (g->cache_at)
+                g->cache_at[b * L + q->cached + i] = (int32_t)(b * L + q->cached + i);
         }
         past[b] = (int32_t)q->cached;
         sample[b] = (int32_t)b;
@@ -318,6 +196,9 @@ static struct batch lay(struct generator *g)
                           .positions = positions,
                           .cu_seqlens = cu,
                           .past = past,
+                          .cache_at = g->cache_at,
+                          .source_at = g->sources ? g->source_at : NULL,
+                          .cache_rows = L,
                           .sample = sample};
     if (g->sources)
         lay_sources(g, &batch);
@@ -336,14 +217,20 @@ static int end_sequence(struct generator *g, struct sequence_state *q, bool stop
     return SNUG_OK;
 }
 
+/* What the token behind so many others has to be; -1: any. */
+static int64_t forced_token(const struct generator *g, int64_t made)
+{
+    if (made + 1 == g->s->o->max_new_tokens && g->forced_last >= 0)
+        return g->forced_last;
+    return made == 0 ? g->forced_first : -1;
+}
+
 static int32_t choose(struct generator *g, int64_t b)
 {
     const struct sequence_state *q = &g->places[b];
-    int64_t V = g->s->model.vocab_size, made = q->n - q->n_prompt;
-    if (made + 1 == g->s->o->max_new_tokens && g->forced_last >= 0)
-        return (int32_t)g->forced_last;
-    if (made == 0 && g->forced_first >= 0)
-        return (int32_t)g->forced_first;
+    int64_t V = g->s->model.vocab_size, forced = forced_token(g, q->n - q->n_prompt);
+    if (forced >= 0)
+        return (int32_t)forced;
     rules_apply(&g->rules, q->ids, q->n, q->n_prompt, g->logits + b * V);
     return sampling_choose(&g->sampling, g->logits + b * V, V, g->candidates, q->prompt, q->n);
 }
@@ -364,27 +251,98 @@ static int go_on(struct generator *g, int64_t b, struct snug_err *err)
     return q->prompt == g->told ? tell(g, &so_far, err) : SNUG_OK;
 }
 
+/* ---- a step of a search ---- */
+
+/* Log-probabilities of the next token of each beam, as the rules have them. */
+static void weigh(struct generator *g, int64_t first)
+{
+    int64_t V = g->s->model.vocab_size;
+    for (int64_t b = first; b < first + g->beams; b++) {
+        const struct sequence_state *q = &g->places[b];
+        float *x = g->logits + b * V;
+        int64_t forced = forced_token(g, q->n - q->n_prompt);
+        beams_log_softmax(x, V);
+        rules_apply(&g->rules, q->ids, q->n, q->n_prompt, x);
+        for (int64_t i = 0; forced >= 0 && i < V; i++)
+            x[i] = i == forced ? 0 : -INFINITY;
+    }
+}
+
+/* Each place gets the text of the beam that it goes on from, and what is known of its rows in the caches. */
+static void change_places(struct generator *g, int64_t first, const struct beams *search)
+{
+    struct sequence_state *q = &g->places[first];
+    int64_t n = q->n, rows = g->s->compile.cache_rows;
+    int32_t *at = g->cache_at + first * rows;
+    memcpy(g->kept, at, (size_t)(g->beams * rows) * sizeof *at);
+    for (int64_t i = 0; i < g->beams; i++)
+        memcpy(at + i * rows, g->kept + search->from[i] * rows, (size_t)rows * sizeof *at);
+    for (int64_t i = 0; i < g->beams; i++)
+        memcpy(g->kept + i * (rows + 1), q[i].ids, (size_t)n * sizeof *at);
+    for (int64_t i = 0; i < g->beams; i++) {
+        memcpy(q[i].ids, g->kept + search->from[i] * (rows + 1), (size_t)n * sizeof *at);
+        q[i].ids[q[i].n++] = search->next[i];
+    }
+}
+
+static int end_search(struct generator *g, int64_t first, const struct beams *search, struct snug_err *err)
+{
+    struct sequence_state *q = &g->places[first];
+    struct result *r = &g->results[q->prompt];
+    const struct beam_text *best = &search->ended[0];
+    int64_t n = search->n_ended ? best->n : 0;
+    *r = (struct result){.n = q->n_prompt + n, .n_prompt = q->n_prompt, .ended = true};
+    if (!(r->ids = mem_alloc((size_t)(r->n + 1) * sizeof *r->ids)))
+        return err_no_memory(err, (unsigned long long)r->n * sizeof *r->ids);
+    memcpy(r->ids, q->ids, (size_t)q->n_prompt * sizeof *r->ids);
+    if (n)
+        memcpy(r->ids + q->n_prompt, best->ids, (size_t)n * sizeof *r->ids);
+    for (int i = 0; i < g->n_stops && n; i++)
+        r->stopped |= g->stops[i] == best->ids[n - 1];
+    for (int64_t i = 0; i < g->beams; i++) {
+        q[i].runs = false;
+        q[i].n = q[i].cached;
+    }
+    return SNUG_OK;
+}
+
+/* The next token of all beams of a prompt, whose caches have all others. */
+static int search_on(struct generator *g, int64_t first, struct snug_err *err)
+{
+    struct sequence_state *q = &g->places[first];
+    struct beams *search = &g->searches[first / g->beams];
+    int64_t made = q->n - q->n_prompt, V = g->s->model.vocab_size;
+    bool last = made + 1 == g->s->o->max_new_tokens || q->n + 1 > g->s->model.longest;
+    weigh(g, first);
+    for (int64_t i = 0; i < g->beams; i++)
+        g->kept_ids[i] = q[i].ids + q->n_prompt;
+    if (!beams_step(search, g->logits + first * V, V, g->kept_ids, made, last))
+        return end_search(g, first, search, err);
+    change_places(g, first, search);
+    return SNUG_OK;
+}
+
 static int step(struct generator *g, struct snug_err *err)
 {
     struct session *s = g->s;
     if (stop_asked(s->stop))
         return err_set(err, SNUG_STOPPED, "stopped by a signal; the texts so far are not ended");
-    for (int64_t b = 0; b < g->B; b++)
-        take_prompt(g, &g->places[b]);
+    for (int64_t b = 0; b < g->B; b += g->beams)
+        take_prompt_by_beams(g, b);
     struct batch batch = lay(g);
     TRY(stepper_logits(&s->stepper, s->run.where.generate, &batch, g->logits, err));
-    for (int64_t b = 0; b < batch.B; b++)
+    for (int64_t b = 0; b < batch.B; b += g->beams)
         if (g->places[b].runs && g->places[b].cached == g->places[b].n)
-            TRY(go_on(g, b, err));
+            TRY(g->searches ? search_on(g, b, err) : go_on(g, b, err));
     return tell_ended(g, err);
 }
 
 int generate_run(struct session *s, int (*piece)(void *ctx, const struct snug_piece *p), void *ctx,
                  struct snug_err *err)
 {
-    int64_t n = (int64_t)s->prompts.n, most = s->compile.generate_max.B;
-    struct generator g = {.s = s, .piece = piece, .ctx = ctx, .B = n < most ? n : most};
-    int code = read_model(&g, err);
+    int64_t beams = s->beams.n, most = s->compile.generate_max.B / beams, n = (int64_t)s->prompts.n;
+    struct generator g = {.s = s, .piece = piece, .ctx = ctx, .beams = beams, .B = (n < most ? n : most) * beams};
+    int code = generator_read(&g, err);
     if (!code)
         code = allocate(&g, err);
     while (!code && g.told < (int64_t)s->prompts.n)
@@ -402,6 +360,6 @@ void generate_describe(const struct session *s)
         if (p->graph.values[i].role == ROLE_STATE)
             bytes += value_bytes(&p->graph.values[i], p->max);
     session_note(s, "memory %s; of it %s are keys and values of %lld prompt%s at once, %lld tokens each",
-                 size_text(s->run.plan.arena_bytes, all), size_text(bytes, cache), (long long)p->max.B,
-                 p->max.B == 1 ? "" : "s", (long long)(s->compile.source_rows + s->compile.cache_rows));
+                 size_text(s->run.plan.arena_bytes, all), size_text(bytes, cache), (long long)(p->max.B / s->beams.n),
+                 p->max.B == s->beams.n ? "" : "s", (long long)(s->compile.source_rows + s->compile.cache_rows));
 }

@@ -271,17 +271,18 @@ void prompts_size(struct session *s, int64_t n, int64_t longest)
 {
     struct compile_settings *c = &s->compile;
     int64_t given = s->o->per_device_eval_batch_size,
-            B = option_given(s->o, per_device_eval_batch_size) ? given : AT_ONCE;
+            B = option_given(s->o, per_device_eval_batch_size) ? given : AT_ONCE, beams = s->beams.n;
     int64_t piece = longest < PIECE ? longest : PIECE;
     int64_t rows = longest + s->o->max_new_tokens;
     B = n < B ? n : B;
+    c->beams = beams;
     if (are_sources(s)) { /* all may begin in one call, which reads them whole; decoders begin with one token */
-        c->generate_max =
-            (struct dims){.T = backend_bucket(c->backend, B), .B = B, .S = backend_bucket(c->backend, B * longest)};
+        c->generate_max = (struct dims){
+            .T = backend_bucket(c->backend, B * beams), .B = B * beams, .S = backend_bucket(c->backend, B * longest)};
         c->source_rows = longest;
         c->cache_rows = s->o->max_new_tokens + 1 < s->model.longest ? s->o->max_new_tokens + 1 : s->model.longest;
         return;
     }
-    c->generate_max = (struct dims){.T = backend_bucket(c->backend, B * piece), .B = B};
+    c->generate_max = (struct dims){.T = backend_bucket(c->backend, B * beams * piece), .B = B * beams};
     c->cache_rows = rows < s->model.longest ? rows : s->model.longest;
 }

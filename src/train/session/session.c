@@ -121,6 +121,8 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     TRY(settings_set(s, err));
     TRY(state_take_before(s, err));
     s->compile.separate = own_loop;
+    if (s->prompts.n || prompts_are_predicted(s))
+        TRY(beams_read(s, err));
     TRY(batches_size(s, err));
     TRY(session_adapter_match(s, err));
     TRY(freeze_check(s, err));

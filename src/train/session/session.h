@@ -19,6 +19,7 @@
 #include "run/weights.h"
 #include "tokenizer/tokenizer.h"
 #include "train/forecast/forecast.h"
+#include "train/generate/beams.h"
 #include "train/session/adapter.h"
 #include "train/step.h"
 
@@ -71,7 +72,8 @@ struct session {
     struct row_stream *stream; /* prediction of texts: what is read instead of data, as it comes */
     struct dataset_options stream_data;
     struct question_options questions;
-    struct prompts prompts;       /* of generation */
+    struct prompts prompts;       /* of generation, */
+    struct beam_settings beams;   /* and how it searches */
     int64_t row;                  /* within the stream's block: the one whose prediction the caller is being given, */
     int64_t row_words;            /* and its words, where a task gives each its own, */
     const char *row_text;         /* or the text that the model has written for it, */

@@ -1,0 +1,11 @@
+/* cases_places.h: rows of the table in cases.c, for attention to caches of which each row of a sequence may be anywhere. */
+{CASE(attention_cached, "rows of other caches", CACHED(14, 4, 20, 4, 2, 8), .at = INTS(4, 20), .scale = 0.35),
+ LENGTHS(6, 1, 4, 3)},
+    {CASE(attention_cached, "rows of other caches, a window and a bias", CACHED(9, 3, 24, 3, 3, 5), .at = INTS(3, 24),
+          .table = FLOAT(8, 3), .furthest = 9, .scale = 1, .window = 7),
+     LENGTHS(1, 1, 7)},
+    {CASE(attention_cached, "to others, in other caches", KNOWN(9, 14, 3, 10, 4, 2, 8), .at = INTS(3), .scale = 0.4),
+     LENGTHS(5, 1, 2), KEY_LENGTHS(14, 0, 0)},
+    {CASE(attention_cached, "rows of other caches, long", CACHED(70, 3, 600, 6, 2, 64), .at = INTS(3, 600),
+          .scale = 0.125),
+     LENGTHS(60, 1, 9), .condition = 8, .long_only = true},
