@@ -7,7 +7,8 @@
  *     dC[t,r] = the gradients of a row's scores, summed over the distances that have row r; in the place of C
  *     the content's gradient += dC relative; the gradient of relative = dC^T content
  *
- * Bound by bytes but for the products: C, biases and gradients of scores are written and read once or twice. */
+ * What is beside the products and attention moves C, biases and gradients of scores, of 16 bits an element at best, once or twice through
+ * memory. Bound by instructions: on an H200 these kernels take two to four times as long as their bytes. */
 #include "cuda/attention/attention.cuh"
 #include "cuda/attention/attention_biases.cuh"
 #include "cuda/attention/disentangled.cuh"
@@ -43,7 +44,7 @@ struct node {
 
 struct matrices {
     const char *qkv, *relative;
-    char *dqkv, *drelative; /* backward; drelative: NULL where it does not learn */
+    char *dqkv; /* backward */
 };
 
 static int64_t bytes_of(const struct node *n, int64_t elements)
@@ -281,9 +282,9 @@ template <class A> static struct node node_of(const A *a, bool backward, const s
     return n;
 }
 
-/* How many heads at a time, and what the workspace has for them: never less at larger T. Asks for the products' workspaces where `plans`;
- * they are the first bytes. */
-static void divide(struct node *n, enum dtype drelative, bool add, const struct cuda_call *c)
+/* How many heads at a time, and what the workspace has for them: never less at larger T. What the products want is in
+ * front. drelative: NULL forward. */
+static void divide(struct node *n, const struct tensor *drelative, const struct cuda_call *c)
 {
     int64_t terms = (n->part[0] >= 0) + (n->part[1] >= 0), sides = n->backward ? 2 : 1;
     int64_t one = n->T * bytes_of(n, terms * n->C_pitch + sides * n->bias_pitch) + 256 * (terms + sides);
@@ -295,7 +296,7 @@ static void divide(struct node *n, enum dtype drelative, bool add, const struct 
     n->products = product_workspace(n, OP_linear, n->dtype, false, c);
     if (n->backward) {
         int64_t dx = product_workspace(n, OP_linear_dx, n->dtype, true, c);
-        int64_t dw = drelative == DT_U8 ? 0 : product_workspace(n, OP_linear_dw, drelative, add, c);
+        int64_t dw = drelative->ndim ? product_workspace(n, OP_linear_dw, drelative->dtype, drelative->add, c) : 0;
         int64_t most = dx > dw ? dx : dw;
         n->products = n->products > most ? n->products : most;
         n->starts = aligned((n->R + 1) * (int64_t)sizeof(int32_t));
@@ -436,14 +437,14 @@ int64_t disentangled_forward_workspace(const struct args_attention_disentangled 
 {
     struct node n = node_of(a, false, c);
     if (n.T > 0)
-        divide(&n, DT_U8, false, c);
+        divide(&n, NULL, c);
     return n.workspace;
 }
 
 int disentangled_forward(const struct args_attention_disentangled *a, const struct cuda_call *c)
 {
     struct node n = node_of(a, false, c);
-    divide(&n, DT_U8, false, c);
+    divide(&n, NULL, c);
     struct room r = room_of(&n, c);
     struct matrices m = {};
     m.qkv = (const char *)a->qkv.data, m.relative = (const char *)a->relative.data;
@@ -459,23 +460,18 @@ int disentangled_forward(const struct args_attention_disentangled *a, const stru
     return SNUG_OK;
 }
 
-static enum dtype dtype_of_drelative(const struct args_attention_disentangled_bwd *a)
-{
-    return a->drelative.ndim ? a->drelative.dtype : DT_U8;
-}
-
 int64_t disentangled_backward_workspace(const struct args_attention_disentangled_bwd *a, const struct cuda_call *c)
 {
     struct node n = node_of(a, true, c);
     if (n.T > 0)
-        divide(&n, dtype_of_drelative(a), a->drelative.add, c);
+        divide(&n, &a->drelative, c);
     return n.workspace;
 }
 
 int disentangled_backward(const struct args_attention_disentangled_bwd *a, const struct cuda_call *c)
 {
     struct node n = node_of(a, true, c);
-    divide(&n, dtype_of_drelative(a), a->drelative.add, c);
+    divide(&n, &a->drelative, c);
     struct room r = room_of(&n, c);
     struct matrices m = {};
     m.qkv = (const char *)a->qkv.data, m.relative = (const char *)a->relative.data, m.dqkv = (char *)a->dqkv.data;
