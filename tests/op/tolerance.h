@@ -29,9 +29,10 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     case OP_attention_general:
     case OP_attention_general_bwd:
     case OP_attention_disentangled:
-    case OP_attention_disentangled_bwd:
     case OP_linear_dx_act:
         return 4; /* independent: more than five times their standard deviation */
+    case OP_attention_disentangled_bwd:
+        return 6; /* besides these the products of contents and positions, their gradients, and dqkv before each is added to it */
     case OP_linear:
         return 1.5;
     case OP_rms_norm: /* h, and rstd of it */
