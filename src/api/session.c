@@ -9,6 +9,7 @@
 #include "train/predict.h"
 #include "train/session/describe.h"
 #include "train/session/prompts.h"
+#include "train/team.h"
 #include "train/train.h"
 
 struct snug_session {
@@ -144,7 +145,11 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     s->evaluated = false;
     if (!s->metrics.block)
         TRY(evaluate_metrics(&s->s, &s->metrics, err));
-    TRY(evaluate(&s->s, &s->metrics, NULL, &seconds, err));
+    int code = team_open(&s->s, err);
+    if (!code)
+        code = evaluate(&s->s, &s->metrics, NULL, &seconds, err);
+    team_close(&s->s);
+    TRY(code);
     s->evaluated = true;
     metrics_report(&s->metrics, metric, ctx);
     metric(ctx, "rows", (double)s->s.data.n_rows);

@@ -60,6 +60,21 @@ void *const *ranks_meet(const struct rank *r, void *brought)
     return met ? of_this : NULL;
 }
 
+void *const *ranks_gather(const struct rank *r, const void *brought, size_t bytes)
+{
+    (void)bytes;
+    return ranks_meet(r, (void *)brought);
+}
+
+int ranks_any(const struct rank *r, bool yes)
+{
+    void *const *of = ranks_meet(r, yes ? r->all : NULL);
+    for (int i = 0; of && i < r->n; i++)
+        if (of[i])
+            return 1;
+    return of ? 0 : -1;
+}
+
 void ranks_leave(const struct rank *r)
 {
     struct ranks *all = r->all;

@@ -22,6 +22,12 @@ void ranks_close(struct ranks *all); /* NULL: does nothing */
  * rank has left, so nobody may wait for it any more. */
 void *const *ranks_meet(const struct rank *r, void *brought);
 
+/* The first rank gets what each brought, in the order of ranks, valid until the meeting after the next; others get something that is not
+ * NULL. `bytes`: of this rank's. NULL: a rank has left. */
+void *const *ranks_gather(const struct rank *r, const void *brought, size_t bytes);
+/* Whether any rank says yes: -1 where one has left. */
+int ranks_any(const struct rank *r, bool yes);
+
 /* Of a rank that has failed: this meeting and all later ones end at once. */
 void ranks_leave(const struct rank *r);
 int ranks_left(struct ranks *all); /* the first that did; -1: none */

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct eval_loader {
     const struct dataset *data;
@@ -16,6 +17,9 @@ struct eval_loader {
     int64_t most_tokens; /* of a batch, sources included */
     struct token_count largest;
     int32_t largest_rows;
+    int64_t n_batches;
+    int first, every;                      /* the batches that it gives */
+    bool shares;                           /* rows and masker are another loader's */
     struct batch_buffer buffer[EVAL_KEPT]; /* one after the other */
     struct batch batch[EVAL_KEPT];
     int n_given; /* batches, so far */
@@ -62,7 +66,15 @@ static void measure(struct eval_loader *e)
         token_count_raise(&e->largest, tokens);
         e->largest_rows = n > e->largest_rows ? n : e->largest_rows;
         from += n;
+        e->n_batches++;
     }
+}
+
+static int open_buffers(struct eval_loader *e, struct snug_err *err)
+{
+    for (int i = 0; i < EVAL_KEPT; i++)
+        TRY(batch_buffer_open(&e->buffer[i], e->data, e->most_tokens, e->largest_rows, 1, err));
+    return SNUG_OK;
 }
 
 int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uint64_t seed,
@@ -83,14 +95,13 @@ int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uin
         mem_free(rows);
         return err_no_memory(err, (unsigned long long)d->n_rows * sizeof *rows);
     }
-    *e = (struct eval_loader){.data = d, .rows = rows, .max_rows = max_rows};
+    *e = (struct eval_loader){.data = d, .rows = rows, .max_rows = max_rows, .every = 1};
     e->max_tokens = max_tokens > 0 && max_tokens < INT32_MAX ? max_tokens : INT32_MAX;
     int code;
     TRY_TO(fail, masking_open(&e->masker, d, masking, seed, err));
     TRY_TO(fail, sort_rows(e, err));
     measure(e);
-    for (int i = 0; i < EVAL_KEPT; i++)
-        TRY_TO(fail, batch_buffer_open(&e->buffer[i], d, e->most_tokens, e->largest_rows, 1, err));
+    TRY_TO(fail, open_buffers(e, err));
     *out = e;
     return SNUG_OK;
 fail:
@@ -98,8 +109,30 @@ fail:
     return code;
 }
 
+int eval_share(const struct eval_loader *of, int me, int n, struct eval_loader **out, struct snug_err *err)
+{
+    struct eval_loader *e = *out = mem_alloc(sizeof *e);
+    if (!e)
+        return err_no_memory(err, sizeof *e);
+    *e = *of;
+    memset(e->buffer, 0, sizeof e->buffer);
+    e->shares = true;
+    e->first = me;
+    e->every = n;
+    eval_rewind(e);
+    return open_buffers(e, err);
+}
+
+static void skip(struct eval_loader *e, int batches)
+{
+    struct token_count tokens;
+    while (batches-- > 0)
+        e->at += cut(e, e->at, &tokens); /* 0 rows behind the last */
+}
+
 const struct batch *eval_next(struct eval_loader *e)
 {
+    skip(e, e->n_given ? e->every - 1 : e->first);
     if (e->at == e->data->n_rows)
         return NULL;
     struct token_count tokens;
@@ -122,6 +155,11 @@ struct token_count eval_largest(const struct eval_loader *e)
     return e->largest;
 }
 
+int64_t eval_batches(const struct eval_loader *e)
+{
+    return e->n_batches;
+}
+
 int32_t eval_max_rows(const struct eval_loader *e)
 {
     return e->largest_rows;
@@ -133,7 +171,9 @@ void eval_close(struct eval_loader *e)
         return;
     for (int i = 0; i < EVAL_KEPT; i++)
         batch_buffer_close(&e->buffer[i]);
-    masking_close(&e->masker);
-    mem_free(e->rows);
+    if (!e->shares) {
+        masking_close(&e->masker);
+        mem_free(e->rows);
+    }
     mem_free(e);
 }

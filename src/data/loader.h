@@ -102,6 +102,9 @@ int eval_open(const struct dataset *d, int32_t max_rows, int64_t max_tokens, uin
               const struct masking *masking, struct eval_loader **out, struct snug_err *err);
 const struct batch *eval_next(struct eval_loader *e); /* NULL after the last; EVAL_KEPT of them stay valid */
 void eval_rewind(struct eval_loader *e);
+/* A loader of the batches me, me + n, me + 2n, … of another one, which must outlive it. */
+int eval_share(const struct eval_loader *of, int me, int n, struct eval_loader **out, struct snug_err *err);
+int64_t eval_batches(const struct eval_loader *e);            /* of the loader, or of the one that this is a share of */
 struct token_count eval_largest(const struct eval_loader *e); /* of any of its batches */
 int32_t eval_max_rows(const struct eval_loader *e);
 void eval_close(struct eval_loader *e);

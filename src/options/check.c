@@ -403,10 +403,10 @@ int options_check(struct options *o, struct snug_err *err)
     TRY(check_effect(o, err));
     TRY(check_eithers(o, err));
     TRY(check_optimizer(o, err));
+    TRY(check_gpus(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
         TRY(check_recompute(o, err));
-        TRY(check_gpus(o, err));
         derive(o);
         TRY(check_schedule(o, err));
         TRY(check_best_model(o, err));

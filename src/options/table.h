@@ -260,10 +260,10 @@ OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL | BENCH, 0, "memory to keep 
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
-OPT(STR, gpus, "none", "N|all|0,2", TRAINING, 0,
-    "GPUs of this machine that train side by side, each on --batch-size rows: so many, or these")
-OPT(INT, ranks, "1", "[1, 1024]", TRAINING, RESULT,
-    "the same on a CPU: copies of the model that train side by side; with --gpus their number")
+OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
+    "GPUs of this machine that work side by side, in training each on --batch-size rows: so many, or these")
+OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
+    "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")

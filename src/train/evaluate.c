@@ -1,21 +1,14 @@
-/* Two batches are on their way: while the device works on one, the next is laid out and given to it, and the results of
- * the one before are counted. They are counted in their order. */
 #include "train/evaluate.h"
 
 #include "base/mem.h"
 #include "base/seconds.h"
 #include "data/questions/questions.h"
 #include "metrics/squad.h"
+#include "train/eval_pass.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A batch on its way. */
-struct flight {
-    const struct batch *batch;
-    void *results; /* the program's output, from the backend's alloc_host */
-};
 
 /* A pass over the data. */
 struct evaluation {
@@ -29,8 +22,7 @@ struct evaluation {
     bool per_token;          /* the logits have a row for each token, else for each row of the data */
     const int64_t *offsets;  /* of the data's rows, where logits are wanted and have a row for each token */
     int32_t *guesses;        /* (T of a batch): classes of tokens */
-    struct flight flights[BACKEND_FLIGHTS];
-    double *values; /* the logits of a batch */
+    double *values;          /* the logits of a batch */
 };
 
 struct metrics_setup evaluate_setup(const struct session *s)
@@ -58,56 +50,25 @@ int evaluate_metrics(const struct session *s, struct metrics *m, struct snug_err
     return metrics_open(m, &setup, err);
 }
 
-/* The program's output for a batch of these sizes. */
-static struct run_value output(const struct evaluation *p, struct dims dims)
-{
-    struct run_value v = {0};
-    run_output(&p->s->run, p->s->run.where.eval, p->words ? "predictions" : "logits", dims, &v);
-    return v;
-}
-
 static int open_evaluation(struct evaluation *p, struct snug_err *err)
 {
-    const struct backend *b = p->s->compile.backend;
-    struct run_value most = output(p, p->s->compile.eval_max);
+    struct run_value most = eval_output(&p->s->run, &p->s->model, p->s->compile.eval_max);
     p->values = mem_alloc(p->words ? 1 : (size_t)most.elements * sizeof *p->values);
     p->guesses = mem_alloc(p->per_token ? (size_t)most.shape[0] * sizeof *p->guesses : 1);
     if (!p->values || !p->guesses)
         return err_no_memory(err, (unsigned long long)most.elements * sizeof *p->values);
-    for (int i = 0; i < BACKEND_FLIGHTS; i++)
-        TRY(b->arena->alloc_host(b, dtype_bytes(most.dtype, most.elements), &p->flights[i].results, err));
     return SNUG_OK;
 }
 
-static void close_evaluation(struct evaluation *p)
+static void add_to_metrics(struct evaluation *p, const struct eval_result *r)
 {
-    const struct backend *b = p->s->compile.backend;
-    b->arena->sync(b, NULL); /* after a failure, results may still be on their way */
-    for (int i = 0; i < BACKEND_FLIGHTS; i++)
-        if (p->flights[i].results)
-            b->arena->free_host(b, p->flights[i].results);
-    mem_free(p->values);
-    mem_free(p->guesses);
-}
-
-static int give(struct evaluation *p, const struct batch *b, int flight, struct snug_err *err)
-{
-    struct flight *f = &p->flights[flight];
-    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B, .S = b->S});
-    struct run_fetch fetch = {.to = f->results, .from = v.data, .bytes = dtype_bytes(v.dtype, v.elements)};
-    f->batch = b;
-    return stepper_forward_begin(&p->s->stepper, p->s->run.where.eval, b, &(struct step_inputs){.n = 1}, &fetch, flight,
-                                 err);
-}
-
-static void add_to_metrics(struct evaluation *p, const struct flight *f, double loss)
-{
-    const struct batch *b = f->batch;
+    const struct batch *b = r->batch;
+    double loss = r->loss;
     int64_t width = p->s->model.num_labels;
     for (int32_t t = 0; p->per_token && !p->words && t < b->T; t++)
         p->guesses[t] = (int32_t)metrics_argmax(p->values + t * width, width);
     if (p->words)
-        metrics_add_tokens(p->metrics, f->results, b->targets, b->T, loss);
+        metrics_add_tokens(p->metrics, r->output, b->targets, b->T, loss);
     else if (p->metrics->setup.kind == METRICS_ANSWERS)
         metrics_add_rows(p->metrics, b->B, loss);
     else if (p->metrics->setup.kind == METRICS_ENTITIES)
@@ -157,42 +118,23 @@ static int not_finite(struct evaluation *p, const struct batch *b, int32_t i, st
                    p->path, (long long)(p->first + b->rows[i]), where);
 }
 
-static int take(struct evaluation *p, int flight, struct snug_err *err)
+static int take(void *ctx, const struct eval_result *r, struct snug_err *err)
 {
-    const struct flight *f = &p->flights[flight];
-    const struct batch *b = f->batch;
-    struct run_value v = output(p, (struct dims){.T = b->T, .B = b->B, .S = b->S});
+    struct evaluation *p = ctx;
+    const struct batch *b = r->batch;
     int64_t width = p->s->model.num_labels;
-    double loss;
-    TRY(stepper_forward_end(&p->s->stepper, flight, &loss, err));
     if (!p->words)
-        dtype_convert(p->values, DT_F64, f->results, v.dtype, v.elements);
-    int32_t bad = p->s->o->nan_policy == OPT_NAN_STOP ? bad_row(p, b, loss) : -1;
+        dtype_convert(p->values, DT_F64, r->output, r->shape.dtype, r->shape.elements);
+    int32_t bad = p->s->o->nan_policy == OPT_NAN_STOP ? bad_row(p, b, r->loss) : -1;
     if (bad >= 0)
         return not_finite(p, b, bad, err);
     if (p->metrics)
-        add_to_metrics(p, f, loss);
+        add_to_metrics(p, r);
     for (int32_t i = 0; p->logits && i < b->B; i++) {
         int64_t row = b->rows[i], from = first_value(p, b, i), n = first_value(p, b, i + 1) - from;
         memcpy(p->logits + (p->offsets ? p->offsets[row] : row) * width, p->values + from * width,
                (size_t)(n * width) * sizeof *p->values);
     }
-    return SNUG_OK;
-}
-
-static int all_batches(struct evaluation *p, struct snug_err *err)
-{
-    int64_t given = 0, taken = 0;
-    eval_rewind(p->loader);
-    do {
-        const struct batch *b = eval_next(p->loader);
-        if (stop_asked(p->s->stop))
-            return err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation");
-        if (b)
-            TRY(give(p, b, (int)(given++ % BACKEND_FLIGHTS), err));
-        if (given - taken == (b ? BACKEND_FLIGHTS : 1))
-            TRY(take(p, (int)(taken++ % BACKEND_FLIGHTS), err));
-    } while (taken < given);
     return SNUG_OK;
 }
 
@@ -202,8 +144,9 @@ static int run_evaluation(struct evaluation *p, struct snug_err *err)
     p->per_token = model_task(&p->s->model)->per_token;
     int code = open_evaluation(p, err);
     if (!code)
-        code = all_batches(p, err);
-    close_evaluation(p);
+        code = eval_pass(p->s, p->loader, take, p, err);
+    mem_free(p->values);
+    mem_free(p->guesses);
     return code;
 }
 

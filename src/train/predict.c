@@ -5,6 +5,7 @@
 #include "train/session/batches.h"
 #include "train/session/datasets.h"
 #include "train/session/prompts.h"
+#include "train/team.h"
 
 #include <math.h>
 #include <string.h>
@@ -153,13 +154,22 @@ static int predict_answers(struct prediction *p, const struct dataset *d, struct
     return SNUG_OK;
 }
 
+static int predict(struct prediction *p, struct snug_err *err)
+{
+    struct session *s = p->s;
+    if (prompts_are_predicted(s)) /* by the first rank alone */
+        return s->stream ? row_stream_run(s->stream, predict_block, p, err) : predict_texts(p, &s->data, 0, err);
+    TRY(team_open(s, err));
+    if (model_task(&s->model)->labels == TASK_SPAN)
+        return predict_answers(p, &s->data, err);
+    return s->stream ? row_stream_run(s->stream, predict_block, p, err) : predict_rows(p, s->eval, &s->data, 0, err);
+}
+
 int predict_run(struct session *s, predict_fn *row, void *ctx, struct snug_err *err)
 {
     struct prediction p = {.s = s, .row = row, .ctx = ctx};
-    int code = model_task(&s->model)->labels == TASK_SPAN ? predict_answers(&p, &s->data, err)
-               : s->stream                                ? row_stream_run(s->stream, predict_block, &p, err)
-               : prompts_are_predicted(s)                 ? predict_texts(&p, &s->data, 0, err)
-                                                          : predict_rows(&p, s->eval, &s->data, 0, err);
+    int code = predict(&p, err);
+    team_close(s);
     mem_free(p.logits);
     mem_free(p.words);
     str_free(&p.text);

@@ -16,13 +16,12 @@ struct member {
     struct run run;
     struct stepper stepper;
     pthread_t thread;
-    struct step_result result; /* of its last errand, like what follows */
-    struct snug_err err;
+    struct snug_err err; /* of its last errand */
     int code;
 };
 
-/* What the members do next. */
-enum errand { ERRAND_OPEN, ERRAND_STEP, ERRAND_END };
+/* What the members do next: ERRAND_DO is a team_fn. */
+enum errand { ERRAND_OPEN, ERRAND_DO, ERRAND_END };
 
 struct team {
     struct session *s;
@@ -36,8 +35,9 @@ struct team {
     enum errand errand;
     int64_t given; /* errands so far */
     int busy;      /* members that have not done the last one */
-    const struct window *window;
-    const struct step_inputs *inputs;
+    team_fn *fn;
+    void *ctx;
+    struct step_result *results; /* (ranks): of a step */
 };
 
 /* ---- members ---- */
@@ -73,10 +73,10 @@ static void do_errand(struct member *m, enum errand errand)
 {
     struct team *t = m->team;
     m->err = (struct snug_err){0};
-    m->code = errand == ERRAND_OPEN   ? open_member(m, &m->err)
-              : errand == ERRAND_STEP ? stepper_step(&m->stepper, t->window, t->inputs, &m->result, &m->err)
-                                      : end_member(m, &m->err);
-    if (m->code)
+    m->code = errand == ERRAND_OPEN ? open_member(m, &m->err)
+              : errand == ERRAND_DO ? t->fn(t->ctx, &m->stepper, &m->err)
+                                    : end_member(m, &m->err);
+    if (m->code && m->code != SNUG_STOPPED)
         ranks_leave(&m->rank);
 }
 
@@ -166,22 +166,31 @@ static int open_members(struct team *t, struct snug_err *err)
     return outcome(t, code, err);
 }
 
-int team_open(struct session *s, struct team **out, struct snug_err *err)
+static int open_team(struct team *t, struct snug_err *err)
 {
-    struct team *t = *out = mem_alloc(sizeof *t);
+    struct session *s = t->s;
+    int n = s->compile.ranks;
+    if (!(t->results = mem_alloc((size_t)n * sizeof *t->results)))
+        return err_no_memory(err, (unsigned long long)n * sizeof *t->results);
+    TRY(ranks_open(n, &t->ranks, err));
+    t->first = (struct rank){.all = t->ranks, .me = 0, .n = n};
+    TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
+    TRY(open_members(t, err));
+    s->run.rank = &t->first;
+    return SNUG_OK;
+}
+
+int team_open(struct session *s, struct snug_err *err)
+{
+    if (s->compile.ranks == 1 || s->team)
+        return SNUG_OK;
+    struct team *t = s->team = mem_alloc(sizeof *t);
     if (!t)
         return err_no_memory(err, sizeof *t);
     t->s = s;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
-    if (s->compile.ranks == 1)
-        return SNUG_OK;
-    TRY(ranks_open(s->compile.ranks, &t->ranks, err));
-    t->first = (struct rank){.all = t->ranks, .me = 0, .n = s->compile.ranks};
-    TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
-    TRY(open_members(t, err));
-    s->run.rank = &t->first;
-    return SNUG_OK;
+    return open_team(t, err);
 }
 
 static void close_member(struct member *m)
@@ -193,14 +202,15 @@ static void close_member(struct member *m)
     backend_close(m->backend);
 }
 
-void team_close(struct team *t)
+void team_close(struct session *s)
 {
+    struct team *t = s->team;
     if (!t)
         return;
-    t->s->run.rank = NULL;
+    s->run.rank = NULL;
     give(t, ERRAND_END);
     if (t->n)
-        t->s->compile.backend->arena->sync(t->s->compile.backend, NULL);
+        s->compile.backend->arena->sync(s->compile.backend, NULL);
     wait_for_all(t);
     for (int i = 0; i < t->n; i++)
         close_member(&t->members[i]);
@@ -208,7 +218,24 @@ void team_close(struct team *t)
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     mem_free(t->members);
+    mem_free(t->results);
     mem_free(t);
+    s->team = NULL;
+}
+
+int team_do(struct session *s, team_fn *fn, void *ctx, struct snug_err *err)
+{
+    struct team *t = s->team;
+    if (!t)
+        return fn(ctx, &s->stepper, err);
+    t->fn = fn;
+    t->ctx = ctx;
+    give(t, ERRAND_DO);
+    int code = fn(ctx, &s->stepper, err);
+    if (code && code != SNUG_STOPPED)
+        ranks_leave(&t->first);
+    wait_for_all(t);
+    return outcome(t, code, err);
 }
 
 /* ---- steps ---- */
@@ -225,18 +252,27 @@ static void add_result(struct step_result *sum, const struct step_result *r)
     sum->finite &= r->finite;
 }
 
-int team_step(struct team *t, const struct window *w, const struct step_inputs *in, struct step_result *out,
+struct team_window {
+    const struct window *window;
+    const struct step_inputs *inputs;
+    struct step_result *results; /* (ranks) */
+};
+
+static int step_of_rank(void *ctx, struct stepper *stepper, struct snug_err *err)
+{
+    const struct team_window *w = ctx;
+    const struct rank *r = stepper->run->rank;
+    return stepper_step(stepper, w->window, w->inputs, &w->results[r ? r->me : 0], err);
+}
+
+int team_step(struct session *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
               struct snug_err *err)
 {
-    t->window = w;
-    t->inputs = in;
-    if (t->n)
-        give(t, ERRAND_STEP);
-    int code = stepper_step(&t->s->stepper, w, in, out, err);
-    if (code && t->n)
-        ranks_leave(&t->first);
-    wait_for_all(t);
-    for (int i = 0; i < t->n; i++)
-        add_result(out, &t->members[i].result);
-    return outcome(t, code, err);
+    struct team *t = s->team;
+    struct team_window ctx = {.window = w, .inputs = in, .results = t ? t->results : out};
+    TRY(team_do(s, step_of_rank, &ctx, err));
+    *out = ctx.results[0];
+    for (int i = 1; t && i < t->first.n; i++)
+        add_result(out, &t->results[i]);
+    return SNUG_OK;
 }

@@ -1,19 +1,22 @@
-/* team.h: the ranks of a run. Each has the whole model, a thread of its own, and its share of every step's micro-batches. They add up their
- * gradients before the update, so weights and states stay the same on all. The first is the session's own run, on the caller's thread:
- * what evaluates, saves and generates knows no other. */
+/* team.h: the ranks of a run. Each has the whole model, a thread of its own, and its share of every step's micro-batches and of every
+ * evaluation's batches. They add up their gradients before the update, so weights and states stay the same on all. The first is the
+ * session's own run, on the caller's thread: what saves, generates and logs knows no other. */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 
 #include "train/session/session.h"
 
-struct team;
+/* Gives a session whose weights and states are loaded its ranks, which then have these too: s->team. One rank has none. */
+int team_open(struct session *s, struct snug_err *err);
+void team_close(struct session *s); /* does nothing where there is none */
 
-/* For a session whose weights and states are loaded, which the other ranks then have too. */
-int team_open(struct session *s, struct team **out, struct snug_err *err);
-void team_close(struct team *t); /* NULL: does nothing */
+/* What each rank does with its own stepper, whose run says which rank it is (NULL: the only one). SNUG_STOPPED: all ranks give it. */
+typedef int team_fn(void *ctx, struct stepper *stepper, struct snug_err *err);
+/* By all ranks, the first on the caller's thread. What is said of a failure is of the rank that failed first. */
+int team_do(struct session *s, team_fn *fn, void *ctx, struct snug_err *err);
 
 /* A step of all ranks. The loss is that of all; not finite: `where` is the first rank's that knows it. */
-int team_step(struct team *t, const struct window *w, const struct step_inputs *in, struct step_result *out,
+int team_step(struct session *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
               struct snug_err *err);
 
 #endif

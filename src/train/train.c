@@ -196,7 +196,7 @@ static int start(struct trainer *t, struct snug_err *err)
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
-    TRY(team_open(t->s, &t->team, err));
+    TRY(team_open(t->s, err));
     return t->purpose->start(t, err);
 }
 
@@ -247,7 +247,7 @@ static int one_step(struct trainer *t, const struct window *w, double asked, dou
     bool timed = t->state.step > t->first_step && t->op_times.steps < TIMED_STEPS;
     t->s->run.times = timed ? &t->op_times : NULL;
     t->op_times.steps += timed;
-    TRY(team_step(t->team, w, &in, &r, err));
+    TRY(team_step(t->s, w, &in, &r, err));
     t->s->run.times = NULL;
     if (!r.finite && !(in.scaled && isfinite(r.loss)))
         TRY(t->purpose->not_finite(t, &r, err));
@@ -433,7 +433,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     live_close(t.live, !code);
     if (code == SNUG_ERR_IO)
         ckpt_folder_check(s->output.folder, err); /* where the folder has gone, that is what to say */
-    team_close(t.team);
+    team_close(s);
     loader_close(t.loader);
     order_close(&t.order);
     metrics_close(&t.metrics);

@@ -41,7 +41,6 @@ struct trainer {
     struct position position;
     struct order order;
     struct loader *loader;
-    struct team *team; /* the ranks */
     struct ckpt_saver *saver;
     struct run_log log;
     struct tensorboard board;

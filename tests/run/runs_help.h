@@ -74,6 +74,27 @@ static inline double log_distance(const char *a, const char *b, const char *name
     return most;
 }
 
+/* The fixture's model with one element of one tensor, of floats, replaced. */
+static inline const char *make_poisoned(const char *name, int64_t element, float value)
+{
+    const char *model = join(folder, "poisoned"), *from = fixture("golden/trainer/init");
+    struct st_file f;
+    size_t n;
+    remove_tree(model);
+    assert_int_equal(mkdir(model, 0700), 0);
+    char *config = read_text(join(from, "config.json"), &n);
+    write_text(model, "config.json", config);
+    free(config);
+    assert_int_equal(st_open(&io_posix, join(from, "model.safetensors"), &f, NULL), SNUG_OK);
+    char *weights = read_text(join(from, "model.safetensors"), &n);
+    memcpy(weights + st_find(&f, name)->at + element * (int64_t)sizeof value, &value, sizeof value);
+    st_close(&f);
+    FILE *to = fopen(join(model, "model.safetensors"), "wb");
+    assert_true(to && fwrite(weights, 1, n, to) == n && fclose(to) == 0);
+    free(weights);
+    return model;
+}
+
 #define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"
 #define DROPOUT "--hidden-dropout-prob", "0.2", "--attention-probs-dropout-prob", "0.2"
 #define EVERY_STEP "--logging-steps", "1", "--save-strategy", "no"

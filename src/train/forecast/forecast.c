@@ -373,7 +373,8 @@ static void add_up(const struct session *s, const struct workload *w, struct for
     out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
     out->tokens = (double)(w->step.batch.T + w->step.batch.S) * w->accumulation * s->compile.ranks;
     const struct batch *e = &w->evaluation.batch;
-    out->evaluation_seconds *= workload_evaluates(w) ? (double)s->data.n_tokens / (double)(e->T + e->S) : 0;
+    double batches = workload_evaluates(w) ? (double)s->data.n_tokens / (double)(e->T + e->S) : 0;
+    out->evaluation_seconds *= batches / fmax(1, fmin(batches, s->compile.ranks));
     out->evaluation_seconds += out->answer_seconds;
     if (!s->has_train)
         return;

@@ -106,7 +106,7 @@ int session_open(struct session *s, const struct io *io, const struct options *o
         return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: an own loop has one rank; leave it out",
                        (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
-    s->compile.ranks = o->command == CMD_TRAIN || o->command == CMD_PLAN ? (int)o->ranks : 1;
+    s->compile.ranks = o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));

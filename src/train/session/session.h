@@ -106,6 +106,7 @@ struct session {
     struct ckpt_memory memory; /* how checkpoints reach the arena of a device; ctx NULL for host memory */
     struct run run;
     struct stepper stepper;
+    struct team *team;        /* the ranks beside this run; NULL: none, or not opened (train/team.h) */
     struct forecast forecast; /* of the run's time */
     json_t *option_changes;   /* of the run that was resumed, before and now: train/option_change.h */
     struct ckpt_dir output;   /* of a training run: train/output_dir.h */
