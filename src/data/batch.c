@@ -87,11 +87,12 @@ static void fill_source(struct batch_buffer *f, const struct dataset *d, int64_t
         f->source_positions[at + i] = i;
 }
 
-/* A decoder reads what it has written so far: each token of the target predicts the next one, the start the first. */
+/* A decoder reads what it has written so far: each token of the target predicts the next one, the start the first. The start is a token
+ * of the model's, or the target's own last one. */
 static void fill_shifted(const struct dataset *d, int64_t row, int32_t *ids, int32_t *targets, int32_t n)
 {
     const int32_t *target = d->ids + d->offsets[row] + dataset_source(d, row);
-    ids[0] = d->start_id;
+    ids[0] = d->start_id < 0 ? target[n - 1] : d->start_id;
     memcpy(ids + 1, target, (size_t)(n - 1) * sizeof *ids);
     memcpy(targets, target, (size_t)n * sizeof *targets);
 }

@@ -46,7 +46,7 @@ struct dataset {
     uint8_t *loss_mask; /* (n_tokens), causal language models: 1 where the token is learned; NULL: every one is */
     int32_t *sources;   /* (n_rows), TASK_SEQ2SEQ: a row begins with so many tokens of its source; its target follows */
     int32_t num_labels; /* 0 without labels per row or word */
-    int32_t start_id;   /* TASK_SEQ2SEQ: what a decoder reads before the target's tokens */
+    int32_t start_id;   /* TASK_SEQ2SEQ: what a decoder reads before the target's tokens; -1: the last of them */
 
     enum label_form label_form;  /* as written in the file */
     struct label_map labels;     /* names of the classes, when num_labels is not 0 */

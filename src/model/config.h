@@ -102,7 +102,8 @@ struct gpt_neox_config {
 struct bart_config {
     int64_t encoder_size, decoder_size; /* of the feed-forward blocks */
     enum act act;
-    bool scales; /* embeddings of words, by sqrt(hidden_size) */
+    bool scales;      /* embeddings of words, by sqrt(hidden_size) */
+    bool norms_first; /* before blocks, and behind each stack */
     double dropout_activation;
 };
 
@@ -115,6 +116,9 @@ struct t5_config {
     bool scaled; /* the decoder's output, by 1 / sqrt(hidden_size) */
     double norm_eps, init_factor;
 };
+
+/* A target's own last token is what the decoder reads first, and again last. */
+enum { START_IS_LAST = -1 };
 
 /* What all architectures have, and others ask for; then what only one's own files know. */
 struct model_config {
@@ -131,7 +135,8 @@ struct model_config {
     int64_t usual_length;   /* of inputs, where nothing sets a limit; 0: longest */
     int64_t first_position; /* of a sequence's first token; the others' follow */
     int64_t pad_id;         /* -1: none */
-    int64_t start_id;       /* what a decoder reads before the target, of sequence to sequence models */
+    int64_t start_id;       /* what a decoder reads before the target, of sequence to sequence models; START_IS_LAST */
+    int64_t writes_after;   /* likewise, where it is to write the target */
     bool untied;            /* the output has embeddings of its own */
     bool untied_by_file;    /* that is so where a folder's weights have them, whatever config.json says */
     bool newer_head;        /* the file asks for the other form of a head that has two (struct model_head) */

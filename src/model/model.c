@@ -13,6 +13,7 @@
     A(gpt2)                                                                                                            \
     A(gpt_neox)                                                                                                        \
     A(llama)                                                                                                           \
+    A(mbart)                                                                                                           \
     A(mistral)                                                                                                         \
     A(mixtral)                                                                                                         \
     A(modernbert)                                                                                                      \

@@ -92,8 +92,8 @@ def t5(config=T.T5Config, **k):
                             relative_attention_max_distance=6, dropout_rate=0.0, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1), **k})
 
 
-def bart(**k):
-    return T.BartConfig(**{**dict(vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
+def bart(config=T.BartConfig, **k):
+    return config(**{**dict(vocab_size=V, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
                                   encoder_ffn_dim=24, decoder_ffn_dim=32, max_position_embeddings=12, dropout=0.0, attention_dropout=0.0,
                                   activation_dropout=0.0), **k})
 
@@ -139,6 +139,8 @@ CASES = {
     "mt5": (T.MT5ForConditionalGeneration, t5(T.MT5Config, num_layers=1, **GATED)),
     "bart": (T.BartForConditionalGeneration, bart()),
     "bart_scaled": (T.BartForConditionalGeneration, bart(scale_embedding=True, decoder_layers=1, activation_function="relu")),
+    "mbart": (T.MBartForConditionalGeneration, bart(T.MBartConfig, scale_embedding=True, encoder_layers=1)),
+    "mbart_plain": (T.MBartForConditionalGeneration, bart(T.MBartConfig, decoder_layers=1)),
     "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
     "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
                                                                          classifier_activation="relu", **BIASES)),

@@ -26,6 +26,13 @@ static const struct kind {
      "\"encoder_ffn_dim\":64,\"decoder_ffn_dim\":64,\"dropout\":0.0,\"max_position_embeddings\":40,"
      "\"decoder_start_token_id\":2,\"bos_token_id\":0,\"eos_token_id\":2,\"pad_token_id\":1,"
      "\"forced_eos_token_id\":2,\"no_repeat_ngram_size\":2}"},
+    {"mbart", "2e-2",
+     "{\"model_type\":\"mbart\",\"architectures\":[\"MBartForConditionalGeneration\"],\"vocab_size\":1400,\"d_model\":"
+     "32,"
+     "\"encoder_layers\":1,\"decoder_layers\":1,\"encoder_attention_heads\":4,\"decoder_attention_heads\":4,"
+     "\"encoder_ffn_dim\":64,\"decoder_ffn_dim\":64,\"dropout\":0.0,\"max_position_embeddings\":40,"
+     "\"decoder_start_token_id\":2,\"bos_token_id\":0,\"eos_token_id\":2,\"pad_token_id\":1,"
+     "\"forced_eos_token_id\":2}"},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

@@ -55,13 +55,6 @@ static const struct model {
     {"deberta_tags", TAGS},
     {"deberta_c2p_tags", TAGS},
     {"deberta_answers", ANSWERS},
-    {"deberta", CLASSES},
-    {"deberta_own", CLASSES},
-    {"deberta_mlm", MASKED},
-    {"deberta_newer_mlm", MASKED},
-    {"deberta_tags", TAGS},
-    {"deberta_c2p_tags", TAGS},
-    {"deberta_answers", ANSWERS},
     {"gemma2", TOKENS},
     {"gemma3", TOKENS},
     {"llama", TOKENS},
@@ -84,6 +77,8 @@ static const struct model {
     {"mt5", TARGETS},
     {"bart", TARGETS},
     {"bart_scaled", TARGETS},
+    {"mbart", TARGETS},
+    {"mbart_plain", TARGETS},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
 

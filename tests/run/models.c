@@ -26,10 +26,6 @@ static const struct model {
               {"deberta_own", true},
               {"deberta_mlm", false},
               {"deberta_newer_mlm", false},
-              {"deberta", true},
-              {"deberta_own", true},
-              {"deberta_mlm", false},
-              {"deberta_newer_mlm", false},
               {"gemma2", false},
               {"gemma3", false},
               {"gpt_neox", false},
@@ -59,7 +55,9 @@ static const struct model {
               {"t5_gated", false},
               {"mt5", false},
               {"bart", false},
-              {"bart_scaled", false}};
+              {"bart_scaled", false},
+              {"mbart", false},
+              {"mbart_plain", false}};
 enum { N_MODELS = sizeof models / sizeof *models };
 
 #define RUN(m, on)                                                                                                     \

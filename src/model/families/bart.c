@@ -1,5 +1,6 @@
-/* BART (Lewis et al., arXiv 1910.13461) as transformers' modeling_bart: an encoder and a decoder of BERT's kind, with norms behind each
- * block, learned positions and biases. The output is a product with the input's embeddings, with a bias that is not trained. */
+/* BART (Lewis et al., arXiv 1910.13461) and mBART (Liu et al., arXiv 2001.08210) as transformers' modeling_bart and modeling_mbart: an
+ * encoder and a decoder of BERT's kind with learned positions and biases. BART's norms stand behind each block; mBART's before it, and
+ * behind each stack. The output is a product with the input's embeddings, with a bias that is not trained. */
 #include "model/build.h"
 
 #include <math.h>
@@ -28,10 +29,10 @@ static int refuse_layerdrop(json_t *o, const char *path, const char *key, struct
     return p > 0 ? err_set(err, SNUG_ERR_INPUT, "%s: %s is %g and not supported; set it to 0", path, key, p) : SNUG_OK;
 }
 
-static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct bart_config *own = &c->own.bart;
-    c->pad_id = 1, c->start_id = 2, c->longest = 1024, c->init_std = 0.02;
+    c->pad_id = 1, c->longest = 1024, c->init_std = 0.02;
     c->dropout_hidden = 0.1;
     TRY(json_get_int(o, path, "d_model", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "encoder_layers", true, 1, MAX_LAYERS / 2, &c->stack_layers, err));
@@ -43,7 +44,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
-    TRY(json_get_int(o, path, "decoder_start_token_id", false, 0, c->vocab_size - 1, &c->start_id, err));
+    TRY(json_get_int(o, path, "decoder_start_token_id", false, 0, c->vocab_size - 1, &c->writes_after, err));
     TRY(json_get_real(o, path, "init_std", false, 0, 10, &c->init_std, err));
     TRY(json_get_real(o, path, "dropout", false, 0, 0.999, &c->dropout_hidden, err));
     TRY(json_get_real(o, path, "attention_dropout", false, 0, 0.999, &c->dropout_attention, err));
@@ -58,12 +59,30 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     return config_check_heads(c, path, "d_model", "encoder_attention_heads", err);
 }
 
-/* What is a stack's own. */
+static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    c->writes_after = 2;
+    TRY(read_config(o, path, c, err));
+    c->start_id = c->writes_after;
+    return SNUG_OK;
+}
+
+/* A target's last token, which may be its language, is what the decoder reads first. */
+static int mbart_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
+{
+    c->own.bart.norms_first = true;
+    c->start_id = START_IS_LAST;
+    TRY(json_get_int(o, path, "bos_token_id", false, 0, 1 << 24, &c->writes_after, err));
+    return read_config(o, path, c, err);
+}
+
+/* What is a stack's own. What goes through its layers is `res` + dropout(`branch`), or `res` where branch is 0. */
 struct stack {
     const char *name;
     int ids, positions, cu, coords; /* of its rows */
     int source;                     /* of a decoder: what the encoder gives; 0: it is an encoder */
     int64_t size;                   /* of its feed-forward blocks */
+    int res, branch;
 };
 
 static int embeddings(struct build *b, const struct stack *s)
@@ -100,12 +119,30 @@ static struct layer_options plain(const struct build *b)
     return (struct layer_options){.weight = b->normal, .bias = b->zero};
 }
 
-/* norm(res + dropout(v)) */
-static int add_and_norm(struct build *b, const struct stack *s, int v, int res, const char *layer, const char *name)
+/* The norm of the stream, whose sum is then made. */
+static int norm(struct build *b, struct stack *s, const char *prefix)
 {
-    struct norm_options o = {
-        .res = res, .coords = s->coords, .p = build_p(b, b->c->dropout_hidden), .eps = 1e-5, .site = b->site++};
-    return build_norm(b, v, graph_name(b->g, "%s.%s", layer, name), o).y;
+    struct norm_options o = {.eps = 1e-5};
+    if (s->branch)
+        o = (struct norm_options){
+            .res = s->res, .coords = s->coords, .p = build_p(b, b->c->dropout_hidden), .eps = 1e-5, .site = b->site++};
+    struct op_norm n = build_norm(b, s->branch ? s->branch : s->res, prefix, o);
+    s->res = s->branch ? n.h : s->res;
+    s->branch = 0;
+    return n.y;
+}
+
+/* What a block reads, and what becomes of what it gives. */
+static int enter(struct build *b, struct stack *s, const char *layer, const char *name)
+{
+    return b->c->own.bart.norms_first ? norm(b, s, graph_name(b->g, "%s.%s", layer, name)) : s->res;
+}
+
+static void leave(struct build *b, struct stack *s, int v, const char *layer, const char *name)
+{
+    s->branch = v;
+    if (!b->c->own.bart.norms_first)
+        s->res = norm(b, s, graph_name(b->g, "%s.%s", layer, name));
 }
 
 /* One product for the keys and values of x, and for its queries too. */
@@ -119,18 +156,19 @@ static int heads_of(struct build *b, int x, const char *prefix, bool queries)
     return build_parts(b, x, whole, H, queries ? parts : parts + 1, queries ? 3 : 2, plain(b));
 }
 
-static int attend(struct build *b, const struct stack *s, int v, const char *layer)
+static void attend(struct build *b, struct stack *s, const char *layer)
 {
     const char *prefix = graph_name(b->g, "%s.self_attn", layer);
     int64_t H = b->c->hidden_size;
     struct attention_options o = {
         .head_size = H / b->c->heads, .causal = s->source != 0, .cu = s->cu, .coords = s->coords};
-    int a = build_attention(b, heads_of(b, v, prefix, true), o);
-    a = build_linear(b, a, graph_name(b->g, "%s.out_proj", prefix), H, H, plain(b));
-    return add_and_norm(b, s, a, v, layer, "self_attn_layer_norm");
+    int v = enter(b, s, layer, "self_attn_layer_norm");
+    v = build_attention(b, heads_of(b, v, prefix, true), o);
+    v = build_linear(b, v, graph_name(b->g, "%s.out_proj", prefix), H, H, plain(b));
+    leave(b, s, v, layer, "self_attn_layer_norm");
 }
 
-static int attend_to_source(struct build *b, const struct stack *s, int v, const char *layer)
+static void attend_to_source(struct build *b, struct stack *s, const char *layer)
 {
     const char *prefix = graph_name(b->g, "%s.encoder_attn", layer);
     int64_t H = b->c->hidden_size;
@@ -139,36 +177,38 @@ static int attend_to_source(struct build *b, const struct stack *s, int v, const
                                 .cu = s->cu,
                                 .coords = s->coords,
                                 .scale = 1 / sqrt((double)(H / b->c->heads))};
-    int a = build_linear(b, v, graph_name(b->g, "%s.q_proj", prefix), H, H, plain(b));
-    a = build_general_attention(b, a, o);
-    a = build_linear(b, a, graph_name(b->g, "%s.out_proj", prefix), H, H, plain(b));
-    return add_and_norm(b, s, a, v, layer, "encoder_attn_layer_norm");
+    int v = enter(b, s, layer, "encoder_attn_layer_norm");
+    v = build_linear(b, v, graph_name(b->g, "%s.q_proj", prefix), H, H, plain(b));
+    v = build_general_attention(b, v, o);
+    v = build_linear(b, v, graph_name(b->g, "%s.out_proj", prefix), H, H, plain(b));
+    leave(b, s, v, layer, "encoder_attn_layer_norm");
 }
 
-static int feed_forward(struct build *b, const struct stack *s, int v, const char *layer)
+static void feed_forward(struct build *b, struct stack *s, const char *layer)
 {
     int64_t H = b->c->hidden_size;
     struct layer_options act = plain(b);
     act.act = b->c->own.bart.act;
-    int f = build_linear(b, v, graph_name(b->g, "%s.fc1", layer), H, s->size, act);
-    f = build_dropout(b, f, s->coords, build_p(b, b->c->own.bart.dropout_activation));
-    f = build_linear(b, f, graph_name(b->g, "%s.fc2", layer), s->size, H, plain(b));
-    return add_and_norm(b, s, f, v, layer, "final_layer_norm");
+    int v = enter(b, s, layer, "final_layer_norm");
+    v = build_linear(b, v, graph_name(b->g, "%s.fc1", layer), H, s->size, act);
+    v = build_dropout(b, v, s->coords, build_p(b, b->c->own.bart.dropout_activation));
+    v = build_linear(b, v, graph_name(b->g, "%s.fc2", layer), s->size, H, plain(b));
+    leave(b, s, v, layer, "final_layer_norm");
 }
 
 /* Layers `first` … first + n - 1 of the model. Gives the stack's output. */
-static int run_stack(struct build *b, const struct stack *s, int first, int n)
+static int run_stack(struct build *b, struct stack *s, int first, int n)
 {
-    int v = embeddings(b, s);
+    s->res = embeddings(b, s);
     for (int i = 0; i < n; i++) {
         const char *layer = graph_name(b->g, "%s.layers.%d", s->name, i);
         b->g->layer = first + i;
-        v = attend(b, s, v, layer);
+        attend(b, s, layer);
         if (s->source)
-            v = attend_to_source(b, s, v, layer);
-        v = feed_forward(b, s, v, layer);
+            attend_to_source(b, s, layer);
+        feed_forward(b, s, layer);
     }
-    return v;
+    return b->c->own.bart.norms_first ? norm(b, s, graph_name(b->g, "%s.layer_norm", s->name)) : s->res;
 }
 
 static int body(struct build *b)
@@ -176,10 +216,18 @@ static int body(struct build *b)
     const struct inputs *in = &b->in;
     const struct bart_config *own = &b->c->own.bart;
     int layers = (int)b->c->stack_layers;
-    struct stack encoder = {"model.encoder",       in->source_ids,    in->source_positions,
-                            in->source_cu_seqlens, in->source_coords, 0,
-                            own->encoder_size};
-    struct stack decoder = {"model.decoder", in->ids, in->positions, in->cu_seqlens, in->coords, 0, own->decoder_size};
+    struct stack encoder = {.name = "model.encoder",
+                            .ids = in->source_ids,
+                            .positions = in->source_positions,
+                            .cu = in->source_cu_seqlens,
+                            .coords = in->source_coords,
+                            .size = own->encoder_size};
+    struct stack decoder = {.name = "model.decoder",
+                            .ids = in->ids,
+                            .positions = in->positions,
+                            .cu = in->cu_seqlens,
+                            .coords = in->coords,
+                            .size = own->decoder_size};
     decoder.source = run_stack(b, &encoder, 1, layers);
     return run_stack(b, &decoder, layers + 1, (int)b->c->layers - layers);
 }
@@ -202,18 +250,17 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {NULL};
 
-static const struct model_head heads[MODEL_COUNT] = {
-    [MODEL_SEQ2SEQ_LM] = {.class_name = "BartForConditionalGeneration", .logits = seq2seq_lm}};
+#define HEADS(prefix)                                                                                                  \
+    {                                                                                                                  \
+        [MODEL_SEQ2SEQ_LM] = {.class_name = prefix "ForConditionalGeneration", .logits = seq2seq_lm},                  \
+    }
+static const struct model_head heads[MODEL_COUNT] = HEADS("Bart"), mbart_heads[MODEL_COUNT] = HEADS("MBart");
 
-const struct model_arch arch_bart = {.model_type = "bart",
-                                     .class_prefix = "Bart",
-                                     .positions_key = "max_position_embeddings",
-                                     .base_prefix = "model.",
-                                     .layer_prefix = "encoder.layers.",
-                                     .second_prefix = "decoder.layers.",
-                                     .tied = tied,
-                                     .ignored = ignored,
-                                     .heads = heads,
-                                     .adapted = "q_proj,v_proj",
-                                     .config = config,
-                                     .body = body};
+#define ARCH(type, prefix, its_heads, its_config)                                                                      \
+    {                                                                                                                  \
+        .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
+        .base_prefix = "model.", .layer_prefix = "encoder.layers.", .second_prefix = "decoder.layers.", .tied = tied,  \
+        .ignored = ignored, .heads = its_heads, .adapted = "q_proj,v_proj", .config = its_config, .body = body,        \
+    }
+const struct model_arch arch_bart = ARCH("bart", "Bart", heads, config);
+const struct model_arch arch_mbart = ARCH("mbart", "MBart", mbart_heads, mbart_config);

@@ -78,6 +78,7 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
     c->start_id = c->pad_id;
     TRY(json_get_int(o, path, "decoder_start_token_id", false, 0, c->vocab_size - 1, &c->start_id, err));
+    c->writes_after = c->start_id;
     TRY(json_get_real(o, path, "layer_norm_epsilon", false, 1e-300, 1, &own->norm_eps, err));
     TRY(json_get_real(o, path, "dropout_rate", false, 0, 0.999, &c->dropout_hidden, err));
     TRY(json_get_real(o, path, "initializer_factor", false, 0, 100, &own->init_factor, err));

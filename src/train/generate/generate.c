@@ -116,7 +116,7 @@ static void take_prompt(struct generator *g, struct sequence_state *q)
     q->n = q->n_prompt = g->sources ? 1 : n;
     if (g->sources) {
         q->source = n;
-        ids[0] = (int32_t)g->s->model.start_id;
+        ids[0] = (int32_t)g->start;
     } else
         memcpy(ids, p->ids + p->begins[q->prompt], (size_t)n * sizeof *ids);
 }

@@ -35,9 +35,12 @@ static int read_token(const struct generator *g, json_t *generation, const char 
 }
 
 /* An encoder-decoder's text may have to begin with a token, a language, say; any text that gets as long as it may can have to end
- * with one. */
+ * with one. What the decoder reads first is none of its text. */
 static int read_forced(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
 {
+    TRY(read_token(g, generation, path, "decoder_start_token_id", &g->start, err));
+    if (g->start < 0)
+        g->start = g->s->model.writes_after;
     TRY(read_token(g, generation, path, "forced_bos_token_id", &g->forced_first, err));
     TRY(read_token(g, generation, path, "forced_eos_token_id", &g->forced_last, err));
     if (model_task(&g->s->model)->converses)

@@ -32,6 +32,7 @@ struct generator {
     struct rules rules;
     int32_t stops[CHAT_ENDS];
     int n_stops;
+    int64_t start;                     /* what a decoder reads first, where prompts are sources */
     int64_t forced_first, forced_last; /* tokens that a text begins and ends with; -1: any */
     int64_t B; /* places: as many as the program has room for, and no more than prompts have beams */
     struct sequence_state *places; /* (B) */
@@ -53,7 +54,7 @@ struct generator {
     void *ctx;
 };
 
-/* Sampling, rules, stops and forced tokens, from the options and generation_config.json, else config.json. */
+/* Sampling, rules, stops, the first and forced tokens, from the options and generation_config.json, else config.json. */
 int generator_read(struct generator *g, struct snug_err *err);
 
 #endif

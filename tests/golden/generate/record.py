@@ -35,11 +35,15 @@ def make(d, name, seed):
     cfg.tie_word_embeddings &= cfg.is_encoder_decoder
     torch.manual_seed(seed)
     model = disturb(kind(os.path.join(here, "..", name))[0].from_config(cfg, dtype=torch.float32), 0.5, seed)
-    if cfg.model_type == "bart":  # whose output is normed and tied: it would say what it reads
-        torch.nn.init.normal_(model.model.decoder.layers[-1].final_layer_norm.weight)
+    if cfg.model_type in ("bart", "mbart"):  # whose output is normed and tied: it would say what it reads
+        last = model.model.decoder.layer_norm if cfg.model_type == "mbart" else model.model.decoder.layers[-1].final_layer_norm
+        torch.nn.init.normal_(last.weight)
         torch.nn.init.normal_(model.model.decoder.embed_positions.weight, std=3)
+    own = model.generation_config
+    if cfg.model_type == "mbart":  # the end token first, then the language
+        own.decoder_start_token_id, own.forced_bos_token_id = 2, 5
     model.save_pretrained(d)
-    if os.path.exists(d + "/generation_config.json"):
+    if os.path.exists(d + "/generation_config.json") and cfg.model_type != "mbart":
         os.remove(d + "/generation_config.json")
     g = torch.Generator().manual_seed(seed)
     with open(d + "/prompts.jsonl", "w") as f:
@@ -92,7 +96,7 @@ for name in sys.argv[1:]:
     if name.endswith("_adapter") and not os.path.exists(d):
         make_adapter(d, d.removesuffix("_adapter"))
     new, seed, made = not os.path.exists(d), 13, None
-    enough = 5 if name == "bart" else 10
+    enough = 5 if name in ("bart", "mbart") else 10
     while new and len({t for ids in made or [] for t in ids}) < enough:  # a model that says little shows little
         make(d, name, seed)
         made, seed = stable(d), seed + 1
