@@ -76,6 +76,12 @@ static double nice_step(double range, enum chart_unit unit)
     return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 }
 
+/* Ticks of one axis are at least so far apart, as a share of the largest, since chart_number writes them with so many digits. */
+static double least_step(enum chart_unit unit)
+{
+    return unit == CHART_BYTES ? 1e-2 : unit == CHART_PERCENT ? 1e-3 : 1e-5;
+}
+
 static struct axis axis_of(double low, double high, enum chart_unit unit)
 {
     double range = high - low, size = fmax(fabs(low), fabs(high));
@@ -84,7 +90,7 @@ static struct axis axis_of(double low, double high, enum chart_unit unit)
         low -= range / 2;
         high += range / 2;
     }
-    struct axis a = {.step = nice_step(range, unit)};
+    struct axis a = {.step = nice_step(fmax(range, TICKS * least_step(unit) * size), unit)};
     a.low = floor(low / a.step) * a.step;
     a.high = ceil(high / a.step) * a.step;
     return a;

@@ -2,6 +2,8 @@
 
 #include "options/options.h"
 
+enum { LONGEST_WORD = 24 }; /* bytes; what is longer gets a column wide enough to be read as a text */
+
 void table_begin(struct str *out, const char *title)
 {
     str_append(out, "<section>\n<h2>");
@@ -44,7 +46,8 @@ void table_value(struct str *out, const json_t *v)
         options_json_value(v, &text);
     else
         str_append(&text, "-");
-    str_append(out, json_is_number(v) ? "<td class=\"n\">" : "<td class=\"text\">");
+    bool word = text.n <= LONGEST_WORD;
+    str_append(out, json_is_number(v) ? "<td class=\"n\">" : word ? "<td>" : "<td class=\"text\">");
     str_xml(out, str_text(&text));
     str_append(out, "</td>");
     out->failed |= text.failed;

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,43 @@ static void odd_lines_are_drawn(void **state)
     check_chart((double[]){1, 2}, (double[]){1, 1 + 1e-12}, 2, CHART_NUMBER, "step 2: 1</title>");
 }
 
+/* What a tick says is not what the one below it says, however little the values differ. */
+static void check_ticks(double low, double high, enum chart_unit unit, const char *lowest)
+{
+    struct str out = {0};
+    struct chart c = {.title = "c",
+                      .x_title = "step",
+                      .unit = unit,
+                      .series = {{"s", (double[]){1, 2}, (double[]){low, high}, 2, 0}},
+                      .n = 1};
+    static const char before[] = "class=\"end\">";
+    char last[64] = "";
+    int ticks = 0;
+    chart_put(&c, &out);
+    /* Those of the other axis come behind, and have no line across the chart in front of them. */
+    for (const char *at = str_text(&out); (at = strstr(at, "H390\"/><text")) && (at = strstr(at, before)); ticks++) {
+        char text[64];
+        at += sizeof before - 1;
+        assert_int_equal(sscanf(at, "%63[^<]", text), 1);
+        assert_string_not_equal(text, last);
+        if (!ticks)
+            assert_string_equal(text, lowest);
+        memcpy(last, text, sizeof last);
+    }
+    assert_in_range(ticks, 2, 7);
+    str_free(&out);
+}
+
+static void ticks_differ(void **state)
+{
+    (void)state;
+    check_ticks(341 * 1048576.0, 341 * 1048576.0 + 98304, CHART_BYTES, "340 MiB");
+    check_ticks(1e9, 1e9 + 1000, CHART_BYTES, "944 MiB");
+    check_ticks(0.5, 0.5 + 1e-7, CHART_PERCENT, "50 %");
+    check_ticks(1234567, 1234567.5, CHART_NUMBER, "1.23456e+06");
+    check_ticks(0, 200 * 1048576.0, CHART_BYTES, "0 B");
+}
+
 /* A rate's axis has powers of ten at equal distances; a mark stands at its place among them. */
 static void a_picture_stands_by_itself(void **state)
 {
@@ -110,6 +148,6 @@ static void a_picture_stands_by_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(thinning_keeps_extremes), cmocka_unit_test(odd_lines_are_drawn),
-                                       cmocka_unit_test(a_picture_stands_by_itself)};
+                                       cmocka_unit_test(ticks_differ), cmocka_unit_test(a_picture_stands_by_itself)};
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
 }
