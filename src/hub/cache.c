@@ -16,10 +16,11 @@ int cache_open(struct hub_cache *c, const struct io *io, struct arena *arena, co
                const struct hub_wish *w, struct snug_err *err)
 {
     const char *slash = strchr(w->name.repository, '/'), *kind = hub_wants_rows(w) ? "datasets" : "models";
-    int owner = (int)(slash - w->name.repository);
+    const char *name = slash ? slash + 1 : w->name.repository, *mark = slash ? "--" : "";
+    int owner = (int)(slash ? slash - w->name.repository : 0);
     *c = (struct hub_cache){.io = io, .arena = arena};
-    c->folder = arena_printf(arena, "%s/%s--%.*s--%s", cache, kind, owner, w->name.repository, slash + 1);
-    c->locks = arena_printf(arena, "%s/.locks/%s--%.*s--%s", cache, kind, owner, w->name.repository, slash + 1);
+    c->folder = arena_printf(arena, "%s/%s--%.*s%s%s", cache, kind, owner, w->name.repository, mark, name);
+    c->locks = arena_printf(arena, "%s/.locks/%s--%.*s%s%s", cache, kind, owner, w->name.repository, mark, name);
     return c->folder && c->locks ? SNUG_OK : no_memory(err);
 }
 

@@ -71,15 +71,22 @@ static bool take(char *to, size_t room, const char *s, size_t n)
     return true;
 }
 
-bool hub_name_read(const char *text, struct hub_name *name)
+/* The bytes of [OWNER/]NAME in front of `text`; 0 where it has another form. */
+static size_t repository_in(const char *text, bool owner)
 {
-    size_t owner = strcspn(text, "/@:");
-    if (text[owner] != '/')
-        return false;
-    size_t all = owner + 1 + strcspn(text + owner + 1, "@:");
+    size_t first = strcspn(text, "/@:"), all = strcspn(text, "@:");
+    if (!is_part(text, first))
+        return 0;
+    if (text[first] != '/')
+        return owner ? 0 : first;
+    return is_part(text + first + 1, all - first - 1) ? all : 0;
+}
+
+bool hub_name_read(const char *text, bool owner, struct hub_name *name)
+{
+    size_t all = repository_in(text, owner);
     const char *at = text + all;
-    if (!is_part(text, owner) || !is_part(text + owner + 1, all - owner - 1) ||
-        !take(name->repository, sizeof name->repository, text, all))
+    if (!all || !take(name->repository, sizeof name->repository, text, all))
         return false;
     strcpy(name->revision, "main");
     name->file[0] = 0;

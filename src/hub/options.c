@@ -5,16 +5,24 @@
 #include <string.h>
 
 struct job {
-    struct options *o;
+    struct options *o; /* NULL: nothing is replaced */
+    unsigned command;
     const struct io *io;
     const struct hub_events *events;
 };
 
-/* Whether `text` names a repository; a path that is here is a path. */
+/* Without an owner only a model has a name: `train` is no data set. `snug bench` has models of its own by such names. */
+static bool needs_owner(const struct job *j, enum hub_part part)
+{
+    return (part != HUB_MODEL && part != HUB_SETTINGS) || j->command & CMD_BENCH;
+}
+
+/* Whether `text` names a repository; a path that is here is a path, also a link that leads nowhere. */
 static bool is_wish(const struct job *j, const char *text, enum hub_part part, struct hub_wish *w)
 {
+    struct stat st;
     *w = (struct hub_wish){.text = text, .part = part};
-    return text && hub_name_read(text, &w->name) && !io_exists(j->io, text);
+    return text && hub_name_read(text, needs_owner(j, part), &w->name) && j->io->lstat(j->io, text, &st) != 0;
 }
 
 static int replace(const struct job *j, const char **text, enum hub_part part, struct snug_err *err)
@@ -88,7 +96,7 @@ static enum hub_part part_of_model(const struct options *o)
 
 bool hub_is_asked(const struct options *o, const struct io *io)
 {
-    const struct job j = {.io = io};
+    const struct job j = {.command = o->command, .io = io};
     struct hub_wish w;
     const struct opt_paths *const lists[] = {&o->train_data, &o->eval_data};
     for (int l = 0; l < 2; l++)
@@ -101,7 +109,7 @@ bool hub_is_asked(const struct options *o, const struct io *io)
 
 int hub_options(struct options *o, const struct io *io, const struct hub_events *events, struct snug_err *err)
 {
-    const struct job j = {.o = o, .io = io, .events = events};
+    const struct job j = {.o = o, .command = o->command, .io = io, .events = events};
     TRY(replace_paths(&j, &o->train_data, HUB_TRAIN_ROWS, err));
     TRY(replace_paths(&j, &o->eval_data, HUB_EVAL_ROWS, err));
     TRY(replace(&j, &o->data, HUB_TEST_ROWS, err));

@@ -165,6 +165,10 @@ static void test_renamed(void **state)
     expect_bytes(in(w.paths[0], "model.safetensors"), weights, WEIGHTS);
     assert_non_null(strstr(w.paths[0], "/models--was--called/snapshots/" COMMIT));
     assert_int_equal(w.server.tokens, 2 * 7);
+    w.server.old_name = "plain"; /* as gpt2 leads to openai-community/gpt2 */
+    assert_int_equal(get(&w, "plain", HUB_MODEL), 0);
+    expect_bytes(in(w.paths[0], "model.safetensors"), weights, WEIGHTS);
+    assert_non_null(strstr(w.paths[0], "/models--plain/snapshots/" COMMIT));
     assert_int_equal(w.server.leaked, 0);
     close_world(&w);
 }

@@ -36,23 +36,42 @@ static void test_names(void **state)
         "out/model.gguf", "synthetic:8x4", "-",    "",       "http://x/y", "a/b:x\\y"};
     struct hub_name n;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        if (!hub_name_read(good[i].text, &n))
+        if (!hub_name_read(good[i].text, true, &n))
             fail_msg("%s", good[i].text);
         assert_string_equal(n.repository, good[i].repository);
         assert_string_equal(n.revision, good[i].revision);
         assert_string_equal(n.file, good[i].file);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (hub_name_read(bad[i], &n))
+        if (hub_name_read(bad[i], true, &n))
             fail_msg("%s is taken for a repository", bad[i]);
     char long_name[300];
     memset(long_name, 'a', sizeof long_name);
     long_name[1] = '/';
     long_name[98] = 0; /* the hub has names of 96 characters at most */
-    assert_true(hub_name_read(long_name, &n));
+    assert_true(hub_name_read(long_name, true, &n));
     long_name[98] = 'a';
     long_name[99] = 0;
-    assert_false(hub_name_read(long_name, &n));
+    assert_false(hub_name_read(long_name, true, &n));
+}
+
+static void test_names_without_owner(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *repository, *revision;
+    } good[] = {{"gpt2", "gpt2", "main"}, {"bert-base-uncased@v1", "bert-base-uncased", "v1"}, {"a/b", "a/b", "main"}};
+    static const char *const bad[] = {"",      ".",     "..",  "-",     "model.safetensors",
+                                      "gpt2/", "/gpt2", "a b", "gpt2@", "@main"};
+    struct hub_name n;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(hub_name_read(good[i].text, false, &n));
+        assert_string_equal(n.repository, good[i].repository);
+        assert_string_equal(n.revision, good[i].revision);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (hub_name_read(bad[i], false, &n))
+            fail_msg("%s is taken for a repository", bad[i]);
 }
 
 /* Files with blanks between them, chosen in this order; "" for an error that begins with `error`. */
@@ -113,7 +132,7 @@ static void test_choices(void **state)
         char *files = strdup(choices[i].files), *at = files;
         for (char *name; (name = strsep(&at, " "));)
             assert_int_equal(file_names_add(&all, name, &err), 0);
-        assert_true(hub_name_read(w.text, &w.name));
+        assert_true(hub_name_read(w.text, true, &w.name));
         int code = choose_files(&w, &all, &chosen, &err);
         for (size_t k = 0; !code && k < chosen.n; k++)
             str_printf(&got, "%s%s", k ? " " : "", chosen.items[k]);
@@ -140,6 +159,7 @@ static void test_paths_win(void **state)
     assert_int_equal(chdir(folder), 0);
     mkdir("org", 0777);
     mkdir("org/model", 0777);
+    unsetenv("HF_HUB_OFFLINE");
     setenv("HF_ENDPOINT", "http://127.0.0.1:1", 1);
     setenv("HF_HOME", folder, 1);
     options_init(&o, CMD_TRAIN);
@@ -152,6 +172,11 @@ static void test_paths_win(void **state)
     assert_int_equal(options_set(&o, "model", "org/other", &err), 0);
     assert_true(hub_is_asked(&o, &io_posix));
     assert_int_equal(hub_options(&o, &io_posix, &events, &err), SNUG_ERR_IO);
+    assert_int_equal(options_set(&o, "model", "gpt2", &err), 0);
+    assert_true(hub_is_asked(&o, &io_posix));
+    assert_int_equal(options_set(&o, "adapter", "gpt2", &err), 0);
+    assert_int_equal(options_set(&o, "model", "org/model", &err), 0);
+    assert_false(hub_is_asked(&o, &io_posix));
     const char *here = "org/model", *there = "org/other";
     assert_false(hub_model_is_asked(here, &io_posix));
     assert_true(hub_model_is_asked(there, &io_posix));
@@ -166,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names_without_owner),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_paths_win),
     };

@@ -39,6 +39,7 @@ void open_world(struct world *w)
         weights[i] = (char)(((int64_t)i * i + 7 * i) >> 3);
     server_start(&w->server);
     snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d/", w->server.port);
+    unsetenv("HF_HUB_OFFLINE");
     setenv("HF_ENDPOINT", endpoint, 1);
     setenv("HF_HUB_CACHE", w->cache, 1);
     setenv("HF_HOME", w->cache, 1);
@@ -59,7 +60,7 @@ void close_world(struct world *w)
 int get(struct world *w, const char *text, enum hub_part part)
 {
     struct hub_wish wish = {.text = text, .part = part};
-    assert_true(hub_name_read(text, &wish.name));
+    assert_true(hub_name_read(text, false, &wish.name));
     w->err.text[0] = w->notes[0] = 0;
     return hub_get(&wish, &w->io, &w->events, &w->arena, &w->paths, &w->n, &w->err);
 }
