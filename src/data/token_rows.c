@@ -175,14 +175,11 @@ static int encode_words(const struct work *w, const struct text_row *r, struct w
     return code ? err_set(err, code, "%s", e.text) : token_rows_add_words(out, &buf->tokens, err);
 }
 
-static int encode_text(const struct work *w, const struct text_row *r, size_t text, size_t bytes, int64_t max_length,
-                       struct token_buf *buf, struct snug_err *err)
+static int check_text(int code, const struct text_row *r, const struct snug_err *why, struct snug_err *err)
 {
-    struct snug_err e;
-    int code = tokenizer_encode(w->tokenizer, w->block->texts + text, bytes, NULL, 0, max_length, buf, &e);
     if (code == SNUG_ERR_INPUT)
-        return err_at(err, code, r->place, "%s", e.text);
-    return code ? err_set(err, code, "%s", e.text) : SNUG_OK;
+        return err_at(err, code, r->place, "%s", why->text);
+    return code ? err_set(err, code, "%s", why->text) : SNUG_OK;
 }
 
 /* Of a source and a target. Without tokens on one side there is nothing to learn. */
@@ -190,12 +187,14 @@ static int encode_pair(const struct work *w, const struct text_row *r, struct to
                        struct token_buf *target, struct token_rows *out, struct snug_err *err)
 {
     const struct text_block *b = w->block;
-    TRY(encode_text(w, r, r->text, r->text_bytes, w->max_length, source, err));
-    int code = encode_text(w, r, r->pair, r->pair_bytes, b->max_target_length, target, err);
+    struct snug_err e;
+    int code = tokenizer_encode(w->tokenizer, b->texts + r->text, r->text_bytes, NULL, 0, w->max_length, source, &e);
+    TRY(check_text(code, r, &e, err));
+    code = tokenizer_encode_target(w->tokenizer, b->texts + r->pair, r->pair_bytes, b->max_target_length, target, &e);
     if (code == SNUG_ERR_USAGE)
         return err_set(err, code, "--max-target-length %lld: leaves no room beside a target's special tokens; use more",
                        (long long)b->max_target_length);
-    TRY(code);
+    TRY(check_text(code, r, &e, err));
     if (!source->n || !target->n) {
         out->no_target++;
         return SNUG_OK;

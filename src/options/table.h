@@ -115,6 +115,10 @@ OPT(STR, target_column, "none", "NAME", TRAINING | EVAL | DEBUG_DATA, 0,
     "column of the text to be written, seq2seq-lm; none: target, summary, or another usual name")
 OPT(STR, source_prefix, "none", "TEXT", TRAINING | EVAL | PREDICT | DEBUG_DATA, RESULT,
     "stands before each source, seq2seq-lm, such as \"summarize: \"")
+OPT(STR, source_lang, "none", "LANGUAGE", TRAINING | EVAL | PREDICT | GENERATE, RESULT,
+    "of the sources, as a translator's tokenizer names it, such as en_XX; none: what tokenizer_config.json says")
+OPT(STR, target_lang, "none", "LANGUAGE", TRAINING | EVAL | PREDICT | GENERATE, RESULT,
+    "of the targets, likewise; generated texts begin with it")
 OPT(INT, max_target_length, "none", "[1, 1048576]", TRAINING | EVAL | DEBUG_DATA, RESULT,
     "tokens of a target, seq2seq-lm; longer ones are cut; none: --max-length")
 OPT(STR, ignore_label, "none", "LABEL", TRAINING | EVAL | DEBUG_DATA | MERGE, RESULT, "rows with this label are left out, such as -1")
@@ -370,6 +374,8 @@ OPT_SPELLING(HABIT, model_name, model, NULL)
 OPT_SPELLING(HABIT, outfile, output, NULL) /* of llama.cpp's converter */
 OPT_SPELLING(HABIT, max_source_length, max_length, NULL)
 OPT_SPELLING(HABIT, summary_column, target_column, NULL)
+OPT_SPELLING(HABIT, src_lang, source_lang, NULL)
+OPT_SPELLING(HABIT, tgt_lang, target_lang, NULL)
 OPT_SPELLING(HABIT, train_file, train_data, NULL)
 OPT_SPELLING(HABIT, train_data_file, train_data, NULL)
 OPT_SPELLING(HABIT, validation_file, eval_data, NULL)
@@ -640,6 +646,8 @@ OPT_NEEDS(doc_stride, task, "auto|question-answering")
 OPT_NEEDS(target_column, task, "auto|seq2seq-lm")
 OPT_NEEDS(source_prefix, task, "auto|seq2seq-lm")
 OPT_NEEDS(max_target_length, task, "auto|seq2seq-lm")
+OPT_NEEDS(source_lang, task, "auto|seq2seq-lm")
+OPT_NEEDS(target_lang, task, "auto|seq2seq-lm")
 OPT_NEEDS(max_answer_length, task, "auto|question-answering")
 OPT_NEEDS(version_2_with_negative, task, "auto|question-answering")
 OPT_NEEDS(null_score_diff_threshold, task, "auto|question-answering")

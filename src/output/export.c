@@ -209,6 +209,14 @@ static int rename_all(struct files *fs, bool replaces, struct snug_err *err)
     return io_fsync_dir(fs->io, fs->dir, err);
 }
 
+static bool is_text(const struct export_model *m, const char *name)
+{
+    for (size_t i = 0; i < EXPORT_TEXTS; i++)
+        if (m->texts[i].text && !strcmp(m->texts[i].name, name))
+            return true;
+    return false;
+}
+
 int export_folder(const struct io *io, const char *dir, struct export_model *m, struct snug_err *err)
 {
     struct files fs = {.io = io, .dir = dir};
@@ -216,7 +224,8 @@ int export_folder(const struct io *io, const char *dir, struct export_model *m, 
     fs.list = arena_alloc(&fs.arena, (m->n_files + EXPORT_TEXTS + m->n_written + 1) * sizeof *fs.list);
     int code = piece && fs.list ? SNUG_OK : err_no_memory(err, CKPT_PIECE_BYTES);
     for (size_t i = 0; !code && i < m->n_files; i++)
-        code = copy_file(&fs, m->source_dir, m->files[i], piece, err);
+        if (!is_text(m, m->files[i]))
+            code = copy_file(&fs, m->source_dir, m->files[i], piece, err);
     for (size_t i = 0; !code && i < EXPORT_TEXTS; i++)
         if (m->texts[i].text)
             code = write_text(&fs, m->texts[i].name, m->texts[i].text, err);

@@ -5,8 +5,8 @@
 
 #include "format/model_dir.h"
 
-/* config.json and what goes with it; then what is made out of a GGUF file. */
-enum { EXPORT_OWN = 4, EXPORT_TEXTS = EXPORT_OWN + MODEL_DIR_MADE };
+/* config.json and what goes with it, languages among it; then what is made out of a GGUF file. */
+enum { EXPORT_OWN = 6, EXPORT_TEXTS = EXPORT_OWN + MODEL_DIR_MADE };
 struct export_text {
     const char *name, *text;
 };
@@ -26,7 +26,7 @@ struct export_model {
     int (*read)(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes, struct snug_err *err);
     void *ctx;
 
-    struct export_text texts[EXPORT_TEXTS]; /* text NULL: not written */
+    struct export_text texts[EXPORT_TEXTS]; /* in place of a file of that name below; text NULL: not written */
 
     /* Files copied byte for byte from another folder: NAME, or FOLDER/NAME. One that is not there is left out. */
     const char *source_dir;

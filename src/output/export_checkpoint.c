@@ -1,4 +1,5 @@
 #include "output/export_checkpoint.h"
+#include "output/languages.h"
 
 #include "base/str.h"
 #include "checkpoint/internal.h"
@@ -28,9 +29,10 @@ struct source {
     const char *tokenizer;                  /* the folder to copy from; NULL: the run had none, or it is made */
     struct model_made made[MODEL_DIR_MADE]; /* (n_made) out of a GGUF file */
     size_t n_made;
-    char *config;  /* malloc'd */
-    char *adapter; /* the same: adapter_config.json of a run that trained an adapter, else NULL */
-    void *wide;    /* a piece of a tensor as it is in the checkpoint */
+    char *languages[LANGUAGES_FILES]; /* texts of files that the run's languages have changed */
+    char *config;                     /* malloc'd */
+    char *adapter;                    /* the same: adapter_config.json of a run that trained an adapter, else NULL */
+    void *wide;                       /* a piece of a tensor as it is in the checkpoint */
     size_t wide_bytes;
 };
 
@@ -41,16 +43,26 @@ static const json_t *recorded(const struct source *s, const char *key)
     return json_object_get(json_object_get(json_object_get(s->doc, "about"), "result"), key);
 }
 
-static bool has_tokenizer(const struct source *s, const char *folder)
+/* Whether it is the run's tokenizer that the folder has, with the run's languages; then what its files say of those. */
+static int has_tokenizer(struct source *s, const char *folder, bool *has, struct snug_err *err)
 {
     const char *wanted = json_string_value(json_object_get(s->doc, "tokenizer"));
+    const char *source = json_string_value(recorded(s, "source_lang"));
+    const char *target = json_string_value(recorded(s, "target_lang"));
     struct tokenizer *t;
     char hex[33];
+    int code = SNUG_OK;
+    *has = false;
     if (!folder || tokenizer_open(s->io, folder, &t, NULL))
-        return false;
-    hash_hex(tokenizer_hash(t), hex);
+        return SNUG_OK;
+    if (!(source || target) || !tokenizer_set_languages(t, source, target, NULL)) {
+        hash_hex(tokenizer_hash(t), hex);
+        *has = wanted && !strcmp(hex, wanted);
+    }
+    if (*has)
+        code = languages_texts(s->io, folder, t, source, target, s->languages, err);
     tokenizer_close(t);
-    return wanted && !strcmp(hex, wanted);
+    return code;
 }
 
 static int find_tokenizer(struct source *s, struct snug_err *err)
@@ -58,12 +70,15 @@ static int find_tokenizer(struct source *s, struct snug_err *err)
     const char *const places[] = {s->o->model, json_string_value(recorded(s, "source")), s->beside};
     if (!json_object_get(s->doc, "tokenizer"))
         return SNUG_OK;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (has_tokenizer(s, places[i])) {
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        bool has;
+        TRY(has_tokenizer(s, places[i], &has, err));
+        if (has) {
             TRY(model_made_read(s->io, places[i], s->made, &s->n_made, err));
             s->tokenizer = s->n_made ? NULL : places[i];
             return SNUG_OK;
         }
+    }
     return err_set(err, SNUG_ERR_USAGE,
                    "%s: the run's tokenizer is not in %s; give --model with the folder that the run started from",
                    s->found.path,
@@ -210,7 +225,10 @@ static int write_folder(struct source *s, struct snug_err *err)
                              .n_tensors = n,
                              .read = read_weight,
                              .ctx = s,
-                             .texts = {{"config.json", s->config}, {"adapter_config.json", s->adapter}},
+                             .texts = {{"config.json", s->config},
+                                       {"adapter_config.json", s->adapter},
+                                       {language_files[0], s->languages[0]},
+                                       {language_files[1], s->languages[1]}},
                              .weights_name = s->adapter ? "adapter_model.safetensors" : NULL,
                              .replaces = s->o->overwrite_output_dir,
                              .source_dir = s->tokenizer ? s->tokenizer : "",
@@ -258,6 +276,8 @@ int export_checkpoint(const struct io *io, const struct options *o, const char *
     free(s.config);
     free(s.adapter);
     mem_free(s.wide);
+    for (int i = 0; i < LANGUAGES_FILES; i++)
+        mem_free(s.languages[i]);
     arena_free(&s.arena);
     return code;
 }

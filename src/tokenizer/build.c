@@ -130,7 +130,7 @@ static void hash_template(const struct template *form, struct hash_state *h)
     }
 }
 
-static int hash_all(struct tokenizer *t, struct snug_err *err)
+int tokenizer_rehash(struct tokenizer *t, struct snug_err *err)
 {
     struct added_token *sorted = mem_alloc((t->n_added + 1) * sizeof *sorted);
     struct hash_state *h = sorted ? hash_new() : NULL;
@@ -169,6 +169,8 @@ static int hash_all(struct tokenizer *t, struct snug_err *err)
     }
     hash_template(&t->single, h);
     hash_template(&t->pair, h);
+    if (t->target.n_parts)
+        hash_template(&t->target, h);
     t->hash = hash_end(h);
     mem_free(sorted);
     return 0;
@@ -177,7 +179,7 @@ static int hash_all(struct tokenizer *t, struct snug_err *err)
 int tokenizer_finish(struct tokenizer *t, struct snug_err *err)
 {
     TRY(build_added_sets(t, err));
-    return hash_all(t, err);
+    return tokenizer_rehash(t, err);
 }
 
 int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err)

@@ -268,6 +268,16 @@ static int apply_limits(const struct tokenizer_config *c, struct tokenizer *t, s
     return 0;
 }
 
+/* Of a translator's class, which goes by these whatever the post-processor has. Without a place for it there is no language. */
+static int apply_languages(const struct tokenizer_config *c, struct tokenizer *t, struct snug_err *err)
+{
+    const char *source = NULL, *target = NULL;
+    TRY(json_get_string(c->config, c->path, "src_lang", false, &source, err));
+    TRY(json_get_string(c->config, c->path, "tgt_lang", false, &target, err));
+    return (source || target) && tokenizer_has_languages(t) ? tokenizer_apply_languages(t, source, target, err)
+                                                            : SNUG_OK;
+}
+
 int tokenizer_config_apply(const struct tokenizer_config *c, const struct io *io, struct tokenizer *t, bool from_json,
                            struct snug_err *err)
 {
@@ -283,5 +293,7 @@ int tokenizer_config_apply(const struct tokenizer_config *c, const struct io *io
     TRY(apply_more_special(c, t, "additional_special_tokens", err));
     TRY(apply_more_special(c, t, "extra_special_tokens", err));
     TRY(check_added_tokens_file(c, io, t, err));
+    if (c->config)
+        TRY(apply_languages(c, t, err));
     return c->config ? apply_limits(c, t, err) : 0;
 }

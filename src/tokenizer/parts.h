@@ -90,7 +90,8 @@ struct tokenizer {
     char *settings; /* what is left of the hash: NULL, or normalizers, pre-tokenizers as text */
 
     struct template single, pair;
-    bool has_template; /* a post-processor set them */
+    struct template target; /* of what is to be written, where its language is known */
+    bool has_template;      /* a post-processor set them */
     bool truncate_left;
     bool trims_places;  /* a blank that a token begins or ends with is not counted among its place */
     bool trims_but_one; /* but for one that the step ByteLevel has put before the text */
@@ -127,6 +128,7 @@ int tokenizer_add_note(struct tokenizer *t, struct snug_err *err, const char *fo
 int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct snug_err *err);
 /* Makes what encoding needs from what was loaded. */
 int tokenizer_finish(struct tokenizer *t, struct snug_err *err);
+int tokenizer_rehash(struct tokenizer *t, struct snug_err *err);
 /* The BertNormalizer of a tokenizer that has no other normalizer beside it; NULL otherwise. */
 struct bert_normalizer *tokenizer_bert_normalizer(const struct tokenizer *t);
 
@@ -137,6 +139,9 @@ int tokenizer_read_object(struct tokenizer *t, json_t *o, struct snug_err *err);
 int tokenizer_read_ids(struct tokenizer *t, json_t *vocab, struct snug_err *err);
 /* *section: the object at `key`, NULL when it is null or absent. */
 int tokenizer_section(struct tokenizer *t, json_t *o, const char *key, json_t **section, struct snug_err *err);
+
+/* languages.c: as tokenizer_set_languages, before there is a hash. */
+int tokenizer_apply_languages(struct tokenizer *t, const char *source, const char *target, struct snug_err *err);
 
 /* templates.c: without special tokens, where no post-processor has set one. */
 int tokenizer_default_template(struct tokenizer *t, struct snug_err *err);

@@ -165,10 +165,9 @@ static int start(const struct template *form, const char *what, int64_t max_leng
     return scratch_get(out, err);
 }
 
-int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
-                     int64_t max_length, struct token_buf *out, struct snug_err *err)
+static int encode(const struct tokenizer *t, const struct template *form, const char *text, size_t bytes,
+                  const char *pair, size_t pair_bytes, int64_t max_length, struct token_buf *out, struct snug_err *err)
 {
-    const struct template *form = pair ? &t->pair : &t->single;
     TRY(start(form, pair ? "pair" : "text", max_length, out, err));
     TRY(check_utf8(text, bytes, err));
     if (pair)
@@ -189,6 +188,18 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, 
             kept[0] = room;
     }
     return fill_cut(t, form, whole, kept, false, out, err);
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
+                     int64_t max_length, struct token_buf *out, struct snug_err *err)
+{
+    return encode(t, pair ? &t->pair : &t->single, text, bytes, pair, pair_bytes, max_length, out, err);
+}
+
+int tokenizer_encode_target(const struct tokenizer *t, const char *text, size_t bytes, int64_t max_length,
+                            struct token_buf *out, struct snug_err *err)
+{
+    return encode(t, t->target.n_parts ? &t->target : &t->single, text, bytes, NULL, 0, max_length, out, err);
 }
 
 int tokenizer_encode_words(const struct tokenizer *t, const struct token_word *words, size_t n, int64_t max_length,

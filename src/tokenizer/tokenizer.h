@@ -77,7 +77,19 @@ void tokenizer_close(struct tokenizer *t);
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, const char *pair, size_t pair_bytes,
                      int64_t max_length, struct token_buf *out, struct snug_err *err);
 
-/* The same of a text that somebody has cut into words, as `is_split_into_words` in transformers: each word is tokenized by
+/* The same of a text that is to be written: a translator's tokenizer gives it the language of targets. */
+int tokenizer_encode_target(const struct tokenizer *t, const char *text, size_t bytes, int64_t max_length,
+                            struct token_buf *out, struct snug_err *err);
+
+/* Whether the template gives a text its language, as mBART's does. Then these languages, as "en_XX", take the place of those that
+ * the files say, NULL none; it is for the one who has opened the tokenizer, before others use it. SNUG_ERR_INPUT: there is no such
+ * language. A target whose language nobody says has that of the source. */
+bool tokenizer_has_languages(const struct tokenizer *t);
+int tokenizer_set_languages(struct tokenizer *t, const char *source, const char *target, struct snug_err *err);
+/* The targets' language, where it was said, -1 else; *leads: it stands before the text. */
+int32_t tokenizer_target_language(const struct tokenizer *t, bool *leads);
+
+/* As tokenizer_encode of a text that somebody has cut into words, as `is_split_into_words` in transformers: each word is tokenized by
  * itself. A tokenizer of bytes, to which a blank belongs to the word behind it, gets each word with a blank, as with
  * add_prefix_space. */
 struct token_word {

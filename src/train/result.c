@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include "output/export.h"
+#include "output/languages.h"
 #include "output/record.h"
 #include "train/card.h"
 #include "train/session/class_names.h"
@@ -87,7 +88,7 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     struct export_source source = {.run = &s->run};
     struct str record = {0}, card = {0};
     struct arena names = {0};
-    char *config = NULL, *adapter = NULL;
+    char *config = NULL, *adapter = NULL, *languages[LANGUAGES_FILES] = {NULL};
     size_t n = 0;
     TRY(run_list(&s->run, 1u << ROLE_WEIGHT, &source.values, &source.n, err));
     struct st_tensor *tensors = mem_alloc(source.n * sizeof *tensors);
@@ -96,6 +97,8 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
         code = list_tensors(s, &source, &names, tensors, &n, err);
     if (!code && s->adapter.wanted)
         code = session_adapter_text(s, &adapter, err);
+    if (!code && s->tokenizer)
+        code = languages_texts(io, s->dir.path, s->tokenizer, s->o->source_lang, s->o->target_lang, languages, err);
     if (!code && s->o->command == CMD_TRAIN)
         code = record_text(s->o, &record, err);
     if (!code && step >= 0 && card_is_free(io, dir))
@@ -109,7 +112,9 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
                              .texts = {{"config.json", config},
                                        {"adapter_config.json", adapter},
                                        {RECORD_NAME, record.s},
-                                       {CARD_NAME, card.s}},
+                                       {CARD_NAME, card.s},
+                                       {language_files[0], languages[0]},
+                                       {language_files[1], languages[1]}},
                              .source_dir = s->dir.path,
                              .files = s->dir.carried,
                              .n_files = s->dir.n_carried};
@@ -121,6 +126,8 @@ int train_export(struct session *s, const struct io *io, const char *dir, int64_
     str_free(&card);
     mem_free(config);
     mem_free(adapter);
+    for (int i = 0; i < LANGUAGES_FILES; i++)
+        mem_free(languages[i]);
     arena_free(&names);
     mem_free(tensors);
     mem_free(source.values);

@@ -156,6 +156,9 @@ static int result_to_json(const struct session *s, json_t **out, struct snug_err
             code = err_no_memory(err, 1 << 16);
         if (!code && s->adapter.wanted)
             code = adapter_to_json(s, *out, err);
+        if (!code && ((s->o->source_lang && json_object_set_new(*out, "source_lang", json_string(s->o->source_lang))) ||
+                      (s->o->target_lang && json_object_set_new(*out, "target_lang", json_string(s->o->target_lang)))))
+            code = err_no_memory(err, 1 << 10);
         mem_free(text);
     }
     free(source);

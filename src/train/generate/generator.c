@@ -34,17 +34,29 @@ static int read_token(const struct generator *g, json_t *generation, const char 
                         g->s->model.vocab_size - 1, id, err);
 }
 
+/* A translator's text begins with its language, or its decoder reads that first: the place that targets have it in. Without the option
+ * the model's own files go before the tokenizer's. */
+static void heed_language(struct generator *g)
+{
+    bool leads = false;
+    int32_t id = g->s->tokenizer ? tokenizer_target_language(g->s->tokenizer, &leads) : -1;
+    int64_t *to = leads ? &g->forced_first : &g->start;
+    if (id >= 0 && (*to < 0 || g->s->o->target_lang))
+        *to = id;
+}
+
 /* An encoder-decoder's text may have to begin with a token, a language, say; any text that gets as long as it may can have to end
  * with one. What the decoder reads first is none of its text. */
 static int read_forced(struct generator *g, json_t *generation, const char *path, struct snug_err *err)
 {
     TRY(read_token(g, generation, path, "decoder_start_token_id", &g->start, err));
-    if (g->start < 0)
-        g->start = g->s->model.writes_after;
     TRY(read_token(g, generation, path, "forced_bos_token_id", &g->forced_first, err));
     TRY(read_token(g, generation, path, "forced_eos_token_id", &g->forced_last, err));
     if (model_task(&g->s->model)->converses)
         g->forced_first = -1;
+    heed_language(g);
+    if (g->start < 0)
+        g->start = g->s->model.writes_after;
     return SNUG_OK;
 }
 

@@ -48,6 +48,8 @@ static int open_tokenizer(struct session *s, struct snug_err *err)
         *err = why;
         return code;
     }
+    if (!code && (s->o->source_lang || s->o->target_lang))
+        TRY(tokenizer_set_languages(s->tokenizer, s->o->source_lang, s->o->target_lang, err));
     if (code)
         s->tokenizer = NULL;
     else if (tokenizer_vocab_size(s->tokenizer) > s->model.vocab_size && text)
