@@ -270,6 +270,7 @@ int compile_run(const struct compile_settings *s, const struct choices *choices,
     plan->staging = s->backend->facts.staging;
     plan->stop = s->stop;
     plan->trial = s->trial;
+    plan->trial_most = s->trial_most;
     if (s->train && is_fused(&j))
         TRY(compile_forward(&j, "step", PROGRAM_STEP, &where->step, err));
     else if (s->train) {

@@ -20,9 +20,10 @@ struct compile_settings {
     int64_t beams; /* so many sequences are beams of one prompt, and share what they have in common; 0 and 1: none do */
     int ranks;     /* that train side by side, each with a program like this; 0 and 1: one */
     bool trial;    /* only to be looked at, by a search: programs and plan are not checked, as those that run are */
-    bool train;    /* else evaluation only */
-    bool keep_grads; /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
-    bool separate;   /* micro-steps and update are programs of their own even without accumulation */
+    int64_t trial_most; /* of a trial: as struct plan has it */
+    bool train;         /* else evaluation only */
+    bool keep_grads;    /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
+    bool separate;      /* micro-steps and update are programs of their own even without accumulation */
     bool dropout;
     double smoothing;
     int64_t head_chunk;              /* without choices.whole_logits: rows of logits at a time; 0: all */

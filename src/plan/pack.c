@@ -248,14 +248,14 @@ enum { ORDERS = 4 };
 
 /* The smallest peak wins; of equal ones the order with the lowest number, whichever is tried first. An order ends as soon
  * as it cannot win, so the slow ones are tried last: by size alone, the holes become many. */
-static void try_orders(struct program *g, struct item *items, int n, struct taken *t)
+static void try_orders(struct program *g, int64_t most, struct item *items, int n, struct taken *t)
 {
     static const int tried[ORDERS] = {0, 3, 2, 1};
     int best = ORDERS;
     g->peak_bytes = INT64_MAX;
     for (int k = 0; k < ORDERS && !t->failed && !stop_asked(t->stop); k++) {
         int order = tried[k];
-        int64_t limit = g->peak_bytes + (best < ORDERS && order < best);
+        int64_t limit = best == ORDERS ? most + 1 : g->peak_bytes + (order < best);
         if (limit <= g->lower_bound_bytes)
             continue;
         for (int i = 0; i < n; i++)
@@ -270,7 +270,7 @@ static void try_orders(struct program *g, struct item *items, int n, struct take
     }
 }
 
-int plan_pack_program(const struct plan *p, struct program *g, struct snug_err *err)
+int plan_pack_program(const struct plan *p, struct program *g, int64_t most, struct snug_err *err)
 {
     int n = 0, n_values = g->graph.n_values;
     struct taken t;
@@ -282,7 +282,7 @@ int plan_pack_program(const struct plan *p, struct program *g, struct snug_err *
         if (plan_is_transient(g, i))
             items[n++] = (struct item){.id = i, .bytes = plan_room(p, g, i)};
     if (!t.failed)
-        try_orders(g, items, n, &t);
+        try_orders(g, most, items, n, &t);
     mem_free(items);
     taken_close(&t);
     return t.failed ? err_no_memory(err, (unsigned long long)n_values * sizeof *items) : plan_check_stop(p, err);

@@ -13,7 +13,8 @@ bool plan_is_transient(const struct program *g, int id);
 /* The place of a persistent value in one of the first `before` programs, by name; -1 if it is new. */
 int64_t plan_known_place(const struct plan *p, int before, const struct value *v);
 
-/* Sets g->at of a program's transient values, counted from 0, and g->peak_bytes. Lifetimes and the lower bound are set. */
-int plan_pack_program(const struct plan *p, struct program *g, struct snug_err *err);
+/* Sets g->at of a program's transient values, counted from 0, and g->peak_bytes: INT64_MAX where it found no places for them within `most`
+ * bytes. Lifetimes and the lower bound are set. */
+int plan_pack_program(const struct plan *p, struct program *g, int64_t most, struct snug_err *err);
 
 #endif

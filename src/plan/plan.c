@@ -165,9 +165,25 @@ static void resolve(struct plan *p, struct program *g)
     }
 }
 
+/* Places of all values, and the transient bytes of the largest program. INT64_MAX: more than may be. */
+static int pack_programs(struct plan *p, int64_t most, int64_t *transient, struct snug_err *err)
+{
+    *transient = 0;
+    for (int k = 0; k < p->n_programs && *transient <= most; k++) {
+        struct program *g = &p->programs[k];
+        TRY(plan_pack_program(p, g, most, err));
+        resolve(p, g);
+        if (g->peak_bytes > *transient) {
+            *transient = g->peak_bytes;
+            p->largest = k;
+        }
+    }
+    return SNUG_OK;
+}
+
 int plan_pack(struct plan *p, struct snug_err *err)
 {
-    int64_t transient = 0, bound = 0;
+    int64_t transient = INT64_MAX, bound = 0;
     p->align = p->align ? p->align : 64;
     for (int k = 0; k < p->n_programs; k++)
         TRY(find_lifetimes(&p->programs[k], err));
@@ -176,17 +192,13 @@ int plan_pack(struct plan *p, struct snug_err *err)
     p->persistent_bytes += p->staging * p->inputs_bytes;
     place_persistent(p, false);
     for (int k = 0; k < p->n_programs; k++) {
-        struct program *g = &p->programs[k];
-        TRY(find_lower_bound(p, g, err));
-        TRY(plan_pack_program(p, g, err));
-        resolve(p, g);
-        if (g->peak_bytes > transient) {
-            transient = g->peak_bytes;
-            p->largest = k;
-        }
-        bound = g->lower_bound_bytes > bound ? g->lower_bound_bytes : bound;
+        TRY(find_lower_bound(p, &p->programs[k], err));
+        bound = p->programs[k].lower_bound_bytes > bound ? p->programs[k].lower_bound_bytes : bound;
     }
-    p->arena_bytes = p->persistent_bytes + transient;
+    int64_t most = (p->trial && p->trial_most ? p->trial_most : INT64_MAX - 1) - p->persistent_bytes;
+    if (bound <= most)
+        TRY(pack_programs(p, most, &transient, err));
+    p->arena_bytes = transient < INT64_MAX ? p->persistent_bytes + transient : INT64_MAX;
     p->lower_bound_bytes = p->persistent_bytes + bound;
     return p->trial ? SNUG_OK : plan_check(p, err);
 }

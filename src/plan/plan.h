@@ -32,9 +32,10 @@ struct plan {
     int staging;                  /* how many further rooms of inputs_bytes stand behind the inputs */
     const struct stop_flag *stop; /* NULL: never; likewise */
     bool trial;                   /* nobody runs it, so plan_pack does not prove it; likewise */
-    int64_t inputs_bytes;         /* all inputs, at the start of the arena */
-    int64_t persistent_bytes;     /* rounded up to `align` for each value */
-    int64_t arena_bytes;          /* persistent + the largest program's transient part */
+    int64_t trial_most;       /* of a trial: more bytes are of no use, so then arena_bytes is INT64_MAX; 0: any are */
+    int64_t inputs_bytes;     /* all inputs, at the start of the arena */
+    int64_t persistent_bytes; /* rounded up to `align` for each value */
+    int64_t arena_bytes;      /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
     int64_t host_bytes;       /* the arena in the host's memory, of persistent values alone; 0: there is none */
     int largest;              /* the program whose transient part is largest */

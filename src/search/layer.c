@@ -2,6 +2,8 @@
 
 #include "plan/pack.h"
 
+#include <string.h>
+
 static int count_layers(const struct graph *g)
 {
     int last = 0;
@@ -51,6 +53,23 @@ static void find_held(struct layers *l)
     }
 }
 
+static int64_t find_least(const struct layers *l, int64_t *changes)
+{
+    const struct graph *g = &l->g->graph;
+    int64_t live = 0, most = 0;
+    for (int i = 1; i < g->n_values; i++)
+        if (plan_is_transient(l->g, i) && l->g->first[i] >= l->spans[l->n].forward_end) {
+            changes[l->g->first[i]] += plan_room(l->plan, l->g, i);
+            if (l->g->last[i] < g->n_nodes)
+                changes[l->g->last[i] + 1] -= plan_room(l->plan, l->g, i);
+        }
+    for (int k = 1; k <= g->n_nodes; k++) {
+        live += changes[k];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
 /* Bytes of what begins and ends at each node, less what is held, then their sum up to it. */
 static void find_beside(struct layers *l, int64_t *begins)
 {
@@ -98,6 +117,8 @@ int layers_open(struct layers *l, const struct plan *p, const struct program *g,
     if (!begins)
         return err_no_memory(err, nodes * sizeof *begins);
     find_beside(l, begins);
+    memset(begins, 0, nodes * sizeof *begins);
+    l->least = find_least(l, begins);
     mem_free(begins);
     find_most(l);
     return SNUG_OK;

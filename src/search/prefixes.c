@@ -47,11 +47,14 @@ static int list_options(struct menu *m, const struct rates *r, int layer, struct
     return SNUG_OK;
 }
 
-int menu_open(struct menu *m, const struct plan *p, const struct program *g, const struct rates *r,
-              struct snug_err *err)
+int menu_open(struct menu *m, const struct plan *p, const struct program *g, struct snug_err *err)
 {
     *m = (struct menu){0};
-    TRY(layers_open(&m->layers, p, g, err));
+    return layers_open(&m->layers, p, g, err);
+}
+
+int menu_list(struct menu *m, const struct rates *r, struct snug_err *err)
+{
     size_t n = (size_t)(m->layers.n > 0 ? m->layers.n + 1 : 1) * SEGMENT_MOST;
     if (!(m->of = mem_alloc(n * sizeof *m->of)))
         return err_no_memory(err, n * sizeof *m->of);
@@ -376,18 +379,25 @@ static int find_best(const struct menu *m, struct front *fronts, struct limits l
     return SNUG_OK;
 }
 
-static void write_sets(const struct menu *m, const struct front *fronts, const struct way *w,
-                       struct recompute_set *sets)
+/* Sets and what they come to, from the last layer's way back to the first's. */
+static void write_chosen(const struct menu *m, const struct front *fronts, const struct way *w,
+                         struct recompute_set *sets, struct chosen *chosen)
 {
     int n = m->layers.n;
+    int64_t head = m->layers.head_most + w->held, beside = m->layers.beside_most;
+    *chosen =
+        (struct chosen){.fits = true, .held = w->held, .live = head > beside ? head : beside, .seconds = w->seconds};
     for (int i = 0; i <= n + 1; i++)
         sets[i] = (struct recompute_set){0};
-    for (int layer = n; layer > 0; w = &fronts[layer].all[w->before]) {
+    for (int layer = n; layer > 0;) {
         int first = layer - w->length + 1;
+        const struct option *o = &options_at(m, first, w->length)->all[w->option];
         for (int i = first; i <= layer; i++)
-            sets[i] = (struct recompute_set){.nodes = options_at(m, first, w->length)->all[w->option].nodes,
-                                             .joins = i > first};
-        layer -= w->length;
+            sets[i] = (struct recompute_set){.nodes = o->nodes, .joins = i > first};
+        chosen->joins |= w->length > 1;
+        layer = first - 1;
+        w = &fronts[layer].all[w->before];
+        chosen->live = w->held + o->most > chosen->live ? w->held + o->most : chosen->live;
     }
 }
 
@@ -422,10 +432,8 @@ int menu_choose(const struct menu *m, struct limits limits, struct recompute_set
     if (!code && n > 0 && m->layers.beside_most <= limits.live)
         code = find_best(m, fronts, limits, err);
     const struct way *best = !code && n > 0 && fronts[n].n ? fronts[n].all : NULL;
-    if (best) {
-        *chosen = (struct chosen){.fits = true, .held = best->held, .seconds = best->seconds};
-        write_sets(m, fronts, best, sets);
-    }
+    if (best)
+        write_chosen(m, fronts, best, sets, chosen);
     for (int i = 0; i <= n; i++)
         mem_free(fronts[i].all);
     mem_free(fronts);

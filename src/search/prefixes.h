@@ -11,8 +11,9 @@ struct menu {
 };
 enum { SEGMENT_MOST = 8 };
 
-int menu_open(struct menu *m, const struct plan *p, const struct program *g, const struct rates *r,
-              struct snug_err *err);
+/* Opens the layers; their options are what takes time. */
+int menu_open(struct menu *m, const struct plan *p, const struct program *g, struct snug_err *err);
+int menu_list(struct menu *m, const struct rates *r, struct snug_err *err);
 void menu_close(struct menu *m); /* also after a failure */
 
 /* What a choice may take: transient bytes at any moment, and of them those that all layers hold together when the head runs. */
@@ -23,6 +24,8 @@ struct limits {
 struct chosen {
     bool fits;      /* else no way is known that needs so little, and sets and the rest are as they were */
     int64_t held;   /* as in struct limits */
+    int64_t live;   /* likewise. Exact where no layers are joined; where some are, it may be somewhat too much */
+    bool joins;     /* some are */
     double seconds; /* of what is computed again in one micro-step */
 };
 

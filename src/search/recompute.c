@@ -13,9 +13,15 @@ struct job {
     struct compile_settings s;
     struct choices choices;
     struct rates rates;
-    int64_t limit;
+    struct recompute_aim aim; /* aim.below goes down to the least so far */
     struct recomputed *out;
 };
+
+/* Plans of more bytes are of no use, and are not packed. */
+static int64_t useful_bytes(const struct job *j)
+{
+    return j->aim.below - 1 > j->aim.limit ? j->aim.below - 1 : j->aim.limit;
+}
 
 static int program_of(const struct programs *where)
 {
@@ -23,27 +29,29 @@ static int program_of(const struct programs *where)
 }
 
 /* Compiles the run as the choices are, and says in j->out what it takes. The plan is for plan_free, also after a failure. */
-static int measure(const struct job *j, struct plan *plan, struct programs *where, struct snug_err *err)
+static int measure(struct job *j, struct plan *plan, struct programs *where, struct snug_err *err)
 {
+    j->s.trial_most = useful_bytes(j);
     TRY(compile_run(&j->s, &j->choices, plan, where, err));
     j->out->arena_bytes = plan->arena_bytes;
     j->out->seconds = rates_step(&j->rates, plan, where, j->choices.accumulation);
-    j->out->fits = plan->arena_bytes <= j->limit;
+    j->out->fits = plan->arena_bytes <= j->aim.limit;
     j->out->layers = plan->programs[program_of(where)].recomputed_layers;
     return SNUG_OK;
 }
 
 /* Whether the run with these sets fits; NULL: with all layers computed again. */
-static int try_sets(const struct job *j, const struct recompute_set *sets, struct snug_err *err)
+static int try_sets(struct job *j, const struct recompute_set *sets, struct snug_err *err)
 {
     struct plan plan = {0};
     struct programs where;
     struct choices choices = j->choices;
     choices.recompute = sets;
     choices.recompute_every_n = !sets;
+    j->s.trial_most = useful_bytes(j);
     int code = compile_run(&j->s, &choices, &plan, &where, err);
     j->out->arena_bytes = plan.arena_bytes;
-    j->out->fits = !code && plan.arena_bytes <= j->limit;
+    j->out->fits = !code && plan.arena_bytes <= j->aim.limit;
     j->out->layers = code ? 0 : plan.programs[program_of(&where)].recomputed_layers;
     plan_free(&plan);
     return code;
@@ -80,25 +88,32 @@ static int go_down(struct ladder *l, struct recompute_set *sets, struct chosen *
 }
 
 /* Keeps in `least` what has the fewest bytes of all that was tried and does not fit. Its sets are a copy. */
-static void keep_least(const struct job *j, const struct recompute_set *sets, size_t n, struct recomputed *least,
+static void keep_least(struct job *j, const struct recompute_set *sets, size_t n, struct recomputed *least,
                        struct recompute_set *copy)
 {
     if (j->out->arena_bytes >= least->arena_bytes)
         return;
     *least = *j->out;
+    j->aim.below = least->arena_bytes;
     least->sets = copy;
     memcpy(copy, sets, n * sizeof *sets);
 }
 
+/* Whether a plan with what was chosen may be of use. Where that is wrong it is packed for nothing. */
+static bool is_promising(const struct job *j, const struct plan *p, const struct chosen *c)
+{
+    return c->joins || c->live <= useful_bytes(j) - p->persistent_bytes;
+}
+
 /* Goes down the ladder until something fits: its sets are then in `sets`. */
-static int try_rungs(const struct job *j, const struct menu *m, const struct plan *p, struct recompute_set *sets,
+static int try_rungs(struct job *j, const struct menu *m, const struct plan *p, struct recompute_set *sets,
                      struct recompute_set *copy, struct recomputed *least, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
     struct recompute_set *before = mem_alloc(n * sizeof *sets);
     struct ladder l = {.menu = m, .next = GRID + ABOVE};
     int code = before ? SNUG_OK : err_no_memory(err, n * sizeof *sets);
-    while (l.next > ABOVE && grid_point(m, m->layers.g, l.next - ABOVE) + p->persistent_bytes > j->limit)
+    while (l.next > ABOVE && grid_point(m, m->layers.g, l.next - ABOVE) + p->persistent_bytes > j->aim.limit)
         l.next--;
     struct chosen chosen = {.fits = true};
     double seconds = j->out->seconds;
@@ -108,6 +123,10 @@ static int try_rungs(const struct job *j, const struct menu *m, const struct pla
             continue;
         memcpy(before, sets, n * sizeof *sets);
         j->out->seconds = seconds + chosen.seconds * (double)j->choices.accumulation;
+        if (j->out->seconds >= j->aim.seconds)
+            break;
+        if (!is_promising(j, p, &chosen))
+            continue;
         code = try_sets(j, sets, err);
         if (!code && !j->out->fits)
             keep_least(j, sets, n, least, copy);
@@ -117,17 +136,20 @@ static int try_rungs(const struct job *j, const struct menu *m, const struct pla
 }
 
 /* What it finds is in j->out. */
-static int search_ladder(const struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
+static int search_ladder(struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
     struct recompute_set *sets = mem_alloc(n * sizeof *sets), *copy = mem_alloc(n * sizeof *sets);
     struct recomputed least = *j->out; /* with all that is kept */
     double seconds = least.seconds;
+    j->aim.below = least.arena_bytes < j->aim.below ? least.arena_bytes : j->aim.below;
     int code = sets && copy ? try_rungs(j, m, p, sets, copy, &least, err) : err_no_memory(err, n * sizeof *sets);
-    if (!code && !j->out->fits) { /* the plain way, whose packing may be the better one */
+    if (!code && !j->out->fits &&
+        j->out->seconds < j->aim.seconds) { /* the plain way, whose packing may be the better one */
         mem_free(sets);
         sets = NULL;
         j->out->every_n = 1;
+        j->aim.below += least.arena_bytes == j->aim.below; /* of two that are as small it is the one to take */
         j->out->seconds = seconds + menu_all_seconds(m) * (double)j->choices.accumulation;
         code = try_sets(j, NULL, err);
         if (!code && !j->out->fits && least.arena_bytes < j->out->arena_bytes)
@@ -144,10 +166,31 @@ static int search_ladder(const struct job *j, const struct menu *m, const struct
     return code;
 }
 
-int recompute_search(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+/* Transient bytes that every choice of what is computed again takes: what nothing of is dropped, and other programs. */
+static int64_t least_bytes(const struct menu *m, const struct plan *p, const struct programs *where)
+{
+    int64_t least = m->layers.least;
+    for (int k = 0; k < p->n_programs; k++)
+        if (k != where->step && k != where->first && k != where->next && p->programs[k].lower_bound_bytes > least)
+            least = p->programs[k].lower_bound_bytes;
+    return least;
+}
+
+/* The plan is one in which nothing is computed again, and does not fit. */
+static int search_menu(struct job *j, struct menu *m, const struct plan *p, const struct programs *where,
+                       struct snug_err *err)
+{
+    TRY(menu_open(m, p, &p->programs[program_of(where)], err));
+    if (m->layers.n < 1 || least_bytes(m, p, where) > useful_bytes(j) - p->persistent_bytes)
+        return SNUG_OK;
+    TRY(menu_list(m, &j->rates, err));
+    return search_ladder(j, m, p, err);
+}
+
+int recompute_search(const struct compile_settings *s, const struct choices *choices, const struct recompute_aim *aim,
                      struct recomputed *out, struct snug_err *err)
 {
-    struct job j = {.s = *s, .choices = *choices, .limit = limit, .out = out};
+    struct job j = {.s = *s, .choices = *choices, .aim = *aim, .out = out};
     struct plan plan = {0};
     struct programs where;
     struct menu menu = {0};
@@ -158,23 +201,20 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     j.choices.recompute_every_n = 0;
     j.rates = rates_of(s->backend, &s->precision, s->threads, choices->usual);
     int code = measure(&j, &plan, &where, err);
-    if (!code && !out->fits) {
-        code = menu_open(&menu, &plan, &plan.programs[program_of(&where)], &j.rates, err);
-        if (!code && menu.layers.n > 0)
-            code = search_ladder(&j, &menu, &plan, err);
-    }
+    if (!code && !out->fits && out->seconds < aim->seconds)
+        code = search_menu(&j, &menu, &plan, &where, err);
     menu_close(&menu);
     plan_free(&plan);
     return code;
 }
 
-int recompute_measure(const struct compile_settings *s, const struct choices *choices, int64_t limit,
+int recompute_measure(const struct compile_settings *s, const struct choices *choices, const struct recompute_aim *aim,
                       struct recomputed *out, struct snug_err *err)
 {
     struct job j = {.s = *s,
                     .choices = *choices,
                     .rates = rates_of(s->backend, &s->precision, s->threads, choices->usual),
-                    .limit = limit,
+                    .aim = *aim,
                     .out = out};
     struct plan plan = {0};
     struct programs where;

@@ -3,8 +3,10 @@
 #include "search/recompute.h"
 
 #include "base/hash.h"
+#include "search/prefixes.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -131,7 +133,8 @@ static void compare(const struct setup *t, const struct pair *all, int n)
         double best = 1e30;
         for (int i = 0; i < n; i++)
             best = all[i].bytes <= budget && all[i].seconds < best ? all[i].seconds : best;
-        if (recompute_search(&t->s, &t->choices, budget, &r, &err))
+        const struct recompute_aim aim = {.limit = budget, .below = INT64_MAX, .seconds = INFINITY};
+        if (recompute_search(&t->s, &t->choices, &aim, &r, &err))
             fail_msg("%s", err.text);
         if (!r.fits || r.arena_bytes > budget || r.seconds > 1.01 * best || r.seconds > before)
             fail_msg("in %lld bytes: %g s in %lld bytes, of a fit %d; the best is %g s, less had %g s",
@@ -182,11 +185,89 @@ static void better_than_one_choice_for_all_layers(void **state)
     }
 }
 
+/* What the search goes by is what its choices come to as programs, so that it need not compile those that are too large. */
+static void choices_take_what_is_reckoned(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"bert_mlm", "llama", "gpt2"};
+    int exact = 0, joined = 0;
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        struct setup t;
+        struct plan plan, other;
+        struct programs where;
+        struct menu menu;
+        struct snug_err err;
+        struct recompute_set sets[MOST_LAYERS + 2];
+        set_up(&t, models[m], MOST_LAYERS, DT_BF16);
+        compile(&t, NULL, &plan, &where);
+        struct rates r = rates_of(t.s.backend, &t.s.precision, t.s.threads, (struct dims){0});
+        if (menu_open(&menu, &plan, &plan.programs[0], &err) || menu_list(&menu, &r, &err))
+            fail_msg("%s", err.text);
+        int64_t least =
+            menu.layers.beside_most > menu.layers.head_most ? menu.layers.beside_most : menu.layers.head_most;
+        int64_t held = INT64_MAX; /* in the end it is so little that layers are joined */
+        for (int i = 16; i > -8; i--) {
+            struct chosen chosen;
+            struct limits limits = {least + (plan.programs[0].lower_bound_bytes - least) / 16 * (i > 0 ? i : 8), held};
+            assert_int_equal(menu_choose(&menu, limits, sets, &chosen, &err), SNUG_OK);
+            if (!chosen.fits)
+                continue;
+            held = i > 1 ? INT64_MAX : chosen.held * 2 / 3;
+            compile(&t, sets, &other, &where);
+            int64_t bytes = other.programs[0].lower_bound_bytes;
+            assert_true(bytes >= menu.layers.least);
+            assert_true(chosen.joins ? bytes <= chosen.live : bytes == chosen.live);
+            exact += !chosen.joins;
+            joined += chosen.joins;
+            plan_free(&other);
+        }
+        menu_close(&menu);
+        plan_free(&plan);
+        tear_down(&t);
+    }
+    print_message("%d exact, %d with layers joined\n", exact, joined);
+    assert_true(exact >= 20 && joined >= 1);
+}
+
+/* Where a fit is all that is asked for, the same one is found; where none is, nothing but that. */
+static void less_is_looked_for_where_it_is_asked_for(void **state)
+{
+    (void)state;
+    struct setup t;
+    struct plan plan;
+    struct programs where;
+    set_up(&t, "llama", MOST_LAYERS, DT_BF16);
+    compile(&t, NULL, &plan, &where);
+    for (int i = 1; i < 16; i++) {
+        struct snug_err err;
+        struct recomputed all, fit;
+        struct recompute_aim aim = {.limit = plan.arena_bytes / 16 * i, .below = INT64_MAX, .seconds = INFINITY};
+        assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &all, &err), SNUG_OK);
+        aim.below = 0;
+        assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &fit, &err), SNUG_OK);
+        assert_int_equal(fit.fits, all.fits);
+        assert_true(all.fits ? fit.arena_bytes == all.arena_bytes && fit.seconds == all.seconds
+                             : fit.arena_bytes == INT64_MAX && all.arena_bytes > aim.limit);
+        mem_free(fit.sets);
+        if (all.fits) { /* and one that is as slow is none */
+            aim.seconds = all.seconds;
+            assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &fit, &err), SNUG_OK);
+            assert_false(fit.fits && fit.seconds < all.seconds);
+            mem_free(fit.sets);
+        }
+        mem_free(all.sets);
+    }
+    plan_free(&plan);
+    tear_down(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_good_as_every_other_choice),
         cmocka_unit_test(better_than_one_choice_for_all_layers),
+        cmocka_unit_test(choices_take_what_is_reckoned),
+        cmocka_unit_test(less_is_looked_for_where_it_is_asked_for),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "train/fit/offload.h"
 #include "train/fit/table.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Bytes in the memory where the arena is. */
@@ -100,7 +101,9 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     struct recomputed r;
     if (options_recompute(s->o) != RECOMPUTE_AUTO || !s->compile.train || needed(s) <= limit_of(s))
         return SNUG_OK;
-    TRY(recompute_search(&s->compile, &s->choices, limit_of(s) - (needed(s) - s->run.plan.arena_bytes), &r, err));
+    const struct recompute_aim aim = {
+        .limit = limit_of(s) - (needed(s) - s->run.plan.arena_bytes), .below = INT64_MAX, .seconds = INFINITY};
+    TRY(recompute_search(&s->compile, &s->choices, &aim, &r, err));
     mem_free(s->recompute);
     s->choices.recompute = s->recompute = r.sets;
     s->choices.recompute_every_n = r.every_n;

@@ -4,6 +4,7 @@
 #include "train/fit/offload.h"
 #include "train/session/batches.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 bool ways_may_cut(const struct options *o)
@@ -55,14 +56,23 @@ static bool is_same(const struct choices *a, const struct choices *b)
            a->whole_logits == b->whole_logits;
 }
 
+/* Bytes of the arena. To find the way of the least bytes takes longer than to find out that none fits, so it comes second. */
+struct bounds {
+    int64_t limit;
+    int64_t least; /* of the ways so far, none of which fits; 0: whether one does is not known yet */
+};
+
 /* Takes these choices if they are better than what the way has. */
-static int try_choices(const struct session *s, int64_t limit, const struct choices *choices, struct way *way,
+static int try_choices(const struct session *s, const struct bounds *b, const struct choices *choices, struct way *way,
                        struct snug_err *err)
 {
     struct recomputed r;
     bool may = may_recompute(s->o);
-    TRY(may ? recompute_search(&s->compile, choices, limit, &r, err)
-            : recompute_measure(&s->compile, choices, limit, &r, err));
+    struct recompute_aim aim = {.limit = b->limit, .seconds = way->fits ? way->seconds : INFINITY};
+    if (b->least)
+        aim.below = way->bytes && way->bytes <= b->least ? way->bytes : b->least + 1;
+    TRY(may ? recompute_search(&s->compile, choices, &aim, &r, err)
+            : recompute_measure(&s->compile, choices, &aim, &r, err));
     bool first = !way->choices.accumulation;
     bool better = first || (r.fits ? !way->fits || r.seconds < way->seconds : !way->fits && r.arena_bytes < way->bytes);
     if (!better) {
@@ -87,32 +97,33 @@ static bool keeps_all(const struct way *w)
 }
 
 /* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them. */
-static int offload(const struct session *s, int64_t limit, struct choices asked, struct way *way, struct snug_err *err)
+static int offload(const struct session *s, const struct bounds *b, struct choices asked, struct way *way,
+                   struct snug_err *err)
 {
     struct choices now = without(s, asked, EXTRAS);
     int layers, all = (int)s->model.layers + 2;
-    TRY(offload_find(s, &now, limit, &layers, err));
+    TRY(offload_find(s, &now, b->limit, &layers, err));
     if (layers < all) {
         now.host_layers = layers;
-        TRY(try_choices(s, limit, &now, way, err));
+        TRY(try_choices(s, b, &now, way, err));
     }
     if (keeps_all(way))
         return SNUG_OK;
     now.host_layers = all;
-    return try_choices(s, limit, &now, way, err);
+    return try_choices(s, b, &now, way, err);
 }
 
-static int find_way(const struct session *s, int64_t limit, struct way *way, struct snug_err *err)
+static int find_way(const struct session *s, const struct bounds *b, struct way *way, struct snug_err *err)
 {
     struct choices asked = s->choices, last;
     TRY(batches_cut(s, way->rows, way->times, &asked, err));
     for (enum level i = NOTHING; i < LEVELS && !keeps_all(way); i++) {
         struct choices now = without(s, asked, i);
         if (i == NOTHING || !is_same(&now, &last))
-            TRY(try_choices(s, limit, &now, way, err));
+            TRY(try_choices(s, b, &now, way, err));
         last = now;
     }
-    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, limit, asked, way, err);
+    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, b, asked, way, err);
 }
 
 /* Those that fit, then the fastest, then that of most rows. */
@@ -126,17 +137,33 @@ static int by_speed(const void *a, const void *b)
     return x->rows > y->rows ? -1 : 1;
 }
 
-int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct snug_err *err)
+/* The best of each cut; b->least is 0, or becomes that of the least. */
+static int find_ways(const struct session *s, struct bounds *b, struct ways *ways, bool *fits, struct snug_err *err)
 {
     int64_t rows = s->o->per_device_train_batch_size, most_parts = ways_may_cut(s->o) ? rows : 1;
-    ways->n = 0;
+    *fits = false;
+    ways_free(ways);
     for (int64_t parts = 1; parts <= most_parts && ways->n < WAYS_MOST; parts++) {
         if (rows % parts)
             continue;
         struct way *w = &ways->of[ways->n++];
         *w = (struct way){.rows = rows / parts, .times = s->o->gradient_accumulation_steps * parts};
-        TRY(find_way(s, limit, w, err));
+        TRY(find_way(s, b, w, err));
+        *fits |= w->fits;
+        b->least = w->bytes < b->least ? w->bytes : b->least;
     }
+    return SNUG_OK;
+}
+
+int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct snug_err *err)
+{
+    struct bounds b = {.limit = limit};
+    bool fits;
+    ways->n = 0;
+    TRY(find_ways(s, &b, ways, &fits, err));
+    b.least = INT64_MAX - 1;
+    if (!fits)
+        TRY(find_ways(s, &b, ways, &fits, err));
     const struct way asked = ways->of[0];
     size_t others = keeps_all(&asked) && is_same(&asked.choices, &s->choices); /* what fits as it is stays so */
     qsort(ways->of + others, (size_t)ways->n - others, sizeof *ways->of, by_speed);
