@@ -19,6 +19,13 @@ struct front {
     struct way *all;
     size_t cap;
     int n;
+    int64_t needs; /* bytes with which nothing is refused, all along these layers: with more it is the same */
+};
+
+struct prefixes {
+    struct front *fronts; /* by the last layer; that of all layers has the best way alone */
+    int n;                /* the first so many are made, */
+    int64_t live;         /* for this limit */
 };
 
 static const struct option_list *options_at(const struct menu *m, int layer, int length)
@@ -63,8 +70,18 @@ int menu_list(struct menu *m, const struct rates *r, struct snug_err *err)
     return SNUG_OK;
 }
 
+static void forget(struct menu *m)
+{
+    for (int i = 0; m->known && m->known->fronts && i <= m->layers.n; i++)
+        mem_free(m->known->fronts[i].all);
+    if (m->known)
+        mem_free(m->known->fronts);
+    mem_free(m->known);
+}
+
 void menu_close(struct menu *m)
 {
+    forget(m);
     for (int i = 0; m->of && i < (m->layers.n + 1) * SEGMENT_MOST; i++)
         mem_free(m->of[i].all);
     mem_free(m->of);
@@ -154,6 +171,15 @@ static int count_allowed(const struct sorted_option *sorted, int n, int64_t room
             n = middle;
     }
     return low;
+}
+
+/* Bytes that the ways need that a source could make. */
+static int64_t needs_of(const struct source *s)
+{
+    int64_t most = 0;
+    for (int k = 0; k < s->list->n; k++)
+        most = s->list->all[k].most > most ? s->list->all[k].most : most;
+    return s->from->n ? s->from->all[s->from->n - 1].held + most : 0;
 }
 
 static int measure_source(const struct source *s, int64_t limit, struct extent *e, struct snug_err *err)
@@ -334,8 +360,13 @@ static int make_front(const struct menu *m, struct front *fronts, int layer, int
     struct front *to = &fronts[layer];
     struct extent e = {.least = INFINITY};
     int n = sources_of(m, fronts, layer, sources);
-    for (int s = 0; s < n; s++)
+    to->n = 0;
+    to->needs = fronts[layer - 1].needs;
+    for (int s = 0; s < n; s++) {
+        int64_t needs = needs_of(&sources[s]);
+        to->needs = needs > to->needs ? needs : to->needs;
         TRY(measure_source(&sources[s], limit, &e, err));
+    }
     if (e.n > VERY_MANY && step > 0) {
         TRY(extend_roughly(sources, n, limit, &e, step, to, err));
         sort_nearly_sorted(to->all, to->n);
@@ -413,29 +444,47 @@ double menu_all_seconds(const struct menu *m)
     return sum;
 }
 
-int menu_choose(const struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
+/* Room for a front for each number of layers, of which that of none is there. */
+static int make_prefixes(struct menu *m, struct snug_err *err)
+{
+    size_t n = (size_t)m->layers.n + 1;
+    if (m->known)
+        return SNUG_OK;
+    m->known = mem_alloc(sizeof *m->known);
+    if (!m->known || !(m->known->fronts = mem_alloc(n * sizeof *m->known->fronts)) ||
+        !MEM_GROW(m->known->fronts[0].all, m->known->fronts[0].cap, 1))
+        return err_no_memory(err, n * sizeof *m->known->fronts);
+    m->known->fronts[0].all[0] = (struct way){0};
+    m->known->fronts[0].n = m->known->n = 1;
+    return SNUG_OK;
+}
+
+/* Leaves the fronts that are the same for another limit: those that refuse nothing, with either. */
+static void keep_known(struct prefixes *p, int64_t live)
+{
+    int n = 1;
+    while (n < p->n && (live == p->live || (p->fronts[n].needs <= live && p->fronts[n].needs <= p->live)))
+        n++;
+    p->n = n;
+    p->live = live;
+}
+
+int menu_choose(struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
                 struct snug_err *err)
 {
     const double precision = 1e-2; /* of the time that everything again would take, which is a quarter of a step */
-    int n = m->layers.n, code = SNUG_OK;
-    struct front *fronts = mem_alloc((size_t)(n + 1) * sizeof *fronts);
+    double step = precision * menu_all_seconds(m) / m->layers.n;
     chosen->fits = false;
-    if (!fronts)
-        return err_no_memory(err, (unsigned long long)(n + 1) * sizeof *fronts);
-    double step = precision * menu_all_seconds(m) / n;
-    if (!MEM_GROW(fronts[0].all, fronts[0].cap, 1))
-        code = err_no_memory(err, sizeof *fronts[0].all);
-    else
-        fronts[0].all[fronts[0].n++] = (struct way){0};
-    for (int i = 1; i < n && !code; i++)
-        code = make_front(m, fronts, i, limits.live, step, err);
-    if (!code && n > 0 && m->layers.beside_most <= limits.live)
-        code = find_best(m, fronts, limits, err);
-    const struct way *best = !code && n > 0 && fronts[n].n ? fronts[n].all : NULL;
-    if (best)
-        write_chosen(m, fronts, best, sets, chosen);
-    for (int i = 0; i <= n; i++)
-        mem_free(fronts[i].all);
-    mem_free(fronts);
-    return code;
+    TRY(make_prefixes(m, err));
+    struct prefixes *p = m->known;
+    struct front *all = &p->fronts[m->layers.n];
+    keep_known(p, limits.live);
+    for (; p->n < m->layers.n; p->n++)
+        TRY(make_front(m, p->fronts, p->n, limits.live, step, err));
+    all->n = 0;
+    if (m->layers.beside_most <= limits.live)
+        TRY(find_best(m, p->fronts, limits, err));
+    if (all->n)
+        write_chosen(m, p->fronts, all->all, sets, chosen);
+    return SNUG_OK;
 }

@@ -8,6 +8,7 @@
 struct menu {
     struct layers layers;
     struct option_list *of; /* of the segment of n layers that begins at layer i: of[i * SEGMENT_MOST + n - 1] */
+    struct prefixes *known; /* what the last choice found for the first layers */
 };
 enum { SEGMENT_MOST = 8 };
 
@@ -31,7 +32,7 @@ struct chosen {
 
 /* Chooses what takes the least time within the limits, into sets[0 … layers.n + 1]. What lives where two layers meet may be a little
  * more than is reckoned. */
-int menu_choose(const struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
+int menu_choose(struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
                 struct snug_err *err);
 
 /* Seconds of a micro-step to compute all layers again. */

@@ -64,7 +64,7 @@ static int64_t grid_point(const struct menu *m, const struct program *g, int i)
 }
 
 struct ladder {
-    const struct menu *menu;
+    struct menu *menu;
     int next; /* of the grid; below 0, of the floor */
     struct limits floor;
 };
@@ -106,7 +106,7 @@ static bool is_promising(const struct job *j, const struct plan *p, const struct
 }
 
 /* Goes down the ladder until something fits: its sets are then in `sets`. */
-static int try_rungs(struct job *j, const struct menu *m, const struct plan *p, struct recompute_set *sets,
+static int try_rungs(struct job *j, struct menu *m, const struct plan *p, struct recompute_set *sets,
                      struct recompute_set *copy, struct recomputed *least, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
@@ -136,7 +136,7 @@ static int try_rungs(struct job *j, const struct menu *m, const struct plan *p, 
 }
 
 /* What it finds is in j->out. */
-static int search_ladder(struct job *j, const struct menu *m, const struct plan *p, struct snug_err *err)
+static int search_ladder(struct job *j, struct menu *m, const struct plan *p, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
     struct recompute_set *sets = mem_alloc(n * sizeof *sets), *copy = mem_alloc(n * sizeof *sets);
