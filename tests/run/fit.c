@@ -329,6 +329,34 @@ static void states_stay_where_there_is_room(void **state)
     options_free(&o);
 }
 
+/* A checkpoint's copy is the first rank's alone; arenas, and states in the host's memory, are each rank's. */
+static void ranks_share_a_machine(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
+    struct snug_err err;
+    open_on_device(&o, &s, &device, CMD_TRAIN);
+    device.facts.host_memory = true;
+    for (int host_layers = 0; host_layers < 4; host_layers += 3)
+        for (int ranks = 1; ranks <= 3; ranks++) {
+            s.compile.ranks = ranks;
+            plan_with(&s, INT64_MAX);
+            run_close(&s.run);
+            s.choices.host_layers = host_layers;
+            assert_int_equal(fit_plan(&s, &err), SNUG_OK);
+            const struct plan *p = &s.run.plan;
+            assert_true(p->checkpoint_bytes > 0 && (p->host_bytes > 0) == (host_layers > 0));
+            memory_free = ranks * (p->arena_bytes + p->host_bytes) + p->checkpoint_bytes + p->metrics_bytes;
+            assert_int_equal(fit_room(&s, &err), SNUG_OK);
+            memory_free--;
+            assert_int_equal(fit_room(&s, &err), SNUG_ERR_ENV);
+        }
+    session_close(&s);
+    options_free(&o);
+}
+
 /* Racing the products of a batch that is far too large would take minutes. */
 static void nothing_is_measured_for_a_plan_without_room(void **state)
 {
@@ -367,6 +395,7 @@ int main(void)
         cmocka_unit_test(masks_are_kept_where_there_is_room),
         cmocka_unit_test(gradients_stay_where_there_is_room),
         cmocka_unit_test(states_stay_where_there_is_room),
+        cmocka_unit_test(ranks_share_a_machine),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };
     return cmocka_run_group_tests_name("fit", tests, set_up, close_folder);

@@ -36,11 +36,13 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
                    size_text(needed(s) - limit, more), where, advice);
 }
 
-/* What this process may have where the arena is. Ranks on one host share its memory. */
+/* What the first rank may have where its arena is. Ranks on one host share its memory, and what the first alone has is there once. */
 static int64_t available(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    return b->arena->available(b) / (b->facts.host_memory ? s->compile.ranks : 1);
+    int64_t there = b->arena->available(b), once = needs_once_bytes(&s->run.plan);
+    bool share = b->facts.host_memory && s->compile.ranks > 1 && there > once;
+    return share ? once + (there - once) / s->compile.ranks : there;
 }
 
 static int plan_anew(struct session *s, struct snug_err *err)
@@ -262,7 +264,8 @@ static const char *host_users(const struct session *s)
 
 int fit_room(struct session *s, struct snug_err *err)
 {
-    int64_t there = available(s), host = machine_memory_available(), more = needs_host_bytes(&s->run.plan);
+    int64_t there = available(s), host = machine_memory_available(),
+            more = needs_host_bytes(&s->run.plan, s->compile.ranks);
     char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
     snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
              s->compile.backend->facts.host_memory ? "" : " for it on the device");

@@ -21,12 +21,17 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
     return SNUG_OK;
 }
 
-int64_t needs_host_bytes(const struct plan *p)
+int64_t needs_host_bytes(const struct plan *p, int ranks)
 {
-    return p->host_bytes + p->checkpoint_bytes + p->metrics_bytes;
+    return ranks * p->host_bytes + needs_once_bytes(p);
+}
+
+int64_t needs_once_bytes(const struct plan *p)
+{
+    return p->checkpoint_bytes + p->metrics_bytes;
 }
 
 int64_t needs_bytes(const struct backend *b, const struct plan *p)
 {
-    return p->arena_bytes + (b->facts.host_memory ? needs_host_bytes(p) : 0);
+    return p->arena_bytes + (b->facts.host_memory ? needs_host_bytes(p, 1) : 0);
 }
