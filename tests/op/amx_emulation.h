@@ -6,11 +6,12 @@
 
 #include <stdlib.h>
 
-/* The registers of a thread. */
-static _Thread_local struct {
+/* The registers of a thread, which all sources share. */
+extern _Thread_local struct amx_unit {
     struct amx_shapes shapes; /* palette 0: not configured */
     uint8_t bytes[8][16][64];
 } amx_unit;
+_Thread_local struct amx_unit amx_unit __attribute__((weak));
 
 static inline void amx_must(bool ok)
 {

@@ -48,11 +48,16 @@ static inline double inner_roundings(enum op op, const union args_any *a)
     }
 }
 
-/* The slot that has the size of the sums which a result is derived from: of a slope that is y, of the same u. */
+#define SLOT(op, name) ((int)(offsetof(struct args_##op, name) / sizeof(struct tensor)))
+
+/* The slot that has the size of the sums which a result is derived from: of a slope that is y, of the same u; of the gradients of
+ * relative positions dqkv, which the same differences dP - delta make: these cancel where a query sees one key. */
 static inline int sized_as(enum op op, int slot)
 {
-    bool slope = op == OP_linear && slot == offsetof(struct args_linear, slope) / sizeof(struct tensor);
-    return slope ? (int)(offsetof(struct args_linear, y) / sizeof(struct tensor)) : slot;
+    if (op == OP_linear && slot == SLOT(linear, slope))
+        return SLOT(linear, y);
+    bool relative = op == OP_attention_disentangled_bwd && slot == SLOT(attention_disentangled_bwd, drelative);
+    return relative ? SLOT(attention_disentangled_bwd, dqkv) : slot;
 }
 
 /* Of attention_general: over keys, and over the head's elements. */

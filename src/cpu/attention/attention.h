@@ -1,4 +1,5 @@
-/* attention.h: what the kernels of attention, forward and backward, share: the problem, its tasks, dropout's masks.
+/* attention.h: what the kernels of attention, forward and backward, share: the problem, its tasks, dropout's masks. Attention with a bias by
+ * distance (attention_general.c) and disentangled attention (attention_disentangled.c) are such problems, too.
  *
  * Scores are kept transposed, S^T (keys, queries). What belongs to a query (maximum, sum, lse, delta) is then a vector
  * along the lanes, and P^T and dS^T are at once what the next products want. A block of 16 keys by VF_LANES queries is
@@ -20,27 +21,45 @@
 enum { QUERIES = 64, KEYS = 64, CHUNK = 512 };
 #define LOG2E 1.44269504f
 
+/* Biases of scores by how far a query is behind its key. */
+struct bias {
+    float *
+        of_distances; /* (heads, span), distance 0 at `zero`; a block of queries reads beyond the last one. NULL: none */
+    int32_t *entries; /* (span): which entry of a table each is */
+    float *sums;      /* (B, heads, size): gradients of a table's entries, of each task; NULL: not wanted */
+    int64_t span, zero, size;
+};
+
 struct problem {
-    const int32_t *cu, *coords, *rng;
-    const void *qkv;
-    int64_t B, T, D, width, heads, kv_heads, queries, window;
+    const int32_t *cu, *kv_cu, *coords, *rng;
+    const void *q,
+        *kv; /* q (T, q_pitch) begins with the queries of a row; keys and values of kv (S, kv_pitch) begin at */
+    int64_t k_at, v_at; /* these elements of a row; heads are D apart */
+    void *o;            /* (T, heads D) */
+    float *lse;         /* (heads, T) */
+    const void *dout;   /* backward, as are the gradients of q and kv */
+    void *dq, *dkv;     /* dkv NULL: not wanted; dq where kv is q */
+    int64_t B, T, S, D, q_pitch, kv_pitch, heads, kv_heads, queries, window;
     bool bf16, causal, drop;
     uint32_t threshold;
     int64_t site;
     float scale, softcap, keep_scale; /* keep_scale: of kept weights, 1 without dropout */
+    struct bias bias;
 };
 
-/* Of either op's arguments, which have what it wants under the same names. A window that no sequence fills is none. */
-#define PROBLEM(a)                                                                                                     \
-    {                                                                                                                  \
-        .cu = (a)->cu.data, .coords = (a)->coords.data, .rng = (a)->rng.data, .qkv = (a)->qkv.data,                    \
-        .B = (a)->cu.shape[0] - 1, .T = (a)->qkv.shape[0], .D = (a)->qkv.shape[1] / ((a)->heads + 2 * (a)->kv_heads),  \
-        .width = (a)->qkv.shape[1], .heads = (a)->heads, .kv_heads = (a)->kv_heads, .queries = (a)->queries,           \
-        .window = (a)->window < (a)->qkv.shape[0] ? (a)->window : 0, .bf16 = (a)->qkv.dtype == DT_BF16,                \
-        .causal = (a)->causal, .drop = (a)->p > 0 && (a)->coords.data, .threshold = mask_threshold8((a)->p),           \
-        .site = (a)->site, .scale = (float)(a)->scale, .softcap = (float)(a)->softcap,                                 \
-        .keep_scale = (a)->p > 0 && (a)->coords.data ? (float)mask_scale8((a)->p) : 1                                  \
-    }
+/* What the arguments of every such op, forward and backward, have under the same names. */
+#define COMMON_OF_PROBLEM(a)                                                                                           \
+    .cu = (a)->cu.data, .coords = (a)->coords.data, .rng = (a)->rng.data, .o = (a)->o.data, .lse = (a)->lse.data,      \
+    .B = (a)->cu.shape[0] - 1, .T = (a)->o.shape[0], .D = (a)->o.shape[1] / (a)->heads, .heads = (a)->heads,           \
+    .bf16 = (a)->o.dtype == DT_BF16, .drop = (a)->p > 0 && (a)->coords.data, .threshold = mask_threshold8((a)->p),     \
+    .site = (a)->site, .scale = (float)(a)->scale,                                                                     \
+    .keep_scale = (a)->p > 0 && (a)->coords.data ? (float)mask_scale8((a)->p) : 1
+
+/* Where a row has the queries of all heads, then keys of `n` heads, then their values. */
+#define ROWS_OF_PROBLEM(a, rows, n)                                                                                    \
+    .kv_cu = (a)->cu.data, .q = (rows).data, .kv = (rows).data, .S = (a)->o.shape[0], .q_pitch = (rows).shape[1],      \
+    .kv_pitch = (rows).shape[1], .kv_heads = (n), .k_at = (a)->o.shape[1],                                             \
+    .v_at = (a)->o.shape[1] + (n) * ((a)->o.shape[1] / (a)->heads)
 
 static inline int64_t smaller(int64_t a, int64_t b)
 {
@@ -52,10 +71,16 @@ static inline int64_t blocks(int64_t n, int64_t size)
     return (n + size - 1) / size;
 }
 
-/* How many rows of sequence b ask; of the padding behind the last none. */
+/* How many rows of sequence b are asked. */
+static inline int64_t asked(const struct problem *p, int64_t b)
+{
+    return b < p->B ? p->kv_cu[b + 1] - p->kv_cu[b] : 0;
+}
+
+/* How many rows of sequence b ask; of the padding behind the last none, and none where there is no key. */
 static inline int64_t asking(const struct problem *p, int64_t b)
 {
-    int64_t length = b < p->B ? p->cu[b + 1] - p->cu[b] : 0;
+    int64_t length = b < p->B && asked(p, b) ? p->cu[b + 1] - p->cu[b] : 0;
     return p->queries ? smaller(p->queries, length) : length;
 }
 
@@ -67,11 +92,11 @@ static inline int64_t first_key(const struct problem *p, int64_t query)
     return p->window && query >= p->window ? (query - p->window + 1) / KEYS * KEYS : 0;
 }
 
-/* Behind the last key that a query of a sequence sees. */
+/* Behind the last of `length` keys that a query of a sequence sees. */
 static inline int64_t end_key(const struct problem *p, int64_t query, int64_t length)
 {
     if (p->causal)
-        return query + 1;
+        return smaller(query + 1, length);
     return p->window ? smaller(query + p->window, length) : length;
 }
 
@@ -90,6 +115,12 @@ SIMD vi sees(const struct problem *p, vi queries, int64_t key)
         return back >= 0;
     int32_t window = (int32_t)p->window;
     return (back < window) & (p->causal ? back >= 0 : -back < window);
+}
+
+/* Biases of a block whose first query is `offset` behind its first key: of query j and key i at j - i. */
+static inline const float *biases_of(const struct problem *p, int64_t head, int64_t offset)
+{
+    return p->bias.of_distances + head * p->bias.span + p->bias.zero + offset;
 }
 
 /* Hands out parts of a workspace; with base NULL it only counts. */
@@ -161,11 +192,39 @@ SIMD int64_t units(bool pair, int64_t n)
     return pair ? (n + 1) / 2 : n;
 }
 
-/* Rows of units, QUERIES apart: 0 in column j on behind the last of n, as far as the matrix unit sums. */
-SIMD void zero_rows(bool pair, uint32_t *rows, int64_t j, int64_t n)
+/* Rows of units, `ld` apart: 0 in column j on behind the last of n, as far as the matrix unit sums. */
+SIMD void zero_rows(bool pair, uint32_t *rows, int64_t ld, int64_t j, int64_t n)
 {
     for (int64_t i = (n + 1) / 2; AMX && pair && i < tile_pad(pair, n) / 2; i++)
-        vu_store(rows + i * QUERIES + j, (vu){0});
+        vu_store(rows + i * ld + j, (vu){0});
 }
+
+/* ---- what the ops are made of: attention.c and attention_bwd.c ---- */
+
+struct relative; /* relative.h; NULL: there are no relative positions */
+
+/* o and lse of every row; the workspace is the bytes that the other says. */
+int64_t ISA(attention_forward_workspace)(const struct problem *p, int threads);
+void ISA(attention_forward)(const struct problem *p, void *workspace, int threads);
+
+/* A task of it, in the memory of one thread: so many bytes. With bf16 between amx_begin and amx_end. */
+int64_t ISA(attention_forward_bytes)(const struct problem *p);
+void ISA(attention_forward_task)(const struct problem *p, const struct relative *r, void *memory, struct part part,
+                                 int64_t head);
+
+/* o and lse of the rows that do not ask: 0. */
+void ISA(attention_forward_clear)(const struct problem *p);
+
+/* The gradients of q and kv. */
+int64_t ISA(attention_backward_workspace)(const struct problem *p, int threads);
+void ISA(attention_backward)(const struct problem *p, void *workspace, int threads);
+
+/* A task of it: a sequence, and a head that shares its keys with no other. No sequence has more than `longest` keys. */
+int64_t ISA(attention_backward_bytes)(const struct problem *p, int64_t longest);
+void ISA(attention_backward_task)(const struct problem *p, const struct relative *r, void *memory, int64_t longest,
+                                  int64_t sequence, int64_t head);
+
+/* Gradients of the rows that no task has: 0. */
+void ISA(attention_backward_clear)(const struct problem *p);
 
 #endif

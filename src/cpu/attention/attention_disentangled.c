@@ -1,249 +1,327 @@
-/* Disentangled attention, row by row: all scores of a query, their exponentials, then the sums over keys. A score is q . (k + K[r]) +
- * k . Q[r], in one pass over D. Every thread takes heads; a head's sequences and rows are gone through in order.
+/* Disentangled attention: attention.c's and attention_bwd.c's with the scores of relative positions (relative.h).
  *
- * Order of sums: over D by lanes, folded at the end; over keys, over queries and over sequences in order. Nothing crosses
- * threads. Bound by operations, which are not products of blocks: several times slower than attention.c. */
-#include "cpu/kernels.h"
-#include "op/mask.h"
+ * A task is a head of some sequences that follow each other. Relative positions are packed once for all of these. Of their gradients each
+ * task has sums of its own, a row of `relative` for a row: those of a sequence by distance, then these by row, in the order of
+ * sequences; at the end those of the tasks in order. How sequences are grouped follows from the shapes and lengths alone.
+ *
+ * The workspace has the gradients of relative once for each group, in F32, and what a thread has packed: 128 distances for each 64
+ * that a sequence may have. */
+#include "cpu/attention/relative.h"
 
-#include <math.h>
-#include <omp.h>
-#include <string.h>
+enum { TASKS = 32, MOST_GROUPS = 4 }; /* at least so many tasks keep threads busy, if there are as many sequences */
 
-/* One head of one sequence. */
-struct task {
-    const struct tensor *qkv, *relative;
-    const int32_t *coords, *rng;
-    const int32_t *rows; /* of distance 0; the others lie on both sides */
-    int64_t first, length, width, relative_width, D, head, site;
-    int64_t queries, keys; /* columns of relative where their heads begin; -1: that term is left out */
-    float scale;
-    double p;
-    bool bf16;
+/* A node. Term 0 is the query's content and the positions' keys, term 1 the key's content and the positions' queries. */
+struct node {
+    struct problem p;
+    const void *relative;
+    const int32_t *rows;                 /* of relative, by distance from -furthest on */
+    int64_t R, pitch, furthest, longest; /* rows of relative, elements of one; distances are less than furthest + 1 */
+    int64_t part[2];                     /* of relative, from 0; -1: that term is left out */
+    int64_t groups, first_row, end_row;  /* of relative: the rows that the batch has */
+    float *sums;                         /* (groups, 2, heads, R, D) the gradients of relative; NULL: not wanted */
+    bool backward;
 };
 
-#define PART(a, n, h)                                                                                                  \
-    ((a)->n ? ((a)->n - 1) * ((a)->qkv.shape[1] / 3) + (h) * ((a)->qkv.shape[1] / (3 * (a)->heads)) : -1)
-
-#define TASK(a, b, h)                                                                                                  \
+/* Of either op's arguments, which have what it wants under the same names. */
+#define NODE(a)                                                                                                        \
     {                                                                                                                  \
-        .qkv = &(a)->qkv, .relative = &(a)->relative, .coords = (a)->coords.data, .rng = (a)->rng.data,                \
-        .rows = (const int32_t *)(a)->rows.data + (a)->rows.shape[0] / 2, .first = ((const int32_t *)(a)->cu.data)[b], \
-        .length = ((const int32_t *)(a)->cu.data)[(b) + 1] - ((const int32_t *)(a)->cu.data)[b],                       \
-        .width = (a)->qkv.shape[1], .relative_width = (a)->relative.shape[1],                                          \
-        .D = (a)->qkv.shape[1] / (3 * (a)->heads), .head = h, .site = (a)->site, .queries = PART(a, queries, h),       \
-        .keys = PART(a, keys, h), .scale = (float)(a)->scale, .p = (a)->p, .bf16 = (a)->qkv.dtype == DT_BF16           \
+        .p = {COMMON_OF_PROBLEM(a), ROWS_OF_PROBLEM(a, (a)->qkv, (a)->heads)}, .relative = (a)->relative.data,         \
+        .rows = (a)->rows.data, .R = (a)->relative.shape[0], .pitch = (a)->relative.shape[1],                          \
+        .furthest = (a)->rows.shape[0] / 2, .longest = smaller((a)->rows.shape[0] / 2 + 1, (a)->o.shape[0]),           \
+        .part = {(a)->keys - 1, (a)->queries - 1},                                                                     \
+        .groups = smaller(smaller(blocks(TASKS, (a)->heads), MOST_GROUPS), (a)->cu.shape[0] - 1)                       \
     }
 
-/* Floats of a vector of n, with room to the next one. */
-static int64_t padded(int64_t n)
+/* Of relative, at a distance. */
+static int64_t row_of(const struct node *n, int64_t distance)
 {
-    return (n + 15) / 16 * 16 + 16;
+    return n->rows[n->furthest + distance];
 }
 
-/* Row i of the queries (0), keys (1) or values (2), within qkv. */
-SIMD int64_t place(const struct task *t, int64_t i, int which)
+/* Elements of relative, and of its gradient, where a term's head begins. */
+static int64_t relative_at(const struct node *n, int term, int64_t head)
 {
-    return (t->first + i) * t->width + which * (t->width / 3) + t->head * t->D;
+    return (n->part[term] * n->p.heads + head) * n->p.D;
 }
 
-SIMD int64_t relative_row(const struct task *t, int64_t i, int64_t j)
+static int64_t relative_sums(const struct node *n)
 {
-    return t->rows[i - j] * t->relative_width;
+    return n->groups * 2 * n->p.heads * n->R * n->p.D;
 }
 
-SIMD float dot(const void *a, int64_t i, const void *b, int64_t j, int64_t n, bool bf16)
-{
-    vf sum = {0};
-    for (int64_t d = 0; d < n; d += VF_LANES)
-        sum = vf_fma(vf_get_upto(a, i + d, n - d, bf16), vf_get_upto(b, j + d, n - d, bf16), sum);
-    return vf_hsum(sum);
-}
+/* ---- the relative positions of a head ---- */
 
-/* to (n) += by * x */
-SIMD void add_scaled(float *to, float by, const void *x, int64_t i, int64_t n, bool bf16)
+static int64_t carve_relative(struct relative *r, void *base, const struct node *n, bool wants_sums)
 {
-    for (int64_t d = 0; d < n; d += VF_LANES)
-        vf_put_upto(to, d, vf_fma(vf_get_upto(x, i + d, n - d, bf16), vf_set1(by), vf_get_upto(to, d, n - d, false)),
-                    n - d, false);
-}
-
-SIMD void put_row(const struct tensor *to, int64_t at, const float *from, int64_t n, bool bf16)
-{
-    for (int64_t d = 0; d < n; d += VF_LANES)
-        vf_put_upto(to->data, at + d, vf_get_upto(from, d, n - d, false), n - d, bf16);
-}
-
-SIMD float score(const struct task *t, int64_t i, int64_t j)
-{
-    const void *x = t->qkv->data, *relative = t->relative->data;
-    int64_t qi = place(t, i, 0), kj = place(t, j, 1), r = relative_row(t, i, j), n = t->D;
-    vf sum = {0};
-    for (int64_t d = 0; d < n; d += VF_LANES) {
-        vf q = vf_get_upto(x, qi + d, n - d, t->bf16), k = vf_get_upto(x, kj + d, n - d, t->bf16), key = k;
-        if (t->keys >= 0)
-            key += vf_get_upto(relative, r + t->keys + d, n - d, t->bf16);
-        sum = vf_fma(q, key, sum);
-        if (t->queries >= 0)
-            sum = vf_fma(k, vf_get_upto(relative, r + t->queries + d, n - d, t->bf16), sum);
+    struct carver c = {.base = base};
+    int64_t width = tile_pad(TILE_PAIRS, n->p.D), diagonals = 2 * blocks(n->longest, KEYS); /* or one less */
+    int64_t packed = diagonals * DISTANCES * width;
+    *r = (struct relative){0};
+    r->stage = carve(&c, DISTANCES * width);
+    r->rows = carve(&c, DISTANCES * width);
+    if (n->part[0] >= 0) {
+        r->keys = carve(&c, packed);
+        r->a = carve(&c, DISTANCES * QUERIES);
+        r->keys_t = n->backward ? carve(&c, packed) : NULL;
+        r->da = n->backward ? carve(&c, DISTANCES * QUERIES) : NULL;
+        r->dkeys = n->backward && wants_sums ? carve(&c, (diagonals + 1) * KEYS * width) : NULL;
     }
-    return t->scale * vf_hsum(sum);
+    if (n->part[1] >= 0) {
+        r->queries = carve(&c, packed);
+        r->c = carve(&c, KEYS * DISTANCES);
+        r->queries_sum = n->backward ? carve(&c, packed) : NULL;
+        r->dc = n->backward ? carve(&c, KEYS * DISTANCES) : NULL;
+        r->dqueries = n->backward && wants_sums ? carve(&c, packed) : NULL;
+    }
+    return c.used;
 }
 
-SIMD float kept(const struct task *t, int64_t i, int64_t j)
+/* Distances of a diagonal that a sequence of `length` rows has, as a block's products take them. */
+static struct range range_of(bool pair, int64_t length)
 {
-    if (t->p <= 0 || !t->coords)
-        return 1;
-    struct philox bits = mask_attention_bits(t->rng, t->site, t->coords[2 * t->first], t->head, i, j);
-    return mask_keeps_key(bits, j, mask_threshold8(t->p)) ? (float)mask_scale8(t->p) : 0;
+    return length > KEYS ? (struct range){0, DISTANCES} : distances_of(pair, length, length);
 }
 
-/* Columns of this head in the rows behind the last sequence become 0. */
-SIMD void clear_rows(const struct tensor *x, int64_t from, int64_t at, int64_t n, bool bf16)
+/* How far apart the first of a diagonal's distances is. */
+static int64_t first_distance(const struct relative *r, int64_t diagonal)
 {
-    vf zero = {0};
-    for (int64_t t = from; t < x->shape[0]; t++)
-        for (int64_t d = 0; d < n; d += VF_LANES)
-            vf_put_upto(x->data, t * x->shape[1] + at + d, zero, n - d, bf16);
+    return (diagonal - r->middle) * KEYS - KEYS + 1;
 }
 
-/* ---- forward ---- */
+/* What a term's rows of a head are at the distances of a diagonal. A distance that no sequence may have gets the nearest row: its
+ * products are not used. */
+static void gather_rows(const struct node *n, const struct relative *r, int term, int64_t head, int64_t diagonal,
+                        struct range range)
+{
+    int64_t element = n->p.bf16 ? 2 : 4, bytes = n->p.D * element, from = relative_at(n, term, head);
+    for (int64_t x = 0; x < range.n; x++) {
+        int64_t d = first_distance(r, diagonal) + range.from + x;
+        d = d < -n->furthest ? -n->furthest : d > n->furthest ? n->furthest : d;
+        memcpy(r->rows + x * bytes, (const char *)n->relative + (row_of(n, d) * n->pitch + from) * element,
+               (size_t)bytes);
+    }
+}
+
+/* Packs a head for sequences of at most `length` rows. */
+static void pack_relative(const struct node *n, struct relative *r, int64_t head, int64_t length)
+{
+    bool bf16 = n->p.bf16, pair = TILE_PAIRS && bf16;
+    int64_t D = n->p.D, width = tile_pad(pair, D), ld = units(pair, width);
+    struct range d = range_of(pair, length);
+    r->middle = blocks(length, KEYS) - 1;
+    for (int64_t i = 0; i <= 2 * r->middle; i++) {
+        int64_t at = i * DISTANCES;
+        if (r->keys) {
+            gather_rows(n, r, 0, head, i, d);
+            tile_pack_rows(pair, bf16, r->keys + (at + d.from) * ld, ld, r->rows, 0, D, d.n, D);
+        }
+        if (r->keys_t) {
+            tile_pack_sum_rows(pair, bf16, r->stage, r->rows, 0, D, d.n, D);
+            tile_transpose(r->keys_t + at * width + units(pair, d.from), DISTANCES, r->stage, width, units(pair, d.n),
+                           width);
+        }
+        if (r->queries) {
+            gather_rows(n, r, 1, head, i, d);
+            tile_pack_rows(pair, bf16, r->stage, ld, r->rows, 0, D, d.n, D);
+            tile_transpose(r->queries + at * ld + d.from, DISTANCES, r->stage, ld, d.n, ld);
+        }
+        if (r->queries_sum)
+            tile_pack_sum_rows(pair, bf16, r->queries_sum + at * width + units(pair, d.from) * width, r->rows, 0, D,
+                               d.n, D);
+    }
+}
+
+/* ---- the gradients of relative positions ---- */
+
+static void clear_sums(const struct node *n, const struct relative *r, int64_t length)
+{
+    bool pair = TILE_PAIRS && n->p.bf16;
+    int64_t width = tile_pad(pair, n->p.D), half = blocks(length, KEYS) - 1;
+    struct range d = range_of(pair, length);
+    for (int64_t i = r->middle - half; i <= r->middle + half; i++) {
+        if (r->dkeys)
+            memset(r->dkeys + (i * KEYS + d.from) * width, 0, 4 * (size_t)(d.n * width));
+        for (int64_t k = 0; r->dqueries && k < width; k++)
+            memset(r->dqueries + (i * width + k) * DISTANCES + d.from, 0, 4 * (size_t)d.n);
+    }
+}
+
+/* Rows of sums by distance, the first at distance `first`, added to those by row, as far as a sequence of `length` rows has them. */
+static void add_by_row(const struct node *n, float *to, const float *from, int64_t width, int64_t first, int64_t rows,
+                       int64_t length)
+{
+    vf scale = vf_set1(n->p.scale * n->p.keep_scale);
+    int64_t D = n->p.D;
+    for (int64_t x = 0; x < rows; x++) {
+        if (first + x <= -length || first + x >= length)
+            continue;
+        float *row = to + row_of(n, first + x) * D;
+        for (int64_t d = 0; d < D; d += VF_LANES)
+            vf_put_upto(row, d, vf_fma(vf_load(from + x * width + d), scale, vf_get_upto(row, d, D - d, false)), D - d,
+                        false);
+    }
+}
+
+/* What a sequence adds to a task's sums, (2, R, D) of a head: those of term 1 are `term` floats behind. */
+static void add_sums(const struct node *n, const struct relative *r, float *sums, int64_t term, int64_t length)
+{
+    bool pair = TILE_PAIRS && n->p.bf16;
+    int64_t width = tile_pad(pair, n->p.D), half = blocks(length, KEYS) - 1, least = r->middle - half;
+    struct range d = range_of(pair, length);
+    if (r->dkeys)
+        add_by_row(n, sums, r->dkeys + (least * KEYS + d.from) * width, width, first_distance(r, least) + d.from,
+                   2 * half * KEYS + d.n, length);
+    for (int64_t i = least; r->dqueries && i <= r->middle + half; i++) {
+        tile_transpose(r->stage, width, (const uint32_t *)r->dqueries + i * width * DISTANCES + d.from, DISTANCES,
+                       width, d.n);
+        add_by_row(n, sums + term, (const float *)r->stage, width, first_distance(r, i) + d.from, d.n, length);
+    }
+}
+
+/* Which rows of relative the batch has. */
+static void find_rows(struct node *n)
+{
+    int64_t longest = 0;
+    for (int64_t b = 0; b < n->p.B; b++)
+        longest = asked(&n->p, b) > longest ? asked(&n->p, b) : longest;
+    n->first_row = longest ? n->R : 0, n->end_row = 0;
+    for (int64_t d = 1 - longest; d < longest; d++) {
+        int64_t row = row_of(n, d);
+        n->first_row = smaller(n->first_row, row);
+        n->end_row = row >= n->end_row ? row + 1 : n->end_row;
+    }
+}
+
+/* A row of a part of relative: the sums of all groups, or nothing. */
+static void put_relative_row(const struct node *n, const struct tensor *to, int64_t row, int64_t part)
+{
+    int64_t heads = n->p.heads, D = n->p.D, group = 2 * heads * n->R * D;
+    int term = part == n->part[0] ? 0 : part == n->part[1] ? 1 : -1;
+    int64_t groups = term >= 0 && row >= n->first_row && row < n->end_row ? n->groups : 0;
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t d = 0; d < D; d += VF_LANES) {
+            const float *from = n->sums + ((term * heads + h) * n->R + row) * D;
+            vf sum = {0};
+            for (int64_t g = 0; g < groups; g++)
+                sum += vf_get_upto(from, g * group + d, D - d, false);
+            put_or_add(to, row * n->pitch + (part * heads + h) * D + d, sum, D - d, to->dtype == DT_BF16);
+        }
+}
+
+static void put_relative(const struct node *n, const struct tensor *to, int threads)
+{
+    int64_t parts = n->pitch / (n->p.heads * n->p.D);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < n->R; row++)
+        for (int64_t part = 0; part < parts; part++)
+            put_relative_row(n, to, row, part);
+}
+
+/* ---- tasks ---- */
+
+/* The first sequence of a group: groups have about as many rows each. */
+static int64_t first_of_group(const struct node *n, int64_t group)
+{
+    int64_t b = 0, rows = n->p.cu[n->p.B];
+    while (b < n->p.B && n->p.cu[b] * n->groups < group * rows)
+        b++;
+    return b;
+}
+
+static int64_t bytes_of_thread(const struct node *n, bool wants_sums)
+{
+    struct relative r;
+    return carve_relative(&r, NULL, n, wants_sums) +
+           (n->backward ? ISA(attention_backward_bytes)(&n->p, n->longest) : ISA(attention_forward_bytes)(&n->p));
+}
+
+static void forward_sequence(const struct node *n, const struct relative *r, void *memory, int64_t b, int64_t head)
+{
+    for (int64_t query = 0; query < asking(&n->p, b); query += CHUNK)
+        ISA(attention_forward_task)(&n->p, r, memory, (struct part){(int32_t)b, (int32_t)query}, head);
+}
+
+static void backward_sequence(const struct node *n, const struct relative *r, void *memory, int64_t b, int64_t head,
+                              float *sums)
+{
+    if (sums)
+        clear_sums(n, r, asking(&n->p, b));
+    ISA(attention_backward_task)(&n->p, r, memory, n->longest, b, head);
+    if (sums)
+        add_sums(n, r, sums, n->p.heads * n->R * n->p.D, asking(&n->p, b));
+}
+
+static void run_task(const struct node *n, char *memory, int64_t group, int64_t head)
+{
+    struct relative r;
+    char *own = memory + carve_relative(&r, memory, n, n->sums);
+    int64_t from = first_of_group(n, group), end = first_of_group(n, group + 1), longest = 0;
+    int64_t of_head = n->R * n->p.D, term = n->p.heads * of_head, rows = n->end_row - n->first_row;
+    float *sums = n->sums ? n->sums + (group * 2 * n->p.heads + head) * of_head : NULL;
+    for (int i = 0; sums && i < 2; i++)
+        memset(sums + i * term + n->first_row * n->p.D, 0, 4 * (size_t)(rows * n->p.D));
+    for (int64_t b = from; b < end; b++)
+        longest = asked(&n->p, b) > longest ? asked(&n->p, b) : longest;
+    if (longest)
+        pack_relative(n, &r, head, longest);
+    for (int64_t b = from; b < end; b++)
+        if (!asking(&n->p, b))
+            continue;
+        else if (n->backward)
+            backward_sequence(n, &r, own, b, head, sums);
+        else
+            forward_sequence(n, &r, own, b, head);
+}
+
+static void run_tasks(const struct node *n, char *workspace, int max_threads)
+{
+    int64_t tasks = n->groups * n->p.heads, bytes = bytes_of_thread(n, n->sums);
+    int threads = tasks > 1 ? (int)smaller(max_threads, tasks) : 1;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        if (AMX && n->p.bf16)
+            amx_begin();
+#pragma omp for schedule(dynamic)
+        for (int64_t i = 0; i < tasks; i++)
+            run_task(n, workspace + omp_get_thread_num() * bytes, i / n->p.heads, i % n->p.heads);
+        if (AMX && n->p.bf16)
+            amx_end();
+    }
+}
+
+/* ---- the ops ---- */
 
 int64_t ISA(cpu_attention_disentangled_workspace)(const struct args_attention_disentangled *a, int threads)
 {
-    return threads * (padded(a->qkv.shape[0]) + padded(a->qkv.shape[1])) * (int64_t)sizeof(float);
-}
-
-SIMD void forward_row(const struct args_attention_disentangled *a, const struct task *t, int64_t i, float *scores,
-                      float *o)
-{
-    float max = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < t->length; j++) {
-        scores[j] = score(t, i, j);
-        max = scores[j] > max || isnan(scores[j]) ? scores[j] : max;
-    }
-    memset(o, 0, (size_t)t->D * sizeof *o);
-    for (int64_t j = 0; j < t->length; j++) {
-        float e = expf(scores[j] - max), m = kept(t, i, j);
-        sum += e;
-        if (m != 0)
-            add_scaled(o, m * e, t->qkv->data, place(t, j, 2), t->D, t->bf16);
-    }
-    for (int64_t d = 0; d < t->D; d++)
-        o[d] /= sum;
-    put_row(&a->o, (t->first + i) * a->o.shape[1] + t->head * t->D, o, t->D, t->bf16);
-    ((float *)a->lse.data)[t->head * a->lse.shape[1] + t->first + i] = max + logf(sum);
+    struct node n = NODE(a);
+    return smaller(threads, n.groups * n.p.heads) * bytes_of_thread(&n, false);
 }
 
 void ISA(cpu_attention_disentangled)(const struct args_attention_disentangled *a, const struct call *c)
 {
-    int64_t B = a->cu.shape[0] - 1, T = a->o.shape[0], D = a->o.shape[1] / a->heads;
-    int64_t end = B > 0 ? ((const int32_t *)a->cu.data)[B] : 0;
-#pragma omp parallel for schedule(static) num_threads(c->threads)
-    for (int64_t h = 0; h < a->heads; h++) {
-        float *scores = (float *)c->workspace + omp_get_thread_num() * (padded(T) + padded(a->qkv.shape[1]));
-        for (int64_t b = 0; b < B; b++) {
-            const struct task t = TASK(a, b, h);
-            for (int64_t i = 0; i < t.length; i++)
-                forward_row(a, &t, i, scores, scores + padded(T));
-        }
-        clear_rows(&a->o, end, h * D, D, a->o.dtype == DT_BF16);
-        for (int64_t t = end; t < T; t++)
-            ((float *)a->lse.data)[h * T + t] = 0;
-    }
-}
-
-/* ---- backward ---- */
-
-/* Of a thread: dq of a row, dk and dv of a sequence, the gradients of a head's part of relative. */
-static int64_t bwd_floats(const struct args_attention_disentangled_bwd *a)
-{
-    int64_t D = a->qkv.shape[1] / (3 * a->heads);
-    return padded(D) + 2 * padded(a->qkv.shape[0] * D) + 2 * padded(a->relative.shape[0] * D);
+    struct node n = NODE(a);
+    run_tasks(&n, c->workspace, c->threads);
+    ISA(attention_forward_clear)(&n.p);
 }
 
 int64_t ISA(cpu_attention_disentangled_bwd_workspace)(const struct args_attention_disentangled_bwd *a, int threads)
 {
-    return threads * bwd_floats(a) * (int64_t)sizeof(float);
-}
-
-struct sums {
-    float *dq, *dk, *dv, *queries, *keys; /* the last two: (R,D) */
-};
-
-SIMD void backward_row(const struct args_attention_disentangled_bwd *a, const struct task *t, int64_t i, struct sums s)
-{
-    const void *x = t->qkv->data, *relative = t->relative->data;
-    int64_t row = (t->first + i) * a->o.shape[1] + t->head * t->D, D = t->D, qi = place(t, i, 0);
-    float lse = ((const float *)a->lse.data)[t->head * a->lse.shape[1] + t->first + i];
-    float delta = dot(a->o.data, row, a->dout.data, row, D, t->bf16);
-    memset(s.dq, 0, (size_t)D * sizeof *s.dq);
-    for (int64_t j = 0; j < t->length; j++) {
-        int64_t kj = place(t, j, 1), r = relative_row(t, i, j), n = t->rows[i - j];
-        float p = expf(score(t, i, j) - lse), m = kept(t, i, j);
-        float ds = t->scale * p * (m * dot(a->dout.data, row, x, place(t, j, 2), D, t->bf16) - delta);
-        add_scaled(s.dv + j * D, m * p, a->dout.data, row, D, t->bf16);
-        add_scaled(s.dk + j * D, ds, x, qi, D, t->bf16);
-        add_scaled(s.dq, ds, x, kj, D, t->bf16);
-        if (t->keys >= 0) {
-            add_scaled(s.dq, ds, relative, r + t->keys, D, t->bf16);
-            add_scaled(s.keys + n * D, ds, x, qi, D, t->bf16);
-        }
-        if (t->queries >= 0) {
-            add_scaled(s.dk + j * D, ds, relative, r + t->queries, D, t->bf16);
-            add_scaled(s.queries + n * D, ds, x, kj, D, t->bf16);
-        }
-    }
-    put_row(&a->dqkv, qi, s.dq, D, t->bf16);
-}
-
-/* This head's columns of each part of relative: what was added up for it, or nothing. */
-SIMD void finish_relative(const struct args_attention_disentangled_bwd *a, int64_t h, struct sums s)
-{
-    int64_t width = a->o.shape[1], D = width / a->heads;
-    bool bf16 = a->drelative.dtype == DT_BF16;
-    for (int64_t part = 1; part <= a->relative.shape[1] / width; part++) {
-        const float *from = part == a->keys ? s.keys : part == a->queries ? s.queries : NULL;
-        for (int64_t r = 0; r < a->relative.shape[0]; r++)
-            for (int64_t d = 0; d < D; d += VF_LANES)
-                put_or_add(&a->drelative, r * a->relative.shape[1] + (part - 1) * width + h * D + d,
-                           from ? vf_get_upto(from, r * D + d, D - d, false) : vf_set1(0), D - d, bf16);
-    }
-}
-
-SIMD void backward_head(const struct args_attention_disentangled_bwd *a, int64_t h, struct sums s)
-{
-    int64_t B = a->cu.shape[0] - 1, D = a->o.shape[1] / a->heads;
-    memset(s.queries, 0, (size_t)(a->relative.shape[0] * D) * sizeof *s.queries);
-    memset(s.keys, 0, (size_t)(a->relative.shape[0] * D) * sizeof *s.keys);
-    for (int64_t b = 0; b < B; b++) {
-        const struct task t = TASK(a, b, h);
-        memset(s.dk, 0, (size_t)(t.length * D) * sizeof *s.dk);
-        memset(s.dv, 0, (size_t)(t.length * D) * sizeof *s.dv);
-        for (int64_t i = 0; i < t.length; i++)
-            backward_row(a, &t, i, s);
-        for (int64_t j = 0; j < t.length; j++) {
-            put_row(&a->dqkv, place(&t, j, 1), s.dk + j * D, D, t.bf16);
-            put_row(&a->dqkv, place(&t, j, 2), s.dv + j * D, D, t.bf16);
-        }
-    }
-    if (a->drelative.data)
-        finish_relative(a, h, s);
+    struct node n = NODE(a);
+    struct carver c = {0};
+    n.backward = true;
+    carve(&c, a->drelative.ndim ? relative_sums(&n) : 0);
+    return c.used + smaller(threads, n.groups * n.p.heads) * bytes_of_thread(&n, a->drelative.ndim > 0);
 }
 
 void ISA(cpu_attention_disentangled_bwd)(const struct args_attention_disentangled_bwd *a, const struct call *c)
 {
-    int64_t B = a->cu.shape[0] - 1, T = a->qkv.shape[0], width = a->o.shape[1], D = width / a->heads;
-    int64_t end = B > 0 ? ((const int32_t *)a->cu.data)[B] : 0;
-#pragma omp parallel for schedule(static) num_threads(c->threads)
-    for (int64_t h = 0; h < a->heads; h++) {
-        float *own = (float *)c->workspace + omp_get_thread_num() * bwd_floats(a);
-        struct sums s = {.dq = own, .dk = own + padded(D)};
-        s.dv = s.dk + padded(T * D);
-        s.queries = s.dv + padded(T * D);
-        s.keys = s.queries + padded(a->relative.shape[0] * D);
-        backward_head(a, h, s);
-        for (int which = 0; which < 3; which++)
-            clear_rows(&a->dqkv, end, which * width + h * D, D, a->dqkv.dtype == DT_BF16);
-    }
+    struct node n = NODE(a);
+    struct carver carver = {.base = c->workspace};
+    n.backward = true, n.p.dout = a->dout.data, n.p.dq = n.p.dkv = a->dqkv.data;
+    n.sums = a->drelative.data ? carve(&carver, relative_sums(&n)) : NULL;
+    find_rows(&n);
+    run_tasks(&n, carver.base + carver.used, c->threads);
+    if (n.sums)
+        put_relative(&n, &a->drelative, c->threads);
+    ISA(attention_backward_clear)(&n.p);
 }
