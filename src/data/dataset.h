@@ -114,6 +114,9 @@ struct dataset_look {
 };
 int dataset_look(const struct io *io, const struct dataset_options *o, struct dataset_look *look, struct snug_err *err);
 
+/* Whether the file has targets, of sources: a table with the columns of both, a safetensors file whose labels are rows of ids. */
+bool dataset_has_targets(const struct io *io, const struct dataset_options *o);
+
 /* Reads everything. dataset_close gives it back; after a failure nothing is left to close.
  * TASK_AUTO: in safetensors, labels (N) of integers are classes, (N) of floats regression, (N, K) multi-label; in text, classes,
  * or with several label columns multi-label.

@@ -191,21 +191,26 @@ int build_disentangled_attention(struct build *b, int qkv, int relative, struct 
     return a.o;
 }
 
-static int some_rows(struct build *b, int v, bool last)
+static int some_rows(struct build *b, int v, int cu, bool last)
 {
-    struct op_gather rows = {.x = v, .cu = b->in.cu_seqlens, .last = last};
+    struct op_gather rows = {.x = v, .cu = cu, .last = last};
     emit_gather(b->g, &rows);
     return rows.y;
 }
 
 int build_first_rows(struct build *b, int v)
 {
-    return some_rows(b, v, false);
+    return some_rows(b, v, b->in.cu_seqlens, false);
 }
 
 int build_last_rows(struct build *b, int v)
 {
-    return some_rows(b, v, true);
+    return some_rows(b, v, b->in.cu_seqlens, true);
+}
+
+int build_end_rows(struct build *b, int v)
+{
+    return some_rows(b, v, b->in.ends, true);
 }
 
 int build_mean_rows(struct build *b, int v)

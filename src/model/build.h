@@ -5,7 +5,7 @@
 #include "model/model.h"
 
 struct inputs {
-    int ids;        /* (T) I32, "input_ids" */
+    int ids;        /* (T) I32, "input_ids"; of a decoder that reads what its encoder reads, shifted: "shifted_ids" */
     int positions;  /* (T) I32, from the architecture's first_position in each sequence */
     int types;      /* (T) I32, "token_type_ids"; 0 where type_vocab_size is 0 */
     int cu_seqlens; /* (B+1) I32 */
@@ -19,8 +19,10 @@ struct inputs {
     int source_ids, source_positions; /* (S) I32 */
     int source_cu_seqlens;            /* (B+1) I32 */
     int source_coords;                /* (S,2) I32, as coords */
-    int relative_rows;                /* (2 longest - 1) I32: relative.h; 0 where there are no such positions */
-    int relative_coords;              /* (rows,2) I32: of the table's rows, which all samples share: 0 and the row */
+    /* (B+1) I32: [b + 1] is behind the last end token of sequence b, which a classifier of two stacks reads; [0] is 0. 0: other models. */
+    int ends;
+    int relative_rows;   /* (2 longest - 1) I32: relative.h; 0 where there are no such positions */
+    int relative_coords; /* (rows,2) I32: of the table's rows, which all samples share: 0 and the row */
     int labels; /* (B) I32, (B,labels) F32 or (T) I32: of each token its label, or the marks of op/span_loss.c */
 };
 
@@ -120,9 +122,10 @@ struct disentangled_options {
 };
 int build_disentangled_attention(struct build *b, int qkv, int relative, struct disentangled_options o);
 
-/* (T,H) -> (B,H): the sequences' first or last rows, or the means of all their rows. */
+/* (T,H) -> (B,H): the sequences' first or last rows, those of their last end tokens, or the means of all their rows. */
 int build_first_rows(struct build *b, int v);
 int build_last_rows(struct build *b, int v);
+int build_end_rows(struct build *b, int v);
 int build_mean_rows(struct build *b, int v);
 
 /* (T,2 pairs): cosines and sines of the rows' positions, by the frequencies of this kind. */

@@ -137,6 +137,7 @@ struct model_config {
     int64_t pad_id;         /* -1: none */
     int64_t start_id;       /* what a decoder reads before the target, of sequence to sequence models; START_IS_LAST */
     int64_t writes_after;   /* likewise, where it is to write the target */
+    int64_t end_id;         /* the end token, of a model that reads one text twice */
     bool untied;            /* the output has embeddings of its own */
     bool untied_by_file;    /* that is so where a folder's weights have them, whatever config.json says */
     bool newer_head;        /* the file asks for the other form of a head that has two (struct model_head) */

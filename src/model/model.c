@@ -38,6 +38,11 @@ bool model_has_task(const struct model_config *c, enum model_task task)
     return c->arch->heads[task].class_name != NULL;
 }
 
+bool model_reads_twice(const struct model_config *c)
+{
+    return c->stack_layers && !model_task(c)->per_token;
+}
+
 int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err)
 {
     c->task = task;
@@ -82,6 +87,12 @@ static void add_inputs(struct graph *g, const struct model_config *c, struct inp
         in->source_positions = add_input(g, "source_positions", DT_I32, SHAPE(DIM_S));
         in->source_cu_seqlens = add_input(g, "source_cu_seqlens", DT_I32, SHAPE(b1));
         in->source_coords = add_input(g, "source_coords", DT_I32, SHAPE(DIM_S, DIM(2)));
+    }
+    if (model_reads_twice(c)) {
+        in->source_ids = in->ids, in->source_positions = in->positions;
+        in->source_cu_seqlens = in->cu_seqlens, in->source_coords = in->coords;
+        in->ids = add_input(g, "shifted_ids", DT_I32, SHAPE(DIM_T));
+        in->ends = add_input(g, "ends", DT_I32, SHAPE(b1));
     }
     if (c->relative.rows) {
         in->relative_rows = add_input(g, "relative_rows", DT_I32, SHAPE(DIM(2 * c->longest - 1)));

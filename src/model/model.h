@@ -75,6 +75,9 @@ const char *model_class(const struct model_config *c);
 
 bool model_has_task(const struct model_config *c, enum model_task task);
 
+/* Whether both stacks read the same text, the decoder one token later: a classifier's. */
+bool model_reads_twice(const struct model_config *c);
+
 /* Configures the task. SNUG_ERR_USAGE where the architecture does not have it, SNUG_ERR_INPUT where config.json (`path`)
  * is one that it cannot work with. */
 int model_set_task(struct model_config *c, enum model_task task, const char *path, struct snug_err *err);

@@ -161,12 +161,33 @@ static void put_source(const struct input_image *in, const struct batch *b, int6
         put(in, "source_rows", b->source_rows, DT_I32, b->B);
 }
 
+/* A decoder's ids of the text that the encoder reads, and where a classifier finds the text's last end token; in a text without one that
+ * is its last token. */
+static void put_shifted(const struct input_image *in, const struct batch *b, int64_t bucket)
+{
+    const struct model_config *c = in->s->model;
+    int32_t *ids = place(in, "shifted_ids"), *ends = place(in, "ends");
+    for (int32_t i = 0; i < b->B; i++) {
+        int32_t from = b->cu_seqlens[i], to = b->cu_seqlens[i + 1], end = to;
+        while (end > from && b->ids[end - 1] != c->end_id)
+            end--;
+        ends[i + 1] = end > from ? end : to;
+        ids[from] = c->start_id == START_IS_LAST ? b->ids[to - 1] : (int32_t)c->start_id;
+        memcpy(ids + from + 1, b->ids + from, (size_t)(to - from - 1) * sizeof *ids);
+    }
+    ends[0] = 0;
+    for (int64_t t = b->T; t < bucket; t++)
+        ids[t] = 0;
+}
+
 static void put_batch(const struct input_image *in, const struct batch *b, struct dims n)
 {
     int64_t bucket = n.T;
     if (b->source_cu_seqlens)
         put_source(in, b, n.S);
     put_tokens(in, "input_ids", b->ids, b->T, bucket, 0);
+    if (model_reads_twice(in->s->model))
+        put_shifted(in, b, bucket);
     put_positions(in, "positions", b->positions, b->T, bucket);
     put_tokens(in, "token_type_ids", b->types, b->T, bucket, 0);
     put(in, "cu_seqlens", b->cu_seqlens, DT_I32, b->B + 1);

@@ -141,6 +141,9 @@ CASES = {
     "bart_scaled": (T.BartForConditionalGeneration, bart(scale_embedding=True, decoder_layers=1, activation_function="relu")),
     "mbart": (T.MBartForConditionalGeneration, bart(T.MBartConfig, scale_embedding=True, encoder_layers=1)),
     "mbart_plain": (T.MBartForConditionalGeneration, bart(T.MBartConfig, decoder_layers=1)),
+    "t5_classes": (T.T5ForSequenceClassification, t5(num_labels=3, classifier_dropout=0.0, feed_forward_proj="gated-gelu")),
+    "bart_classes": (T.BartForSequenceClassification, bart(num_labels=3)),
+    "mbart_classes": (T.MBartForSequenceClassification, bart(T.MBartConfig, scale_embedding=True, num_labels=3)),
     "modernbert": (T.ModernBertForSequenceClassification, modernbert()),
     "modernbert_cls": (T.ModernBertForSequenceClassification, modernbert(classifier_pooling="cls", num_hidden_layers=3,
                                                                          classifier_activation="relu", **BIASES)),
@@ -200,7 +203,10 @@ def inputs(name, cfg, g):
     mask = torch.tensor([[1] * n + [0] * (S - n) for n in LENGTHS])
     ids = torch.randint(5, V, (B, S), generator=g) * mask + (cfg.pad_token_id or 0) * (1 - mask)
     d = {"input_ids": ids, "attention_mask": mask}
-    if cfg.is_encoder_decoder:
+    if name.endswith("_classes") and cfg.is_encoder_decoder:  # whose head reads the end token
+        for row, n in enumerate(LENGTHS):
+            ids[row, n - 1 if n < 2 or name != "mbart_classes" else n - 2] = cfg.eos_token_id
+    elif cfg.is_encoder_decoder:
         width = max(TARGET_LENGTHS)
         real = torch.tensor([[1] * n + [0] * (width - n) for n in TARGET_LENGTHS])
         return {**d, "decoder_attention_mask": real, "labels": torch.where(real == 1, torch.randint(5, V, real.shape, generator=g), -100)}

@@ -125,17 +125,18 @@ GATED = dict(feed_forward_proj="gated-gelu", relative_attention_max_distance=128
 FLAN_T5 = {**T5, **GATED, **dict(d_model=768, num_decoder_layers=12, num_heads=12, num_layers=12)}
 MT5 = {**T5, **GATED, **dict(architectures=["MT5ForConditionalGeneration"], d_ff=1024, model_type="mt5", num_decoder_layers=8, num_heads=6,
                              num_layers=8, vocab_size=250112)}
+THREE = {str(i): f"LABEL_{i}" for i in range(3)}
 BART = dict(activation_dropout=0.1, activation_function="gelu", architectures=["BartForConditionalGeneration"], attention_dropout=0.1,
             bos_token_id=0, classifier_dropout=0.1, d_model=768, decoder_attention_heads=12, decoder_ffn_dim=3072, decoder_layerdrop=0.0,
             decoder_layers=6, decoder_start_token_id=2, dropout=0.1, encoder_attention_heads=12, encoder_ffn_dim=3072,
-            encoder_layerdrop=0.0, encoder_layers=6, eos_token_id=2, forced_bos_token_id=0, forced_eos_token_id=2, init_std=0.02,
+            encoder_layerdrop=0.0, encoder_layers=6, eos_token_id=2, id2label=THREE, forced_bos_token_id=0, forced_eos_token_id=2, init_std=0.02,
             is_encoder_decoder=True, max_position_embeddings=1024, model_type="bart", normalize_before=False, normalize_embedding=True,
             num_hidden_layers=6, pad_token_id=1, scale_embedding=False, vocab_size=50265)
 MBART = dict(_num_labels=3, activation_dropout=0.0, activation_function="gelu", add_bias_logits=False, add_final_layer_norm=True,
              architectures=["MBartForConditionalGeneration"], attention_dropout=0.0, bos_token_id=0, classif_dropout=0.0,
              classifier_dropout=0.0, d_model=1024, decoder_attention_heads=16, decoder_ffn_dim=4096, decoder_layerdrop=0.0,
              decoder_layers=12, dropout=0.1, encoder_attention_heads=16, encoder_ffn_dim=4096, encoder_layerdrop=0.0, encoder_layers=12,
-             eos_token_id=2, forced_eos_token_id=2, init_std=0.02, is_encoder_decoder=True, max_position_embeddings=1024,
+             eos_token_id=2, forced_eos_token_id=2, id2label=THREE, init_std=0.02, is_encoder_decoder=True, max_position_embeddings=1024,
              model_type="mbart", normalize_before=True, normalize_embedding=True, num_hidden_layers=12, output_past=True, pad_token_id=1,
              scale_embedding=True, static_position_embeddings=False, vocab_size=250027)
 NO_LIMIT = 1 << 20
@@ -178,6 +179,11 @@ MODELS = {
     "flan-t5-base": (FLAN_T5, NO_LIMIT),
     "mt5-small": (MT5, NO_LIMIT),
     "bart-base": (BART, 1024),
+    "bart-large-mnli": ({**BART, "_num_labels": 3, "activation_dropout": 0.0, "architectures": ["BartForSequenceClassification"],
+                         "attention_dropout": 0.0, "classifier_dropout": 0.0, "d_model": 1024, "decoder_attention_heads": 16,
+                         "decoder_ffn_dim": 4096, "decoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+                         "encoder_layers": 12, "id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"},
+                         "label2id": {"contradiction": 0, "entailment": 2, "neutral": 1}, "num_hidden_layers": 12}, 1024),
     "mbart-large-cc25": (MBART, 1024),
     "mbart-large-50-many-to-many-mmt": ({**MBART, "decoder_start_token_id": 2, "early_stopping": True, "gradient_checkpointing": False,
                                          "max_length": 200, "num_beams": 5, "tokenizer_class": "MBart50Tokenizer",
@@ -206,11 +212,11 @@ for name, (config, longest) in MODELS.items():
     classes = {}
     own = config["architectures"][0]
     prefix = re.match(r"[A-Za-z0-9]+?(?=For|LMHead)", own)[0] + ("Text" if config["model_type"] == "gemma3_text" else "")
-    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix not in ("GPT2", "T5", "MT5", "Bart", "MBart") else set())):
+    for cls in sorted({own} | ({prefix + "ForSequenceClassification"} if prefix != "GPT2" else set())):
         with torch.device("meta"):
             model = getattr(T, cls)(cfg)
         model.tie_weights()
-        if prefix in ("T5", "MT5") and config.get("tie_word_embeddings") is False:  # transformers 5 ties until it sees the weights
+        if cls in ("T5ForConditionalGeneration", "MT5ForConditionalGeneration") and config.get("tie_word_embeddings") is False:  # transformers 5 ties until it sees the weights
             model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
             model.all_tied_weights_keys.pop("lm_head.weight", None)
         saved_as = model.all_tied_weights_keys  # second name: the name in the file

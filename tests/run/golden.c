@@ -50,7 +50,7 @@ static double rounding(const struct model *m, const struct device *on)
         return 1.5;
     if (!is_fp32(on) && m->labels == ANSWERS)
         return !strncmp(m->name, "albert", 6) ? 10 : 2.5;
-    if (!is_fp32(on) && m->labels == TARGETS)
+    if (!is_fp32(on) && (m->labels == TARGETS || !strcmp(m->name, "t5_classes")))
         return !strcmp(m->name, "t5") ? 6 : 2;
     return 1;
 }

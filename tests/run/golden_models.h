@@ -75,8 +75,11 @@ static const struct model {
     {"t5", TARGETS},
     {"t5_gated", TARGETS},
     {"mt5", TARGETS},
+    {"t5_classes", CLASSES},
     {"bart", TARGETS},
     {"bart_scaled", TARGETS},
+    {"bart_classes", CLASSES},
+    {"mbart_classes", CLASSES},
     {"mbart", TARGETS},
     {"mbart_plain", TARGETS},
 };

@@ -54,8 +54,11 @@ static const struct model {
               {"t5", false},
               {"t5_gated", false},
               {"mt5", false},
+              {"t5_classes", true},
               {"bart", false},
               {"bart_scaled", false},
+              {"bart_classes", true},
+              {"mbart_classes", true},
               {"mbart", false},
               {"mbart_plain", false}};
 enum { N_MODELS = sizeof models / sizeof *models };

@@ -104,3 +104,26 @@ int dataset_look(const struct io *io, const struct dataset_options *o, struct da
     look->synthetic = format == FORMAT_SYNTHETIC;
     return look->synthetic ? SNUG_OK : look_at_table(io, o, format, look, err);
 }
+
+bool dataset_has_targets(const struct io *io, const struct dataset_options *o)
+{
+    struct dataset_options p = *o;
+    enum data_format format;
+    struct table t;
+    struct st_file f;
+    p.task = TASK_SEQ2SEQ;
+    if (data_format_of(io, o->path, &format, NULL))
+        return false;
+    if (format == FORMAT_SAFETENSORS && !st_open(io, o->path, &f, NULL)) {
+        const struct st_tensor *labels = st_find(&f, "labels");
+        bool has = labels && labels->ndim == 2 && (labels->dtype == DT_I32 || labels->dtype == DT_I64);
+        st_close(&f);
+        return has;
+    }
+    if (format == FORMAT_SAFETENSORS || format == FORMAT_SYNTHETIC)
+        return format == FORMAT_SYNTHETIC;
+    if (table_open(io, &p, format, TABLE_NO_LABELS, &t, NULL))
+        return false;
+    table_close(&t);
+    return true;
+}

@@ -1,7 +1,8 @@
 /* BART (Lewis et al., arXiv 1910.13461) and mBART (Liu et al., arXiv 2001.08210) as transformers' modeling_bart and modeling_mbart: an
  * encoder and a decoder of BERT's kind with learned positions and biases. BART's norms stand behind each block; mBART's before it, and
- * behind each stack. The output is a product with the input's embeddings, with a bias that is not trained. */
-#include "model/build.h"
+ * behind each stack. The output is a product with the input's embeddings, with a bias that is not trained. A classifier's decoder reads the
+ * text that its encoder reads, one token later, and the head what the decoder makes of the end token. */
+#include "model/encoder.h"
 
 #include <math.h>
 
@@ -32,7 +33,7 @@ static int refuse_layerdrop(json_t *o, const char *path, const char *key, struct
 static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct bart_config *own = &c->own.bart;
-    c->pad_id = 1, c->longest = 1024, c->init_std = 0.02;
+    c->pad_id = 1, c->end_id = 2, c->longest = 1024, c->init_std = 0.02;
     c->dropout_hidden = 0.1;
     TRY(json_get_int(o, path, "d_model", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "encoder_layers", true, 1, MAX_LAYERS / 2, &c->stack_layers, err));
@@ -43,11 +44,13 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(json_get_int(o, path, "decoder_ffn_dim", true, 1, 1 << 22, &own->decoder_size, err));
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
     TRY(json_get_int(o, path, "max_position_embeddings", false, 1, 1 << 20, &c->longest, err));
+    TRY(json_get_int(o, path, "eos_token_id", false, 0, c->vocab_size - 1, &c->end_id, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
     TRY(json_get_int(o, path, "decoder_start_token_id", false, 0, c->vocab_size - 1, &c->writes_after, err));
     TRY(json_get_real(o, path, "init_std", false, 0, 10, &c->init_std, err));
     TRY(json_get_real(o, path, "dropout", false, 0, 0.999, &c->dropout_hidden, err));
     TRY(json_get_real(o, path, "attention_dropout", false, 0, 0.999, &c->dropout_attention, err));
+    TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     TRY(json_get_real(o, path, "activation_dropout", false, 0, 0.999, &own->dropout_activation, err));
     TRY(json_get_bool(o, path, "scale_embedding", false, &own->scales, err));
     TRY(config_act(o, path, "activation_function", ACT_gelu, &own->act, err));
@@ -196,6 +199,14 @@ static void feed_forward(struct build *b, struct stack *s, const char *layer)
     leave(b, s, v, layer, "final_layer_norm");
 }
 
+/* Of a classifier the last block works row by row, and the head wants one row a sequence. */
+static void keep_ends(struct build *b, struct stack *s)
+{
+    s->res = build_end_rows(b, s->res);
+    s->branch = s->branch ? build_end_rows(b, s->branch) : 0;
+    s->coords = b->in.samples;
+}
+
 /* Layers `first` … first + n - 1 of the model. Gives the stack's output. */
 static int run_stack(struct build *b, struct stack *s, int first, int n)
 {
@@ -206,6 +217,8 @@ static int run_stack(struct build *b, struct stack *s, int first, int n)
         attend(b, s, layer);
         if (s->source)
             attend_to_source(b, s, layer);
+        if (s->source && i == n - 1 && model_reads_twice(b->c))
+            keep_ends(b, s);
         feed_forward(b, s, layer);
     }
     return b->c->own.bart.norms_first ? norm(b, s, graph_name(b->g, "%s.layer_norm", s->name)) : s->res;
@@ -245,13 +258,22 @@ static int seq2seq_lm(struct build *b, int v)
     return n.y;
 }
 
+static int classifier(struct build *b, int v)
+{
+    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
+    return encoder_classifier(b, v, "classification_head.dense", ACT_tanh, "classification_head.out_proj");
+}
+
 static const struct tied_name tied[] = {
     {"encoder.embed_tokens.weight", WORDS}, {"decoder.embed_tokens.weight", WORDS}, {"lm_head.weight", WORDS}, {0}};
 
-static const char *const ignored[] = {NULL};
+static const char *const ignored[] = {"final_logits_bias", NULL};
 
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
+                                           .weight = "classification_head.out_proj.weight",                            \
+                                           .logits = classifier},                                                      \
         [MODEL_SEQ2SEQ_LM] = {.class_name = prefix "ForConditionalGeneration", .logits = seq2seq_lm},                  \
     }
 static const struct model_head heads[MODEL_COUNT] = HEADS("Bart"), mbart_heads[MODEL_COUNT] = HEADS("MBart");

@@ -1,6 +1,7 @@
 /* T5 (Raffel et al., arXiv 1910.10683), its version 1.1, FLAN-T5 and mT5 as transformers' modeling_t5: an encoder and a decoder with RMS
  * norms before each block, no biases, and positions as biases of the scores by distance: a table for each stack, which all its layers
- * share. The decoder's attention to the encoder has none. */
+ * share. The decoder's attention to the encoder has none. A classifier is as BART's: its decoder reads what its encoder reads, one token
+ * later, and the head what the decoder makes of the end token. */
 #include "model/build.h"
 
 #include <math.h>
@@ -54,7 +55,7 @@ static int read_output(json_t *o, const char *path, struct model_config *c, stru
 static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct t5_config *own = &c->own.t5;
-    c->pad_id = 0, own->norm_eps = 1e-6, own->init_factor = 1;
+    c->pad_id = 0, c->end_id = 1, own->norm_eps = 1e-6, own->init_factor = 1;
     own->buckets = 32, own->furthest = 128;
     c->longest = NO_LIMIT, c->usual_length = USUAL_LENGTH;
     c->dropout_hidden = 0.1;
@@ -74,6 +75,7 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
                        "%s: relative_attention_num_buckets %lld must be even, and less than twice "
                        "relative_attention_max_distance %lld; correct one",
                        path, (long long)own->buckets, (long long)own->furthest);
+    TRY(json_get_int(o, path, "eos_token_id", false, 0, c->vocab_size - 1, &c->end_id, err));
     TRY(json_get_int(o, path, "n_positions", false, 1, NO_LIMIT, &c->usual_length, err));
     TRY(json_get_int(o, path, "pad_token_id", false, 0, 1 << 24, &c->pad_id, err));
     c->start_id = c->pad_id;
@@ -81,6 +83,7 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     c->writes_after = c->start_id;
     TRY(json_get_real(o, path, "layer_norm_epsilon", false, 1e-300, 1, &own->norm_eps, err));
     TRY(json_get_real(o, path, "dropout_rate", false, 0, 0.999, &c->dropout_hidden, err));
+    TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     TRY(json_get_real(o, path, "initializer_factor", false, 0, 100, &own->init_factor, err));
     c->init_std = own->init_factor;
     c->dropout_embedding = c->dropout_attention = c->dropout_hidden;
@@ -114,6 +117,12 @@ struct stack {
     int res,
         branch; /* the stream is `res` + dropout(`branch`); the norm of the next block adds them. res 0: branch alone */
 };
+
+/* Before the names of both stacks. */
+static const char *base(const struct build *b)
+{
+    return model_reads_twice(b->c) ? "transformer." : "";
+}
 
 static struct init normal(const struct build *b, double over)
 {
@@ -194,11 +203,20 @@ static void feed_forward(struct build *b, struct stack *s, const char *layer, in
     branch(b, s, product(b, v, graph_name(b->g, "%s.wo", prefix), F, H, (double)F));
 }
 
+/* Of a classifier the last block works row by row, and the head wants one row a sequence. */
+static void keep_ends(struct build *b, struct stack *s)
+{
+    s->res = build_end_rows(b, s->res);
+    s->branch = build_end_rows(b, s->branch);
+    s->coords = b->in.samples;
+}
+
 /* Layers `first` … first + n - 1 of the model. Gives the stack's output. */
 static int run_stack(struct build *b, struct stack *s, int ids, int first, int n)
 {
     const struct model_config *c = b->c;
-    struct op_embed e = {.ids = ids, .table = WEIGHT(b, b->normal, WORDS, DIM(c->vocab_size), DIM(c->hidden_size))};
+    const char *words = graph_name(b->g, "%s" WORDS, base(b));
+    struct op_embed e = {.ids = ids, .table = WEIGHT(b, b->normal, words, DIM(c->vocab_size), DIM(c->hidden_size))};
     emit_embed(b->g, &e);
     branch(b, s, e.y);
     const char *bias = graph_name(b->g, "%s.block.0.layer.0.SelfAttention.relative_attention_bias.weight", s->name);
@@ -209,6 +227,8 @@ static int run_stack(struct build *b, struct stack *s, int ids, int first, int n
         attend(b, s, layer, 0, false);
         if (s->decoder)
             attend(b, s, layer, 1, true);
+        if (s->decoder && i == n - 1 && model_reads_twice(c))
+            keep_ends(b, s);
         feed_forward(b, s, layer, s->decoder ? 2 : 1);
     }
     int v = normed(b, s, graph_name(b->g, "%s.final_layer_norm", s->name));
@@ -218,8 +238,12 @@ static int run_stack(struct build *b, struct stack *s, int ids, int first, int n
 static int body(struct build *b)
 {
     int layers = (int)b->c->stack_layers;
-    struct stack encoder = {.name = "encoder", .cu = b->in.source_cu_seqlens, .coords = b->in.source_coords};
-    struct stack decoder = {.name = "decoder", .cu = b->in.cu_seqlens, .coords = b->in.coords, .decoder = true};
+    struct stack encoder = {
+        .name = graph_name(b->g, "%sencoder", base(b)), .cu = b->in.source_cu_seqlens, .coords = b->in.source_coords};
+    struct stack decoder = {.name = graph_name(b->g, "%sdecoder", base(b)),
+                            .cu = b->in.cu_seqlens,
+                            .coords = b->in.coords,
+                            .decoder = true};
     decoder.source = run_stack(b, &encoder, b->in.source_ids, 1, layers);
     return run_stack(b, &decoder, b->in.ids, layers + 1, (int)b->c->layers - layers);
 }
@@ -239,6 +263,20 @@ static int seq2seq_lm(struct build *b, int v)
     return n.y;
 }
 
+static int head_product(struct build *b, int v, const char *name, int64_t out, enum act act)
+{
+    struct layer_options o = {.weight = normal(b, (double)b->c->hidden_size), .bias = b->zero, .act = act};
+    o.weight.head = o.bias.head = true;
+    v = build_dropout(b, v, b->in.samples, build_p_classifier(b));
+    return build_linear(b, v, name, b->c->hidden_size, out, o);
+}
+
+static int classifier(struct build *b, int v)
+{
+    v = head_product(b, v, "classification_head.dense", b->c->hidden_size, ACT_tanh);
+    return head_product(b, v, "classification_head.out_proj", b->c->num_labels, ACT_none);
+}
+
 static const struct tied_name tied[] = {
     {"encoder.embed_tokens.weight", WORDS}, {"decoder.embed_tokens.weight", WORDS}, {"lm_head.weight", WORDS}, {0}};
 
@@ -247,6 +285,9 @@ static const char *const ignored[] = {"EncDecAttention.relative_attention_bias.w
 
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
+        [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
+                                           .weight = "classification_head.out_proj.weight",                            \
+                                           .logits = classifier},                                                      \
         [MODEL_SEQ2SEQ_LM] = {                                                                                         \
             .class_name = prefix "ForConditionalGeneration", .logits = seq2seq_lm, .untied = "lm_head.weight"},        \
     }
@@ -254,7 +295,7 @@ static const struct model_head heads[MODEL_COUNT] = HEADS("T5"), mt5_heads[MODEL
 
 #define ARCH(type, prefix, its_heads, its_config)                                                                      \
     {                                                                                                                  \
-        .model_type = type, .class_prefix = prefix, .positions_key = "no limit but", .base_prefix = "",                \
+        .model_type = type, .class_prefix = prefix, .positions_key = "no limit but", .base_prefix = "transformer.",    \
         .layer_prefix = "encoder.block.", .second_prefix = "decoder.block.", .tied = tied, .ignored = ignored,         \
         .heads = its_heads, .adapted = "q,v", .config = its_config, .body = body,                                      \
     }

@@ -52,9 +52,16 @@ static bool fits_options(const struct session *s, enum model_task t)
     return options_idle(s->o, OPTION_task, model_task_names[t]) < 0;
 }
 
+/* Whether it is for sources and targets, unless labels speak against it. */
+static bool makes_targets(const struct session *s)
+{
+    enum model_task stated = s->model.task;
+    return model_has_task(&s->model, MODEL_SEQ2SEQ_LM) && (!stated || model_tasks[stated].labels == TASK_SEQ2SEQ);
+}
+
 /* Tags of words are for one task alone. Else what the folder's own head is for stands, unless that is a language model's and
- * there is something to say about rows: labels, or a prediction. A bare base model is for rows first. Then options that are
- * of no use to that task, but all to another one, are a wish for it. */
+ * there is something to say about rows: labels, or a prediction. A bare base model is for rows first. An encoder-decoder is for
+ * targets, unless there are labels. Then options that are of no use to that task, but all to another one, are a wish for it. */
 static enum model_task wanted_task(const struct session *s)
 {
     if (s->o->command == CMD_GENERATE)
@@ -65,7 +72,8 @@ static enum model_task wanted_task(const struct session *s)
     if (stated && !model_tasks[stated].tied &&
         (model_tasks[stated].labels == TASK_AUTO || s->look.labels == TASK_UNLABELED))
         return stated;
-    if (rows && (!stated || s->o->command == CMD_PREDICT || s->look.labels != TASK_UNLABELED))
+    bool asks = !makes_targets(s) && (!stated || s->o->command == CMD_PREDICT);
+    if (rows && (asks || s->look.labels != TASK_UNLABELED))
         t = rows;
     if (!t)
         t = first_task(s, true);
@@ -177,10 +185,20 @@ static bool may_be_questions(const struct session *s)
     return false;
 }
 
-/* Not of a model that only makes targets of sources. */
-static bool may_have_labels(const struct session *s)
+/* Not where a model that makes targets of sources finds such. */
+static bool may_have_labels(const struct session *s, const struct dataset_options *columns)
 {
-    return !model_has_task(&s->model, MODEL_SEQ2SEQ_LM) || first_task(s, false);
+    return !makes_targets(s) || (first_task(s, false) && !dataset_has_targets(s->io, columns));
+}
+
+/* What is neither labels nor targets, reading targets says. */
+static int look_at_labels(struct session *s, const struct dataset_options *columns, struct snug_err *err)
+{
+    struct snug_err why;
+    int code = dataset_look(s->io, columns, &s->look, &why);
+    if (!code || makes_targets(s))
+        return SNUG_OK;
+    return err_set(err, code, "%s", why.text);
 }
 
 int choose_task(struct session *s, struct snug_err *err)
@@ -192,8 +210,8 @@ int choose_task(struct session *s, struct snug_err *err)
     if (may_be_questions(s))
         columns.questions = &s->questions;
     s->look = (struct dataset_look){.labels = TASK_UNLABELED};
-    if (path && s->o->command != CMD_PREDICT && may_have_labels(s))
-        TRY(dataset_look(s->io, &columns, &s->look, err));
+    if (path && s->o->command != CMD_PREDICT && may_have_labels(s, &columns))
+        TRY(look_at_labels(s, &columns, err));
     if (s->o->command == CMD_GENERATE && !task_of_text(s))
         return err_set(err, SNUG_ERR_USAGE,
                        "%s: a %s model generates no text; give a causal language model or an encoder-decoder",
