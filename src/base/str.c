@@ -195,6 +195,27 @@ int utf8_sequence(const char *text, size_t n)
     return len;
 }
 
+size_t utf8_prefix(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        uint64_t w;
+        if (n - i >= sizeof w) {
+            memcpy(&w, s + i, sizeof w);
+            const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+            if (!((w | ((w - ones) & ~w)) & tops)) { /* eight bytes of ASCII, none 0 */
+                i += sizeof w;
+                continue;
+            }
+        }
+        int length = s[i] ? utf8_sequence(s + i, n - i) : 0;
+        if (!length)
+            break;
+        i += (size_t)length;
+    }
+    return i;
+}
+
 int utf8_printable(const char *text, size_t n)
 {
     const unsigned char *s = (const unsigned char *)text;

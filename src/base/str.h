@@ -59,6 +59,8 @@ void str_free(struct str *s);                             /* and empties it */
 /* Bytes (1 to 4) of the valid UTF-8 sequence at `s`, of which n > 0 bytes are left; 0 if there is none: overlong forms,
  * surrogates and code points from U+110000 on are invalid. */
 int utf8_sequence(const char *s, size_t n);
+/* Bytes of the longest prefix of n bytes that is UTF-8 without NUL. */
+size_t utf8_prefix(const char *s, size_t n);
 /* As utf8_sequence, and 0 for what changes a terminal or the order of what it shows too. These are control characters
  * (to U+001F, U+007F to U+009F) and separators of lines and paragraphs (U+2028, U+2029). The others are marks,
  * embeddings, overrides and isolates of the bidirectional algorithm (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066

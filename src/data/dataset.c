@@ -316,8 +316,8 @@ static int open_other(const struct io *io, const struct dataset_options *o, bool
 {
     struct dataset_origin origin = {0};
     if (o->n_more_paths)
-        return err_set(err, SNUG_ERR_USAGE, "%s: several files must be tables (.csv, .tsv, .json, .jsonl, .txt)",
-                       o->path);
+        return err_set(err, SNUG_ERR_USAGE,
+                       "%s: several files must be tables (.csv, .tsv, .json, .jsonl, .parquet, .txt)", o->path);
     if (synthetic)
         TRY(dataset_make_synthetic(o, d, &origin, err));
     else

@@ -60,7 +60,7 @@ struct dataset {
 };
 
 struct dataset_options {
-    const char *path;              /* .csv .tsv .json .jsonl .txt .safetensors, or "synthetic:ROWSxLENGTH" */
+    const char *path;              /* .csv .tsv .json .jsonl .parquet .txt .safetensors, or "synthetic:ROWSxLENGTH" */
     const char *const *more_paths; /* (n_more_paths): tables of the same columns; their rows follow those of `path` */
     size_t n_more_paths;
     bool standard_input; /* tables, see row_stream.h: the rows come from there, and `path` is what messages call it */

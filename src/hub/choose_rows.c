@@ -33,10 +33,10 @@ static enum split split_of(const char *path)
 }
 
 /* The kinds of files that have rows, the first preferred where a split is there in several. -1: none of them. */
-enum { KINDS = 6 };
+enum { KINDS = 7 };
 static int kind_of(const char *path)
 {
-    static const char *const endings[KINDS] = {".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".conll"};
+    static const char *const endings[KINDS] = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".json", ".conll"};
     static const char *const about[] = {"dataset_infos.json", "dataset_info.json", "dataset_dict.json",
                                         "state.json",         "package.json",      "config.json"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
@@ -84,6 +84,35 @@ static int check_folder(const struct hub_wish *w, const struct file_names *chose
     return SNUG_OK;
 }
 
+/* What stands before "-00000-of-00002" in the name of a piece; 0: it is no such name. */
+static size_t stem_length(const char *path)
+{
+    enum { DIGITS = 5 };
+    const char *of = strstr(path, "-of-");
+    for (const char *next = of; next; next = strstr(next + 1, "-of-"))
+        of = next;
+    if (!of || of - path <= DIGITS || of[-DIGITS - 1] != '-')
+        return 0;
+    for (int i = 1; i <= DIGITS; i++)
+        if (!isdigit((unsigned char)of[-i]))
+            return 0;
+    return (size_t)(of - path) - DIGITS - 1;
+}
+
+/* Pieces of one name are one table; "train_sft-00000-of-00001" is another one than "train_gen-00000-of-00001". */
+static int check_pieces(const struct hub_wish *w, const struct file_names *chosen, struct snug_err *err)
+{
+    const char *first = chosen->items[0];
+    size_t n = stem_length(first);
+    for (size_t i = 1; i < chosen->n && n; i++) {
+        size_t other = stem_length(chosen->items[i]);
+        if (other && (other != n || strncmp(chosen->items[i], first, n) != 0))
+            return err_set(err, SNUG_ERR_INPUT, "%s: has %.*s and %.*s; name the files that you mean, such as %s:%s",
+                           w->text, (int)n, first, (int)other, chosen->items[i], w->name.repository, first);
+    }
+    return SNUG_OK;
+}
+
 static int no_rows(const struct hub_wish *w, const struct file_names *all, struct snug_err *err)
 {
     const char *example = NULL, *other = NULL;
@@ -91,9 +120,7 @@ static int no_rows(const struct hub_wish *w, const struct file_names *all, struc
         const char *dot = strrchr(all->items[i], '.');
         if (!example && kind_of(all->items[i]) >= 0)
             example = all->items[i];
-        if (!other && dot &&
-            (!strcasecmp(dot, ".parquet") || !strcasecmp(dot, ".arrow") || !strcasecmp(dot, ".gz") ||
-             !strcasecmp(dot, ".zip")))
+        if (!other && dot && (!strcasecmp(dot, ".arrow") || !strcasecmp(dot, ".gz") || !strcasecmp(dot, ".zip")))
             other = dot;
     }
     if (example)
@@ -101,9 +128,10 @@ static int no_rows(const struct hub_wish *w, const struct file_names *all, struc
                        w->text, w->part == HUB_TRAIN_ROWS ? "training" : "evaluation", w->name.repository, example);
     if (other)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: its rows are in %s files, which are not read; convert them to CSV or JSON lines", w->text,
-                       other);
-    return err_set(err, SNUG_ERR_INPUT, "%s: has no file of rows; give a repository with CSV or JSON lines", w->text);
+                       "%s: its rows are in %s files, which are not read; convert them to Parquet, CSV or JSON lines",
+                       w->text, other);
+    return err_set(err, SNUG_ERR_INPUT, "%s: has no file of rows; give a repository with Parquet, CSV or JSON lines",
+                   w->text);
 }
 
 int choose_rows(const struct hub_wish *w, const struct file_names *all, struct file_names *chosen, struct snug_err *err)
@@ -115,5 +143,8 @@ int choose_rows(const struct hub_wish *w, const struct file_names *all, struct f
     };
     for (int i = 0; i < 4 && !chosen->n; i++)
         TRY(take_split(all, wanted[w->part][i], chosen, err));
-    return chosen->n ? check_folder(w, chosen, err) : no_rows(w, all, err);
+    if (!chosen->n)
+        return no_rows(w, all, err);
+    TRY(check_folder(w, chosen, err));
+    return check_pieces(w, chosen, err);
 }

@@ -96,7 +96,7 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows: .csv, .tsv, .jsonl, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME; or several")
+    "rows: .csv, .tsv, .jsonl, .parquet, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME; or several")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")

@@ -115,7 +115,8 @@ static void what_is_wrong_is_named(void **state)
          "sentences"},
         {"f.conll", "\n\n", ": no sentences in it; 0 rows"},
         {"g.csv", "text,label\na,b\n",
-         ": CSV has no words with tags; give .jsonl with \"tokens\" and \"tags\", or .conll with a word and its tag "
+         ": CSV has no words with tags; give .jsonl or .parquet with \"tokens\" and \"tags\", or .conll with a word "
+         "and its tag "
          "on "
          "each line"},
         {"h.jsonl", "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"O\",1.5]}\n",

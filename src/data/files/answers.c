@@ -46,9 +46,9 @@ static bool find(const struct columns *c, struct found *f)
     return false;
 }
 
-static void append_jq(struct str *s, const struct found *f, bool array)
+static void append_jq(struct str *s, const struct found *f, const char *rows)
 {
-    str_printf(s, "jq -c '%s{prompt: (.[\"%s\"] + \"\\n\"", array ? ".[] | " : "", f->question);
+    str_printf(s, "jq -c '%s{prompt: (.[\"%s\"] + \"\\n\"", rows, f->question);
     if (f->more)
         str_printf(s, " + .[\"%s\"] + \"\\n\"", f->more);
     str_printf(s, "), completion: .[\"%s\"]}'", f->answer);
@@ -60,8 +60,8 @@ int answers_refuse(const struct table *t, struct snug_err *err)
     struct str line = {0};
     if (!find(&t->columns, &f))
         return SNUG_OK;
-    if (table_has_objects(t))
-        append_jq(&line, &f, t->json.array);
+    if (table_has_objects(t) && objects_jq(&t->objects))
+        append_jq(&line, &f, objects_jq(&t->objects));
     int code = str_check(&line, err);
     if (!code)
         code = err_set(

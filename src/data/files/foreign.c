@@ -6,14 +6,14 @@
 
 enum { LONGEST_PATH = 40 };
 
-/* `convert` is a line to type, with $1 for the file and $2 for what it becomes; `ending` is that of $2. */
+/* `convert` is a line to type, with $1 for the file and $2 for what it becomes; `ending` is that of $2. An ending alone is what the
+ * name should have. */
 static const struct {
     const char *bytes;
     size_t n;
     const char *name, *convert, *ending;
 } kinds[] = {
-    {"PAR1", 4, "a Parquet file",
-     "with Python: import pandas; pandas.read_parquet($1).to_json($2, orient='records', lines=True)", ".jsonl"},
+    {"PAR1", 4, "a Parquet file", NULL, ".parquet"},
     {"ARROW1", 6, "an Arrow file",
      "with Python: import pandas; pandas.read_feather($1).to_json($2, orient='records', lines=True)", ".jsonl"},
     {"\xFF\xFF\xFF\xFF", 4, "an Arrow stream",
@@ -70,6 +70,9 @@ static int refuse(const char *path, const char *name, const char *convert, const
     int code = str_check(&s, err);
     if (!code && convert)
         code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; convert it %s", path, name, str_text(&s));
+    else if (!code && ending)
+        code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give it as a file whose name ends in %s", path, name,
+                       ending);
     else if (!code)
         code = err_set(err, SNUG_ERR_INPUT, "%s: looks like %s; give UTF-8 text (.csv, .tsv, .json, .jsonl or .txt)",
                        path, name);

@@ -10,7 +10,8 @@ const char *const data_format_names[FORMAT_COUNT] = {[FORMAT_CSV] = "CSV",
                                                      [FORMAT_JSON] = "JSON",
                                                      [FORMAT_JSONL] = "JSON lines",
                                                      [FORMAT_LINES] = "lines of text",
-                                                     [FORMAT_CONLL] = "CoNLL columns"};
+                                                     [FORMAT_CONLL] = "CoNLL columns",
+                                                     [FORMAT_PARQUET] = "Parquet"};
 
 bool data_format_is_table(enum data_format format)
 {
@@ -23,17 +24,10 @@ int data_format_of(const struct io *io, const char *path, enum data_format *form
         const char *ending;
         enum data_format format;
     } endings[] = {
-        {".csv", FORMAT_CSV},
-        {".tsv", FORMAT_TSV},
-        {".json", FORMAT_JSON},
-        {".jsonl", FORMAT_JSONL},
-        {".ndjson", FORMAT_JSONL},
-        {".txt", FORMAT_LINES},
-        {".conll", FORMAT_CONLL},
-        {".bio", FORMAT_CONLL},
-        {".iob", FORMAT_CONLL},
-        {".iob2", FORMAT_CONLL},
-        {".safetensors", FORMAT_SAFETENSORS},
+        {".csv", FORMAT_CSV},     {".tsv", FORMAT_TSV},         {".json", FORMAT_JSON},
+        {".jsonl", FORMAT_JSONL}, {".ndjson", FORMAT_JSONL},    {".txt", FORMAT_LINES},
+        {".conll", FORMAT_CONLL}, {".bio", FORMAT_CONLL},       {".iob", FORMAT_CONLL},
+        {".iob2", FORMAT_CONLL},  {".parquet", FORMAT_PARQUET}, {".safetensors", FORMAT_SAFETENSORS},
     };
     if (strncmp(path, "synthetic:", 10) == 0) {
         *format = FORMAT_SYNTHETIC;
@@ -50,9 +44,9 @@ int data_format_of(const struct io *io, const char *path, enum data_format *form
     if (io->stat(io, path, &st) == 0 && S_ISDIR(st.st_mode))
         return err_set(err, SNUG_ERR_INPUT, "%s: a folder; give a file of data in it", path);
     TRY(foreign_refuse_file(io, path, err));
-    return err_set(
-        err, SNUG_ERR_INPUT,
-        "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl, .txt, .conll and .safetensors; rename or "
-        "convert it",
-        path, dot ? dot : "");
+    return err_set(err, SNUG_ERR_INPUT,
+                   "%s: the ending '%s' is not one of .csv, .tsv, .json, .jsonl, .parquet, .txt, .conll and "
+                   ".safetensors; rename or "
+                   "convert it",
+                   path, dot ? dot : "");
 }

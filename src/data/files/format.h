@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/io.h"
 
-/* Tables, with the words of --data-format. FORMAT_UNKNOWN is only asked for: the file's ending, or its first line, shall tell. */
+/* Tables that may come from a pipe, with the words of --data-format. FORMAT_UNKNOWN is only asked for: the file's ending, or its first line, shall tell. */
 #define TABLE_FORMATS(W)                                                                                               \
     W(FORMAT_UNKNOWN, "auto")                                                                                          \
     W(FORMAT_CSV, "csv")                                                                                               \
@@ -15,7 +15,7 @@
     W(FORMAT_LINES, "txt")                                                                                             \
     W(FORMAT_CONLL, "conll")
 #define FORMAT_ID(id, text) id,
-enum data_format { TABLE_FORMATS(FORMAT_ID) FORMAT_SAFETENSORS, FORMAT_SYNTHETIC, FORMAT_COUNT };
+enum data_format { TABLE_FORMATS(FORMAT_ID) FORMAT_PARQUET, FORMAT_SAFETENSORS, FORMAT_SYNTHETIC, FORMAT_COUNT };
 #undef FORMAT_ID
 
 extern const char

@@ -21,28 +21,6 @@ int err_at(struct snug_err *err, int code, struct place p, const char *format, .
     return err_set(err, code, p.is_row ? "%s: row %lld: %s" : "%s:%lld: %s", p.path, (long long)p.n, text);
 }
 
-/* Length of the longest prefix that is UTF-8 without NUL. */
-static size_t valid_prefix(const char *s, size_t n)
-{
-    size_t i = 0;
-    while (i < n) {
-        uint64_t w;
-        if (n - i >= sizeof w) {
-            memcpy(&w, s + i, sizeof w);
-            const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
-            if (!((w | ((w - ones) & ~w)) & tops)) { /* eight bytes of ASCII, none 0 */
-                i += sizeof w;
-                continue;
-            }
-        }
-        int length = s[i] ? utf8_sequence(s + i, n - i) : 0;
-        if (!length)
-            break;
-        i += (size_t)length;
-    }
-    return i;
-}
-
 static int bad_byte(const struct source *s, struct snug_err *err)
 {
     struct place p = {.path = s->path, .n = s->line};
@@ -107,7 +85,7 @@ static int read_more(struct source *s, struct snug_err *err)
     else if (want)
         TRY(io_read_some(s->io, s->fd, s->path, s->buf + there, want, at, &n, err));
     hash_add(s->hash, s->buf + there, n);
-    size_t valid = valid_prefix(s->buf + s->n, s->held + n);
+    size_t valid = utf8_prefix(s->buf + s->n, s->held + n);
     s->held = s->held + n - valid;
     s->n += valid;
     return SNUG_OK;

@@ -16,16 +16,10 @@ static bool is_csv(const struct table *t)
     return t->format == FORMAT_CSV || t->format == FORMAT_TSV;
 }
 
-static bool is_json(const struct table *t)
-{
-    return t->format == FORMAT_JSON || t->format == FORMAT_JSONL;
-}
-
 static int next_object(struct table *t, struct snug_err *err)
 {
-    bool conll = t->format == FORMAT_CONLL;
-    TRY(conll ? conll_next(&t->conll, err) : jsonl_next(&t->json, err));
-    t->object = conll ? t->conll.row : t->json.row;
+    TRY(objects_next(&t->objects, err));
+    t->object = t->objects.row;
     return SNUG_OK;
 }
 
@@ -68,18 +62,13 @@ static int open_csv(struct table *t, struct columns *c, struct snug_err *err)
 
 static int open_objects(struct table *t, struct columns *c, struct snug_err *err)
 {
-    bool conll = t->format == FORMAT_CONLL;
-    if (conll && t->input)
-        conll_open_source(t->input, &t->conll);
-    else if (conll)
-        TRY(conll_open(t->io, t->path, &t->conll, err));
-    else if (t->input)
-        TRY(jsonl_open_source(t->input, &t->json, err));
+    if (t->input)
+        TRY(objects_open_source(t->input, t->format, &t->objects, err));
     else
-        TRY(jsonl_open(t->io, t->path, t->format == FORMAT_JSON, &t->json, err));
+        TRY(objects_open(t->io, t->path, t->format, &t->objects, err));
     TRY(next_object(t, err));
     if (!t->object)
-        return err_set(err, SNUG_ERR_INPUT, "%s: no %s in it; 0 rows", t->path, conll ? "sentences" : "objects");
+        return err_set(err, SNUG_ERR_INPUT, "%s: no %s in it; 0 rows", t->path, objects_called(&t->objects));
     t->pending = true;
     const char *key;
     json_t *value;
@@ -102,17 +91,10 @@ static int open_file(struct table *t, struct columns *c, struct snug_err *err)
     return is_csv(t) ? open_csv(t, c, err) : table_has_objects(t) ? open_objects(t, c, err) : open_lines(t, c, err);
 }
 
-static const struct source *source_of(const struct table *t)
+/* NULL: the file is not read from front to back. */
+static struct source *source_of(struct table *t)
 {
-    return is_csv(t)                   ? &t->csv.source
-           : is_json(t)                ? &t->json.source
-           : t->format == FORMAT_CONLL ? &t->conll.lines.source
-                                       : &t->lines.source;
-}
-
-static struct hash128 file_hash(const struct table *t)
-{
-    return is_json(t) ? jsonl_hash(&t->json) : source_hash(source_of(t));
+    return is_csv(t) ? &t->csv.source : table_has_objects(t) ? objects_source(&t->objects) : &t->lines.source;
 }
 
 static void close_file(struct table *t)
@@ -121,10 +103,8 @@ static void close_file(struct table *t)
         return;
     if (is_csv(t))
         csv_close(&t->csv);
-    else if (is_json(t))
-        jsonl_close(&t->json);
-    else if (t->format == FORMAT_CONLL)
-        conll_close(&t->conll);
+    else if (table_has_objects(t))
+        objects_close(&t->objects);
     else
         lines_close(&t->lines);
     t->object = NULL;
@@ -153,12 +133,17 @@ static int look_within(struct table *t, struct snug_err *err)
         rows = rows ? rows : json_is_object(json_array_get(value, 0)) ? key : NULL;
     }
     snprintf(name, sizeof name, "%s", object ? object : rows ? rows : "");
+    if (object && !objects_jq(&t->objects))
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: its '%s' is an object, whose members are no columns; make them some, with datasets: "
+                       "load_dataset(...).flatten()",
+                       t->path, name);
     if (object)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: its '%s' is an object, whose members are no columns; make them some, with: jq -c '. + "
                        ".[\"%s\"]'",
                        t->path, name, name);
-    if (!rows || t->json.source.is_stream || jsonl_next(&t->json, NULL) || t->json.row)
+    if (!rows || !objects_was_only_row(&t->objects))
         return SNUG_OK;
     return err_set(err, SNUG_ERR_INPUT,
                    "%s: an object whose '%s' is an array of rows; write them alone, with: jq -c '.[\"%s\"][]'", t->path,
@@ -181,12 +166,12 @@ static int refuse_conversations(const struct table *t, struct snug_err *err)
 
 static int no_usual_column(struct table *t, const char *what, struct snug_err *err)
 {
-    if (is_json(t) && t->columns.text < 0)
+    if (table_has_objects(t) && t->columns.text < 0)
         TRY(refuse_conversations(t, err));
     if (t->format == FORMAT_LINES)
         return err_set(err, SNUG_ERR_INPUT, "%s: a text file has no %s; give .csv or .jsonl, or another --task",
                        t->path, what);
-    if (is_json(t))
+    if (table_has_objects(t))
         TRY(look_within(t, err));
     else if (t->columns.text < 0 && !t->columns.n_labels)
         TRY(header_refuse_row(&t->csv, &t->columns, err));
@@ -208,7 +193,7 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
         TRY(word_columns_find(t, labels, err));
     if (c->form == ROWS_WORDS)
         return SNUG_OK;
-    if (is_json(t) && !t->o->text_column && (labels == TABLE_LABELS_IF_ANY || t->o->task == TASK_CAUSAL_LM))
+    if (table_has_objects(t) && !t->o->text_column && (labels == TABLE_LABELS_IF_ANY || t->o->task == TASK_CAUSAL_LM))
         columns_find_form(c);
     if (c->form != ROWS_TEXT) {
         c->text = c->pair = -1;
@@ -357,7 +342,7 @@ int table_open(const struct io *io, const struct dataset_options *o, enum data_f
                struct table *t, struct snug_err *err)
 {
     *t = (struct table){.io = io, .o = o, .format = format, .path = o->path, .closed = true};
-    t->csv.source.fd = t->json.source.fd = t->lines.source.fd = t->conll.lines.source.fd = -1;
+    t->csv.source.fd = t->lines.source.fd = -1;
     int code = open_first(t, labels, err);
     if (code)
         table_close(t);
@@ -392,13 +377,6 @@ static int next_csv(struct table *t, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* Whether the row is the file's only one. The row is gone afterwards. */
-static bool is_only_row(struct table *t)
-{
-    return !t->json.array && !t->json.source.is_stream && t->place.n == 1 && !jsonl_next(&t->json, NULL) &&
-           !t->json.row;
-}
-
 static int json_text(struct table *t, int column, const char **text, size_t *bytes, struct snug_err *err)
 {
     json_t *v = json_object_get(t->object, t->columns.names[column]);
@@ -406,7 +384,8 @@ static int json_text(struct table *t, int column, const char **text, size_t *byt
     if (!json_is_string(v)) {
         bool values = json_object_get(v, "0") || json_array_size(v) > 1; /* of a column, as pandas' to_json writes it */
         const char *shown = json_value_text(v, room);
-        if (values && is_only_row(t))
+        bool first = !t->place.is_row && t->place.n == 1;
+        if (values && first && objects_was_only_row(&t->objects))
             return err_set(err, SNUG_ERR_INPUT,
                            "%s: one object with a whole column in each member; write one object a row: import "
                            "pandas; pandas.read_json(FILE).to_json('FILE.jsonl', orient='records', lines=True)",
@@ -428,7 +407,7 @@ static int next_of_objects(struct table *t, struct snug_err *err)
     t->ended = !t->object;
     if (t->ended)
         return SNUG_OK;
-    t->place = t->format == FORMAT_CONLL ? t->conll.place : t->json.place;
+    t->place = t->objects.place;
     t->row_text = "";
     t->text_bytes = 0;
     if (c->form == ROWS_TEXT)
@@ -478,20 +457,26 @@ json_t *table_object(const struct table *t)
 
 bool table_has_objects(const struct table *t)
 {
-    return is_json(t) || t->format == FORMAT_CONLL;
+    return format_has_objects(t->format);
 }
 
 bool table_is_stream(const struct table *t)
 {
-    return source_of(t)->is_stream;
+    return t->o->standard_input;
 }
 
 void table_before_waiting(struct table *t, int (*fn)(void *ctx, struct snug_err *err), void *ctx)
 {
-    source_before_waiting((struct source *)(uintptr_t)source_of(t), fn, ctx);
+    struct source *source = source_of(t);
+    if (source)
+        source_before_waiting(source, fn, ctx);
 }
 
 struct hash128 table_hash(const struct table *t)
 {
-    return hash_with(t->hash, file_hash(t), t->file);
+    return hash_with(t->hash,
+                     is_csv(t)              ? source_hash(&t->csv.source)
+                     : table_has_objects(t) ? objects_hash(&t->objects)
+                                            : source_hash(&t->lines.source),
+                     t->file);
 }

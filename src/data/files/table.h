@@ -1,14 +1,12 @@
-/* table.h: CSV, TSV, JSON, JSON Lines, CoNLL or text files as rows of text, second text and label, whatever the columns are
+/* table.h: CSV, TSV, JSON, JSON Lines, Parquet, CoNLL or text files as rows of text, second text and label, whatever the columns are
  * called. Several files of one kind are one table. */
 #ifndef DATA_FILES_TABLE_H
 #define DATA_FILES_TABLE_H
 
 #include "data/files/columns.h"
-#include "data/files/conll.h"
 #include "data/files/csv.h"
-#include "data/files/format.h"
-#include "data/files/jsonl.h"
 #include "data/files/lines.h"
+#include "data/files/objects.h"
 
 enum table_labels { TABLE_NO_LABELS, TABLE_LABELS, TABLE_LABELS_IF_ANY };
 
@@ -20,11 +18,10 @@ struct table {
 
     const char *path; /* the file that is open, and which of o->path and o->more_paths it is */
     size_t file;
-    struct csv csv; /* one of the four, by the format */
-    struct jsonl json;
+    struct csv csv; /* one of the three, by the format */
+    struct objects objects;
     struct lines lines;
-    struct conll conll;
-    json_t *object;       /* the row, where it is JSON or of CoNLL's columns; borrowed */
+    json_t *object;       /* the row, where it is one; borrowed */
     struct source *input; /* while the standard input is opened: what takes it over */
     bool pending;         /* the first row is read but not yet given out */
     int *places;          /* CSV: (columns.n) where the columns of the first file stand in this one */
@@ -37,7 +34,7 @@ struct table {
     const char *row_text, *row_pair; /* row_pair NULL without a pair; each has a 0 byte behind it */
     size_t text_bytes, pair_bytes;
     const char **label_texts; /* CSV: (columns.n_labels) */
-    json_t **label_jsons;     /* JSON: (columns.n_labels); borrowed */
+    json_t **label_jsons;     /* objects: (columns.n_labels); borrowed */
 };
 
 /* Finds the columns, see columns.h. A text is needed, a label if `labels` says so; the error names the columns there
@@ -47,7 +44,7 @@ int table_open(const struct io *io, const struct dataset_options *o, enum data_f
                struct table *t, struct snug_err *err);
 int table_next(struct table *t, struct snug_err *err); /* sets `ended`, or the row */
 
-/* What the row has in a column of the first file. table_object: of JSON instead; NULL otherwise. */
+/* What the row has in a column of the first file. table_object: the row, where it is an object; NULL otherwise. */
 const char *table_cell(const struct table *t, int column, size_t *bytes);
 json_t *table_object(const struct table *t); /* borrowed */
 bool table_has_objects(const struct table *t);

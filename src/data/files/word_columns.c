@@ -12,7 +12,8 @@ int word_columns_find(struct table *t, enum table_labels labels, struct snug_err
     bool asked = t->o->task == TASK_TOKEN_CLASS || t->format == FORMAT_CONLL, objects = table_has_objects(t);
     if (asked && !objects)
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: %s has no words with tags; give .jsonl with \"tokens\" and \"tags\", or .conll with a word "
+                       "%s: %s has no words with tags; give .jsonl or .parquet with \"tokens\" and \"tags\", or .conll "
+                       "with a word "
                        "and its tag on each line",
                        t->path, data_format_names[t->format]);
     if (!objects || !(asked || t->o->words || labels == TABLE_LABELS_IF_ANY))

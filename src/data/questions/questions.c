@@ -3,7 +3,7 @@
 
 #include "data/dataset_parts.h"
 #include "data/files/format.h"
-#include "data/files/jsonl.h"
+#include "data/files/objects.h"
 #include "data/token_rows.h"
 #include "format/json.h"
 #include "tokenizer/unicode.h"
@@ -292,40 +292,41 @@ static int read_file(struct reading *r, const struct io *io, const char *path, s
                      struct snug_err *err)
 {
     enum data_format format;
-    struct jsonl j;
+    struct objects o;
     TRY(data_format_of(io, path, &format, err));
-    if (format != FORMAT_JSON && format != FORMAT_JSONL)
+    if (!format_has_objects(format))
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: questions with contexts and answers are read from .json and .jsonl; convert it", path);
-    TRY(jsonl_open(io, path, format == FORMAT_JSON, &j, err));
+                       "%s: questions with contexts and answers are read from .json, .jsonl and .parquet; convert it",
+                       path);
+    TRY(objects_open(io, path, format, &o, err));
     int code;
-    while (!(code = jsonl_next(&j, err)) && j.row) {
-        r->place = j.place;
-        code = add_object(r, j.row, err);
+    while (!(code = objects_next(&o, err)) && o.row) {
+        r->place = o.place;
+        code = add_object(r, o.row, err);
         if (!code)
             code = source_check_stop(r->o->stop, path, err);
         if (code)
             break;
     }
     if (!code)
-        *hash = jsonl_hash(&j);
-    jsonl_close(&j);
+        *hash = objects_hash(&o);
+    objects_close(&o);
     return code;
 }
 
 bool questions_shown(const struct io *io, const char *path)
 {
     enum data_format format;
-    struct jsonl j;
-    if (data_format_of(io, path, &format, NULL) || (format != FORMAT_JSON && format != FORMAT_JSONL) ||
-        jsonl_open(io, path, format == FORMAT_JSON, &j, NULL))
+    struct objects o;
+    if (data_format_of(io, path, &format, NULL) || !format_has_objects(format) ||
+        objects_open(io, path, format, &o, NULL))
         return false;
     bool shown = false;
-    if (!jsonl_next(&j, NULL) && j.row)
-        shown = json_object_get(json_array_get(json_object_get(j.row, "data"), 0), "paragraphs") ||
-                (json_object_get(j.row, "question") && json_object_get(j.row, "context") &&
-                 json_object_get(j.row, "answers"));
-    jsonl_close(&j);
+    if (!objects_next(&o, NULL) && o.row)
+        shown = json_object_get(json_array_get(json_object_get(o.row, "data"), 0), "paragraphs") ||
+                (json_object_get(o.row, "question") && json_object_get(o.row, "context") &&
+                 json_object_get(o.row, "answers"));
+    objects_close(&o);
     return shown;
 }
 

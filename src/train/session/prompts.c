@@ -1,7 +1,7 @@
 #include "train/session/prompts.h"
 
 #include "data/files/format.h"
-#include "data/files/jsonl.h"
+#include "data/files/objects.h"
 #include "train/session/chat.h"
 
 #include <string.h>
@@ -115,21 +115,22 @@ static int add_row(struct session *s, json_t *row, struct snug_err *err)
 
 static int add_file(struct session *s, const char *path, struct snug_err *err)
 {
-    struct jsonl j;
+    struct objects rows;
     struct snug_err why;
-    const char *dot = strrchr(path, '.');
     enum data_format format;
-    int code = SNUG_OK;
-    if (!data_format_of(s->io, path, &format, NULL) && format != FORMAT_JSON && format != FORMAT_JSONL)
+    if (data_format_of(s->io, path, &format, NULL)) /* a name without a usual ending */
+        format = FORMAT_JSONL;
+    if (format == FORMAT_CONLL || !format_has_objects(format))
         return err_set(err, SNUG_ERR_INPUT,
-                       "%s: prompts are JSON lines (.jsonl); write an object a line with \"prompt\", \"messages\" or "
-                       "\"input_ids\"",
+                       "%s: prompts are JSON lines (.jsonl) or Parquet; write an object a line with \"prompt\", "
+                       "\"messages\" or \"input_ids\"",
                        path);
-    TRY(jsonl_open(s->io, path, dot && !strcmp(dot, ".json"), &j, err));
-    for (long long row = 1; !code && !(code = jsonl_next(&j, err)) && j.row; row++)
-        if ((code = add_row(s, j.row, &why)) != SNUG_OK)
+    TRY(objects_open(s->io, path, format, &rows, err));
+    int code = SNUG_OK;
+    for (long long row = 1; !code && !(code = objects_next(&rows, err)) && rows.row; row++)
+        if ((code = add_row(s, rows.row, &why)) != SNUG_OK)
             code = err_set(err, code, "%s: row %lld: %s", path, row, why.text);
-    jsonl_close(&j);
+    objects_close(&rows);
     if (!code && !s->prompts.n)
         return err_set(err, SNUG_ERR_INPUT, "%s: holds no prompts; write one object a line", path);
     return code;
