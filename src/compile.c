@@ -34,9 +34,12 @@ double compile_bytes(const struct program *g, const struct node *n, const union 
     double bytes = 0;
     for (int i = 0; i < node_op(n)->n_slots; i++) {
         const struct value *v = graph_value(&g->graph, n->u.slot[i]);
-        bool few = n->op == OP_embed && v->table; /* of whose rows it reads a few */
-        if (n->u.slot[i] && v->memory == memory && !few)
-            bytes += (double)dtype_bytes(args->slot[i].dtype, tensor_elements(&args->slot[i]));
+        bool few = n->op == OP_embed &&
+                   v->table; /* of whose rows it reads a few: one for each of y, fast in the device's memory */
+        if (!n->u.slot[i] || v->memory != memory || (few && memory == MEMORY_DEVICE))
+            continue;
+        const struct tensor *like = few ? &args->embed.y : &args->slot[i];
+        bytes += (double)dtype_bytes(args->slot[i].dtype, tensor_elements(like));
     }
     return bytes;
 }
@@ -243,6 +246,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
         struct value *x = graph_value(&g->graph, cast.x), *y = graph_value(&g->graph, cast.y);
         x->group = w->group;
         x->pad_rows = w->pad_rows;
+        x->memory = w->memory;
         y->pad_rows = c->pad_rows;
         graph_set_name(&g->graph, cast.y, c->name);
         y->kin = KIN_COPY;

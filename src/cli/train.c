@@ -23,7 +23,7 @@ static void put_gpu_memory(struct str *out, const snug_session *s, const struct 
     str_printf(out, " made in %.2f s,", t->graphs_seconds);
     put_size(out, " CUDA and its libraries ", t->memory_bytes - arena - t->before_bytes - t->graphs_bytes, "\n");
     if (t->host_bytes)
-        put_size(out, "         ", t->host_bytes, " of the host for optimizer states\n");
+        put_size(out, "         ", t->host_bytes, " of the host for what is offloaded\n");
     if (t->checkpoint_bytes)
         put_size(out, "         ", t->checkpoint_bytes, " of the host for a checkpoint's copy\n");
 }
@@ -33,7 +33,7 @@ static void put_memory(struct str *out, const snug_session *s, const struct snug
     put_size(out, "memory   ", t->memory_bytes, " resident:");
     put_size(out, " planned ", snug_peak_bytes(s), "");
     if (t->host_bytes)
-        put_size(out, ", optimizer states ", t->host_bytes, "");
+        put_size(out, ", offloaded ", t->host_bytes, "");
     if (t->checkpoint_bytes)
         put_size(out, ", a checkpoint's copy ", t->checkpoint_bytes, "");
     str_append(out, "\n");

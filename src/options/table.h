@@ -249,6 +249,8 @@ OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
     "of attention: resident, as bits, or transient, made again; auto: as a GPU has room")
 OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
     "optimizer states in the host's memory: all (cpu), none, or those a GPU has no room for")
+OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,
+    "fp32 weights in the host's memory where 16-bit copies stay: all (cpu), none, or as a GPU has no room")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,

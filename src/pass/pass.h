@@ -118,6 +118,7 @@ struct choices {
      * norm is not finite. */
     bool updates_at_end;
     int host_layers; /* the optimizer's states of layers 0 … host_layers-1 lie in the host's memory, where updates reach them */
+    int host_weights; /* and the weights of so many layers whose 16-bit copies stay on the device, for the other nodes */
 };
 
 /* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
@@ -236,7 +237,8 @@ bool update_decays(const struct value *weight); /* false for biases and norms, a
  * yet. Keeps: everything else. */
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
- * that have them. Requires: update done, if there is one. Keeps: results, bit for bit. */
+ * that have them. Likewise the weights of choices.host_weights layers that only updates read, and embed, which reads a few rows: those with
+ * copies that stay, and tables. Requires: update done, if there is one. Keeps: results, bit for bit. */
 
 /* recompute: drops activations after the forward nodes of a segment of layers, and computes them again before its backward
  * nodes. Sets recomputed_layers. Requires: grad done. Keeps: results, bit for bit.

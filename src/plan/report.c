@@ -9,6 +9,20 @@
 enum { SHARES_SHOWN = 6 }; /* without --anatomy */
 
 /* In 60 columns; nothing where there is nothing. */
+const char *plan_host_holds(const struct plan *p)
+{
+    static const char *const words[2][2] = {{"nothing", "weights"},
+                                            {"optimizer states", "optimizer states and weights"}};
+    bool states = false, weights = false;
+    for (int k = 0; k < p->n_programs; k++)
+        for (int i = 1; i < p->programs[k].graph.n_values; i++) {
+            const struct value *v = graph_value(&p->programs[k].graph, i);
+            states |= v->memory == MEMORY_HOST && v->role == ROLE_STATE;
+            weights |= v->memory == MEMORY_HOST && v->role == ROLE_WEIGHT;
+        }
+    return words[states][weights];
+}
+
 static void put_row(struct str *out, const char *name, int64_t bytes, int64_t whole)
 {
     if (!bytes)
@@ -105,7 +119,7 @@ void plan_report_text(const struct plan *p, struct str *out)
     }
     str_printf(out, "arena: %lld bytes (lower bound %lld)", (long long)p->arena_bytes, (long long)p->lower_bound_bytes);
     if (p->host_bytes)
-        str_printf(out, ", optimizer states in the host's memory: %lld bytes", (long long)p->host_bytes);
+        str_printf(out, ", %s in the host's memory: %lld bytes", plan_host_holds(p), (long long)p->host_bytes);
     if (p->checkpoint_bytes)
         str_printf(out, ", a checkpoint's copy: %lld bytes", (long long)p->checkpoint_bytes);
     if (p->metrics_bytes)

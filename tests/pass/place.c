@@ -27,8 +27,42 @@ static void states_go_by_layer(void **state)
     text_becomes(TENSORS STATES("", ""), apply, 2, TENSORS STATES(HOST, HOST));
 }
 
+static void apply_to_weights(struct graph *g, int host_weights)
+{
+    pass_place(g, &(struct pass_settings){.choices.host_weights = host_weights});
+}
+
+#define WITH_COPIES(of_table, of_layer)                                                                                \
+    "%1 input I32[T] \"ids\" layer=0 in keep\n"                                                                        \
+    "%2 weight F32[9,4] \"table\" layer=0" of_table " in keep table\n"                                                 \
+    "%3 weight F32[4,4] \"w\" layer=1" of_layer " in keep\n"                                                           \
+    "%4 weight F32[4] \"b\" layer=1 in keep\n"                                                                         \
+    "%5 copy BF16[4,4] \"copy.w\" layer=1 of=copy:%3 in out keep\n"                                                    \
+    "%6 copy BF16[4] \"copy.b\" layer=1 of=copy:%4 in out keep\n"                                                      \
+    "%7 weight F32[4,4] \"head\" layer=2 in keep\n"                                                                    \
+    "%11 gradient F32[4,4] \"grad.w\" layer=1 of=grad:%3 in\n"                                                         \
+    "%12 scalar F32[4] \"step\" layer=1 in\n"                                                                          \
+    "%8 activation F32[T,4] layer=0\n"                                                                                 \
+    "embed(ids=%1 table=%2 y=%8) layer=0\n"                                                                            \
+    "%9 activation BF16[T,4] layer=1\n"                                                                                \
+    "cast(x=%8 y=%9) layer=1\n"                                                                                        \
+    "%10 activation BF16[T,4] layer=1\n"                                                                               \
+    "linear(x=%9 w=%5 b=%4 y=%10) act=none in_out=0 layer=1\n"                                                         \
+    "sgd(p=%3 g=%11 step=%12 copy=%5) momentum=0 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=1\n"
+
+/* A table, of which a few rows are read, and what only updates read beside its copy; neither what a node reads as it is stored, though
+ * there is a copy, nor what has none. */
+static void weights_go_whose_copies_are_read(void **state)
+{
+    (void)state;
+    text_becomes(WITH_COPIES("", ""), apply_to_weights, 0, WITH_COPIES("", ""));
+    text_becomes(WITH_COPIES("", ""), apply_to_weights, 1, WITH_COPIES(HOST, ""));
+    text_becomes(WITH_COPIES("", ""), apply_to_weights, 3, WITH_COPIES(HOST, HOST));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(states_go_by_layer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(states_go_by_layer),
+                                       cmocka_unit_test(weights_go_whose_copies_are_read)};
     return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

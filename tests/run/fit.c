@@ -223,7 +223,8 @@ static bool any_mask(const struct op_attention_bwd *n, int64_t head_size, enum d
 }
 
 /* A session on the CPU's kernels, in the place of such a device. */
-static void open_on_device(struct options *o, struct session *s, struct backend *device, enum command_bit command)
+static void open_with_type(struct options *o, struct session *s, struct backend *device, enum command_bit command,
+                           const char *dtype)
 {
     const struct {
         const char *name, *value;
@@ -231,7 +232,8 @@ static void open_on_device(struct options *o, struct session *s, struct backend 
                  {"train_data", rows},
                  {"device", "cpu"},
                  {"output_dir", join(folder, "unused")},
-                 {"attention_probs_dropout_prob", "0.1"}};
+                 {"attention_probs_dropout_prob", "0.1"},
+                 {"dtype", dtype}};
     struct snug_err err = {0};
     options_init(o, command);
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
@@ -249,13 +251,18 @@ static void open_on_device(struct options *o, struct session *s, struct backend 
     s->compile.backend = s->run.backend = device;
 }
 
+static void open_on_device(struct options *o, struct session *s, struct backend *device, enum command_bit command)
+{
+    open_with_type(o, s, device, command, "fp32");
+}
+
 /* The bytes of a new plan with so much memory. */
 static int64_t plan_with(struct session *s, int64_t memory)
 {
     struct snug_err err = {0};
     run_close(&s->run);
     s->choices.keep_masks = s->choices.updates_at_end = true;
-    s->choices.host_layers = 0;
+    s->choices.host_layers = s->choices.host_weights = 0;
     memory_free = memory;
     assert_int_equal(fit_plan(s, &err), SNUG_OK);
     return s->run.plan.arena_bytes;
@@ -329,6 +336,38 @@ static void states_stay_where_there_is_room(void **state)
     options_free(&o);
 }
 
+/* Weights leave the device where states alone are not enough. What stays of them are copies of half their size. */
+static void weights_stay_where_there_is_room(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
+    open_with_type(&o, &s, &device, CMD_TRAIN, "bf16");
+    const struct choices asked = {.keep_masks = true, .copies = true, .accumulation = 1, .micro = s.choices.micro};
+    int64_t all, least;
+    o.dropout_masks = OPT_KEEP_RESIDENT;
+    o.max_grad_norm = s.compile.update.max_grad_norm = 0;
+#define PLAN(memory) (s.choices = asked, plan_with(&s, memory))
+    all = PLAN(INT64_MAX);
+    o.weight_copies = OPT_KEEP_AUTO;
+    o.offload_optimizer = OPT_OFFLOAD_AUTO;
+    o.offload_param = OPT_OFFLOAD_NONE;
+    for (least = all; PLAN(least - 1) < least;) /* as small as states make it */
+        least = s.run.plan.arena_bytes;
+    assert_true(!s.choices.host_weights);
+    o.offload_param = OPT_OFFLOAD_AUTO;
+    int64_t less = PLAN(least - 1);
+    assert_true(less < least && s.choices.copies && s.choices.host_weights == s.model.layers + 2);
+    assert_true(s.choices.host_layers == s.model.layers + 2);
+    assert_true(PLAN(less) == less && s.choices.host_weights > 0);
+    PLAN(less - 1); /* which is not enough: nothing is sent in vain */
+    assert_true(!s.choices.host_weights && s.run.plan.host_bytes == 0);
+#undef PLAN
+    session_close(&s);
+    options_free(&o);
+}
+
 /* A checkpoint's copy is the first rank's alone; arenas, and states in the host's memory, are each rank's. */
 static void ranks_share_a_machine(void **state)
 {
@@ -395,6 +434,7 @@ int main(void)
         cmocka_unit_test(masks_are_kept_where_there_is_room),
         cmocka_unit_test(gradients_stay_where_there_is_room),
         cmocka_unit_test(states_stay_where_there_is_room),
+        cmocka_unit_test(weights_stay_where_there_is_room),
         cmocka_unit_test(ranks_share_a_machine),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };

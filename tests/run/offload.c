@@ -74,6 +74,53 @@ static void states_elsewhere_have_the_same_bits(void **state)
         }
 }
 
+/* The fp32 weights of 16-bit copies, by themselves and with the states: of a model that ties its table to the head, with accumulation, a
+ * frozen weight, an evaluation beside it, adapters, an optimizer whose update is several nodes. */
+static void weights_elsewhere_have_the_same_bits(void **state)
+{
+    (void)state;
+    const struct {
+        const char *model;
+        const char *const *args;
+    } runs[] = {
+        {"golden/trainer/init", ARGS("--gradient-accumulation-steps", "2", "--batch-size", "2")},
+        {"golden/trainer/init", ARGS("--max-grad-norm", "0", "--freeze", "*.self.query.*", "--gradient-checkpointing")},
+        {"golden/gpt2", ARGS("--batch-size", "4", "--eval-data", "synthetic:8x12", "--eval-strategy", "epoch")},
+        {"golden/llama", ARGS("--batch-size", "4", "--optim", "muon")},
+        {"golden/llama", ARGS("--batch-size", "4", "--optim", "adamw_8bit", "--optim-args", "min_8bit_size=1")},
+        {"golden/llama", ARGS("--batch-size", "4", "--use-peft")},
+    };
+    for (int d = 0; d < n_devices(); d++)
+        for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+            const struct device *on = device(d);
+            const char *file =
+                strcmp(runs[i].args[2], "--use-peft") ? "model.safetensors" : "adapter_model.safetensors";
+            double arena = 0, host[3];
+            if (strcmp(on->dtype, "bf16"))
+                continue;
+            for (int k = 0; k < 3; k++) {
+                const char *out = join(folder, k ? "far" : "near");
+                expect_snug(0, said(),
+                            ARGS("train", "--json", "--init-from-config", "--model", fixture(runs[i].model),
+                                 "--train-data", "synthetic:24x12", "--output-dir", out, "--threads", "1", "--device",
+                                 on->name, "--bf16", "--max-steps", "4", "--save-steps", "2", "--learning-rate", "1e-3",
+                                 "--weight-copies", "resident", "--offload-param", k ? "cpu" : "none",
+                                 "--offload-optimizer", k == 2 ? "cpu" : "none"),
+                            runs[i].args);
+                host[k] = printed("host_bytes");
+                if (!k)
+                    arena = printed("arena_bytes");
+                assert_true(host[k] + printed("arena_bytes") == arena);
+                if (k) {
+                    assert_true(same_bytes(join(join(folder, "near"), file), join(out, file)));
+                    remove_tree(out);
+                }
+            }
+            assert_true(host[0] == 0 && host[1] > 0 && host[2] > host[1]);
+            remove_tree(join(folder, "near"));
+        }
+}
+
 static json_t *plan(const char *budget, const char *where)
 {
     snug(said(),
@@ -132,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_elsewhere_have_the_same_bits),
+        cmocka_unit_test(weights_elsewhere_have_the_same_bits),
         cmocka_unit_test(states_go_where_there_is_room),
     };
     return cmocka_run_group_tests_name("offload", tests, set_up, close_folder);

@@ -63,7 +63,7 @@ static bool is_possible(const struct compile_settings *c, const struct variant *
     case NO_MASKS:
         return choices->keep_masks;
     case TRANSIENT:
-        return choices->copies;
+        return choices->copies && !choices->host_weights;
     case CHECKPOINTING:
         return !choices->recompute_every_n;
     case SPLIT:

@@ -88,8 +88,10 @@ static void note_way(const struct session *s, const struct choices *asked)
                  asked->updates_at_end && !c->updates_at_end ? "; updates follow the backward pass of their layer" : "",
                  asked->copies && !c->copies ? "; 16-bit copies of weights are made at each use" : "");
     if (c->host_layers > asked->host_layers)
-        session_note(s, "chosen: optimizer states of %d of %d layers lie in the host's memory: %s", c->host_layers,
-                     plan_layers(&s->run.plan), size_text(s->run.plan.host_bytes, size));
+        session_note(s, "chosen: optimizer states of %d of %d layers%s lie in the host's memory: %s", c->host_layers,
+                     plan_layers(&s->run.plan),
+                     c->host_weights > asked->host_weights ? ", and the weights whose 16-bit copies stay," : "",
+                     size_text(s->run.plan.host_bytes, size));
 }
 
 static int64_t limit_of(const struct session *s)
@@ -130,6 +132,26 @@ static int send_states(struct session *s, struct snug_err *err)
                  "there is in %s",
                  layers, all, size_text(over, size),
                  s->o->memory_budget ? "--memory-budget" : "the device's free memory");
+    return SNUG_OK;
+}
+
+/* Where that is not enough, all states go, and the weights whose 16-bit copies can stay. */
+static int send_weights(struct session *s, const struct choices *asked, struct snug_err *err)
+{
+    const struct choices before = s->choices;
+    char size[SIZE_TEXT_MAX];
+    if (needed(s) <= limit_of(s) || !offload_may_send_weights(s, asked))
+        return SNUG_OK;
+    s->choices.copies = true;
+    s->choices.host_layers = s->choices.host_weights = plan_layers(&s->run.plan);
+    TRY(plan_anew(s, err));
+    if (needed(s) > limit_of(s)) {
+        s->choices = before;
+        return plan_anew(s, err);
+    }
+    session_note(s,
+                 "%soptimizer states, and weights whose 16-bit copies stay on the device, lie in the host's memory: %s",
+                 before.copies ? "" : "instead, ", size_text(s->run.plan.host_bytes, size));
     return SNUG_OK;
 }
 
@@ -234,6 +256,7 @@ static bool may_have_many_logits(const struct session *s)
 
 int fit_plan(struct session *s, struct snug_err *err)
 {
+    const struct choices asked = s->choices;
     bool open = !option_given(s->o, head_chunk);
     if (open && may_have_many_logits(s))
         s->choices.whole_logits = false;
@@ -245,10 +268,11 @@ int fit_plan(struct session *s, struct snug_err *err)
                "dropout masks of attention are made again", err));
     TRY(choose(s, s->o->nan_policy == OPT_NAN_STOP && s->o->max_grad_norm == 0, &s->choices.updates_at_end,
                "the gradients of a layer are gone when its backward pass is over", err));
-    TRY(choose(s, s->o->weight_copies == OPT_KEEP_AUTO, &s->choices.copies,
+    TRY(choose(s, s->o->weight_copies == OPT_KEEP_AUTO && !s->choices.host_weights, &s->choices.copies,
                "16-bit copies of weights are made at each use", err));
     TRY(recompute_what_must(s, err));
     TRY(send_states(s, err));
+    TRY(send_weights(s, &asked, err));
     return check_budget(s, err);
 }
 

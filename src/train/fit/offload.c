@@ -8,6 +8,11 @@ bool offload_is_open(const struct session *s)
            !s->compile.separate;
 }
 
+bool offload_may_send_weights(const struct session *s, const struct choices *asked)
+{
+    return offload_is_open(s) && s->o->offload_param == OPT_OFFLOAD_AUTO && asked->copies && !asked->host_weights;
+}
+
 static void add_states(void *ctx, const struct held *h)
 {
     int64_t *by_layer = ctx;

@@ -26,7 +26,8 @@ static bool may_recompute(const struct options *o)
 bool ways_are_all(const struct options *o)
 {
     return ways_may_cut(o) && may_recompute(o) && !option_given(o, head_chunk) && o->weight_copies == OPT_KEEP_AUTO &&
-           o->dropout_masks == OPT_KEEP_AUTO && o->offload_optimizer == OPT_OFFLOAD_AUTO;
+           o->dropout_masks == OPT_KEEP_AUTO && o->offload_optimizer == OPT_OFFLOAD_AUTO &&
+           o->offload_param == OPT_OFFLOAD_AUTO;
 }
 
 /* How much is given up to make room, if the options leave it open. */
@@ -45,7 +46,7 @@ static struct choices without(const struct session *s, struct choices c, enum le
     if (level < EXTRAS)
         return c;
     c.keep_masks &= o->dropout_masks != OPT_KEEP_AUTO;
-    c.copies &= o->weight_copies != OPT_KEEP_AUTO;
+    c.copies &= o->weight_copies != OPT_KEEP_AUTO || c.host_weights;
     c.updates_at_end &= o->nan_policy != OPT_NAN_STOP || o->max_grad_norm != 0;
     return c;
 }
@@ -96,7 +97,8 @@ static bool keeps_all(const struct way *w)
     return w->fits && !w->recompute && !w->choices.recompute_every_n;
 }
 
-/* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them. */
+/* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them; then
+ * with the weights, whose copies stay. */
 static int offload(const struct session *s, const struct bounds *b, struct choices asked, struct way *way,
                    struct snug_err *err)
 {
@@ -110,6 +112,11 @@ static int offload(const struct session *s, const struct bounds *b, struct choic
     if (keeps_all(way))
         return SNUG_OK;
     now.host_layers = all;
+    TRY(try_choices(s, b, &now, way, err));
+    if (keeps_all(way) || !offload_may_send_weights(s, &asked))
+        return SNUG_OK;
+    now.copies = true;
+    now.host_weights = all;
     return try_choices(s, b, &now, way, err);
 }
 

@@ -178,7 +178,7 @@ void describe_plan(const struct session *s, struct str *out)
     put_batch(out, s);
     str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
     if (p->host_bytes)
-        str_printf(out, ", and %s of the host for optimizer states%s", size_text(p->host_bytes, size),
+        str_printf(out, ", and %s of the host for %s%s", size_text(p->host_bytes, size), plan_host_holds(p),
                    c->ranks > 1 ? " of each" : "");
     if (p->checkpoint_bytes)
         str_printf(out, ", and %s more while a checkpoint is written", size_text(p->checkpoint_bytes, size));

@@ -111,7 +111,9 @@ struct update settings_update(const struct options *o, const struct backend *b)
 
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
 {
-    bool stay = o->weight_copies == OPT_KEEP_RESIDENT || (o->weight_copies == OPT_KEEP_AUTO && !b->facts.host_memory);
+    bool stay = o->weight_copies == OPT_KEEP_RESIDENT ||
+                (o->weight_copies == OPT_KEEP_AUTO && (!b->facts.host_memory || o->offload_param == OPT_OFFLOAD_CPU));
+    int all = (int)model->layers + 2; /* with the embeddings and the head */
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
                   !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */
     return (struct choices){.accumulation = o->gradient_accumulation_steps,
@@ -119,8 +121,8 @@ struct choices settings_choices(const struct options *o, const struct backend *b
                             .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
                             .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
                             .copies = stay && copied && b->facts.float_type == DT_F32,
-                            /* with the embeddings and the head */
-                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? (int)model->layers + 2 : 0,
+                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? all : 0,
+                            .host_weights = o->offload_param == OPT_OFFLOAD_CPU ? all : 0,
                             /* where those of many layers run at the same time, until fit_plan needs the room */
                             .updates_at_end =
                                 o->nan_policy != OPT_NAN_STOP ||
@@ -157,5 +159,10 @@ int settings_set(struct session *s, struct snug_err *err)
     c->dump_ctx = s->events.ctx;
     c->update = settings_update(o, c->backend);
     s->choices = settings_choices(o, c->backend, &s->model);
+    if (s->choices.host_weights && !s->choices.copies)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--offload-param cpu: no 16-bit copies of weights stay with these options; take --bf16 or --fp16, "
+            "--weight-copies resident, and no schedule_free optimizer, or leave it out");
     return SNUG_OK;
 }
