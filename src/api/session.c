@@ -8,6 +8,7 @@
 #include "train/own_loop.h"
 #include "train/predict.h"
 #include "train/session/describe.h"
+#include "train/session/processes.h"
 #include "train/session/prompts.h"
 #include "train/team.h"
 #include "train/train.h"
@@ -145,11 +146,13 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     s->evaluated = false;
     if (!s->metrics.block)
         TRY(evaluate_metrics(&s->s, &s->metrics, err));
-    int code = team_open(&s->s, err);
+    int code = processes_compare(&s->s, NULL, err);
+    if (!code)
+        code = team_open(&s->s, err);
     if (!code)
         code = evaluate(&s->s, &s->metrics, NULL, &seconds, err);
     team_close(&s->s);
-    TRY(code);
+    TRY(processes_end(&s->s, code, err));
     s->evaluated = true;
     metrics_report(&s->metrics, metric, ctx);
     metric(ctx, "rows", (double)s->s.data.n_rows);

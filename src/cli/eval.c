@@ -16,9 +16,9 @@ int run_eval(struct options *o, const struct arguments *args, struct snug_err *e
         code = snug_evaluate(c.session, numbers_add, &all, err);
     if (!code && all.failed)
         code = err_no_memory(err, all.cap * sizeof *all.of);
-    if (!code && o->json)
+    if (!code && !options_follows(o) && o->json)
         code = report_json(&all, c.session, err);
-    else if (!code)
+    else if (!code && !options_follows(o))
         code = report_text(&all, c.session, terminal_columns(STDOUT_FILENO), err);
     numbers_free(&all);
     return cli_close(&c, code);

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/downloads/downloads.h"
 #include "cli/terminal.h"
+#include "options/launched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,6 +194,8 @@ static int run(const struct command *c, int argc, char *const *argv, struct opti
         if (value && *value)
             TRY(options_set_env(o, options_env(i), value, err));
     }
+    if (c->bit & (CMD_TRAIN | CMD_EVAL))
+        TRY(options_launched(o, getenv, err));
     TRY(options_parse(o, &io_posix, argc, argv, c->most ? &args : NULL, err));
     const char *name = command_name(c->bit);
     if (args.n < c->least)
@@ -201,7 +204,7 @@ static int run(const struct command *c, int argc, char *const *argv, struct opti
         return err_set(err, SNUG_ERR_USAGE, "%s: one argument too many; see 'snug %s --help'", args.items[c->most],
                        name);
     TRY(options_check(o, err));
-    for (size_t i = 0; i < o->n_notes; i++)
+    for (size_t i = 0; i < o->n_notes && !options_follows(o); i++)
         print_note(o->notes[i]);
     TRY(get_downloads(o, err));
     return c->run(o, &args, err);

@@ -192,6 +192,8 @@ int cli_open(struct cli_session *c, struct options *o, struct snug_err *err)
                             .dump = s->dump ? show_graph : NULL,
                             .ctx = s,
                             .stop = c->stop};
+    if (options_follows(o)) /* the first process shows what all do */
+        e = (struct snug_events){.stop = c->stop};
     return snug_open((snug_options *)o, SNUG_WHOLE_RUNS, &e, &c->session,
                      err); /* the handle is this struct: options.h */
 }

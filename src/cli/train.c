@@ -130,6 +130,18 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
     printf("}\n");
 }
 
+static int show_result(struct str *out, const snug_session *s, const struct snug_summary *t, const struct options *o,
+                       struct snug_err *err)
+{
+    if (o->json)
+        print_summary_json(s, t, o);
+    else if (o->lr_find)
+        return put_rate_test(out, t, o, err);
+    else
+        put_summary(out, s, t, o);
+    return SNUG_OK;
+}
+
 int run_train(struct options *o, const struct arguments *args, struct snug_err *err)
 {
     struct cli_session c = {.screen = {.json = o->json}};
@@ -143,12 +155,8 @@ int run_train(struct options *o, const struct arguments *args, struct snug_err *
         code = snug_train(c.session, &summary, err);
         screen_end(&c.screen);
     }
-    if (!code && o->json)
-        print_summary_json(c.session, &summary, o);
-    else if (!code && o->lr_find)
-        code = put_rate_test(&text, &summary, o, err);
-    else if (!code)
-        put_summary(&text, c.session, &summary, o);
+    if (!code && !options_follows(o))
+        code = show_result(&text, c.session, &summary, o, err);
     print_wrapped(stdout, str_text(&text), PLAN_INDENT);
     str_free(&text);
     snug_free(c.screen.plan);

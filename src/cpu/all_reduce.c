@@ -1,4 +1,4 @@
-/* all_reduce: ranks are threads that see each other's memory. F32 and BF16; sums are in F32, the first rank's first, and rounded once.
+/* all_reduce: ranks are threads that see each other's memory, or processes that send each other their parts. F32 and BF16; sums are in F32, the first rank's first, and rounded once.
  * Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. */
 #include "cpu/kernels.h"
 
@@ -7,7 +7,8 @@
 /* Vectors start at multiples of this, whatever the number of ranks. */
 enum { STRIDE = 64 };
 
-SIMD void add_up(void *const *of, int ranks, int64_t first, int64_t end, int threads, bool narrow)
+/* `to` … to_end - 1 of `of` get the sum. */
+SIMD void add_up(void *const *of, int ranks, int to, int to_end, int64_t first, int64_t end, int threads, bool narrow)
 {
 #pragma omp parallel for schedule(static) num_threads(end - first <= PARALLEL_FROM ? 1 : threads)
     for (int64_t start = first; start < end; start += STRIDE)
@@ -15,21 +16,45 @@ SIMD void add_up(void *const *of, int ranks, int64_t first, int64_t end, int thr
             vf sum = vf_get_upto(of[0], i, end - i, narrow);
             for (int k = 1; k < ranks; k++)
                 sum = sum + vf_get_upto(of[k], i, end - i, narrow);
-            for (int k = 0; k < ranks; k++)
+            for (int k = to; k < to_end; k++)
                 vf_put_upto(of[k], i, sum, end - i, narrow);
         }
 }
 
-void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
+static void add_wide(void *ctx, void *const *of, int64_t count, int me)
 {
-    int64_t n = tensor_elements(&a->g), blocks = (n + STRIDE - 1) / STRIDE;
-    void *const *of = c->rank ? ranks_meet(c->rank, a->g.data) : NULL;
+    const struct call *c = ctx;
+    add_up(of, c->rank->n, me, me + 1, 0, count, c->threads, false);
+}
+
+static void add_narrow(void *ctx, void *const *of, int64_t count, int me)
+{
+    const struct call *c = ctx;
+    add_up(of, c->rank->n, me, me + 1, 0, count, c->threads, true);
+}
+
+static void add_in_memory(void *data, int64_t n, bool narrow, const struct call *c)
+{
+    int64_t blocks = (n + STRIDE - 1) / STRIDE;
+    void *const *of = ranks_meet(c->rank, data);
     if (!of)
         return;
     int64_t first = blocks * c->rank->me / c->rank->n * STRIDE, end = blocks * (c->rank->me + 1) / c->rank->n * STRIDE;
-    if (a->g.dtype == DT_BF16)
-        add_up(of, c->rank->n, first, end < n ? end : n, c->threads, true);
+    if (narrow)
+        add_up(of, c->rank->n, 0, c->rank->n, first, end < n ? end : n, c->threads, true);
     else
-        add_up(of, c->rank->n, first, end < n ? end : n, c->threads, false);
+        add_up(of, c->rank->n, 0, c->rank->n, first, end < n ? end : n, c->threads, false);
     ranks_meet(c->rank, NULL);
+}
+
+void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
+{
+    bool narrow = a->g.dtype == DT_BF16;
+    if (!c->rank)
+        return;
+    if (ranks_share_memory(c->rank))
+        add_in_memory(a->g.data, tensor_elements(&a->g), narrow, c);
+    else
+        ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1),
+                  narrow ? add_narrow : add_wide, (void *)c);
 }

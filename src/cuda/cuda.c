@@ -88,6 +88,9 @@ static int join(const struct backend *b, const struct rank *r, struct snug_err *
     struct cuda *d = cuda_of(b);
     recordings_forget(&d->recordings);
     leave(d);
+    if (!ranks_share_memory(r))
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--num-processes %d: GPUs exchange gradients within one process; start one with --gpus", r->n);
     if (!(d->peers = mem_alloc(sizeof *d->peers)))
         return err_no_memory(err, sizeof *d->peers);
     TRY(cuda_peers_open(d->peers, r, d->device, d->arena.base, err));

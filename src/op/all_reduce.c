@@ -13,10 +13,27 @@ double flops_all_reduce(const struct args_all_reduce *a)
     return (double)tensor_elements(&a->g);
 }
 
+static void add_up(void *ctx, void *const *of, int64_t count, int me)
+{
+    const struct rank *r = ctx;
+    for (int64_t i = 0; i < count; i++) {
+        double sum = ((const double *)of[0])[i];
+        for (int k = 1; k < r->n; k++)
+            sum += ((const double *)of[k])[i];
+        ((double *)of[me])[i] = sum;
+    }
+}
+
 void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
 {
     int64_t n = tensor_elements(&a->g);
-    void *const *of = c->rank ? ranks_meet(c->rank, a->g.data) : NULL;
+    if (!c->rank)
+        return;
+    if (!ranks_share_memory(c->rank)) {
+        ranks_sum(c->rank, a->g.data, n, sizeof(double), add_up, (void *)c->rank);
+        return;
+    }
+    void *const *of = ranks_meet(c->rank, a->g.data);
     for (int64_t i = of ? n * c->rank->me / c->rank->n : 0; of && i < n * (c->rank->me + 1) / c->rank->n; i++) {
         double sum = ((const double *)of[0])[i];
         for (int k = 1; k < c->rank->n; k++)

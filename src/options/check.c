@@ -397,6 +397,36 @@ static int check_gpus(struct options *o, struct snug_err *err)
     return SNUG_OK;
 }
 
+/* Each process is a rank. */
+static int check_processes(struct options *o, struct snug_err *err)
+{
+    const char *port = o->main_process ? strrchr(o->main_process, ':') : NULL;
+    char *end = NULL;
+    long number = port ? strtol(port + 1, &end, 10) : 0;
+    if (!(o->command & (CMD_TRAIN | CMD_EVAL)) || o->num_processes <= 1)
+        return SNUG_OK;
+    if (o->process_index >= o->num_processes)
+        return err_set(err, SNUG_ERR_USAGE, "--process-index %lld: of --num-processes %lld the last is %lld",
+                       (long long)o->process_index, (long long)o->num_processes, (long long)o->num_processes - 1);
+    if (!o->main_process)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--num-processes %lld: they have to meet; give --main-process HOST:PORT, the host of process 0",
+                       (long long)o->num_processes);
+    if (!port || port == o->main_process || *end || number < 1 || number > 65535)
+        return err_set(err, SNUG_ERR_USAGE, "--main-process %s: is no HOST:PORT; give one such as node1:29500",
+                       o->main_process);
+    if (o->gpus)
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--gpus %s: with --num-processes each process has one GPU by itself; leave it out", o->gpus);
+    if (option_given(o, ranks) && o->ranks != o->num_processes)
+        return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: with --num-processes %lld each is one; leave --ranks out",
+                       (long long)o->ranks, (long long)o->num_processes);
+    if (o->command == CMD_TRAIN && o->lr_find)
+        return err_set(err, SNUG_ERR_USAGE, "--lr-find: is for one process; give it --gpus or --ranks instead");
+    DERIVE(o, ranks, o->num_processes);
+    return SNUG_OK;
+}
+
 int options_check(struct options *o, struct snug_err *err)
 {
     TRY(check_needed(o, err));
@@ -404,6 +434,7 @@ int options_check(struct options *o, struct snug_err *err)
     TRY(check_eithers(o, err));
     TRY(check_optimizer(o, err));
     TRY(check_gpus(o, err));
+    TRY(check_processes(o, err));
     if (o->command & (CMD_TRAIN | CMD_PLAN)) {
         TRY(check_reports(o, err));
         TRY(check_recompute(o, err));

@@ -212,6 +212,12 @@ int options_read_config(struct options *o, const struct io *io, const char *path
  * options: data_seed; with evaluations eval_steps, metric_for_best_model, greater_is_better. */
 int options_check(struct options *o, struct snug_err *err);
 
+/* Whether this is one of several processes, and not the first: what is printed is the first one's. */
+static inline bool options_follows(const struct options *o)
+{
+    return o->num_processes > 1 && o->process_index > 0;
+}
+
 /* What --dtype stores numbers in. tf32 is DT_F32: only products round. */
 enum dtype options_dtype(const struct options *o);
 

@@ -270,6 +270,11 @@ OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
     "GPUs of this machine that work side by side, in training each on --batch-size rows: so many, or these")
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
+OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
+    "started alike, on one machine or several, to work as one, each a rank; torchrun, mpirun and srun say it by themselves")
+OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
+OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
+OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
@@ -416,6 +421,8 @@ OPT_SPELLING(HABIT, cpu, device, "cpu")
 OPT_SPELLING(HABIT, cuda, device, "cuda")
 OPT_SPELLING(HABIT, num_threads, threads, NULL)
 OPT_SPELLING(HABIT, nproc_per_node, ranks, NULL)
+OPT_SPELLING(HABIT, world_size, num_processes, NULL)
+OPT_SPELLING(HABIT, machine_rank, process_index, NULL)
 OPT_SPELLING(HABIT, num_gpus, gpus, NULL)
 OPT_SPELLING(HABIT, resume, resume_from_checkpoint, NULL)
 OPT_SPELLING(HABIT, checkpointing_steps, save_steps, NULL)
@@ -776,7 +783,7 @@ OPT_NEEDS(require_bitexact, resume_from_checkpoint, "*")
 /* ---- The rest of TrainingArguments (transformers 4.57, 5.17 and 5.23). ---- */
 
 OPT_ACCEPTED("average_tokens_across_devices", "true", "always so")
-OPT_ACCEPTED("local_rank", "-1", "there is one process")
+OPT_ACCEPTED("local_rank", "-1", "processes find out which of a machine each is")
 OPT_ACCEPTED("use_ipex", "false", "the CPU has kernels of its own here")
 OPT_ACCEPTED("fp16_backend", "\"auto\"", "there is one")
 OPT_ACCEPTED("half_precision_backend", "\"auto\"", "there is one")

@@ -14,7 +14,10 @@ static const char *const starts[] = {"resume_from_checkpoint",
                                      "allow_option_change",
                                      "require_bitexact",
                                      "config",
-                                     "lr_find"};
+                                     "lr_find",
+                                     "num_processes",
+                                     "process_index",
+                                     "main_process"};
 
 int record_text(const struct options *o, struct str *out, struct snug_err *err)
 {

@@ -95,6 +95,8 @@ static int check_stop(const struct part *p, struct snug_err *err)
     int any = p->share ? ranks_any(p->stepper->run->rank, mine) : mine;
     if (any < 0)
         return left(p, err);
+    if (p->of->s->processes)
+        p->of->s->stops |= any;
     return any ? err_set(err, SNUG_STOPPED, "stopped by a signal during the evaluation") : SNUG_OK;
 }
 

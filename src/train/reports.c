@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "train/environment.h"
 #include "train/evaluate.h"
+#include "train/session/processes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -173,6 +174,11 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     double seconds, rows = (double)t->s->data.n_rows;
     t->metrics_step = -1;
     struct generated_rows samples = trainer_samples(t);
+    if (t->s->follows) {
+        TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
+        t->state.evaluated_step = t->state.step;
+        return processes_share(t->s, value, sizeof *value, err);
+    }
     TRY(evaluate(t->s, &t->metrics, &samples, &seconds, err));
     t->evaluating += seconds;
     t->state.evaluated_step = t->metrics_step = t->state.step;
@@ -185,7 +191,9 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     *value = e.value;
     int code = trainer_answer_samples(t, err);
     trainer_report(t, false);
-    return code == SNUG_STOPPED ? SNUG_OK : code; /* the evaluation is whole, and the caller looks for signals */
+    if (code && code != SNUG_STOPPED) /* then the evaluation is whole, and the caller looks for signals */
+        return code;
+    return processes_share(t->s, value, sizeof *value, err);
 }
 
 /* A file for the page. */

@@ -14,12 +14,12 @@ static int step_folder(const struct trainer *t, int64_t step, struct str *path, 
 }
 
 /* Whether the output folder has a checkpoint of that step: one that was resumed, or is the best so far, may lie in
- * another folder, or be gone. */
+ * another folder, or be gone. A process that follows the first one has no such folder. */
 bool trainer_has_step(const struct trainer *t, int64_t step)
 {
     struct str path = {0};
     struct ckpt_found found = {0};
-    bool here = !step_folder(t, step, &path, NULL) &&
+    bool here = !t->s->follows && !step_folder(t, step, &path, NULL) &&
                 !ckpt_find(t->s->output.io, str_text(&path), CKPT_QUICK, (struct ckpt_notes){0}, &found, NULL);
     ckpt_found_free(&found);
     str_free(&path);
@@ -34,6 +34,10 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     size_t n;
     json_t *doc = NULL;
     bool only_weights = t->o->save_only_model && !stopping;
+    if (t->s->follows) {
+        t->saved_step = only_weights ? t->saved_step : t->state.step;
+        return SNUG_OK;
+    }
     TRY(ckpt_folder_check(t->s->output.folder, err));
     log_flush(&t->log);
     t->state.log_bytes = t->log.bytes;
@@ -54,6 +58,8 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
 /* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
 int trainer_stop(struct trainer *t, struct snug_err *err)
 {
+    if (t->s->follows) /* the first process saves, and says so */
+        return err_set(err, SNUG_STOPPED, "stopped by a signal");
     if (t->state.step == 0 && t->s->output.made)
         log_remove(&t->log);
     if (t->state.step == 0)

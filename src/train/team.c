@@ -20,6 +20,12 @@ struct member {
     int code;
 };
 
+/* What the ranks tell each other of a step. */
+struct step_report {
+    struct step_result result;
+    bool stop; /* it was asked to */
+};
+
 /* What the members do next: ERRAND_DO is a team_fn. */
 enum errand { ERRAND_OPEN, ERRAND_DO, ERRAND_END };
 
@@ -37,7 +43,7 @@ struct team {
     int busy;      /* members that have not done the last one */
     team_fn *fn;
     void *ctx;
-    struct step_result *results; /* (ranks): of a step */
+    struct step_report *reports; /* (ranks): of a step */
 };
 
 /* ---- members ---- */
@@ -77,7 +83,7 @@ static void do_errand(struct member *m, enum errand errand)
               : errand == ERRAND_DO ? t->fn(t->ctx, &m->stepper, &m->err)
                                     : end_member(m, &m->err);
     if (m->code && m->code != SNUG_STOPPED)
-        ranks_leave(&m->rank);
+        ranks_leave(&m->rank, m->code, m->err.text);
 }
 
 static void *work(void *arg)
@@ -134,14 +140,14 @@ static int start(struct member *m, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* What is to be said of an errand that all have done, the first rank with `code`: of the rank that failed first, since others then fail, too. */
+/* What is to be said of something that all have done, this rank with `code`: of the rank that failed first, since others then fail, too.
+ * A process that has done its part whole is not concerned by one that has left since. */
 static int outcome(const struct team *t, int code, struct snug_err *err)
 {
-    int who = t->n ? ranks_left(t->ranks) : 0;
-    if (who <= 0)
-        return code;
-    const struct member *m = &t->members[who - 1];
-    return err_set(err, m->code, "rank %d: %s", who, m->err.text);
+    int who = ranks_left(t->ranks);
+    if (!code && t->s->processes)
+        return SNUG_OK;
+    return who < 0 || who == t->first.me ? code : ranks_failure(t->ranks, err);
 }
 
 /* Members open on their own threads, which is where a GPU is chosen. */
@@ -161,23 +167,30 @@ static int open_members(struct team *t, struct snug_err *err)
     if (b->join)
         code = b->join(b, &t->first, err);
     if (code)
-        ranks_leave(&t->first);
+        ranks_leave(&t->first, code, err ? err->text : "");
     wait_for_all(t);
-    return outcome(t, code, err);
+    for (int i = 0; i < t->n && !code; i++) /* as it would be of the first: too little memory is no fault of a rank */
+        if (t->members[i].code && ranks_left(t->ranks) == i + 1)
+            return err_set(err, t->members[i].code, "rank %d: %s", i + 1, t->members[i].err.text);
+    return code;
 }
 
 static int open_team(struct team *t, struct snug_err *err)
 {
     struct session *s = t->s;
     int n = s->compile.ranks;
-    if (!(t->results = mem_alloc((size_t)n * sizeof *t->results)))
-        return err_no_memory(err, (unsigned long long)n * sizeof *t->results);
+    s->run.rank = &t->first;
+    if (!(t->reports = mem_alloc((size_t)n * sizeof *t->reports)))
+        return err_no_memory(err, (unsigned long long)n * sizeof *t->reports);
+    if (s->processes) {
+        t->ranks = s->processes;
+        t->first = s->here;
+        return s->compile.backend->join ? s->compile.backend->join(s->compile.backend, &t->first, err) : SNUG_OK;
+    }
     TRY(ranks_open(n, &t->ranks, err));
     t->first = (struct rank){.all = t->ranks, .me = 0, .n = n};
     TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
-    TRY(open_members(t, err));
-    s->run.rank = &t->first;
-    return SNUG_OK;
+    return open_members(t, err);
 }
 
 int team_open(struct session *s, struct snug_err *err)
@@ -214,11 +227,12 @@ void team_close(struct session *s)
     wait_for_all(t);
     for (int i = 0; i < t->n; i++)
         close_member(&t->members[i]);
-    ranks_close(t->ranks);
+    if (!s->processes)
+        ranks_close(t->ranks);
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     mem_free(t->members);
-    mem_free(t->results);
+    mem_free(t->reports);
     mem_free(t);
     s->team = NULL;
 }
@@ -233,7 +247,7 @@ int team_do(struct session *s, team_fn *fn, void *ctx, struct snug_err *err)
     give(t, ERRAND_DO);
     int code = fn(ctx, &s->stepper, err);
     if (code && code != SNUG_STOPPED)
-        ranks_leave(&t->first);
+        ranks_leave(&t->first, code, err ? err->text : "");
     wait_for_all(t);
     return outcome(t, code, err);
 }
@@ -253,26 +267,37 @@ static void add_result(struct step_result *sum, const struct step_result *r)
 }
 
 struct team_window {
+    const struct stop_flag *stop;
     const struct window *window;
     const struct step_inputs *inputs;
-    struct step_result *results; /* (ranks) */
+    struct step_report *reports; /* (ranks) */
 };
 
 static int step_of_rank(void *ctx, struct stepper *stepper, struct snug_err *err)
 {
     const struct team_window *w = ctx;
     const struct rank *r = stepper->run->rank;
-    return stepper_step(stepper, w->window, w->inputs, &w->results[r ? r->me : 0], err);
+    struct step_report *mine = &w->reports[r ? r->me : 0], report;
+    TRY(stepper_step(stepper, w->window, w->inputs, &mine->result, err));
+    if (!r || ranks_share_memory(r))
+        return SNUG_OK;
+    report = *mine;
+    report.stop = stop_asked(w->stop);
+    return ranks_gather_all(r, &report, sizeof report, w->reports) ? SNUG_OK : ranks_failure(r->all, err);
 }
 
 int team_step(struct session *s, const struct window *w, const struct step_inputs *in, struct step_result *out,
               struct snug_err *err)
 {
     struct team *t = s->team;
-    struct team_window ctx = {.window = w, .inputs = in, .results = t ? t->results : out};
+    struct step_report alone;
+    struct team_window ctx = {.stop = s->stop, .window = w, .inputs = in, .reports = t ? t->reports : &alone};
     TRY(team_do(s, step_of_rank, &ctx, err));
-    *out = ctx.results[0];
+    *out = ctx.reports[0].result;
     for (int i = 1; t && i < t->first.n; i++)
-        add_result(out, &t->results[i]);
+        add_result(out, &t->reports[i].result);
+    out->sent = ctx.reports[s->here.me].result.sent; /* clocks of other processes say nothing here */
+    for (int i = 0; s->processes && i < t->first.n; i++)
+        s->stops |= t->reports[i].stop;
     return SNUG_OK;
 }

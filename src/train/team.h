@@ -1,12 +1,14 @@
-/* team.h: the ranks of a run. Each has the whole model, a thread of its own, and its share of every step's micro-batches and of every
- * evaluation's batches. They add up their gradients before the update, so weights and states stay the same on all. The first is the
- * session's own run, on the caller's thread: what saves, generates and logs knows no other. */
+/* team.h: the ranks of a run. Each has the whole model, a thread or a process of its own, and its share of every step's micro-batches and
+ * of every evaluation's batches. They add up their gradients before the update, so weights and states stay the same on all. Of threads, the
+ * first is the session's own run, on the caller's thread: what saves, generates and logs knows no other. Of processes each has a session
+ * (train/session/processes.h). */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 
 #include "train/session/session.h"
 
-/* Gives a session whose weights and states are loaded its ranks, which then have these too: s->team. One rank has none. */
+/* Gives a session whose weights and states are loaded its ranks, which then have these too: s->team. One rank has none. Processes have
+ * loaded them themselves, and have compared them. */
 int team_open(struct session *s, struct snug_err *err);
 void team_close(struct session *s); /* does nothing where there is none */
 

@@ -5,6 +5,7 @@
 #include "train/output_dir.h"
 #include "train/rate_search.h"
 #include "train/session/batches.h"
+#include "train/session/processes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -161,11 +162,25 @@ static int open_files(struct trainer *t, struct snug_err *err)
 /* Before anything changes: a run that cannot be looked at as asked is refused. */
 static int open_live(struct trainer *t, struct snug_err *err)
 {
-    if (!t->o->live)
+    if (!t->o->live || t->s->follows)
         return SNUG_OK;
     TRY(live_open(t->s->output.io, t->o->output_dir, (int)t->o->live_port, &t->live, err));
     session_note(t->s, "the page of this run: %s", live_address(t->live));
     return SNUG_OK;
+}
+
+/* A run of several processes begins only where all are at the same point of the same run. */
+static int compare_processes(struct trainer *t, struct snug_err *err)
+{
+    json_t *doc = NULL;
+    bool stop = false;
+    if (!t->s->processes)
+        return SNUG_OK;
+    int code = state_to_json(t->s, &t->state, false, &doc, err);
+    if (!code)
+        code = processes_compare(t->s, doc, err);
+    json_decref(doc);
+    return code ? code : processes_share(t->s, &stop, sizeof stop, err);
 }
 
 static int start(struct trainer *t, struct snug_err *err)
@@ -177,7 +192,8 @@ static int start(struct trainer *t, struct snug_err *err)
     TRY(check_best_metric(t, err));
     if (t->s->has_data)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
-    TRY(output_dir_claim(t->s, err));
+    if (!t->s->follows)
+        TRY(output_dir_claim(t->s, err));
     TRY(session_load(t->s, err));
     if (output_dir_resumes(t->o))
         TRY(state_resume(t->s, output_dir_resume_source(t->o), output_dir_resume_auto(t->o) ? CKPT_AUTO : 0, false,
@@ -187,7 +203,7 @@ static int start(struct trainer *t, struct snug_err *err)
         return SNUG_OK;
     if (stopping_is_due(&t->state.stopping, t->o))
         t->total = t->state.step;
-    if (!t->o->lr_find)
+    if (!t->o->lr_find && !t->s->follows)
         TRY(output_dir_ready(t->s, t->state.step, err));
     if (trainer_has_step(t, t->state.step))
         t->saved_step = t->state.step;
@@ -196,6 +212,7 @@ static int start(struct trainer *t, struct snug_err *err)
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
+    TRY(compare_processes(t, err));
     TRY(team_open(t->s, err));
     return t->purpose->start(t, err);
 }
@@ -289,7 +306,7 @@ static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err
     if (due && !code)
         go_by(t, value);
     trainer_keep_best(t, value, ends_epoch);
-    if (stop_asked(t->s->stop))
+    if (processes_stop(t->s))
         return trainer_stop(t, err);
     return trainer_save_due(t, ends_epoch) && t->saved_step != t->state.step ? trainer_save(t, false, err) : SNUG_OK;
 }
@@ -347,7 +364,7 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
         TRY(loader_next(t->loader, &w, err));
         if (!w)
             break;
-        if (stop_asked(t->s->stop))
+        if (processes_stop(t->s))
             return t->purpose->stop(t, err);
         bool ends_epoch = w->ends_epoch;
         double loss;
@@ -382,6 +399,29 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
 
 static const struct purpose learning = {open_files, scheduled_rate, not_finite, after_step, trainer_stop, finish};
 
+/* ---- following: a process beside the first one, which writes nothing ---- */
+
+static int follow_start(struct trainer *t, struct snug_err *err)
+{
+    (void)t, (void)err;
+    return SNUG_OK;
+}
+
+static int follow_step(struct trainer *t, double loss, bool ends_epoch, struct snug_err *err)
+{
+    (void)loss;
+    return evaluate_and_save(t, ends_epoch, err);
+}
+
+static int follow_finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
+{
+    (void)out;
+    return check_learned(t, err);
+}
+
+static const struct purpose following = {follow_start, scheduled_rate, not_finite,
+                                         follow_step,  trainer_stop,   follow_finish};
+
 static void summarize(const struct trainer *t, struct snug_summary *out)
 {
     out->steps = t->state.step - t->first_step;
@@ -407,7 +447,9 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
 
 int train_run(struct session *s, struct train_events events, struct snug_summary *out, struct snug_err *err)
 {
-    struct trainer t = {.purpose = s->o->lr_find ? &rate_search : &learning,
+    struct trainer t = {.purpose = s->follows      ? &following
+                                   : s->o->lr_find ? &rate_search
+                                                   : &learning,
                         .s = s,
                         .o = s->o,
                         .events = events,
@@ -421,7 +463,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     bool went_further = !code && t.state.step > t.total;
     if (!code && !went_further)
         code = loop(&t, out, err);
-    if ((code == SNUG_ERR_CHECKPOINT || code == SNUG_ERR_ENV) && t.saver)
+    if ((code == SNUG_ERR_CHECKPOINT || code == SNUG_ERR_ENV || code == SNUG_ERR_PEER) && t.saver)
         code = trainer_device_lost(&t, code, err);
     if (went_further)
         out->first_step = t.state.step;
@@ -443,5 +485,5 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     log_close(&t.log);
     tensorboard_close(&t.board);
     output_dir_release(s);
-    return code;
+    return processes_end(s, code, err);
 }

@@ -115,13 +115,16 @@ static void nobody_waits_for_who_has_left(void **state)
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, meet, &of[i]), 0);
     assert_int_equal(ranks_left(all), -1);
-    ranks_leave(&of[2]);
+    ranks_leave(&of[2], SNUG_ERR_ENV, "its device is gone");
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], &met);
         assert_null(met);
     }
-    ranks_leave(&of[0]);
+    ranks_leave(&of[0], SNUG_ERR_ENV, "another has left");
     assert_int_equal(ranks_left(all), 2);
+    struct snug_err err;
+    assert_int_equal(ranks_failure(all, &err), SNUG_ERR_PEER);
+    assert_string_equal(err.text, "rank 2: its device is gone");
     assert_null(ranks_meet(&of[0], NULL));
     ranks_close(all);
 }

@@ -41,8 +41,9 @@ static int64_t available(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
     int64_t there = b->arena->available(b), once = needs_once_bytes(&s->run.plan);
-    bool share = b->facts.host_memory && s->compile.ranks > 1 && there > once;
-    return share ? once + (there - once) / s->compile.ranks : there;
+    int beside = s->processes ? s->beside : s->compile.ranks;
+    bool share = b->facts.host_memory && beside > 1 && there > once;
+    return share ? once + (there - once) / beside : there;
 }
 
 static int plan_anew(struct session *s, struct snug_err *err)

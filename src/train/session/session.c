@@ -1,6 +1,7 @@
 #include "train/session/session.h"
 
 #include "base/machine.h"
+#include "base/ranks.h"
 #include "base/str.h"
 #include "base/threads.h"
 #include "train/fit/fit.h"
@@ -13,6 +14,7 @@
 #include "train/session/datasets.h"
 #include "train/session/freeze.h"
 #include "train/session/model_folder.h"
+#include "train/session/processes.h"
 #include "train/session/prompts.h"
 #include "train/session/settings.h"
 #include "train/state.h"
@@ -90,10 +92,9 @@ static int note_8bit(struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
-                 struct session_events events, const struct stop_flag *stop, struct snug_err *err)
+static int open_session(struct session *s, bool own_loop, struct snug_err *err)
 {
-    *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
+    const struct options *o = s->o;
     if (o->lr_find && own_loop)
         return err_set(err, SNUG_ERR_USAGE, "--lr-find: an own loop chooses its rates itself; leave it out");
     if (o->lr_find) {
@@ -107,10 +108,11 @@ int session_open(struct session *s, const struct io *io, const struct options *o
                        (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     s->compile.ranks = o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
+    TRY(processes_join(s, err));
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));
-    if (o->command == CMD_TRAIN && !own_loop)
+    if (o->command == CMD_TRAIN && !own_loop && !s->follows)
         TRY(output_dir_claim(s, err));
     TRY(s->o->command == CMD_GENERATE ? prompts_open(s, err) : datasets_open(s, err));
     TRY(chat_show_sample(s, err));
@@ -140,7 +142,14 @@ int session_open(struct session *s, const struct io *io, const struct options *o
         TRY(weights_check(&s->dir, &s->run, &s->model, &w, err));
     }
     TRY(fit_tune(s, err));
-    return s->compile.dump ? SNUG_OK : forecast_run(s, &s->forecast, err);
+    return s->compile.dump || s->follows ? SNUG_OK : forecast_run(s, &s->forecast, err);
+}
+
+int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
+                 struct session_events events, const struct stop_flag *stop, struct snug_err *err)
+{
+    *s = (struct session){.io = io, .o = o, .events = events, .stop = stop};
+    return processes_end(s, open_session(s, own_loop, err), err);
 }
 
 int session_load(struct session *s, struct snug_err *err)
@@ -191,5 +200,6 @@ void session_close(struct session *s)
     if (s->opened_dir)
         model_dir_close(&s->dir);
     backend_close(s->compile.backend);
+    ranks_close(s->processes);
     *s = (struct session){0};
 }

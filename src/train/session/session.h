@@ -7,6 +7,7 @@
 #ifndef TRAIN_SESSION_SESSION_H
 #define TRAIN_SESSION_SESSION_H
 
+#include "base/ranks.h"
 #include "base/signals.h"
 #include "checkpoint/checkpoint.h"
 #include "data/chat_rows.h"
@@ -93,6 +94,13 @@ struct session {
     /* Resumed from a checkpoint before which steps had other rows, or may have had: the order is not known yet. */
     bool rows_moved;
     bool has_checkpoint; /* from which the run will be resumed */
+
+    /* Of a run of several processes (train/session/processes.h). */
+    struct ranks *processes; /* NULL: there is this one */
+    struct rank here;        /* which of them this is */
+    bool follows;            /* it is not the first: it neither prints nor writes */
+    bool stops;              /* all have agreed to stop */
+    int beside, local;       /* processes on this machine, and which of them this is */
 
     struct gpus gpus;                /* one for each rank */
     struct compile_settings compile; /* what was asked for */

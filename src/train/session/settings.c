@@ -132,7 +132,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
 static int check_ranks(const struct session *s, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
-    if (c->ranks == 1 || !c->backend->beside || s->gpus.n)
+    if (c->ranks == 1 || !c->backend->beside || s->gpus.n || s->processes)
         return SNUG_OK;
     return err_set(err, SNUG_ERR_USAGE, "--ranks %d: on the %s device each rank has a GPU; give --gpus %d", c->ranks,
                    c->backend->name, c->ranks);
@@ -145,7 +145,7 @@ int settings_set(struct session *s, struct snug_err *err)
     c->model = &s->model;
     c->stop = s->stop;
     TRY(check_ranks(s, err));
-    if (c->backend->facts.host_memory && c->ranks > 1) /* which have one machine */
+    if (c->backend->facts.host_memory && c->ranks > 1 && !s->processes) /* which have one machine */
         c->threads = c->threads > c->ranks ? c->threads / c->ranks : 1;
     TRY(settings_precision(o, c->backend, &c->precision, err));
     c->head_chunk = option_given(o, head_chunk) ? o->head_chunk : HEAD_CHUNK;

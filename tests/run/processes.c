@@ -1,0 +1,178 @@
+/* Runs of several processes are as those of as many threads, to the last bit; they agree before they begin, and stop together. */
+#include "processes.h"
+
+/* Arguments of a run, and where it goes. */
+static const char *const *run_of(const struct device *on, const char *out, const char *const *args)
+{
+    static const char *all[64];
+    size_t n = 0;
+    const char *const common[] = {"train",   "--output-dir", out,          "--device",  on->name,
+                                  "--dtype", on->dtype,      "--log-hash", "--threads", "1"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        all[n++] = common[i];
+    for (; *args; args++)
+        all[n++] = *args;
+    all[n] = NULL;
+    remove_tree(out);
+    return all;
+}
+
+static void processes_are_as_threads(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"", "", "2", "3", "4"};
+    for (int d = 0; d < n_devices(); d++)
+        for (int n = 2; n <= MOST_PROCESSES && is_host(device(d)); n++) {
+            const char *const *args =
+                ARGS(MODEL, DROPOUT, "--logging-steps", "1", "--max-steps", "5", "--batch-size", n == 2 ? "5" : "2",
+                     "--gradient-accumulation-steps", n == 3 ? "2" : "1", "--eval-data", other_rows, "--eval-strategy",
+                     "steps", "--eval-steps", "2", "--per-device-eval-batch-size", "3", "--save-steps", "2",
+                     "--load-best-model-at-end");
+            const char *threads = train("threads", device(d), args, ARGS("--ranks", numbers[n]));
+            const char *out = join(folder, "processes");
+            struct processes_run r = start_processes(n, run_of(device(d), out, args));
+            assert_ends(&r, 0);
+            assert_same_run(threads, out);
+        }
+}
+
+static void an_evaluation_is_of_all_processes(void **state)
+{
+    (void)state;
+    const char *model = fixture("golden/bert"), *data = join(model, "inputs.safetensors");
+    const char *const *args = ARGS("eval", "--model", model, "--data", data, "--json", "--device", "cpu",
+                                   "--per-device-eval-batch-size", "1", "--threads", "1");
+    expect_snug(0, said(), args, NULL);
+    json_t *one = said_object();
+    for (int n = 2; n <= MOST_PROCESSES; n++) {
+        struct processes_run r = start_processes(n, args);
+        assert_ends(&r, 0);
+        json_t *several = json_load_file(said_by(0), 0, NULL);
+        assert_non_null(json_object_get(several, "accuracy"));
+        assert_true(json_equal(json_object_get(one, "loss"), json_object_get(several, "loss")));
+        assert_true(json_equal(json_object_get(one, "roc_auc"), json_object_get(several, "roc_auc")));
+        assert_true(json_equal(json_object_get(one, "by_label"), json_object_get(several, "by_label")));
+        json_decref(several);
+    }
+    json_decref(one);
+}
+
+/* Of three processes the last one is started otherwise: all end before the first step, and the first one says why. */
+static void they_agree_before_they_begin(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "differ");
+    const struct {
+        const char *const *differs;
+        const char *says;
+    } wrong[] = {{ARGS("--weight-decay", "0.25"), "rank 2 has --weight-decay 0.25, rank 0 --weight-decay 0"},
+                 {ARGS("--num-processes", "4"), "rank 2 was started as one of 4, rank 0 as one of 3"},
+                 {ARGS("--process-index", "1"), "two processes are rank 1"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct processes_run r = start_processes_but(
+            3, run_of(device(1), out, ARGS(MODEL, EVERY_STEP, "--batch-size", "2")), wrong[i].differs);
+        assert_ends(&r, 2);
+        assert_lines(said_by(0), 1);
+        assert_true(file_has(said_by(0), wrong[i].says));
+        assert_int_equal(access(join(out, "log.jsonl"), F_OK), -1);
+    }
+}
+
+/* The same path, but another file: as where a data set was copied to one machine and changed on another. */
+static void they_have_the_same_data(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "differ"), *mine = join(folder, "mine"), *here = join(folder, "here");
+    mkdir(mine, 0700);
+    mkdir(here, 0700);
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        char *text = read_text(i ? other_rows : rows, &n);
+        FILE *f = fopen(join(i ? mine : here, "rows.safetensors"), "wb");
+        assert_true(f && fwrite(text, 1, n, f) == n && fclose(f) == 0);
+        free(text);
+    }
+    char before[4096];
+    struct processes_run r = {.n = 2};
+    assert_non_null(getcwd(before, sizeof before));
+    char port[16];
+    snprintf(port, sizeof port, "127.0.0.1:%d", free_port());
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(chdir(k ? mine : here), 0);
+        r.pid[k] = start_snug(
+            said_by(k),
+            run_of(device(1), out,
+                   ARGS("--model", fixture("golden/trainer/init"), "--train-data", "rows.safetensors", EVERY_STEP,
+                        "--batch-size", "2", "--max-steps", "3", "--num-processes", "2", "--main-process", port)),
+            ARGS("--process-index", k ? "1" : "0"));
+    }
+    assert_int_equal(chdir(before), 0);
+    assert_ends(&r, 2);
+    assert_true(file_has(said_by(0), "rank 1: its number of rows differs from that of rank 0"));
+}
+
+/* A loss that is not finite, of whichever rank, is told by the first process, and ends all. */
+static void a_bad_loss_stops_all(void **state)
+{
+    (void)state;
+    const char *model = fixture("golden/bert_regression");
+    for (int d = 0; d < n_devices(); d++) {
+        if (!is_host(device(d)))
+            continue;
+        struct processes_run r =
+            start_processes(3, run_of(device(d), join(folder, "burst"),
+                                      ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"),
+                                           "--learning-rate", "1000", "--optim", "sgd", "--max-grad-norm", "0",
+                                           "--num-train-epochs", "100", "--batch-size", "1")));
+        assert_ends(&r, 7);
+        assert_true(file_has(said_by(0), "first in activation"));
+    }
+}
+
+/* Who is not there is named. */
+static void nobody_waits_forever(void **state)
+{
+    (void)state;
+    char port[32];
+    snprintf(port, sizeof port, "127.0.0.1:%d", free_port());
+    const char *const *args =
+        run_of(device(1), join(folder, "alone"),
+               ARGS(MODEL, "--num-processes", "2", "--main-process", port, "--peer-timeout", "1"));
+    expect_snug(4, said(), args, NULL);
+    assert_true(file_has(said(), "after 6 s 1 of 2 ranks have come, and rank 1 has not"));
+    expect_snug(4, said(), args, ARGS("--process-index", "1"));
+    assert_true(file_has(said(), "rank 0 is not there: Connection refused"));
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *index, *at, *says;
+        const char *const *more;
+    } wrong[] = {{"2", "localhost:29500", "--process-index 2: of --num-processes 2 the last is 1", NULL},
+                 {"0", "localhost", "--main-process localhost: is no HOST:PORT", NULL},
+                 {"0", "localhost:0", "--main-process localhost:0: is no HOST:PORT", NULL},
+                 {"0", "localhost:1", "--lr-find: is for one process", ARGS("--lr-find")},
+                 {"0", "localhost:1", "--ranks 4: with --num-processes 2 each is one", ARGS("--ranks", "4")}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        expect_snug(2, said(),
+                    run_of(device(1), join(folder, "wrong"),
+                           ARGS(MODEL, "--num-processes", "2", "--process-index", wrong[i].index, "--main-process",
+                                wrong[i].at)),
+                    wrong[i].more);
+        assert_true(file_has(said(), wrong[i].says));
+    }
+    expect_snug(2, said(), run_of(device(1), join(folder, "wrong"), ARGS(MODEL, "--num-processes", "2")), NULL);
+    assert_true(file_has(said(), "they have to meet; give --main-process HOST:PORT"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_are_as_threads),     cmocka_unit_test(an_evaluation_is_of_all_processes),
+        cmocka_unit_test(they_agree_before_they_begin), cmocka_unit_test(they_have_the_same_data),
+        cmocka_unit_test(a_bad_loss_stops_all),         cmocka_unit_test(nobody_waits_forever),
+        cmocka_unit_test(what_cannot_be_is_refused)};
+    return cmocka_run_group_tests(tests, set_up, close_folder);
+}

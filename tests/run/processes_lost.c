@@ -1,0 +1,193 @@
+/* Processes of a run that are killed, stopped, or asked to stop: all end by themselves, one line says why, and the run goes on from the
+ * last checkpoint as if nothing had happened. SNUG_KILLS: how many times one is killed (scripts/kill-ranks). */
+#include "processes.h"
+
+#include <time.h>
+
+/* Long enough to be interrupted: some 600 steps. */
+static const char *const *long_run(const char *out, const char *more, const char *value)
+{
+    static const char *all[64];
+    size_t n = 0;
+    const char *const args[] = {"train",
+                                "--output-dir",
+                                out,
+                                "--device",
+                                "cpu",
+                                "--threads",
+                                "1",
+                                "--log-hash",
+                                MODEL,
+                                DROPOUT,
+                                "--logging-steps",
+                                "100",
+                                "--max-steps",
+                                "600",
+                                "--save-steps",
+                                "7",
+                                "--save-total-limit",
+                                "2",
+                                "--batch-size",
+                                "4",
+                                "--no-report",
+                                "--peer-timeout",
+                                "3",
+                                "--eval-data",
+                                other_rows,
+                                "--eval-strategy",
+                                "steps",
+                                "--eval-steps",
+                                "50",
+                                more,
+                                value};
+    for (size_t i = 0; i < sizeof args / sizeof *args && args[i]; i++)
+        all[n++] = args[i];
+    all[n] = NULL;
+    return all;
+}
+
+static void pause_for(double seconds)
+{
+    const struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+static double within(double seconds)
+{
+    return (double)rand() / RAND_MAX * seconds;
+}
+
+/* Waits until the run has saved something, so that there is something to go on from. */
+static void wait_for_a_checkpoint(const char *out)
+{
+    for (int i = 0; i < 3000 && access(join(out, "step-00000007"), F_OK) && access(join(out, "step-00000014"), F_OK);
+         i++)
+        pause_for(0.01);
+}
+
+/* How long a run of three processes takes, and what it comes to. */
+static double undisturbed(const char **out)
+{
+    double began = seconds_now();
+    *out = join(folder, "undisturbed");
+    remove_tree(*out);
+    struct processes_run r = start_processes(3, long_run(*out, NULL, NULL));
+    assert_ends(&r, 0);
+    return seconds_now() - began;
+}
+
+/* The killed one, and the others: 8; or 0 where the run was over before, or 4 where it had not begun, and they waited in vain. */
+static void assert_ended_by_itself(struct processes_run *r, int killed, double began)
+{
+    int lines = 0;
+    processes_wait(r);
+    assert_true(seconds_now() - began < (SANITIZED ? 120 : 30));
+    for (int k = 0; k < r->n; k++) {
+        int s = r->status[k];
+        if (k == killed ? s != 128 + SIGKILL && s != 0 : s != 8 && s != 0 && s != 4)
+            fail_msg("rank %d was killed, and rank %d ended with %d", killed, k, s);
+        lines += k != killed && file_has(said_by(k), "error: ");
+    }
+    bool told = r->status[killed] != 0 && r->status[killed ? 0 : 1] == 8;
+    if (told && (lines != 1 || !file_has(said_by(killed ? 0 : 1), killed == 0   ? "rank 0: its process has ended"
+                                                                  : killed == 1 ? "rank 1: its process has ended"
+                                                                                : "rank 2: its process has ended")))
+        fail_msg("rank %d was killed, and %d lines say so", killed, lines);
+}
+
+/* kill -9 of one of three at any moment; then the run goes on, and is killed again. */
+static void killed_runs_go_on(void **state)
+{
+    (void)state;
+    const char *whole, *out = join(folder, "killed");
+    const char *asked = getenv("SNUG_KILLS");
+    int kills = asked ? atoi(asked) : loops(6);
+    double seconds = undisturbed(&whole);
+    srand(17);
+    remove_tree(out);
+    for (int i = 0; i < kills; i++) {
+        struct processes_run r = start_processes(3, long_run(out, "--resume-from-checkpoint", "auto"));
+        int victim = rand() % 3;
+        pause_for(within(seconds));
+        double began = seconds_now();
+        kill(r.pid[victim], SIGKILL);
+        assert_ended_by_itself(&r, victim, began);
+        if (r.status[victim] == 0) /* over before: once more from the start */
+            remove_tree(out);
+    }
+    struct processes_run r = start_processes(3, long_run(out, "--resume-from-checkpoint", "auto"));
+    processes_wait(&r);
+    assert_int_equal(r.status[0], 0);
+    assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
+}
+
+/* A process that does nothing any more, as where its machine hangs. */
+static void a_silent_process_is_lost(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++) {
+        const char *out = join(folder, "silent");
+        remove_tree(out);
+        struct processes_run r = start_processes(3, long_run(out, NULL, NULL));
+        wait_for_a_checkpoint(out);
+        kill(r.pid[victim], SIGSTOP);
+        for (int k = 0; k < 3; k++)
+            if (k != victim)
+                assert_int_equal(r.status[k] = end_of(r.pid[k]), 8);
+        kill(r.pid[victim], SIGKILL);
+        assert_int_equal(end_of(r.pid[victim]), 128 + SIGKILL);
+        const char *teller = said_by(victim ? 0 : 1);
+        assert_true(file_has(teller, victim ? "rank 1: no sign of life for 3 s" : "rank 0: no sign of life for 3 s"));
+        assert_lines(said_by(2), 0);
+        assert_true(victim == 0 || file_has(teller, "go on from step"));
+    }
+}
+
+/* A signal to one of them, whichever: all stop after the same step, which is saved once. */
+static void all_stop_together(void **state)
+{
+    (void)state;
+    const char *whole;
+    undisturbed(&whole);
+    for (int asked = 0; asked < 3; asked++) {
+        const char *out = join(folder, "stopped");
+        remove_tree(out);
+        struct processes_run r = start_processes(3, long_run(out, NULL, NULL));
+        wait_for_a_checkpoint(out);
+        kill(r.pid[asked], SIGINT);
+        processes_wait(&r);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(r.status[k], 75);
+        assert_true(file_has(said_by(0), "stopped by a signal after step"));
+        assert_lines(said_by(1), 0);
+        assert_lines(said_by(2), 0);
+        r = start_processes(3, long_run(out, "--resume-from-checkpoint", "auto"));
+        assert_ends(&r, 0);
+        assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
+    }
+}
+
+/* The first process cannot write any more: the others do not wait for it, and it says what is wrong. */
+static void a_failure_of_the_first_ends_all(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "gone");
+    remove_tree(out);
+    struct processes_run r = start_processes(3, long_run(out, NULL, NULL));
+    wait_for_a_checkpoint(out);
+    remove_tree(out);
+    processes_wait(&r);
+    assert_int_equal(r.status[0], 5);
+    assert_int_equal(r.status[1], 8);
+    assert_int_equal(r.status[2], 8);
+    assert_lines(said_by(1), 0);
+    assert_lines(said_by(2), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_runs_go_on), cmocka_unit_test(a_silent_process_is_lost),
+                                       cmocka_unit_test(all_stop_together),
+                                       cmocka_unit_test(a_failure_of_the_first_ends_all)};
+    return cmocka_run_group_tests(tests, set_up, close_folder);
+}
