@@ -290,7 +290,7 @@ static const char *host_users(const struct session *s)
 int fit_room(struct session *s, struct snug_err *err)
 {
     int64_t there = available(s), host = machine_memory_available(),
-            more = needs_host_bytes(&s->run.plan, s->compile.ranks);
+            more = needs_host_bytes(&s->run.plan, s->processes ? s->beside : s->compile.ranks);
     char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
     snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
              s->compile.backend->facts.host_memory ? "" : " for it on the device");
