@@ -34,6 +34,7 @@ static const char *const known[] = {"alpha_pattern",
                                     "target_modules",
                                     "target_parameters",
                                     "task_type",
+                                    "use_dora",
                                     "use_rslora"};
 
 static bool is_known(const char *key)
@@ -158,6 +159,7 @@ int adapter_config_read(json_t *doc, const char *path, struct adapter_config *c,
     TRY(json_get_real(doc, path, "lora_alpha", false, 0, 1e9, &c->alpha, err));
     TRY(json_get_real(doc, path, "lora_dropout", false, 0, 0.999, &c->dropout, err));
     TRY(json_get_bool(doc, path, "use_rslora", false, &c->rslora, err));
+    TRY(json_get_bool(doc, path, "use_dora", false, &c->dora, err));
     TRY(refuse_others(doc, path, err));
     if (!c->targets && !c->parameters)
         return err_set(err, SNUG_ERR_INPUT, "%s: has no target_modules; get the adapter again", path);
@@ -203,7 +205,7 @@ int adapter_config_make(const struct adapter_wishes *w, json_t **out, struct snu
     *out = json_pack("{s:s,s:s?,s:s,s:s,s:b,s:b,s:b,s:I,s:f,s:f,s:b,s:b,s:o,s:o,s:{},s:{}}", "peft_type", "LORA",
                      "task_type", w->task_type, "base_model_name_or_path", w->base, "bias", "none", "fan_in_fan_out", 0,
                      "inference_mode", 1, "init_lora_weights", 1, "r", (json_int_t)w->r, "lora_alpha", w->alpha,
-                     "lora_dropout", w->dropout, "use_rslora", w->rslora, "use_dora", 0, "target_modules",
+                     "lora_dropout", w->dropout, "use_rslora", w->rslora, "use_dora", w->dora, "target_modules",
                      targets_of(w->targets), "modules_to_save", saved, "rank_pattern", "alpha_pattern");
     return *out ? SNUG_OK : err_no_memory(err, 1 << 12);
 }

@@ -12,6 +12,7 @@ struct adapter_config {
     int64_t r;
     double alpha, dropout;
     bool rslora;     /* scale alpha / sqrt(r) in place of alpha / r (Kalajdzievski, arXiv 2312.03732) */
+    bool dora;       /* the rows of the sum have lengths that are trained (Liu et al., arXiv 2402.09353) */
     json_t *targets; /* modules with an adapter: a list of names or ends of names, "all-linear", or an expression */
     json_t *
         parameters; /* a list: weights with an adapter, by the ends of their names, as PEFT has the routers of experts */
@@ -29,7 +30,7 @@ int adapter_config_read(json_t *doc, const char *path, struct adapter_config *c,
 struct adapter_wishes {
     int64_t r;
     double alpha, dropout;
-    bool rslora;
+    bool rslora, dora;
     const char *targets; /* names, "all-linear", or one regular expression, told by characters that no name has */
     const char *saved;
     const char *base;      /* path of the model's folder */

@@ -346,12 +346,21 @@ static int check_parameters(const struct matching *m, struct snug_err *err)
     return SNUG_OK;
 }
 
-/* PEFT, too, has adapters of routers without dropout alone. */
-static int check_dropout(const struct matching *m, size_t i, struct snug_err *err)
+/* PEFT, too, has adapters of routers without dropout alone, and without DoRA. */
+static int check_router(const struct matching *m, size_t i, struct snug_err *err)
 {
+    const char *path = m->modules[i];
+    if (m->routers[i] && m->c->dora)
+        return m->c->path[0]
+                   ? err_set(err, SNUG_ERR_INPUT,
+                             "%s: use_dora: %s is a router of experts, whose adapter has no lengths; take a plain one",
+                             m->c->path, path)
+                   : err_set(
+                         err, SNUG_ERR_USAGE,
+                         "--use-dora: %s is a router of experts, whose adapter has no lengths; leave the router out",
+                         path);
     if (m->c->dropout <= 0 || !m->routers[i])
         return SNUG_OK;
-    const char *path = m->modules[i];
     return m->c->path[0]
                ? err_set(err, SNUG_ERR_INPUT,
                          "%s: lora_dropout %g: %s is a router of experts, whose adapter has no dropout; write 0",
@@ -452,7 +461,7 @@ static int by_module(const void *a, const void *b)
 int adapter_match(const struct adapter_config *c, const struct model_config *model, const struct graph *g,
                   struct adapter_set *out, struct snug_err *err)
 {
-    *out = (struct adapter_set){.adapters.dropout = c->dropout};
+    *out = (struct adapter_set){.adapters = {.dropout = c->dropout, .dora = c->dora}};
     struct matching m = {.c = c, .model = model, .g = g, .out = out, .scratch = regex_match_new()};
     int code = m.scratch ? find_experts(&m, err) : err_no_memory(err, 1 << 12);
     if (!code)
@@ -467,7 +476,7 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
         bool target;
         code = is_target(&m, i, &target, err);
         if (!code && target)
-            code = check_dropout(&m, i, err);
+            code = check_router(&m, i, err);
         if (!code && target)
             code = add_adapter(&m, m.modules[i], m.in_out[i], err);
     }

@@ -24,6 +24,8 @@
     ROW(attention_disentangled_bwd)                                                                                    \
     ROW(attention_cached)                                                                                              \
     ROW(cross_entropy)                                                                                                 \
+    ROW(dora_bwd)                                                                                                      \
+    ROW(dora_norm)                                                                                                     \
     ROW(linear)                                                                                                        \
     ROW(linear_cross_entropy)                                                                                          \
     ROW(linear_dx)                                                                                                     \

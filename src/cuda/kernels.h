@@ -39,6 +39,7 @@ int cuda_call_device(struct cuda_call *c, int device);
     ROW(attention_disentangled)                                                                                        \
     ROW(attention_disentangled_bwd)                                                                                    \
     ROW(cross_entropy)                                                                                                 \
+    ROW(dora_bwd)                                                                                                      \
     ROW(embed_bwd)                                                                                                     \
     ROW(expert_use)                                                                                                    \
     ROW(linear)                                                                                                        \

@@ -38,6 +38,7 @@ static const char *const config_facts[] = {
     "tie_word_embeddings",
     "torch_dtype",
     "transformers_version",
+    "use_dora",
     "vocab_size",
 };
 

@@ -48,11 +48,13 @@ extern const char *const kin_names[KIN_COUNT];
 enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_COUNT };
 
 /* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
-enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM, INIT_FIRST, INIT_COUNT };
+enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM, INIT_FIRST, INIT_LENGTHS, INIT_COUNT };
 struct init {
     enum init_kind kind;
-    bool head;  /* may be absent from a checkpoint: the part that a task adds */
-    double std; /* of INIT_NORMAL; of INIT_UNIFORM the largest; of INIT_FIRST the first element, the others being 0 */
+    bool head; /* may be absent from a checkpoint: the part that a task adds */
+    double
+        std; /* of INIT_NORMAL; of INIT_UNIFORM the largest; of INIT_FIRST the first element, the others being 0; of INIT_LENGTHS, which
+                 * are those of the vectors that the matrix beside it (MODULE.weight) has for each output, 1 where it is (I,O) */
     int64_t zero_row; /* of an embedding: the padding row, which starts as 0; -1 for none */
 };
 

@@ -184,10 +184,11 @@ enum slot_property {
     SLOT_PITCH = 1,  /* columns of a wider matrix, on every backend */
     SLOT_PADDED = 2, /* zeros at the end of each row, on backends whose products have sizes (pass_pad) */
     /* A weight comes in the type of the node's activations: a product's matrix. A weight whose slot has none of these
-     * three comes in the wide type: a norm's. */
+     * four comes in the wide type: a norm's. */
     SLOT_NODE_TYPE = 4,
     SLOT_EITHER_TYPE = 8,  /* or in either, where the backend says so: a product's bias */
     SLOT_STORED_TYPE = 16, /* or in whichever of the two it is stored: a table */
+    SLOT_ANY_TYPE = 32, /* likewise, and it is stored as its other readers want it: what an adapter's norm looks at */
 };
 
 /* The place of a slot by its name. */

@@ -24,7 +24,7 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
                                                    "gradient",   "copy",  "scalar", "workspace"};
 
 /* ORDER init */
-static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first"};
+static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first", "lengths"};
 
 /* The members of struct value that are true or not, and their words in a text. */
 #define VALUE_FLAGS(F)                                                                                                 \

@@ -175,6 +175,7 @@ OPT(STR, target_modules, "none", "NAME,...", TRAINING, RESULT,
 OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
     "modules trained in full beside it; a classifier's head always is")
 OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
+OPT(BOOL, use_dora, "false", "", TRAINING, RESULT, "the adapter trains the lengths of the weights' rows, too (DoRA)")
 
 OPT_SECTION(optimizer, "Optimizer")
 OPT(WORD, optim, "adamw_torch", OPTIM, TRAINING | DEBUG_OPTIM, RESULT, "the optimizer; docs/optimizers.md compares them")
@@ -474,7 +475,6 @@ OPT_SPELLING(HABIT, adapter_name_or_path, adapter, NULL)
 OPT_SPELLING(HABIT, peft_model, adapter, NULL)
 
 OPT_HINT("gpu", ALL_COMMANDS & ~PLAN, "give --device cuda")
-OPT_HINT("use_dora", ALL_COMMANDS, "only plain LoRA is there; leave it out")
 OPT_HINT("lora_bias", ALL_COMMANDS, "an adapter trains no biases; leave it out")
 OPT_HINT("bias", ALL_COMMANDS, "an adapter trains no biases; leave it out")
 OPT_HINT("task_type", ALL_COMMANDS, "--task says what is learned")
@@ -627,6 +627,7 @@ OPT_NEEDS(lora_dropout, use_peft, "true")
 OPT_NEEDS(target_modules, use_peft, "true")
 OPT_NEEDS(modules_to_save, use_peft, "true")
 OPT_NEEDS(use_rslora, use_peft, "true")
+OPT_NEEDS(use_dora, use_peft, "true")
 /* In merge, which reads data only to compare losses. */
 OPT_NEEDS(task, data, "*")
 OPT_NEEDS(text_column, data, "*")

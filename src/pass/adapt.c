@@ -66,18 +66,32 @@ static const struct adapter *adapter_of(const struct adapting *d, int weight)
     return w->table || w->group || !w->name ? NULL : adapters_find(d->a, w->name);
 }
 
-/* A factor of the adapter of `module`; the same in each node that uses the layer. */
-static int factor(struct adapting *d, const struct adapter *a, const char *which, int64_t rows, int64_t columns,
-                  struct init init)
+/* A weight of an adapter; the same in each node that uses the layer. */
+static int weight(struct adapting *d, const char *name, int ndim, const struct dim *shape, struct init init)
 {
-    const char *name = graph_name(d->g, "%s.%s.weight", a->module, which);
     int id = graph_find(d->g, name);
     if (id)
         return id;
-    id = graph_add_value(d->g, name, ROLE_WEIGHT, DT_F32, 2, (const struct dim[]){DIM(rows), DIM(columns)});
+    id = graph_add_value(d->g, name, ROLE_WEIGHT, DT_F32, ndim, shape);
     if (id)
         graph_value(d->g, id)->init = init;
     return id;
+}
+
+/* A (r,I) of a layer that reads I values. */
+static int factor_a(struct adapting *d, const struct adapter *a, int64_t in)
+{
+    struct init uniform = {.kind = INIT_UNIFORM, .head = true, .std = 1 / sqrt((double)in), .zero_row = -1};
+    const char *name = graph_name(d->g, "%s.lora_A.weight", a->module);
+    return weight(d, name, 2, (const struct dim[]){DIM(a->r), DIM(in)}, uniform);
+}
+
+/* B (O,r) of a layer that makes O values. */
+static int factor_b(struct adapting *d, const struct adapter *a, int64_t out)
+{
+    struct init zero = {.kind = INIT_ZERO, .head = true, .zero_row = -1};
+    const char *name = graph_name(d->g, "%s.lora_B.weight", a->module);
+    return weight(d, name, 2, (const struct dim[]){DIM(out), DIM(a->r)}, zero);
 }
 
 /* x as the adapters that read it have it. */
@@ -101,24 +115,52 @@ static int dropped(struct adapting *d, int x)
 static int low_rank(struct adapting *d, const struct adapter *a, int x, int64_t in, int64_t out)
 {
     struct graph *g = d->g;
-    struct init uniform = {.kind = INIT_UNIFORM, .head = true, .std = 1 / sqrt((double)in), .zero_row = -1};
-    struct init zero = {.kind = INIT_ZERO, .head = true, .zero_row = -1};
-    struct op_linear down = {.x = dropped(d, x), .w = factor(d, a, "lora_A", a->r, in, uniform)};
+    struct op_linear down = {.x = dropped(d, x), .w = factor_a(d, a, in)};
     emit_linear(g, &down);
     struct op_scale scaled = {.x = down.y, .by = a->scale};
     if (a->scale != 1)
         emit_scale(g, &scaled);
-    struct op_linear up = {.x = a->scale != 1 ? scaled.y : down.y, .w = factor(d, a, "lora_B", out, a->r, zero)};
+    struct op_linear up = {.x = a->scale != 1 ? scaled.y : down.y, .w = factor_b(d, a, out)};
     emit_linear(g, &up);
     return up.y;
 }
 
-static void adapt_layer(struct adapting *d, struct node *n, const struct adapter *a)
+/* What gives the rows of the layer's weight their lengths (DoRA), which takes over the layer's bias and activation. The layer's product
+ * gets another result. */
+static struct op_dora decompose(struct adapting *d, struct op_linear *l, const struct adapter *a)
 {
-    struct op_linear *l = &n->u.linear;
+    struct graph *g = d->g;
+    const struct value w = *graph_value(g, l->w), y = *graph_value(g, l->y);
+    struct dim out = w.shape[l->in_out ? 1 : 0], in = w.shape[l->in_out ? 0 : 1];
+    struct init lengths = {.kind = INIT_LENGTHS, .head = true, .std = l->in_out ? 1 : 0, .zero_row = -1};
+    struct op_dora_norm norm = {
+        .w = l->w, .a = factor_a(d, a, in.c), .b = factor_b(d, a, out.c), .scale = a->scale, .in_out = l->in_out};
+    emit_dora_norm(g, &norm);
+    struct op_dora n = {.z = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, y.ndim, y.shape),
+                        .m = weight(d, graph_name(g, "%s.lora_magnitude_vector", a->module), 1, &out, lengths),
+                        .norm = norm.norm,
+                        .bias = l->b,
+                        .y = l->y,
+                        .slope = l->slope,
+                        .act = l->act};
+    *l = (struct op_linear){.x = l->x, .w = l->w, .add = l->add, .y = n.z, .in_out = l->in_out};
+    return n;
+}
+
+/* Behind the nodes that the adapter needs before it. */
+static void adapt_layer(struct adapting *d, struct node n, const struct adapter *a)
+{
+    struct op_linear *l = &n.u.linear;
     const struct value w = *graph_value(d->g, l->w);
-    int out = l->in_out ? 1 : 0;
+    int out = l->in_out ? 1 : 0, first = d->g->n_nodes;
+    struct node behind = {.op = OP_dora, .layer = n.layer};
     l->add = low_rank(d, a, l->x, w.shape[1 - out].c, w.shape[out].c);
+    if (d->a->dora)
+        behind.u.dora = decompose(d, l, a);
+    take_emitted(d, first);
+    node_list_append(d->g, &d->l, &n);
+    if (d->a->dora)
+        node_list_append(d->g, &d->l, &behind);
 }
 
 /* ---- a product whose weight is made of several layers' ---- */
@@ -135,17 +177,20 @@ static int bias_part(const struct adapting *d, int bias, int64_t from, int64_t n
 }
 
 /* The sum that all layers' adapters make beside the product: each writes its columns of one value. */
-static void adapt_whole(struct adapting *d, struct node *n)
+static void adapt_whole(struct adapting *d, struct node n)
 {
     struct graph *g = d->g;
-    struct op_linear *l = &n->u.linear;
+    struct op_linear *l = &n.u.linear;
     const struct value y = *graph_value(g, l->y);
+    int first = g->n_nodes;
     l->add = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, y.ndim, y.shape);
     for (int i = d->parts.from[l->w]; i < d->parts.from[l->w + 1] && !g->err.code; i++) {
         const struct value w = *graph_value(g, d->parts.at[i]);
         int add = low_rank(d, adapter_of(d, d->parts.at[i]), l->x, w.shape[1].c, w.shape[0].c);
         graph_place_columns(g, add, l->add, w.at / w.shape[1].c);
     }
+    take_emitted(d, first);
+    node_list_append(g, &d->l, &n);
 }
 
 /* A product for each layer, which writes its columns of the result; those with an adapter add theirs. */
@@ -153,18 +198,22 @@ static void adapt_split(struct adapting *d, const struct node *n)
 {
     struct graph *g = d->g;
     const struct op_linear whole = n->u.linear;
+    const struct dim rows = graph_value(g, whole.y)->shape[0];
     for (int i = d->parts.from[whole.w]; i < d->parts.from[whole.w + 1] && !g->err.code; i++) {
         const struct value w = *graph_value(g, d->parts.at[i]);
-        int64_t out = w.shape[0].c, in = w.shape[1].c, from = w.at / in;
+        int64_t out = w.shape[0].c, from = w.at / w.shape[1].c;
         const struct adapter *a = adapter_of(d, d->parts.at[i]);
         struct op_linear part = {.x = whole.x, .w = d->parts.at[i]};
         part.b = whole.b ? bias_part(d, whole.b, from, out) : 0;
         if (whole.b && !part.b)
             graph_fail(g, SNUG_ERR_INPUT, "graph: value %d has no part of the bias beside it", part.w);
-        if (a)
-            part.add = low_rank(d, a, whole.x, in, out);
-        emit_linear(g, &part);
+        part.y = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, 2, (const struct dim[]){rows, w.shape[0]});
         graph_place_columns(g, part.y, whole.y, from);
+        struct node layer = {.op = OP_linear, .layer = n->layer, .u.linear = part};
+        if (a)
+            adapt_layer(d, layer, a);
+        else
+            node_list_append(g, &d->l, &layer);
     }
 }
 
@@ -192,23 +241,20 @@ static void adapt_node(struct adapting *d, struct node n)
 {
     const struct op_linear *l = &n.u.linear;
     const struct adapter *a = n.op == OP_linear ? adapter_of(d, l->w) : NULL;
-    int first = d->g->n_nodes, adapted, parts;
-    bool stays = true;
+    int adapted, parts;
     d->g->layer = n.layer;
     if (a)
-        adapt_layer(d, &n, a);
+        adapt_layer(d, n, a);
     else if (n.op == OP_linear && graph_value(d->g, l->w)->group && !l->in_out &&
              parts_are_layers(d, l->w, &adapted, &parts) && adapted) {
-        stays = adapted == parts || l->act;
-        if (adapted < parts && l->act)
+        bool whole = adapted == parts && !d->a->dora;
+        if (!whole && l->act)
             graph_fail(d->g, SNUG_ERR_INPUT, "graph: an adapter of a part of a layer with an activation");
-        else if (stays)
-            adapt_whole(d, &n);
+        else if (whole)
+            adapt_whole(d, n);
         else
             adapt_split(d, &n);
-    }
-    take_emitted(d, first);
-    if (stays)
+    } else
         node_list_append(d->g, &d->l, &n);
 }
 

@@ -27,7 +27,7 @@ static enum way choose_pure(const struct graph *g, const struct node *n, int slo
 {
     bool takes =
         op_slot_is(n->op, slot, SLOT_NODE_TYPE) || (op_slot_is(n->op, slot, SLOT_EITHER_TYPE) && s->narrow_bias);
-    bool any = op_slot_is(n->op, slot, SLOT_STORED_TYPE);
+    bool any = op_slot_is(n->op, slot, SLOT_STORED_TYPE) || op_slot_is(n->op, slot, SLOT_ANY_TYPE);
     return any || (takes && node_type(g, n, DT_F32) == s->precision.narrow) ? RESIDENT : WIDEN;
 }
 
@@ -153,8 +153,9 @@ static void narrow_base(struct graph *g, const struct pass_settings *s)
         bool narrow = !v->base && v->frozen && uses_count(&u, i) > 0;
         for (int k = u.from[i]; narrow && k < u.from[i + 1]; k++) {
             const struct node *n = &g->nodes[u.at[k].node];
-            narrow =
-                op_slot_is(n->op, u.at[k].slot, SLOT_NODE_TYPE) && node_type(g, n, v->dtype) == s->precision.narrow;
+            bool any = op_slot_is(n->op, u.at[k].slot, SLOT_ANY_TYPE);
+            narrow = any || (op_slot_is(n->op, u.at[k].slot, SLOT_NODE_TYPE) &&
+                             node_type(g, n, v->dtype) == s->precision.narrow);
         }
         if (narrow || v->base)
             v->dtype = narrow ? s->precision.narrow : g->values[v->base].dtype;

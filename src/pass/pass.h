@@ -124,7 +124,8 @@ struct choices {
 /* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
 typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
 
-/* An adapter of a linear layer (LoRA: Hu et al., arXiv 2106.09685): y = act(x W^T + b + scale dropout(x) A^T B^T). */
+/* An adapter of a linear layer (LoRA: Hu et al., arXiv 2106.09685): y = act(x W^T + b + scale dropout(x) A^T B^T). With dora, the rows of
+ * W + scale B A have the lengths that a vector says, which is trained (op/dora.c). */
 struct adapter {
     const char *module; /* the name of W without ".weight" */
     int64_t r;          /* A is (r,I), B is (O,r) */
@@ -137,6 +138,7 @@ struct adapters {
     const char *const *saved; /* modules that are trained in full beside them */
     size_t n_saved;
     double dropout;
+    bool dora;
 };
 
 /* What passes are told of the program, the run and the backend. Each reads what its comment names. */
@@ -167,7 +169,8 @@ PASSES(PASS, )
 /* adapt: adds an adapter to each linear layer that is in settings.adapters, with the weights MODULE.lora_A.weight and
  * MODULE.lora_B.weight, and freezes all weights of the model but those of the modules to be saved. Adapters that read one value share its
  * dropout, which an evaluation does not have. Where one product computes several layers (its weight is a group), it gets the columns that
- * all of their adapters add; where some have no adapter, it becomes a product for each layer. Requires: forward nodes only. */
+ * all of their adapters add; where some have no adapter, and with dora, it becomes a product for each layer. With dora a layer's product
+ * has neither bias nor activation; the node behind it has them, and the weight MODULE.lora_magnitude_vector. Requires: forward nodes only. */
 size_t adapter_module_length(const char *weight_name); /* of the name without ".weight"; 0 where it does not end so */
 const struct adapter *adapters_find(const struct adapters *a, const char *weight_name); /* NULL: it has none */
 bool adapters_save(const struct adapters *a, const char *weight_name); /* whether it is trained in full */

@@ -345,6 +345,43 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
     return SNUG_OK;
 }
 
+/* Some rows of a matrix. */
+static struct run_value rows_of(const struct run_value *w, int64_t first, int64_t n)
+{
+    struct run_value part = *w;
+    part.data = (char *)w->data + dtype_bytes(w->dtype, first * w->shape[1]);
+    part.elements = n * w->shape[1];
+    return part;
+}
+
+/* A new weight of INIT_LENGTHS, when the matrix beside it is there. */
+static int load_lengths(const struct loading *l, const struct run_value *w, struct snug_err *err)
+{
+    char name[MODEL_NAME_MAX];
+    struct run_value of;
+    snprintf(name, sizeof name, "%.*sweight", (int)(strrchr(w->name, '.') + 1 - w->name), w->name);
+    if (!run_find(l->r, name, &of))
+        return err_set(err, SNUG_ERR_INPUT, "graph: %s has no %s beside it", w->name, name);
+    int64_t width = of.shape[1], most = width < PIECE ? PIECE / width : 1, n;
+    float *rows = mem_alloc((size_t)(most * width) * sizeof *rows);
+    double *lengths = mem_alloc((size_t)w->elements * sizeof *lengths);
+    int code = rows && lengths ? SNUG_OK : err_no_memory(err, (unsigned long long)(most * width) * sizeof *rows);
+    for (int64_t first = 0; first < of.shape[0] && !code; first += n) {
+        n = of.shape[0] - first < most ? of.shape[0] - first : most;
+        struct run_value part = rows_of(&of, first, n);
+        code = run_read(l->r, &part, rows, DT_F32, err);
+        for (int64_t i = 0; i < part.elements && !code; i++)
+            lengths[w->init.std > 0 ? i % width : first + i / width] += (double)rows[i] * rows[i];
+    }
+    for (int64_t i = 0; i < w->elements && !code; i++)
+        lengths[i] = sqrt(lengths[i]);
+    if (!code)
+        code = run_write(l->r, w, lengths, DT_F64, w->elements, err);
+    mem_free(rows);
+    mem_free(lengths);
+    return code;
+}
+
 int weights_load(struct model_dir *d, struct run *r, const struct model_config *c, const struct weight_options *o,
                  struct snug_err *err)
 {
@@ -362,6 +399,9 @@ int weights_load(struct model_dir *d, struct run *r, const struct model_config *
         bool anew = o->new_head && model_is_of_head(c, w[i].name);
         code = load_weight(&l, &w[i], own ? own : anew ? NULL : t, err);
     }
+    for (size_t i = 0; i < n && !code; i++)
+        if (w[i].init.kind == INIT_LENGTHS && !adapter_tensor(o, w[i].name))
+            code = load_lengths(&l, &w[i], err);
     struct hash128 hash = l.base ? hash_end(l.base) : (struct hash128){0};
     if (o->base)
         *o->base = hash;

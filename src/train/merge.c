@@ -40,11 +40,12 @@ static float *read_floats(struct model_dir *d, const struct model_tensor *t, str
     return to;
 }
 
-static const struct model_tensor *factor(const struct merging *m, const struct adapter *a, const char *which)
+/* `which` of an adapter's tensors, as floats; NULL: it failed. */
+static float *read_own(struct merging *m, const struct adapter *a, const char *which, struct snug_err *err)
 {
     char name[MODEL_NAME_MAX];
-    snprintf(name, sizeof name, "%s.%s.weight", a->module, which);
-    return session_adapter_tensor(&m->s, name);
+    snprintf(name, sizeof name, "%s.%s", a->module, which);
+    return read_floats(&m->s.adapter.dir, session_adapter_tensor(&m->s, name), err);
 }
 
 /* W + scale B A: w (O,I), or (I,O) when in_out; a (r,I), b (O,r). One row of W at a time, summed in double. */
@@ -70,28 +71,78 @@ static void put_row(struct merging *m, const struct st_tensor *t, const double *
             m->report->largest_error = fabs(rounded[j] - row[j]);
 }
 
+/* A weight with what its adapter is made of. */
+struct weight {
+    const struct adapter *adapter;
+    int64_t rows, columns;
+    float *w, *a, *b;
+    float *lengths;  /* by output; NULL: rows stay as long as they become */
+    double *factors; /* by output: what the lengths make of it */
+};
+
+static int read_weight(struct merging *m, const struct part *p, struct weight *x, struct snug_err *err)
+{
+    x->w = read_floats(&m->s.dir, p->base, err);
+    x->a = x->w ? read_own(m, p->adapter, "lora_A.weight", err) : NULL;
+    x->b = x->a ? read_own(m, p->adapter, "lora_B.weight", err) : NULL;
+    if (!x->b)
+        return err ? err->code : SNUG_ERR_ENV;
+    bool dora = m->s.adapter.set.adapters.dora;
+    x->lengths = dora ? read_own(m, p->adapter, "lora_magnitude_vector", err) : NULL;
+    return dora && !x->lengths ? err ? err->code : SNUG_ERR_ENV : SNUG_OK;
+}
+
+static void free_weight(struct weight *x)
+{
+    mem_free(x->w);
+    mem_free(x->a);
+    mem_free(x->b);
+    mem_free(x->lengths);
+    mem_free(x->factors);
+}
+
+/* Row i of W + scale B A. */
+static void sum_row(const struct weight *x, int64_t i, double *row)
+{
+    bool in_out = x->adapter->in_out;
+    for (int64_t j = 0; j < x->columns; j++)
+        row[j] = x->w[i * x->columns + j];
+    add_product(row, x->adapter, x->a, x->b, i, in_out ? x->rows : x->columns, in_out ? x->columns : x->rows);
+}
+
+/* The length that each output is to have, over the one that it has in W + scale B A; 0 where that is 0. */
+static int find_factors(struct weight *x, double *row, struct snug_err *err)
+{
+    bool in_out = x->adapter->in_out;
+    int64_t out = in_out ? x->columns : x->rows;
+    x->factors = mem_alloc((size_t)out * sizeof *x->factors);
+    if (!x->factors)
+        return err_no_memory(err, (unsigned long long)out * sizeof *x->factors);
+    for (int64_t i = 0; i < x->rows; i++) {
+        sum_row(x, i, row);
+        for (int64_t j = 0; j < x->columns; j++)
+            x->factors[in_out ? j : i] += row[j] * row[j];
+    }
+    for (int64_t o = 0; o < out; o++)
+        x->factors[o] = x->factors[o] > 0 ? x->lengths[o] / sqrt(x->factors[o]) : 0;
+    return SNUG_OK;
+}
+
 static int merge_weight(struct merging *m, const struct part *p, const struct st_tensor *t, struct snug_err *err)
 {
-    bool in_out = p->adapter->in_out;
-    int64_t rows = t->shape[0], n = t->shape[1], in = in_out ? rows : n, out = in_out ? n : rows;
-    float *w = read_floats(&m->s.dir, p->base, err);
-    float *a = w ? read_floats(&m->s.adapter.dir, factor(m, p->adapter, "lora_A"), err) : NULL;
-    float *b = a ? read_floats(&m->s.adapter.dir, factor(m, p->adapter, "lora_B"), err) : NULL;
-    double *row = b ? mem_alloc(2 * (size_t)n * sizeof *row) : NULL;
-    int code = row   ? SNUG_OK
-               : b   ? err_no_memory(err, 2 * (unsigned long long)n * sizeof *row)
-               : err ? err->code
-                     : SNUG_ERR_ENV;
-    for (int64_t i = 0; !code && i < rows; i++) {
-        for (int64_t j = 0; j < n; j++)
-            row[j] = w[i * n + j];
-        add_product(row, p->adapter, a, b, i, in, out);
-        put_row(m, t, row, row + n, i);
+    struct weight x = {.adapter = p->adapter, .rows = t->shape[0], .columns = t->shape[1]};
+    double *row = mem_alloc(2 * (size_t)x.columns * sizeof *row);
+    int code = row ? read_weight(m, p, &x, err) : err_no_memory(err, 2 * (unsigned long long)x.columns * sizeof *row);
+    if (!code && x.lengths)
+        code = find_factors(&x, row, err);
+    for (int64_t i = 0; !code && i < x.rows; i++) {
+        sum_row(&x, i, row);
+        for (int64_t j = 0; j < x.columns && x.factors; j++)
+            row[j] *= x.factors[x.adapter->in_out ? j : i];
+        put_row(m, t, row, row + x.columns, i);
     }
     mem_free(row);
-    mem_free(b);
-    mem_free(a);
-    mem_free(w);
+    free_weight(&x);
     return code;
 }
 

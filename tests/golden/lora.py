@@ -21,6 +21,10 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "roberta_default": (SEQ, "roberta", "SEQ_CLS", dict()),
     "distilbert_qv": (SEQ, "distilbert", "SEQ_CLS", dict(target_modules=["q_lin", "v_lin"])),
     "llama_all_linear": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "bert_dora": (SEQ, "bert", "SEQ_CLS", dict(target_modules="all-linear", use_dora=True)),
+    "gpt2_dora": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True, use_dora=True)),
+    "llama_dora": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+                                                                       use_dora=True, use_rslora=True)),
     "llama_default": (T.AutoModelForCausalLM, "llama", "CAUSAL_LM", dict(modules_to_save=["embed_tokens"])),
     "gpt2_conv1d": (T.AutoModelForCausalLM, "gpt2", "CAUSAL_LM", dict(target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True)),
     "phi3_all_linear": (T.AutoModelForCausalLM, "phi3", "CAUSAL_LM", dict(target_modules="all-linear")),
@@ -36,7 +40,7 @@ CASES = {  # name: (class, folder of the base, task type, settings)
 
 
 def name_of(n):
-    return n.replace(".modules_to_save.default.", ".").replace(".default.", ".").removeprefix("base_model.model.")
+    return n.replace(".modules_to_save.default.", ".").replace("magnitude_vector.default.weight", "magnitude_vector").replace(".default.", ".").removeprefix("base_model.model.")
 
 
 def alone(model, d):
@@ -93,4 +97,5 @@ for case, what in CASES.items():
 with open(here + "/lora/versions.txt", "w") as f:
     f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
             "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
-            "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n")
+            "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
+            "those with DoRA: torch 2.15.0, transformers 5.23.0\n")

@@ -492,6 +492,8 @@ const struct op_case op_cases[] = {
 #include "cases_cached.h"
 #include "cases_places.h"
 #include "cases_tiles.h"
+
+#include "cases_dora.h"
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

@@ -132,6 +132,10 @@ static inline double sum_length(enum op op, const union args_any *a)
         return a->rotary_bwd.q_gamma.ndim
                    ? (double)(a->rotary_bwd.dy.shape[0] * a->rotary_bwd.heads) + (double)a->rotary_bwd.q_gamma.shape[0]
                    : 4;
+    case OP_dora_norm:
+        return (double)(a->dora_norm.a.shape[0] + a->dora_norm.a.shape[1]);
+    case OP_dora_bwd:
+        return (double)a->dora_bwd.z.shape[0];
     case OP_pool:
         return (double)a->pool.x.shape[0];
     case OP_embed_bwd:

@@ -68,7 +68,6 @@ static void refused_by(unsigned command, const char *line, const char *text)
 static void hints(void **state)
 {
     (void)state;
-    refused_by(CMD_TRAIN, "--use-dora", "--use-dora: unknown option; only plain LoRA is there; leave it out");
     refused_by(CMD_GENERATE, "--max_length 4", "--max_length: not an option of 'snug generate'; give --max-new-tokens");
     refused_by(CMD_EXPORT, "--max_length 4", "--max_length: not an option of 'snug export'; see 'snug export --help'");
     refused_by(CMD_EVAL, "--eval_file a.csv", "--eval_file: not an option of 'snug eval'; give --data");

@@ -1,4 +1,4 @@
-/* pass_adapt. The expected texts were derived by hand from y = x W^T + b + scale dropout(x) A^T B^T. */
+/* pass_adapt. The expected texts were derived by hand from y = x W^T + b + scale dropout(x) A^T B^T, and DoRA's formula. */
 #include "text.h"
 
 enum { Q, Q_AND_K, Q_DROPPED, Q_EVALUATED, K_SAVED };
@@ -108,17 +108,54 @@ static void one_product_is_split_where_a_layer_has_none(void **state)
     (void)state;
     text_becomes(one_product, adapt, Q,
                  INPUTS_ GROUP(" frozen")
-                     FACTORS("11", "14") "%12 activation F32[T,1] layer=1\n"
-                                         "linear(x=%1 w=%11 y=%12) act=none in_out=0 layer=1\n"
-                                         "%13 activation F32[T,1] layer=1\n"
-                                         "scale(x=%12 y=%13) by=2 layer=1\n"
-                                         "%15 activation F32[T,2] layer=1\n"
-                                         "linear(x=%13 w=%14 y=%15) act=none in_out=0 layer=1\n"
+                     FACTORS("12", "15") "%13 activation F32[T,1] layer=1\n"
+                                         "linear(x=%1 w=%12 y=%13) act=none in_out=0 layer=1\n"
+                                         "%14 activation F32[T,1] layer=1\n"
+                                         "scale(x=%13 y=%14) by=2 layer=1\n"
+                                         "%16 activation F32[T,2] layer=1\n"
+                                         "linear(x=%14 w=%15 y=%16) act=none in_out=0 layer=1\n"
                                          "%10 activation F32[T,4] layer=1 out\n"
-                                         "%16 activation F32[T,2] layer=1 slice=%10+0 pitch=4\n"
-                                         "linear(x=%1 w=%5 b=%8 add=%15 y=%16) act=none in_out=0 layer=1\n"
+                                         "%11 activation F32[T,2] layer=1 slice=%10+0 pitch=4\n"
+                                         "linear(x=%1 w=%5 b=%8 add=%16 y=%11) act=none in_out=0 layer=1\n"
                                          "%17 activation F32[T,2] layer=1 slice=%10+2 pitch=4\n"
                                          "linear(x=%1 w=%6 b=%9 y=%17) act=none in_out=0 layer=1\n");
+}
+
+/* ---- Lengths of rows: y = act((x W^T + scale x A^T B^T) m / norm + b). */
+
+static void adapt_with_dora(struct graph *g, int p)
+{
+    const struct adapter q = {.module = "q", .r = 1, .scale = 2};
+    (void)p;
+    pass_adapt(g, &(struct pass_settings){.program = PROGRAM_STEP,
+                                          .adapters = &(struct adapters){.list = &q, .n = 1, .dora = true}});
+}
+
+static void lengths_go_before_bias_and_activation(void **state)
+{
+    (void)state;
+#define LAYER_OF(frozen)                                                                                               \
+    "%4 weight F32[2,4] \"q.weight\" layer=1 in keep" frozen "\n"                                                      \
+    "%5 weight F32[2] \"q.bias\" layer=1 in keep" frozen "\n"
+    text_becomes(INPUTS_ LAYER_OF("") "%6 activation F32[T,2] layer=1 out\n"
+                                      "%7 activation F32[T,2] layer=1\n"
+                                      "linear(x=%1 w=%4 b=%5 y=%6 slope=%7) act=gelu in_out=0 layer=1\n",
+                 adapt_with_dora, 0,
+                 INPUTS_ LAYER_OF(" frozen") FACTORS(
+                     "8", "11") "%15 weight F32[2] \"q.lora_magnitude_vector\" layer=1 init=lengths:0:-1:head in keep\n"
+                                "%9 activation F32[T,1] layer=1\n"
+                                "linear(x=%1 w=%8 y=%9) act=none in_out=0 layer=1\n"
+                                "%10 activation F32[T,1] layer=1\n"
+                                "scale(x=%9 y=%10) by=2 layer=1\n"
+                                "%12 activation F32[T,2] layer=1\n"
+                                "linear(x=%10 w=%11 y=%12) act=none in_out=0 layer=1\n"
+                                "%13 activation F32[2] layer=1 exact\n"
+                                "dora_norm(w=%4 a=%8 b=%11 norm=%13) scale=2 in_out=0 layer=1\n"
+                                "%14 activation F32[T,2] layer=1\n"
+                                "linear(x=%1 w=%4 add=%12 y=%14) act=none in_out=0 layer=1\n"
+                                "%6 activation F32[T,2] layer=1 out\n"
+                                "%7 activation F32[T,2] layer=1\n"
+                                "dora(z=%14 m=%15 norm=%13 bias=%5 y=%6 slope=%7) act=gelu layer=1\n");
 }
 
 /* ---- In 16 bits. */
@@ -170,6 +207,7 @@ int main(void)
         cmocka_unit_test(dropout_is_of_the_adapter_alone),
         cmocka_unit_test(one_product_gets_the_columns_of_all_adapters),
         cmocka_unit_test(one_product_is_split_where_a_layer_has_none),
+        cmocka_unit_test(lengths_go_before_bias_and_activation),
         cmocka_unit_test(a_frozen_weight_of_products_alone_is_narrow),
     };
     return cmocka_run_group_tests_name("adapt", tests, NULL, NULL);

@@ -15,11 +15,14 @@ static const struct {
     {"bert_patterns", "bert"},
     {"bert_regex", "bert"},
     {"bert_tags_default", "bert_tags"},
+    {"bert_dora", "bert"},
     {"roberta_default", "roberta"},
     {"distilbert_qv", "distilbert"},
     {"gpt2_conv1d", "gpt2"},
+    {"gpt2_dora", "gpt2"},
     {"llama_all_linear", "llama"},
     {"llama_default", "llama"},
+    {"llama_dora", "llama"},
     {"phi3_all_linear", "phi3"},
     {"qwen2_qv", "qwen2"},
     {"qwen3_default", "qwen3"},
@@ -134,21 +137,53 @@ static bool same_adapter(const char *a, const char *b)
 static void runs_have_the_same_bits(void **state)
 {
     (void)state;
-    const char *const targets[] = {"query,value", "all-linear"}, *const dtypes[] = {"fp32", "bf16"};
-    for (size_t t = 0; t < 4; t++) {
-        const char *dtype = dtypes[t / 2], *target = targets[t % 2];
-        const char *const *base =
-            ARGS("--target-modules", target, "--dtype", dtype, "--batch-size", "8", "--threads", "1");
-        const char *one = train("one", base);
-        assert_true(same_adapter(one, train("three", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size",
-                                                          "8", "--threads", "3"))));
-        assert_true(same_adapter(one, train("again", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size",
-                                                          "8", "--threads", "1", "--gradient-checkpointing"))));
-        assert_true(same_adapter(
-            one,
-            train("resumed", ARGS("--target-modules", target, "--dtype", dtype, "--batch-size", "8", "--threads", "1",
-                                  "--resume-from-checkpoint", join(one, "step-00000002"), "--require-bitexact"))));
+    const char *const kinds[][2] = {{"query,value", "false"}, {"all-linear", "false"}, {"all-linear", "true"}};
+    const char *const dtypes[] = {"fp32", "bf16"};
+    for (size_t t = 0; t < 6; t++) {
+        const char *dtype = dtypes[t / 3], *target = kinds[t % 3][0], *dora = kinds[t % 3][1];
+#define THIS "--target-modules", target, "--use-dora", dora, "--dtype", dtype, "--batch-size", "8"
+        const char *one = train("one", ARGS(THIS, "--threads", "1"));
+        assert_true(same_adapter(one, train("three", ARGS(THIS, "--threads", "3"))));
+        assert_true(same_adapter(one, train("again", ARGS(THIS, "--threads", "1", "--gradient-checkpointing"))));
+        assert_true(same_adapter(one, train("resumed", ARGS(THIS, "--threads", "1", "--resume-from-checkpoint",
+                                                            join(one, "step-00000002"), "--require-bitexact"))));
     }
+}
+
+/* A new adapter with DoRA begins with the lengths that the weights' rows have, or their columns where these are the outputs. */
+static void lengths_begin_as_those_of_the_base(void **state)
+{
+    (void)state;
+    const char *base = golden("gpt2"), *out = join(folder, "lengths"), *data = join(base, "inputs.safetensors");
+    expect_snug(0, said(),
+                ARGS("train", "--model", base, "--train-data", data, "--output-dir", out, "--device", "cpu",
+                     "--max-steps", "1", "--learning-rate", "0", "--use-peft", "--use-dora", "--save-strategy", "no"),
+                NULL);
+    struct st_file weights, adapter;
+    size_t found = 0;
+    open_tensors(join(base, "model.safetensors"), &weights);
+    open_tensors(join(out, "adapter_model.safetensors"), &adapter);
+    for (size_t i = 0; i < adapter.n_tensors; i++) {
+        const char *name = adapter.tensors[i].name, *end = strstr(name, ".lora_magnitude_vector");
+        char key[256];
+        int64_t n, all;
+        if (!end)
+            continue;
+        snprintf(key, sizeof key, "%.*s.weight", (int)(end - name) - 17, name + 17); /* behind base_model.model. */
+        double *lengths = read_tensor(&adapter, name, &n), *w = read_tensor(&weights, key, &all);
+        for (int64_t o = 0; o < n; o++) {
+            double squares = 0;
+            for (int64_t k = o; k < all; k += n) /* (I,O) */
+                squares += w[k] * w[k];
+            assert_true(fabs(lengths[o] - sqrt(squares)) <= 1e-6 * lengths[o]);
+        }
+        free(lengths);
+        free(w);
+        found++;
+    }
+    st_close(&weights);
+    st_close(&adapter);
+    assert_int_equal(found, 2); /* c_attn of two layers */
 }
 
 /* What the weights of the base are for a checkpoint: another model's are refused. */
@@ -476,8 +511,13 @@ static void what_does_not_fit_is_refused(void **state)
             ARGS("--adapter", changed("bert_qv", "target_modules", json_pack("[s,s]", "query", "key"))));
     refused(3, "belongs to no layer that adapter_config.json gives an adapter", bert,
             ARGS("--adapter", changed("bert_qv", "target_modules", json_pack("[s]", "query"))));
-    refused(3, "use_dora is true and not supported", bert,
+    refused(3, "query.lora_magnitude_vector, which adapter_config.json asks for", bert,
             ARGS("--adapter", changed("bert_qv", "use_dora", json_true())));
+    refused(2, "--use-dora: model.layers.0.mlp.gate is a router of experts, whose adapter has no lengths",
+            fixture("golden/qwen3_moe"),
+            ARGS("--use-peft", "--target-modules", "gate", "--use-dora", "--lora-dropout", "0"));
+    refused(3, "lora_bias is true and not supported", bert,
+            ARGS("--adapter", changed("bert_qv", "lora_bias", json_true())));
     refused(3, "peft_type is \"LOHA\" and not supported", bert,
             ARGS("--adapter", changed("bert_qv", "peft_type", json_string("LOHA"))));
     refused(3, "has no adapter_config.json", bert, ARGS("--adapter", bert));
@@ -495,6 +535,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
         cmocka_unit_test(an_adapter_is_taken_up_again),
         cmocka_unit_test(a_checkpoint_becomes_an_adapter),

@@ -4,33 +4,7 @@
  * Order of the column sums: chunk i of `chunks` takes rows i, i + chunks, … in order; then as columns.cuh says. */
 #include "cuda/kernels/act.cuh"
 #include "cuda/kernels/columns.cuh"
-#include "cuda/kernels/vector.cuh"
-
-enum { THREADS = 256, ROWS = 4, CHUNKS = 528, MAX_CHUNKS = 65535 };
-
-/* Blocks side by side over O columns, and threads of one. */
-struct column_grid {
-    int threads;
-    int64_t blocks;
-};
-
-static struct column_grid column_grid(int64_t O, int width)
-{
-    int64_t packs = (O + width - 1) / width;
-    int threads = packs < THREADS ? (int)(packs + 31) / 32 * 32 : THREADS;
-    return (struct column_grid){threads, packs > 0 ? (packs + threads - 1) / threads : 0};
-}
-
-static int64_t at_most(int64_t n, int64_t most)
-{
-    return n < most ? n : most;
-}
-
-/* Blocks one below the other over N rows: one for each ROWS of them, or so many as leave few partial sums. */
-static int64_t row_blocks(int64_t N, bool summed)
-{
-    return at_most((N + ROWS - 1) / ROWS, summed ? CHUNKS : MAX_CHUNKS);
-}
+#include "cuda/kernels/walk.cuh"
 
 struct act_bwd_params {
     const void *slope, *dy;

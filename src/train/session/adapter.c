@@ -137,6 +137,7 @@ static int make_config(struct session *s, const struct graph *g, struct snug_err
                                .alpha = o->lora_alpha,
                                .dropout = o->lora_dropout,
                                .rslora = o->use_rslora,
+                               .dora = o->use_dora,
                                .targets = o->target_modules ? o->target_modules
                                           : usual           ? usual
                                                             : "all-linear",

@@ -2,7 +2,7 @@
 """Compares the ids of `snug tokenize` with those of Hugging Face's tokenizers library, text by text.
 
     pip install tokenizers
-    python3 differential.py --snug build/snug --model DIR [--generated 100000] [--code-points] [FILE ...]
+    python3 differential.py --snug build/snug --model DIR [--generated 100000 [--seed 1]] [--code-points] [FILE ...]
 
 DIR holds a tokenizer.json. FILE is a .csv with a column "text", a .json with lists of [text, label], or lines of text.
 --code-points tries every code point alone, between letters, and with accents. Prints a line for each source, the first
@@ -95,6 +95,7 @@ def main():
     p.add_argument("--snug", default="build/snug")
     p.add_argument("--model", required=True)
     p.add_argument("--generated", type=int, default=0)
+    p.add_argument("--seed", type=int, default=1, help="of the generated texts")
     p.add_argument("--code-points", action="store_true")
     p.add_argument("files", nargs="*")
     args = p.parse_args()
@@ -102,7 +103,7 @@ def main():
     for path in args.files:
         c.source(path, file_texts(path))
     if args.generated:
-        c.source("generated", generated_texts(args.generated, c.tokenizer))
+        c.source("generated", generated_texts(args.generated, c.tokenizer, args.seed))
     if args.code_points:
         c.source("code points alone", code_points())
         c.source("code points between letters", (f"a{x}b" for x in code_points()))
