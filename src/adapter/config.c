@@ -1,8 +1,11 @@
 #include "adapter/config.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- reading ---- */
+
+enum { RANK_MOST = 1 << 20, ALPHA_MOST = 1000000000 };
 
 /* Members that do not change what an adapter computes, or that are read here. */
 static const char *const known[] = {"alpha_pattern",
@@ -86,12 +89,22 @@ static bool all_strings(json_t *list)
     return all;
 }
 
-static bool all_numbers(json_t *object, double least)
+static bool all_numbers(json_t *object, double least, double most)
 {
     const char *key;
     json_t *v;
     bool all = json_is_object(object);
-    json_object_foreach(object, key, v) all &= json_is_number(v) && json_number_value(v) >= least;
+    json_object_foreach(object, key, v) all &=
+        json_is_number(v) && json_number_value(v) >= least && json_number_value(v) <= most;
+    return all;
+}
+
+static bool all_whole(json_t *object)
+{
+    const char *key;
+    json_t *v;
+    bool all = true;
+    json_object_foreach(object, key, v) all &= json_number_value(v) == floor(json_number_value(v));
     return all;
 }
 
@@ -128,10 +141,10 @@ static int check_members(const struct adapter_config *c, struct snug_err *err)
         return wrong(path, "exclude_modules", c->excluded, "a list of names, or one text", err);
     if (c->saved && !all_strings(c->saved))
         return wrong(path, "modules_to_save", c->saved, "a list of names", err);
-    if (c->ranks && !all_numbers(c->ranks, 1))
-        return wrong(path, "rank_pattern", c->ranks, "an object of numbers from 1", err);
-    if (c->alphas && !all_numbers(c->alphas, 0))
-        return wrong(path, "alpha_pattern", c->alphas, "an object of numbers from 0", err);
+    if (c->ranks && !(all_numbers(c->ranks, 1, RANK_MOST) && all_whole(c->ranks)))
+        return wrong(path, "rank_pattern", c->ranks, "an object of whole numbers from 1 to 1048576", err);
+    if (c->alphas && !all_numbers(c->alphas, 0, ALPHA_MOST))
+        return wrong(path, "alpha_pattern", c->alphas, "an object of numbers from 0 to 1e9", err);
     if (c->layers && !are_layers(c->layers))
         return wrong(path, "layers_to_transform", c->layers, "a number, or a list of numbers", err);
     if (c->layers_names && !json_is_string(c->layers_names) && !all_strings(c->layers_names))
@@ -155,8 +168,8 @@ int adapter_config_read(json_t *doc, const char *path, struct adapter_config *c,
                                  .layers_names = member(doc, "layers_pattern")};
     TRY(check_word(doc, path, "peft_type", "LORA", err));
     TRY(check_word(doc, path, "bias", "none", err));
-    TRY(json_get_int(doc, path, "r", false, 1, 1 << 20, &c->r, err));
-    TRY(json_get_real(doc, path, "lora_alpha", false, 0, 1e9, &c->alpha, err));
+    TRY(json_get_int(doc, path, "r", false, 1, RANK_MOST, &c->r, err));
+    TRY(json_get_real(doc, path, "lora_alpha", false, 0, ALPHA_MOST, &c->alpha, err));
     TRY(json_get_real(doc, path, "lora_dropout", false, 0, 0.999, &c->dropout, err));
     TRY(json_get_bool(doc, path, "use_rslora", false, &c->rslora, err));
     TRY(json_get_bool(doc, path, "use_dora", false, &c->dora, err));

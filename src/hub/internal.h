@@ -29,6 +29,9 @@ struct remote {
 
 /* list.c: the commit that the revision is, and the names of its files. */
 int repository_list(struct repository *r, struct file_names *all, struct snug_err *err);
+/* Both from an answer's body; of *r it takes the arena and sets the commit. */
+int repository_read_list(struct repository *r, const char *url, const char *text, size_t n, struct file_names *all,
+                         struct snug_err *err);
 
 /* refused.c: the error for an answer that is none, about `what`; a file, or else the repository. */
 int repository_refused(const struct repository *r, const char *what, bool file, const struct http_answer *a,

@@ -29,12 +29,12 @@ static int add(void *ctx, const char *bytes, size_t n, struct snug_err *err)
 }
 
 /* A name that would leave the snapshot's folder is nobody's. */
-static int read_list(struct repository *r, const char *url, const struct str *text, struct file_names *all,
-                     struct snug_err *err)
+int repository_read_list(struct repository *r, const char *url, const char *text, size_t n, struct file_names *all,
+                         struct snug_err *err)
 {
     json_t *doc = NULL, *one;
     size_t i;
-    TRY(json_parse(str_text(text), text->n, url, &doc, err));
+    TRY(json_parse(text, n, url, &doc, err));
     const char *sha = json_string_value(json_object_get(doc, "sha"));
     int code = SNUG_OK;
     if (!sha || !is_commit(sha) || !json_is_array(json_object_get(doc, "siblings")))
@@ -70,7 +70,7 @@ int repository_list(struct repository *r, struct file_names *all, struct snug_er
     if (!code && a.status != 200)
         code = repository_refused(r, r->wish->text, false, &a, err);
     if (!code)
-        code = read_list(r, str_text(&url), &text, all, err);
+        code = repository_read_list(r, str_text(&url), str_text(&text), text.n, all, err);
     str_free(&url);
     str_free(&text);
     return code;

@@ -31,6 +31,10 @@ static void match(const struct adapter_config *c)
         MUST(i == 0 || strcmp(set.adapters.list[i - 1].module, set.adapters.list[i].module) < 0);
         MUST(set.adapters.list[i].r > 0);
     }
+    if (!code && set.adapters.list[0].r <= 1 << 16) {
+        pass_adapt(&g, &(struct pass_settings){.program = PROGRAM_STEP, .adapters = &set.adapters});
+        MUST(!graph_ok(&g, &err) && !graph_check(&g, "adapt", &err));
+    }
     adapter_set_free(&set);
     graph_free(&g);
     json_decref(o);

@@ -18,7 +18,7 @@ static const double SMALLEST_F16 = 0x1p-24; /* below 2^-14 numbers are apart by 
 static const double UNITS = 8;              /* operations beside the sums, polynomials, the largest of many elements */
 
 /* Roundings to the policy's type of what an op adds up (attention: the weights P, and dS) or derives its result from
- * (linear: y and slope from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product that is added to a
+ * (linear, and dora with an activation: y and slope from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product that is added to a
  * gradient of 16 bits may be rounded by itself first: every algorithm of cuBLASLt does so (and so do frameworks that
  * add two tensors). */
 static inline double inner_roundings(enum op op, const union args_any *a)
@@ -35,6 +35,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 6; /* besides these the products of contents and positions, their gradients, and dqkv before each is added to it */
     case OP_linear:
         return 1.5;
+    case OP_dora:
+        return a->dora.act ? 1.5 : 0;
     case OP_rms_norm: /* h, and rstd of it */
         return a->rms_norm.res.ndim ? 2 : 0;
     case OP_linear_dx:
@@ -56,6 +58,8 @@ static inline int sized_as(enum op op, int slot)
 {
     if (op == OP_linear && slot == SLOT(linear, slope))
         return SLOT(linear, y);
+    if (op == OP_dora && slot == SLOT(dora, slope))
+        return SLOT(dora, y);
     bool relative = op == OP_attention_disentangled_bwd && slot == SLOT(attention_disentangled_bwd, drelative);
     return relative ? SLOT(attention_disentangled_bwd, dqkv) : slot;
 }
