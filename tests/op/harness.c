@@ -219,7 +219,8 @@ static void compare(const struct op_runner *r, const struct op_inputs *in, const
     for (int i = 0; i < op->n_slots; i++) {
         const struct slot_data *s = &in->slot[i];
         const double *ref = (const double *)want->slot[i].data;
-        const double *sums = (const double *)want->slot[sized_as(in->c->op, i)].data;
+        int sized = sized_as(in->c->op, i);
+        const double *sums = (const double *)want->slot[sized].data;
         if (!ref)
             continue;
         if (!s->ref) {
@@ -231,7 +232,7 @@ static void compare(const struct op_runner *r, const struct op_inputs *in, const
             continue;
         }
         int64_t row = s->shape.ndim ? s->shape.shape[s->shape.ndim - 1] : 1;
-        double all = fmax(rms(ref, s->elements), rms(sums, s->elements)), size = all;
+        double all = fmax(rms(ref, s->elements), rms(sums, in->slot[sized].elements)), size = all;
         for (int64_t k = 0; k < s->elements; k++) {
             if (k % row == 0)
                 size = fmax(all, rms(ref + k, row));
