@@ -2,7 +2,7 @@
 """CPU seconds of one thread: Hugging Face's tokenizers library and `snug tokenize`, on the same lines.
 
     pip install tokenizers
-    python3 bench/peers/tokenizers.py --snug build/snug [--lines 40000] FILES MODEL [MODEL ...]
+    python3 bench/peers/hf_tokenize.py --snug build/snug [--lines 40000] FILES MODEL [MODEL ...]
 
 FILES: text files with commas between them, whose lines that are not empty are taken, again and again up to --lines. MODEL holds a
 tokenizer.json. Those of tokenizers are encode_batch's alone, the lines being there as texts; those of snug are the whole command's, with
@@ -18,7 +18,6 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
-sys.path = [p for p in sys.path if os.path.abspath(p or ".") != os.path.dirname(os.path.abspath(__file__))]  # this file has the library's name
 from tokenizers import Tokenizer
 
 
