@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "data/files/columns.h"
 
-enum { TOKEN_CACHE_FORMAT = 3 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
+enum { TOKEN_CACHE_FORMAT = 4 }; /* goes into the key: a change of format, or of how rows are read, makes new files */
 
 /* In the folder `dir` (base/cache_dir.h). */
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err);

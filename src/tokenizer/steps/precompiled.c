@@ -1,6 +1,6 @@
 /* Precompiled: sentencepiece's normalization rules, as a double-array trie (darts-clone) whose leaves are places in a text of
  * replacements. As the library does it: a grapheme cluster of up to 5 bytes is looked up whole, and the first, shortest, rule that
- * begins it replaces all of it; then, or in a longer cluster, so is each code point. */
+ * begins it replaces all of it. Without such a rule, and in a longer cluster, each code point is looked up by itself. */
 #include "tokenizer/char_class.h"
 #include "tokenizer/steps/step.h"
 #include "tokenizer/unicode.h"
@@ -116,28 +116,81 @@ static const char *find_rule(const struct charsmap *m, struct text s)
     return NULL;
 }
 
-static bool extends(uint32_t c)
+/* ---- grapheme clusters (UAX 29, extended) ---- */
+
+static bool is_control(int class)
 {
-    if (c < 0x300)
-        return false;
-    if (c <= 0xFFFF)
-        return char_in_class(c, CLASS_EXTENDERS);
-    int class = utf8proc_get_property((utf8proc_int32_t)c)->boundclass;
-    return class == UTF8PROC_BOUNDCLASS_EXTEND || class == UTF8PROC_BOUNDCLASS_SPACINGMARK;
+    return class == UTF8PROC_BOUNDCLASS_CR || class == UTF8PROC_BOUNDCLASS_LF || class == UTF8PROC_BOUNDCLASS_CONTROL;
 }
 
-/* Bytes of the grapheme cluster at s, or more than CLUSTER_MOST. Of its rules those count that make clusters of so few bytes:
- * CR LF, and what extends the character before it. */
+static bool is_extender(int class)
+{
+    return class == UTF8PROC_BOUNDCLASS_EXTEND || class == UTF8PROC_BOUNDCLASS_SPACINGMARK ||
+           class == UTF8PROC_BOUNDCLASS_ZWJ;
+}
+
+/* utf8proc's, but where the library has others: those of Unicode 16 and, of what extends the character before it up to U+FFFF, a list. */
+static int class_of(uint32_t c)
+{
+    int class = utf8proc_get_property((utf8proc_int32_t)c)->boundclass;
+    if (c == 0x113D1)
+        return UTF8PROC_BOUNDCLASS_PREPEND;
+    if (c == 0x11A3A)
+        return UTF8PROC_BOUNDCLASS_OTHER;
+    if (c > 0xFFFF || is_extender(class) == char_in_class(c, CLASS_EXTENDERS))
+        return class;
+    return is_extender(class) ? UTF8PROC_BOUNDCLASS_OTHER : UTF8PROC_BOUNDCLASS_EXTEND;
+}
+
+/* A syllable of Hangul goes on. */
+static bool joins_hangul(int before, int class)
+{
+    enum { L = UTF8PROC_BOUNDCLASS_L, V = UTF8PROC_BOUNDCLASS_V, T = UTF8PROC_BOUNDCLASS_T };
+    enum { LV = UTF8PROC_BOUNDCLASS_LV, LVT = UTF8PROC_BOUNDCLASS_LVT };
+    if (before == L)
+        return class == L || class == V || class == LV || class == LVT;
+    return ((before == LV || before == V) && (class == V || class == T)) ||
+           ((before == LVT || before == T) && class == T);
+}
+
+/* What is before a character in its cluster. */
+struct before {
+    int class;       /* of the last one */
+    bool pictograph; /* with nothing but extenders behind it */
+    bool half_flag;  /* a regional indicator without another */
+};
+
+/* Whether a character of that class belongs to the cluster. */
+static bool joins(struct before *b, int class)
+{
+    bool flag = class == UTF8PROC_BOUNDCLASS_REGIONAL_INDICATOR, second = flag && b->half_flag;
+    bool picture = class == UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC;
+    bool joins = b->class == UTF8PROC_BOUNDCLASS_CR && class == UTF8PROC_BOUNDCLASS_LF;
+    if (!is_control(b->class) && !is_control(class))
+        joins = is_extender(class) || b->class == UTF8PROC_BOUNDCLASS_PREPEND || joins_hangul(b->class, class) ||
+                (picture && b->pictograph && b->class == UTF8PROC_BOUNDCLASS_ZWJ) || second;
+    *b = (struct before){
+        .class = class, .pictograph = picture || (b->pictograph && is_extender(class)), .half_flag = flag && !second};
+    return joins;
+}
+
+static bool is_plain(char c)
+{
+    return c >= ' ' && c <= '~';
+}
+
+/* Bytes of the grapheme cluster at s. */
 static size_t cluster(struct text s)
 {
     uint32_t c;
+    if (s.n == 1 || (is_plain(s.s[0]) && is_plain(s.s[1])))
+        return 1;
     size_t n = (size_t)utf8_decode(s.s, &c);
-    if (c == '\r' && s.n > 1 && s.s[1] == '\n')
-        return 2;
-    bool control = c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0xAD;
-    while (!control && n < s.n && n <= CLUSTER_MOST) {
+    struct before b = {.class = UTF8PROC_BOUNDCLASS_CONTROL};
+    joins(&b, class_of(c));
+    while (n < s.n) {
         size_t more = (size_t)utf8_decode(s.s + n, &c);
-        if (!extends(c))
+        if (!joins(&b, class_of(c)))
             break;
         n += more;
     }
@@ -162,21 +215,29 @@ static int append_rule(struct encoder *e, const char *rule, struct text in, stru
     return 0;
 }
 
+/* What a rule makes of `in`, or `in` itself. */
+static int append(struct encoder *e, const char *rule, struct text in, struct text_buf *out)
+{
+    return rule ? append_rule(e, rule, in, out) : text_copy(out, in, 0, in.n, e->err);
+}
+
 int normalizer_Precompiled_run(const void *state, struct encoder *e, struct text in, struct text_buf *out)
 {
     const struct charsmap *m = state;
     TRY(text_room(out, in.n, e->err));
-    for (size_t i = 0; i < in.n;) {
-        struct text rest = text_part(in, i, in.n);
-        size_t n = cluster(rest);
-        const char *rule = n <= CLUSTER_MOST ? find_rule(m, text_part(rest, 0, n)) : NULL;
-        if (!rule) {
-            uint32_t c;
-            n = (size_t)utf8_decode(rest.s, &c);
-            rule = find_rule(m, text_part(rest, 0, n));
+    for (size_t i = 0, n; i < in.n; i += n) {
+        n = cluster(text_part(in, i, in.n));
+        struct text whole = text_part(in, i, i + n);
+        const char *rule = n <= CLUSTER_MOST ? find_rule(m, whole) : NULL;
+        if (rule) {
+            TRY(append_rule(e, rule, whole, out));
+            continue;
         }
-        TRY(rule ? append_rule(e, rule, text_part(rest, 0, n), out) : text_copy(out, rest, 0, n, e->err));
-        i += n;
+        for (size_t k = 0, bytes; k < n; k += bytes) {
+            bytes = (size_t)utf8_sequence(whole.s + k, n - k);
+            struct text one = text_part(whole, k, k + bytes);
+            TRY(append(e, find_rule(m, one), one, out));
+        }
     }
     return 0;
 }

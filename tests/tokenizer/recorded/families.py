@@ -7,7 +7,7 @@
 
 GOLDEN is a folder of full recordings: GOLDEN/tokenizers/NAME has a tokenizer.json and thousands of rows that were made with the
 library (make_golden_tokenizers.py beside them). Writes families/NAME/tokenizer.json and rows.jsonl:
-  - of families of models: their tokenizer.json, and some of their rows;
+  - of families of models: their tokenizer.json, and some of their rows; of XLM-RoBERTa also rows by the installed library;
   - of steps that no such family has: tokenizers made here, with rows by the installed library. Their model gives each byte an id of
     its own, another one at the end of a word, so that ids show what normalizers and pre-tokenizers did.
 """
@@ -47,6 +47,18 @@ def write(name, tokenizer, rows):
             f.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
+# Characters that make clusters of many kinds, and that a charsmap replaces: marks, marks in front, controls, joiners, Hangul, flags, pictures.
+CLUSTERED = ([chr(c) for c in (0x2122, 0xBA, 0xBD, 0xFB01, 0x958, 0x340, 0x341, 0x344, 0x301, 0x85A, 0x600, 0x6DD, 0x113D1, 0x11A3A, 0x200D, 0x94D, 0x915, 0x1100,
+                               0x1161, 0x11A8, 0xAC00, 0x1F1E6, 0x1F1E7, 0x1F600, 0x1F3FB, 0x2764, 0xFE0F, 0xA9, 0xD, 0x9, 0x61C, 0xAD, 0x200B, 0x2028, 0xE9, 0x903)] + list("an "))
+
+
+def clusters(library, rng):
+    """The Precompiled step looks at grapheme clusters: of a control character and a mark it keeps both."""
+    for _ in range(80):
+        text = "".join(rng.choice(CLUSTERED) for _ in range(rng.randrange(2, 12)))
+        yield {"kind": "text", "text": text, "ids": library.encode(text).ids}
+
+
 def family(name):
     rng = random.Random(name)
     t = json.load(open(os.path.join(GOLDEN, name, "tokenizer.json"), encoding="utf-8"))
@@ -59,6 +71,9 @@ def family(name):
     for kind in "no special tokens", "pair", "truncated pair", "decode":
         some = [r for r in more if r["kind"] == kind and r.get("strategy", "longest_first") == "longest_first" and r.get("direction", "right") == "right"]
         rows += rng.sample(some, min(20, len(some)))
+    if name == "xlm_roberta":
+        library.no_truncation()
+        rows += clusters(library, rng)
     write(name, t, rows)
 
 
