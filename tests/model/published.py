@@ -176,6 +176,7 @@ MODELS = {
     "Phi-3-mini-4k-instruct": (PHI3, 4096),
     "OLMo-2-0425-1B": (OLMO2, 4096),
     "t5-small": (T5, NO_LIMIT),
+    "t5-3b": ({**T5, "d_ff": 16384, "d_kv": 128, "d_model": 1024, "num_heads": 32, "num_layers": 24}, NO_LIMIT),
     "flan-t5-base": (FLAN_T5, NO_LIMIT),
     "mt5-small": (MT5, NO_LIMIT),
     "bart-base": (BART, 1024),
