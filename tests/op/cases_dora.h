@@ -14,7 +14,7 @@
     {CASE(dora, "bias", DORA(6, 7), .bias = FLOAT(7))}, {CASE(dora, "no bias", DORA(3, 17))},
     {CASE(dora, "gelu", DORA(5, 20), .bias = FLOAT(20), .slope = NARROW(5, 20), .act = ACT_gelu)},
     {CASE(dora, "silu, no slope", DORA(4, 33), .act = ACT_silu)},
-    {CASE(dora, "whole packs", DORA(5, 32), .bias = FLOAT(32), .slope = NARROW(5, 32), .act = ACT_relu)},
+    {CASE(dora, "whole packs", DORA(5, 32), .bias = FLOAT(32), .slope = NARROW(5, 32), .act = ACT_tanh)},
     {CASE(dora, "no rows", DORA(0, 8), .bias = FLOAT(8))},
     {CASE(dora, "large", DORA(170, 304), .bias = FLOAT(304)), .long_only = true},
     {CASE(dora_bwd, "all gradients", DORA_BWD(6, 21), .dz = NARROW(6, 21), .dm = FLOAT(21), .dbias = FLOAT(21))},
