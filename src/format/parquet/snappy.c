@@ -56,11 +56,12 @@ static bool copy(struct reading *r, size_t n, size_t distance)
 {
     if (!distance || distance > (size_t)(r->out - r->start) || n > (size_t)(r->out_end - r->out))
         return false;
+    const uint8_t *from = r->out - distance;
     if (distance >= n)
-        memcpy(r->out, r->out - distance, n);
+        memcpy(r->out, from, n);
     else
         for (size_t i = 0; i < n; i++)
-            r->out[i] = r->out[i - distance];
+            r->out[i] = from[i];
     r->out += n;
     return true;
 }

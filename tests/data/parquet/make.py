@@ -198,3 +198,32 @@ with open(os.path.join(here, "rows.jsonl"), "w") as f:
 
 # Not read.
 pq.write_table(many(3), path("brotli"), compression="BROTLI")
+
+
+def saved_inputs():
+    """Tiny files for tests/fuzz/parquet.c to begin with."""
+    folder = os.path.join(here, "..", "..", "fuzz", "corpus", "parquet")
+    os.makedirs(folder, exist_ok=True)
+
+    def seed(name, table, **how):
+        how = {"compression": "NONE", "write_statistics": False, "store_schema": False, **how}
+        pq.write_table(table, os.path.join(folder, "seed-" + name), **how)
+
+    few, rows = many(9), nested()
+    seed("dictionary", few.select(["few", "bool"]))
+    for name, encoding in (("text", "PLAIN"), ("text", "DELTA_LENGTH_BYTE_ARRAY"), ("maybe", "DELTA_BYTE_ARRAY"),
+                           ("long", "DELTA_BINARY_PACKED"), ("double", "BYTE_STREAM_SPLIT"), ("bool", "RLE")):
+        seed(encoding.lower(), few.select([name]), use_dictionary=False, column_encoding={name: encoding})
+    for name in rows.column_names:
+        seed("nested-" + name, rows.select([name]).slice(0, 4), data_page_version="2.0")
+    for codec in "SNAPPY", "GZIP", "ZSTD", "LZ4":
+        seed(codec.lower(), few.select(["text"]), compression=codec, use_dictionary=False)
+    for name in "uint64", "half", "small", "large", "nothing":
+        seed("type-" + name, types().select([name]))
+    seed("groups", few.select(["few"]), row_group_size=4, write_page_checksum=True)
+    features = {"x": {"names": ["a", "b"], "_type": "ClassLabel"}}
+    meta = {"huggingface": json.dumps({"info": {"features": features}})}
+    seed("classes", pa.table({"x": pa.array([0, 1, 2, -1, None])}).replace_schema_metadata(meta))
+
+
+saved_inputs()
