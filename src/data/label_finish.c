@@ -83,13 +83,21 @@ int labels_of_values(struct dataset *d, const char *path, const struct label_map
                  : numbered_map(&d->labels, "LABEL_", d->num_labels, path, err);
 }
 
+static bool all_are_one(const struct label_reader *r)
+{
+    for (int64_t i = 1; i < r->n_items; i++)
+        if (r->ids[i] != r->ids[0])
+            return false;
+    return r->n_items;
+}
+
 static int by_name(const void *a, const void *b)
 {
     const struct seen_name *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Sorted names give the ids; r->ids change from indices of `seen` to these. */
+/* Sorted names give the ids, or the file's own order of them; r->ids change from indices of `seen` to these. */
 static int map_of_names(struct label_reader *r, const char *path, struct label_map *m, struct snug_err *err)
 {
     if (r->given)
@@ -99,15 +107,15 @@ static int map_of_names(struct label_reader *r, const char *path, struct label_m
             err, SNUG_ERR_INPUT,
             "%s: the data name %d labels, not the %d of the model's head or --num-labels; use matching data, or %s",
             path, (int)r->n_seen, (int)r->num_labels, r->misfit ? r->misfit : "a base model without --num-labels");
-    if (r->n_seen == 1 && (r->task == TASK_CLASS || r->task == TASK_TOKEN_CLASS))
-        return too_few_classes(path, r->seen[0].name, r->n_rows, err);
+    if (all_are_one(r) && (r->task == TASK_CLASS || r->task == TASK_TOKEN_CLASS))
+        return too_few_classes(path, r->seen[r->ids[0]].name, r->n_rows, err);
     struct arena a = {0};
     struct seen_name **sorted = arena_alloc(&a, (size_t)r->n_seen * sizeof *sorted);
     const char **names = arena_alloc(&a, (size_t)r->n_seen * sizeof *names);
     int code = sorted && names ? SNUG_OK : err_no_memory(err, (size_t)r->n_seen * sizeof *names);
     for (int32_t i = 0; i < r->n_seen && !code; i++)
         sorted[i] = &r->seen[i];
-    if (!code && r->n_seen)
+    if (!code && r->n_seen && !r->columns->classes)
         qsort(sorted, (size_t)r->n_seen, sizeof *sorted, by_name);
     for (int32_t i = 0; i < r->n_seen && !code; i++) {
         sorted[i]->id = i;

@@ -17,29 +17,6 @@ bool label_number(const char *text, double *x, locale_t c_locale)
     return is_number;
 }
 
-int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
-                      const struct columns *columns, struct snug_err *err)
-{
-    *r = (struct label_reader){.task = task,
-                               .given = o->labels,
-                               .num_labels = o->num_labels,
-                               .misfit = o->misfit,
-                               .columns = columns,
-                               .column_each = columns->n_labels > 1,
-                               .ignore = o->ignore_label};
-    if (r->column_each && task == TASK_CLASS)
-        return err_set(
-            err, SNUG_ERR_USAGE,
-            "--label-column: %d columns are no single label; give --problem-type multi_label_classification, "
-            "or regression",
-            columns->n_labels);
-    r->c_locale = newlocale(LC_ALL_MASK, "C", 0);
-    if (!r->c_locale)
-        return err_no_memory(err, 4096);
-    r->ignore_is_number = r->ignore && label_number(r->ignore, &r->ignore_number, r->c_locale);
-    return SNUG_OK;
-}
-
 void label_reader_close(struct label_reader *r)
 {
     for (int32_t i = 0; i < r->n_seen; i++)
@@ -96,6 +73,33 @@ static int see(struct label_reader *r, struct place p, const char *name, int32_t
     }
     r->seen[r->n_seen].name = copy;
     *index = r->slots[slot] = r->n_seen++;
+    return SNUG_OK;
+}
+
+/* ---- opening ---- */
+
+int label_reader_open(struct label_reader *r, enum data_task task, const struct dataset_options *o,
+                      const struct columns *columns, struct snug_err *err)
+{
+    *r = (struct label_reader){.task = task,
+                               .given = o->labels,
+                               .num_labels = o->num_labels,
+                               .misfit = o->misfit,
+                               .columns = columns,
+                               .column_each = columns->n_labels > 1,
+                               .ignore = o->ignore_label};
+    if (r->column_each && task == TASK_CLASS)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--label-column: %d columns are no single label; give --problem-type multi_label_classification, "
+            "or regression",
+            columns->n_labels);
+    r->c_locale = newlocale(LC_ALL_MASK, "C", 0);
+    if (!r->c_locale)
+        return err_no_memory(err, 4096);
+    for (int32_t i = 0, id; i < columns->n_classes && !r->given && r->task != TASK_REGRESSION; i++)
+        TRY(see(r, (struct place){.path = o->path}, columns->classes[i], &id, err));
+    r->ignore_is_number = r->ignore && label_number(r->ignore, &r->ignore_number, r->c_locale);
     return SNUG_OK;
 }
 

@@ -75,10 +75,32 @@ static void rows_are_those_of_pyarrow(void **state)
     assert_int_equal(files, FILES);
 }
 
+static void classes_keep_their_order(void **state)
+{
+    (void)state;
+    static const char *const labels[] = {"sadness", "joy", "anger"}, *const tags[] = {"O", "B-PER", "I-PER"};
+    char path[4200];
+    struct parquet p;
+    struct snug_err e;
+    size_t n, m;
+    path_of(path, "classes.parquet");
+    assert_int_equal(parquet_open(&io_posix, path, &p, &e), 0);
+    const char *const *of_labels = parquet_classes(&p, "label", &n), *const *of_tags = parquet_classes(&p, "tags", &m);
+    assert_int_equal(n, 3);
+    assert_int_equal(m, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(of_labels[i], labels[i]);
+        assert_string_equal(of_tags[i], tags[i]);
+    }
+    assert_null(parquet_classes(&p, "text", &n));
+    parquet_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_those_of_pyarrow),
+        cmocka_unit_test(classes_keep_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,9 @@ struct columns {
     int text, pair; /* indices; -1: there is none */
     int *labels;    /* (n_labels) indices: one column, or one for each label (--label-column a,b,c) */
     int n_labels;   /* 0: there is none */
+    char **
+        classes; /* (n_classes) the labels' names in the order of their ids, where the file says it; NULL: it does not */
+    int n_classes;
     enum row_form form;
     int turns, completion;            /* indices of the columns that the form names */
     bool text_guessed, label_guessed; /* found by a name that is not snug's own: text, text_pair, label, labels */

@@ -9,6 +9,7 @@ struct object_kind {
     struct hash128 (*hash)(const struct objects *o);
     struct source *(*source)(struct objects *o);
     void (*close)(struct objects *o);
+    const char *const *(*classes)(const struct objects *o, const char *column, size_t *n); /* NULL: there are none */
 };
 
 /* ---- JSON ---- */
@@ -119,13 +120,34 @@ static void pages_close(struct objects *o)
     parquet_close(&o->parquet);
 }
 
+static const char *const *pages_classes(const struct objects *o, const char *column, size_t *n)
+{
+    return parquet_classes(&o->parquet, column, n);
+}
+
 /* ---- all of them ---- */
 
-static const struct object_kind json = {"objects", json_open,   json_open_source, json_next,
-                                        json_hash, json_source, json_close};
-static const struct object_kind conll = {"sentences",  columns_open,   columns_open_source, columns_next,
-                                         columns_hash, columns_source, columns_close};
-static const struct object_kind parquet = {"rows", pages_open, NULL, pages_next, pages_hash, no_source, pages_close};
+static const struct object_kind json = {.called = "objects",
+                                        .open = json_open,
+                                        .open_source = json_open_source,
+                                        .next = json_next,
+                                        .hash = json_hash,
+                                        .source = json_source,
+                                        .close = json_close};
+static const struct object_kind conll = {.called = "sentences",
+                                         .open = columns_open,
+                                         .open_source = columns_open_source,
+                                         .next = columns_next,
+                                         .hash = columns_hash,
+                                         .source = columns_source,
+                                         .close = columns_close};
+static const struct object_kind parquet = {.called = "rows",
+                                           .open = pages_open,
+                                           .next = pages_next,
+                                           .hash = pages_hash,
+                                           .source = no_source,
+                                           .close = pages_close,
+                                           .classes = pages_classes};
 static const struct object_kind *const kinds[FORMAT_COUNT] = {
     [FORMAT_JSON] = &json, [FORMAT_JSONL] = &json, [FORMAT_CONLL] = &conll, [FORMAT_PARQUET] = &parquet};
 
@@ -159,6 +181,12 @@ int objects_next(struct objects *o, struct snug_err *err)
 struct hash128 objects_hash(const struct objects *o)
 {
     return o->kind->hash(o);
+}
+
+const char *const *objects_classes(const struct objects *o, const char *column, size_t *n)
+{
+    *n = 0;
+    return o->kind->classes ? o->kind->classes(o, column, n) : NULL;
 }
 
 const char *objects_called(const struct objects *o)

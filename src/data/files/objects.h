@@ -28,8 +28,10 @@ int objects_open(const struct io *io, const char *path, enum data_format format,
 int objects_open_source(struct source *source, enum data_format format, struct objects *o, struct snug_err *err);
 int objects_next(struct objects *o, struct snug_err *err);
 struct hash128 objects_hash(const struct objects *o); /* of the file, once the last row is read */
-const char *objects_called(const struct objects *o);  /* "sentences", for messages */
-struct source *objects_source(struct objects *o);     /* NULL: it is not read from front to back */
+/* The names of the classes in a column, in the order of their numbers: (*n). NULL: the file does not say. */
+const char *const *objects_classes(const struct objects *o, const char *column, size_t *n);
+const char *objects_called(const struct objects *o); /* "sentences", for messages */
+struct source *objects_source(struct objects *o);    /* NULL: it is not read from front to back */
 void objects_close(struct objects *o);
 
 /* What a filter of jq that goes through the rows begins with; NULL: jq does not read them. */

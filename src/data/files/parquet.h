@@ -33,6 +33,9 @@ int parquet_next(struct parquet *p, struct snug_err *err);
 struct hash128 parquet_hash(const struct parquet *p); /* of the file, once the last row is read */
 void parquet_close(struct parquet *p);
 
+/* The names of the classes in a column, or in the lists of one, in the order of their numbers: (*n). NULL: it has no classes. */
+const char *const *parquet_classes(const struct parquet *p, const char *column, size_t *n);
+
 /* parquet_classes.c: gives the nodes of `schema` the names of classes. Metadata that are not understood are passed over. */
 int parquet_find_classes(struct parquet_footer *f, struct parquet_schema *schema, struct snug_err *err);
 

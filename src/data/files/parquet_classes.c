@@ -83,3 +83,15 @@ int parquet_find_classes(struct parquet_footer *f, struct parquet_schema *schema
     }
     return code;
 }
+
+const char *const *parquet_classes(const struct parquet *p, const char *column, size_t *n)
+{
+    const struct parquet_node *root = &p->schema.root, *node = NULL;
+    for (int i = 0; i < root->n_children && !node; i++)
+        if (!strcmp(root->children[i].name, column))
+            node = &root->children[i];
+    if (node && node->kind == PARQUET_LIST)
+        node = node->children;
+    *n = node ? node->n_names : 0;
+    return node ? node->names : NULL;
+}

@@ -217,6 +217,24 @@ static int find_columns(struct table *t, enum table_labels labels, struct snug_e
     return code;
 }
 
+/* A copy, since the file is closed before the others of the table are read. */
+static int find_classes(struct table *t, struct snug_err *err)
+{
+    struct columns *c = &t->columns;
+    size_t n = 0;
+    if (c->n_labels != 1 || !table_has_objects(t))
+        return SNUG_OK;
+    const char *const *names = objects_classes(&t->objects, c->names[c->labels[0]], &n);
+    if (!names || n > LABELS_MAX)
+        return SNUG_OK;
+    c->classes = arena_alloc(&c->arena, n * sizeof *c->classes);
+    for (size_t i = 0; c->classes && i < n; i++)
+        if (!(c->classes[i] = arena_strdup(&c->arena, names[i])))
+            c->classes = NULL;
+    c->n_classes = (int)n;
+    return c->classes ? SNUG_OK : err_no_memory(err, n * sizeof *c->classes);
+}
+
 static int allocate(struct table *t, struct snug_err *err)
 {
     struct columns *c = &t->columns;
@@ -335,6 +353,7 @@ static int open_first(struct table *t, enum table_labels labels, struct snug_err
     TRY(find_columns(t, labels, err));
     for (size_t i = 0; i < t->o->n_more_paths; i++)
         TRY(same_format(t, t->o->more_paths[i], err));
+    TRY(find_classes(t, err));
     return allocate(t, err);
 }
 
