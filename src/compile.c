@@ -44,14 +44,15 @@ double compile_bytes(const struct program *g, const struct node *n, const union 
     return bytes;
 }
 
-/* A node joins those before it where it needs none of them. */
+/* A node joins those before it, of the same ranks, where it needs none of them. */
 static void join_nodes(const struct backend *b, struct graph *g)
 {
     struct hazards h;
     bool opened = hazards_open(&h, g);
     for (int k = 1, first = 1; k < g->n_nodes && opened; k++) {
         struct node *n = &g->nodes[k];
-        n->joins = k > 1 && n->op == n[-1].op && backend_together(b, n->op) && hazards_find(&h, g, n) < first;
+        n->joins = k > 1 && n->op == n[-1].op && n->rank == n[-1].rank && backend_together(b, n->op) &&
+                   hazards_find(&h, g, n) < first;
         if (!n->joins)
             first = k;
         hazards_add(&h, g, k);
@@ -134,7 +135,8 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias,
-                              .ranks = s->ranks};
+                              .ranks = s->ranks,
+                              .zero_stage = s->zero_stage};
     if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
         p.choices.updates_at_end = true;
     if (kind != PROGRAM_STEP)

@@ -155,7 +155,8 @@ int snug_plan_picture(const snug_session *s, char **svg, struct snug_err *err);
 /* How long the training will take, reading the model and writing checkpoints left out. */
 struct snug_forecast {
     double step_seconds; /* of an optimizer step on rows of the data's mean length; 0: not known, and then all are */
-    double exchange_seconds; /* of these, in which GPUs add up their gradients, by their data sheet */
+    double exchange_seconds; /* of these, in which GPUs exchange gradients and weights, by their data sheet */
+    int64_t exchange_bytes;  /* that the busiest of them gets, and sends; 0 for one rank */
     double samples_per_second, tokens_per_second; /* while training */
     double evaluation_seconds;                    /* of one */
     int64_t steps, evaluations;                   /* 0 without training data */

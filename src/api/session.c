@@ -150,6 +150,8 @@ int snug_evaluate(snug_session *s, void (*metric)(void *ctx, const char *name, d
     if (!code)
         code = team_open(&s->s, err);
     if (!code)
+        code = team_share(&s->s, err);
+    if (!code)
         code = evaluate(&s->s, &s->metrics, NULL, &seconds, err);
     team_close(&s->s);
     TRY(processes_end(&s->s, code, err));

@@ -1,8 +1,12 @@
 /* all_reduce: ranks are threads that see each other's memory, or processes that send each other their parts. F32 and BF16; sums are in F32, the first rank's first, and rounded once.
- * Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. */
+ * Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. A sum that one rank alone wants is made by
+ * all of them, too.
+ * broadcast: each rank copies what it has not. Bound by memory. */
 #include "cpu/kernels.h"
 
 #include "base/ranks.h"
+
+#include <string.h>
 
 /* Vectors start at multiples of this, whatever the number of ranks. */
 enum { STRIDE = 64 };
@@ -33,17 +37,19 @@ static void add_narrow(void *ctx, void *const *of, int64_t count, int me)
     add_up(of, c->rank->n, me, me + 1, 0, count, c->threads, true);
 }
 
-static void add_in_memory(void *data, int64_t n, bool narrow, const struct call *c)
+/* one: the rank that alone wants it, counted from 1; 0: all. */
+static void add_in_memory(void *data, int64_t n, int one, bool narrow, const struct call *c)
 {
+    int to = one ? one - 1 : 0, to_end = one ? one : c->rank->n;
     int64_t blocks = (n + STRIDE - 1) / STRIDE;
     void *const *of = ranks_meet(c->rank, data);
     if (!of)
         return;
     int64_t first = blocks * c->rank->me / c->rank->n * STRIDE, end = blocks * (c->rank->me + 1) / c->rank->n * STRIDE;
     if (narrow)
-        add_up(of, c->rank->n, 0, c->rank->n, first, end < n ? end : n, c->threads, true);
+        add_up(of, c->rank->n, to, to_end, first, end < n ? end : n, c->threads, true);
     else
-        add_up(of, c->rank->n, 0, c->rank->n, first, end < n ? end : n, c->threads, false);
+        add_up(of, c->rank->n, to, to_end, first, end < n ? end : n, c->threads, false);
     ranks_meet(c->rank, NULL);
 }
 
@@ -53,8 +59,19 @@ void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
     if (!c->rank)
         return;
     if (ranks_share_memory(c->rank))
-        add_in_memory(a->g.data, tensor_elements(&a->g), narrow, c);
+        add_in_memory(a->g.data, tensor_elements(&a->g), (int)a->to, narrow, c);
     else
         ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1),
                   narrow ? add_narrow : add_wide, (void *)c);
+}
+
+/* Of threads alone. */
+void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)
+{
+    void *const *of = c->rank ? ranks_meet(c->rank, a->x.data) : NULL;
+    if (!of)
+        return;
+    if (c->rank->me != a->from - 1)
+        memcpy(a->x.data, of[a->from - 1], (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
+    ranks_meet(c->rank, NULL);
 }

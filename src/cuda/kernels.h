@@ -90,6 +90,7 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
  * (adafactor, stable_adamw), it is that of all of them, of as many bytes as they want together. */
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(all_reduce)                                                                                                    \
+    ROW(broadcast)                                                                                                     \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
     ROW(adamw)                                                                                                         \

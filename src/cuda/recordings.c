@@ -51,7 +51,7 @@ static bool are_exchanging(const struct cuda_call *c, const struct work *work, i
 {
     bool found = false;
     for (int i = 0; i < n && c->peers; i++)
-        found |= work[i].op == OP_all_reduce;
+        found |= op_exchanges(work[i].op);
     return found;
 }
 

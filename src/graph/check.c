@@ -54,6 +54,8 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
         what = "cannot have such padding";
     else if (v->memory != (v->base ? g->values[v->base].memory : v->persists ? v->memory : MEMORY_DEVICE))
         what = "cannot lie in that memory";
+    else if (v->rank != (v->base ? g->values[v->base].rank : v->persists ? v->rank : 0))
+        what = "cannot be of one rank";
     return what ? err_set(err, SNUG_ERR_INPUT, "graph after %s: value %d %s", pass, id, what) : SNUG_OK;
 }
 
@@ -170,6 +172,8 @@ static int check_node(const struct graph *g, int k, struct written *w, const cha
             return broken(err, pass, g, k, i,
                           needed == SLOT_PITCH ? "is columns of a wider value, which this op does not know"
                                                : "has rows with padding, which this op does not know");
+        if (g->values[id].rank && g->values[id].rank != n->rank && !op_exchanges(n->op))
+            return broken(err, pass, g, k, i, "is another rank's");
         if (kind == SLOT_F32 && !g->values[id].exact)
             return broken(err, pass, g, k, i, "a statistic must be exact");
         const char *wrong = wrong_use(g, n, i, w);

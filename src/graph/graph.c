@@ -65,6 +65,7 @@ int graph_add_value(struct graph *g, const char *name, enum role role, enum dtyp
     bool lasting = role == ROLE_INPUT || role == ROLE_WEIGHT || role == ROLE_STATE || role == ROLE_COPY;
     *v = (struct value){
         .dtype = dtype, .role = role, .ndim = ndim, .layer = g->layer, .live_in = lasting, .persists = lasting};
+    v->rank = role == ROLE_STATE ? g->rank : 0;
     memcpy(v->shape, shape, (size_t)ndim * sizeof *shape);
     int id = g->n_values++;
     if (name)
@@ -84,6 +85,7 @@ int graph_add_slice(struct graph *g, const char *name, int base, int64_t at, int
         v->at = at;
         v->live_in = b.live_in;
         v->persists = b.persists;
+        v->rank = b.rank;
         v->layer = b.layer;
     }
     return id;
@@ -318,7 +320,7 @@ void graph_emit(struct graph *g, enum op op, void *n)
         return;
     }
     struct node *node = &g->nodes[g->n_nodes++];
-    *node = (struct node){.op = op, .layer = g->layer, .backward = g->backward};
+    *node = (struct node){.op = op, .layer = g->layer, .backward = g->backward, .rank = g->rank};
     memcpy(&node->u, n, info->node_bytes);
     for (int i = 0; i < info->n_slots; i++) {
         if (!slot[i] || !slot_writes(info->slots[i].kind))

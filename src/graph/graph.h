@@ -80,13 +80,14 @@ struct value {
     bool live_out;      /* wanted after the last node */
     bool persists;      /* keeps its place between programs of a run */
     enum memory memory; /* only what persists may lie in the host's (pass_place); a slice lies where its base does */
-    bool group;         /* a weight made of named slices, and no tensor of the file itself */
-    struct init init;   /* weights and states */
-    bool table;         /* a weight whose rows embed looks up */
-    bool frozen;        /* a weight that is not trained */
-    bool row;           /* a weight that files have as the one row of a matrix */
-    bool norm;          /* a weight of a norm, which weight decay leaves out */
-    bool written;       /* some node so far writes it (while building) */
+    int rank; /* only what persists may be of one rank alone, as what `rank` of a node says; a slice is of its base's */
+    bool group;       /* a weight made of named slices, and no tensor of the file itself */
+    struct init init; /* weights and states */
+    bool table;       /* a weight whose rows embed looks up */
+    bool frozen;      /* a weight that is not trained */
+    bool row;         /* a weight that files have as the one row of a matrix */
+    bool norm;        /* a weight of a norm, which weight decay leaves out */
+    bool written;     /* some node so far writes it (while building) */
 };
 
 struct node {
@@ -96,6 +97,7 @@ struct node {
     unsigned add;  /* bit i: ACC slot i is added into */
     int workspace; /* value, 0 if none */
     bool joins;    /* runs at the same time as the node before it */
+    int rank;      /* of several ranks only this one executes it, counted from 1; 0: all do */
     union op_any u;
 };
 
@@ -112,6 +114,7 @@ struct graph {
     int n_names;
     int layer;     /* given to what is made next */
     bool backward; /* likewise */
+    int rank;      /* likewise, to nodes and states */
     struct snug_err err;
 };
 
@@ -172,6 +175,11 @@ static inline bool node_reads(const struct node *n, int slot)
 static inline bool node_writes(const struct node *n, int slot)
 {
     return slot_writes(node_op(n)->slots[slot].kind);
+}
+/* Whether a rank executes it. The first one, which has the largest weight, stands for all where times are reckoned. */
+static inline bool node_is_of(const struct node *n, int rank)
+{
+    return !n->rank || n->rank == rank;
 }
 /* Whether it matters which of two nodes comes first: one writes what the other reads or writes. */
 bool node_conflicts(const struct graph *g, const struct node *a, const struct node *b);

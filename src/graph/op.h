@@ -224,6 +224,12 @@ static inline bool op_is_update(enum op op)
     return op_table[op].n_slots > 0 && op_table[op].slots[0].kind == SLOT_INOUT;
 }
 
+/* Whether ranks exchange something in it: all of them execute it, in the same order. */
+static inline bool op_exchanges(enum op op)
+{
+    return op == OP_all_reduce || op == OP_broadcast;
+}
+
 /* Whether it is a matrix product of a linear layer, with or without what is joined to it. */
 static inline bool op_is_product(enum op op)
 {

@@ -203,7 +203,10 @@ OP(linear_cross_entropy,
    "never exist whole")
 SLOT(linear_cross_entropy, w, SLOT_NODE_TYPE)
 SLOT(linear_cross_entropy, b, SLOT_EITHER_TYPE)
-OP(all_reduce, UPD(g), , NONE, "g = the sum of the ranks' g, in their order; with one rank it stays")
+OP(all_reduce, UPD(g), INT(to), NONE,
+   "g = the sum of the ranks' g, in their order: on all ranks, or on rank `to` alone, counted from 1; with one rank it "
+   "stays")
+OP(broadcast, UPD(x), INT(from), NONE, "x = that of rank `from`, counted from 1; with one rank it stays")
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,

@@ -6,8 +6,8 @@
  *     %6 weight F32[2,768] "out.weight" layer=13 init=normal:0.02:-1:head in keep
  *     linear(x=%1 w=%3 b=%4 y=%5) act=tanh in_out=0 layer=13 backward
  *
- * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for what
- * a task adds.
+ * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows=, rank= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for
+ * what a task adds.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen, row, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
@@ -74,6 +74,8 @@ static void put_value(struct str *p, const struct graph *g, int id)
         str_printf(p, " pitch=%lld", (long long)v->pitch);
     if (v->pad_rows)
         str_printf(p, " pad_rows=%lld", (long long)v->pad_rows);
+    if (v->rank)
+        str_printf(p, " rank=%d", v->rank);
     if (v->memory == MEMORY_HOST)
         str_append(p, " memory=host");
     if (v->init.kind)
@@ -118,6 +120,8 @@ static void put_node(struct str *p, const struct node *n)
         put_attr(p, n, i);
     if (n->workspace)
         str_printf(p, " workspace=%%%d", n->workspace);
+    if (n->rank)
+        str_printf(p, " rank=%d", n->rank);
     str_printf(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
 }
 
@@ -345,6 +349,10 @@ static int read_property(struct reader *r, struct value *v)
     } else if (take(r, "pad_rows=")) {
         if (!take_int(r, &v->pad_rows))
             return bad(r, "rows");
+    } else if (take(r, "rank=")) {
+        if (!take_int(r, &k))
+            return bad(r, "a number");
+        v->rank = (int)k;
     } else if (take(r, "memory=host"))
         v->memory = MEMORY_HOST;
     else if (take(r, "init="))
@@ -423,10 +431,10 @@ static int read_attr(struct reader *r, struct node *n)
         return bad(r, "=");
     if (!strcmp(word, "workspace"))
         return take_id(r, &n->workspace) ? SNUG_OK : bad(r, "a value");
-    if (!strcmp(word, "layer")) {
+    if (!strcmp(word, "layer") || !strcmp(word, "rank")) {
         if (!take_int(r, &k))
             return bad(r, "a number");
-        n->layer = (int)k;
+        *(*word == 'l' ? &n->layer : &n->rank) = (int)k;
         return SNUG_OK;
     }
     int i = 0;

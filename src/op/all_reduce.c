@@ -1,7 +1,10 @@
-/* Ranks add up what each has of a gradient: g = the sum of the ranks' g, the first rank's first. g has any shape. Each rank makes a part of
- * the sum and puts it into everybody's g: all get the same bits, whoever comes when. */
+/* What ranks exchange. Ranks add up what each has of a gradient: g = the sum of the ranks' g, the first rank's first. g has any shape. Each
+ * rank makes a part of the sum and puts it into everybody's g: all get the same bits, whoever comes when. With `to` only that rank's g
+ * becomes the sum, and the others stay as they are. */
 #include "base/ranks.h"
 #include "graph/graph.h"
+
+#include <string.h>
 
 void shape_all_reduce(struct graph *g, struct op_all_reduce *n)
 {
@@ -34,13 +37,36 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
         return;
     }
     void *const *of = ranks_meet(c->rank, a->g.data);
+    int first = a->to ? (int)a->to - 1 : 0, end = a->to ? (int)a->to : c->rank->n;
     for (int64_t i = of ? n * c->rank->me / c->rank->n : 0; of && i < n * (c->rank->me + 1) / c->rank->n; i++) {
         double sum = ((const double *)of[0])[i];
         for (int k = 1; k < c->rank->n; k++)
             sum += ((const double *)of[k])[i];
-        for (int k = 0; k < c->rank->n; k++)
+        for (int k = first; k < end; k++)
             ((double *)of[k])[i] = sum;
     }
     if (of)
         ranks_meet(c->rank, NULL);
+}
+
+/* broadcast: x = that of rank `from`, counted from 1. x has any shape and type. Ranks are threads. */
+void shape_broadcast(struct graph *g, struct op_broadcast *n)
+{
+    shape_require(g, n->x && n->from > 0, "broadcast", "x must be there, and come from a rank");
+}
+
+double flops_broadcast(const struct args_broadcast *a)
+{
+    (void)a;
+    return 0;
+}
+
+void ref_broadcast(const struct args_broadcast *a, const struct call *c)
+{
+    void *const *of = c->rank ? ranks_meet(c->rank, a->x.data) : NULL;
+    if (!of)
+        return;
+    if (c->rank->me != a->from - 1)
+        memcpy(a->x.data, of[a->from - 1], (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
+    ranks_meet(c->rank, NULL);
 }

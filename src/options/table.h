@@ -276,6 +276,8 @@ OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
 OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
+OPT(INT, zero_stage, "0", "[0, 1]", TRAINING, 0,
+    "of several ranks each keeps for itself alone, of its own weights: 1: the optimizer's states; 0: nothing")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
@@ -867,7 +869,7 @@ OPT_REFUSED("fsdp_config",
     "sharding is not there yet; --gradient-checkpointing saves memory")
 OPT_REFUSED("fsdp_min_num_params", "0", "sharding is not there yet; --gradient-checkpointing saves memory")
 OPT_REFUSED("fsdp*", "null", "sharding is not there yet; --gradient-checkpointing saves memory")
-OPT_REFUSED("deepspeed", "null", "there is no DeepSpeed here; --gradient-checkpointing saves memory")
+OPT_REFUSED("deepspeed", "null", "there is no DeepSpeed here; --zero-stage 1 shares out the optimizer's states of several GPUs")
 OPT_REFUSED("hub_strategy", "\"every_save\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_token", "\"<HUB_TOKEN>\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_*", "null", "nothing is uploaded; --output-dir holds a folder that can be")

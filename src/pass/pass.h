@@ -159,6 +159,7 @@ struct pass_settings {
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
+    int zero_stage;          /* of them: 1: each has the states of its own weights alone (pass/owners.h); 0: of all */
     int recomputed_layers;   /* out: of how many layers activations are dropped */
 };
 
@@ -226,7 +227,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* update: adds the norm of all gradients and one update node for each weight, which writes the weight's KIN_COPY too.
  * The gradients are values of this graph; accumulated ones were made by the programs before it. Reads update, precision,
- * choices.updates_at_end. Requires: grad, precision and materialize done. */
+ * choices.updates_at_end. With a zero_stage, states, sums of squares and update of a weight are its owner's alone, and what the norm is
+ * made of all ranks get from each other: it has the same bits. Requires: grad, precision and materialize done. */
 int pass_loss_scaler(struct graph *g); /* the state "loss_scaler" (enum scaler_scalar), made when it is not there yet */
 bool optimizer_is_8bit(enum optimizer o);     /* whether large tensors have states of 8 bits */
 bool optimizer_of_matrices(enum optimizer o); /* whether it leaves what is no matrix of a layer to AdamW (Muon) */
@@ -236,8 +238,11 @@ bool optimizer_by_layer(enum optimizer o); /* whether it is meant to update each
 bool update_is_8bit(const struct update *u, const struct value *weight); /* whether its states have 8 bits */
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
-/* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Requires: gradients that persist, no update
- * yet. Keeps: everything else. */
+/* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Where a weight has an owner, its gradient
+ * becomes the sum there alone. Requires: gradients that persist, no update yet. Keeps: everything else. */
+
+/* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
+ * Keeps: results, bit for bit. */
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
  * that have them. Likewise the weights of choices.host_weights layers that only updates read, and embed, which reads a few rows: those with

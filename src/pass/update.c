@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "pass/optimizers.h"
+#include "pass/owners.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -99,30 +100,110 @@ static void emit_update(struct graph *g, const struct update *u, struct weight_u
     optimizer_update(g, u, &n);
 }
 
+/* What the updates of a program need to know of its weights, by id. */
+struct weights {
+    int *gradient, *copy, *ahead; /* 0: none */
+    int *owner;                   /* 0: every rank updates it */
+    int64_t *at;                  /* the first of the partial sums of its gradient */
+    int n;
+};
+
+static int64_t chunks_of(const struct graph *g, int weight)
+{
+    return (count(graph_value(g, weight)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
+}
+
+/* Gives how many partial sums there are. */
+static int64_t find_weights(struct graph *g, const struct pass_settings *s, struct weights *w)
+{
+    int64_t chunks = 0;
+    *w = (struct weights){.gradient = graph_kin(g, KIN_GRADIENT),
+                          .copy = graph_kin(g, KIN_COPY),
+                          .ahead = graph_kin(g, KIN_AHEAD),
+                          .owner = weight_owners(g, s),
+                          .at = mem_alloc((size_t)g->n_values * sizeof *w->at),
+                          .n = g->n_values};
+    if (!w->at && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *w->at);
+    for (int i = 1; i < w->n && !g->err.code; i++) {
+        if (graph_value(g, i)->group) /* its parts have gradients of their own */
+            w->gradient[i] = 0;
+        w->at[i] = chunks;
+        chunks += w->gradient[i] ? chunks_of(g, i) : 0;
+    }
+    return chunks;
+}
+
+static void free_weights(struct weights *w)
+{
+    mem_free(w->gradient);
+    mem_free(w->copy);
+    mem_free(w->ahead);
+    mem_free(w->owner);
+    mem_free(w->at);
+}
+
+/* Of rank g->rank. */
+static bool is_mine(const struct graph *g, const struct weights *w, int weight)
+{
+    return w->gradient[weight] && w->owner[weight] == g->rank;
+}
+
+static void emit_sums(struct graph *g, const struct weights *w, int partials)
+{
+    for (int i = 1; i < w->n && !g->err.code; i++) {
+        if (!is_mine(g, w, i))
+            continue;
+        g->layer = g->values[i].layer;
+        emit_sumsq(g, &(struct op_sumsq){.g = w->gradient[i], .partials = partials, .at = w->at[i]});
+    }
+}
+
+/* Partial sums go from their owners to all. */
+static void share_sums(struct graph *g, const struct weights *w, int partials)
+{
+    for (int i = 1; i < w->n && !g->err.code; i++) {
+        if (!w->gradient[i] || !w->owner[i])
+            continue;
+        g->layer = g->values[i].layer;
+        int part = graph_add_slice(g, NULL, partials, w->at[i], 1, &DIM(chunks_of(g, i)));
+        emit_broadcast(g, &(struct op_broadcast){.x = part, .from = w->owner[i]});
+    }
+}
+
+/* Those of one op one after another: one launch on a GPU. */
+static void emit_updates(struct graph *g, const struct pass_settings *s, const struct weights *w, int step, int coef)
+{
+    int head = head_layer(g);
+    for (int own = 1; own >= 0; own--)
+        for (int i = 1; i < w->n && !g->err.code; i++) {
+            if (!is_mine(g, w, i) || has_own_op(&s->update, graph_value(g, i), head) != (own == 1))
+                continue;
+            struct weight_update n = {.weight = i,
+                                      .gradient = w->gradient[i],
+                                      .copy = w->copy[i],
+                                      .ahead = w->ahead[i],
+                                      .step = step,
+                                      .coef = coef,
+                                      .products = products_of(s)};
+            g->layer = g->values[i].layer;
+            emit_update(g, &s->update, n, own == 1);
+        }
+}
+
 void pass_update(struct graph *g, struct pass_settings *s)
 {
     const struct update *u = &s->update;
+    const int first = has_owners(s) ? 1 : 0, last = has_owners(s) ? s->ranks : 0;
     bool scaled = precision_scales(&s->precision);
-    int step = graph_find(g, "step"), n_values = g->n_values;
-    int64_t chunks = 0;
-    int *gradient = graph_kin(g, KIN_GRADIENT), *copy = graph_kin(g, KIN_COPY), *ahead = graph_kin(g, KIN_AHEAD);
-    for (int i = 1; i < n_values && !g->err.code; i++) {
-        const struct value *w = graph_value(g, i);
-        if (w->group) /* its parts have gradients of their own */
-            gradient[i] = 0;
-        if (gradient[i])
-            chunks += (count(w) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-    }
+    int step = graph_find(g, "step");
+    struct weights w;
+    int64_t chunks = find_weights(g, s, &w);
     int partials = graph_add_value(g, NULL, ROLE_SCALAR, DT_F64, 1, &DIM(chunks));
-    int64_t at = 0;
-    for (int i = 1; i < n_values && !g->err.code; i++) {
-        if (!gradient[i])
-            continue;
-        g->layer = g->values[i].layer;
-        struct op_sumsq n = {.g = gradient[i], .partials = partials, .at = at};
-        emit_sumsq(g, &n);
-        at += (count(graph_value(g, i)) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-    }
+    for (g->rank = first; g->rank <= last && !g->err.code; g->rank++)
+        emit_sums(g, &w, partials);
+    g->rank = 0;
+    share_sums(g, &w, partials);
     struct op_clip c = {.partials = partials, .scaler = scaled ? pass_loss_scaler(g) : 0, .max_norm = u->max_grad_norm};
     emit_clip(g, &c);
     bool waits = u->max_grad_norm > 0 || s->choices.updates_at_end || scaled;
@@ -133,24 +214,8 @@ void pass_update(struct graph *g, struct pass_settings *s)
         graph_value(g, c.norm)->live_out = true;
         graph_value(g, c.norm)->dtype = graph_value(g, c.coef)->dtype = u->state_type == DT_F64 ? DT_F64 : DT_F32;
     }
-    /* those of one op one after another: one launch on a GPU */
-    int head = head_layer(g);
-    for (int own = 1; own >= 0; own--)
-        for (int i = 1; i < n_values && !g->err.code; i++) {
-            if (!gradient[i])
-                continue;
-            struct weight_update n = {.weight = i,
-                                      .gradient = gradient[i],
-                                      .copy = copy[i],
-                                      .ahead = ahead[i],
-                                      .step = step,
-                                      .coef = waits ? c.coef : 0,
-                                      .products = products_of(s)};
-            g->layer = g->values[i].layer;
-            if (has_own_op(u, graph_value(g, i), head) == (own == 1))
-                emit_update(g, u, n, own == 1);
-        }
-    mem_free(gradient);
-    mem_free(copy);
-    mem_free(ahead);
+    for (g->rank = first; g->rank <= last && !g->err.code; g->rank++)
+        emit_updates(g, s, &w, step, waits ? c.coef : 0);
+    g->rank = 0;
+    free_weights(&w);
 }

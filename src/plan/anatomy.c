@@ -100,7 +100,7 @@ void plan_visit(const struct plan *p, int k, void (*see)(void *ctx, const struct
         see(ctx, &staging);
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
-        if (v->base || g->at[i] < 0 || v->memory != MEMORY_DEVICE)
+        if (v->base || g->at[i] < 0 || v->memory != MEMORY_DEVICE || (v->rank && v->rank != p->fullest))
             continue;
         struct held h = {.bytes = v->persists ? plan_persistent_room(p, v->name) : plan_room(p, g, i)};
         describe(g, i, &h);
@@ -112,7 +112,7 @@ void plan_visit(const struct plan *p, int k, void (*see)(void *ctx, const struct
         for (int i = 1; i < o->graph.n_values && other != k; i++) {
             const struct value *v = graph_value(&o->graph, i);
             if (!v->persists || v->base || v->memory != MEMORY_DEVICE || graph_find(&g->graph, v->name) ||
-                plan_known_place(p, other, v) >= 0)
+                plan_known_place(p, other, v) >= 0 || (v->rank && v->rank != p->fullest))
                 continue;
             struct held h = {.bytes = plan_persistent_room(p, v->name)};
             describe(o, i, &h);

@@ -12,7 +12,7 @@ static int broken(struct snug_err *err, const struct program *g, int a, int b, c
 
 /* A value and its bytes, from node `first` to `last`: those of what persists are all. */
 struct box {
-    int id, first, last;
+    int id, rank, first, last;
     int64_t at, end;
 };
 
@@ -72,21 +72,21 @@ static int check_boxes(const struct plan *p, const struct program *g, enum memor
         if (r->boxes[below].end > x->at)
             return broken(err, g, r->boxes[below].id, x->id, "live at once and share bytes");
         bool persists = graph_value(&g->graph, x->id)->persists;
-        if (x->at % p->align || x->end > whole || (persists ? x->end > lasts : x->at < lasts))
+        if (x->at % p->align || x->end > whole || (persists ? x->end > p->owned_at[memory] : x->at < lasts))
             return broken(err, g, x->id, x->id, "lies outside its part of the arena");
         add_box(r, 1, 0, r->leaves, i);
     }
     return SNUG_OK;
 }
 
-/* Gives how many there are, with the empty one in front; -1 with err set where a value has no place. */
-static int list_boxes(const struct program *g, enum memory memory, struct box *boxes, struct snug_err *err)
+/* Of what all ranks have, or of what one has alone. Gives how many there are, with the empty one in front; -1 with err set where a value has no place. */
+static int list_boxes(const struct program *g, enum memory memory, bool owned, struct box *boxes, struct snug_err *err)
 {
     int n = 1;
     for (int i = 1; i < g->graph.n_values; i++) {
         const struct value *v = graph_value(&g->graph, i);
         int64_t bytes = value_bytes(v, g->max);
-        if (v->base || v->memory != memory || (g->at[i] < 0 && !g->first[i]))
+        if (v->base || v->memory != memory || (v->rank != 0) != owned || (g->at[i] < 0 && !g->first[i]))
             continue;
         if (g->at[i] < 0) {
             broken(err, g, i, i, "has no place");
@@ -94,6 +94,7 @@ static int list_boxes(const struct program *g, enum memory memory, struct box *b
         }
         if (bytes > 0)
             boxes[n++] = (struct box){.id = i,
+                                      .rank = v->rank,
                                       .first = v->persists ? 0 : g->first[i],
                                       .last = v->persists ? g->graph.n_nodes : g->last[i],
                                       .at = g->at[i],
@@ -112,7 +113,7 @@ static int check_program(const struct plan *p, const struct program *g, enum mem
     r.within = mem_alloc(2 * (size_t)r.leaves * sizeof *r.within);
     r.whole = mem_alloc(2 * (size_t)r.leaves * sizeof *r.whole);
     int code = boxes && r.within && r.whole ? SNUG_OK : err_no_memory(err, n_values * sizeof *boxes);
-    int n = code ? 0 : list_boxes(g, memory, boxes, err);
+    int n = code ? 0 : list_boxes(g, memory, false, boxes, err);
     if (n > 1)
         qsort(boxes + 1, (size_t)n - 1, sizeof *boxes, by_start);
     if (!code)
@@ -123,12 +124,43 @@ static int check_program(const struct plan *p, const struct program *g, enum mem
     return code;
 }
 
+/* ---- what one rank has alone ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct box *x = a, *y = b;
+    return x->rank != y->rank ? x->rank - y->rank : by_start(a, b);
+}
+
+/* It persists, so two values of one rank share nothing. */
+static int check_owned(const struct plan *p, const struct program *g, enum memory memory, struct snug_err *err)
+{
+    struct box *boxes = mem_alloc((size_t)g->graph.n_values * sizeof *boxes);
+    int64_t end = memory == MEMORY_HOST ? p->host_bytes : p->persistent_bytes;
+    if (!boxes)
+        return err_no_memory(err, (unsigned long long)g->graph.n_values * sizeof *boxes);
+    int n = list_boxes(g, memory, true, boxes, err), code = n < 0 ? SNUG_ERR_ENV : SNUG_OK;
+    if (n > 1)
+        qsort(boxes + 1, (size_t)n - 1, sizeof *boxes, by_rank);
+    for (int i = 1; i < n && !code; i++) {
+        const struct box *x = &boxes[i];
+        if (x->at % p->align || x->at < p->owned_at[memory] || x->end > end)
+            code = broken(err, g, x->id, x->id, "lies outside its part of the arena");
+        else if (i > 1 && x[-1].rank == x->rank && x[-1].end > x->at)
+            code = broken(err, g, x[-1].id, x->id, "are of one rank and share bytes");
+    }
+    mem_free(boxes);
+    return code;
+}
+
 int plan_check(const struct plan *p, struct snug_err *err)
 {
     for (int k = 0; k < p->n_programs; k++) {
         const struct program *g = &p->programs[k];
-        for (enum memory m = 0; m < MEMORY_COUNT; m++)
+        for (enum memory m = 0; m < MEMORY_COUNT; m++) {
             TRY(check_program(p, g, m, err));
+            TRY(check_owned(p, g, m, err));
+        }
         for (int i = 1; i < g->graph.n_values; i++) {
             const struct value *v = graph_value(&g->graph, i);
             int64_t place = v->persists && !v->base ? plan_known_place(p, k, v) : -1;

@@ -1,5 +1,7 @@
 #include "plan/pack.h"
 
+#include <string.h>
+
 struct program *plan_add(struct plan *p, const char *name, struct dims max, struct snug_err *err)
 {
     struct program *g = &p->programs[p->n_programs];
@@ -103,21 +105,49 @@ int64_t plan_persistent_room(const struct plan *p, const char *name)
     return bytes;
 }
 
-static void place_persistent(struct plan *p, bool inputs)
+/* Of what all ranks have (0), or of what one has alone; end: by memory, where there is room. */
+static void place_persistent(struct plan *p, bool inputs, int rank, int64_t *end)
 {
     for (int k = 0; k < p->n_programs; k++) {
         struct program *g = &p->programs[k];
         for (int i = 1; i < g->graph.n_values; i++) {
             const struct value *v = graph_value(&g->graph, i);
-            if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs)
+            if (!v->persists || v->base || (v->role == ROLE_INPUT) != inputs || v->rank != rank)
                 continue;
-            int64_t *end = v->memory == MEMORY_HOST ? &p->host_bytes : &p->persistent_bytes;
             g->at[i] = plan_known_place(p, k, v);
             if (g->at[i] < 0) {
-                g->at[i] = *end;
-                *end += plan_persistent_room(p, v->name);
+                g->at[i] = end[v->memory];
+                end[v->memory] += plan_persistent_room(p, v->name);
             }
         }
+    }
+}
+
+static int count_owners(const struct plan *p)
+{
+    int n = 0;
+    for (int k = 0; k < p->n_programs; k++)
+        for (int i = 1; i < p->programs[k].graph.n_values; i++)
+            n = p->programs[k].graph.values[i].rank > n ? p->programs[k].graph.values[i].rank : n;
+    return n;
+}
+
+/* What is of one rank lies behind what all have, from the same place on in each rank's arena: a plan does for all of them. */
+static void place_owned(struct plan *p)
+{
+    int n = count_owners(p);
+    for (enum memory m = 0; m < MEMORY_COUNT; m++)
+        p->owned_at[m] = m == MEMORY_HOST ? p->host_bytes : p->persistent_bytes;
+    p->least_bytes = n ? INT64_MAX : p->persistent_bytes;
+    for (int rank = 1; rank <= n; rank++) {
+        int64_t end[MEMORY_COUNT];
+        memcpy(end, p->owned_at, sizeof end);
+        place_persistent(p, false, rank, end);
+        if (rank == 1 || end[MEMORY_DEVICE] > p->persistent_bytes)
+            p->fullest = rank;
+        p->least_bytes = end[MEMORY_DEVICE] < p->least_bytes ? end[MEMORY_DEVICE] : p->least_bytes;
+        p->persistent_bytes = end[MEMORY_DEVICE] > p->persistent_bytes ? end[MEMORY_DEVICE] : p->persistent_bytes;
+        p->host_bytes = end[MEMORY_HOST] > p->host_bytes ? end[MEMORY_HOST] : p->host_bytes;
     }
 }
 
@@ -187,10 +217,14 @@ int plan_pack(struct plan *p, struct snug_err *err)
     p->align = p->align ? p->align : 64;
     for (int k = 0; k < p->n_programs; k++)
         TRY(find_lifetimes(&p->programs[k], err));
-    place_persistent(p, true);
-    p->inputs_bytes = p->persistent_bytes;
-    p->persistent_bytes += p->staging * p->inputs_bytes;
-    place_persistent(p, false);
+    int64_t end[MEMORY_COUNT] = {0};
+    place_persistent(p, true, 0, end);
+    p->inputs_bytes = end[MEMORY_DEVICE];
+    end[MEMORY_DEVICE] += p->staging * p->inputs_bytes;
+    place_persistent(p, false, 0, end);
+    p->persistent_bytes = end[MEMORY_DEVICE];
+    p->host_bytes = end[MEMORY_HOST];
+    place_owned(p);
     for (int k = 0; k < p->n_programs; k++) {
         TRY(find_lower_bound(p, &p->programs[k], err));
         bound = p->programs[k].lower_bound_bytes > bound ? p->programs[k].lower_bound_bytes : bound;

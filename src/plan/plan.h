@@ -34,8 +34,12 @@ struct plan {
     bool trial;                   /* nobody runs it, so plan_pack does not prove it; likewise */
     int64_t trial_most;       /* of a trial: more bytes are of no use, so then arena_bytes is INT64_MAX; 0: any are */
     int64_t inputs_bytes;     /* all inputs, at the start of the arena */
-    int64_t persistent_bytes; /* rounded up to `align` for each value */
-    int64_t arena_bytes;      /* persistent + the largest program's transient part */
+    int64_t persistent_bytes; /* rounded up to `align` for each value: of the rank that has most of its own */
+    int64_t least_bytes;      /* likewise of the rank that has least; the same where nothing is of one rank */
+    /* Where begins what is of one rank: in the arena of each there are others of these values. */
+    int64_t owned_at[MEMORY_COUNT];
+    int fullest;         /* the rank that has most of its own, counted from 1; 0: nothing is of one rank */
+    int64_t arena_bytes; /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
     int64_t host_bytes;       /* the arena in the host's memory, of persistent values alone; 0: there is none */
     int largest;              /* the program whose transient part is largest */

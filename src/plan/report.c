@@ -249,12 +249,14 @@ void plan_report_json(const struct plan *p, struct str *out)
     if (!find_peak(p, &peak, out))
         return;
     str_printf(out,
-               "{\"arena_bytes\":%lld,\"host_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_bound_bytes\":%lld,\"gap_"
+               "{\"arena_bytes\":%lld,\"least_rank_bytes\":%lld,\"host_bytes\":%lld,\"persistent_bytes\":%lld,\"lower_"
+               "bound_bytes\":%lld,\"gap_"
                "bytes\":%lld,"
                "\"checkpoint_bytes\":%lld,\"metrics_bytes\":%lld,\"components\":",
-               (long long)p->arena_bytes, (long long)p->host_bytes, (long long)p->persistent_bytes,
-               (long long)p->lower_bound_bytes, (long long)(p->arena_bytes - p->lower_bound_bytes),
-               (long long)p->checkpoint_bytes, (long long)p->metrics_bytes);
+               (long long)p->arena_bytes, (long long)(p->arena_bytes - p->persistent_bytes + p->least_bytes),
+               (long long)p->host_bytes, (long long)p->persistent_bytes, (long long)p->lower_bound_bytes,
+               (long long)(p->arena_bytes - p->lower_bound_bytes), (long long)p->checkpoint_bytes,
+               (long long)p->metrics_bytes);
     put_components_json(out, peak.all.by_component);
     str_printf(out, ",\"frozen_bytes\":%lld", (long long)peak.all.frozen);
     put_peak_json(out, p, &peak);

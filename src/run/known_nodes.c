@@ -240,7 +240,7 @@ struct known_time known_nodes_by_op(const struct known_nodes *k, const struct pr
         struct known_node wanted;
         struct snug_err ignored;
         double work = work_of(g, n, dims, attention);
-        if (work <= 0)
+        if (work <= 0 || !node_is_of(n, 1))
             continue;
         if (describe(g, n, &wanted, &ignored)) {
             t.unknown++;

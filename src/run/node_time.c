@@ -126,6 +126,8 @@ double node_times_of(const struct node_times *t, const struct program *g, struct
     for (int i = 1; i < g->graph.n_nodes; i++) {
         const struct node *n = &g->graph.nodes[i];
         struct node_time wanted;
+        if (!node_is_of(n, 1))
+            continue;
         describe(g, n, &wanted);
         wanted.work = node_work(g, n, dims) * (is_attention(n->op) ? attention : 1);
         if (wanted.work <= 0)

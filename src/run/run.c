@@ -1,5 +1,6 @@
 #include "run/run.h"
 
+#include "base/ranks.h"
 #include "base/seconds.h"
 
 #include <math.h>
@@ -88,16 +89,18 @@ int run_copy_persistent(struct run *to, const struct run *from, struct snug_err 
     const struct backend *b = to->backend;
     int64_t first = from->plan.inputs_bytes;
     TRY(b->arena->upload(b, to->arenas.of[MEMORY_DEVICE] + first, from->arenas.of[MEMORY_DEVICE] + first,
-                         from->plan.persistent_bytes - first, err));
-    if (!from->plan.host_bytes)
+                         from->plan.owned_at[MEMORY_DEVICE] - first, err));
+    if (!from->plan.owned_at[MEMORY_HOST])
         return SNUG_OK;
-    return b->arena->upload(b, to->arenas.of[MEMORY_HOST], from->arenas.of[MEMORY_HOST], from->plan.host_bytes, err);
+    return b->arena->upload(b, to->arenas.of[MEMORY_HOST], from->arenas.of[MEMORY_HOST],
+                            from->plan.owned_at[MEMORY_HOST], err);
 }
 
 static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
 {
     const struct value *v = graph_value(&g->graph, id);
-    char *arena = r->arenas.of[v->memory];
+    const struct run *owner = v->rank && r->ranks ? r->ranks[v->rank - 1] : r;
+    char *arena = owner->arenas.of[v->memory];
     struct run_value out = {.name = v->name,
                             .data = arena && g->at[id] >= 0 ? arena + g->at[id] : NULL,
                             .dtype = v->dtype,
@@ -178,6 +181,12 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
                             .rank = r->rank};
 }
 
+/* Whether this rank executes a node. */
+static bool is_mine(const struct run *r, const struct node *n)
+{
+    return node_is_of(n, r->rank ? r->rank->me + 1 : 1);
+}
+
 /* The first node that changes a weight or a state; n_nodes if none does. */
 static int first_update(const struct program *g)
 {
@@ -211,6 +220,8 @@ static int run_one_by_one(struct run *r, const struct program *g, struct dims di
     struct snug_err why = {0};
     for (int i = from; i < end; i++) {
         const struct node *n = &g->graph.nodes[i];
+        if (!is_mine(r, n))
+            continue;
         run_fill_work(r, g, n, dims, r->work);
         int code = b->run(b, r->work, 1, &why);
         if (!code)
@@ -243,6 +254,8 @@ static int run_and_time(struct run *r, const struct program *g, struct dims dims
         run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[0]);
         for (next = i + 1; next < end && g->graph.nodes[next].joins; next++)
             run_fill_work(r, g, &g->graph.nodes[next], dims, &r->work[next - i]);
+        if (!is_mine(r, &g->graph.nodes[i])) /* nor those that join it */
+            continue;
         double start = seconds_now();
         TRY(r->backend->run(r->backend, r->work, next - i, err));
         add_times(r, g, i, next, seconds_now() - start);
@@ -255,6 +268,9 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
 {
     const struct program *g = &r->plan.programs[k];
     bool known = false;
+    int n = 0;
+    while (from < end && !is_mine(r, &g->graph.nodes[from]))
+        from++;
     if (from >= end)
         return SNUG_OK;
     if (r->backend->facts.one_by_one)
@@ -266,8 +282,9 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     if (known)
         return SNUG_OK;
     for (int i = from; i < end; i++)
-        run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[i - from]);
-    return r->backend->run(r->backend, r->work, end - from, err);
+        if (is_mine(r, &g->graph.nodes[i]))
+            run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[n++]);
+    return r->backend->run(r->backend, r->work, n, err);
 }
 
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
@@ -372,6 +389,8 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
     int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
     int64_t bad = -1;
     for (int i = 1, end = first_update(g); i < end && slot < 0 && !code; i++) {
+        if (!is_mine(r, &g->graph.nodes[i]))
+            continue;
         code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &slot, &bad, NULL);
         if (slot >= 0)
             describe_slot(g, &g->graph.nodes[i], slot, bad, text, room);

@@ -13,8 +13,10 @@ struct run {
     struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
     struct work *work;       /* room for the nodes of the longest program */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
-    struct op_times *times;  /* what run_program adds to, on backends in the host's memory; NULL: nobody asks */
-    bool shares_plan;        /* it is another run's */
+    const struct run *const
+        *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
+    struct op_times *times; /* what run_program adds to, on backends in the host's memory; NULL: nobody asks */
+    bool shares_plan;       /* it is another run's */
 };
 
 /* Compiles and plans; nothing of the size of the model is allocated. run_close also after a failure. */
@@ -28,7 +30,7 @@ int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed */
 
 /* A run of the same plan on another device, or beside it on the same: nothing is allocated. `of` must outlive it. */
 struct run run_beside(const struct run *of, const struct backend *backend);
-/* Copies all that persists between programs, weights and states, from one run's arenas into those of one beside it. */
+/* Copies what all ranks keep between programs, weights and states, from one run's arenas into those of one beside it. */
 int run_copy_persistent(struct run *to, const struct run *from, struct snug_err *err);
 void run_close(struct run *r);
 

@@ -33,7 +33,7 @@ double rates_program(const struct rates *r, const struct program *g)
 {
     double seconds = 0;
     for (int k = 1; k < g->graph.n_nodes; k++)
-        seconds += rates_node(r, g, &g->graph.nodes[k]);
+        seconds += node_is_of(&g->graph.nodes[k], 1) ? rates_node(r, g, &g->graph.nodes[k]) : 0;
     return seconds;
 }
 

@@ -160,6 +160,7 @@ static int predict(struct prediction *p, struct snug_err *err)
     if (prompts_are_predicted(s)) /* by the first rank alone */
         return s->stream ? row_stream_run(s->stream, predict_block, p, err) : predict_texts(p, &s->data, 0, err);
     TRY(team_open(s, err));
+    TRY(team_share(s, err));
     if (model_task(&s->model)->labels == TASK_SPAN)
         return predict_answers(p, &s->data, err);
     return s->stream ? row_stream_run(s->stream, predict_block, p, err) : predict_rows(p, s->eval, &s->data, 0, err);

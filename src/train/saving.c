@@ -47,7 +47,7 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
         code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
                                                                  n, doc, err);
     if (code == SNUG_STOPPED && stopping)
-        t->s->run.arenas = (struct arenas){0}; /* left to the writer that was given up, until the process ends */
+        team_leave_arenas(t->s);
     if (!code && !only_weights)
         t->saved_step = t->state.step;
     json_decref(doc);

@@ -34,7 +34,8 @@ struct team {
     struct ranks *ranks;
     struct rank first;
     struct member *members;
-    int n; /* of them: ranks - 1 */
+    int n;                   /* of them: ranks - 1 */
+    const struct run **runs; /* of all ranks */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
@@ -48,7 +49,6 @@ struct team {
 
 /* ---- members ---- */
 
-/* With the weights and states of the first rank. */
 static int open_member(struct member *m, struct snug_err *err)
 {
     const struct session *s = m->team->s;
@@ -59,7 +59,6 @@ static int open_member(struct member *m, struct snug_err *err)
     }
     m->run = run_beside(&s->run, b);
     TRY(run_alloc(&m->run, err));
-    TRY(run_copy_persistent(&m->run, &s->run, err));
     if (b->join)
         TRY(b->join(b, &m->rank, err));
     m->run.rank = &m->rank;
@@ -155,10 +154,14 @@ static int open_members(struct team *t, struct snug_err *err)
 {
     int code = SNUG_OK;
     const struct backend *b = t->s->compile.backend;
-    if (!(t->members = mem_alloc((size_t)(t->first.n - 1) * sizeof *t->members)))
+    t->members = mem_alloc((size_t)(t->first.n - 1) * sizeof *t->members);
+    t->runs = mem_alloc((size_t)t->first.n * sizeof *t->runs);
+    if (!t->members || !t->runs)
         return err_no_memory(err, (unsigned long long)(t->first.n - 1) * sizeof *t->members);
+    t->runs[0] = &t->s->run;
     for (; t->n < t->first.n - 1 && !code; t->n += !code) {
         t->members[t->n] = (struct member){.team = t, .rank = {.all = t->ranks, .me = t->n + 1, .n = t->first.n}};
+        t->runs[t->n + 1] = &t->members[t->n].run;
         code = start(&t->members[t->n], err);
     }
     if (code)
@@ -189,8 +192,9 @@ static int open_team(struct team *t, struct snug_err *err)
     }
     TRY(ranks_open(n, &t->ranks, err));
     t->first = (struct rank){.all = t->ranks, .me = 0, .n = n};
-    TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
-    return open_members(t, err);
+    TRY(open_members(t, err));
+    s->run.ranks = t->runs;
+    return SNUG_OK;
 }
 
 int team_open(struct session *s, struct snug_err *err)
@@ -221,6 +225,7 @@ void team_close(struct session *s)
     if (!t)
         return;
     s->run.rank = NULL;
+    s->run.ranks = NULL;
     give(t, ERRAND_END);
     if (t->n)
         s->compile.backend->arena->sync(s->compile.backend, NULL);
@@ -232,6 +237,7 @@ void team_close(struct session *s)
     pthread_cond_destroy(&t->changed);
     pthread_mutex_destroy(&t->lock);
     mem_free(t->members);
+    mem_free(t->runs);
     mem_free(t->reports);
     mem_free(t);
     s->team = NULL;
@@ -250,6 +256,27 @@ int team_do(struct session *s, team_fn *fn, void *ctx, struct snug_err *err)
         ranks_leave(&t->first, code, err ? err->text : "");
     wait_for_all(t);
     return outcome(t, code, err);
+}
+
+static int share_with_rank(void *ctx, struct stepper *stepper, struct snug_err *err)
+{
+    const struct session *s = ctx;
+    return stepper == &s->stepper ? SNUG_OK : run_copy_persistent(stepper->run, &s->run, err);
+}
+
+int team_share(struct session *s, struct snug_err *err)
+{
+    if (!s->team || s->processes)
+        return SNUG_OK;
+    TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
+    return team_do(s, share_with_rank, s, err);
+}
+
+void team_leave_arenas(struct session *s)
+{
+    s->run.arenas = (struct arenas){0};
+    for (int i = 0; s->team && i < s->team->n; i++)
+        s->team->members[i].run.arenas = (struct arenas){0};
 }
 
 /* ---- steps ---- */

@@ -1,15 +1,20 @@
 /* team.h: the ranks of a run. Each has the whole model, a thread or a process of its own, and its share of every step's micro-batches and
- * of every evaluation's batches. They add up their gradients before the update, so weights and states stay the same on all. Of threads, the
- * first is the session's own run, on the caller's thread: what saves, generates and logs knows no other. Of processes each has a session
+ * of every evaluation's batches. They add up their gradients before the update, so weights stay the same on all; states do, or each thread has
+ * those of its own weights alone. Of threads, the first is the session's own run, on the caller's thread: what saves, generates and logs
+ * knows no other, and finds what another has alone by the run's `ranks`. Of processes each has a session
  * (train/session/processes.h). */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 
 #include "train/session/session.h"
 
-/* Gives a session whose weights and states are loaded its ranks, which then have these too: s->team. One rank has none. Processes have
- * loaded them themselves, and have compared them. */
+/* Gives a session whose arena is there its ranks, with theirs: s->team. One rank has none. Processes have loaded weights and states
+ * themselves, and have compared them. */
 int team_open(struct session *s, struct snug_err *err);
+/* What is loaded by now, the others get from the first: all that each of them keeps. */
+int team_share(struct session *s, struct snug_err *err);
+/* A writer that was given up goes on reading the arenas: they stay until the process ends. */
+void team_leave_arenas(struct session *s);
 void team_close(struct session *s); /* does nothing where there is none */
 
 /* What each rank does with its own stepper, whose run says which rank it is (NULL: the only one). SNUG_STOPPED: all ranks give it. */

@@ -194,6 +194,10 @@ static int start(struct trainer *t, struct snug_err *err)
         TRY(evaluate_metrics(t->s, &t->metrics, err));
     if (!t->s->follows)
         TRY(output_dir_claim(t->s, err));
+    if (!t->s->processes) {
+        TRY(session_alloc(t->s, err));
+        TRY(team_open(t->s, err));
+    }
     TRY(session_load(t->s, err));
     if (output_dir_resumes(t->o))
         TRY(state_resume(t->s, output_dir_resume_source(t->o), output_dir_resume_auto(t->o) ? CKPT_AUTO : 0, false,
@@ -214,6 +218,7 @@ static int start(struct trainer *t, struct snug_err *err)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
     TRY(compare_processes(t, err));
     TRY(team_open(t->s, err));
+    TRY(team_share(t->s, err));
     return t->purpose->start(t, err);
 }
 

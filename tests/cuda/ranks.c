@@ -1,5 +1,6 @@
-/* all_reduce on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each has the sum, in the order of ranks,
- * with the same bits, also out of a graph. A rank that leaves keeps nobody waiting. */
+/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each, or one of them alone,
+ * has the sum, in the order of ranks, with the same bits, or all have what one had, also out of a graph. A rank that leaves keeps nobody
+ * waiting. */
 #include "base/ranks.h"
 #include "backend/backend.h"
 #include "base/dtype.h"
@@ -24,6 +25,8 @@ enum { TENSORS = sizeof tensors / sizeof *tensors };
 
 struct side {
     struct rank rank;
+    enum op op; /* with `one`: of tensor t the rank 1 + t % n */
+    bool one;
     bool leaves; /* instead of adding up */
     pthread_barrier_t *end;
     struct snug_err err;
@@ -97,16 +100,25 @@ static int read_back(const struct side *s, const struct backend *b, const char *
     return SNUG_OK;
 }
 
+/* Which rank tensor t goes to, or comes from, counted from 1; 0: all. */
+static int one_of(int t, int n, bool one)
+{
+    return one ? 1 + t % n : 0;
+}
+
 static int add_up(const struct side *s, const struct backend *b, char *arena, struct snug_err *err)
 {
     struct work work[TENSORS] = {0};
     int64_t at = 0;
-    for (int t = 0; t < TENSORS; at += room(t), t++)
-        work[t] =
-            (struct work){.op = OP_all_reduce,
-                          .joins = t > 0 && t != 3, /* two launches */
-                          .args.all_reduce.g = {
-                              .data = arena + at, .shape = {tensors[t].elements}, .dtype = tensors[t].type, .ndim = 1}};
+    for (int t = 0; t < TENSORS; at += room(t), t++) {
+        work[t] = (struct work){.op = s->op, .joins = t > 0 && t != 3}; /* two launches */
+        work[t].args.slot[0] =
+            (struct tensor){.data = arena + at, .shape = {tensors[t].elements}, .dtype = tensors[t].type, .ndim = 1};
+        if (s->op == OP_all_reduce)
+            work[t].args.all_reduce.to = one_of(t, s->rank.n, s->one);
+        else
+            work[t].args.broadcast.from = one_of(t, s->rank.n, s->one);
+    }
     TRY(b->join(b, &s->rank, err));
     if (s->leaves) {
         ranks_leave(&s->rank, SNUG_ERR_ENV, "as the test wants it");
@@ -150,7 +162,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void run_ranks(struct side *sides, int n, int leaver)
+static void run_ranks(struct side *sides, int n, enum op op, bool one, int leaver)
 {
     pthread_t threads[MOST];
     pthread_barrier_t end;
@@ -158,8 +170,12 @@ static void run_ranks(struct side *sides, int n, int leaver)
     assert_int_equal(ranks_open(n, &all, NULL), SNUG_OK);
     assert_int_equal(pthread_barrier_init(&end, NULL, (unsigned)n), 0);
     for (int r = 0; r < n; r++) {
-        sides[r] = (struct side){
-            .rank = {all, r, n}, .leaves = r == leaver, .end = &end, .got = mem_alloc((size_t)elements() * 8)};
+        sides[r] = (struct side){.rank = {all, r, n},
+                                 .op = op,
+                                 .one = one,
+                                 .leaves = r == leaver,
+                                 .end = &end,
+                                 .got = mem_alloc((size_t)elements() * 8)};
         assert_int_equal(pthread_create(&threads[r], NULL, work, &sides[r]), 0);
     }
     for (int r = 0; r < n; r++)
@@ -168,30 +184,56 @@ static void run_ranks(struct side *sides, int n, int leaver)
     ranks_close(all);
 }
 
-static void ranks_have_the_sum(void **state)
+/* What rank r has of tensor t's element i. */
+static double wanted(enum op op, bool one, int r, int n, int t, int64_t i)
 {
-    (void)state;
+    int round = ROUNDS - 1, which = one_of(t, n, one);
+    if (op == OP_all_reduce && (!which || which == r + 1))
+        return sum(n, round, i, tensors[t].type);
+    return rounded(number(op == OP_broadcast ? which - 1 : r, round, i), tensors[t].type);
+}
+
+static void check(enum op op, bool one)
+{
     for (int n = 1; n <= MOST; n++) {
         struct side sides[MOST];
-        run_ranks(sides, n, -1);
+        run_ranks(sides, n, op, one, -1);
         for (int r = 0; r < n; r++) {
             int64_t at = 0;
             assert_int_equal(sides[r].err.code, 0);
             for (int t = 0; t < TENSORS; at += tensors[t].elements, t++)
                 for (int64_t i = 0; i < tensors[t].elements; i++)
-                    if (sides[r].got[at + i] != sum(n, ROUNDS - 1, i, tensors[t].type))
-                        fail_msg("rank %d of %d, tensor %d, element %lld: %.9g, not %.9g", r, n, t, (long long)i,
-                                 sides[r].got[at + i], sum(n, ROUNDS - 1, i, tensors[t].type));
+                    if (sides[r].got[at + i] != wanted(op, one, r, n, t, i))
+                        fail_msg("%s, rank %d of %d, tensor %d, element %lld: %.9g, not %.9g", op_table[op].name, r, n,
+                                 t, (long long)i, sides[r].got[at + i], wanted(op, one, r, n, t, i));
             mem_free(sides[r].got);
         }
     }
+}
+
+static void ranks_have_the_sum(void **state)
+{
+    (void)state;
+    check(OP_all_reduce, false);
+}
+
+static void one_rank_has_the_sum(void **state)
+{
+    (void)state;
+    check(OP_all_reduce, true);
+}
+
+static void ranks_have_what_one_had(void **state)
+{
+    (void)state;
+    check(OP_broadcast, true);
 }
 
 static void nobody_waits_for_who_has_left(void **state)
 {
     (void)state;
     struct side sides[3];
-    run_ranks(sides, 3, 1);
+    run_ranks(sides, 3, OP_all_reduce, false, 1);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(sides[r].err.code, r == 1 ? SNUG_OK : SNUG_ERR_ENV);
         mem_free(sides[r].got);
@@ -200,7 +242,8 @@ static void nobody_waits_for_who_has_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
+                                       cmocka_unit_test(ranks_have_what_one_had),
                                        cmocka_unit_test(nobody_waits_for_who_has_left)};
     if (!backend_cuda_present()) {
         printf("skipped: no NVIDIA GPU here\n");

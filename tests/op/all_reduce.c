@@ -1,5 +1,5 @@
-/* all_reduce with several ranks, on every instruction set and on the reference: each rank has the sum, in the order of ranks, with the same
- * bits; and base/ranks: a rank that leaves keeps nobody waiting. */
+/* What several ranks exchange, on every instruction set and on the reference. all_reduce: each rank, or the one that wants it alone, has the
+ * sum, in the order of ranks, with the same bits. broadcast: each has what one had. base/ranks: a rank that leaves keeps nobody waiting. */
 #include "base/dtype.h"
 #include "base/mem.h"
 #include "base/ranks.h"
@@ -19,6 +19,7 @@ enum { MOST = 5, LARGEST = 40003 };
 struct side {
     struct rank rank;
     const struct cpu_kernels *kernels; /* NULL: the reference */
+    enum op op;
     union args_any args;
 };
 
@@ -27,9 +28,11 @@ static void *run(void *arg)
     struct side *s = arg;
     const struct call call = {.threads = 2, .rank = &s->rank};
     if (s->kernels)
-        s->kernels->run[OP_all_reduce](&s->args, &call);
-    else
+        s->kernels->run[s->op](&s->args, &call);
+    else if (s->op == OP_all_reduce)
         ref_all_reduce(&s->args.all_reduce, &call);
+    else
+        ref_broadcast(&s->args.broadcast, &call);
     return NULL;
 }
 
@@ -53,7 +56,17 @@ static double sum(int ranks, int64_t i, enum dtype type)
     return type == DT_F64 ? wide : type == DT_F32 ? narrow : bf16_to_float(bf16_from_float(narrow));
 }
 
-static void check(const struct cpu_kernels *kernels, enum dtype type, int ranks, int64_t n)
+/* What rank `rank` has behind the op for element i. one: the rank that it is to or from, counted from 1; 0: all. */
+static double wanted(enum op op, int one, int rank, int ranks, int64_t i, enum dtype type)
+{
+    bool sums = op == OP_all_reduce && (!one || one == rank + 1);
+    int from = op == OP_broadcast ? one - 1 : rank;
+    double own = number(from, i);
+    float x = (float)own;
+    return sums ? sum(ranks, i, type) : type == DT_F64 ? own : type == DT_F32 ? x : bf16_to_float(bf16_from_float(x));
+}
+
+static void check(enum op op, int one, const struct cpu_kernels *kernels, enum dtype type, int ranks, int64_t n)
 {
     struct side sides[MOST];
     pthread_t threads[MOST];
@@ -61,41 +74,68 @@ static void check(const struct cpu_kernels *kernels, enum dtype type, int ranks,
     struct ranks *all;
     assert_int_equal(ranks_open(ranks, &all, NULL), SNUG_OK);
     for (int r = 0; r < ranks; r++) {
-        sides[r] = (struct side){.rank = {all, r, ranks}, .kernels = kernels};
-        sides[r].args.all_reduce.g = (struct tensor){
+        sides[r] = (struct side){.rank = {all, r, ranks}, .kernels = kernels, .op = op};
+        sides[r].args.slot[0] = (struct tensor){
             .data = mem_alloc((size_t)dtype_bytes(type, n) + 64), .dtype = type, .ndim = 1, .shape = {n}};
+        if (op == OP_all_reduce)
+            sides[r].args.all_reduce.to = one;
+        else
+            sides[r].args.broadcast.from = one;
         for (int64_t i = 0; i < n; i++)
             as_double[i] = number(r, i);
-        dtype_convert(sides[r].args.all_reduce.g.data, type, as_double, DT_F64, n);
+        dtype_convert(sides[r].args.slot[0].data, type, as_double, DT_F64, n);
         assert_int_equal(pthread_create(&threads[r], NULL, run, &sides[r]), 0);
     }
     for (int r = 0; r < ranks; r++) {
         pthread_join(threads[r], NULL);
-        dtype_convert(as_double, DT_F64, sides[r].args.all_reduce.g.data, type, n);
+        dtype_convert(as_double, DT_F64, sides[r].args.slot[0].data, type, n);
         for (int64_t i = 0; i < n; i++)
-            if (as_double[i] != sum(ranks, i, type))
-                fail_msg("%d ranks, element %lld of %lld of rank %d: %.17g, must be %.17g", ranks, (long long)i,
-                         (long long)n, r, as_double[i], sum(ranks, i, type));
+            if (as_double[i] != wanted(op, one, r, ranks, i, type))
+                fail_msg("%s, %d, %d ranks, element %lld of %lld of rank %d: %.17g, must be %.17g", op_table[op].name,
+                         one, ranks, (long long)i, (long long)n, r, as_double[i], wanted(op, one, r, ranks, i, type));
     }
     for (int r = 0; r < ranks; r++)
-        mem_free(sides[r].args.all_reduce.g.data);
+        mem_free(sides[r].args.slot[0].data);
     ranks_close(all);
     mem_free(as_double);
 }
 
+static void check_everywhere(enum op op, int one, int ranks, int64_t n)
+{
+    const struct cpu_isa *isa;
+    check(op, one, NULL, DT_F64, ranks, n);
+    for (int i = 0; (isa = cpu_isa_usable(i)); i++) {
+        check(op, one, isa->kernels, DT_F32, ranks, n);
+        check(op, one, isa->kernels, DT_BF16, ranks, n);
+    }
+}
+
+static const int64_t sizes[] = {0, 1, 3, 63, 64, 65, 1000, LARGEST};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
 static void ranks_have_the_sum(void **state)
 {
     (void)state;
-    static const int64_t sizes[] = {0, 1, 3, 63, 64, 65, 1000, LARGEST};
     for (int ranks = 1; ranks <= MOST; ranks++)
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-            const struct cpu_isa *isa;
-            check(NULL, DT_F64, ranks, sizes[k]);
-            for (int i = 0; (isa = cpu_isa_usable(i)); i++) {
-                check(isa->kernels, DT_F32, ranks, sizes[k]);
-                check(isa->kernels, DT_BF16, ranks, sizes[k]);
-            }
-        }
+        for (int k = 0; k < SIZES; k++)
+            check_everywhere(OP_all_reduce, 0, ranks, sizes[k]);
+}
+
+/* The others keep what they have. */
+static void one_rank_has_the_sum(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (int k = 0; k < SIZES; k++)
+            check_everywhere(OP_all_reduce, 1 + k % ranks, ranks, sizes[k]);
+}
+
+static void ranks_have_what_one_had(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= MOST; ranks++)
+        for (int k = 0; k < SIZES; k++)
+            check_everywhere(OP_broadcast, 1 + k % ranks, ranks, sizes[k]);
 }
 
 static void *meet(void *arg)
@@ -131,7 +171,8 @@ static void nobody_waits_for_who_has_left(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
+                                       cmocka_unit_test(ranks_have_what_one_had),
                                        cmocka_unit_test(nobody_waits_for_who_has_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

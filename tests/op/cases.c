@@ -494,6 +494,9 @@ const struct op_case op_cases[] = {
 #include "cases_tiles.h"
 
 #include "cases_dora.h"
+
+    /* What ranks exchange: with one of them here, and with several in all_reduce.c. */
+    {CASE(broadcast, "one rank", .x = NARROW(7, 11), .from = 1)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

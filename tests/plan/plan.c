@@ -203,12 +203,49 @@ static void planted_faults_are_found(void **state)
     broken_by(&q, "has no place");
 }
 
+/* What is of one rank begins behind what all have, at the same place for each: the largest takes the room. */
+static void ranks_have_values_of_their_own(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {100, 300, 64, 40};
+    static const int of[] = {0, 1, 2, 2};
+    struct plan p = {0};
+    struct snug_err err;
+    struct program *g = add_program(&p, "training", (struct dims){0});
+    int id[4], x = bytes_value(g, 64);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "state%d", i);
+        id[i] = graph_add_value(&g->graph, name, ROLE_STATE, DT_U8, 1, &DIM(sizes[i]));
+        graph_value(&g->graph, id[i])->rank = of[i];
+    }
+    touch(g, x, id[0]);
+    touch(g, 0, x);
+    pack(&p);
+    /* 128 of all; 320 of rank 1; 64 + 64 of rank 2 */
+    assert_int_equal(p.owned_at[MEMORY_DEVICE], 128);
+    assert_true(g->at[id[0]] == 0 && g->at[id[1]] == 128 && g->at[id[2]] == 128 && g->at[id[3]] == 192);
+    assert_true(p.persistent_bytes == 128 + 320 && p.least_bytes == 128 + 128 && p.fullest == 1);
+    assert_int_equal(p.arena_bytes, 128 + 320 + 64);
+    g->at[id[3]] = 128;
+    assert_int_equal(plan_check(&p, &err), SNUG_ERR_ENV);
+    assert_non_null(strstr(err.text, "are of one rank and share bytes"));
+    g->at[id[3]] = 448;
+    assert_int_equal(plan_check(&p, &err), SNUG_ERR_ENV);
+    assert_non_null(strstr(err.text, "lies outside its part of the arena"));
+    plan_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(programs_share_what_persists),        cmocka_unit_test(workspaces_live_with_their_node),
-        cmocka_unit_test(a_shared_workspace_has_room_for_all), cmocka_unit_test(nodes_that_run_together_share_no_place),
-        cmocka_unit_test(the_host_has_an_arena_of_its_own),    cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(ranks_have_values_of_their_own),
+        cmocka_unit_test(programs_share_what_persists),
+        cmocka_unit_test(workspaces_live_with_their_node),
+        cmocka_unit_test(a_shared_workspace_has_room_for_all),
+        cmocka_unit_test(nodes_that_run_together_share_no_place),
+        cmocka_unit_test(the_host_has_an_arena_of_its_own),
+        cmocka_unit_test(planted_faults_are_found),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

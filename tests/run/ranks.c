@@ -108,6 +108,69 @@ static void each_number_of_ranks_loads_the_same_state(void **state)
     }
 }
 
+/* The arguments with a stage. */
+static const char *const *at_stage(const char *stage, const char *const *args)
+{
+    static const char *all[40];
+    size_t k = 0;
+    for (; args[k]; k++)
+        all[k] = args[k];
+    all[k++] = "--zero-stage";
+    all[k++] = stage;
+    all[k] = NULL;
+    return all;
+}
+
+/* Who keeps what changes no bit of a run, whatever the optimizer and what is combined with it. */
+static void stages_have_the_same_bits(void **state)
+{
+    (void)state;
+    const struct {
+        int ranks;
+        const char *const *args;
+    } ways[] = {
+        {3, ARGS("--batch-size", "4")},
+        {4, ARGS("--batch-size", "3", "--optim", "adafactor", "--gradient-checkpointing")},
+        {2, ARGS("--batch-size", "2", "--gradient-accumulation-steps", "3", "--optim", "muon")},
+        {2, ARGS("--batch-size", "6", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
+        {3, ARGS("--batch-size", "4", "--optim", "schedule_free_adamw", "--max-grad-norm", "0.1")},
+        {3, ARGS("--batch-size", "4", "--use-peft", "--lora-r", "2", "--optim", "lion_32bit")},
+        {2, ARGS("--batch-size", "6", "--optim", "sgd", "--nan-policy", "skip")},
+    };
+    for (int d = 0; d < n_devices(); d++)
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            const char *const *way = ranks(device(d), ways[i].ranks, ways[i].args);
+            const char *none = train("none", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
+            const char *states = train("states", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("1", way));
+            assert_same_log(none, states);
+        }
+}
+
+/* A checkpoint of 4 ranks with states of their own is that of 4 ranks with all states. Others go on from it, at any stage, to the same
+ * bits. */
+static void stages_have_the_same_checkpoints(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const char *const *four = ranks(device(d), 4, ARGS("--batch-size", "3"));
+        const char *none = train("none", device(d), ARGS(SAVED), at_stage("0", four));
+        const char *states = train("states", device(d), ARGS(SAVED), at_stage("1", four));
+        const char *saved = "step-00000004/rank-0000.safetensors";
+        assert_true(same_bytes(join(none, saved), join(states, saved)));
+        const char *from = join(states, "step-00000004");
+        for (int n = 1; n <= 3; n++) {
+            static const char *const rows_each[] = {"12", "6", "4"};
+            const char *const *other = ranks(device(d), n, ARGS("--batch-size", rows_each[n - 1]));
+            const char *const *go_on = ARGS(SAVED, "--resume-from-checkpoint", from, "--allow-option-change");
+            const char *a = train("a", device(d), go_on, at_stage("0", other));
+            const char *b = train("b", device(d), go_on, at_stage("1", other));
+            assert_same_run(a, b);
+            saved = "step-00000008/rank-0000.safetensors";
+            assert_true(same_bytes(join(a, saved), join(b, saved)));
+        }
+    }
+}
+
 /* Who has a bad loss says where it came from, and nobody waits for who has stopped. */
 static void a_bad_loss_stops_all_ranks(void **state)
 {
@@ -143,6 +206,46 @@ static void a_plan_is_of_each_rank(void **state)
     free(text);
     json_decref(result);
     json_decref(plan);
+}
+
+/* The bytes of a plan, or of a run, by name. */
+static int64_t plan_bytes(const char *name, const char *stage, const char *const *way)
+{
+    expect_snug(0, said(), ARGS("plan", "--json"), at_stage(stage, way));
+    json_t *plan = said_object();
+    int64_t bytes = json_integer_value(json_object_get(plan, name));
+    json_decref(plan);
+    return bytes;
+}
+
+static int64_t run_bytes(const char *stage, const char *const *way)
+{
+    size_t n;
+    expect_snug(0, said(),
+                ARGS("train", "--json", "--save-strategy", "no", "--output-dir", join(folder, "planned-of-stage")),
+                at_stage(stage, way));
+    char *text = read_text(said(), &n);
+    json_t *result = json_loads(strstr(text, "{\"first_step\""), JSON_DISABLE_EOF_CHECK, NULL);
+    int64_t bytes = json_integer_value(json_object_get(result, "arena_bytes"));
+    json_decref(result);
+    free(text);
+    return bytes;
+}
+
+/* Of the 5091 weights each has two states. What one of four ranks has more than a fourth of them is the largest weight's doing,
+ * and what aligns values. */
+static void a_plan_has_the_states_of_a_rank(void **state)
+{
+    (void)state;
+    const struct device *on = device(0);
+    const char *const *way =
+        ranks(on, 4, ARGS(MODEL, "--batch-size", "4", "--threads", "4", "--max-steps", "2", "--device", on->name));
+    int64_t all = plan_bytes("persistent_bytes", "0", way), own = plan_bytes("persistent_bytes", "1", way);
+    int64_t others = 5091 * (strcmp(on->name, "reference") ? 8 : 16) * 3 / 4;
+    assert_true(own <= all - others + 4096 && own >= all - others - 33 * 2 * 256);
+    assert_true(plan_bytes("least_rank_bytes", "1", way) <= plan_bytes("arena_bytes", "1", way));
+    assert_int_equal(plan_bytes("least_rank_bytes", "0", way), plan_bytes("arena_bytes", "0", way));
+    assert_int_equal(plan_bytes("arena_bytes", "1", way), run_bytes("1", way));
 }
 
 /* How many ranks a plan has for these GPUs, and how long they exchange gradients. */
@@ -188,6 +291,9 @@ int main(void)
                                        cmocka_unit_test(the_same_run_has_the_same_bits),
                                        cmocka_unit_test(runs_go_on_with_other_ranks),
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),
+                                       cmocka_unit_test(stages_have_the_same_bits),
+                                       cmocka_unit_test(stages_have_the_same_checkpoints),
+                                       cmocka_unit_test(a_plan_has_the_states_of_a_rank),
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
                                        cmocka_unit_test(a_plan_is_of_each_rank),
                                        cmocka_unit_test(gpus_are_ranks)};

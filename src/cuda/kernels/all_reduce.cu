@@ -1,18 +1,17 @@
 /* all_reduce: ranks add up their gradients by reading and writing each other's memory. Each rank's kernel takes an equal part of the chunks
  * of all tensors, adds that part in the order of ranks, in F32, and writes the sum to everybody: the bits do not depend on who comes when,
- * nor on the number of chunks. Before it all gradients must be there, and behind it all sums: ranks wait at a gate. Bound by the links
+ * nor on the number of chunks. A sum that one rank alone wants is made by that one whole, and written there. Before it all gradients must be there, and behind it all sums: ranks wait at a gate. Bound by the links
  * between devices: a rank reads and writes (n - 1)/n of its gradients' bytes over them. */
+#include "cuda/kernels/gate.cuh"
 #include "cuda/kernels/many.cuh"
-
-extern "C" {
-#include "cuda/peers/peers.h"
-}
 
 enum { THREADS = 256, PACKS = 4, PER_MULTIPROCESSOR = 4, PACK_BYTES = 16, CHUNK_BYTES = THREADS * PACKS * PACK_BYTES };
 
 struct reduce_head {
     char *arena[CUDA_MAX_PEERS];
-    int me, n;
+    int n;           /* of them */
+    int part, parts; /* of all chunks, that are this rank's */
+    int from, to;    /* whose gradients become the sum */
 };
 
 struct reduce_row {
@@ -39,7 +38,7 @@ template <class T> __device__ static void reduce_chunk(const reduce_table &t, co
             for (int j = 0; j < pack_width<T>; j++)
                 sum[p][j] = k ? sum[p][j] + x[j] : x[j]; /* not 0 + -0 */
         }
-    for (int k = 0; k < t.head.n; k++)
+    for (int k = t.head.from; k < t.head.to; k++)
 #pragma unroll
         for (int p = 0; p < PACKS; p++) {
             int64_t i = first + p * THREADS * PACK_BYTES;
@@ -51,37 +50,13 @@ template <class T> __device__ static void reduce_chunk(const reduce_table &t, co
 
 __global__ static void __launch_bounds__(THREADS) reduce_kernel(const __grid_constant__ reduce_table t)
 {
-    int end = (int)((int64_t)t.chunks * (t.head.me + 1) / t.head.n);
-    for (int c = (int)((int64_t)t.chunks * t.head.me / t.head.n) + (int)blockIdx.x; c < end; c += (int)gridDim.x) {
+    int first = (int)((int64_t)t.chunks * t.head.part / t.head.parts);
+    int end = (int)((int64_t)t.chunks * (t.head.part + 1) / t.head.parts);
+    for (int c = first + (int)blockIdx.x; c < end; c += (int)gridDim.x) {
         int r = find_row(t, c);
         WITH_FLOAT_TYPE(t.row[r].dtype, T, reduce_chunk<T>(t, t.row[r], (int64_t)(c - t.first[r]) * CHUNK_BYTES));
     }
     __threadfence_system();
-}
-
-/* Until all ranks are here. What they did before it is seen behind it. Nobody waits for ever for a rank that has failed. */
-__global__ static void __launch_bounds__(32) gate_kernel(struct cuda_gate *g, int me, int n)
-{
-    volatile unsigned *mine = &g->come[me][0];
-    unsigned now = *mine + 1;
-    __syncthreads(); /* all have read it */
-    if (threadIdx.x == 0) {
-        __threadfence_system();
-        *mine = now;
-    }
-    __syncthreads();
-    if ((int)threadIdx.x < n) {
-        volatile unsigned *its = &g->come[threadIdx.x][0];
-        volatile int *left = &g->left;
-        while ((int)(*its - now) < 0 && !*left)
-            __nanosleep(200);
-    }
-    __threadfence_system();
-}
-
-static void launch_gate(const struct cuda_call *c)
-{
-    gate_kernel<<<1, 32, 0, c->stream>>>(c->peers->gate, c->peers->me, c->peers->n);
 }
 
 extern "C" int cuda_all_reduce_many(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
@@ -90,8 +65,12 @@ extern "C" int cuda_all_reduce_many(const struct args_all_reduce *const *a, int 
     if (!peers)
         return SNUG_OK;
     reduce_table t;
-    t.head.me = peers->me;
+    bool one = a[0]->to > 0; /* and so those that follow */
     t.head.n = peers->n;
+    t.head.part = one ? 0 : peers->me;
+    t.head.parts = one ? 1 : peers->n;
+    t.head.from = one ? peers->me : 0;
+    t.head.to = one ? peers->me + 1 : peers->n;
     for (int k = 0; k < peers->n; k++)
         t.head.arena[k] = peers->arena[k];
     launch_gate(c);
@@ -102,11 +81,12 @@ extern "C" int cuda_all_reduce_many(const struct args_all_reduce *const *a, int 
             row->at = (char *)g->data - peers->arena[peers->me];
             row->bytes = dtype_bytes(g->dtype, tensor_elements(g));
             row->dtype = (uint8_t)g->dtype;
-            return chunks_of(row->bytes, CHUNK_BYTES);
+            return one && node->to != peers->me + 1 ? 0 : chunks_of(row->bytes, CHUNK_BYTES);
         },
         [&](const reduce_table &table) {
-            reduce_kernel<<<resident_blocks((table.chunks + peers->n - 1) / peers->n, PER_MULTIPROCESSOR, c), THREADS,
-                            0, c->stream>>>(table);
+            reduce_kernel<<<resident_blocks((table.chunks + table.head.parts - 1) / table.head.parts,
+                                            PER_MULTIPROCESSOR, c),
+                            THREADS, 0, c->stream>>>(table);
         });
     launch_gate(c);
     return cuda_launched(c, "all_reduce");

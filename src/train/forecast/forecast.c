@@ -5,6 +5,7 @@
 #include "base/seconds.h"
 #include "run/known_nodes.h"
 #include "search/rates.h"
+#include "train/forecast/exchange.h"
 #include "train/forecast/rehearsal.h"
 #include "train/forecast/workload.h"
 #include "train/session/batches.h"
@@ -348,27 +349,12 @@ static double full_steps(const struct session *s, int64_t steps, int64_t per_epo
     return epochs * in_epoch + fmin((double)(steps % per_epoch), in_epoch);
 }
 
-/* Nothing else runs meanwhile. Each rank reads, and writes, (n-1)/n of its gradients over the links, which reach a share of what their data
- * sheet promises. */
-static double exchange_seconds(const struct session *s)
-{
-    const struct backend *b = s->compile.backend;
-    const double n = s->compile.ranks, share = 0.75;
-    int64_t bytes = 0;
-    if (b->facts.host_memory || s->compile.ranks == 1 || b->rates.link <= 0)
-        return 0;
-    const struct graph *g = &s->run.plan.programs[s->run.where.update].graph;
-    for (int i = 1; i < g->n_nodes; i++)
-        if (g->nodes[i].op == OP_all_reduce)
-            bytes += value_bytes(graph_value(g, g->nodes[i].u.all_reduce.g), (struct dims){0});
-    return 2 * (n - 1) / n * (double)bytes / (share * b->rates.link);
-}
-
 /* From the times of a step of one rank and of a batch of the evaluation. */
 static void add_up(const struct session *s, const struct workload *w, struct forecast *out)
 {
     int64_t per_epoch;
-    out->exchange_seconds = exchange_seconds(s);
+    out->exchange_bytes = exchange_bytes(s);
+    out->exchange_seconds = exchange_seconds(s, out->exchange_bytes);
     out->step_seconds += out->exchange_seconds;
     out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
     out->tokens = (double)(w->step.batch.T + w->step.batch.S) * w->accumulation * s->compile.ranks;

@@ -29,7 +29,8 @@ struct forecast {
     bool measured;              /* else estimated */
     bool disturbed;             /* estimated while other programs had the processors: a guess */
     double step_seconds;        /* of an optimizer step on rows of the data's mean length */
-    double exchange_seconds;    /* of that: GPUs add up gradients, by their data sheet; 0: one rank, or not known */
+    int64_t exchange_bytes;     /* of such a step, between ranks (exchange.h) */
+    double exchange_seconds;    /* of that: GPUs exchange what they have, by their data sheet; 0: one rank, or not known */
     double samples, tokens;     /* of such a step */
     double evaluation_seconds;  /* with the answers that it asks for */
     double answer_seconds;      /* of these, answers (--eval-samples) */

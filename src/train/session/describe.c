@@ -24,6 +24,7 @@ struct snug_forecast describe_forecast(const struct session *s)
     if (!f->known)
         return (struct snug_forecast){0};
     return (struct snug_forecast){.step_seconds = f->step_seconds,
+                                  .exchange_bytes = f->exchange_bytes,
                                   .exchange_seconds = f->exchange_seconds,
                                   .samples_per_second = f->samples / f->step_seconds,
                                   .tokens_per_second = f->tokens / f->step_seconds,
@@ -56,6 +57,7 @@ static void put_number(struct str *out, double x)
 static void put_forecast(struct str *out, const struct snug_forecast *f)
 {
     bool short_step = f->step_seconds < 1;
+    char size[SIZE_TEXT_MAX];
     const char *basis = f->measured    ? "measured"
                         : f->disturbed ? "a guess: other programs have the processors"
                                        : "estimated";
@@ -74,7 +76,7 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
     str_printf(out, " %s a step, ", short_step ? "ms" : "s");
     if (f->exchange_seconds > 0) {
         put_number(out, (short_step ? 1e3 : 1) * f->exchange_seconds);
-        str_append(out, " of it between GPUs, ");
+        str_printf(out, " of it between GPUs (%s), ", size_text(f->exchange_bytes, size));
     }
     put_number(out, f->samples_per_second);
     str_printf(out, " samples/s, %.0f tokens/s%s%s\n", f->tokens_per_second, f->steps ? "" : ", ",
@@ -177,6 +179,9 @@ void describe_plan(const struct session *s, struct str *out)
                c->backend->facts.host_memory ? ranks : "", describe_precision(s));
     put_batch(out, s);
     str_printf(out, "memory   %s%s", size_text(p->arena_bytes, size), ranks);
+    if (p->fullest)
+        str_printf(out, " (%s of the one that has least)",
+                   size_text(p->arena_bytes - p->persistent_bytes + p->least_bytes, size));
     if (p->host_bytes)
         str_printf(out, ", and %s of the host for %s%s", size_text(p->host_bytes, size), plan_host_holds(p),
                    c->ranks > 1 ? " of each" : "");
@@ -207,14 +212,15 @@ void describe_title(const struct session *s, struct str *out)
 /* "time":{…}, */
 static void put_time_json(struct str *out, const struct snug_forecast *f)
 {
-    str_printf(out,
-               "\"time\":{\"step_seconds\":%.6g,\"exchange_seconds\":%.6g,\"samples_per_second\":%.6g,"
-               "\"tokens_per_second\":%.6g,"
-               "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
-               "\"basis\":\"%s\",\"disturbed\":%s},",
-               f->step_seconds, f->exchange_seconds, f->samples_per_second, f->tokens_per_second, (long long)f->steps,
-               (long long)f->evaluations, f->evaluation_seconds, f->run_seconds, f->measured ? "measured" : "estimated",
-               f->disturbed ? "true" : "false");
+    str_printf(
+        out,
+        "\"time\":{\"step_seconds\":%.6g,\"exchange_bytes\":%lld,\"exchange_seconds\":%.6g,\"samples_per_second\":%.6g,"
+        "\"tokens_per_second\":%.6g,"
+        "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
+        "\"basis\":\"%s\",\"disturbed\":%s},",
+        f->step_seconds, (long long)f->exchange_bytes, f->exchange_seconds, f->samples_per_second, f->tokens_per_second,
+        (long long)f->steps, (long long)f->evaluations, f->evaluation_seconds, f->run_seconds,
+        f->measured ? "measured" : "estimated", f->disturbed ? "true" : "false");
 }
 
 /* "accumulated_gradients":{…}, */

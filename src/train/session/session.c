@@ -108,6 +108,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
                        (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     s->compile.ranks = o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
+    s->compile.zero_stage = (int)o->zero_stage;
     TRY(processes_join(s, err));
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
@@ -152,6 +153,25 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     return processes_end(s, open_session(s, own_loop, err), err);
 }
 
+static int lost(struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_USAGE, "the weights are lost to a load or save that failed; open another session");
+}
+
+int session_alloc(struct session *s, struct snug_err *err)
+{
+    if (s->run.arenas.of[MEMORY_DEVICE])
+        return SNUG_OK;
+    if (s->run.work)
+        return lost(err);
+    TRY(fit_room(s, err));
+    TRY(run_alloc(&s->run, err));
+    TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
+    s->opened_stepper = true;
+    s->stepper.class_weights = s->class_weights;
+    return SNUG_OK;
+}
+
 int session_load(struct session *s, struct snug_err *err)
 {
     struct weight_options w = {.seed = s->o->seed,
@@ -163,13 +183,10 @@ int session_load(struct session *s, struct snug_err *err)
                                .strict = s->o->strict};
     if (s->loaded && s->run.arenas.of[MEMORY_DEVICE])
         return SNUG_OK;
-    if (s->run.work)
-        return err_set(err, SNUG_ERR_USAGE, "the weights are lost to a load or save that failed; open another session");
-    TRY(fit_room(s, err));
-    TRY(run_alloc(&s->run, err));
-    TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
-    s->opened_stepper = true;
-    s->stepper.class_weights = s->class_weights;
+    if (s->loading && !s->loaded)
+        return lost(err);
+    TRY(session_alloc(s, err));
+    s->loading = true;
     TRY(states_start(&s->run, err));
     TRY(weights_load(&s->dir, &s->run, &s->model, &w, err));
     s->loaded = true;

@@ -2,7 +2,8 @@
  * plan share.
  *     session_open     model folder, tokenizer, data, labels; compiled and planned; nothing of the model's size is in
  *                      memory
- *     session_load     the arena and the weights, once
+ *     session_alloc    the arena, once
+ *     session_load     the weights, too
  *     session_close */
 #ifndef TRAIN_SESSION_SESSION_H
 #define TRAIN_SESSION_SESSION_H
@@ -120,11 +121,14 @@ struct session {
     struct ckpt_dir output;   /* of a training run: train/output_dir.h */
     enum ckpt_use output_use;
     bool opened_dir, opened_stepper, opened_output;
-    bool loaded; /* the weights are in the arena, those of the model folder or what training made of them */
+    bool loading; /* a load has begun; where it is not `loaded`, it has failed */
+    bool loaded;  /* the weights are in the arena, those of the model folder or what training made of them */
 };
 
 int session_open(struct session *s, const struct io *io, const struct options *o, bool own_loop,
                  struct session_events events, const struct stop_flag *stop, struct snug_err *err);
+/* Allocates the arena; does nothing if it is there. Errors as session_load. */
+int session_alloc(struct session *s, struct snug_err *err);
 /* Allocates the arena and reads the weights; does nothing if they are there. SNUG_ERR_USAGE after a load that failed, and
  * after a save that was abandoned and still reads the arena: such a session cannot be used any more. */
 int session_load(struct session *s, struct snug_err *err);

@@ -138,6 +138,23 @@ static int check_ranks(const struct session *s, struct snug_err *err)
                    c->backend->name, c->ranks);
 }
 
+/* Ranks with states of their own look at each other's memory, of the device. */
+static int check_zero(const struct session *s, struct snug_err *err)
+{
+    const struct compile_settings *c = &s->compile;
+    if (c->ranks == 1 || !c->zero_stage)
+        return SNUG_OK;
+    if (s->processes)
+        return err_set(err, SNUG_ERR_USAGE, "--zero-stage %d: processes have all states each; use --gpus or --ranks",
+                       c->zero_stage);
+    if (s->o->offload_param == OPT_OFFLOAD_CPU)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "--zero-stage %d: --offload-param cpu has weights where other ranks do not reach them; leave one out",
+            c->zero_stage);
+    return SNUG_OK;
+}
+
 int settings_set(struct session *s, struct snug_err *err)
 {
     const struct options *o = s->o;
@@ -145,6 +162,7 @@ int settings_set(struct session *s, struct snug_err *err)
     c->model = &s->model;
     c->stop = s->stop;
     TRY(check_ranks(s, err));
+    TRY(check_zero(s, err));
     if (c->backend->facts.host_memory && c->ranks > 1 && !s->processes) /* which have one machine */
         c->threads = c->threads > c->ranks ? c->threads / c->ranks : 1;
     TRY(settings_precision(o, c->backend, &c->precision, err));

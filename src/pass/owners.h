@@ -1,0 +1,19 @@
+/* owners.h: which of several ranks keeps the states of each weight and updates it (ZeRO: Rajbhandari et al., arXiv 1910.02054), by whole
+ * weights: so an optimizer, with whatever states, never sees a part of a tensor. */
+#ifndef PASS_OWNERS_H
+#define PASS_OWNERS_H
+
+#include "pass/pass.h"
+
+/* Whether the states of each weight lie on one rank alone. */
+static inline bool has_owners(const struct pass_settings *s)
+{
+    return s->ranks > 1 && s->zero_stage > 0;
+}
+
+/* By weight that has a gradient: its owner, counted from 1; all 0 where each rank updates all. Those that lie in one value have one owner.
+ * The largest values come first, each to the rank that has least so far: the same in every program with these weights. mem_free'd by
+ * the caller; NULL: no memory, and the graph has failed. */
+int *weight_owners(struct graph *g, const struct pass_settings *s);
+
+#endif
