@@ -160,12 +160,12 @@ OP(dora_norm, IN(w) IN(a) IN(b) F32(norm), REAL(scale) FLAG(in_out), NONE,
    "norm[o] = the length of row o of w + scale b a: of a weight with its adapter; w is (O,I), or (I,O) when in_out")
 SLOT(dora_norm, w, SLOT_ANY_TYPE)
 OP(dora, IN(z) IN(m) IN(norm) OPT(bias) OUT(y) MAYBE(slope), ACT(act), DIFF,
-   "y = act(u) with u = z m / norm + bias, m, norm and bias by column (0 for m / norm where norm is 0); slope = act'(u), "
-   "for the gradient")
+   "y = act(u) with u = z m / norm + bias, m, norm and bias by column (0 for m / norm where norm is 0); "
+   "slope = act'(u), for the gradient")
 SLOT(dora, y, SLOT_PITCH)
 OP(dora_bwd, IN(dy) IN(z) IN(m) IN(norm) ACC(dz) ACC(dm) ACC(dbias), , NONE,
-   "the gradient of dora, where the norm is a constant: dz = dy m / norm, dm = sum over rows of dy z / norm, dbias = sum "
-   "of dy")
+   "the gradient of dora, where the norm is a constant: dz = dy m / norm, dm = sum over rows of dy z / norm, "
+   "dbias = sum of dy")
 SLOT(dora_bwd, dy, SLOT_PITCH)
 OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) row of sequence b")
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")

@@ -19,7 +19,7 @@
     PASS(x, reduce, 1 << PROGRAM_UPDATE)                                                                               \
     PASS(x, update, HAS_UPDATE)                                                                                        \
     PASS(x, share, 1 << PROGRAM_UPDATE)                                                                                \
-    PASS(x, place, HAS_FORWARD | HAS_UPDATE)                                                                          \
+    PASS(x, place, HAS_FORWARD | HAS_UPDATE)                                                                           \
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \
     PASS(x, pad, HAS_FORWARD)                                                                                          \
     PASS(x, order, EVERY_PROGRAM)

@@ -139,7 +139,8 @@ static int predict_answers(struct prediction *p, const struct dataset *d, struct
     double probabilities[ANSWERS_MOST + 1];
     size_t n = (size_t)(d->n_tokens * s->model.num_labels);
     if (!d->questions)
-        return err_set(err, SNUG_ERR_INPUT, "%s: has tokens, but answers are texts; give .json, .jsonl or .parquet", d->path);
+        return err_set(err, SNUG_ERR_INPUT, "%s: has tokens, but answers are texts; give .json, .jsonl or .parquet",
+                       d->path);
     if (!MEM_GROW(p->logits, p->room, n))
         return err_no_memory(err, n * sizeof *p->logits);
     TRY(evaluate_logits(s, s->eval, d, 0, p->logits, err));
