@@ -96,7 +96,7 @@ OPT(BOOL, check_finite, "false", "", MODEL, 0, "NaN or infinity in the weights i
 
 OPT_SECTION(data, "Data")
 OPT(PATHS, train_data, "none", "FILE", TRAINING | NEED(TRAIN), 0,
-    "rows: .csv, .tsv, .jsonl, .parquet, .txt, .safetensors, synthetic:ROWSxLENGTH, OWNER/NAME; or several")
+    "rows: .csv, .tsv, .jsonl, .parquet, .txt, .safetensors, OWNER/NAME, synthetic:ROWSxLENGTH")
 OPT(PATHS, eval_data, "none", "FILE", TRAINING, 0, "rows to evaluate on, at the end and as --eval-strategy says")
 OPT(REAL, eval_split, "none", "(0, 1)", TRAINING, RESULT,
     "share of the training rows that is held out to evaluate on, the same of each label")
@@ -116,7 +116,7 @@ OPT(STR, target_column, "none", "NAME", TRAINING | EVAL | DEBUG_DATA, 0,
 OPT(STR, source_prefix, "none", "TEXT", TRAINING | EVAL | PREDICT | DEBUG_DATA, RESULT,
     "stands before each source, seq2seq-lm, such as \"summarize: \"")
 OPT(STR, source_lang, "none", "LANGUAGE", TRAINING | EVAL | PREDICT | GENERATE, RESULT,
-    "of the sources, as a translator's tokenizer names it, such as en_XX; none: what tokenizer_config.json says")
+    "of the sources, as a translator's tokenizer names it: en_XX; none: what tokenizer_config.json says")
 OPT(STR, target_lang, "none", "LANGUAGE", TRAINING | EVAL | PREDICT | GENERATE, RESULT,
     "of the targets, likewise; generated texts begin with it")
 OPT(INT, max_target_length, "none", "[1, 1048576]", TRAINING | EVAL | DEBUG_DATA, RESULT,
@@ -251,7 +251,7 @@ OPT(WORD, dropout_masks, "auto", KEEP, TRAINING, 0,
 OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
     "optimizer states in the host's memory: all (cpu), none, or those a GPU has no room for")
 OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,
-    "fp32 weights in the host's memory where 16-bit copies stay: all (cpu), none, or as a GPU has no room")
+    "fp32 weights in host memory where 16-bit copies stay: all (cpu), none, as a GPU has no room")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
@@ -272,12 +272,12 @@ OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
-    "started alike, on one machine or several, to work as one, each a rank; torchrun, mpirun and srun say it by themselves")
+    "started alike, to work as one, each a rank; torchrun, mpirun and srun say it by themselves")
 OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 1]", TRAINING, 0,
-    "of several ranks each keeps for itself alone, of its own weights: 1: the optimizer's states; 0: nothing")
+    "what a rank keeps for itself alone, of its own weights: 1: the optimizer's states; 0: nothing")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
