@@ -230,7 +230,9 @@ const struct backend_record cuda_record = {.give = give, .take = take};
 
 int cuda_measured_read(struct cuda *d, const char *path, struct cuda_profile_device *device, struct snug_err *err)
 {
-    return cuda_profile_read(&io_posix, path, device, &d->measured.profile, err);
+    TRY(cuda_profile_read(&io_posix, path, device, &d->measured.profile, err));
+    d->base.rates.link = gpu_sheet_link(device->name);
+    return SNUG_OK;
 }
 
 void cuda_measured_close(struct cuda *d)

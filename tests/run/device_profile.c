@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "base/str.h"
 
+#include <math.h>
 #include <sys/stat.h>
 
 static const char *profile;
@@ -136,6 +137,22 @@ static void what_no_kernel_takes_is_not_planned(void **state)
     }
 }
 
+/* What ranks exchange goes by the link that the device's data sheet has, 450 GB/s each way: 5091 gradients in fp32, half of them there and
+ * half of them back. */
+static void ranks_exchange_by_the_data_sheet(void **state)
+{
+    (void)state;
+    if (!backend_cuda_arch(0))
+        skip();
+    write_profile("2", 1000000000, "");
+    json_t *plan =
+        planned(ARGS("--model", fixture("golden/trainer/init"), "--train-data", "synthetic:64x12", "--gpus", "2"));
+    double of_two = 5091 * 4 / (0.75 * 450e9);
+    double seconds = json_number_value(json_object_get(json_object_get(plan, "time"), "exchange_seconds"));
+    assert_true(fabs(seconds - of_two) < 1e-5 * of_two);
+    json_decref(plan);
+}
+
 static int set_up(void **state)
 {
     open_folder(state);
@@ -147,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_on_the_device), cmocka_unit_test(workspaces_are_the_profiles),
-        cmocka_unit_test(what_no_kernel_takes_is_not_planned), cmocka_unit_test(refused)};
+        cmocka_unit_test(ranks_exchange_by_the_data_sheet), cmocka_unit_test(what_no_kernel_takes_is_not_planned),
+        cmocka_unit_test(refused)};
     return cmocka_run_group_tests_name("device_profile", tests, set_up, close_folder);
 }
