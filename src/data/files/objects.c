@@ -167,10 +167,8 @@ int objects_open(const struct io *io, const char *path, enum data_format format,
 
 int objects_open_source(struct source *source, enum data_format format, struct objects *o, struct snug_err *err)
 {
-    *o = (struct objects){0};
-    TRY(kinds[format]->open_source(source, o, err));
-    o->kind = kinds[format];
-    return SNUG_OK;
+    *o = (struct objects){.kind = kinds[format]}; /* which closes the source, also after a failure */
+    return o->kind->open_source(source, o, err);
 }
 
 int objects_next(struct objects *o, struct snug_err *err)
