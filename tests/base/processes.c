@@ -2,8 +2,9 @@
  * stranger at the port is sent away; who leaves is known to all, with what it says. Each rank is a thread here, with sockets of its own. */
 #include "base/processes.h"
 
+#include "../port.h"
+
 #include "base/seconds.h"
-#include "base/sockets.h"
 #include "cpu/isa.h"
 #include "graph/op.h"
 
@@ -31,14 +32,6 @@ struct side {
     enum dtype type;
     bool right;
 };
-
-static int free_port(void)
-{
-    int fd, port;
-    assert_int_equal(socket_listen(true, AF_INET, 0, 1, &fd, &port, NULL), SNUG_OK);
-    close(fd);
-    return port;
-}
 
 static void *be(void *arg)
 {

@@ -2,9 +2,8 @@
 #ifndef TESTS_RUN_PROCESSES_H
 #define TESTS_RUN_PROCESSES_H
 
+#include "../port.h"
 #include "runs_help.h"
-
-#include "base/sockets.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,15 +21,6 @@ static inline const char *said_by(int k)
 {
     static const char *const names[MOST_PROCESSES] = {"said-0", "said-1", "said-2", "said-3"};
     return join(folder, names[k]);
-}
-
-/* A port that nobody listens on. */
-static inline int free_port(void)
-{
-    int fd, port;
-    assert_int_equal(socket_listen(true, AF_INET, 0, 1, &fd, &port, NULL), SNUG_OK);
-    close(fd);
-    return port;
 }
 
 /* `differs`: arguments that the last process gets besides; NULL: none. */

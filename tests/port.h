@@ -1,0 +1,23 @@
+/* port.h: a port of this machine for a test to listen at. */
+#ifndef TESTS_PORT_H
+#define TESTS_PORT_H
+
+#include "base/sockets.h"
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+/* One that nobody listens on, below those that the system gives to whoever connects: it would soon be another's. */
+static inline int free_port(void)
+{
+    static int tried;
+    for (;;) {
+        int fd, got, port = 10000 + (getpid() % 2000 * 10 + tried++) % 20000;
+        if (!socket_listen(true, AF_INET, port, 1, &fd, &got, NULL)) {
+            close(fd);
+            return port;
+        }
+    }
+}
+
+#endif
