@@ -238,11 +238,12 @@ int watch_open(struct ranks *all, int me, int n, const int *control, double sile
         int fd = k == me ? -1 : control[k];
         w->peers[k] = (struct peer){.fd = fd, .bye = fd < 0, .at = seconds_now()};
     }
+    *out = w; /* before the thread begins, which may have something to tell at once */
     int code = start(w, err);
-    if (code)
+    if (code) {
+        *out = NULL;
         free_watch(w);
-    else
-        *out = w;
+    }
     return code;
 }
 
