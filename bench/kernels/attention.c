@@ -134,97 +134,36 @@ static bool make_operands(const struct setting *s, struct operands *x)
     return true;
 }
 
-/* The arguments of a setting's op and of its gradient. */
+/* What the arguments of all of these ops have, under the same names. */
+#define SHARED                                                                                                         \
+    .cu = x->cu, .coords = x->coords, .rng = x->rng, .o = x->o, .lse = x->lse, .heads = s->heads,                      \
+    .scale = 1 / sqrt((double)s->D), .p = s->p
+
+/* The arguments of a setting's op and of its gradient, which is given. */
 static enum op make_args(const struct setting *s, const struct operands *x, union args_any *f, union args_any *b)
 {
-    double scale = 1 / sqrt((double)s->D);
-    if (s->op == OP_attention_general) {
-        f->attention_general = (struct args_attention_general){.q = x->qkv,
-                                                               .table = x->table,
-                                                               .cu = x->cu,
-                                                               .coords = x->coords,
-                                                               .rng = x->rng,
-                                                               .o = x->o,
-                                                               .lse = x->lse,
-                                                               .heads = s->heads,
-                                                               .furthest = FURTHEST,
-                                                               .causal = s->causal,
-                                                               .scale = scale,
-                                                               .p = s->p};
-        b->attention_general_bwd = (struct args_attention_general_bwd){.q = x->qkv,
-                                                                       .table = x->table,
-                                                                       .o = x->o,
-                                                                       .lse = x->lse,
-                                                                       .dout = x->dout,
-                                                                       .cu = x->cu,
-                                                                       .coords = x->coords,
-                                                                       .rng = x->rng,
-                                                                       .dq = x->dqkv,
-                                                                       .dtable = x->dtable,
-                                                                       .heads = s->heads,
-                                                                       .furthest = FURTHEST,
-                                                                       .causal = s->causal,
-                                                                       .scale = scale,
-                                                                       .p = s->p};
+    switch (s->op) {
+    case OP_attention_general:
+        f->attention_general = (struct args_attention_general){SHARED, .q = x->qkv, .table = x->table,
+                                                               .furthest = FURTHEST, .causal = s->causal};
+        b->attention_general_bwd = (struct args_attention_general_bwd){
+            SHARED,        .q = x->qkv,         .table = x->table,    .dout = x->dout,
+            .dq = x->dqkv, .dtable = x->dtable, .furthest = FURTHEST, .causal = s->causal};
         return OP_attention_general_bwd;
-    }
-    if (s->op == OP_attention_disentangled) {
-        f->attention_disentangled = (struct args_attention_disentangled){.qkv = x->qkv,
-                                                                         .relative = x->relative,
-                                                                         .rows = x->rows,
-                                                                         .cu = x->cu,
-                                                                         .coords = x->coords,
-                                                                         .rng = x->rng,
-                                                                         .o = x->o,
-                                                                         .lse = x->lse,
-                                                                         .heads = s->heads,
-                                                                         .queries = 1,
-                                                                         .keys = 2,
-                                                                         .scale = scale,
-                                                                         .p = s->p};
-        b->attention_disentangled_bwd = (struct args_attention_disentangled_bwd){.qkv = x->qkv,
-                                                                                 .relative = x->relative,
-                                                                                 .rows = x->rows,
-                                                                                 .o = x->o,
-                                                                                 .lse = x->lse,
-                                                                                 .dout = x->dout,
-                                                                                 .cu = x->cu,
-                                                                                 .coords = x->coords,
-                                                                                 .rng = x->rng,
-                                                                                 .dqkv = x->dqkv,
-                                                                                 .drelative = x->drelative,
-                                                                                 .heads = s->heads,
-                                                                                 .queries = 1,
-                                                                                 .keys = 2,
-                                                                                 .scale = scale,
-                                                                                 .p = s->p};
+    case OP_attention_disentangled:
+        f->attention_disentangled = (struct args_attention_disentangled){
+            SHARED, .qkv = x->qkv, .relative = x->relative, .rows = x->rows, .queries = 1, .keys = 2};
+        b->attention_disentangled_bwd = (struct args_attention_disentangled_bwd){
+            SHARED,          .qkv = x->qkv,   .relative = x->relative,   .rows = x->rows,
+            .dout = x->dout, .dqkv = x->dqkv, .drelative = x->drelative, .queries = 1,
+            .keys = 2};
         return OP_attention_disentangled_bwd;
+    default:
+        f->attention = (struct args_attention){SHARED, .qkv = x->qkv, .kv_heads = s->heads, .causal = s->causal};
+        b->attention_bwd = (struct args_attention_bwd){SHARED,          .qkv = x->qkv,        .dout = x->dout,
+                                                       .dqkv = x->dqkv, .kv_heads = s->heads, .causal = s->causal};
+        return OP_attention_bwd;
     }
-    f->attention = (struct args_attention){.qkv = x->qkv,
-                                           .cu = x->cu,
-                                           .coords = x->coords,
-                                           .rng = x->rng,
-                                           .o = x->o,
-                                           .lse = x->lse,
-                                           .heads = s->heads,
-                                           .kv_heads = s->heads,
-                                           .causal = s->causal,
-                                           .scale = scale,
-                                           .p = s->p};
-    b->attention_bwd = (struct args_attention_bwd){.qkv = x->qkv,
-                                                   .o = x->o,
-                                                   .lse = x->lse,
-                                                   .dout = x->dout,
-                                                   .cu = x->cu,
-                                                   .coords = x->coords,
-                                                   .rng = x->rng,
-                                                   .dqkv = x->dqkv,
-                                                   .heads = s->heads,
-                                                   .kv_heads = s->heads,
-                                                   .causal = s->causal,
-                                                   .scale = scale,
-                                                   .p = s->p};
-    return OP_attention_bwd;
 }
 
 static void measure(const struct setting *s, int repetitions, int threads)

@@ -1,4 +1,4 @@
-/* bench-attention-cuda: checks attention and its gradient on the cuda backend against op/attention.c in double, then
+/* bench-attention-cuda: checks attention and its gradient on the cuda backend against op/attention/attention.c in double, then
  * times them.
  * usage: bench-attention-cuda [check [D]|time|once [N]]     check (heads of D only), then time; once: one run of setting N,
  * for profilers. A check prints the relative error (of norms) of every output. Each is run twice, over poisoned outputs, once

@@ -38,12 +38,12 @@ for family in "${families[@]}"; do
     [ -e "$work/$family/model.safetensors" ] ||
         $PYTHON bench/peers/random_families.py "$tokenizer" $work "$family" >/dev/null
     case $family in
-    t5 | bart) peer=hf_seq2seq.py columns="--text-column text --target-column $target" ;;
-    *) peer=hf_text.py columns="" ;;
+    t5 | bart) writes=--writes columns="--text-column text --target-column $target" ;;
+    *) writes="" columns="" ;;
     esac
     echo "$family, $precision"
     $PYTHON bench/peers/side_by_side.py --pairs "${PAIRS:-1}" --names peer snug \
-        "$PYTHON bench/peers/$peer $work/$family $work/train.csv $work/test.csv --epochs 1 --precision $precision" \
+        "$PYTHON bench/peers/hf_text.py $work/$family $work/train.csv $work/test.csv --epochs 1 --precision $precision $writes" \
         "$PYTHON bench/peers/snug_run.py --rows $rows --epochs 1 --eval-rows $eval_rows --
             --model $work/$family --train-data $work/train.csv --eval-data $work/test.csv $columns --num-train-epochs 1
             --dtype $precision --learning-rate 2e-4 --warmup-steps 0.1 --weight-decay 0.01
