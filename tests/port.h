@@ -2,7 +2,7 @@
 #ifndef TESTS_PORT_H
 #define TESTS_PORT_H
 
-#include "base/sockets.h"
+#include "ranks/sockets.h"
 
 #include <netinet/in.h>
 #include <unistd.h>

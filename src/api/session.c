@@ -3,10 +3,10 @@
 
 #include "api/handles.h"
 #include "plan/report.h"
-#include "train/evaluate.h"
+#include "train/evaluation/evaluate.h"
+#include "train/evaluation/predict.h"
 #include "train/generate/generate.h"
 #include "train/own_loop.h"
-#include "train/predict.h"
 #include "train/session/describe.h"
 #include "train/session/processes.h"
 #include "train/session/prompts.h"

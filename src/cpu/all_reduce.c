@@ -1,12 +1,9 @@
-/* all_reduce: ranks are threads that see each other's memory, or processes that send each other their parts. F32 and BF16; sums are in F32, the first rank's first, and rounded once.
- * Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. A sum that one rank alone wants is made by
- * all of them, too.
- * broadcast: each rank copies what it has not. Bound by memory. */
+/* all_reduce: ranks are threads that see each other's memory, or processes that send each other their parts. F32 and BF16; sums are in F32,
+ * the first rank's first, and rounded once. Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. A
+ * sum that one rank alone wants is made by all of them, too. broadcast: each rank copies what it has not. Bound by memory. */
 #include "cpu/kernels.h"
 
-#include "base/ranks.h"
-
-#include <string.h>
+#include "ranks/ranks.h"
 
 /* Vectors start at multiples of this, whatever the number of ranks. */
 enum { STRIDE = 64 };
@@ -68,10 +65,6 @@ void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
 /* Of threads alone. */
 void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)
 {
-    void *const *of = c->rank ? ranks_meet(c->rank, a->x.data) : NULL;
-    if (!of)
-        return;
-    if (c->rank->me != a->from - 1)
-        memcpy(a->x.data, of[a->from - 1], (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
-    ranks_meet(c->rank, NULL);
+    if (c->rank)
+        ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
 }

@@ -13,7 +13,7 @@ struct batch {
     const int32_t *ids;       /* (T) */
     const int32_t *positions; /* (T), from 0 in each sequence */
     const int32_t *past;      /* (B): tokens of the sequence before these, of generation; else NULL */
-    /* (B, cache_rows) and (B): where rows are in the caches, as op/attention_cached.c has `at`, of beams; else NULL */
+    /* (B, cache_rows) and (B): where rows are in the caches, as op/attention/attention_cached.c has `at`, of beams; else NULL */
     const int32_t *cache_at, *source_at;
     int64_t cache_rows;
     const int32_t *types;      /* (T) */

@@ -89,7 +89,7 @@ static inline int64_t tensor_room(const struct tensor *t)
 struct call {
     void *workspace;         /* as many bytes as the backend asked for this node; aligned to 64 */
     int threads;             /* at most; results do not depend on it */
-    const struct rank *rank; /* which of several ranks this is (base/ranks.h); NULL: there is only one */
+    const struct rank *rank; /* which of several ranks this is (ranks/ranks.h); NULL: there is only one */
 };
 
 enum op {

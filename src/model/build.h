@@ -105,7 +105,7 @@ struct attention_options {
 };
 int build_attention(struct build *b, int qkv, struct attention_options o);
 
-/* Attention of the rows of cu to those of kv_cu: op/attention_general.c. q without kv has the keys and values, too. */
+/* Attention of the rows of cu to those of kv_cu: op/attention/attention_general.c. q without kv has the keys and values, too. */
 struct general_options {
     int kv, kv_cu, cu, coords; /* coords: those of q's rows */
     int table;                 /* of biases (buckets, heads); 0: none */

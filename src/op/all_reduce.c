@@ -1,10 +1,8 @@
 /* What ranks exchange. Ranks add up what each has of a gradient: g = the sum of the ranks' g, the first rank's first. g has any shape. Each
  * rank makes a part of the sum and puts it into everybody's g: all get the same bits, whoever comes when. With `to` only that rank's g
  * becomes the sum, and the others stay as they are. */
-#include "base/ranks.h"
 #include "graph/graph.h"
-
-#include <string.h>
+#include "ranks/ranks.h"
 
 void shape_all_reduce(struct graph *g, struct op_all_reduce *n)
 {
@@ -63,10 +61,6 @@ double flops_broadcast(const struct args_broadcast *a)
 
 void ref_broadcast(const struct args_broadcast *a, const struct call *c)
 {
-    void *const *of = c->rank ? ranks_meet(c->rank, a->x.data) : NULL;
-    if (!of)
-        return;
-    if (c->rank->me != a->from - 1)
-        memcpy(a->x.data, of[a->from - 1], (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
-    ranks_meet(c->rank, NULL);
+    if (c->rank)
+        ranks_take(c->rank, (int)a->from - 1, a->x.data, (size_t)dtype_bytes(a->x.dtype, tensor_room(&a->x)));
 }

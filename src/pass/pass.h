@@ -215,12 +215,11 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * source whole. Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of values. */
 
 /* materialize: brings each weight to the nodes that use it. Where the optimizer averages weights, the programs with a backward pass
- * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored type reads the weight itself. For
- * a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or, with choices.copies,
- * as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters, a frozen
- * weight that only such slots read is itself narrow. With precision.pure all weights are: then nothing is copied, and a node
- * that wants F32 (norms, the head of a classifier) gets it by a cast at each use. Requires: precision done. Keeps: order, ids
- * of values. */
+ * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored
+ * type reads the weight itself. For a slot of SLOT_NODE_TYPE the weight is cast to the type of the node's activations: at each use, or,
+ * with choices.copies, as a copy (KIN_COPY) that stays and that updates write. With narrow_bias biases have such copies too. With adapters,
+ * a frozen weight that only such slots read is itself narrow. With precision.pure all weights are: then nothing is copied, and a node that
+ * wants F32 (norms, the head of a classifier) gets it by a cast at each use. Requires: precision done. Keeps: order, ids of values. */
 
 /* keep_mask: keeps the dropout mask of attention for the backward pass, with choices.keep_masks and for the nodes of which
  * reads_mask says yes. All other nodes make the mask again. Requires: precision done. Keeps: results, bit for bit. */

@@ -79,7 +79,8 @@ static int check_boxes(const struct plan *p, const struct program *g, enum memor
     return SNUG_OK;
 }
 
-/* Of what all ranks have, or of what one has alone. Gives how many there are, with the empty one in front; -1 with err set where a value has no place. */
+/* Of what all ranks have, or of what one has alone. Gives how many there are, with the empty one in front; -1 with err set where a value
+ * has no place. */
 static int list_boxes(const struct program *g, enum memory memory, bool owned, struct box *boxes, struct snug_err *err)
 {
     int n = 1;

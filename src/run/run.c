@@ -1,7 +1,7 @@
 #include "run/run.h"
 
-#include "base/ranks.h"
 #include "base/seconds.h"
+#include "ranks/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

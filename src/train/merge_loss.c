@@ -1,4 +1,4 @@
-#include "train/evaluate.h"
+#include "train/evaluation/evaluate.h"
 #include "train/merge.h"
 
 #include <math.h>

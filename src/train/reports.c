@@ -7,7 +7,7 @@
 #include "output/own_json.h"
 #include "report/report.h"
 #include "train/environment.h"
-#include "train/evaluate.h"
+#include "train/evaluation/evaluate.h"
 #include "train/session/processes.h"
 
 #include <math.h>

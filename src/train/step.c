@@ -1,7 +1,7 @@
 #include "train/step.h"
 
-#include "base/ranks.h"
 #include "base/seconds.h"
+#include "ranks/ranks.h"
 
 #include <assert.h>
 #include <math.h>

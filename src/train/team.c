@@ -1,7 +1,7 @@
 #include "train/team.h"
 
 #include "base/mem.h"
-#include "base/ranks.h"
+#include "ranks/ranks.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #include "train/trainer.h"
 
 #include "base/seconds.h"
-#include "train/evaluate.h"
+#include "train/evaluation/evaluate.h"
 #include "train/output_dir.h"
 #include "train/rate_search.h"
 #include "train/session/batches.h"

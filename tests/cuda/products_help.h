@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/philox.h"
 #include "cuda/kernels.h"
-#include "cuda/kernels/linear_sm90.h"
+#include "cuda/kernels/linear/linear_sm90.h"
 #include "cuda/products/algorithms_json.h"
 #include "cuda/products/nodes.h"
 #include "cuda/products/products.h"

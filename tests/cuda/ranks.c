@@ -1,10 +1,10 @@
-/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each, or one of them alone,
- * has the sum, in the order of ranks, with the same bits, or all have what one had, also out of a graph. A rank that leaves keeps nobody
- * waiting. */
-#include "base/ranks.h"
+/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each, or one of them
+ * alone, has the sum, in the order of ranks, with the same bits, or all have what one had, also out of a graph. A rank that leaves keeps
+ * nobody waiting. */
 #include "backend/backend.h"
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "ranks/ranks.h"
 
 #include <pthread.h>
 #include <setjmp.h>

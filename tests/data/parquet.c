@@ -1,5 +1,5 @@
 /* data/parquet: rows against those that pyarrow read (parquet/make.py), and what is refused. */
-#include "data/files/parquet.h"
+#include "data/files/objects/parquet.h"
 
 #include "format/json.h"
 

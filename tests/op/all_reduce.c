@@ -1,10 +1,11 @@
-/* What several ranks exchange, on every instruction set and on the reference. all_reduce: each rank, or the one that wants it alone, has the
- * sum, in the order of ranks, with the same bits. broadcast: each has what one had. base/ranks: a rank that leaves keeps nobody waiting. */
+/* What several ranks exchange, on every instruction set and on the reference. all_reduce: each rank, or the one that wants it alone, has
+ * the sum, in the order of ranks, with the same bits. broadcast: each has what one had. base/ranks: a rank that leaves keeps nobody
+ * waiting. */
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "base/ranks.h"
 #include "cpu/isa.h"
 #include "graph/op.h"
+#include "ranks/ranks.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* The buckets of a bias by distance against those of transformers (record_buckets.py). */
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -18,9 +18,9 @@ static const double SMALLEST_F16 = 0x1p-24; /* below 2^-14 numbers are apart by 
 static const double UNITS = 8;              /* operations beside the sums, polynomials, the largest of many elements */
 
 /* Roundings to the policy's type of what an op adds up (attention: the weights P, and dS) or derives its result from
- * (linear, and dora with an activation: y and slope from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product that is added to a
- * gradient of 16 bits may be rounded by itself first: every algorithm of cuBLASLt does so (and so do frameworks that
- * add two tensors). */
+ * (linear, and dora with an activation: y and slope from u; linear_dx_act: du from dx, where a backend leaves that in memory). A product
+ * that is added to a gradient of 16 bits may be rounded by itself first: every algorithm of cuBLASLt does so (and so do frameworks that add
+ * two tensors). */
 static inline double inner_roundings(enum op op, const union args_any *a)
 {
     switch (op) {

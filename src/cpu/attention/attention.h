@@ -1,9 +1,9 @@
-/* attention.h: what the kernels of attention, forward and backward, share: the problem, its tasks, dropout's masks. Attention with a bias by
- * distance (attention_general.c) and disentangled attention (attention_disentangled.c) are such problems, too.
+/* attention.h: what the kernels of attention, forward and backward, share: the problem, its tasks, dropout's masks. Attention with a bias
+ * by distance (attention_general.c) and disentangled attention (attention_disentangled.c) are such problems, too.
  *
  * Scores are kept transposed, S^T (keys, queries). What belongs to a query (maximum, sum, lse, delta) is then a vector
  * along the lanes, and P^T and dS^T are at once what the next products want. A block of 16 keys by VF_LANES queries is
- * one vectorised Philox call. With blocks of 64 by 64 everything an inner step touches is about 60 KB (op/attention.c
+ * one vectorised Philox call. With blocks of 64 by 64 everything an inner step touches is about 60 KB (op/attention/attention.c
  * has the formulas; after Dao, arXiv 2307.08691).
  *
  * bf16: P and dS are rounded to bf16 for the products; scores, maxima, sums and accumulators are F32. */

@@ -6,7 +6,7 @@
 #include "cpu/columns.h"
 #include "cpu/kernels.h"
 #include "cpu/simd/simd_math.h"
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 
 #include <omp.h>
 

@@ -4,7 +4,7 @@
  * Order of sums: as there; gradients of biases over the blocks of a task, of a table's entry over distances, then over sequences, in
  * order. */
 #include "cpu/attention/attention.h"
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 
 /* Of either op's arguments, which have what it wants under the same names. */
 #define PROBLEM(a)                                                                                                     \

@@ -1,4 +1,4 @@
-/* attention.cu: attention's launchers; see op/attention.c for the definition, attention_engine.cuh for the kernels. Which
+/* attention.cu: attention's launchers; see op/attention/attention.c for the definition, attention_engine.cuh for the kernels. Which
  * of them: Hopper's own where they take the problem, else those for any GPU, by dtype. Each dtype is compiled by itself,
  * since all together take minutes. */
 #include "cuda/attention/attention.cuh"

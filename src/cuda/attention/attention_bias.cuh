@@ -1,4 +1,4 @@
-/* attention_bias.cuh: the bias by distance of GENERAL scores (op/bias_bucket.h), and the gradient of its table. Both are by distance
+/* attention_bias.cuh: the bias by distance of GENERAL scores (op/attention/bias_bucket.h), and the gradient of its table. Both are by distance
  * first, key - query, since all that a tile has lies on few diagonals: a block keeps the biases of its head in shared memory, and each of
  * its warps sums of slopes. A warp's part of a tile that lies further apart than `furthest` has one bias, and one sum. */
 #ifndef CUDA_ATTENTION_BIAS_CUH
@@ -7,7 +7,7 @@
 #include "cuda/attention/attention_engine.cuh"
 
 extern "C" {
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 }
 
 /* The distances of a warp's part of a tile, some of which is nearer than `furthest`, are below furthest + MARGIN. */

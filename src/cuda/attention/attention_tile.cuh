@@ -38,7 +38,7 @@ struct attention_params {
     float keep_scale;   /* what dropout multiplies kept weights with */
     uint32_t site;      /* of the dropout */
     uint32_t threshold; /* in 256ths: what share of the weights is dropped; 0: none */
-    int window;         /* as op/attention.c has it, but 0 where it is as long as any sequence */
+    int window;         /* as op/attention/attention.c has it, but 0 where it is as long as any sequence */
     float softcap;      /* 0: none */
 
     /* Of a node of attention_general, whose `qkv` and `dqkv` are its queries' q and dq: rows of q_width elements. */
@@ -48,7 +48,7 @@ struct attention_params {
     const int32_t *kv_cu;  /* (B+1) */
     int kv_rows;           /* of keys; their padding goes with that */
     const float *table;    /* (buckets, A), or NULL: no bias */
-    int buckets, furthest; /* op/bias_bucket.h */
+    int buckets, furthest; /* op/attention/bias_bucket.h */
     float *table_parts;    /* (block_places of queries, A, buckets), from dq's kernel; NULL: the table does not learn */
 
     /* Of a node of attention_disentangled, of whose heads a launch does some: those from first_head on (elsewhere 0). biases: (heads of
@@ -119,7 +119,7 @@ __device__ static inline int asking_rows(const struct attention_params &p, struc
     return rows.padding ? 0 : max(0, rows_asking(p, rows.length) - rows.at);
 }
 
-/* The words of a kept mask (op/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence
+/* The words of a kept mask (op/attention/attention.c) that belong to 16 queries of a head, from their query `at` of the sequence
  * on. A tile's 32 words lie behind those of the tile before. Word 4g + c is made of queries g and g + 8 and the tile's
  * keys from 16c on (mask_word). The next 16 queries are mask_pitch on. */
 __device__ static inline uint32_t mask_pitch(const struct attention_params &p)

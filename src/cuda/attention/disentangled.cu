@@ -1,4 +1,4 @@
-/* disentangled.cu: disentangled attention (op/attention_disentangled.c) as attention with a bias for each query and key. Of some heads at a
+/* disentangled.cu: disentangled attention (op/attention/attention_disentangled.c) as attention with a bias for each query and key. Of some heads at a
  * time:
  *
  *     C[t,r]  = what a row (a query, or a key) makes of row r of the relative positions: a product for each term of the scores

@@ -1,7 +1,7 @@
 /* Attention of new rows to a cache: one launch puts the new keys and values there, one attends, a warp for a row and a head.
  * A lane has every 32nd element of the head; the softmax goes along (Milakov and Gimelshein, arXiv 1805.02867). Bound by the
  * bytes of the cache. */
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 
 #include "cuda/kernels/kernel.cuh"
 

@@ -6,7 +6,7 @@
 #include "cuda/kernels/vector.cuh"
 
 extern "C" {
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 }
 
 enum {

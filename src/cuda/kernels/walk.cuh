@@ -1,6 +1,6 @@
 /* walk.cuh: kernels whose threads own N neighbouring columns of a matrix and walk down its rows, ROWS at a time so that enough reads are
- * under way. Where they sum over rows, chunk i of `chunks` (row_blocks) takes rows i ROWS to i ROWS + ROWS - 1, and those that are chunks ROWS
- * further, in order; columns.cuh adds the chunks. */
+ * under way. Where they sum over rows, chunk i of `chunks` (row_blocks) takes rows i ROWS to i ROWS + ROWS - 1, and those that are chunks
+ * ROWS further, in order; columns.cuh adds the chunks. */
 #ifndef CUDA_WALK_CUH
 #define CUDA_WALK_CUH
 

@@ -3,8 +3,8 @@
 #define CUDA_PEERS_PEERS_H
 
 #include "backend/backend.h"
-#include "base/ranks.h"
 #include "cuda/errors.h"
+#include "ranks/ranks.h"
 
 enum { CUDA_MAX_PEERS = BACKEND_GPUS, GATE_LINE = 32 };
 

@@ -1,6 +1,6 @@
 #include "cuda/products/nodes.h"
 
-#include "cuda/kernels/linear_sm90.h"
+#include "cuda/kernels/linear/linear_sm90.h"
 #include "cuda/products/products.h"
 #include "op/dx_act.h"
 

@@ -5,7 +5,8 @@
 #include "base/err.h"
 #include "base/io.h"
 
-/* Tables that may come from a pipe, with the words of --data-format. FORMAT_UNKNOWN is only asked for: the file's ending, or its first line, shall tell. */
+/* Tables that may come from a pipe, with the words of --data-format. FORMAT_UNKNOWN is only asked for: the file's ending, or its first
+ * line, shall tell. */
 #define TABLE_FORMATS(W)                                                                                               \
     W(FORMAT_UNKNOWN, "auto")                                                                                          \
     W(FORMAT_CSV, "csv")                                                                                               \

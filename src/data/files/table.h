@@ -6,7 +6,7 @@
 #include "data/files/columns.h"
 #include "data/files/csv.h"
 #include "data/files/lines.h"
-#include "data/files/objects.h"
+#include "data/files/objects/objects.h"
 
 enum table_labels { TABLE_NO_LABELS, TABLE_LABELS, TABLE_LABELS_IF_ANY };
 

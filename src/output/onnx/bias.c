@@ -1,6 +1,6 @@
 #include "output/onnx/lower.h"
 
-#include "op/bias_bucket.h"
+#include "op/attention/bias_bucket.h"
 
 #include <float.h>
 

@@ -1,6 +1,6 @@
 #include "train/fit/needs.h"
 
-#include "train/evaluate.h"
+#include "train/evaluation/evaluate.h"
 #include "train/state.h"
 
 /* What a run takes besides the arena, in the host's memory. Checkpoints are copied before they are written, so that

@@ -2,8 +2,8 @@
 
 #include "base/hash.h"
 #include "base/machine.h"
-#include "base/processes.h"
 #include "base/str.h"
+#include "ranks/processes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

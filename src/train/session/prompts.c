@@ -1,7 +1,7 @@
 #include "train/session/prompts.h"
 
 #include "data/files/format.h"
-#include "data/files/objects.h"
+#include "data/files/objects/objects.h"
 #include "train/session/chat.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "train/session/session.h"
 
 #include "base/machine.h"
-#include "base/ranks.h"
 #include "base/str.h"
 #include "base/threads.h"
+#include "ranks/ranks.h"
 #include "train/fit/fit.h"
 #include "train/fit/table.h"
 #include "train/output_dir.h"

@@ -8,7 +8,6 @@
 #ifndef TRAIN_SESSION_SESSION_H
 #define TRAIN_SESSION_SESSION_H
 
-#include "base/ranks.h"
 #include "base/signals.h"
 #include "checkpoint/checkpoint.h"
 #include "data/chat_rows.h"
@@ -18,6 +17,7 @@
 #include "data/questions/questions.h"
 #include "options/gpus.h"
 #include "options/options.h"
+#include "ranks/ranks.h"
 #include "run/weights.h"
 #include "tokenizer/tokenizer.h"
 #include "train/forecast/forecast.h"

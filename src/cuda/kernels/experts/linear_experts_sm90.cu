@@ -1,7 +1,7 @@
 /* linear_experts and linear_experts_dx on Hopper: the kernel of linear_sm90.cu, whose tiles begin where an expert's rows do. Tiles at the
  * end of an expert's rows make those of the next one too, but do not write them. */
 #include "cuda/kernels/experts/linear_experts_sm90.h"
-#include "cuda/kernels/linear_sm90_kernel.cuh"
+#include "cuda/kernels/linear/linear_sm90_kernel.cuh"
 
 /* W of all experts, one below the other. */
 static struct tensor stacked(const struct tensor *w)

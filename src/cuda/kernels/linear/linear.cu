@@ -1,0 +1,203 @@
+/* linear, linear_dx, linear_dw and linear_dx_act (op/linear.c) as products of cuBLASLt (products/products.h), or of our own where that was
+ * measured to be faster (linear_sm90.cu).
+ *
+ * What runs besides the products, all bound by bytes:
+ * - the activation, where cuBLASLt has none that is ours: y is read once, y and its slope written once;
+ * - the bias rounded to y's type, where the epilogue takes no other: O elements;
+ * - what is added to the product, brought to where the product will be: y is written once more;
+ * - db, the sums of dy's columns (columns.cu).
+ * linear_dx_act is one kernel of our own, or linear_dx and act_bwd one behind the other, in place: whichever was measured to
+ * be faster.
+ * No rows: nothing to write but gradients, which are 0. */
+#include "cuda/kernels/act.cuh"
+#include "cuda/kernels/columns.cuh"
+#include "cuda/kernels/linear/linear_sm90.h"
+
+extern "C" {
+#include "cuda/products/nodes.h"
+#include "cuda/products/products.h"
+#include "op/dx_act.h"
+}
+
+/* ---- bias ---- */
+
+template <class To, class From> __global__ static void convert(To *to, const From *from, int64_t n)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        to[i] = from_float<To>(to_float(from[i]));
+}
+
+static void round_bias(void *to, enum dtype type, const struct tensor *b, cudaStream_t s)
+{
+    int64_t n = tensor_room(b);
+    WITH_FLOAT_TYPE(type, To, WITH_FLOAT_TYPE(b->dtype, From, {
+                        convert<To, From>
+                            <<<(unsigned)((n + 255) / 256), 256, 0, s>>>((To *)to, (const From *)b->data, n);
+                    }));
+}
+
+/* ---- launchers ---- */
+
+/* Workspaces lie one behind the other. */
+static int64_t padded(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static bool present(const struct tensor *t)
+{
+    return t->data || t->ndim;
+}
+
+extern "C" int64_t cuda_linear_workspace(const struct args_linear *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return 0;
+    union args_any any;
+    any.linear = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
+    return padded(cuda_products_workspace(c->products, &p)) + padded(a->w.shape[a->in_out ? 1 : 0] * 4);
+}
+
+static void activate(const struct args_linear *a, const struct cuda_call *c)
+{
+    struct act_params p = {};
+    p.y = a->y.data;
+    p.slope = a->slope.data;
+    p.N = a->y.shape[0];
+    p.O = a->y.shape[1];
+    p.pitch = tensor_pitch(&a->y);
+    p.dtype = a->y.dtype;
+    p.act = (enum act)a->act;
+    cuda_act(&p, c);
+}
+
+/* The product adds to what lies where its result will be. */
+static void place_addend(const struct args_linear *a, cudaStream_t s)
+{
+    size_t element = (size_t)dtype_bytes(a->y.dtype, 1);
+    cudaMemcpy2DAsync(a->y.data, element * (size_t)tensor_pitch(&a->y), a->add.data,
+                      element * (size_t)tensor_pitch(&a->add), element * (size_t)a->y.shape[1], (size_t)a->y.shape[0],
+                      cudaMemcpyDeviceToDevice, s);
+}
+
+/* Whether the node is to be run by a kernel of our own in place of its plain product. */
+static bool runs_own(enum op op, const union args_any *any, const struct cuda_product *p, const struct cuda_call *c)
+{
+    struct cuda_product own;
+    return cuda_product_own(op, any, p, c, &own) && cuda_products_chosen(c->products, &own);
+}
+
+extern "C" int cuda_linear(const struct args_linear *a, const struct cuda_call *c)
+{
+    if (a->x.shape[0] == 0)
+        return SNUG_OK;
+    union args_any any;
+    any.linear = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear, &any, c->tf32);
+    struct product_data data = {
+        .rows = a->x.data, .factor = a->w.data, .result = a->y.data, .bias = a->b.data, .workspace = c->workspace};
+    if (runs_own(OP_linear, &any, &p, c))
+        return cuda_linear_sm90(a, c);
+    if (a->b.data && (p.bias != a->b.dtype || (uintptr_t)a->b.data % 16)) {
+        void *rounded = (char *)c->workspace + padded(cuda_products_workspace(c->products, &p));
+        round_bias(rounded, p.bias, &a->b, c->stream);
+        data.bias = rounded;
+    }
+    if (a->add.data)
+        place_addend(a, c->stream);
+    TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    if (a->act != ACT_none)
+        activate(a, c);
+    return cuda_launched(c, "linear");
+}
+
+extern "C" int64_t cuda_linear_dx_workspace(const struct args_linear_dx *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0)
+        return 0;
+    union args_any any;
+    any.linear_dx = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_dx, &any, c->tf32);
+    return cuda_products_workspace(c->products, &p);
+}
+
+extern "C" int cuda_linear_dx(const struct args_linear_dx *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0)
+        return SNUG_OK;
+    union args_any any;
+    any.linear_dx = *a;
+    struct cuda_product p = cuda_product_of(c->products, OP_linear_dx, &any, c->tf32);
+    struct product_data data = {
+        .rows = a->dy.data, .factor = a->w.data, .result = a->dx.data, .workspace = c->workspace};
+    TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    return cuda_launched(c, "linear_dx");
+}
+
+extern "C" int64_t cuda_linear_dx_act_workspace(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    int64_t product = cuda_linear_dx_workspace(&dx, c), sums = cuda_act_bwd_workspace(&act, c);
+    int64_t own = cuda_linear_dx_act_sm90_fits(a, c) ? cuda_linear_dx_act_sm90_workspace(a) : 0;
+    int64_t most = product > sums ? product : sums;
+    return most > own ? most : own;
+}
+
+extern "C" int cuda_linear_dx_act(const struct args_linear_dx_act *a, const struct cuda_call *c)
+{
+    struct args_linear_dx dx = dx_act_product(a);
+    struct args_act_bwd act = dx_act_slope(a);
+    if (a->dy.shape[0] > 0) {
+        union args_any any;
+        any.linear_dx_act = *a;
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dx_act, &any, c->tf32);
+        if (runs_own(OP_linear_dx_act, &any, &p, c))
+            return cuda_linear_dx_act_sm90(a, c);
+        TRY(cuda_linear_dx(&dx, c));
+    }
+    return cuda_act_bwd(&act, c);
+}
+
+/* The product and the sums of columns take turns in one workspace. */
+extern "C" int64_t cuda_linear_dw_workspace(const struct args_linear_dw *a, const struct cuda_call *c)
+{
+    union args_any any;
+    any.linear_dw = *a;
+    int64_t N = a->dy.shape[0], product = 0, sums = 0;
+    if (N > 0 && present(&a->dw)) {
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32);
+        product = cuda_products_workspace(c->products, &p);
+    }
+    if (present(&a->db))
+        sums = cuda_column_sums_workspace(&a->dy);
+    return product > sums ? product : sums;
+}
+
+static void clear(const struct tensor *t, cudaStream_t s)
+{
+    if (t->data && !t->add)
+        cudaMemsetAsync(t->data, 0, (size_t)dtype_bytes(t->dtype, tensor_elements(t)), s);
+}
+
+extern "C" int cuda_linear_dw(const struct args_linear_dw *a, const struct cuda_call *c)
+{
+    if (a->dy.shape[0] == 0) {
+        clear(&a->dw, c->stream);
+        clear(&a->db, c->stream);
+        return cuda_launched(c, "linear_dw");
+    }
+    if (a->dw.data) {
+        union args_any any;
+        any.linear_dw = *a;
+        struct cuda_product p = cuda_product_of(c->products, OP_linear_dw, &any, c->tf32);
+        struct product_data data = {
+            .rows = a->dy.data, .factor = a->x.data, .result = a->dw.data, .workspace = c->workspace};
+        TRY(cuda_products_run(c->products, &p, &data, c->stream, c->err));
+    }
+    if (a->db.data)
+        cuda_column_sums(&a->dy, &a->db, c);
+    return cuda_launched(c, "linear_dw");
+}
