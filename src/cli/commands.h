@@ -60,10 +60,13 @@ void help_options(FILE *f, unsigned bit); /* all of them, by section */
 /* What stands behind the option's name where its value goes: "N", "DIR", "a|b"; "" for a flag. */
 const char *help_value(const struct option_row *row);
 
-/* docs.c, docs_ops.c, docs_trainer.c: what is generated from the tables. */
+/* docs.c, docs_models.c, docs_ops.c, docs_trainer.c: what is generated from the tables. */
 void docs_options(FILE *f);
+/* "a|b|c" with other marks between and around. */
+void docs_words(FILE *f, const char *words, const char *between, const char *quote);
 void docs_trainer(FILE *f);
 void docs_ops(FILE *f);
+void docs_models(FILE *f); /* a part of docs/models.md */
 void docs_man(FILE *f);
 void docs_completion(FILE *f);
 

@@ -1,5 +1,6 @@
 /* What config.json files of all architectures have in common. */
 #include "model/model.h"
+#include "model/refused.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,24 +109,7 @@ static int refuse_own_code(json_t *o, const char *path, const struct model_confi
                            "without it",
                            path, key);
     }
-    return json_is_object(map) ? SNUG_OK : config_refuse_present(o, path, "auto_map", err);
-}
-
-/* What no architecture supports here, and must not be ignored. */
-static int refuse_unsupported(json_t *o, const char *path, struct snug_err *err)
-{
-    static const char *const keys[] = {"quantization_config", "pruned_heads"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        TRY(config_refuse_present(o, path, keys[i], err));
-    static const char *const types[] = {"torch_dtype", "dtype"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const char *t = NULL;
-        TRY(json_get_string(o, path, types[i], false, &t, err));
-        if (t && strcmp(t, "float32") && strcmp(t, "float16") && strcmp(t, "bfloat16") && strcmp(t, "float64"))
-            return err_set(err, SNUG_ERR_INPUT, "%s: %s is \"%s\"; supported are float32, float16, bfloat16, float64",
-                           path, types[i], t);
-    }
-    return SNUG_OK;
+    return json_is_object(map) ? SNUG_OK : refused_present(o, path, "auto_map", err);
 }
 
 int model_config_read(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
@@ -139,14 +123,15 @@ int model_config_read(json_t *o, const char *path, struct model_config *c, struc
     if (!c->arch)
         return unsupported_type(path, type, err);
     TRY(read_architectures(o, path, c, err));
-    TRY(refuse_unsupported(o, path, err));
+    TRY(refused_check(refused_everywhere, o, path, c, err));
     TRY(refuse_own_code(o, path, c, err));
     TRY(read_labels(o, path, c, err));
     TRY(read_problem(o, path, c, err));
     TRY(c->arch->config(o, path, c, err));
+    TRY(refused_check(c->arch->refused, o, path, c, err));
     c->file_layers = c->file_layers ? c->file_layers : c->layers;
     if (!c->rotary[ROTARY_ALL].pairs)
-        TRY(config_refuse_present(o, path, "rope_scaling", err));
+        TRY(refused_present(o, path, "rope_scaling", err));
     if (c->pad_id >= c->vocab_size)
         return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id %lld is not below vocab_size %lld; correct one", path,
                        (long long)c->pad_id, (long long)c->vocab_size);
@@ -184,22 +169,6 @@ int config_tied(json_t *o, const char *path, struct model_config *c, struct snug
     TRY(json_get_bool(o, path, "tie_word_embeddings", false, &tied, err));
     c->untied = !tied;
     return SNUG_OK;
-}
-
-int config_refuse_true(json_t *o, const char *path, const char *key, struct snug_err *err)
-{
-    bool on = false;
-    TRY(json_get_bool(o, path, key, false, &on, err));
-    return on ? err_set(err, SNUG_ERR_INPUT, "%s: %s is true and not supported; use a model without it", path, key)
-              : SNUG_OK;
-}
-
-int config_refuse_present(json_t *o, const char *path, const char *key, struct snug_err *err)
-{
-    json_t *v = json_object_get(o, key);
-    if (!v || json_is_null(v) || (json_is_object(v) && !json_object_size(v)))
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_INPUT, "%s: %s is present and not supported; use a model without it", path, key);
 }
 
 int config_check_heads(const struct model_config *c, const char *path, const char *hidden_key, const char *heads_key,

@@ -171,12 +171,6 @@ int config_act(json_t *o, const char *path, const char *key, enum act fallback, 
 /* tie_word_embeddings, into c->untied, which stays where it is absent. */
 int config_tied(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
 
-/* Refuses a switch that is true, and goes by its name. */
-int config_refuse_true(json_t *o, const char *path, const char *key, struct snug_err *err);
-
-/* Refuses what is there, other than null or {}. */
-int config_refuse_present(json_t *o, const char *path, const char *key, struct snug_err *err);
-
 /* Heads of equal width: hidden_size must be a multiple of heads, which the file calls by these keys. */
 int config_check_heads(const struct model_config *c, const char *path, const char *hidden_key, const char *heads_key,
                        struct snug_err *err);

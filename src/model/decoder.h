@@ -44,12 +44,12 @@ extern const struct tied_name decoder_tied[];
 extern const char *const decoder_ignored[];
 
 /* A row of model.c. */
-#define DECODER(type, prefix, its_heads, its_config, its_adapted)                                                      \
+#define DECODER(type, prefix, its_heads, its_config, its_adapted, its_known, its_refused)                              \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "model.", .layer_prefix = "layers.", .tied = decoder_tied, .ignored = decoder_ignored,          \
         .heads = its_heads, .adapted = its_adapted, .config = its_config, .body = decoder_body,                        \
-        .only_attention_drops = true,                                                                                  \
+        .only_attention_drops = true, .known = its_known, .refused = its_refused,                                      \
     }
 
 #endif

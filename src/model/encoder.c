@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+const struct refused encoder_refused[] = {ENCODER_REFUSED, {0}};
+
 void encoder_defaults(struct model_config *c)
 {
     c->longest = 512, c->type_vocab_size = 2, c->pad_id = 0;
@@ -13,7 +15,6 @@ void encoder_defaults(struct model_config *c)
 
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    const char *positions = "absolute";
     struct encoder_config *own = &c->own.encoder;
     TRY(json_get_int(o, path, "hidden_size", true, 1, 1 << 20, &c->hidden_size, err));
     TRY(json_get_int(o, path, "num_hidden_layers", true, 1, MAX_LAYERS, &c->layers, err));
@@ -30,11 +31,6 @@ int encoder_config(json_t *o, const char *path, struct model_config *c, struct s
     TRY(json_get_real(o, path, "classifier_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     c->dropout_embedding = c->dropout_hidden;
     TRY(config_act(o, path, "hidden_act", own->act, &own->act, err));
-    TRY(json_get_string(o, path, "position_embedding_type", false, &positions, err));
-    if (strcmp(positions, "absolute"))
-        return err_set(err, SNUG_ERR_INPUT, "%s: position_embedding_type is \"%s\"; use a model that has \"absolute\"",
-                       path, positions);
-    TRY(config_refuse_true(o, path, "is_decoder", err));
     TRY(config_tied(o, path, c, err));
     return config_check_heads(c, path, "hidden_size", "num_attention_heads", err);
 }

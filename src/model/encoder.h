@@ -3,6 +3,7 @@
 #define MODEL_ENCODER_H
 
 #include "model/build.h"
+#include "model/refused.h"
 
 /* Without ".weight" and ".bias". */
 struct encoder {
@@ -22,6 +23,14 @@ struct encoder {
 /* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */
 void encoder_defaults(struct model_config *c);
 int encoder_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
+
+/* What all of them refuse: rows of a table, and the whole of one. */
+/* clang-format off */
+#define ENCODER_REFUSED                                                                                                \
+    {.key = "position_embedding_type", .kind = REFUSED_OTHER, .words = {"absolute"}},                                  \
+    {.key = "is_decoder", .kind = REFUSED_TRUE}
+/* clang-format on */
+extern const struct refused encoder_refused[];
 
 /* The product of v with the queries', keys' and values' weights of layer i, of which there is one. */
 int encoder_query_key_value(struct build *b, const struct encoder *e, int i, int v);

@@ -38,6 +38,11 @@ bool model_has_task(const struct model_config *c, enum model_task task)
     return c->arch->heads[task].class_name != NULL;
 }
 
+bool model_needs_tied(const struct model_arch *a, enum model_task task)
+{
+    return a->heads[task].class_name && model_tasks[task].tied && !a->heads[task].untied;
+}
+
 bool model_reads_twice(const struct model_config *c)
 {
     return c->stack_layers && !model_task(c)->per_token;
@@ -49,7 +54,7 @@ int model_set_task(struct model_config *c, enum model_task task, const char *pat
     if (!model_class(c))
         return err_set(err, SNUG_ERR_USAGE, "--task %s: not there for %s models; leave it out", model_task_names[task],
                        c->arch->model_type);
-    if (c->untied && model_tasks[task].tied && !c->arch->heads[task].untied)
+    if (c->untied && model_needs_tied(c->arch, task))
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: tie_word_embeddings is false and not supported; use a model that has it true", path);
     if (model_tasks[task].labels == TASK_SPAN)

@@ -26,7 +26,8 @@ struct built {
     int loss;   /* (1); 0 in BUILD_GENERATE and BUILD_EMBED */
 };
 
-struct build; /* build.h */
+struct build;   /* build.h */
+struct refused; /* refused.h */
 
 /* A task of an architecture. */
 struct model_head {
@@ -46,6 +47,7 @@ struct tied_name {
 
 struct model_arch {
     const char *model_type;    /* of config.json */
+    const char *known;         /* well-known models, as docs/models.md lists them */
     const char *class_prefix;  /* what `architectures` entries begin with */
     const char *positions_key; /* of config.json: what limits the length of an input */
 
@@ -60,6 +62,7 @@ struct model_arch {
     bool only_attention_drops;      /* there is no dropout but attention's */
     /* Modules that get an adapter when nobody names any, as PEFT has them: separated by commas. NULL: all linear layers. */
     const char *adapted;
+    const struct refused *refused; /* settings of config.json (refused.h); NULL: none but those that all refuse */
 
     /* Reads its own part of a config.json, refusing what it does not support. */
     int (*config)(json_t *o, const char *path, struct model_config *c, struct snug_err *err);
@@ -74,6 +77,9 @@ const struct task *model_task(const struct model_config *c);
 const char *model_class(const struct model_config *c);
 
 bool model_has_task(const struct model_config *c, enum model_task task);
+
+/* Whether the task's output must have the input's embeddings: config.json may not have tie_word_embeddings false. */
+bool model_needs_tied(const struct model_arch *a, enum model_task task);
 
 /* Whether both stacks read the same text, the decoder one token later: a classifier's. */
 bool model_reads_twice(const struct model_config *c);

@@ -24,17 +24,14 @@ int run_debug_docs(struct options *o, const struct arguments *args, struct snug_
     static const struct {
         const char *name;
         void (*print)(FILE *f);
-    } documents[] = {{"options", docs_options},
-                     {"trainer", docs_trainer},
-                     {"ops", docs_ops},
-                     {"man", docs_man},
-                     {"completion", docs_completion}};
+    } documents[] = {{"options", docs_options}, {"trainer", docs_trainer}, {"ops", docs_ops},
+                     {"models", docs_models},   {"man", docs_man},         {"completion", docs_completion}};
     (void)o;
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
         if (strcmp(args->items[0], documents[i].name) == 0) {
             documents[i].print(stdout);
             return SNUG_OK;
         }
-    return err_set(err, SNUG_ERR_USAGE, "%s: no such document; give options, trainer, ops, man or completion",
+    return err_set(err, SNUG_ERR_USAGE, "%s: no such document; give options, trainer, ops, models, man or completion",
                    args->items[0]);
 }

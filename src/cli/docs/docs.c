@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* "a|b|c" with other marks between and around. */
-static void print_words(FILE *f, const char *words, const char *between, const char *quote)
+void docs_words(FILE *f, const char *words, const char *between, const char *quote)
 {
     while (*words) {
         int n = (int)strcspn(words, "|");
@@ -23,7 +22,7 @@ static void print_values(FILE *f, const struct option_row *row)
         fputs("flag", f);
         break;
     case OPTION_WORD:
-        print_words(f, row->domain, ", ", "`");
+        docs_words(f, row->domain, ", ", "`");
         break;
     case OPTION_STEPS:
         fprintf(f, "steps in %s, or a share in (0, 1)", row->domain);
@@ -45,7 +44,7 @@ static void print_values(FILE *f, const struct option_row *row)
     case OPTION_PATHS:
     case OPTION_TEXTS:
     case OPTION_KWARGS:
-        print_words(f, row->domain, ", ", "");
+        docs_words(f, row->domain, ", ", "");
         break;
     case OPTION_SECTION:
         break;
@@ -95,7 +94,7 @@ static void print_other_words(FILE *f)
     fputs("\nKnown, and refused by name; nothing else is done in their place:\n", f);
     for (size_t i = 0; i < n_option_lackings; i++) {
         fprintf(f, "\n- `%s`: ", option_rows[option_lackings[i].option].name);
-        print_words(f, option_lackings[i].words, ", ", "`");
+        docs_words(f, option_lackings[i].words, ", ", "`");
         fprintf(f, " (%s)", option_lackings[i].why);
     }
     fputs("\n", f);
@@ -133,7 +132,7 @@ void docs_options(FILE *f)
         fprintf(f, "| `%s%s%s` | `%s` ", row->parent < 0 ? "" : option_rows[row->parent].name,
                 row->parent < 0 ? "" : ": ", row->name, option_rows[option_needs[i].other].name);
         if (strcmp(option_needs[i].values, "*") != 0)
-            print_words(f, option_needs[i].values, ", ", "`");
+            docs_words(f, option_needs[i].values, ", ", "`");
         fputs(" |\n", f);
     }
     fputs("\nWhat each name of transformers' TrainingArguments is here: [trainer.md](trainer.md).\n", f);
@@ -253,7 +252,7 @@ void docs_completion(FILE *f)
     for (int i = 0; i < N_OPTIONS; i++)
         if (option_rows[i].type == OPTION_WORD) {
             fprintf(f, "    %s) COMPREPLY=($(compgen -W '", option_flag(option_rows[i].name, flag));
-            print_words(f, option_rows[i].domain, " ", "");
+            docs_words(f, option_rows[i].domain, " ", "");
             fputs("' -- \"$word\")); return ;;\n", f);
         }
     fputs("    esac\n    if [[ $word != -* && $command != debug ]]; then\n"

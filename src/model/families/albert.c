@@ -76,6 +76,7 @@ static const struct tied_name tied[] = {
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
 const struct model_arch arch_albert = {.model_type = "albert",
+                                       .known = "albert-base-v2, albert-xxlarge-v2",
                                        .class_prefix = "Albert",
                                        .positions_key = "max_position_embeddings",
                                        .base_prefix = "albert.",
@@ -83,5 +84,6 @@ const struct model_arch arch_albert = {.model_type = "albert",
                                        .tied = tied,
                                        .ignored = ignored,
                                        .heads = heads,
+                                       .refused = encoder_refused,
                                        .config = config,
                                        .body = body};

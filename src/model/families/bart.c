@@ -10,26 +10,6 @@
 
 enum { FIRST_POSITION = 2 }; /* the tables of positions have two rows more, which nobody reads */
 
-/* Both stacks have their own keys for what must be the same here. */
-static int read_same(json_t *o, const char *path, const char *key, const char *other, int64_t most, int64_t *out,
-                     struct snug_err *err)
-{
-    int64_t second;
-    TRY(json_get_int(o, path, key, true, 1, most, out, err));
-    TRY(json_get_int(o, path, other, true, 1, most, &second, err));
-    if (second == *out)
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_INPUT, "%s: %s is %lld and %s %lld; use a model that has as many of both", path, key,
-                   (long long)*out, other, (long long)second);
-}
-
-static int refuse_layerdrop(json_t *o, const char *path, const char *key, struct snug_err *err)
-{
-    double p = 0;
-    TRY(json_get_real(o, path, key, false, 0, 1, &p, err));
-    return p > 0 ? err_set(err, SNUG_ERR_INPUT, "%s: %s is %g and not supported; set it to 0", path, key, p) : SNUG_OK;
-}
-
 static int read_config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct bart_config *own = &c->own.bart;
@@ -39,7 +19,8 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(json_get_int(o, path, "encoder_layers", true, 1, MAX_LAYERS / 2, &c->stack_layers, err));
     TRY(json_get_int(o, path, "decoder_layers", true, 1, MAX_LAYERS / 2, &c->layers, err));
     c->layers += c->stack_layers;
-    TRY(read_same(o, path, "encoder_attention_heads", "decoder_attention_heads", 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "decoder_attention_heads", true, 1, 4095, &c->heads, err));
+    TRY(json_get_int(o, path, "encoder_attention_heads", true, 1, 4095, &c->heads, err));
     TRY(json_get_int(o, path, "encoder_ffn_dim", true, 1, 1 << 22, &own->encoder_size, err));
     TRY(json_get_int(o, path, "decoder_ffn_dim", true, 1, 1 << 22, &own->decoder_size, err));
     TRY(json_get_int(o, path, "vocab_size", true, 1, 1 << 24, &c->vocab_size, err));
@@ -54,8 +35,6 @@ static int read_config(json_t *o, const char *path, struct model_config *c, stru
     TRY(json_get_real(o, path, "activation_dropout", false, 0, 0.999, &own->dropout_activation, err));
     TRY(json_get_bool(o, path, "scale_embedding", false, &own->scales, err));
     TRY(config_act(o, path, "activation_function", ACT_gelu, &own->act, err));
-    TRY(refuse_layerdrop(o, path, "encoder_layerdrop", err));
-    TRY(refuse_layerdrop(o, path, "decoder_layerdrop", err));
     TRY(config_tied(o, path, c, err));
     c->dropout_embedding = c->dropout_hidden;
     c->first_position = FIRST_POSITION;
@@ -269,6 +248,21 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"final_logits_bias", NULL};
 
+static int64_t encoder_heads(const struct model_config *c)
+{
+    return c->heads;
+}
+
+static const struct refused refused[] = {
+    {.key = "encoder_layerdrop", .kind = REFUSED_ABOVE_0},
+    {.key = "decoder_layerdrop", .kind = REFUSED_ABOVE_0},
+    {.key = "decoder_attention_heads",
+     .kind = REFUSED_UNLIKE,
+     .words = {"encoder_attention_heads"},
+     .like = encoder_heads},
+    {0},
+};
+
 #define HEADS(prefix)                                                                                                  \
     {                                                                                                                  \
         [MODEL_SEQUENCE_CLASSIFICATION] = {.class_name = prefix "ForSequenceClassification",                           \
@@ -278,11 +272,14 @@ static const char *const ignored[] = {"final_logits_bias", NULL};
     }
 static const struct model_head heads[MODEL_COUNT] = HEADS("Bart"), mbart_heads[MODEL_COUNT] = HEADS("MBart");
 
-#define ARCH(type, prefix, its_heads, its_config)                                                                      \
+#define ARCH(type, prefix, its_heads, its_config, its_known)                                                           \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "model.", .layer_prefix = "encoder.layers.", .second_prefix = "decoder.layers.", .tied = tied,  \
-        .ignored = ignored, .heads = its_heads, .adapted = "q_proj,v_proj", .config = its_config, .body = body,        \
+        .ignored = ignored, .heads = its_heads, .adapted = "q_proj,v_proj", .known = its_known, .refused = refused,    \
+        .config = its_config, .body = body,                                                                            \
     }
-const struct model_arch arch_bart = ARCH("bart", "Bart", heads, config);
-const struct model_arch arch_mbart = ARCH("mbart", "MBart", mbart_heads, mbart_config);
+const struct model_arch arch_bart =
+    ARCH("bart", "Bart", heads, config, "bart-base, bart-large-cnn, bart-large-mnli, distilbart-cnn-12-6");
+const struct model_arch arch_mbart = ARCH("mbart", "MBart", mbart_heads, mbart_config,
+                                          "mbart-large-cc25, mbart-large-50, mbart-large-50-many-to-many-mmt");

@@ -68,6 +68,7 @@ static const struct tied_name tied[] = {
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
 const struct model_arch arch_bert = {.model_type = "bert",
+                                     .known = "bert-base-uncased, bert-large-cased",
                                      .class_prefix = "Bert",
                                      .positions_key = "max_position_embeddings",
                                      .base_prefix = "bert.",
@@ -76,5 +77,6 @@ const struct model_arch arch_bert = {.model_type = "bert",
                                      .ignored = ignored,
                                      .heads = heads,
                                      .adapted = "query,value",
+                                     .refused = encoder_refused,
                                      .config = config,
                                      .body = body};

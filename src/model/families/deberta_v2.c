@@ -77,9 +77,6 @@ static int read_relative(json_t *o, const char *path, struct model_config *c, st
     TRY(json_get_string(o, path, "norm_rel_ebd", false, &norm, err));
     TRY(json_get_int(o, path, "max_relative_positions", false, -1, 1 << 20, &furthest, err));
     TRY(json_get_int(o, path, "position_buckets", false, -1, 1 << 20, &buckets, err));
-    if (strcmp(norm, "none") && strcmp(norm, "layer_norm"))
-        return err_set(err, SNUG_ERR_INPUT, "%s: norm_rel_ebd is \"%s\"; supported are none and layer_norm", path,
-                       norm);
     own->relative.norm = !strcmp(norm, "layer_norm");
     if (!relative)
         return SNUG_OK;
@@ -94,35 +91,15 @@ static int read_relative(json_t *o, const char *path, struct model_config *c, st
     return SNUG_OK;
 }
 
-/* Sizes that transformers lets differ, and no published model has so. */
-static int refuse_other_size(json_t *o, const char *path, const char *key, int64_t size, struct snug_err *err)
-{
-    int64_t n = size;
-    TRY(json_get_int(o, path, key, false, 1, 1 << 20, &n, err));
-    return n == size ? SNUG_OK
-                     : err_set(err, SNUG_ERR_INPUT, "%s: %s is %lld; supported is %lld, as hidden_size says", path, key,
-                               (long long)n, (long long)size);
-}
-
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct encoder_config *own = &c->own.encoder;
     bool positions = true, legacy = true;
-    int64_t kernel = 0;
     encoder_defaults(c);
     c->type_vocab_size = 0;
     own->norm_eps = 1e-7;
     own->relative.pooler_act = ACT_gelu;
     TRY(encoder_config(o, path, c, err));
-    TRY(json_get_int(o, path, "conv_kernel_size", false, 0, 1 << 20, &kernel, err));
-    if (kernel)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: conv_kernel_size is %lld; a convolution behind the first layer is not supported: use a "
-                       "model without it, as all of DeBERTa-v3 are",
-                       path, (long long)kernel);
-    TRY(refuse_other_size(o, path, "attention_head_size", c->hidden_size / c->heads, err));
-    TRY(refuse_other_size(o, path, "embedding_size", c->hidden_size, err));
-    TRY(refuse_other_size(o, path, "pooler_hidden_size", c->hidden_size, err));
     TRY(json_get_bool(o, path, "position_biased_input", false, &positions, err));
     TRY(json_get_bool(o, path, "legacy", false, &legacy, err));
     TRY(config_act(o, path, "pooler_hidden_act", own->relative.pooler_act, &own->relative.pooler_act, err));
@@ -241,7 +218,32 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
+static int64_t hidden_size(const struct model_config *c)
+{
+    return c->hidden_size;
+}
+
+static int64_t head_size(const struct model_config *c)
+{
+    return c->hidden_size / c->heads;
+}
+
+/* The sizes: transformers lets them differ, and no published model has them so. */
+static const struct refused refused[] = {
+    ENCODER_REFUSED,
+    {.key = "conv_kernel_size", .kind = REFUSED_ABOVE_0},
+    {.key = "norm_rel_ebd", .kind = REFUSED_OTHER, .words = {"none", "layer_norm"}},
+    {.key = "attention_head_size",
+     .kind = REFUSED_UNLIKE,
+     .words = {"hidden_size / num_attention_heads"},
+     .like = head_size},
+    {.key = "embedding_size", .kind = REFUSED_UNLIKE, .words = {"hidden_size"}, .like = hidden_size},
+    {.key = "pooler_hidden_size", .kind = REFUSED_UNLIKE, .words = {"hidden_size"}, .like = hidden_size},
+    {0},
+};
+
 const struct model_arch arch_deberta_v2 = {.model_type = "deberta-v2",
+                                           .known = "deberta-v3-base, deberta-v3-large, nli-deberta-v3-base",
                                            .class_prefix = "DebertaV2",
                                            .positions_key = "max_position_embeddings",
                                            .base_prefix = "deberta.",
@@ -250,5 +252,6 @@ const struct model_arch arch_deberta_v2 = {.model_type = "deberta-v2",
                                            .ignored = ignored,
                                            .heads = heads,
                                            .adapted = "query_proj,value_proj",
+                                           .refused = refused,
                                            .config = config,
                                            .body = body};

@@ -1,6 +1,7 @@
 /* DistilBERT (Sanh et al., arXiv 1910.01108) as transformers' modeling_distilbert: BERT's encoder under other names, without
  * token types, and without dropout behind attention. */
 #include "model/encoder.h"
+#include "model/refused.h"
 
 #define WORDS "distilbert.embeddings.word_embeddings"
 
@@ -47,7 +48,6 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(json_get_real(o, path, "qa_dropout", false, 0, 0.999, &own->dropout_answers, err));
     c->dropout_embedding = c->dropout_hidden;
     TRY(config_act(o, path, "activation", ACT_gelu, &own->act, err));
-    TRY(config_refuse_true(o, path, "sinusoidal_pos_embds", err));
     TRY(config_tied(o, path, c, err));
     return config_check_heads(c, path, "dim", "n_heads", err);
 }
@@ -98,13 +98,21 @@ static const struct tied_name tied[] = {{"vocab_projector.weight", WORDS ".weigh
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-const struct model_arch arch_distilbert = {.model_type = "distilbert",
-                                           .class_prefix = "DistilBert",
-                                           .positions_key = "max_position_embeddings",
-                                           .base_prefix = "distilbert.",
-                                           .layer_prefix = "transformer.layer.",
-                                           .tied = tied,
-                                           .ignored = ignored,
-                                           .heads = heads,
-                                           .config = config,
-                                           .body = body};
+static const struct refused refused[] = {
+    {.key = "sinusoidal_pos_embds", .kind = REFUSED_TRUE},
+    {0},
+};
+
+const struct model_arch arch_distilbert = {
+    .model_type = "distilbert",
+    .known = "distilbert-base-uncased, distilbert-base-uncased-finetuned-sst-2-english",
+    .class_prefix = "DistilBert",
+    .positions_key = "max_position_embeddings",
+    .base_prefix = "distilbert.",
+    .layer_prefix = "transformer.layer.",
+    .tied = tied,
+    .ignored = ignored,
+    .heads = heads,
+    .refused = refused,
+    .config = config,
+    .body = body};

@@ -74,6 +74,7 @@ static const struct tied_name tied[] = {{"generator_lm_head.weight", WORDS ".wei
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
 const struct model_arch arch_electra = {.model_type = "electra",
+                                        .known = "electra-small-discriminator, electra-base-generator",
                                         .class_prefix = "Electra",
                                         .positions_key = "max_position_embeddings",
                                         .base_prefix = "electra.",
@@ -82,5 +83,6 @@ const struct model_arch arch_electra = {.model_type = "electra",
                                         .ignored = ignored,
                                         .heads = heads,
                                         .adapted = "query,value",
+                                        .refused = encoder_refused,
                                         .config = config,
                                         .body = body};

@@ -2,6 +2,7 @@
  * Llama with norms behind the blocks too, scaled embeddings and windows in turn; with caps of scores and logits, or with norms of
  * queries and keys and rotary positions of their own for the layers with windows. */
 #include "model/decoder.h"
+#include "model/refused.h"
 
 #include <math.h>
 
@@ -18,7 +19,6 @@ static int config(json_t *o, const char *path, struct model_config *c, double th
     double query = 256;
     c->pad_id = 0;
     own->norms = &norms, own->norm_eps = 1e-6, own->one_plus = true, own->window = 4096, own->head_size = 256;
-    TRY(config_refuse_true(o, path, "use_bidirectional_attention", err));
     TRY(json_get_bool(o, path, "attention_bias", false, &own->qkv_bias, err));
     own->out_bias = own->qkv_bias;
     TRY(decoder_config(o, path, c, theta, err));
@@ -70,6 +70,12 @@ static const struct model_head gemma3_heads[MODEL_COUNT] = {
                                        .logits = decoder_classifier},
     [MODEL_CAUSAL_LM] = {.class_name = "Gemma3ForCausalLM", .logits = decoder_causal_lm, .untied = "lm_head.weight"}};
 
-const struct model_arch arch_gemma2 = DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config, "q_proj,v_proj");
-const struct model_arch arch_gemma3_text =
-    DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config, "q_proj,v_proj");
+static const struct refused refused[] = {
+    {.key = "use_bidirectional_attention", .kind = REFUSED_TRUE},
+    {0},
+};
+
+const struct model_arch arch_gemma2 =
+    DECODER("gemma2", "Gemma2", gemma2_heads, gemma2_config, "q_proj,v_proj", "gemma-2-2b-it, gemma-2-9b", refused);
+const struct model_arch arch_gemma3_text = DECODER("gemma3_text", "Gemma3", gemma3_heads, gemma3_config,
+                                                   "q_proj,v_proj", "gemma-3-270m-it, gemma-3-1b-it", refused);

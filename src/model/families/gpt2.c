@@ -1,6 +1,7 @@
 /* GPT-2 (Radford et al., 2019) as transformers' modeling_gpt2: pre-norm decoder, causal attention, weights stored
  * (in,out), output embeddings tied to the input's. */
 #include "model/build.h"
+#include "model/refused.h"
 
 #include <math.h>
 
@@ -8,7 +9,6 @@
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    bool scaled = true;
     struct gpt2_config *own = &c->own.gpt2;
     c->longest = 1024, c->init_std = 0.02, own->norm_eps = 1e-5;
     c->dropout_embedding = c->dropout_hidden = c->dropout_attention = 0.1;
@@ -26,12 +26,6 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(json_get_real(o, path, "resid_pdrop", false, 0, 0.999, &c->dropout_hidden, err));
     TRY(json_get_real(o, path, "attn_pdrop", false, 0, 0.999, &c->dropout_attention, err));
     TRY(config_act(o, path, "activation_function", ACT_gelu_tanh, &own->act, err));
-    TRY(config_refuse_true(o, path, "scale_attn_by_inverse_layer_idx", err));
-    TRY(config_refuse_true(o, path, "add_cross_attention", err));
-    TRY(json_get_bool(o, path, "scale_attn_weights", false, &scaled, err));
-    if (!scaled)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: scale_attn_weights is false and not supported; use a model that has it true", path);
     TRY(config_tied(o, path, c, err));
     return config_check_heads(c, path, "n_embd", "n_head", err);
 }
@@ -118,7 +112,15 @@ static const struct tied_name tied[] = {{"lm_head.weight", WORDS}, {0}};
 /* Attention's masks, which older versions saved. */
 static const char *const ignored[] = {".attn.bias", ".attn.masked_bias", NULL};
 
+static const struct refused refused[] = {
+    {.key = "scale_attn_by_inverse_layer_idx", .kind = REFUSED_TRUE},
+    {.key = "add_cross_attention", .kind = REFUSED_TRUE},
+    {.key = "scale_attn_weights", .kind = REFUSED_FALSE},
+    {0},
+};
+
 const struct model_arch arch_gpt2 = {.model_type = "gpt2",
+                                     .known = "gpt2, gpt2-medium",
                                      .class_prefix = "GPT2",
                                      .positions_key = "n_positions",
                                      .base_prefix = "transformer.",
@@ -127,5 +129,6 @@ const struct model_arch arch_gpt2 = {.model_type = "gpt2",
                                      .ignored = ignored,
                                      .heads = heads,
                                      .adapted = "c_attn",
+                                     .refused = refused,
                                      .config = config,
                                      .body = body};

@@ -168,6 +168,7 @@ static const struct tied_name tied[] = {{"embed_out.weight", WORDS}, {0}};
 static const char *const ignored[] = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq", NULL};
 
 const struct model_arch arch_gpt_neox = {.model_type = "gpt_neox",
+                                         .known = "pythia-160m, pythia-6.9b, gpt-neox-20b",
                                          .class_prefix = "GPTNeoX",
                                          .positions_key = "max_position_embeddings",
                                          .base_prefix = "gpt_neox.",

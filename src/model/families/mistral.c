@@ -11,4 +11,5 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Mistral");
 
-const struct model_arch arch_mistral = DECODER("mistral", "Mistral", heads, config, "q_proj,v_proj");
+const struct model_arch arch_mistral =
+    DECODER("mistral", "Mistral", heads, config, "q_proj,v_proj", "Mistral-7B-v0.1, Mistral-7B-Instruct-v0.3", NULL);

@@ -1,6 +1,7 @@
 /* ModernBERT (Warner et al., arXiv 2412.13663) as transformers' modeling_modernbert: an encoder with norms before the blocks, rotary
  * positions, a gated feed-forward block, and layers that see a window on both sides; these have a rotary base of their own. */
 #include "model/build.h"
+#include "model/refused.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,7 +69,6 @@ static int read_rotary(json_t *o, const char *path, struct model_config *c, stru
                                         .theta = 1e4,
                                         .layer_type = "sliding_attention",
                                         .theta_key = "local_rope_theta"};
-    TRY(config_refuse_present(o, path, "rope_scaling", err));
     TRY(rotary_read(o, path, &all, &c->rotary[ROTARY_ALL], err));
     return rotary_read(o, path, &window, &c->rotary[ROTARY_WINDOW], err);
 }
@@ -78,9 +78,7 @@ static int read_pooling(json_t *o, const char *path, struct modernbert_config *o
     const char *pooling = "cls";
     TRY(json_get_string(o, path, "classifier_pooling", false, &pooling, err));
     own->pools_mean = !strcmp(pooling, "mean");
-    if (own->pools_mean || !strcmp(pooling, "cls"))
-        return SNUG_OK;
-    return err_set(err, SNUG_ERR_INPUT, "%s: classifier_pooling is \"%s\"; supported are cls, mean", path, pooling);
+    return SNUG_OK;
 }
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
@@ -281,7 +279,14 @@ static const struct tied_name tied[] = {{"decoder.weight", WORDS}, {0}};
 
 static const char *const ignored[] = {"rotary_emb.inv_freq", NULL};
 
+static const struct refused refused[] = {
+    {.key = "rope_scaling", .kind = REFUSED_PRESENT},
+    {.key = "classifier_pooling", .kind = REFUSED_OTHER, .words = {"cls", "mean"}},
+    {0},
+};
+
 const struct model_arch arch_modernbert = {.model_type = "modernbert",
+                                           .known = "ModernBERT-base, ModernBERT-large",
                                            .class_prefix = "ModernBert",
                                            .positions_key = "max_position_embeddings",
                                            .base_prefix = "model.",
@@ -289,5 +294,6 @@ const struct model_arch arch_modernbert = {.model_type = "modernbert",
                                            .tied = tied,
                                            .ignored = ignored,
                                            .heads = heads,
+                                           .refused = refused,
                                            .config = config,
                                            .body = body};

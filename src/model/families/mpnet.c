@@ -38,18 +38,9 @@ static const struct encoder mpnet = {.words = WORDS,
 
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
-    int64_t buckets = BUCKETS;
     encoder_defaults(c);
     c->pad_id = PAD;
     TRY(encoder_config(o, path, c, err));
-    TRY(json_get_int(o, path, "relative_attention_num_buckets", false, 1, 1 << 20, &buckets, err));
-    if (buckets != BUCKETS)
-        return err_set(err, SNUG_ERR_INPUT,
-                       "%s: relative_attention_num_buckets is %lld; transformers computes with %d: use such a model",
-                       path, (long long)buckets, BUCKETS);
-    if (c->pad_id != PAD)
-        return err_set(err, SNUG_ERR_INPUT, "%s: pad_token_id is %lld; MPNet's positions begin behind %d: correct it",
-                       path, (long long)c->pad_id, PAD);
     c->type_vocab_size = 0;
     c->first_position = PAD + 1;
     c->longest -= c->first_position;
@@ -100,7 +91,30 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
+static int64_t buckets(const struct model_config *c)
+{
+    (void)c;
+    return BUCKETS;
+}
+
+static int64_t pad(const struct model_config *c)
+{
+    (void)c;
+    return PAD;
+}
+
+static const struct refused refused[] = {
+    ENCODER_REFUSED,
+    {.key = "relative_attention_num_buckets",
+     .kind = REFUSED_UNLIKE,
+     .words = {"32"},
+     .like = buckets},
+    {.key = "pad_token_id", .kind = REFUSED_UNLIKE, .words = {"1"}, .like = pad},
+    {0},
+};
+
 const struct model_arch arch_mpnet = {.model_type = "mpnet",
+                                      .known = "mpnet-base, all-mpnet-base-v2",
                                       .class_prefix = "MPNet",
                                       .positions_key = "max_position_embeddings",
                                       .base_prefix = "mpnet.",
@@ -108,5 +122,6 @@ const struct model_arch arch_mpnet = {.model_type = "mpnet",
                                       .tied = tied,
                                       .ignored = ignored,
                                       .heads = heads,
+                                      .refused = refused,
                                       .config = config,
                                       .body = body};

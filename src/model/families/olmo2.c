@@ -17,4 +17,5 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Olmo2");
 
-const struct model_arch arch_olmo2 = DECODER("olmo2", "Olmo2", heads, config, NULL);
+const struct model_arch arch_olmo2 =
+    DECODER("olmo2", "Olmo2", heads, config, NULL, "OLMo-2-0425-1B, OLMo-2-1124-7B-Instruct", NULL);

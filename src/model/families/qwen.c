@@ -26,5 +26,7 @@ static int qwen3_config(json_t *o, const char *path, struct model_config *c, str
 static const struct model_head qwen2_heads[MODEL_COUNT] = DECODER_HEADS("Qwen2");
 static const struct model_head qwen3_heads[MODEL_COUNT] = DECODER_HEADS("Qwen3");
 
-const struct model_arch arch_qwen2 = DECODER("qwen2", "Qwen2", qwen2_heads, qwen2_config, "q_proj,v_proj");
-const struct model_arch arch_qwen3 = DECODER("qwen3", "Qwen3", qwen3_heads, qwen3_config, "q_proj,v_proj");
+const struct model_arch arch_qwen2 =
+    DECODER("qwen2", "Qwen2", qwen2_heads, qwen2_config, "q_proj,v_proj", "Qwen2.5-0.5B, Qwen2.5-7B-Instruct", NULL);
+const struct model_arch arch_qwen3 =
+    DECODER("qwen3", "Qwen3", qwen3_heads, qwen3_config, "q_proj,v_proj", "Qwen3-0.6B, Qwen3-8B", NULL);

@@ -51,4 +51,5 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
 
 static const struct model_head heads[MODEL_COUNT] = DECODER_HEADS("Qwen3Moe");
 
-const struct model_arch arch_qwen3_moe = DECODER("qwen3_moe", "Qwen3Moe", heads, config, "q_proj,v_proj");
+const struct model_arch arch_qwen3_moe = DECODER("qwen3_moe", "Qwen3Moe", heads, config, "q_proj,v_proj",
+                                                 "Qwen3-30B-A3B, Qwen3-Coder-30B-A3B-Instruct", NULL);

@@ -78,11 +78,13 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-#define ARCH(type, prefix, its_heads)                                                                                  \
+#define ARCH(type, prefix, its_heads, its_known)                                                                       \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "max_position_embeddings",                        \
         .base_prefix = "roberta.", .layer_prefix = "encoder.layer.", .tied = tied, .ignored = ignored,                 \
-        .heads = its_heads, .adapted = "query,value", .config = config, .body = body,                                  \
+        .heads = its_heads, .adapted = "query,value", .known = its_known, .refused = encoder_refused,                  \
+        .config = config, .body = body,                                                                                \
     }
-const struct model_arch arch_roberta = ARCH("roberta", "Roberta", roberta_heads);
-const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads);
+const struct model_arch arch_roberta =
+    ARCH("roberta", "Roberta", roberta_heads, "roberta-base, roberta-large, distilroberta-base");
+const struct model_arch arch_xlm_roberta = ARCH("xlm-roberta", "XLMRoberta", xlm_roberta_heads, "xlm-roberta-base");

@@ -293,11 +293,11 @@ static const char *const ignored[] = {"EncDecAttention.relative_attention_bias.w
     }
 static const struct model_head heads[MODEL_COUNT] = HEADS("T5"), mt5_heads[MODEL_COUNT] = HEADS("MT5");
 
-#define ARCH(type, prefix, its_heads, its_config)                                                                      \
+#define ARCH(type, prefix, its_heads, its_config, its_known)                                                           \
     {                                                                                                                  \
         .model_type = type, .class_prefix = prefix, .positions_key = "no limit but", .base_prefix = "transformer.",    \
         .layer_prefix = "encoder.block.", .second_prefix = "decoder.block.", .tied = tied, .ignored = ignored,         \
-        .heads = its_heads, .adapted = "q,v", .config = its_config, .body = body,                                      \
+        .heads = its_heads, .adapted = "q,v", .known = its_known, .config = its_config, .body = body,                  \
     }
-const struct model_arch arch_t5 = ARCH("t5", "T5", heads, config);
-const struct model_arch arch_mt5 = ARCH("mt5", "MT5", mt5_heads, mt5_config);
+const struct model_arch arch_t5 = ARCH("t5", "T5", heads, config, "t5-small, t5-v1_1-base, flan-t5-base");
+const struct model_arch arch_mt5 = ARCH("mt5", "MT5", mt5_heads, mt5_config, "mt5-small");
