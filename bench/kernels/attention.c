@@ -62,7 +62,7 @@ static double best_time(enum op op, const union args_any *args, int repetitions,
     int64_t bytes = backend_workspace_bytes(cpu, op, args, threads);
     void *workspace = NULL;
     double best = 0;
-    if (cpu->arena->alloc(cpu, bytes + 64, 0, &workspace, NULL))
+    if (cpu->arena->alloc(cpu, bytes + 64, 0, NULL, &workspace, NULL))
         return 0;
     struct work work = {.op = op, .args = *args, .call = {.workspace = workspace, .threads = threads}};
     for (int i = 0; i < repetitions; i++) {

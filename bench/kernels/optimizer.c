@@ -47,7 +47,7 @@ static void time_op(const char *what, enum op op, const union args_any *args, do
     struct work work = {.op = op, .args = *args, .call = {.threads = threads}};
     int64_t bytes = backend_workspace_bytes(cpu, op, args, threads) + 64;
     double best = 1e30;
-    if (cpu->arena->alloc(cpu, bytes, 0, &work.call.workspace, NULL))
+    if (cpu->arena->alloc(cpu, bytes, 0, NULL, &work.call.workspace, NULL))
         exit(1);
     for (int i = 0; i < repetitions; i++) {
         double start = seconds_now();

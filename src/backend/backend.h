@@ -57,8 +57,10 @@ struct backend_facts {
 /* Where tensors lie, and how they come and go. Backends in the host's memory have host_arena. */
 struct backend_arena {
     /* The arena, aligned to `align` and zeroed. Its first inputs_bytes are the program's inputs, and behind them
-     * staging copies of them. */
-    int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err);
+     * staging copies of them. Of so many copies `images` has the host's side: memory from alloc_host that outlives the
+     * arena; NULL where there are none. */
+    int (*alloc)(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                 struct snug_err *err);
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
 
@@ -67,7 +69,8 @@ struct backend_arena {
     int (*inputs)(const struct backend *b, void *arena, void **image, struct snug_err *err);
     int (*send)(const struct backend *b, void *arena, struct snug_err *err);
 
-    /* Memory of the host that kernels reach, too: for results, and for values that a plan puts there. */
+    /* Memory of the host that kernels reach, too: for images of inputs, for results, and for values that a plan puts there.
+     * The plan has all of it (plan/plan.h). */
     int (*alloc_host)(const struct backend *b, int64_t bytes, void **p, struct snug_err *err);
     void (*free_host)(const struct backend *b, void *p);
 

@@ -4,9 +4,10 @@
 
 #include <string.h>
 
-static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                 struct snug_err *err)
 {
-    (void)b, (void)inputs_bytes;
+    (void)b, (void)inputs_bytes, (void)images;
     *p = mem_map((size_t)bytes);
     return *p ? SNUG_OK : err_no_memory(err, (unsigned long long)bytes);
 }

@@ -10,10 +10,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
     (void)bytes;
     cudaStreamSynchronize(d->call.stream);
     recordings_forget(&d->recordings);
-    for (int i = 0; i < STAGING; i++) {
-        cudaFreeHost(d->arena.image[i]);
-        d->arena.image[i] = NULL;
-    }
+    memset(d->arena.image, 0, sizeof d->arena.image);
     d->arena.bytes = 0;
     d->arena.base = NULL;
     cudaFree(p);
@@ -31,7 +28,8 @@ static int alloc_host(const struct backend *b, int64_t bytes, void **p, struct s
                    (long long)bytes);
 }
 
-static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                 struct snug_err *err)
 {
     struct cuda *d = cuda_of(b);
     struct cuda_arena *a = &d->arena;
@@ -39,11 +37,11 @@ static int alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, v
     a->inputs_bytes = inputs_bytes;
     a->bytes = bytes;
     a->base = *p;
-    int code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
-    for (int i = 0; i < STAGING && !code; i++)
-        code = alloc_host(b, inputs_bytes + 1, (void **)&a->image[i], err);
-    for (int i = 0; i < STAGING && !code; i++)
+    for (int i = 0; images && i < STAGING; i++) {
+        a->image[i] = (char *)images + i * inputs_bytes;
         memset(a->image[i], 0, (size_t)inputs_bytes);
+    }
+    int code = cuda_check(cudaMemsetAsync(*p, 0, (size_t)bytes, d->call.stream), "clearing the arena", err);
     if (code)
         release(b, *p, bytes);
     return code;
@@ -163,9 +161,10 @@ void cuda_arena_close(struct cuda_arena *a)
 
 /* ---- a device that is not there ---- */
 
-static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                    struct snug_err *err)
 {
-    (void)b, (void)bytes, (void)inputs_bytes, (void)p;
+    (void)b, (void)bytes, (void)inputs_bytes, (void)images, (void)p;
     return err_set(err, SNUG_ERR_ENV, "--device-profile: the device is not there; only plans can be made for it");
 }
 

@@ -131,9 +131,10 @@ static const struct absent *absent_of(const struct backend *b)
     return (const struct absent *)b;
 }
 
-static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+static int no_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                    struct snug_err *err)
 {
-    (void)b, (void)bytes, (void)inputs_bytes, (void)p;
+    (void)b, (void)bytes, (void)inputs_bytes, (void)images, (void)p;
     return err_set(err, SNUG_ERR_ENV, "--gpu: the GPU is not there; only plans can be made for it");
 }
 
@@ -145,7 +146,7 @@ static int64_t free_on_gpu(const struct backend *b)
 static int no_run(const struct backend *b, const struct work *work, int n, struct snug_err *err)
 {
     (void)work, (void)n;
-    return no_alloc(b, 0, 0, NULL, err);
+    return no_alloc(b, 0, 0, NULL, NULL, err);
 }
 
 static const char *kernels(const struct backend *b)

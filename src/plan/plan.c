@@ -220,7 +220,8 @@ int plan_pack(struct plan *p, struct snug_err *err)
     int64_t end[MEMORY_COUNT] = {0};
     place_persistent(p, true, 0, end);
     p->inputs_bytes = end[MEMORY_DEVICE];
-    end[MEMORY_DEVICE] += p->staging * p->inputs_bytes;
+    p->images_bytes = p->staging * p->inputs_bytes;
+    end[MEMORY_DEVICE] += p->images_bytes;
     place_persistent(p, false, 0, end);
     p->persistent_bytes = end[MEMORY_DEVICE];
     p->host_bytes = end[MEMORY_HOST];

@@ -42,7 +42,9 @@ struct plan {
     int64_t arena_bytes; /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
     int64_t host_bytes;       /* the arena in the host's memory, of persistent values alone; 0: there is none */
+    int64_t images_bytes;     /* likewise in the host's memory: the inputs' images, one for each room of `staging` */
     int largest;              /* the program whose transient part is largest */
+    int64_t results_bytes;    /* in the host's memory: results on their way to it; set by the owner */
     int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
     int64_t metrics_bytes;    /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
 };
@@ -63,6 +65,12 @@ int plan_pack(struct plan *p, struct snug_err *err);
 int plan_check(const struct plan *p, struct snug_err *err);
 
 int plan_check_stop(const struct plan *p, struct snug_err *err); /* SNUG_STOPPED, or SNUG_OK */
+
+/* In the host's memory, on a device pinned: what is on its way to it and from it. */
+static inline int64_t plan_transfer_bytes(const struct plan *p)
+{
+    return p->images_bytes + p->results_bytes;
+}
 
 void plan_free(struct plan *p);
 

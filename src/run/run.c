@@ -56,7 +56,9 @@ int run_alloc(struct run *r, struct snug_err *err)
         nodes = r->plan.programs[k].graph.n_nodes > nodes ? r->plan.programs[k].graph.n_nodes : nodes;
     if (!(r->work = mem_alloc((size_t)nodes * sizeof *r->work)))
         return err_no_memory(err, (unsigned long long)nodes * sizeof *r->work);
-    TRY(r->backend->arena->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, &p, err));
+    if (r->plan.images_bytes)
+        TRY(r->backend->arena->alloc_host(r->backend, r->plan.images_bytes, &r->images, err));
+    TRY(r->backend->arena->alloc(r->backend, r->plan.arena_bytes, r->plan.inputs_bytes, r->images, &p, err));
     r->arenas.of[MEMORY_DEVICE] = p;
     if (!r->plan.host_bytes)
         return SNUG_OK;
@@ -72,6 +74,8 @@ void run_close(struct run *r)
         r->backend->arena->free(r->backend, r->arenas.of[MEMORY_DEVICE], r->plan.arena_bytes);
     if (r->arenas.of[MEMORY_HOST])
         r->backend->arena->free_host(r->backend, r->arenas.of[MEMORY_HOST]);
+    if (r->images)
+        r->backend->arena->free_host(r->backend, r->images);
     mem_free(r->work);
     if (!r->shares_plan)
         plan_free(&r->plan);

@@ -10,8 +10,9 @@ struct run {
     int threads;
     struct plan plan;
     struct programs where;
-    struct arenas arenas;    /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
-    struct work *work;       /* room for the nodes of the longest program */
+    struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
+    void *images;         /* of the inputs, in the host's memory; NULL until run_alloc, and where the plan has none */
+    struct work *work;    /* room for the nodes of the longest program */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
     const struct run *const
         *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
@@ -26,7 +27,7 @@ int run_open(struct run *r, const struct compile_settings *s, const struct choic
  * one that is far too large can take minutes. */
 int run_tune(struct run *r, const struct compile_settings *s, const struct choices *choices, void (*begins)(void *ctx),
              void *ctx, struct snug_err *err);
-int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed */
+int run_alloc(struct run *r, struct snug_err *err); /* the arenas, zeroed, and images */
 
 /* A run of the same plan on another device, or beside it on the same: nothing is allocated. `of` must outlive it. */
 struct run run_beside(const struct run *of, const struct backend *backend);

@@ -12,12 +12,17 @@
  * shares of experts. */
 enum { LOSSES = 512, NORM = LOSSES, SHARES, RESULTS = SHARES + 2 };
 
+int64_t stepper_results_bytes(void)
+{
+    return RESULTS * (int64_t)sizeof(double);
+}
+
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
                  struct snug_err *err)
 {
     void *results;
     *s = (struct stepper){.run = run, .model = model, .seed = seed};
-    TRY(run->backend->arena->alloc_host(run->backend, RESULTS * sizeof *s->results, &results, err));
+    TRY(run->backend->arena->alloc_host(run->backend, stepper_results_bytes(), &results, err));
     s->results = results;
     memset(&s->results[SHARES], 0, 2 * sizeof *s->results);
     return SNUG_OK;

@@ -13,6 +13,7 @@ struct stepper {
     double *results;            /* memory of the backend's alloc_host: scalars on their way from the device */
 };
 
+int64_t stepper_results_bytes(void); /* of `results` */
 int stepper_open(struct stepper *s, struct run *run, const struct model_config *model, uint64_t seed,
                  struct snug_err *err);
 void stepper_close(struct stepper *s);

@@ -1,10 +1,10 @@
 /* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each, or one of them
  * alone, has the sum, in the order of ranks, with the same bits, or all have what one had, also out of a graph. A rank that leaves keeps
  * nobody waiting. */
+#include "ranks/ranks.h"
 #include "backend/backend.h"
 #include "base/dtype.h"
 #include "base/mem.h"
-#include "ranks/ranks.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -144,7 +144,7 @@ static int with_backend(struct side *s, struct snug_err *err)
     for (int t = 0; t < TENSORS; t++)
         bytes += room(t);
     TRY(backend_cuda_open(&(struct cuda_settings){.device = s->rank.me % backend_cuda_count()}, &b, err));
-    int code = b->arena->alloc(b, bytes, 0, &arena, err);
+    int code = b->arena->alloc(b, bytes, 0, NULL, &arena, err);
     if (!code) {
         code = add_up(s, b, arena, err);
         pthread_barrier_wait(s->end); /* nobody's memory goes while another adds */

@@ -111,7 +111,7 @@ static void open_tensors(struct tensors *t, const struct backend *b, enum dtype 
     void *arena;
     *t = (struct tensors){.b = b, .n = n, .blocks = (n + MAP_BLOCK - 1) / MAP_BLOCK};
     place_all(t, narrow);
-    must(b->arena->alloc(b, t->bytes, 0, &arena, &err), &err);
+    must(b->arena->alloc(b, t->bytes, 0, NULL, &arena, &err), &err);
     t->arena = arena;
     place_all(t, narrow);
 }

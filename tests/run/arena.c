@@ -1,5 +1,5 @@
-/* The arena of a run: exactly the planned bytes are allocated, nothing outside them is touched, and what is left in
- * them from before does not matter. And updates that run before the norm of all gradients is known. */
+/* The arena of a run: exactly the planned bytes are allocated, on the device and of the host's memory, nothing outside them is touched,
+ * and what is left in them from before does not matter. And updates that run before the norm of all gradients is known. */
 #include "command.h"
 
 #include "train/train.h"
@@ -10,12 +10,19 @@
 
 enum { GUARD = 4096, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF };
 
+enum { HOST_PIECES = 16 }; /* of the host's memory, at once */
+
 static struct {
     const struct backend *real;
     const struct backend_arena *functions; /* of the real one */
     const struct session *session;
     unsigned char *piece;
     int64_t bytes;
+    struct {
+        void *at;
+        int64_t bytes;
+    } host[HOST_PIECES];
+    int64_t host_bytes, host_most; /* at present, and the most at once */
 } memory;
 
 /* Bytes `from` to `to` of the piece, which may be on a device. */
@@ -41,12 +48,13 @@ static void check_guard(int64_t from)
         assert_int_equal(bytes[i], GUARD_BYTE);
 }
 
-static int poisoned_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void **p, struct snug_err *err)
+static int poisoned_alloc(const struct backend *b, int64_t bytes, int64_t inputs_bytes, void *images, void **p,
+                          struct snug_err *err)
 {
     void *piece;
     (void)b;
     assert_int_equal(bytes, memory.session->run.plan.arena_bytes);
-    TRY(memory.functions->alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, &piece, err));
+    TRY(memory.functions->alloc(memory.real, bytes + 2 * GUARD, inputs_bytes, images, &piece, err));
     memory.piece = piece;
     memory.bytes = bytes;
     fill(0, GUARD, GUARD_BYTE);
@@ -64,6 +72,31 @@ static void poisoned_free(const struct backend *b, void *p, int64_t bytes)
     check_guard(GUARD + bytes);
     memory.functions->free(memory.real, memory.piece, bytes + 2 * GUARD);
     memory.piece = NULL;
+}
+
+static int counted_alloc_host(const struct backend *b, int64_t bytes, void **p, struct snug_err *err)
+{
+    int i = 0;
+    (void)b;
+    TRY(memory.functions->alloc_host(memory.real, bytes, p, err));
+    while (memory.host[i].at)
+        assert_true(++i < HOST_PIECES);
+    memory.host[i].at = *p;
+    memory.host[i].bytes = bytes;
+    memory.host_bytes += bytes;
+    memory.host_most = memory.host_bytes > memory.host_most ? memory.host_bytes : memory.host_most;
+    return SNUG_OK;
+}
+
+static void counted_free_host(const struct backend *b, void *p)
+{
+    int i = 0;
+    (void)b;
+    while (memory.host[i].at != p)
+        assert_true(++i < HOST_PIECES);
+    memory.host_bytes -= memory.host[i].bytes;
+    memory.host[i].at = NULL;
+    memory.functions->free_host(memory.real, p);
 }
 
 static void poison_again(void *ctx, const struct snug_progress *p)
@@ -95,6 +128,7 @@ static void train(const char *out, const struct device *on, const char *const *a
     if (code)
         fail_msg("%s", err.text);
     memory.session = &s;
+    memory.host_most = 0;
     memory.real = s.run.backend;
     memory.functions = s.run.backend->arena;
     struct backend_arena poisoning = *memory.functions;
@@ -104,14 +138,18 @@ static void train(const char *out, const struct device *on, const char *const *a
     if (poisoned) {
         poisoning.alloc = poisoned_alloc;
         poisoning.free = poisoned_free;
+        poisoning.alloc_host = counted_alloc_host;
+        poisoning.free_host = counted_free_host;
         backend->arena = &poisoning;
         s.run.backend = backend;
     }
     if (train_run(&s, (struct train_events){.progress = poison_again}, &summary, &err))
         fail_msg("%s", err.text);
+    int64_t planned = s.run.plan.host_bytes + plan_transfer_bytes(&s.run.plan);
     session_close(&s);
     options_free(&o);
     assert_null(memory.piece);
+    assert_true(memory.host_bytes == 0 && memory.host_most == (poisoned ? planned : 0));
 }
 
 static void old_contents_do_not_matter(void **state)
@@ -135,10 +173,21 @@ static void old_contents_do_not_matter(void **state)
                                 "batch_size",
                                 "3",
                                 NULL};
-    const char *const *const runs[] = {bert, gpt2};
+    const char *const offloaded[] = {"model",
+                                     fixture("golden/trainer/init"),
+                                     "train_data",
+                                     rows,
+                                     "eval_data",
+                                     more,
+                                     "eval_strategy",
+                                     "epoch",
+                                     "offload_optimizer",
+                                     "cpu",
+                                     NULL};
+    const char *const *const runs[] = {bert, gpt2, offloaded};
     const char *plain = join(folder, "plain"), *poisoned = join(folder, "poisoned");
     for (int d = 0; d < n_devices(); d++)
-        for (int r = 0; r < 2; r++) {
+        for (int r = 0; r < 3; r++) {
             train(plain, device(d), runs[r], false);
             train(poisoned, device(d), runs[r], true);
             json_t *a = read_log(plain), *b = read_log(poisoned);

@@ -32,7 +32,6 @@ struct part {
     struct eval_loader *share; /* NULL: this is the only rank */
     const struct batch *given[BACKEND_FLIGHTS];
     struct brought *results[RESULTS];
-    struct run_value most;
 };
 
 struct run_value eval_output(const struct run *r, const struct model_config *model, struct dims dims)
@@ -47,14 +46,25 @@ static struct run_value output_of(const struct part *p, const struct batch *b)
     return eval_output(p->stepper->run, p->stepper->model, (struct dims){.T = b->T, .B = b->B, .S = b->S});
 }
 
+/* One of a rank's results. */
+static int64_t result_bytes(const struct run *r, const struct model_config *model, struct dims most)
+{
+    struct run_value v = eval_output(r, model, most);
+    return (int64_t)sizeof(struct brought) + dtype_bytes(v.dtype, v.elements);
+}
+
+int64_t eval_pass_bytes(const struct run *r, const struct model_config *model, struct dims most)
+{
+    return RESULTS * result_bytes(r, model, most);
+}
+
 static int open_part(struct part *p, struct snug_err *err)
 {
     const struct backend *b = p->stepper->run->backend;
-    p->most = eval_output(p->stepper->run, p->stepper->model, p->of->s->compile.eval_max);
+    int64_t bytes = result_bytes(p->stepper->run, p->stepper->model, p->of->s->compile.eval_max);
     for (int i = 0; i < RESULTS; i++) {
         void *room;
-        TRY(b->arena->alloc_host(b, (int64_t)sizeof(struct brought) + dtype_bytes(p->most.dtype, p->most.elements),
-                                 &room, err));
+        TRY(b->arena->alloc_host(b, bytes, &room, err));
         p->results[i] = room;
     }
     return p->n > 1 ? eval_share(p->of->loader, p->me, p->n, &p->share, err) : SNUG_OK;

@@ -17,6 +17,9 @@ typedef int eval_take_fn(void *ctx, const struct eval_result *r, struct snug_err
 /* The value that the program makes of batches of these sizes: predictions of a language model, else logits. */
 struct run_value eval_output(const struct run *r, const struct model_config *model, struct dims dims);
 
+/* Memory of alloc_host that a rank takes while it evaluates batches of at most these sizes. */
+int64_t eval_pass_bytes(const struct run *r, const struct model_config *model, struct dims most);
+
 /* SNUG_STOPPED when a signal came: what was taken is no result. */
 int eval_pass(struct session *s, struct eval_loader *loader, eval_take_fn *fn, void *ctx, struct snug_err *err);
 

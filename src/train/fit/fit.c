@@ -281,10 +281,11 @@ int fit_plan(struct session *s, struct snug_err *err)
 static const char *host_users(const struct session *s)
 {
     const struct plan *p = &s->run.plan;
-    return p->host_bytes && p->checkpoint_bytes ? "optimizer states and a checkpoint's copy need"
-           : p->host_bytes                      ? "optimizer states need"
-           : p->metrics_bytes                   ? "a checkpoint's copy and metrics need"
-                                                : "a checkpoint's copy needs";
+    return p->host_bytes && p->checkpoint_bytes      ? "optimizer states and a checkpoint's copy need"
+           : p->host_bytes                           ? "optimizer states need"
+           : p->checkpoint_bytes && p->metrics_bytes ? "a checkpoint's copy and metrics need"
+           : p->checkpoint_bytes                     ? "a checkpoint's copy needs"
+                                                     : "inputs and results on their way need";
 }
 
 int fit_room(struct session *s, struct snug_err *err)

@@ -1,5 +1,6 @@
 #include "train/fit/needs.h"
 
+#include "train/evaluation/eval_pass.h"
 #include "train/evaluation/evaluate.h"
 #include "train/state.h"
 
@@ -9,6 +10,9 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
 {
     struct ckpt_tensor *tensors;
     size_t n;
+    r->plan.results_bytes = stepper_results_bytes();
+    if (r->where.eval >= 0)
+        r->plan.results_bytes += eval_pass_bytes(r, &s->model, s->compile.eval_max);
     if (s->has_data && s->o->command != CMD_PREDICT) {
         struct metrics_setup setup = evaluate_setup(s);
         r->plan.metrics_bytes = metrics_bytes(&setup);
@@ -23,7 +27,7 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
 
 int64_t needs_host_bytes(const struct plan *p, int ranks)
 {
-    return ranks * p->host_bytes + needs_once_bytes(p);
+    return ranks * (p->host_bytes + plan_transfer_bytes(p)) + needs_once_bytes(p);
 }
 
 int64_t needs_once_bytes(const struct plan *p)
@@ -33,5 +37,5 @@ int64_t needs_once_bytes(const struct plan *p)
 
 int64_t needs_bytes(const struct backend *b, const struct plan *p)
 {
-    return p->arena_bytes + (b->facts.host_memory ? needs_host_bytes(p, 1) : 0);
+    return p->arena_bytes + (b->facts.host_memory ? p->host_bytes + needs_once_bytes(p) : 0);
 }

@@ -185,9 +185,12 @@ void describe_plan(const struct session *s, struct str *out)
     if (p->host_bytes)
         str_printf(out, ", and %s of the host for %s%s", size_text(p->host_bytes, size), plan_host_holds(p),
                    c->ranks > 1 ? " of each" : "");
+    if (plan_transfer_bytes(p) > 1 << 20) /* less is not worth saying, here and below */
+        str_printf(out, ", and %s of the host for inputs and results on their way",
+                   size_text(plan_transfer_bytes(p), size));
     if (p->checkpoint_bytes)
         str_printf(out, ", and %s more while a checkpoint is written", size_text(p->checkpoint_bytes, size));
-    if (p->metrics_bytes > 1 << 20) /* less is not worth saying */
+    if (p->metrics_bytes > 1 << 20)
         str_printf(out, ", and %s for an evaluation's metrics", size_text(p->metrics_bytes, size));
     str_append(out, "\n");
     if (f.step_seconds > 0)
