@@ -17,15 +17,16 @@ static int add(struct gpus *g, const char *text, long gpu, int present, struct s
 
 static int not_known(const char *text, struct snug_err *err)
 {
-    return err_set(err, SNUG_ERR_USAGE, "--gpus %s: give a number of GPUs such as 2, a list such as 0,2, or all", text);
+    return err_set(err, SNUG_ERR_USAGE, "--gpus %s: give how many GPUs, such as 2, a list such as 0,2, or all", text);
 }
 
+/* A comma may end a list, so that there are lists of one. */
 static int read_list(const char *text, int present, struct gpus *out, struct snug_err *err)
 {
     for (const char *at = text; *at; at += *at == ',') {
         char *end;
         long gpu = isdigit((unsigned char)*at) ? strtol(at, &end, 10) : -1;
-        if (gpu < 0 || (*end && *end != ',') || (*end == ',' && !end[1]))
+        if (gpu < 0 || (*end && *end != ','))
             return not_known(text, err);
         TRY(add(out, text, gpu, present, err));
         at = end;
@@ -33,10 +34,23 @@ static int read_list(const char *text, int present, struct gpus *out, struct snu
     return SNUG_OK;
 }
 
+/* A number without a comma says how many. 0 may be meant as the first GPU or as none. */
+static int read_count(const char *text, int present, struct gpus *out, struct snug_err *err)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (!strcmp(text, "0"))
+        return err_set(err, SNUG_ERR_USAGE, "--gpus 0: says how many; for GPU 0 give 0, with the comma, for none --device cpu");
+    if (n < 1 || *end)
+        return not_known(text, err);
+    for (long i = 0; i < n; i++)
+        TRY(add(out, text, i, present, err));
+    return SNUG_OK;
+}
+
 int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err)
 {
     bool elsewhere = o->command == CMD_PLAN && (o->gpu || o->device_profile);
-    char *end = "";
     *out = (struct gpus){0};
     if (!o->gpus)
         return SNUG_OK;
@@ -45,14 +59,12 @@ int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err
     int present = elsewhere ? -1 : backend_cuda_count();
     if (strchr(o->gpus, ','))
         return read_list(o->gpus, present, out, err);
-    bool all = !strcmp(o->gpus, "all");
-    if (all && elsewhere)
+    if (strcmp(o->gpus, "all"))
+        return read_count(o->gpus, present, out, err);
+    if (elsewhere)
         return err_set(err, SNUG_ERR_USAGE,
                        "--gpus all: a plan for GPUs that are elsewhere needs their number, such as 4");
-    long n = all ? present : strtol(o->gpus, &end, 10);
-    if (n < 1 || *end)
-        return not_known(o->gpus, err);
-    for (long i = 0; i < n; i++)
+    for (int i = 0; i < present; i++)
         TRY(add(out, o->gpus, i, present, err));
     return SNUG_OK;
 }

@@ -10,7 +10,7 @@ struct gpus {
     int of[BACKEND_GPUS]; /* ordinals, as CUDA counts them; the same one may come twice */
 };
 
-/* "2": the first two; "all"; "0,2": these. In a plan for GPUs that are elsewhere only their number counts. */
+/* "2": the first two; "all"; "0,2": these, and "2,": this one. In a plan for GPUs that are elsewhere only their number counts. */
 int options_gpus(const struct options *o, struct gpus *out, struct snug_err *err);
 
 #endif

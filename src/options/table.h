@@ -268,7 +268,7 @@ OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MER
     "auto: a GPU if there is one; reference: slow, in double")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
 OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
-    "GPUs of this machine that work side by side, in training each on --batch-size rows: so many, or these")
+    "GPUs that work side by side, in training each on --batch-size rows: so many, or these; 2, is GPU 2")
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
@@ -621,6 +621,8 @@ OPT_LACKING(optim,
     "is not there yet; the nearest in memory is adafactor")
 OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
 
+OPT_LACKING(device, "cuda:0|cuda:1|cuda:2|cuda:3|cuda:4|cuda:5|cuda:6|cuda:7",
+    "is one GPU by its number; give --gpus with that number and a comma, as in --gpus 1,")
 /* ---- What has no effect alone. ---- */
 
 OPT_NEEDS(lora_r, use_peft, "true")

@@ -268,12 +268,16 @@ static void gpus_are_ranks(void **state)
     double of_four = 2 * 3 / 4. * 5091 * 4 / (0.75 * 450e9), of_two = 2 / 2. * 5091 * 4 / (0.75 * 450e9);
     assert_true(fabs(exchange_seconds("4", 4, way) - of_four) < 1e-5 * of_four);
     assert_true(fabs(exchange_seconds("1,3", 2, way) - of_two) < 1e-5 * of_two);
-    assert_true(exchange_seconds("1", 1, way) == 0);
+    assert_true(exchange_seconds("1,3,", 2, way) == exchange_seconds("1,3", 2, way));
+    assert_true(exchange_seconds("1", 1, way) == 0 && exchange_seconds("3,", 1, way) == 0);
     static const struct {
         const char *gpus, *says;
-    } wrong[] = {{"0", "--gpus 0: give a number"},   {"2,", "--gpus 2,: give a number"},
-                 {"two", "--gpus two: give a"},      {"1,,2", "--gpus 1,,2: give a number"},
-                 {"-1", "--gpus -1: give a number"}, {"all", "--gpus all: a plan for GPUs that are elsewhere"},
+    } wrong[] = {{"0", "--gpus 0: says how many; for GPU 0 give 0, with the comma"},
+                 {",", "--gpus ,: give how many"},
+                 {"two", "--gpus two: give how"},
+                 {"1,,2", "--gpus 1,,2: give how many"},
+                 {"-1", "--gpus -1: give how many"},
+                 {"all", "--gpus all: a plan for GPUs that are elsewhere"},
                  {"17", "--gpus 17: a run has 16"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         expect_snug(2, said(), ARGS("plan", "--gpu", "h100", "--gpus", wrong[i].gpus), way);
