@@ -26,6 +26,7 @@ int snug_open(snug_options *o, enum snug_use use, const struct snug_events *even
               struct snug_err *err)
 {
     *out = NULL;
+    TRY(options_read_deepspeed(&o->o, &io_posix, err));
     TRY(options_check(&o->o, err));
     snug_session *s = mem_alloc(sizeof *s);
     if (!s)

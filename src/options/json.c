@@ -350,7 +350,7 @@ int options_to_json(const struct options *o, bool results_only, json_t **out, st
         const struct option_row *row = &option_rows[i];
         bool keys = row->type == OPTION_KWARGS;
         if (!(row->commands & o->command) || row->type == OPTION_SECTION || i == OPTION_config ||
-            (results_only && !row->result && !keys))
+            i == OPTION_deepspeed /* whose values others have */ || (results_only && !row->result && !keys))
             continue;
         json_t *into = row->parent < 0 ? object : json_object_get(object, option_rows[row->parent].name);
         if (json_object_set_new(into, row->name, value_json(o, i)) != 0) {

@@ -123,5 +123,5 @@ int options_parse(struct options *o, const struct io *io, int argc, char *const 
         }
     for (size_t k = 0; k < n; k++)
         TRY(refuse_foreign(o, &tokens[k], MEANS_ACCEPTED, err));
-    return SNUG_OK;
+    return options_read_deepspeed(o, io, err);
 }

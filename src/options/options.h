@@ -138,7 +138,7 @@ enum option_id {
 };
 
 /* Where a value came from; a later one replaces an earlier one. */
-enum option_source { FROM_DEFAULT, FROM_CHECK, FROM_ENV, FROM_CONFIG, FROM_SET, FROM_LINE };
+enum option_source { FROM_DEFAULT, FROM_CHECK, FROM_ENV, FROM_DEEPSPEED, FROM_CONFIG, FROM_SET, FROM_LINE };
 
 /* One member per row, with the row's name. Strings belong to the struct and are NULL while unset. A number whose
  * default is "none" is 0 while unset: option_given tells 0 from unset. */
@@ -164,6 +164,7 @@ struct options {
     const char *from[N_OPTIONS];     /* how it was given: "--bf16", "args.json: bf16"; NULL if it was not */
     char **notes;                    /* lines for the user, without a newline: older spellings, what was ignored */
     size_t n_notes, notes_cap;
+    bool deepspeed_read;             /* the file of --deepspeed */
     struct arena arena;
 };
 
@@ -208,7 +209,11 @@ int options_set_env(struct options *o, const char *variable, const char *text, s
  * another command takes are skipped, null is unset. Not readable: SNUG_ERR_IO; not JSON or YAML: SNUG_ERR_INPUT. */
 int options_read_config(struct options *o, const struct io *io, const char *path, struct snug_err *err);
 
-/* After everything was given: what is needed, what excludes what, what has no effect. Fills in what follows from other
+/* After everything was given: the file that --deepspeed names, once. It gives options that were not given; what says otherwise than another
+ * option is refused. Errors as those of options_read_config; of options_parse this is part. */
+int options_read_deepspeed(struct options *o, const struct io *io, struct snug_err *err);
+
+/* Then: what is needed, what excludes what, what has no effect. Fills in what follows from other
  * options: data_seed; with evaluations eval_steps, metric_for_best_model, greater_is_better. */
 int options_check(struct options *o, struct snug_err *err);
 

@@ -278,6 +278,8 @@ OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: t
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 1]", TRAINING, 0,
     "what a rank keeps for itself alone, of its own weights: 1: the optimizer's states; 0: nothing")
+OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
+    "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
     "plan for the GPU that this file is of, which need not be there; see docs/building.md")
 OPT(INT, threads, "none", "[1, 4096]", DATA | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0, "of the CPU; none: all; no effect on results")
@@ -619,10 +621,10 @@ OPT_LACKING(optim,
     "galore_adamw|galore_adamw_8bit|galore_adafactor|galore_adamw_layerwise|galore_adamw_8bit_layerwise|"
     "galore_adafactor_layerwise|apollo_adamw|apollo_adamw_layerwise",
     "is not there yet; the nearest in memory is adafactor")
-OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
-
 OPT_LACKING(device, "cuda:0|cuda:1|cuda:2|cuda:3|cuda:4|cuda:5|cuda:6|cuda:7",
     "is one GPU by its number; give --gpus with that number and a comma, as in --gpus 1,")
+OPT_LACKING(train_sampling_strategy, "batch_rebalance", "is not there yet")
+
 /* ---- What has no effect alone. ---- */
 
 OPT_NEEDS(lora_r, use_peft, "true")
@@ -871,7 +873,6 @@ OPT_REFUSED("fsdp_config",
     "sharding is not there yet; --gradient-checkpointing saves memory")
 OPT_REFUSED("fsdp_min_num_params", "0", "sharding is not there yet; --gradient-checkpointing saves memory")
 OPT_REFUSED("fsdp*", "null", "sharding is not there yet; --gradient-checkpointing saves memory")
-OPT_REFUSED("deepspeed", "null", "there is no DeepSpeed here; --zero-stage 1 shares out the optimizer's states of several GPUs")
 OPT_REFUSED("hub_strategy", "\"every_save\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_token", "\"<HUB_TOKEN>\"", "nothing is uploaded; --output-dir holds a folder that can be")
 OPT_REFUSED("hub_*", "null", "nothing is uploaded; --output-dir holds a folder that can be")

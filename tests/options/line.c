@@ -233,8 +233,6 @@ static void names_and_values(void **state)
     refused("--bf16 --dtype fp32", "--dtype: sets the same option as --bf16; give one of them");
     refused("--use-cpu --no-cuda", "--no-cuda: sets the same option as --use-cpu; give one of them");
     /* names of TrainingArguments that are refused */
-    refused("--deepspeed ds.json", "--deepspeed: refused; there is no DeepSpeed here; --zero-stage 1 shares out the "
-                                   "optimizer's states of several GPUs");
     refused("--ddp_backend nccl", "--ddp_backend: refused; GPUs of one machine train side by side with --gpus, and it "
                                   "has no such settings; leave it out");
     refused("--fsdp full_shard", "--fsdp: refused; sharding is not there yet; --gradient-checkpointing saves memory");

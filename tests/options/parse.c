@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_WORDS = 32 };
+enum { MAX_WORDS = 48 };
 
 int options_of(struct options *o, unsigned command, const char *line, struct snug_err *err)
 {

@@ -1,5 +1,6 @@
-/* docs/trainer.md: what the names of transformers' TrainingArguments are here. */
+/* docs/trainer.md: what the names of transformers' TrainingArguments are here, and those of DeepSpeed's configuration. */
 #include "cli/commands.h"
+#include "options/deepspeed.h"
 #include "options/training_arguments.h"
 #include "options/value.h"
 
@@ -31,6 +32,68 @@ static void print_foreign(FILE *f, const struct option_foreign *list, size_t n)
         fprintf(f, "| `%s` | %s |\n", list[i].name, list[i].why);
 }
 
+/* ---- A configuration of DeepSpeed. ---- */
+
+/* "a b=c", each word as code, with commas between them. */
+static void print_words(FILE *f, const char *words)
+{
+    for (const char *w = words; *w; w += strcspn(w, " "), w += strspn(w, " ")) {
+        int n = (int)strcspn(w, " "), from = (int)strcspn(w, " =");
+        fprintf(f, "%s`%.*s`", w == words ? "" : ", ", from, w);
+        if (from < n)
+            fprintf(f, ": `%.*s`", n - from - 1, w + from + 1);
+    }
+}
+
+static void print_deepspeed_key(FILE *f, const struct deepspeed_key *k)
+{
+    char flag[OPTION_NAME_MAX];
+    if (k->what == DEEPSPEED_OBJECT)
+        return;
+    fprintf(f, "| `%s` | ", k->path);
+    if (k->what == DEEPSPEED_FLAG)
+        fprintf(f, "`%s %s`", option_flag(option_rows[k->option].name, flag), k->words);
+    if (k->what == DEEPSPEED_SETS)
+        fprintf(f, "`%s`", option_flag(option_rows[k->option].name, flag));
+    if (k->what == DEEPSPEED_SETS && k->words) {
+        fputs("; ", f);
+        print_words(f, k->words);
+    }
+    if (k->what == DEEPSPEED_BETAS)
+        fputs("`--adam-beta1`, `--adam-beta2`", f);
+    if (k->what == DEEPSPEED_BATCH)
+        fputs("must be the rows of a step of all ranks, as the other options have them", f);
+    if (k->what == DEEPSPEED_ONLY)
+        fprintf(f, "`%s` alone: %s", k->words, k->why);
+    fputs(" |\n", f);
+}
+
+static void print_deepspeed(FILE *f)
+{
+    fputs("\n## A DeepSpeed configuration\n\n"
+          "`--deepspeed FILE` reads DeepSpeed's JSON as the Trainer does. What is `\"auto\"`, or left out, the other "
+          "options say; any other "
+          "value stands\nfor the option beside it, and is refused where that one is given and says otherwise.\n\n"
+          "| member | is |\n|---|---|\n",
+          f);
+    for (size_t i = 0; i < n_deepspeed_keys; i++)
+        print_deepspeed_key(f, &deepspeed_keys[i]);
+    fputs("\nNo effect on what is computed, and noted:\n\n", f);
+    for (size_t i = 0; i < n_deepspeed_keys; i++)
+        if (deepspeed_keys[i].what == DEEPSPEED_OBJECT && deepspeed_keys[i].words) {
+            const char *path = deepspeed_keys[i].path;
+            fprintf(f, "- of %s%s%s: ", *path ? "`" : "", *path ? path : "the file", *path ? "`" : "");
+            print_words(f, deepspeed_keys[i].words);
+            fputs("\n", f);
+        }
+    fputs("\nAll others are refused by name. Two differences of results:\n\n"
+          "- Where `gradient_clipping` is left out, DeepSpeed does not clip. Here `--max-grad-norm` holds, which is "
+          "1.0 if it is not given.\n"
+          "- The warm-up of DeepSpeed's schedules is logarithmic, unless `warmup_type` is `\"linear\"`. Here it is "
+          "linear, which is noted.\n",
+          f);
+}
+
 void docs_trainer(FILE *f)
 {
     static const char *const names[] = {
@@ -57,4 +120,5 @@ void docs_trainer(FILE *f)
     fputs("\n## Refused\n\n`*` stands for anything. In a `--config` file the default is no request, and not refused.\n",
           f);
     print_foreign(f, options_refused, n_options_refused);
+    print_deepspeed(f);
 }
