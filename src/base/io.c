@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int posix_open(const struct io *io, const char *path, int flags, mode_t mode)
@@ -77,7 +79,8 @@ static int posix_rename(const struct io *io, const char *from, const char *to)
 static int posix_rename_new(const struct io *io, const char *from, const char *to)
 {
     (void)io;
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+    /* Not by its name: glibc has that from 2.28 on. */
+    if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -1;

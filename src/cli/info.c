@@ -21,13 +21,17 @@
 #include <utf8proc.h>
 #include <xxhash.h>
 #include <yaml.h>
+#include <zlib.h>
+#include <zstd.h>
 
 struct library {
     const char *name;
     char version[32];
 };
 
-static size_t libraries(struct library list[6])
+enum { MAX_LIBRARIES = 8 };
+
+static size_t libraries(struct library list[MAX_LIBRARIES])
 {
     size_t n = 0;
     list[n] = (struct library){.name = "jansson"};
@@ -42,6 +46,10 @@ static size_t libraries(struct library list[6])
     snprintf(list[n++].version, sizeof list->version, "%u.%u.%u", x / 10000, x / 100 % 100, x % 100);
     list[n] = (struct library){.name = "libyaml"};
     snprintf(list[n++].version, sizeof list->version, "%s", yaml_get_version_string());
+    list[n] = (struct library){.name = "zlib"};
+    snprintf(list[n++].version, sizeof list->version, "%s", zlibVersion());
+    list[n] = (struct library){.name = "zstd"};
+    snprintf(list[n++].version, sizeof list->version, "%s", ZSTD_versionString());
     list[n] = (struct library){.name = "glibc"};
     snprintf(list[n++].version, sizeof list->version, "%s", gnu_get_libc_version());
     return n;
@@ -54,7 +62,7 @@ struct facts {
     const char *kernels; /* for which instruction set */
     const char *features[MAX_NAMES];
     size_t n_features;
-    struct library libraries[6];
+    struct library libraries[MAX_LIBRARIES];
     size_t n_libraries;
     int64_t total, available, limit; /* bytes of memory; limit -1: none */
     struct nvml_memory gpus[MAX_GPUS];

@@ -9,10 +9,19 @@
         library, name, (char *)&l->member - (char *)l, sizeof l->member                                                \
     }
 
+enum { CURL_SO, CRYPTO_SO, LIBRARIES };
+
+/* The names of a library, that of the newest first. OpenSSL 1.1, which systems of 2018 to 2022 have, is enough of libcrypto. */
+static const char *const names[LIBRARIES][2] = {{"libcurl.so.4"}, {"libcrypto.so.3", "libcrypto.so.1.1"}};
+
+static void *open_any(const char *const of_it[2])
+{
+    void *library = dlopen(of_it[0], RTLD_NOW | RTLD_LOCAL);
+    return library || !of_it[1] ? library : dlopen(of_it[1], RTLD_NOW | RTLD_LOCAL);
+}
+
 int hub_libraries_open(struct hub_libraries *l, struct snug_err *err)
 {
-    static const char *const names[] = {"libcurl.so.4", "libcrypto.so.3"};
-    enum { CURL_SO, CRYPTO_SO };
     const struct {
         int library;
         const char *name;
@@ -36,18 +45,18 @@ int hub_libraries_open(struct hub_libraries *l, struct snug_err *err)
         FIND(CRYPTO_SO, crypto.update, "EVP_DigestUpdate"),
         FIND(CRYPTO_SO, crypto.final, "EVP_DigestFinal_ex"),
     };
-    void *open[2];
-    for (int i = 0; i < 2; i++)
-        if (!(open[i] = dlopen(names[i], RTLD_NOW | RTLD_LOCAL)))
+    void *open[LIBRARIES];
+    for (int i = 0; i < LIBRARIES; i++)
+        if (!(open[i] = open_any(names[i])))
             return err_set(
                 err, SNUG_ERR_ENV,
                 "%s cannot be opened, and downloads need it; install libcurl4, or give a folder that is here",
-                names[i]);
+                names[i][0]);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *address = dlsym(open[functions[i].library], functions[i].name);
         if (!address)
             return err_set(err, SNUG_ERR_ENV, "%s has no %s; install a newer one, or give a folder that is here",
-                           names[functions[i].library], functions[i].name);
+                           names[functions[i].library][0], functions[i].name);
         memcpy((char *)l + functions[i].at, &address, functions[i].bytes);
     }
     return l->curl.global_init(CURL_GLOBAL_DEFAULT)
