@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -171,6 +172,14 @@ static int posix_drop_cache(const struct io *io, int fd)
     return errno ? -1 : 0;
 }
 
+/* Without reserve: what is mapped may be larger than memory. */
+static void *posix_map(const struct io *io, int fd, size_t bytes, bool writable)
+{
+    (void)io;
+    void *p = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 const struct io io_posix = {
     .open = posix_open,
     .close = posix_close,
@@ -197,6 +206,7 @@ const struct io io_posix = {
     .readdir = posix_readdir,
     .closedir = posix_closedir,
     .drop_cache = posix_drop_cache,
+    .map = posix_map,
 };
 
 int io_open_read(const struct io *io, const char *path, int *fd, int64_t *size, struct snug_err *err)

@@ -43,7 +43,9 @@ struct io {
     struct dirent *(*readdir)(const struct io *, DIR *dir);
     int (*closedir)(const struct io *, DIR *dir);
     int (*drop_cache)(const struct io *, int fd); /* posix_fadvise(DONTNEED): the next read comes from the disk */
-    void *ctx;                                    /* the test's own state; NULL in io_posix */
+    /* mmap of a whole file, private; `writable`: what is written there is the process's own. NULL, not MAP_FAILED. */
+    void *(*map)(const struct io *, int fd, size_t bytes, bool writable);
+    void *ctx; /* the test's own state; NULL in io_posix */
 };
 
 extern const struct io io_posix;

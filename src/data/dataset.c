@@ -6,7 +6,7 @@
 #include "data/files/source.h"
 #include "data/files/table.h"
 #include "data/questions/questions.h"
-#include "data/token_cache.h"
+#include "data/tokens/token_cache.h"
 #include "tokenizer/tokenizer.h"
 
 #include <limits.h>
@@ -14,21 +14,26 @@
 #include <stdio.h>
 #include <string.h>
 
+static void free_array(const struct dataset *d, void *array)
+{
+    for (int i = 0; i < d->files.n_maps; i++) {
+        const char *start = d->files.maps[i].p;
+        if ((const char *)array >= start && (const char *)array < start + d->files.maps[i].bytes)
+            return;
+    }
+    mem_free(array);
+}
+
 void dataset_close(struct dataset *d)
 {
-    if (d->block) {
-        mem_free(d->block);
-    } else {
-        mem_free(d->offsets);
-        mem_free(d->ids);
-        mem_free(d->types);
-        mem_free(d->classes);
-        mem_free(d->values);
-        mem_free(d->targets);
-        mem_free(d->words);
-        mem_free(d->loss_mask);
-        mem_free(d->sources);
-    }
+    void *const arrays[] = {d->offsets, d->ids,   d->types,     d->classes, d->values,
+                            d->targets, d->words, d->loss_mask, d->sources};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && !d->block; i++)
+        free_array(d, arrays[i]);
+    mem_free(d->block);
+    for (int i = 0; i < d->files.n_maps; i++)
+        mapping_close(&d->files.maps[i]);
+    mem_free(d->files.dir);
     questions_free(d->questions);
     label_map_free(&d->labels);
     *d = (struct dataset){0};
@@ -37,6 +42,20 @@ void dataset_close(struct dataset *d)
 struct hash128 dataset_fingerprint(const struct dataset *d)
 {
     return d->fingerprint;
+}
+
+void dataset_release(const struct dataset *d)
+{
+    for (int i = 0; i < d->files.n_maps; i++)
+        mapping_release(&d->files.maps[i]);
+}
+
+static void measure_tokens(struct dataset *d, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++)
+        d->max_id = d->ids[i] > d->max_id ? d->ids[i] : d->max_id;
+    for (int64_t i = from; i < to && d->types; i++)
+        d->max_type = d->types[i] > d->max_type ? d->types[i] : d->max_type;
 }
 
 int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
@@ -53,10 +72,11 @@ int dataset_measure(struct dataset *d, const char *path, struct snug_err *err)
             return err_at(err, SNUG_ERR_INPUT, p, "%lld tokens; use --max-length", (long long)length);
         d->longest = length > d->longest ? (int32_t)length : d->longest;
     }
-    for (int64_t i = 0; i < d->n_tokens; i++)
-        d->max_id = d->ids[i] > d->max_id ? d->ids[i] : d->max_id;
-    for (int64_t i = 0; i < d->n_tokens && d->types; i++)
-        d->max_type = d->types[i] > d->max_type ? d->types[i] : d->max_type;
+    for (int64_t i = 0, end; i < d->n_tokens; i = end) {
+        end = d->n_tokens - i < DATASET_STRETCH ? d->n_tokens : i + DATASET_STRETCH;
+        measure_tokens(d, i, end);
+        dataset_release(d);
+    }
     return SNUG_OK;
 }
 
@@ -235,15 +255,28 @@ static int cache_key(const struct dataset_options *o, enum data_task task, const
 
 /* ---- opening ---- */
 
-static int read_text(struct text_reading *r, const struct dataset_options *o, const struct hash128 *content,
-                     struct dataset *d, struct snug_err *err)
+static int read_text(const struct io *io, struct text_reading *r, const struct dataset_options *o, const char *dir,
+                     const struct hash128 *content, struct dataset *d, struct snug_err *err)
 {
     struct dataset_origin origin = {0};
-    TRY(text_reading_finish(r, d, &origin, err));
+    TRY(text_reading_finish(r, io, dir, d, &origin, err));
     TRY(dataset_measure(d, o->path, err));
     if (content && (content->high != origin.content.high || content->low != origin.content.low))
         return err_set(err, SNUG_ERR_IO, "%s: changed while it was read; start again", o->path);
     return make_fingerprint(o, &origin, d, err);
+}
+
+/* What was stored takes the place of the files that it was made of. Where that fails they do as well. */
+static void recall(const struct io *io, const char *path, struct hash128 key, const struct dataset_options *o,
+                   const struct text_reading *r, struct dataset *d)
+{
+    struct dataset stored;
+    struct snug_err why;
+    if (!token_cache_load(io, path, key, o, text_reading_task(r), text_reading_columns(r), &stored, &why))
+        return;
+    stored.fingerprint = d->fingerprint;
+    dataset_close(d);
+    *d = stored;
 }
 
 /* The cache is a convenience: what goes wrong with it is said, but is no error. */
@@ -268,9 +301,11 @@ static int read_or_recall(const struct io *io, const struct dataset_options *o, 
     if (!hit) {
         if (why.code)
             dataset_note(o, "the token cache is made again: %s", why.text);
-        code = read_text(r, o, &origin.content, d, err);
+        code = read_text(io, r, o, cache_dir, &origin.content, d, err);
         if (!code && token_cache_store(io, str_text(&path), key, d, &why))
             dataset_note(o, "the token cache is not kept: %s", why.text);
+        else if (!code && d->files.n_maps)
+            recall(io, str_text(&path), key, o, r, d);
     } else {
         code = make_fingerprint(o, &origin, d, err);
     }
@@ -303,7 +338,7 @@ static int open_text(const struct io *io, const struct dataset_options *o, struc
     if (!code && dir.n)
         code = read_or_recall(io, o, r, str_text(&dir), d, err);
     else if (!code)
-        code = read_text(r, o, NULL, d, err);
+        code = read_text(io, r, o, NULL, NULL, d, err);
     if (!code)
         note_columns(o, text_reading_columns(r));
     text_reading_close(r);

@@ -1,4 +1,4 @@
-/* dataset.h: rows of token ids and their labels, in memory.
+/* dataset.h: rows of token ids and their labels, in memory, or, when they are too many for it, in files that are mapped.
  *
  *     train.csv ─▶ table ─▶ tokenizer ─▶ struct dataset ─▶ loader ─▶ struct batch
  *
@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/stop.h"
 #include "data/labels.h"
+#include "data/tokens/scratch.h"
 #include "model/task.h"
 
 struct tokenizer;
@@ -18,6 +19,7 @@ struct chat_setup;
 struct questions;
 struct question_options;
 
+enum { DATASET_IN_MEMORY = 64 << 20 };
 enum { IGNORE_INDEX = -100 }; /* a target that does not count, as in PyTorch */
 
 enum label_form {
@@ -25,6 +27,15 @@ enum label_form {
     LABELS_NAMES,   /* names of classes, or lists of them */
     LABELS_NUMBERS, /* ids of classes, or lists of them */
     LABELS_VECTORS, /* num_labels numbers per row */
+};
+
+/* Where arrays lie in files instead of memory: the token cache's, or one without a name for each. */
+struct dataset_files {
+    const struct io *io;
+    char *dir;         /* the folder where more could be made */
+    int64_t in_memory; /* bytes of tokens that would stay in memory */
+    struct mapping maps[6];
+    int n_maps; /* 0: there are none */
 };
 
 struct dataset {
@@ -56,7 +67,8 @@ struct dataset {
     int64_t no_target;           /* rows that were left out because the mask leaves nothing to learn */
     struct hash128 fingerprint;  /* of content, columns, tokenizer, max_length and label map */
     struct questions *questions; /* questions/questions.h: what the rows are windows of; NULL: rows are no such */
-    void *block;                 /* one piece of memory that owns the arrays, or NULL: each is its own */
+    void *block;                 /* one piece of memory that owns the arrays, or NULL: each is its own, */
+    struct dataset_files files;  /* or lies in one of these. They are not written to. */
 };
 
 struct dataset_options {
@@ -95,6 +107,8 @@ struct dataset_options {
     uint64_t seed;         /* synthetic */
     int threads;           /* for tokenizing; the result is the same for any number; 0: one per CPU */
     const char *cache_dir; /* as base/cache_dir.h wants it */
+    int64_t
+        in_memory; /* bytes of tokens of text that are kept in memory; more lie in the cache's file. 0: DATASET_IN_MEMORY */
 
     const struct stop_flag *stop; /* looked at while files are read and tokenized; NULL: never */
 
@@ -124,6 +138,9 @@ bool dataset_has_targets(const struct io *io, const struct dataset_options *o);
  * SNUG_STOPPED: `stop` was set. */
 int dataset_open(const struct io *io, const struct dataset_options *o, struct dataset *d, struct snug_err *err);
 void dataset_close(struct dataset *d);
+
+/* Pages of files that were read go out of the process's memory. For whoever has gone through many rows. */
+void dataset_release(const struct dataset *d);
 
 /* What a checkpoint records, to find that the data are not those of the first part of the run. */
 struct hash128 dataset_fingerprint(const struct dataset *d);

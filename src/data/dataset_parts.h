@@ -19,7 +19,9 @@ enum data_task text_reading_task(const struct text_reading *r); /* TASK_AUTO is 
 const struct columns *text_reading_columns(const struct text_reading *r);
 /* A hash of the names of the columns that are read. */
 int text_reading_hash_columns(const struct text_reading *r, struct hash128 *h, struct snug_err *err);
-int text_reading_finish(struct text_reading *r, struct dataset *d, struct dataset_origin *origin, struct snug_err *err);
+/* `dir`: where files may be made for what is too large for memory; NULL: nowhere. */
+int text_reading_finish(struct text_reading *r, const struct io *io, const char *dir, struct dataset *d,
+                        struct dataset_origin *origin, struct snug_err *err);
 void text_reading_close(struct text_reading *r); /* NULL is fine */
 
 int dataset_read_safetensors(const struct io *io, const struct dataset_options *o, struct dataset *d,
@@ -29,6 +31,9 @@ int dataset_make_synthetic(const struct dataset_options *o, struct dataset *d, s
 
 /* Sets longest, max_id and max_type, and checks what every dataset promises: at least one row, and a token in each. */
 int dataset_measure(struct dataset *d, const char *path, struct snug_err *err);
+
+/* Whoever goes through all tokens does it in stretches of so many, with dataset_release behind each. */
+enum { DATASET_STRETCH = 1 << 22 };
 
 void dataset_note(const struct dataset_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

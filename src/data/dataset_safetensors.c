@@ -4,7 +4,7 @@
 #include "data/files/source.h"
 #include "data/label_reader.h"
 #include "data/split.h"
-#include "data/token_rows.h"
+#include "data/tokens/token_rows.h"
 #include "format/safetensors.h"
 
 #include <math.h>

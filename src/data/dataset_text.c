@@ -3,7 +3,7 @@
 #include "data/dataset_parts.h"
 #include "data/files/table.h"
 #include "data/label_reader.h"
-#include "data/token_rows.h"
+#include "data/tokens/token_store.h"
 #include "data/words/word_rows.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct text_reading {
     bool table_open;
     struct label_reader labels;
     struct text_block block;
-    struct token_rows tokens;
+    struct token_store tokens;
     int64_t empty;
 };
 
@@ -79,102 +79,68 @@ static int read_row(struct text_reading *r, struct snug_err *err)
                : text_block_add(&r->block, t->place, t->row_text, t->text_bytes, t->row_pair, t->pair_bytes, err);
 }
 
+/* Tokens of the block that was read. */
+static int take_block(struct text_reading *r, int threads, struct snug_err *err)
+{
+    bool no_folder;
+    struct snug_err why;
+    int64_t max_length = r->o->block_size ? 0 : r->o->max_length;
+    TRY(token_rows_encode(&r->tokens.rows, r->o->tokenizer, max_length, threads, r->o->stop, &r->block, err));
+    TRY(token_store_settle(&r->tokens, &no_folder, &why, err));
+    if (no_folder)
+        dataset_note(r->o, "all tokens stay in memory: %s", why.text);
+    return SNUG_OK;
+}
+
 static int read_rows(struct text_reading *r, struct snug_err *err)
 {
     int threads = token_threads(r->o->threads);
-    int64_t max_length = r->o->block_size ? 0 : r->o->max_length;
     while (!r->table.ended) {
         TRY(table_next(&r->table, err));
         if (!r->table.ended)
             TRY(read_row(r, err));
         if (r->table.ended || text_block_full(&r->block))
-            TRY(token_rows_encode(&r->tokens, r->o->tokenizer, max_length, threads, r->o->stop, &r->block, err));
+            TRY(take_block(r, threads, err));
         TRY(source_check_stop(r->o->stop, r->o->path, err));
     }
-    if (r->tokens.n_rows == 0 && r->labels.n_ignored)
+    if (!r->tokens.any && r->labels.n_ignored)
         return err_set(err, SNUG_ERR_INPUT, "%s: all %lld rows have the label '%s', which --ignore-label leaves out",
                        r->o->path, (long long)r->labels.n_ignored, r->o->ignore_label);
-    if (r->tokens.n_rows == 0 && r->tokens.no_target)
+    if (!r->tokens.any && r->tokens.rows.no_target)
         return err_set(err, SNUG_ERR_INPUT,
                        "%s: none of %lld rows has anything to learn within %d tokens; give a larger --max-length, or "
                        "other rows",
-                       r->o->path, (long long)r->tokens.no_target, (int)r->o->max_length);
-    if (r->tokens.n_rows == 0)
+                       r->o->path, (long long)r->tokens.rows.no_target, (int)r->o->max_length);
+    if (!r->tokens.any)
         return err_set(err, SNUG_ERR_INPUT, "%s: 0 rows behind the header; give some data", r->o->path);
     return SNUG_OK;
 }
 
-/* A language model learns nothing from a row without tokens, so it is left out. */
-static void drop_rows_without_tokens(struct token_rows *t)
+/* A language model learns nothing from a row without tokens. Texts that are joined have the tokenizer's EOS behind each, and what does
+ * not fill a block is left out, as transformers' run_clm.py does it. */
+static void open_store(struct text_reading *r, const struct io *io, const char *dir)
 {
-    int64_t n = 0;
-    for (int64_t row = 0; row < t->n_rows; row++)
-        if (t->offsets[row + 1] > t->offsets[row])
-            t->offsets[++n] = t->offsets[row + 1];
-    t->n_rows = n;
+    const struct dataset_options *o = r->o;
+    const struct token_store_options s = {.io = io,
+                                          .dir = dir,
+                                          .in_memory = o->in_memory ? o->in_memory : DATASET_IN_MEMORY,
+                                          .drop_empty = task_is_lm(r->task),
+                                          .block_size = o->block_size,
+                                          .end_id = tokenizer_special(o->tokenizer, TOKEN_EOS)};
+    token_store_open(&r->tokens, &s);
 }
 
-/* Rows as one text, with the tokenizer's EOS behind each that does not end so, in blocks of one length. What does not
- * fill a block is left out, as transformers' run_clm.py does it. */
-static int join_texts(struct text_reading *r, struct snug_err *err)
+static int check_blocks(const struct text_reading *r, const struct dataset *d, struct snug_err *err)
 {
-    struct token_rows *t = &r->tokens, joined = {0};
-    int32_t end = tokenizer_special(r->o->tokenizer, TOKEN_EOS), size = r->o->block_size;
-    int64_t n_blocks = 0;
-    int code = SNUG_OK;
-    for (int64_t row = 0; row < t->n_rows && !code; row++) {
-        size_t n = (size_t)(t->offsets[row + 1] - t->offsets[row]);
-        const int32_t *ids = t->ids + t->offsets[row];
-        code = token_rows_add(&joined, ids, NULL, n, err);
-        if (!code && n && end >= 0 && ids[n - 1] != end)
-            code = token_rows_add(&joined, &end, NULL, 1, err);
-    }
-    n_blocks = joined.n_tokens / size;
-    if (!code && !n_blocks)
-        code = err_set(err, SNUG_ERR_INPUT, "%s: %lld tokens do not fill a block of %d; give a smaller --block-size",
-                       r->o->path, (long long)joined.n_tokens, (int)size);
-    if (!code && n_blocks >= joined.n_rows && !MEM_GROW(joined.offsets, joined.offsets_cap, (size_t)n_blocks + 1))
-        code = err_no_memory(err, (size_t)n_blocks * sizeof *joined.offsets);
-    for (int64_t i = 0; i <= n_blocks && !code; i++)
-        joined.offsets[i] = i * size;
-    joined.n_rows = n_blocks;
-    token_rows_free(code ? &joined : t);
-    if (code)
-        return code;
+    long long rest = (long long)r->tokens.n_rest;
+    int size = (int)r->o->block_size;
+    if (!d->n_rows)
+        return err_set(err, SNUG_ERR_INPUT, "%s: %lld tokens do not fill a block of %d; give a smaller --block-size",
+                       r->o->path, rest, size);
     dataset_note(r->o,
                  "texts are joined into %lld blocks of %d tokens; the last %lld tokens fill none and are left out",
-                 (long long)n_blocks, (int)size, (long long)(joined.n_tokens - n_blocks * size));
-    joined.n_tokens = n_blocks * size;
-    *t = joined;
+                 (long long)d->n_rows, size, rest);
     return SNUG_OK;
-}
-
-static void *shrink(void *p, size_t bytes)
-{
-    void *smaller = mem_realloc(p, bytes);
-    return smaller ? smaller : p;
-}
-
-static void take_tokens(struct text_reading *r, struct dataset *d)
-{
-    struct token_rows *t = &r->tokens;
-    if (task_is_lm(r->task))
-        drop_rows_without_tokens(t);
-    d->n_rows = t->n_rows;
-    d->n_tokens = t->n_tokens;
-    d->offsets = shrink(t->offsets, (size_t)(t->n_rows + 1) * sizeof *t->offsets);
-    d->ids = shrink(t->ids, (size_t)t->n_tokens * sizeof *t->ids);
-    if (t->any_type)
-        d->types = shrink(t->types, (size_t)t->n_tokens);
-    else
-        mem_free(t->types);
-    d->loss_mask = t->loss_mask;
-    d->words = t->words;
-    d->sources = t->sources;
-    d->truncated = t->truncated;
-    d->no_target = t->no_target;
-    d->empty = r->empty;
-    *t = (struct token_rows){0};
 }
 
 /* As JSON strings, so that no name can look like two. */
@@ -265,15 +231,18 @@ fail:
     return code;
 }
 
-int text_reading_finish(struct text_reading *r, struct dataset *d, struct dataset_origin *origin, struct snug_err *err)
+int text_reading_finish(struct text_reading *r, const struct io *io, const char *dir, struct dataset *d,
+                        struct dataset_origin *origin, struct snug_err *err)
 {
+    open_store(r, io, dir);
     TRY(read_rows(r, err));
+    TRY(token_store_finish(&r->tokens, d, err));
     if (r->o->block_size)
-        TRY(join_texts(r, err));
+        TRY(check_blocks(r, d, err));
     origin->content = table_hash(&r->table);
     TRY(text_reading_hash_columns(r, &origin->columns, err));
     d->task = r->task;
-    take_tokens(r, d);
+    d->empty = r->empty;
     return task_has_classes(r->task) ? label_reader_finish(&r->labels, r->o->path, d, err) : SNUG_OK;
 }
 
@@ -285,6 +254,6 @@ void text_reading_close(struct text_reading *r)
         table_close(&r->table);
     label_reader_close(&r->labels);
     text_block_free(&r->block);
-    token_rows_free(&r->tokens);
+    token_store_close(&r->tokens);
     mem_free(r);
 }

@@ -140,6 +140,7 @@ const struct batch *eval_next(struct eval_loader *e)
     int i = e->n_given++ % EVAL_KEPT;
     batch_buffer_reset(&e->buffer[i]);
     batch_fill(&e->buffer[i], e->data, e->rows + e->at, n, NULL, 0, &e->masker, &e->batch[i]);
+    dataset_release(e->data); /* other rows come next */
     e->at += n;
     return &e->batch[i];
 }

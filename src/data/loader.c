@@ -279,6 +279,7 @@ static void *run(void *arg)
         pthread_mutex_unlock(&l->lock);
         struct snug_err err = {0};
         int code = make_window(l, step, slot, &err);
+        dataset_release(l->o.data); /* other rows come next */
         pthread_mutex_lock(&l->lock);
         l->code = code;
         l->err = err;

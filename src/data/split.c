@@ -3,6 +3,7 @@
 #include "data/dataset_parts.h"
 #include "data/order.h"
 #include "data/random.h"
+#include "data/tokens/token_store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,17 +44,22 @@ static void part_tokens(void *items, size_t item_bytes, const struct dataset *d,
     }
 }
 
-static int allocate(const struct dataset *d, int64_t n_rows, int64_t n_tokens, struct dataset *out,
-                    struct snug_err *err)
+static struct dataset like(const struct dataset *d, int64_t n_rows, int64_t n_tokens)
 {
-    size_t rows = (size_t)n_rows, tokens = (size_t)n_tokens, width = (size_t)d->num_labels;
-    *out = (struct dataset){.path = d->path,
+    return (struct dataset){.path = d->path,
                             .task = d->task,
                             .n_rows = n_rows,
                             .n_tokens = n_tokens,
                             .num_labels = d->num_labels,
                             .label_form = d->label_form,
                             .start_id = d->start_id};
+}
+
+static int allocate(const struct dataset *d, int64_t n_rows, int64_t n_tokens, struct dataset *out,
+                    struct snug_err *err)
+{
+    size_t rows = (size_t)n_rows, tokens = (size_t)n_tokens, width = (size_t)d->num_labels;
+    *out = like(d, n_rows, n_tokens);
     out->offsets = mem_alloc((rows + 1) * sizeof *out->offsets);
     out->ids = mem_alloc(tokens * sizeof *out->ids);
     out->types = d->types ? mem_alloc(tokens) : NULL;
@@ -89,9 +95,99 @@ static void part_offsets(struct dataset *d, const uint8_t *which, struct dataset
     d->n_tokens = end;
 }
 
+/* ---- of data in files, which are not written to ---- */
+
+/* Tokens of the rows whose `which` is `side`. */
+static int store_side(const struct dataset *d, const uint8_t *which, uint8_t side, struct token_store *s,
+                      struct snug_err *err)
+{
+    bool no_folder;
+    for (int64_t row = 0; row < d->n_rows; row++) {
+        int64_t at = d->offsets[row], offsets[] = {0, d->offsets[row + 1] - at};
+        const struct token_rows one = {.n_rows = 1,
+                                       .n_tokens = offsets[1],
+                                       .offsets = offsets,
+                                       .ids = d->ids + at,
+                                       .types = d->types ? d->types + at : NULL,
+                                       .any_type = d->types != NULL,
+                                       .loss_mask = d->loss_mask ? d->loss_mask + at : NULL,
+                                       .words = d->targets ? d->targets + at : NULL,
+                                       .sources = d->sources ? d->sources + row : NULL};
+        if (!which[row] == !side)
+            TRY(token_rows_append(&s->rows, &one, err));
+        TRY(token_store_settle(s, &no_folder, NULL, err));
+        if (row % 8192 == 0)
+            dataset_release(d);
+    }
+    return SNUG_OK;
+}
+
+/* What each row has besides tokens. */
+static int copy_labels(const struct dataset *d, const uint8_t *which, uint8_t side, struct dataset *out,
+                       struct snug_err *err)
+{
+    size_t rows = (size_t)out->n_rows, width = (size_t)d->num_labels;
+    out->classes = d->classes ? mem_alloc(rows * sizeof *out->classes) : NULL;
+    out->values = d->values ? mem_alloc(rows * width * sizeof *out->values) : NULL;
+    if (!out->classes != !d->classes || !out->values != !d->values)
+        return err_no_memory(err, rows * sizeof *out->values);
+    for (int64_t row = 0, to = 0; row < d->n_rows; row++) {
+        if (!which[row] != !side)
+            continue;
+        if (d->classes)
+            out->classes[to] = d->classes[row];
+        if (d->values)
+            memcpy(out->values + (size_t)to * width, d->values + (size_t)row * width, width * sizeof *d->values);
+        to++;
+    }
+    return d->labels.n ? label_map_copy(&out->labels, &d->labels, d->path, err) : SNUG_OK;
+}
+
+static int make_side(const struct dataset *d, const uint8_t *which, uint8_t side, struct dataset *out,
+                     struct snug_err *err)
+{
+    struct token_store s;
+    const struct token_store_options o = {.io = d->files.io, .dir = d->files.dir, .in_memory = d->files.in_memory};
+    token_store_open(&s, &o);
+    *out = like(d, 0, 0);
+    int code = store_side(d, which, side, &s, err);
+    if (!code)
+        code = token_store_finish(&s, out, err);
+    token_store_close(&s);
+    if (!code)
+        code = copy_labels(d, which, side, out, err);
+    out->targets = out->words;
+    out->words = NULL;
+    if (code)
+        dataset_close(out);
+    return code;
+}
+
+static int make_both(struct dataset *d, const uint8_t *which, struct dataset *out, struct snug_err *err)
+{
+    struct dataset kept;
+    TRY(make_side(d, which, 0, &kept, err));
+    int code = out ? make_side(d, which, 1, out, err) : SNUG_OK;
+    if (code) {
+        dataset_close(&kept);
+        return code;
+    }
+    kept.truncated = d->truncated;
+    kept.empty = d->empty;
+    kept.ignored = d->ignored;
+    kept.no_target = d->no_target;
+    dataset_close(d);
+    *d = kept;
+    return SNUG_OK;
+}
+
+/* ---- either way ---- */
+
 int dataset_move_rows(struct dataset *d, const uint8_t *which, struct dataset *out, struct snug_err *err)
 {
     int64_t n_rows = 0, n_tokens = 0;
+    if (d->files.n_maps)
+        return make_both(d, which, out, err);
     for (int64_t row = 0; row < d->n_rows; row++) {
         n_rows += which[row] != 0;
         n_tokens += which[row] ? dataset_length(d, row) : 0;

@@ -143,6 +143,7 @@ OPT(INT, block_size, "none", "[2, 1048576]", TRAINING | EVAL | MERGE, RESULT,
     "texts are joined and cut into rows of so many tokens, causal-lm; none: a text is a row")
 OPT(BOOL, show_sample, "false", "", TRAINING, 0, "show the tokens of the first row, and which are learned, causal-lm")
 OPT(STR, cache_dir, "none", "DIR", DATA | DEBUG_GRAD | MERGE, 0, "folder for tokens and for what was measured of a GPU; none: $XDG_CACHE_HOME/snug, ~/.cache/snug")
+OPT(BYTES, in_memory_max_size, "64MiB", "[1, inf)", DATA | MERGE, 0, "token ids of more than this lie in the mapped file of the cache, not in memory")
 
 OPT_SECTION(training, "Training")
 OPT(STR, output_dir, "none", "DIR", TRAINING | BENCH | EXPORT | MERGE | NEED(TRAIN | MERGE | EXPORT), 0, "where checkpoints, logs and the model go")

@@ -5,7 +5,7 @@
 #include "../folder.h"
 #include "base/cache_dir.h"
 #include "data/dataset.h"
-#include "data/token_cache.h"
+#include "data/tokens/token_cache.h"
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
@@ -98,6 +98,12 @@ static inline void check_same(const struct dataset *a, const struct dataset *b)
     assert_int_equal(a->types != NULL, b->types != NULL);
     assert_int_equal(a->classes != NULL, b->classes != NULL);
     assert_int_equal(a->values != NULL, b->values != NULL);
+    assert_int_equal(a->targets != NULL, b->targets != NULL);
+    assert_int_equal(a->sources != NULL, b->sources != NULL);
+    if (a->targets)
+        assert_memory_equal(a->targets, b->targets, (size_t)a->n_tokens * sizeof *a->targets);
+    if (a->sources)
+        assert_memory_equal(a->sources, b->sources, (size_t)a->n_rows * sizeof *a->sources);
     if (a->types)
         assert_memory_equal(a->types, b->types, (size_t)a->n_tokens);
     if (a->classes)

@@ -1,6 +1,6 @@
 /* Any bytes as a token cache. The first byte chooses what the cache is for; the magic, the key and, with its highest bit,
  * the checksum are made right, so that what stands behind them is looked at. What is believed must be data of the run. */
-#include "data/token_cache.h"
+#include "data/tokens/token_cache.h"
 #include "rows.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 #include "data/dataset_parts.h"
-#include "data/token_rows.h"
+#include "data/tokens/token_rows.h"
 #include "data/words/word_rows.h"
 
 #include <limits.h>

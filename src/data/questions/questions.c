@@ -4,7 +4,7 @@
 #include "data/dataset_parts.h"
 #include "data/files/format.h"
 #include "data/files/objects/objects.h"
-#include "data/token_rows.h"
+#include "data/tokens/token_rows.h"
 #include "format/json.h"
 #include "tokenizer/unicode.h"
 

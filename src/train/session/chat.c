@@ -104,6 +104,8 @@ static struct counts count(const struct session *s, const struct dataset *d)
     struct counts n = {0};
     int32_t begin = tokenizer_special(s->tokenizer, TOKEN_BOS);
     for (int64_t row = 0; row < d->n_rows; row++) {
+        if (row % 8192 == 0)
+            dataset_release(d);
         const int32_t *ids = d->ids + d->offsets[row];
         n.two_begins += begin >= 0 && dataset_length(d, row) > 1 && ids[0] == begin && ids[1] == begin;
         for (int64_t i = d->offsets[row] + 1; i < d->offsets[row + 1] && d->loss_mask; i++) {

@@ -77,6 +77,7 @@ struct dataset_options datasets_options(struct session *s, struct opt_paths path
                                 .seed = o->seed,
                                 .threads = s->compile.threads,
                                 .cache_dir = o->cache_dir,
+                                .in_memory = o->in_memory_max_size,
                                 .stop = s->stop,
                                 .note = session_note_line,
                                 .note_ctx = s};

@@ -64,6 +64,8 @@ int token_rows_add_masked(struct token_rows *t, const int32_t *ids, const uint8_
 int token_rows_add_pair(struct token_rows *t, const int32_t *source, size_t n_source, const int32_t *target,
                         size_t n_target, struct snug_err *err);
 int token_rows_add_words(struct token_rows *t, const struct token_buf *row, struct snug_err *err);
+/* All rows of another; without types they are 0. */
+int token_rows_append(struct token_rows *t, const struct token_rows *more, struct snug_err *err);
 void token_rows_free(struct token_rows *t);
 
 /* CPUs that this process may run on, for threads = 0. */

@@ -1,15 +1,14 @@
-#include "data/token_cache.h"
+#include "data/tokens/token_cache.h"
 
 #include "data/dataset_parts.h"
 #include "tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Without padding, and little-endian as every machine that snug is built for. */
@@ -25,8 +24,7 @@ _Static_assert(sizeof(struct header) == 128, "the cache's header has no padding"
 static const char magic[8] = "snugtok";
 
 #define ENDING ".tokens"
-#define TEMPORARY ".tmp-" /* behind that, in the names of files that are being written */
-enum { OLD_SECONDS = 3600 };
+enum { OLD_SECONDS = 3600, PIECE_BYTES = 8 << 20 };
 
 int token_cache_file(const char *dir, struct hash128 key, struct str *path, struct snug_err *err)
 {
@@ -52,19 +50,40 @@ static int64_t label_bytes(const struct dataset *d)
                         : 0;
 }
 
-static struct hash128 checksum_of(const struct part *parts, int n, bool *failed)
+/* Parts may lie in files, and are gone through in pieces, whose pages go again. */
+static size_t piece_of(const struct part *p, size_t done)
+{
+    return p->bytes - done < PIECE_BYTES ? p->bytes - done : PIECE_BYTES;
+}
+
+static struct hash128 checksum_of(const struct part *parts, int n, const struct dataset *d, bool *failed)
 {
     struct hash_state *h = hash_new();
     *failed = !h;
     if (!h)
         return (struct hash128){0};
     for (int i = 0; i < n; i++)
-        hash_add(h, parts[i].data, parts[i].bytes);
+        for (size_t done = 0, bytes; done < parts[i].bytes; done += bytes) {
+            bytes = piece_of(&parts[i], done);
+            hash_add(h, (const char *)parts[i].data + done, bytes);
+            dataset_release(d);
+        }
     return hash_end(h);
 }
 
+static int write_part(const struct io *io, int fd, const char *tmp, const struct part *p, const struct dataset *d,
+                      int64_t at, struct snug_err *err)
+{
+    for (size_t done = 0, bytes; done < p->bytes; done += bytes) {
+        bytes = piece_of(p, done);
+        TRY(io_write_at(io, fd, tmp, (const char *)p->data + done, bytes, at + (int64_t)done, err));
+        dataset_release(d);
+    }
+    return SNUG_OK;
+}
+
 static int write_parts(const struct io *io, const char *tmp, const char *path, const struct part *parts, int n,
-                       struct snug_err *err)
+                       const struct dataset *d, struct snug_err *err)
 {
     int fd = io->open(io, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -72,7 +91,7 @@ static int write_parts(const struct io *io, const char *tmp, const char *path, c
     int code = SNUG_OK;
     int64_t at = 0;
     for (int i = 0; i < n && !code; i++) {
-        code = io_write_at(io, fd, tmp, parts[i].data, parts[i].bytes, at, err);
+        code = write_part(io, fd, tmp, &parts[i], d, at, err);
         at += (int64_t)parts[i].bytes;
     }
     if (io->close(io, fd) < 0 && !code)
@@ -119,23 +138,10 @@ static int store(const struct io *io, const char *path, struct hash128 key, cons
     };
     enum { PARTS = sizeof parts / sizeof *parts };
     bool failed;
-    h.checksum = checksum_of(parts, PARTS, &failed);
+    h.checksum = checksum_of(parts, PARTS, d, &failed);
     if (failed)
         return err_no_memory(err, 1024);
-    return write_parts(io, tmp, path, parts, PARTS, err);
-}
-
-/* The folder may be one of many machines, where process ids repeat. */
-static void temporary_name(struct str *tmp, const char *path)
-{
-    char host[HOST_NAME_MAX + 1] = "";
-    uint64_t random = 0;
-    gethostname(host, sizeof host - 1);
-    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        random = (uint64_t)(uintptr_t)tmp; /* the name is still the process's own */
-    for (char *s = host; *s; s++)
-        *s = *s == '/' ? '-' : *s;
-    str_printf(tmp, "%s" TEMPORARY "%s-%ld-%016llx", path, host, (long)getpid(), (unsigned long long)random);
+    return write_parts(io, tmp, path, parts, PARTS, d, err);
 }
 
 /* Files that a dead process left. Their age is by the clock of the file system, which `now` is from. */
@@ -148,7 +154,7 @@ static void remove_old(const struct io *io, const char *dir, struct timespec now
     if (io_list(io, dir, &a, &names, &n, NULL))
         n = 0;
     for (size_t i = 0; i < n; i++) {
-        const char *path = strstr(names[i], ENDING TEMPORARY) ? arena_printf(&a, "%s/%s", dir, names[i]) : NULL;
+        const char *path = strstr(names[i], ENDING SCRATCH_MARK) ? arena_printf(&a, "%s/%s", dir, names[i]) : NULL;
         if (path && io->lstat(io, path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
             now.tv_sec - st.st_mtim.tv_sec > OLD_SECONDS)
             io->unlink(io, path);
@@ -163,7 +169,7 @@ int token_cache_store(const struct io *io, const char *path, struct hash128 key,
     struct stat st;
     for (int32_t i = 0; i < d->labels.n; i++)
         str_append_n(&names, d->labels.names[i], strlen(d->labels.names[i]) + 1);
-    temporary_name(&tmp, path);
+    scratch_name(&tmp, path);
     const char *slash = strrchr(path, '/');
     str_append_n(&dir, path, slash ? (size_t)(slash - path) : 0);
     int code = SNUG_OK;
@@ -204,16 +210,38 @@ static int check_owner(const struct io *io, int fd, const char *path, struct snu
                                             path, (long)st.st_uid);
 }
 
-static int read_block(const struct io *io, const char *path, char **block, int64_t *size, struct snug_err *err)
+/* In memory, or mapped where it is large: then d->files has it. */
+static int take_file(const struct io *io, int fd, const char *path, int64_t size, int64_t in_memory, struct dataset *d,
+                     struct snug_err *err)
+{
+    if (size <= in_memory) {
+        d->block = mem_realloc(NULL, (size_t)size);
+        return d->block ? io_read_at(io, fd, path, d->block, (size_t)size, 0, err)
+                        : err_no_memory(err, (unsigned long long)size);
+    }
+    const char *slash = strrchr(path, '/');
+    d->files = (struct dataset_files){.io = io, .in_memory = in_memory, .dir = mem_strdup(path)};
+    if (!d->files.dir)
+        return err_no_memory(err, strlen(path));
+    d->files.dir[slash ? slash - path : 0] = 0;
+    void *p = io->map(io, fd, (size_t)size, false);
+    if (!p)
+        return err_errno(err, SNUG_ERR_ENV, path, "map", errno);
+    madvise(p, (size_t)size, MADV_RANDOM); /* rows are read in random order */
+    d->files.maps[d->files.n_maps++] = (struct mapping){.p = p, .bytes = (size_t)size};
+    return SNUG_OK;
+}
+
+static int open_file(const struct io *io, const char *path, int64_t in_memory, struct dataset *d, char **bytes,
+                     int64_t *size, struct snug_err *err)
 {
     int fd;
     TRY(io_open_read(io, path, &fd, size, err));
     int code = check_owner(io, fd, path, err);
-    *block = code ? NULL : mem_realloc(NULL, (size_t)*size);
     if (!code)
-        code = *block ? io_read_at(io, fd, path, *block, (size_t)*size, 0, err)
-                      : err_no_memory(err, (unsigned long long)*size);
+        code = take_file(io, fd, path, *size, in_memory, d, err);
     io->close(io, fd);
+    *bytes = d->files.n_maps ? d->files.maps[0].p : d->block;
     return code;
 }
 
@@ -254,7 +282,7 @@ static bool sizes_fit(const struct header *h, const struct dataset_options *o, e
 }
 
 static bool check(const char *block, int64_t size, struct hash128 key, const struct dataset_options *o,
-                  enum data_task task, struct header *h)
+                  enum data_task task, const struct dataset *d, struct header *h)
 {
     if (size < (int64_t)sizeof *h)
         return false;
@@ -265,8 +293,19 @@ static bool check(const char *block, int64_t size, struct hash128 key, const str
     h->checksum = (struct hash128){0};
     struct part parts[] = {{h, sizeof *h}, {block + sizeof *h, (size_t)size - sizeof *h}};
     bool failed;
-    struct hash128 found = checksum_of(parts, 2, &failed);
+    struct hash128 found = checksum_of(parts, 2, d, &failed);
     return !failed && same(stated, found);
+}
+
+static bool tokens_fit(const struct dataset *d, int64_t from, int64_t to, int32_t vocabulary)
+{
+    for (int64_t i = from; i < to; i++)
+        if (d->ids[i] < 0 || d->ids[i] >= vocabulary)
+            return false;
+    for (int64_t i = from; d->loss_mask && i < to; i++)
+        if (d->loss_mask[i] > 1)
+            return false;
+    return true;
 }
 
 /* A checksum says that the bytes are those that were written, not that snug wrote them, for this run. */
@@ -287,12 +326,12 @@ static bool rows_fit(const struct dataset *d, const struct dataset_options *o)
             return false;
         full += source == o->max_length || (d->sources && target == o->max_target_length);
     }
-    for (int64_t i = 0; i < d->n_tokens; i++)
-        if (d->ids[i] < 0 || d->ids[i] >= vocabulary)
+    for (int64_t i = 0, end; i < d->n_tokens; i = end) {
+        end = d->n_tokens - i < DATASET_STRETCH ? d->n_tokens : i + DATASET_STRETCH;
+        if (!tokens_fit(d, i, end, vocabulary))
             return false;
-    for (int64_t i = 0; d->loss_mask && i < d->n_tokens; i++)
-        if (d->loss_mask[i] > 1)
-            return false;
+        dataset_release(d);
+    }
     return d->truncated <= full; /* what is cut has just that length */
 }
 
@@ -371,21 +410,19 @@ static void complete_names(struct dataset *d, const struct dataset_options *o)
         d->labels.numbers = false;
 }
 
+/* d has the file's bytes already. */
 static int bind(struct dataset *d, char *block, const struct header *h, const struct dataset_options *o,
                 const struct columns *columns, const char *path, struct snug_err *err)
 {
-    *d = (struct dataset){
-        .task = (enum data_task)h->task,
-        .n_rows = h->n_rows,
-        .n_tokens = h->n_tokens,
-        .num_labels = h->num_labels,
-        .label_form = (enum label_form)h->label_form,
-        .truncated = h->truncated,
-        .empty = h->empty,
-        .ignored = h->ignored,
-        .no_target = h->no_target,
-        .block = block,
-    };
+    d->task = (enum data_task)h->task;
+    d->n_rows = h->n_rows;
+    d->n_tokens = h->n_tokens;
+    d->num_labels = h->num_labels;
+    d->label_form = (enum label_form)h->label_form;
+    d->truncated = h->truncated;
+    d->empty = h->empty;
+    d->ignored = h->ignored;
+    d->no_target = h->no_target;
     char *at = block + sizeof *h;
     d->offsets = (int64_t *)at;
     at += 8 * (h->n_rows + 1);
@@ -420,21 +457,19 @@ static int bind(struct dataset *d, char *block, const struct header *h, const st
 bool token_cache_load(const struct io *io, const char *path, struct hash128 key, const struct dataset_options *o,
                       enum data_task task, const struct columns *columns, struct dataset *d, struct snug_err *why)
 {
-    char *block = NULL;
+    char *bytes;
     int64_t size;
     struct header h;
+    *d = (struct dataset){0};
     *why = (struct snug_err){0};
     if (!io_exists(io, path))
         return false;
-    int code = read_block(io, path, &block, &size, why);
-    if (!code && !check(block, size, key, o, task, &h))
+    int code = open_file(io, path, o->in_memory ? o->in_memory : DATASET_IN_MEMORY, d, &bytes, &size, why);
+    if (!code && !check(bytes, size, key, o, task, d, &h))
         code = damaged(path, why);
-    if (!code) {
-        code = bind(d, block, &h, o, columns, path, why);
-        block = NULL; /* the dataset's */
-        if (code)
-            dataset_close(d);
-    }
-    mem_free(block);
+    if (!code)
+        code = bind(d, bytes, &h, o, columns, path, why);
+    if (code)
+        dataset_close(d);
     return !code;
 }

@@ -1,4 +1,4 @@
-#include "data/token_rows.h"
+#include "data/tokens/token_rows.h"
 
 #include "data/words/word_rows.h"
 
@@ -60,6 +60,39 @@ int token_rows_add_pair(struct token_rows *t, const int32_t *source, size_t n_so
     TRY(token_rows_add(t, source, NULL, n_source, err));
     t->n_rows--; /* it goes on */
     return token_rows_add(t, target, NULL, n_target, err);
+}
+
+int token_rows_append(struct token_rows *t, const struct token_rows *more, struct snug_err *err)
+{
+    size_t rows = (size_t)(t->n_rows + more->n_rows), tokens = (size_t)(t->n_tokens + more->n_tokens);
+    size_t n = (size_t)more->n_tokens;
+    if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
+        !MEM_GROW(t->types, t->types_cap, tokens) ||
+        (more->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)) ||
+        (more->words && !MEM_GROW(t->words, t->words_cap, tokens + 1)) ||
+        (more->sources && !MEM_GROW(t->sources, t->sources_cap, rows)))
+        return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
+    if (more->sources)
+        memcpy(t->sources + t->n_rows, more->sources, (size_t)more->n_rows * sizeof *t->sources);
+    if (more->words && n)
+        memcpy(t->words + t->n_tokens, more->words, n * sizeof *t->words);
+    if (more->loss_mask && n)
+        memcpy(t->loss_mask + t->n_tokens, more->loss_mask, n);
+    if (n)
+        memcpy(t->ids + t->n_tokens, more->ids, n * sizeof *t->ids);
+    if (n && more->types)
+        memcpy(t->types + t->n_tokens, more->types, n);
+    else if (n)
+        memset(t->types + t->n_tokens, 0, n);
+    t->offsets[0] = 0;
+    for (int64_t i = 1; i <= more->n_rows; i++)
+        t->offsets[t->n_rows + i] = t->n_tokens + more->offsets[i];
+    t->n_rows += more->n_rows;
+    t->n_tokens += more->n_tokens;
+    t->any_type |= more->any_type;
+    t->truncated += more->truncated;
+    t->no_target += more->no_target;
+    return SNUG_OK;
 }
 
 void token_rows_free(struct token_rows *t)
@@ -265,36 +298,6 @@ static void run_on_threads(struct work *w, int threads)
         pthread_join(ids[i], NULL);
 }
 
-static int append(struct token_rows *t, const struct token_rows *piece, struct snug_err *err)
-{
-    size_t rows = (size_t)(t->n_rows + piece->n_rows), tokens = (size_t)(t->n_tokens + piece->n_tokens);
-    if (!MEM_GROW(t->offsets, t->offsets_cap, rows + 1) || !MEM_GROW(t->ids, t->ids_cap, tokens) ||
-        !MEM_GROW(t->types, t->types_cap, tokens) ||
-        (piece->loss_mask && !MEM_GROW(t->loss_mask, t->loss_mask_cap, tokens)) ||
-        (piece->words && !MEM_GROW(t->words, t->words_cap, tokens + 1)) ||
-        (piece->sources && !MEM_GROW(t->sources, t->sources_cap, rows)))
-        return err_no_memory(err, tokens * (sizeof *t->ids + sizeof *t->types));
-    if (piece->words && piece->n_tokens)
-        memcpy(t->words + t->n_tokens, piece->words, (size_t)piece->n_tokens * sizeof *t->words);
-    if (piece->sources)
-        memcpy(t->sources + t->n_rows, piece->sources, (size_t)piece->n_rows * sizeof *t->sources);
-    if (piece->loss_mask)
-        memcpy(t->loss_mask + t->n_tokens, piece->loss_mask, (size_t)piece->n_tokens);
-    if (piece->n_tokens) {
-        memcpy(t->ids + t->n_tokens, piece->ids, (size_t)piece->n_tokens * sizeof *t->ids);
-        memcpy(t->types + t->n_tokens, piece->types, (size_t)piece->n_tokens * sizeof *t->types);
-    }
-    t->offsets[0] = 0;
-    for (int64_t i = 1; i <= piece->n_rows; i++)
-        t->offsets[t->n_rows + i] = t->n_tokens + piece->offsets[i];
-    t->n_rows += piece->n_rows;
-    t->n_tokens += piece->n_tokens;
-    t->any_type |= piece->any_type;
-    t->truncated += piece->truncated;
-    t->no_target += piece->no_target;
-    return SNUG_OK;
-}
-
 int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, int64_t max_length, int threads,
                       const struct stop_flag *stop, struct text_block *b, struct snug_err *err)
 {
@@ -312,7 +315,7 @@ int token_rows_encode(struct token_rows *t, const struct tokenizer *tokenizer, i
                 *err = w.pieces[i].err;
         }
         if (!code)
-            code = append(t, &w.pieces[i].rows, err);
+            code = token_rows_append(t, &w.pieces[i].rows, err);
         token_rows_free(&w.pieces[i].rows);
     }
     mem_free(w.pieces);

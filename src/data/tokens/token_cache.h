@@ -3,7 +3,8 @@
  * A cache file belongs to a key: the hash of the data file's content, of the tokenizer and of every option that matters
  * (dataset.c makes it). It is found by that name, read at once, and used only if it belongs to this user, its checksum
  * is right and every number in it can be of this run: lengths of rows, ids, counts, labels and their names. Otherwise the
- * tokens are made again. It can be deleted at any time, and nothing else ever deletes it.
+ * tokens are made again. A file of more than dataset_options.in_memory is mapped: it is never changed, only replaced. It
+ * can be deleted at any time, and nothing else ever deletes it.
  *
  *     header (token_cache.c)   n_rows n_tokens … checksum over header and all that follows
  *     offsets  int64  (n_rows + 1)
