@@ -60,3 +60,66 @@ void proto_message(struct str *m, int field, struct str *inner)
     m->failed |= inner->failed;
     str_free(inner);
 }
+
+/* ---- reading ---- */
+
+static bool read_varint(struct proto_reader *r, uint64_t *x)
+{
+    *x = 0;
+    for (int shift = 0; shift < 64 && r->n; shift += 7) {
+        unsigned char c = (unsigned char)*r->s++;
+        r->n--;
+        *x |= (uint64_t)(c & 127) << shift;
+        if (c < 128)
+            return shift < 63 || c < 2;
+    }
+    return false;
+}
+
+static bool read_little(struct proto_reader *r, uint64_t *x, size_t bytes)
+{
+    *x = 0;
+    if (r->n < bytes)
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        *x |= (uint64_t)(unsigned char)r->s[i] << 8 * i;
+    r->s += bytes;
+    r->n -= bytes;
+    return true;
+}
+
+static bool read_bytes(struct proto_reader *r, struct proto_reader *bytes)
+{
+    uint64_t n;
+    if (!read_varint(r, &n) || n > r->n)
+        return false;
+    *bytes = (struct proto_reader){r->s, (size_t)n};
+    r->s += n;
+    r->n -= (size_t)n;
+    return true;
+}
+
+enum proto_read proto_next(struct proto_reader *r, struct proto_field *f)
+{
+    uint64_t key;
+    *f = (struct proto_field){0};
+    if (!r->n)
+        return PROTO_END;
+    if (!read_varint(r, &key) || key >> 3 < 1 || key >> 3 >= 1 << 29)
+        return PROTO_BROKEN;
+    f->number = (int)(key >> 3);
+    f->kind = (enum proto_kind)(key & 7);
+    bool good = f->kind == PROTO_VARINT   ? read_varint(r, &f->value)
+                : f->kind == PROTO_DOUBLE ? read_little(r, &f->value, 8)
+                : f->kind == PROTO_FLOAT  ? read_little(r, &f->value, 4)
+                                          : f->kind == PROTO_BYTES && read_bytes(r, &f->bytes);
+    return good ? PROTO_READ : PROTO_BROKEN;
+}
+
+float proto_as_float(const struct proto_field *f)
+{
+    uint32_t bits = (uint32_t)f->value;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}

@@ -1,6 +1,6 @@
 /* protobuf.h: messages in the wire format of protocol buffers (protobuf.dev/programming-guides/encoding): a field is its number and
  * kind in a varint, then a varint (kind 0), 8 bytes (1), a length and bytes (2) or 4 bytes (5). Numbers are written whatever they
- * are, also those that are 0. */
+ * are, also those that are 0. Groups (kinds 3 and 4) are not read. */
 #ifndef FORMAT_PROTOBUF_H
 #define FORMAT_PROTOBUF_H
 
@@ -21,5 +21,20 @@ void proto_bytes(struct str *m, int field, const char *bytes, size_t n);
 void proto_text(struct str *m, int field, const char *text);
 /* Takes `inner`, and empties it. */
 void proto_message(struct str *m, int field, struct str *inner);
+
+/* Reading: the fields of a message one after another. A message within is the bytes of a field, and a reader of its own. */
+struct proto_reader {
+    const char *s; /* what is left */
+    size_t n;
+};
+struct proto_field {
+    int number;
+    enum proto_kind kind;
+    uint64_t value;            /* PROTO_VARINT; PROTO_FLOAT and PROTO_DOUBLE: the bits */
+    struct proto_reader bytes; /* PROTO_BYTES */
+};
+enum proto_read { PROTO_END, PROTO_READ, PROTO_BROKEN };
+enum proto_read proto_next(struct proto_reader *r, struct proto_field *f);
+float proto_as_float(const struct proto_field *f); /* of PROTO_FLOAT */
 
 #endif

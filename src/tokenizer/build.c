@@ -189,27 +189,13 @@ int tokenizer_has_file(const struct io *io, const char *path, bool *has, struct 
     return *has || errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, SNUG_ERR_IO, path, "look for it", errno);
 }
 
-static int no_tokenizer(const struct io *io, const char *dir, struct snug_err *err)
+static int no_tokenizer(const char *dir, struct snug_err *err)
 {
-    static const char *const models[] = {"spiece.model", "spm.model", "tokenizer.model", "sentencepiece.bpe.model"};
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        struct str path = {0};
-        bool has = false;
-        str_printf(&path, "%s/%s", dir, models[i]);
-        int code = str_check(&path, err);
-        if (!code)
-            code = tokenizer_has_file(io, str_text(&path), &has, err);
-        str_free(&path);
-        TRY(code);
-        if (has)
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: has %s but no tokenizer.json; write one with transformers: "
-                           "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)",
-                           dir, models[i]);
-    }
-    return err_set(err, SNUG_ERR_INPUT,
-                   "%s: no tokenizer: neither tokenizer.json nor vocab.txt is there; save the tokenizer with the model",
-                   dir);
+    return err_set(
+        err, SNUG_ERR_INPUT,
+        "%s: no tokenizer: neither tokenizer.json nor vocab.txt nor a sentencepiece model is there; save the "
+        "tokenizer with the model",
+        dir);
 }
 
 /* The tokenizer of a GGUF file, as the files of a folder would say it. */
@@ -242,8 +228,9 @@ static int open_gguf(struct tokenizer *t, const struct io *io, const char *path,
 static int open_files(struct tokenizer *t, const struct io *io, const char *dir, struct tokenizer_config *c,
                       struct snug_err *err)
 {
-    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
-    enum { JSON, TXT, VOCAB, MERGES, NAMES };
+    static const char *const names[] = {"tokenizer.json",  "vocab.txt",    "vocab.json", "merges.txt",
+                                        "tokenizer.model", "spiece.model", "spm.model",  "sentencepiece.bpe.model"};
+    enum { JSON, TXT, VOCAB, MERGES, FIRST_SPM, NAMES = FIRST_SPM + 4 };
     const char *path[NAMES];
     bool has[NAMES];
     t->flags = char_flags_new();
@@ -253,17 +240,21 @@ static int open_files(struct tokenizer *t, const struct io *io, const char *dir,
             return err_no_memory(err, 0x10000);
         TRY(tokenizer_has_file(io, path[i], &has[i], err));
     }
-    int from = has[JSON] ? JSON : has[TXT] ? TXT : VOCAB;
-    if (from == VOCAB && !(has[VOCAB] && has[MERGES]))
-        return no_tokenizer(io, dir, err);
+    int from = has[JSON] ? JSON : has[TXT] ? TXT : has[VOCAB] && has[MERGES] ? VOCAB : FIRST_SPM;
+    while (from >= FIRST_SPM && from < NAMES && !has[from])
+        from++;
+    if (from == NAMES)
+        return no_tokenizer(dir, err);
     TRY(tokenizer_config_read(c, io, t, err));
     t->path = path[from];
     if (from == JSON)
         TRY(tokenizer_read_json(t, io, err));
     else if (from == TXT)
         TRY(tokenizer_read_vocab(t, io, c, err));
-    else
+    else if (from == VOCAB)
         TRY(tokenizer_read_vocab_json(t, io, path[MERGES], c, err));
+    else
+        TRY(tokenizer_read_sentencepiece(t, io, c, err));
     TRY(tokenizer_config_apply(c, io, t, from != TXT, err));
     return tokenizer_finish(t, err);
 }

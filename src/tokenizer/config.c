@@ -75,9 +75,8 @@ static int read_token(json_t *value, const char *path, const char *key, struct a
     return json_get_bool(value, path, "normalized", false, &token->normalized, err);
 }
 
-/* *path: the file that states it, NULL when none does. content NULL: it is stated to be null, or has no default. */
-static int find_special(const struct tokenizer_config *c, enum special_token which, struct added_token *token,
-                        const char **path, struct snug_err *err)
+int tokenizer_config_token(const struct tokenizer_config *c, enum special_token which, struct added_token *token,
+                           const char **path, struct snug_err *err)
 {
     const char *key = special_token_keys[which];
     json_t *in_config = json_object_get(c->config, key), *in_map = json_object_get(c->map, key);
@@ -92,7 +91,7 @@ int tokenizer_config_special(const struct tokenizer_config *c, enum special_toke
 {
     struct added_token token;
     const char *path;
-    TRY(find_special(c, which, &token, &path, err));
+    TRY(tokenizer_config_token(c, which, &token, &path, err));
     *name = token.content;
     return 0;
 }
@@ -186,7 +185,7 @@ static int apply_special(const struct tokenizer_config *c, struct tokenizer *t, 
 {
     struct added_token token;
     const char *path;
-    TRY(find_special(c, which, &token, &path, err));
+    TRY(tokenizer_config_token(c, which, &token, &path, err));
     bool counts = path || !from_json;
     if (!token.content)
         return 0;

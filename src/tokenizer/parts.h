@@ -163,6 +163,10 @@ int tokenizer_read_vocab(struct tokenizer *t, const struct io *io, const struct 
 int tokenizer_read_vocab_json(struct tokenizer *t, const struct io *io, const char *merges_path,
                               const struct tokenizer_config *c, struct snug_err *err);
 
+/* spm/build.c: a model of SentencePiece at t->path, for the classes that transformers has for it. */
+int tokenizer_read_sentencepiece(struct tokenizer *t, const struct io *io, const struct tokenizer_config *c,
+                                 struct snug_err *err);
+
 /* config.c: tokenizer_config.json, and special_tokens_map.json for what it leaves out. Both may be absent. */
 struct tokenizer_config {
     const char *dir;
@@ -173,6 +177,9 @@ struct tokenizer_config {
 enum { FLAG_ABSENT = -2, FLAG_NULL = -1 }; /* or 0 or 1 */
 int tokenizer_config_read(struct tokenizer_config *c, const struct io *io, struct tokenizer *t, struct snug_err *err);
 int tokenizer_config_flag(const struct tokenizer_config *c, const char *key, int *flag, struct snug_err *err);
+/* *path: the file that states it, NULL when none does. content NULL: it is stated to be null, or has no default. */
+int tokenizer_config_token(const struct tokenizer_config *c, enum special_token which, struct added_token *token,
+                           const char **path, struct snug_err *err);
 /* *name: of a special token as stated, or BERT's; NULL when stated to be null. */
 int tokenizer_config_special(const struct tokenizer_config *c, enum special_token which, const char **name,
                              struct snug_err *err);

@@ -193,8 +193,9 @@ static int check_code_points(struct family *f, FILE *file)
     return differ;
 }
 
-/* Calls `check` for each folder in `dir`; how many there were. */
-static int each_folder(const char *dir, int (*check)(const char *folder, const char *dir), int *wrong)
+/* Calls `check` for each folder in `dir` that has `file_name`; how many there were. */
+static int each_folder(const char *dir, const char *file_name, int (*check)(const char *folder, const char *dir),
+                       int *wrong)
 {
     struct dirent **names;
     int n = scandir(dir, &names, NULL, alphasort), folders = 0;
@@ -202,7 +203,7 @@ static int each_folder(const char *dir, int (*check)(const char *folder, const c
     for (int i = 0; i < n; i++) {
         char folder[4400], file[4500];
         snprintf(folder, sizeof folder, "%s/%s", dir, names[i]->d_name);
-        snprintf(file, sizeof file, "%s/tokenizer.json", folder);
+        snprintf(file, sizeof file, "%s/%s", folder, file_name);
         const char *only = getenv("FAMILY");
         FILE *f = names[i]->d_name[0] == '.' || (only && strcmp(only, names[i]->d_name)) ? NULL : fopen(file, "r");
         if (f) {
@@ -261,7 +262,18 @@ static void recorded_families(void **state)
     char dir[4096];
     int wrong = 0;
     snprintf(dir, sizeof dir, "%s/tests/tokenizer/recorded/families", getenv("SNUG_SOURCE"));
-    assert_true(each_folder(dir, check_recorded, &wrong) > 10);
+    assert_true(each_folder(dir, "tokenizer.json", check_recorded, &wrong) > 10);
+    assert_int_equal(wrong, 0);
+}
+
+/* Folders with a model of SentencePiece alone, as classes of transformers read them (recorded/record_sentencepiece.py). */
+static void recorded_sentencepiece(void **state)
+{
+    (void)state;
+    char dir[4096];
+    int wrong = 0;
+    snprintf(dir, sizeof dir, "%s/tests/tokenizer/recorded/sentencepiece", getenv("SNUG_SOURCE"));
+    assert_int_equal(each_folder(dir, "config.json", check_recorded, &wrong), 12);
     assert_int_equal(wrong, 0);
 }
 
@@ -312,7 +324,7 @@ static void every_step_has_a_recording(void **state)
     char dir[4096];
     int wrong = 0;
     snprintf(dir, sizeof dir, "%s/tests/tokenizer/recorded/families", getenv("SNUG_SOURCE"));
-    each_folder(dir, mark_steps, &wrong);
+    each_folder(dir, "tokenizer.json", mark_steps, &wrong);
     for (int i = 0; i < SECTIONS; i++)
         for (int k = 0; sections[i].types[k]; k++)
             if (!seen[i][k] && ++wrong)
@@ -331,7 +343,7 @@ static void full_recordings(void **state)
         skip();
     }
     snprintf(dir, sizeof dir, "%s/tokenizers", getenv("SNUG_GOLDEN"));
-    assert_true(each_folder(dir, check_full, &wrong) > 0);
+    assert_true(each_folder(dir, "tokenizer.json", check_full, &wrong) > 0);
     assert_int_equal(wrong, 0);
 }
 
@@ -339,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_families),
+        cmocka_unit_test(recorded_sentencepiece),
         cmocka_unit_test(every_step_has_a_recording),
         cmocka_unit_test(full_recordings),
     };
