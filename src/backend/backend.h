@@ -63,6 +63,8 @@ struct backend_arena {
                  struct snug_err *err);
     void (*free)(const struct backend *b, void *p, int64_t bytes);
     int64_t (*available)(const struct backend *b); /* bytes that an arena may have at present */
+    /* Bytes of the host's memory that alloc_host may give at present. NULL: nobody knows, as the device is not there. */
+    int64_t (*host_available)(const struct backend *b);
 
     /* `inputs` gives the memory into which the host writes the next inputs, laid out as in the arena. `send` enqueues
      * their copy into the arena. */

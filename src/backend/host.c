@@ -79,6 +79,7 @@ static int64_t available(const struct backend *b)
 const struct backend_arena host_arena = {.alloc = alloc,
                                          .free = release,
                                          .available = available,
+                                         .host_available = available,
                                          .inputs = inputs,
                                          .send = send,
                                          .alloc_host = alloc_host,

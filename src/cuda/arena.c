@@ -1,4 +1,5 @@
 /* The arena and the ways into and out of it: inputs come by way of pinned memory on a stream of their own. */
+#include "base/machine.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
 
@@ -56,6 +57,12 @@ static int64_t available(const struct backend *b)
     int64_t room = cuda_free_bytes() - BEHIND_ARENA;
     (void)b;
     return room > 0 ? room : 0;
+}
+
+static int64_t host_available(const struct backend *b)
+{
+    (void)b;
+    return machine_memory_available();
 }
 
 static int inputs(const struct backend *b, void *arena, void **image, struct snug_err *err)
@@ -122,6 +129,7 @@ static int download(const struct backend *b, void *to, const void *from, int64_t
 const struct backend_arena cuda_arena = {.alloc = alloc,
                                          .free = release,
                                          .available = available,
+                                         .host_available = host_available,
                                          .inputs = inputs,
                                          .send = send,
                                          .alloc_host = alloc_host,

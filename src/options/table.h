@@ -267,6 +267,8 @@ OPT(BOOL, auto_find_batch_size, "false", "", TRAINING, 0,
 OPT(BYTES, memory_budget, "none", "[1, inf)", MODEL | BENCH, 0, "memory to keep to, in the fastest way (on a GPU of the device's): 8GiB, 8Gi or 8g; 8GB is 8e9 bytes")
 OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MERGE, 0,
     "auto: a GPU if there is one; reference: slow, in double")
+OPT(BYTES, host_memory_budget, "none", "[1, inf)", TRAINING, 0,
+    "the host's memory that a run on a GPU keeps to, such as what is offloaded; none: what is free")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
 OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
     "GPUs that work side by side, in training each on --batch-size rows: so many, or these; 2, is GPU 2")
@@ -650,6 +652,7 @@ OPT_NEEDS(block_size, data, "*")
 OPT_NEEDS(live_port, live, "true")
 OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(gpu, device, "auto|cuda")
+OPT_NEEDS(host_memory_budget, device, "auto|cuda")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification|token-classification")
 OPT_NEEDS(classifier_dropout, task, "auto|sequence-classification|token-classification")

@@ -35,7 +35,10 @@ static int measure(struct job *j, struct plan *plan, struct programs *where, str
     TRY(compile_run(&j->s, &j->choices, plan, where, err));
     j->out->arena_bytes = plan->arena_bytes;
     j->out->seconds = rates_step(&j->rates, plan, where, j->choices.accumulation);
-    j->out->fits = plan->arena_bytes <= j->aim.limit;
+    j->out->host_bytes = plan->host_bytes;
+    j->out->fits = plan->arena_bytes <= j->aim.limit && plan->host_bytes <= j->aim.host;
+    if (plan->host_bytes > j->aim.host)
+        j->out->arena_bytes = INT64_MAX; /* no choice of what is computed again makes that less */
     j->out->layers = plan->programs[program_of(where)].recomputed_layers;
     return SNUG_OK;
 }
@@ -201,7 +204,7 @@ int recompute_search(const struct compile_settings *s, const struct choices *cho
     j.choices.recompute_every_n = 0;
     j.rates = rates_of(s->backend, &s->precision, s->threads, choices->usual);
     int code = measure(&j, &plan, &where, err);
-    if (!code && !out->fits && out->seconds < aim->seconds)
+    if (!code && !out->fits && out->host_bytes <= aim->host && out->seconds < aim->seconds)
         code = search_menu(&j, &menu, &plan, &where, err);
     menu_close(&menu);
     plan_free(&plan);

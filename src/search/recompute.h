@@ -11,12 +11,14 @@ struct recomputed {
     int layers;                 /* of which something is */
     bool fits;                  /* false also where a step that fits takes too long */
     int64_t arena_bytes;        /* of the plan with them; without a fit, of the smallest that was tried, or INT64_MAX */
+    int64_t host_bytes;         /* of the plan, whatever is computed again */
     double seconds;             /* that a step takes, by the rates */
 };
 
 /* What is looked for. */
 struct recompute_aim {
-    int64_t limit;  /* bytes of the arena, at most */
+    int64_t limit;  /* bytes of the arena, at most, */
+    int64_t host;   /* and of the arena in the host's memory */
     int64_t below;  /* where nothing fits, what takes fewer bytes than this, which takes longer to find; 0: nothing */
     double seconds; /* a step that takes as long, or longer, is of no use; INFINITY: any is */
 };

@@ -206,6 +206,14 @@ static void no_times(const struct backend *b, void (*see)(void *ctx, const char 
 }
 
 static struct backend_arena device_arena;
+static int64_t host_free;
+
+static int64_t free_on_host(const struct backend *b)
+{
+    (void)b;
+    return host_free;
+}
+
 static const struct backend_profile profile = {
     .tune = measure, .recall = nothing, .keep = keep_nothing, .each = no_times};
 
@@ -245,6 +253,8 @@ static void open_with_type(struct options *o, struct session *s, struct backend 
     device->facts.host_memory = false;
     device_arena = *device->arena;
     device_arena.available = free_on_device;
+    device_arena.host_available = free_on_host;
+    host_free = INT64_MAX / 2;
     device->arena = &device_arena;
     device->profile = &profile;
     device->reads_mask = any_mask;
@@ -368,6 +378,41 @@ static void weights_stay_where_there_is_room(void **state)
     options_free(&o);
 }
 
+/* The host's memory is counted to the byte: with one less fewer states go there, or none where that helps nobody. */
+static void states_go_where_the_host_has_room(void **state)
+{
+    (void)state;
+    struct options o;
+    struct session s;
+    struct backend device;
+    struct snug_err err;
+    open_on_device(&o, &s, &device, CMD_TRAIN);
+    o.dropout_masks = OPT_KEEP_RESIDENT;
+    o.offload_optimizer = OPT_OFFLOAD_AUTO;
+    for (int ranks = 1; ranks <= 2; ranks++)
+        for (int given = 0; given < 2; given++) {
+            int64_t *there = given ? &o.host_memory_budget : &host_free;
+            s.compile.ranks = ranks;
+            host_free = INT64_MAX / 2;
+            o.host_memory_budget = 0;
+            int64_t all = plan_with(&s, INT64_MAX);
+            assert_true(plan_with(&s, all - 1) < all && s.choices.host_layers > 0);
+            const struct plan *p = &s.run.plan;
+            int64_t need = ranks * (p->host_bytes + plan_transfer_bytes(p)) + p->checkpoint_bytes + p->metrics_bytes;
+            assert_true(p->checkpoint_bytes > 0 && p->images_bytes == 0 && p->results_bytes > 0);
+            *there = need;
+            assert_true(plan_with(&s, all - 1) < all);
+            assert_int_equal(fit_room(&s, &err), SNUG_OK);
+            host_free = need - 1; /* what is free counts in the end, whatever is given */
+            assert_int_equal(fit_room(&s, &err), SNUG_ERR_ENV);
+            *there = need - 1;
+            assert_int_equal(plan_with(&s, all - 1), all);
+            assert_true(s.choices.host_layers == 0 && p->host_bytes == 0);
+        }
+    session_close(&s);
+    options_free(&o);
+}
+
 /* A checkpoint's copy is the first rank's alone; arenas, and states in the host's memory, are each rank's. */
 static void ranks_share_a_machine(void **state)
 {
@@ -435,6 +480,7 @@ int main(void)
         cmocka_unit_test(gradients_stay_where_there_is_room),
         cmocka_unit_test(states_stay_where_there_is_room),
         cmocka_unit_test(weights_stay_where_there_is_room),
+        cmocka_unit_test(states_go_where_the_host_has_room),
         cmocka_unit_test(ranks_share_a_machine),
         cmocka_unit_test(nothing_is_measured_for_a_plan_without_room),
     };

@@ -1,6 +1,8 @@
 /* --offload-optimizer: states in the host's memory change no bit, and the plan knows where every byte is. */
 #include "command.h"
 
+#include <math.h>
+
 static const char *rows, *deep;
 
 /* Of states that are as large as their weight, factored, in codes; clipped or updated by layer; accumulated; of parts of groups alone. */
@@ -121,13 +123,15 @@ static void weights_elsewhere_have_the_same_bits(void **state)
         }
 }
 
-static json_t *plan(const char *budget, const char *where)
+/* host: --host-memory-budget, NULL: none. NULL where it is refused. */
+static json_t *plan(const char *budget, const char *where, const char *host)
 {
-    snug(said(),
-         ARGS("plan", "--json", "--gpu", "l4", "--model", deep, "--init-from-config", "--train-data", "synthetic:64x12",
-              "--batch-size", "8", "--gradient-accumulation-steps", "1", "--pure-bf16", "--save-strategy", "no"),
-         ARGS("--memory-budget", budget, "--offload-optimizer", where));
-    return said_object();
+    int status = snug(
+        said(),
+        ARGS("plan", "--json", "--gpu", "l4", "--model", deep, "--init-from-config", "--train-data", "synthetic:64x12",
+             "--batch-size", "8", "--gradient-accumulation-steps", "1", "--pure-bf16", "--save-strategy", "no"),
+        ARGS("--memory-budget", budget, "--offload-optimizer", where, host ? "--host-memory-budget" : NULL, host));
+    return status ? NULL : said_object();
 }
 
 static double number(const json_t *o, const char *name)
@@ -141,11 +145,11 @@ static void states_go_where_there_is_room(void **state)
 {
     (void)state;
     enum { BUDGETS = 12 };
-    json_t *o = plan("1GiB", "auto");
+    json_t *o = plan("1GiB", "auto", NULL);
     double most = number(o, "arena_bytes"), before = 0;
     assert_true(number(o, "host_bytes") == 0);
     json_decref(o);
-    o = plan("1GiB", "cpu");
+    o = plan("1GiB", "cpu", NULL);
     assert_true(number(json_array_get(json_object_get(o, "ways"), 0), "host_layers") == LAYERS + 2);
     double states = number(o, "host_bytes");
     assert_true(states > 0 && number(o, "arena_bytes") == most - states);
@@ -155,7 +159,7 @@ static void states_go_where_there_is_room(void **state)
         char budget[32];
         double bytes = most - states * i / BUDGETS;
         snprintf(budget, sizeof budget, "%.0fB", bytes);
-        o = plan(budget, "auto");
+        o = plan(budget, "auto", NULL);
         json_t *way = json_array_get(json_object_get(o, "ways"), 0);
         double host = number(o, "host_bytes"), seconds = number(way, "typical_seconds");
         assert_true(number(o, "arena_bytes") <= bytes && host <= states && seconds >= before);
@@ -165,6 +169,45 @@ static void states_go_where_there_is_room(void **state)
         json_decref(o);
     }
     assert_true(none > 0 && some > 0 && all > 0);
+}
+
+/* No way has more offloaded than the host is said to have, one with less is never faster, and with all that is wanted it is as if nobody
+ * had asked: which a note says. */
+static void no_way_is_over_the_hosts_memory(void **state)
+{
+    (void)state;
+    enum { BUDGETS = 6 };
+    char budget[32], host[32];
+    size_t k;
+    json_t *o = plan("1GiB", "auto", NULL), *way;
+    assert_false(file_has(said(), "is taken to have"));
+    double most = number(o, "arena_bytes");
+    json_decref(o);
+    o = plan("1GiB", "cpu", NULL);
+    snprintf(budget, sizeof budget, "%.0fB", most - number(o, "host_bytes") / 2);
+    json_decref(o);
+    o = plan(budget, "auto", NULL);
+    assert_true(file_has(said(), "the host of that GPU is taken to have"));
+    double all = number(o, "host_bytes"), transfer = number(o, "transfer_bytes"), before = INFINITY;
+    double free_choice = number(json_array_get(json_object_get(o, "ways"), 0), "typical_seconds");
+    assert_true(number(o, "host_bytes") > 0);
+    json_decref(o);
+    for (int i = 0; i <= BUDGETS; i++) {
+        double there = transfer + floor(all * i / BUDGETS);
+        snprintf(host, sizeof host, "%.0fB", there);
+        o = plan(budget, "auto", host);
+        assert_false(file_has(said(), "is taken to have"));
+        assert_non_null(o);
+        json_array_foreach(json_object_get(o, "ways"), k, way)
+            assert_true(number(way, "host_bytes") <= there - transfer);
+        double seconds = number(json_array_get(json_object_get(o, "ways"), 0), "typical_seconds");
+        assert_true(seconds <= before && (i > 0 || seconds > free_choice));
+        before = seconds;
+        json_decref(o);
+    }
+    assert_true(before == free_choice);
+    assert_null(plan("1GiB", "cpu", "1KiB"));
+    assert_true(file_has(said(), "of the host's memory, and 1.00 KiB are --host-memory-budget"));
 }
 
 static int set_up(void **state)
@@ -181,6 +224,7 @@ int main(void)
         cmocka_unit_test(states_elsewhere_have_the_same_bits),
         cmocka_unit_test(weights_elsewhere_have_the_same_bits),
         cmocka_unit_test(states_go_where_there_is_room),
+        cmocka_unit_test(no_way_is_over_the_hosts_memory),
     };
     return cmocka_run_group_tests_name("offload", tests, set_up, close_folder);
 }

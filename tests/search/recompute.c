@@ -133,7 +133,7 @@ static void compare(const struct setup *t, const struct pair *all, int n)
         double best = 1e30;
         for (int i = 0; i < n; i++)
             best = all[i].bytes <= budget && all[i].seconds < best ? all[i].seconds : best;
-        const struct recompute_aim aim = {.limit = budget, .below = INT64_MAX, .seconds = INFINITY};
+        const struct recompute_aim aim = {.limit = budget, .host = INT64_MAX, .below = INT64_MAX, .seconds = INFINITY};
         if (recompute_search(&t->s, &t->choices, &aim, &r, &err))
             fail_msg("%s", err.text);
         if (!r.fits || r.arena_bytes > budget || r.seconds > 1.01 * best || r.seconds > before)
@@ -241,7 +241,8 @@ static void less_is_looked_for_where_it_is_asked_for(void **state)
     for (int i = 1; i < 16; i++) {
         struct snug_err err;
         struct recomputed all, fit;
-        struct recompute_aim aim = {.limit = plan.arena_bytes / 16 * i, .below = INT64_MAX, .seconds = INFINITY};
+        struct recompute_aim aim = {
+            .limit = plan.arena_bytes / 16 * i, .host = INT64_MAX, .below = INT64_MAX, .seconds = INFINITY};
         assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &all, &err), SNUG_OK);
         aim.below = 0;
         assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &fit, &err), SNUG_OK);

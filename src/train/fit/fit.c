@@ -1,6 +1,5 @@
 #include "train/fit/fit.h"
 
-#include "base/machine.h"
 #include "base/size.h"
 #include "plan/anatomy.h"
 #include "search/recompute.h"
@@ -106,8 +105,10 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     struct recomputed r;
     if (options_recompute(s->o) != RECOMPUTE_AUTO || !s->compile.train || needed(s) <= limit_of(s))
         return SNUG_OK;
-    const struct recompute_aim aim = {
-        .limit = limit_of(s) - (needed(s) - s->run.plan.arena_bytes), .below = INT64_MAX, .seconds = INFINITY};
+    const struct recompute_aim aim = {.limit = limit_of(s) - (needed(s) - s->run.plan.arena_bytes),
+                                      .host = INT64_MAX,
+                                      .below = INT64_MAX,
+                                      .seconds = INFINITY};
     TRY(recompute_search(&s->compile, &s->choices, &aim, &r, err));
     mem_free(s->recompute);
     s->choices.recompute = s->recompute = r.sets;
@@ -118,20 +119,27 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
 /* The optimizer's states of as many layers as there is no room for go to the host's memory. */
 static int send_states(struct session *s, struct snug_err *err)
 {
-    int64_t over = needed(s) - limit_of(s);
-    int layers, all = plan_layers(&s->run.plan);
+    int64_t over = needed(s) - limit_of(s), room = offload_room(s, &s->run.plan);
+    int all = plan_layers(&s->run.plan);
+    struct offload layers;
     char size[SIZE_TEXT_MAX];
     if (!offload_is_open(s) || over <= 0)
         return SNUG_OK;
-    TRY(offload_layers(&s->run.plan, over, &layers, err));
-    if (layers > all) /* which would not be enough */
+    TRY(offload_layers(&s->run.plan, over, room, &layers, err));
+    if (layers.fewest > all) /* which would not be enough */
         return SNUG_OK;
-    s->choices.host_layers = layers;
+    if (layers.fewest > layers.most) {
+        session_note(s,
+                     "with optimizer states of %d layers in the host's memory it would fit, but for them %s are free",
+                     layers.fewest, size_text(room, size));
+        return SNUG_OK;
+    }
+    s->choices.host_layers = layers.fewest;
     TRY(plan_anew(s, err));
     session_note(s,
                  "optimizer states of %d of %d layers lie in the host's memory: on the device they take %s more than "
                  "there is in %s",
-                 layers, all, size_text(over, size),
+                 layers.fewest, all, size_text(over, size),
                  s->o->memory_budget ? "--memory-budget" : "the device's free memory");
     return SNUG_OK;
 }
@@ -146,7 +154,7 @@ static int send_weights(struct session *s, const struct choices *asked, struct s
     s->choices.copies = true;
     s->choices.host_layers = s->choices.host_weights = plan_layers(&s->run.plan);
     TRY(plan_anew(s, err));
-    if (needed(s) > limit_of(s)) {
+    if (needed(s) > limit_of(s) || s->run.plan.host_bytes > offload_room(s, &s->run.plan)) {
         s->choices = before;
         return plan_anew(s, err);
     }
@@ -189,12 +197,15 @@ static int refuse_all_ways(const struct session *s, const struct choices *asked,
                            struct snug_err *err)
 {
     const struct way *least = ways_least(&t->ways);
+    int64_t room = offload_room(s, &s->run.plan);
     struct offers offers;
     char way[96], size[SIZE_TEXT_MAX], takes[SIZE_TEXT_MAX],
         advice[224] = "no choice of options is enough: take a smaller model or a smaller --max-length";
     int fitting = 0, n = 0;
     put_way(way, sizeof way, least->rows, least->times, least->bytes + t->besides_bytes, least->seconds);
     session_note(s, "the least that these steps take, as micro-batch x how many: %s, by typical rates", way);
+    if (room < INT64_MAX)
+        session_note(s, "%s of the host's memory are free for optimizer states", size_text(room, size));
     TRY(offers_find_all(s, asked, t->limit, &offers, err));
     for (int i = 0; i < offers.n; i++) {
         const struct offer *o = &offers.of[i];
@@ -225,7 +236,7 @@ static int find_way(struct session *s, struct snug_err *err)
     if (!t)
         return err_no_memory(err, sizeof *t);
     *t = (struct fit_table){.limit = limit_of(s), .besides_bytes = besides_bytes};
-    int code = ways_find(s, t->limit - besides_bytes, &t->ways, err);
+    int code = ways_find(s, t->limit - besides_bytes, offload_room(s, &s->run.plan), &t->ways, err);
     bool fits = !code && t->ways.n && t->ways.of[0].fits;
     if (fits && wants_table(s))
         code = offers_find(s, &asked, t->limit, &t->offers, err);
@@ -240,11 +251,47 @@ static int find_way(struct session *s, struct snug_err *err)
     return code;
 }
 
+/* Who wants memory of the host, on a device. */
+static const char *host_users(const struct session *s)
+{
+    const struct plan *p = &s->run.plan;
+    return p->host_bytes && p->checkpoint_bytes      ? "optimizer states and a checkpoint's copy need"
+           : p->host_bytes                           ? "optimizer states need"
+           : p->checkpoint_bytes && p->metrics_bytes ? "a checkpoint's copy and metrics need"
+           : p->checkpoint_bytes                     ? "a checkpoint's copy needs"
+                                                     : "inputs and results on their way need";
+}
+
+/* That the host has memory for a run on a device. `there`: bytes that `has` so many of, such as "are free". */
+static int check_host(const struct session *s, int64_t there, const char *has, struct snug_err *err)
+{
+    char size[SIZE_TEXT_MAX], there_size[SIZE_TEXT_MAX];
+    int64_t more = needs_host_bytes(&s->run.plan, needs_ranks(s));
+    if (s->compile.backend->facts.host_memory || more <= there)
+        return SNUG_OK;
+    return err_set(err, SNUG_ERR_ENV, "%s %s of the host's memory, and %s %s%s", host_users(s), size_text(more, size),
+                   size_text(there, there_size), has,
+                   s->run.plan.checkpoint_bytes ? ", or use --save-strategy no" : "");
+}
+
 static int check_budget(struct session *s, struct snug_err *err)
 {
     if (s->o->memory_budget && needed(s) > s->o->memory_budget)
         return refuse(s, s->o->memory_budget, "--memory-budget", err);
+    if (s->o->host_memory_budget)
+        return check_host(s, s->o->host_memory_budget, "are --host-memory-budget; give it more", err);
     return SNUG_OK;
+}
+
+/* What is offloaded where nobody knows what the host has. */
+static void note_host(const struct session *s)
+{
+    char size[SIZE_TEXT_MAX];
+    if (s->run.plan.host_bytes && offload_host_memory(s) == INT64_MAX)
+        session_note(s,
+                     "the host of that GPU is taken to have the %s that the run needs of its memory; "
+                     "--host-memory-budget says what it has",
+                     size_text(needs_host_bytes(&s->run.plan, needs_ranks(s)), size));
 }
 
 /* In the host's memory chunks of logits cost nothing; on a GPU nobody measured that, and there they wait until room is short. */
@@ -274,34 +321,21 @@ int fit_plan(struct session *s, struct snug_err *err)
     TRY(recompute_what_must(s, err));
     TRY(send_states(s, err));
     TRY(send_weights(s, &asked, err));
+    note_host(s);
     return check_budget(s, err);
-}
-
-/* Who wants memory of the host, on a device. */
-static const char *host_users(const struct session *s)
-{
-    const struct plan *p = &s->run.plan;
-    return p->host_bytes && p->checkpoint_bytes      ? "optimizer states and a checkpoint's copy need"
-           : p->host_bytes                           ? "optimizer states need"
-           : p->checkpoint_bytes && p->metrics_bytes ? "a checkpoint's copy and metrics need"
-           : p->checkpoint_bytes                     ? "a checkpoint's copy needs"
-                                                     : "inputs and results on their way need";
 }
 
 int fit_room(struct session *s, struct snug_err *err)
 {
-    int64_t there = available(s), host = machine_memory_available(),
-            more = needs_host_bytes(&s->run.plan, s->processes ? s->beside : s->compile.ranks);
-    char where[64], size[SIZE_TEXT_MAX], free_size[SIZE_TEXT_MAX];
+    const struct backend *b = s->compile.backend;
+    int64_t there = available(s);
+    char where[64], size[SIZE_TEXT_MAX];
     snprintf(where, sizeof where, "the %s that are free%s", size_text(there, size),
-             s->compile.backend->facts.host_memory ? "" : " for it on the device");
+             b->facts.host_memory ? "" : " for it on the device");
     if (needed(s) > there)
         return refuse(s, there, where, err);
-    if (!s->compile.backend->facts.host_memory && more > host)
-        return err_set(err, SNUG_ERR_ENV, "%s %s of the host's memory, and %s are free; free some%s", host_users(s),
-                       size_text(more, size), size_text(host, free_size),
-                       s->run.plan.checkpoint_bytes ? ", or use --save-strategy no" : "");
-    return SNUG_OK;
+    return check_host(s, b->arena->host_available ? b->arena->host_available(b) : INT64_MAX, "are free; free some",
+                      err);
 }
 
 static void say_what_is_measured(void *session)

@@ -25,6 +25,11 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
     return SNUG_OK;
 }
 
+int needs_ranks(const struct session *s)
+{
+    return s->processes ? s->beside : s->compile.ranks > 1 ? s->compile.ranks : 1;
+}
+
 int64_t needs_host_bytes(const struct plan *p, int ranks)
 {
     return ranks * (p->host_bytes + plan_transfer_bytes(p)) + needs_once_bytes(p);

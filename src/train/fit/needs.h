@@ -11,6 +11,7 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err);
 /* What takes the host's memory where arenas lie on devices, with so many ranks on it: what is offloaded and what is on its way, of
  * each, and needs_once_bytes. */
 int64_t needs_host_bytes(const struct plan *p, int ranks);
+int needs_ranks(const struct session *s); /* how many ranks take memory of this host */
 /* What the first rank alone has: checkpoint_bytes and metrics_bytes. */
 int64_t needs_once_bytes(const struct plan *p);
 

@@ -1,6 +1,7 @@
 #include "train/fit/offers.h"
 
 #include "train/fit/needs.h"
+#include "train/fit/offload.h"
 #include "train/fit/ways.h"
 #include "train/session/adapter.h"
 #include "train/session/settings.h"
@@ -76,8 +77,8 @@ static int change_session(struct session *s, const struct choices *asked, unsign
     return session_adapter_match(s, err);
 }
 
-/* Bytes that count besides the arena. */
-static int besides(const struct session *s, int64_t *bytes, struct snug_err *err)
+/* Bytes that count besides the arena, and room for what is offloaded. */
+static int besides(const struct session *s, int64_t *bytes, int64_t *room, struct snug_err *err)
 {
     struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
     struct compile_settings c = s->compile;
@@ -86,6 +87,7 @@ static int besides(const struct session *s, int64_t *bytes, struct snug_err *err
     if (!code)
         code = needs_besides(s, &r, err);
     *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;
+    *room = offload_room(s, &r.plan);
     plan_free(&r.plan);
     return code;
 }
@@ -95,9 +97,10 @@ static int find_offer(const struct session *s, int64_t limit, struct offer *out,
     struct ways *ways = mem_alloc(sizeof *ways);
     if (!ways)
         return err_no_memory(err, sizeof *ways);
-    int code = besides(s, &out->besides_bytes, err);
+    int64_t room;
+    int code = besides(s, &out->besides_bytes, &room, err);
     if (!code)
-        code = ways_find(s, limit - out->besides_bytes, ways, err);
+        code = ways_find(s, limit - out->besides_bytes, room, ways, err);
     if (!code) {
         const struct way *best = ways_least(ways);
         best = ways->of[0].fits ? &ways->of[0] : best;

@@ -1,6 +1,7 @@
 #include "train/fit/offload.h"
 
 #include "plan/anatomy.h"
+#include "train/fit/needs.h"
 
 bool offload_is_open(const struct session *s)
 {
@@ -21,22 +22,42 @@ static void add_states(void *ctx, const struct held *h)
         by_layer[h->layer] += h->bytes;
 }
 
-int offload_layers(const struct plan *p, int64_t bytes, int *layers, struct snug_err *err)
+int64_t offload_host_memory(const struct session *s)
 {
-    int n = plan_layers(p), k = 0;
+    const struct backend *b = s->compile.backend;
+    return s->o->host_memory_budget   ? s->o->host_memory_budget
+           : b->arena->host_available ? b->arena->host_available(b)
+                                      : INT64_MAX;
+}
+
+int64_t offload_room(const struct session *s, const struct plan *p)
+{
+    int64_t there = offload_host_memory(s);
+    if (!offload_is_open(s) || there == INT64_MAX)
+        return INT64_MAX;
+    int64_t room = (there - needs_once_bytes(p)) / needs_ranks(s) - plan_transfer_bytes(p);
+    return room > 0 ? room : 0;
+}
+
+int offload_layers(const struct plan *p, int64_t bytes, int64_t room, struct offload *out, struct snug_err *err)
+{
+    int n = plan_layers(p);
     int64_t *by_layer = mem_alloc((size_t)(n + 1) * sizeof *by_layer);
     if (!by_layer)
         return err_no_memory(err, (unsigned long long)(n + 1) * sizeof *by_layer);
     plan_visit(p, p->largest, add_states, by_layer);
-    for (; k < n && bytes > 0; k++)
-        bytes -= by_layer[k];
+    *out = (struct offload){0};
+    for (; out->fewest < n && bytes > 0; out->fewest++)
+        bytes -= by_layer[out->fewest];
+    out->fewest += bytes > 0;
+    for (; out->most < n && by_layer[out->most] <= room; out->most++)
+        room -= by_layer[out->most];
     mem_free(by_layer);
-    *layers = bytes > 0 ? n + 1 : k;
     return SNUG_OK;
 }
 
-int offload_find(const struct session *s, const struct choices *choices, int64_t limit, int *layers,
-                 struct snug_err *err)
+int offload_find(const struct session *s, const struct choices *choices, int64_t limit, int64_t room,
+                 struct offload *out, struct snug_err *err)
 {
     struct compile_settings settings = s->compile;
     struct plan plan = {0};
@@ -45,7 +66,7 @@ int offload_find(const struct session *s, const struct choices *choices, int64_t
     settings.trial = true;
     int code = compile_run(&settings, choices, &plan, &where, err);
     if (!code)
-        code = offload_layers(&plan, plan.arena_bytes - limit, layers, err);
+        code = offload_layers(&plan, plan.arena_bytes - limit, room, out, err);
     plan_free(&plan);
     return code;
 }

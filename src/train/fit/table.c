@@ -73,8 +73,9 @@ static void put_way(struct str *out, const struct session *s, const struct way *
                chunk, updates_of(s, w), copies_of(s, w), size_text(w->bytes + s->table->besides_bytes, size));
     put_seconds(out, w->seconds * scale(s));
     if (w->choices.host_layers)
-        str_printf(out, "\n  %-11s optimizer states of %d of %d layers%s in the host's memory", "",
-                   w->choices.host_layers, plan_layers(&s->run.plan), w->choices.host_weights ? ", and weights," : "");
+        str_printf(out, "\n  %-11s optimizer states of %d of %d layers%s in the host's memory: %s", "",
+                   w->choices.host_layers, plan_layers(&s->run.plan), w->choices.host_weights ? ", and weights," : "",
+                   size_text(w->host_bytes, size));
     str_append(out, "\n");
 }
 
@@ -116,14 +117,14 @@ static void put_way_json(struct str *out, const struct session *s, const struct 
 {
     str_printf(out,
                "{\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"recomputed_layers\":%d,\"head_chunk\":%lld,"
-               "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"host_layers\":%d,\"host_"
-               "weights\":%d,\"arena_"
-               "bytes\":%lld,\"bytes\":%lld,"
+               "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"host_layers\":%d,"
+               "\"host_weights\":%d,\"host_bytes\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,"
                "\"step_seconds\":%.6g,\"typical_seconds\":%.9g,\"taken\":%s}",
                (long long)w->rows, (long long)w->times, w->layers, (long long)chunk_of(s, w), updates_of(s, w),
                copies_of(s, w), w->choices.keep_masks ? "resident" : "transient", w->choices.host_layers,
-               w->choices.host_weights, (long long)w->bytes, (long long)(w->bytes + s->table->besides_bytes),
-               w->seconds * scale(s), w->seconds, is_taken ? "true" : "false");
+               w->choices.host_weights, (long long)w->host_bytes, (long long)w->bytes,
+               (long long)(w->bytes + s->table->besides_bytes), w->seconds * scale(s), w->seconds,
+               is_taken ? "true" : "false");
 }
 
 void table_json(const struct session *s, struct str *out)

@@ -57,9 +57,9 @@ static bool is_same(const struct choices *a, const struct choices *b)
            a->whole_logits == b->whole_logits;
 }
 
-/* Bytes of the arena. To find the way of the least bytes takes longer than to find out that none fits, so it comes second. */
+/* Bytes of the arena, and of what is offloaded. To find the way of the least bytes takes longer than to find out that none fits, so it comes second. */
 struct bounds {
-    int64_t limit;
+    int64_t limit, host;
     int64_t least; /* of the ways so far, none of which fits; 0: whether one does is not known yet */
 };
 
@@ -69,7 +69,7 @@ static int try_choices(const struct session *s, const struct bounds *b, const st
 {
     struct recomputed r;
     bool may = may_recompute(s->o);
-    struct recompute_aim aim = {.limit = b->limit, .seconds = way->fits ? way->seconds : INFINITY};
+    struct recompute_aim aim = {.limit = b->limit, .host = b->host, .seconds = way->fits ? way->seconds : INFINITY};
     if (b->least)
         aim.below = way->bytes && way->bytes <= b->least ? way->bytes : b->least + 1;
     TRY(may ? recompute_search(&s->compile, choices, &aim, &r, err)
@@ -88,6 +88,7 @@ static int try_choices(const struct session *s, const struct bounds *b, const st
     way->layers = r.layers;
     way->fits = r.fits;
     way->bytes = r.arena_bytes;
+    way->host_bytes = r.host_bytes;
     way->seconds = r.seconds;
     return SNUG_OK;
 }
@@ -97,23 +98,24 @@ static bool keeps_all(const struct way *w)
     return w->fits && !w->recompute && !w->choices.recompute_every_n;
 }
 
-/* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them; then
- * with the weights, whose copies stay. */
+/* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them, or as
+ * many as the host has room for; then with the weights, whose copies stay. */
 static int offload(const struct session *s, const struct bounds *b, struct choices asked, struct way *way,
                    struct snug_err *err)
 {
     struct choices now = without(s, asked, EXTRAS);
-    int layers, all = (int)s->model.layers + 2;
-    TRY(offload_find(s, &now, b->limit, &layers, err));
-    if (layers < all) {
-        now.host_layers = layers;
+    struct offload layers;
+    int all = (int)s->model.layers + 2;
+    TRY(offload_find(s, &now, b->limit, b->host, &layers, err));
+    if (layers.fewest < layers.most) {
+        now.host_layers = layers.fewest;
         TRY(try_choices(s, b, &now, way, err));
     }
-    if (keeps_all(way))
+    if (keeps_all(way) || !layers.most)
         return SNUG_OK;
-    now.host_layers = all;
+    now.host_layers = layers.most;
     TRY(try_choices(s, b, &now, way, err));
-    if (keeps_all(way) || !offload_may_send_weights(s, &asked))
+    if (keeps_all(way) || layers.most < all || !offload_may_send_weights(s, &asked))
         return SNUG_OK;
     now.copies = true;
     now.host_weights = all;
@@ -162,9 +164,9 @@ static int find_ways(const struct session *s, struct bounds *b, struct ways *way
     return SNUG_OK;
 }
 
-int ways_find(const struct session *s, int64_t limit, struct ways *ways, struct snug_err *err)
+int ways_find(const struct session *s, int64_t limit, int64_t host, struct ways *ways, struct snug_err *err)
 {
-    struct bounds b = {.limit = limit};
+    struct bounds b = {.limit = limit, .host = host};
     bool fits;
     ways->n = 0;
     TRY(find_ways(s, &b, ways, &fits, err));
