@@ -59,6 +59,8 @@ static const struct {
     {"question", NULL},
     {"query", NULL},
 };
+/* What is a target only where targets are asked for. */
+#define TARGET_LABEL "label"
 /* Of sources and targets, in the same order: transformers' examples, and data sets of summaries, answers and corrections. */
 static const struct {
     const char *source, *target;
@@ -84,7 +86,7 @@ static const struct {
     {"text", "title"},
     {"body", "title"},
     {"text", "headline"},
-    {"text", "label"},
+    {"text", TARGET_LABEL},
 };
 static const char *const usual_labels[] = {
     "label",
@@ -266,6 +268,7 @@ static void guess_target(struct columns *c, bool source_too, bool target_too)
         c->text = source;
         c->pair = target;
         c->text_guessed = strcmp(c->names[source], "source") || strcmp(c->names[target], "target");
+        c->target_is_label = target_too && !strcmp(usual_targets[i].target, TARGET_LABEL);
         return;
     }
 }

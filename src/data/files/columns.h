@@ -27,6 +27,7 @@ struct columns {
     enum row_form form;
     int turns, completion;            /* indices of the columns that the form names */
     bool text_guessed, label_guessed; /* found by a name that is not snug's own: text, text_pair, label, labels */
+    bool target_is_label;             /* the target was found by a name that labels have first of all */
     struct arena arena;
 };
 

@@ -124,6 +124,7 @@ bool dataset_has_targets(const struct io *io, const struct dataset_options *o)
         return format == FORMAT_SYNTHETIC;
     if (table_open(io, &p, format, TABLE_NO_LABELS, &t, NULL))
         return false;
+    bool has = !t.columns.target_is_label;
     table_close(&t);
-    return true;
+    return has;
 }

@@ -146,14 +146,17 @@ static void note_choice(const struct session *s, enum model_task stated)
     char where[sizeof s->look.column + 8] = "";                   /* where it was guessed, reading says it */
     if (!s->look.guessed)
         snprintf(where, sizeof where, " in '%s'", s->look.column);
+    if (model_task(&s->model)->labels == TASK_SEQ2SEQ) /* which of the columns are its, reading says */
+        return;
     if (model_task(&s->model)->tied)
         session_note(s, "%s: the labels in '%s' are not used by %s%s%s", path, s->look.column, name,
                      learnable ? "; to learn them give --task " : "",
                      learnable ? model_task_names[first_task(s, false)] : "");
     else if (stated != s->model.task && stated && !s->o->task)
-        session_note(s, "%s: has labels%s, so the task is %s (%s%s%s)%s; --task %s leaves them out", path, where, name,
+        session_note(s, "%s: has labels%s, so the task is %s (%s%s%s)%s; --task %s %s", path, where, name,
                      model_class(&s->model), *kind ? ", " : "", kind, s->head_is_new ? " with a new head" : "",
-                     model_task_names[stated]);
+                     model_task_names[stated],
+                     model_tasks[stated].labels == TASK_SEQ2SEQ ? "is for sources and targets" : "leaves them out");
     else if (*kind)
         session_note(s, "%s: the labels%s show the problem type: %s", path, where, kind);
 }
