@@ -160,7 +160,7 @@ static int add_module(struct matching *m, const char *weight_name, bool in_out, 
 }
 
 /* The layers that products compute, also the parts of one product's weight. A table of embeddings is none, though it may be the weight
- * of a product as well. */
+ * of a product as well, and a convolution's weight is none. */
 static int find_modules(struct matching *m, struct snug_err *err)
 {
     const struct graph *g = m->g;
@@ -176,7 +176,7 @@ static int find_modules(struct matching *m, struct snug_err *err)
         const struct value *v = graph_value(g, i);
         if (v->base && v->role == ROLE_WEIGHT)
             linear[i] |= linear[v->base];
-        if (linear[i] && !table[i] && !v->group && v->name)
+        if (linear[i] && !table[i] && !v->group && v->name && v->ndim == 2)
             code = add_module(m, v->name, linear[i] == 2, m->routes[i], err);
     }
     mem_free(linear);

@@ -1,8 +1,31 @@
-/* act_bwd: du = dy * slope, and the sums of du over rows. Bound by memory. Order of the sums: columns.h. */
+/* activation: y = act(x), and its slope; bound by memory in bf16, by the exponential in fp32. act_bwd: du = dy * slope, and the sums of du over rows. Bound by memory. Order of the sums: columns.h. */
+#include "cpu/act.h"
 #include "cpu/columns.h"
 #include "cpu/kernels.h"
 
 enum { CHUNK = 4096 };
+
+SIMD void activation(const struct args_activation *a, int threads, bool narrow)
+{
+    int64_t n = tensor_elements(&a->x);
+    enum act act = (enum act)a->act;
+#pragma omp parallel for schedule(static) num_threads(n <= CHUNK ? 1 : threads)
+    for (int64_t start = 0; start < n; start += CHUNK)
+        for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
+            vf x = vf_get_upto(a->x.data, i, n - i, narrow);
+            vf_put_upto(a->y.data, i, vf_act(act, x), n - i, narrow);
+            if (a->slope.data)
+                vf_put_upto(a->slope.data, i, vf_act_slope(act, x), n - i, narrow);
+        }
+}
+
+void ISA(cpu_activation)(const struct args_activation *a, const struct call *c)
+{
+    if (a->x.dtype == DT_BF16)
+        activation(a, c->threads, true);
+    else
+        activation(a, c->threads, false);
+}
 
 /* Elements [i, i + left) of du, of which there is at least one. */
 SIMD vf act_bwd_at(const struct args_act_bwd *a, int64_t i, int64_t left, bool narrow)

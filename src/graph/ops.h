@@ -58,6 +58,8 @@ OP(linear_dx_act, IN(dy) IN(w) IN(slope) OUT(du) ACC(dbias), FLAG(in_out), NONE,
    "du = (dy W) * slope; dbias = sum of du over rows: linear_dx with the act_bwd behind it")
 SLOT(linear_dx_act, dy, SLOT_PITCH)
 SLOT(linear_dx_act, w, SLOT_NODE_TYPE)
+OP(activation, IN(x) OUT(y) MAYBE(slope), ACT(act), DIFF,
+   "y = act(x); slope = act'(x), for the gradient; only this node reads x")
 OP(act_bwd, IN(slope) IN(dy) OUT(du) ACC(dbias), , NONE, "du = dy * slope; dbias = sum of du over rows")
 OP(attention, IN(qkv) IN(cu) OPT(coords) OPT(rng) OUT(o) F32(lse) MAYBE(mask),
    INT(heads) INT(kv_heads) FLAG(causal) REAL(scale) REAL(p) INT(site) INT(longest) INT(queries) INT(window)
@@ -171,6 +173,10 @@ OP(gather, IN(x) IN(cu) OUT(y), FLAG(last), DIFF, "y[b] = the first (or last) ro
 OP(gather_bwd, IN(dy) IN(cu) ACC(dx), FLAG(last), NONE, "the gradient of gather: dy[b] in that row, 0 elsewhere")
 OP(pool, IN(x) IN(cu) OUT(y), , DIFF, "y[b] = the mean of the rows of sequence b")
 OP(pool_bwd, IN(dy) IN(cu) ACC(dx), , NONE, "the gradient of pool: dy[b] / n in each of its n rows, 0 behind them all")
+OP(neighbours, IN(x) IN(cu) OUT(y), INT(width), DIFF,
+   "y[n, h width + k] = x[m, h] with the row m = n + k - (width - 1) / 2 of the same sequence, 0 where it has none: what a "
+   "convolution over `width` rows, an odd number, multiplies with its weight")
+OP(neighbours_bwd, IN(dy) IN(cu) ACC(dx), INT(width), NONE, "the gradient of neighbours")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) OPT(more) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = more, another loss, + 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + "
    "s/V sum_v w[v] "

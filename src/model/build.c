@@ -78,6 +78,32 @@ int build_parts(struct build *b, int x, const char *whole, int64_t in, const str
     return l.y;
 }
 
+int build_activation(struct build *b, int v, enum act act)
+{
+    struct op_activation n = {.x = v, .act = act};
+    emit_activation(b->g, &n);
+    return n.y;
+}
+
+/* The product's matrix is the weight as it lies in the file, which has more dimensions. */
+int build_convolution(struct build *b, int x, const char *prefix, int64_t in, int64_t out, int64_t width,
+                      struct layer_options o)
+{
+    struct graph *g = b->g;
+    struct op_neighbours rows = {.x = x, .cu = b->in.cu_seqlens, .width = width};
+    struct op_linear l = {.act = o.act,
+                          .w = WEIGHT(b, o.weight, graph_name(g, "%s.matrix", prefix), DIM(out), DIM(in * width))};
+    emit_neighbours(g, &rows);
+    if (l.w) {
+        add_part(b, graph_name(g, "%s.weight", prefix), l.w, 0, SHAPE(DIM(out), DIM(in), DIM(width)), o.weight);
+        graph_value(g, l.w)->group = true;
+    }
+    l.x = rows.y;
+    l.b = WEIGHT(b, o.bias, graph_name(g, "%s.bias", prefix), DIM(out));
+    emit_linear(g, &l);
+    return l.y;
+}
+
 int build_head_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, enum act act)
 {
     struct layer_options o = {.weight = b->normal, .bias = b->zero, .act = act};

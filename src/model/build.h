@@ -53,6 +53,9 @@ int build_weight(struct build *b, struct init init, const char *name, int ndim, 
 /* v, or with p > 0 dropout of it; coords: that of its rows. */
 int build_dropout(struct build *b, int v, int coords, double p);
 
+/* act(v), of a v that nothing else reads. */
+int build_activation(struct build *b, int v, enum act act);
+
 /* y = act(x W^T + b) with weights PREFIX.weight and PREFIX.bias. */
 struct layer_options {
     struct init weight, bias;
@@ -61,6 +64,11 @@ struct layer_options {
     bool no_bias; /* there is no PREFIX.bias */
 };
 int build_linear(struct build *b, int x, const char *prefix, int64_t in, int64_t out, struct layer_options o);
+
+/* A convolution over the rows of each sequence, an odd number `width` of them at a time, with zeros beyond its ends: torch's Conv1d with
+ * the weights PREFIX.weight (out,in,width) and PREFIX.bias. */
+int build_convolution(struct build *b, int x, const char *prefix, int64_t in, int64_t out, int64_t width,
+                      struct layer_options o);
 
 /* One product of x (N,in) for several linear layers: the columns of y are theirs, one after the other. Each has its own
  * weight and bias in the file; WHOLE is what the product's is called here, and in no file. */

@@ -25,6 +25,10 @@ struct encoder_config {
         bool shared;                     /* positions have the products of the content */
         bool norm;                       /* of their embeddings */
     } relative;
+    struct {           /* over rows, behind the first layer: DeBERTa's */
+        int64_t width; /* 0: there is none */
+        enum act act;
+    } convolution;
 };
 
 struct gpt2_config {

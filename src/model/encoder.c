@@ -126,10 +126,15 @@ static int layer(struct build *b, const struct encoder *e, int i, int v, bool fi
 int encoder_body(struct build *b, const struct encoder *e)
 {
     int inner = e->inner ? (int)b->c->own.encoder.inner : 1, n = (int)b->c->layers * inner;
+    bool first_only = !model_task(b->c)->per_token;
     int v = embeddings(b, e);
     for (int i = 0; i < n; i++) {
         b->g->layer = i / inner + 1;
-        v = layer(b, e, i, v, !model_task(b->c)->per_token && i == n - 1);
+        if (i == 0 && e->behind_first) {
+            v = e->behind_first(b, v, layer(b, e, i, v, false));
+            v = first_only && n == 1 ? build_first_rows(b, v) : v;
+        } else
+            v = layer(b, e, i, v, first_only && i == n - 1);
     }
     return v;
 }

@@ -18,6 +18,8 @@ struct encoder {
     bool keeps_output;                                 /* nor of the feed-forward block's */
     /* Attention of layer i over qkv (T, 3 H), for all rows, also where only the first are asked for; NULL: BERT's. */
     int (*attend)(struct build *b, int i, int qkv);
+    /* What the first layer's result becomes, `entered` being what it read; all rows. NULL: it stays. */
+    int (*behind_first)(struct build *b, int entered, int v);
 };
 
 /* BERT's defaults, and what its config.json has: what is absent stays as it is in `c`. */

@@ -2,7 +2,8 @@
  *     gelu       x (1 + erf(x/sqrt 2)) / 2                                Hendrycks and Gimpel, arXiv 1606.08415
  *     gelu_tanh  x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2          the same paper's approximation
  *     relu, tanh, silu x/(1 + exp(-x))
- * Going back, du = dy * slope, with slope = act'(u) (N,F) from the forward pass (op/linear.c); dbias (F) = sum of du over the
+ * In op `activation` alone: y = act(x), slope = act'(x), all (N,F). Elsewhere behind a product (op/linear.c).
+ * Going back, du = dy * slope, with slope = act'(u) (N,F) from the forward pass; dbias (F) = sum of du over the
  * rows, which is the gradient of a bias that was added to make u. */
 #include "op/act.h"
 #include "graph/graph.h"
@@ -51,6 +52,16 @@ double act_slope(enum act act, double x)
     }
 }
 
+void shape_activation(struct graph *g, struct op_activation *n)
+{
+    const struct value *x = graph_value(g, n->x);
+    if (!shape_require(g, x->ndim == 2 && n->act, "activation", "x must be (N,F), and act one of those that there are"))
+        return;
+    struct dim N = x->shape[0], F = x->shape[1];
+    n->y = shape_out(g, SHAPE(N, F));
+    n->slope = shape_out(g, SHAPE(N, F));
+}
+
 void shape_act_bwd(struct graph *g, struct op_act_bwd *n)
 {
     struct value slope = *graph_value(g, n->slope); /* which moves when du is added */
@@ -62,9 +73,33 @@ void shape_act_bwd(struct graph *g, struct op_act_bwd *n)
         n->du = shape_out(g, slope.ndim, slope.shape);
 }
 
+void grad_activation(struct grads *d, const struct op_activation *n)
+{
+    struct op_act_bwd b = {.slope = n->slope, .dy = grad_of(d, n->y)};
+    emit_act_bwd(d->g, &b);
+    grad_set(d, n->x, b.du);
+}
+
+double flops_activation(const struct args_activation *a)
+{
+    return 20.0 * (double)a->x.shape[0] * (double)a->x.shape[1];
+}
+
 double flops_act_bwd(const struct args_act_bwd *a)
 {
     return 2.0 * (double)a->slope.shape[0] * (double)a->slope.shape[1];
+}
+
+void ref_activation(const struct args_activation *a, const struct call *c)
+{
+    (void)c;
+    const double *x = a->x.data;
+    double *slope = a->slope.data;
+    for (int64_t i = 0; i < tensor_elements(&a->x); i++) {
+        ((double *)a->y.data)[i] = act_value((enum act)a->act, x[i]);
+        if (slope)
+            slope[i] = act_slope((enum act)a->act, x[i]);
+    }
 }
 
 void ref_act_bwd(const struct args_act_bwd *a, const struct call *c)

@@ -155,6 +155,9 @@ CASES = {
     "deberta": (T.DebertaV2ForSequenceClassification, deberta()),
     "deberta_own": (T.DebertaV2ForSequenceClassification, deberta(**DEBERTA_OWN, pooler_hidden_act="tanh")),
     "deberta_c2p_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["c2p"], share_att_key=False, norm_rel_ebd="none")),
+    "deberta_conv": (T.DebertaV2ForSequenceClassification, deberta(conv_kernel_size=3, conv_act="gelu")),
+    "deberta_conv_one": (T.DebertaV2ForSequenceClassification, deberta(num_hidden_layers=1, conv_kernel_size=3, conv_act="silu")),
+    "deberta_conv_tags": (T.DebertaV2ForTokenClassification, deberta(conv_kernel_size=5)),
     "deberta_mlm": (T.DebertaV2ForMaskedLM, deberta(hidden_act="gelu_new")),
     "deberta_newer_mlm": (T.DebertaV2ForMaskedLM, deberta(legacy=False, relative_attention=False, norm_rel_ebd="none")),
     "deberta_tags": (T.DebertaV2ForTokenClassification, deberta(pos_att_type=["p2c"])),
@@ -451,7 +454,7 @@ weights = torch.tensor([0.25, 1.5, 3.0])
 trainer("class_weights", loss=torch.nn.CrossEntropyLoss(weight=weights), **base)
 trainer("class_weights_smooth", loss=torch.nn.CrossEntropyLoss(weight=weights, label_smoothing=0.1), **base)
 trainer("label_weights", loss=torch.nn.BCEWithLogitsLoss(pos_weight=weights), several=True, **base)
-for case in ("roberta", "distilbert"):
+for case in ("roberta", "distilbert", "deberta_conv"):
     trainer(case, begin=case, **{**base, "weight_decay": 5.0})
 if not wanted:
     with open(here + "/versions.txt", "w") as f:

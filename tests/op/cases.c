@@ -493,6 +493,7 @@ const struct op_case op_cases[] = {
 #include "cases_places.h"
 #include "cases_tiles.h"
 
+#include "cases_convolution.h"
 #include "cases_dora.h"
 
     /* What ranks exchange: with one of them here, and with several in all_reduce.c. */

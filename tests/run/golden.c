@@ -278,6 +278,8 @@ static void runs_are_those_of_the_trainer(void **state)
         {"roberta", "adamw_torch", "linear", "1.0", "0", "2", "2", "true", NULL, NULL},
         {"distilbert", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
         {"distilbert", "adamw_torch", "linear", "1.0", "0", "2", "2", "true", NULL, NULL},
+        {"deberta_conv", "adamw_torch", "linear", "1.0", "0", "4", "1", "false", NULL, NULL},
+        {"deberta_conv", "adamw_torch", "linear", "1.0", "0", "2", "2", "true", NULL, NULL},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int d = 0; d < n_devices(); d++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WORDS "deberta.embeddings.word_embeddings"
+#define CONVOLUTION "deberta.encoder.conv"
 #define ATTENTION "deberta.encoder.layer.%d.attention.self."
 
 static int attend(struct build *b, int i, int qkv);
@@ -91,6 +92,17 @@ static int read_relative(json_t *o, const char *path, struct model_config *c, st
     return SNUG_OK;
 }
 
+/* torch pads with half the width on both sides, so that an even one would leave a row too few. */
+static int read_convolution(json_t *o, const char *path, struct encoder_config *own, struct snug_err *err)
+{
+    TRY(json_get_int(o, path, "conv_kernel_size", false, 0, 255, &own->convolution.width, err));
+    TRY(config_act(o, path, "conv_act", ACT_tanh, &own->convolution.act, err));
+    if (own->convolution.width && own->convolution.width % 2 == 0)
+        return err_set(err, SNUG_ERR_INPUT, "%s: conv_kernel_size is %lld; use a model that has an odd number there",
+                       path, (long long)own->convolution.width);
+    return SNUG_OK;
+}
+
 static int config(json_t *o, const char *path, struct model_config *c, struct snug_err *err)
 {
     struct encoder_config *own = &c->own.encoder;
@@ -108,6 +120,7 @@ static int config(json_t *o, const char *path, struct model_config *c, struct sn
     TRY(json_get_real(o, path, "cls_dropout", false, 0, 0.999, &c->dropout_classifier, err));
     own->no_positions = !positions;
     c->newer_head = !legacy;
+    TRY(read_convolution(o, path, own, err));
     return read_relative(o, path, c, err);
 }
 
@@ -165,11 +178,28 @@ static int attend(struct build *b, int i, int qkv)
     return build_disentangled_attention(b, qkv, relative, o);
 }
 
+/* The first layer's result with a convolution of what entered that layer. Rows beyond a sequence's ends are 0, as in transformers: there
+ * padding has embeddings of 0. The activation stands behind the dropout. */
+static int convolve(struct build *b, int entered, int v)
+{
+    const struct model_config *c = b->c;
+    const struct encoder_config *own = &c->own.encoder;
+    double p = build_p(b, c->dropout_hidden);
+    struct layer_options o = {.weight = b->normal, .bias = b->zero, .act = p > 0 ? ACT_none : own->convolution.act};
+    int y =
+        build_convolution(b, entered, CONVOLUTION ".conv", c->hidden_size, c->hidden_size, own->convolution.width, o);
+    if (p > 0)
+        y = build_activation(b, build_dropout(b, y, b->in.coords, p), own->convolution.act);
+    return build_norm(b, y, CONVOLUTION ".LayerNorm", (struct norm_options){.res = v, .eps = own->norm_eps}).y;
+}
+
 static int body(struct build *b)
 {
+    struct encoder e = deberta;
+    e.behind_first = b->c->own.encoder.convolution.width ? convolve : NULL;
     if (b->c->relative.rows)
         relative_embeddings(b);
-    return encoder_body(b, &deberta);
+    return encoder_body(b, &e);
 }
 
 /* ---- heads ---- */
@@ -218,6 +248,12 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
+static int64_t one_group(const struct model_config *c)
+{
+    (void)c;
+    return 1;
+}
+
 static int64_t hidden_size(const struct model_config *c)
 {
     return c->hidden_size;
@@ -231,7 +267,7 @@ static int64_t head_size(const struct model_config *c)
 /* The sizes: transformers lets them differ, and no published model has them so. */
 static const struct refused refused[] = {
     ENCODER_REFUSED,
-    {.key = "conv_kernel_size", .kind = REFUSED_ABOVE_0},
+    {.key = "conv_groups", .kind = REFUSED_UNLIKE, .words = {"1"}, .like = one_group},
     {.key = "norm_rel_ebd", .kind = REFUSED_OTHER, .words = {"none", "layer_norm"}},
     {.key = "attention_head_size",
      .kind = REFUSED_UNLIKE,
@@ -242,16 +278,17 @@ static const struct refused refused[] = {
     {0},
 };
 
-const struct model_arch arch_deberta_v2 = {.model_type = "deberta-v2",
-                                           .known = "deberta-v3-base, deberta-v3-large, nli-deberta-v3-base",
-                                           .class_prefix = "DebertaV2",
-                                           .positions_key = "max_position_embeddings",
-                                           .base_prefix = "deberta.",
-                                           .layer_prefix = "encoder.layer.",
-                                           .tied = tied,
-                                           .ignored = ignored,
-                                           .heads = heads,
-                                           .adapted = "query_proj,value_proj",
-                                           .refused = refused,
-                                           .config = config,
-                                           .body = body};
+const struct model_arch arch_deberta_v2 = {
+    .model_type = "deberta-v2",
+    .known = "deberta-v3-base, deberta-v3-large, nli-deberta-v3-base, deberta-v2-xlarge",
+    .class_prefix = "DebertaV2",
+    .positions_key = "max_position_embeddings",
+    .base_prefix = "deberta.",
+    .layer_prefix = "encoder.layer.",
+    .tied = tied,
+    .ignored = ignored,
+    .heads = heads,
+    .adapted = "query_proj,value_proj",
+    .refused = refused,
+    .config = config,
+    .body = body};

@@ -109,9 +109,37 @@ static int member(const struct graph *g, int group, int i)
     return 0;
 }
 
+/* The weight (O,I,width) of the file that is the matrix `w`; 0: it is no convolution's. */
+static int convolution(const struct graph *g, int w)
+{
+    int id = graph_value(g, w)->group ? member(g, w, 0) : 0;
+    return graph_value(g, id)->ndim == 3 ? id : 0;
+}
+
+/* Rows beyond the ends of a sequence are 0, so padding is made 0 before. */
+void onnx_lower_neighbours(struct onnx *x, const struct op_neighbours *n)
+{
+    onnx_set(x, n->y, onnx_node(x, "Mul", ONNX_IN(onnx_use(x, n->x), onnx_mask(x))));
+}
+
+/* Of the rows themselves, which are what neighbours have become. ONNX has channels before places. */
+static void lower_convolution(struct onnx *x, const struct op_linear *n, int weight)
+{
+    static const int64_t swapped[] = {0, 2, 1};
+    int64_t half = graph_value(x->g, weight)->shape[2].c / 2;
+    struct onnx_attr pads = {.name = "pads", .kind = ONNX_ATTR_INTS, .x = {half, half}, .n = 2};
+    const char *in = onnx_transpose(x, onnx_use(x, n->x), 3, swapped);
+    const char *y = onnx_node_with(x, "Conv", ONNX_IN(in, onnx_use(x, weight), onnx_use(x, n->b)), pads);
+    onnx_set(x, n->y, onnx_act(x, (enum act)n->act, onnx_transpose(x, y, 3, swapped)));
+}
+
 /* One product of several layers is several here, under the names of the file: so programs that know attention find it. */
 void onnx_lower_linear(struct onnx *x, const struct op_linear *n)
 {
+    if (convolution(x->g, n->w)) {
+        lower_convolution(x, n, convolution(x->g, n->w));
+        return;
+    }
     const char *in = onnx_use(x, n->x);
     if (!graph_value(x->g, n->w)->group) {
         onnx_set(x, n->y, onnx_act(x, (enum act)n->act, product(x, in, n->w, n->b, n)));

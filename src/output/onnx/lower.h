@@ -21,6 +21,7 @@
     ROW(glu)                                                                                                           \
     ROW(rotary_table)                                                                                                  \
     ROW(rotary)                                                                                                        \
+    ROW(neighbours)                                                                                                    \
     ROW(gather)                                                                                                        \
     ROW(pool)
 

@@ -206,6 +206,27 @@ static void run_MatMul(const struct operation *o, const struct array *const *in,
     free(batch.x);
 }
 
+/* In (batch, channels, places), weight (outputs, channels, width), bias (outputs). */
+static void run_Conv(const struct operation *o, const struct array *const *in, struct array *y)
+{
+    const struct array *x = in[0], *w = in[1];
+    assert_true(!strcmp(o->attr, "pads") && o->n_ints == 2 && o->n_in == 3 && x->rank == 3 && w->rank == 3);
+    assert_true(x->shape[1] == w->shape[1] && in[2]->n == w->shape[0]);
+    int64_t C = x->shape[1], L = x->shape[2], O = w->shape[0], W = w->shape[2];
+    *y = (struct array){.type = FLOAT, .rank = 3, .shape = {x->shape[0], O, L + o->ints[0] + o->ints[1] - W + 1}};
+    sized(y);
+    for (int64_t i = 0; i < y->n; i++) {
+        int64_t place = i % y->shape[2], out = i / y->shape[2] % O, batch = i / y->shape[2] / O;
+        y->x[i] = in[2]->x[out];
+        for (int64_t c = 0; c < C; c++)
+            for (int64_t k = 0; k < W; k++) {
+                int64_t from = place + k - o->ints[0];
+                if (from >= 0 && from < L)
+                    y->x[i] += x->x[(batch * C + c) * L + from] * w->x[(out * C + c) * W + k];
+            }
+    }
+}
+
 #define ROW(name)                                                                                                      \
     {                                                                                                                  \
 #name, run_##name                                                                                              \
@@ -229,7 +250,8 @@ static const struct {
                  ROW(Softmax), ROW(Split),
                  ROW(Squeeze), ROW(Sub),
                  ROW(Tanh),    ROW(Transpose),
-                 ROW(Where),   ROW(Unsqueeze)};
+                 ROW(Where),   ROW(Unsqueeze),
+                 ROW(Conv)};
 
 static void run_node(struct world *w, const struct operation *o)
 {
