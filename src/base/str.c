@@ -57,13 +57,13 @@ static uint32_t code_point(const char *text, int n)
     return c;
 }
 
-static void append_json(struct str *s, const char *text, bool printed)
+static void append_json(struct str *s, const char *text, size_t left, bool printed)
 {
     static const char short_forms[32] = {
         ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
     };
     str_append_n(s, "\"", 1);
-    for (size_t left = strlen(text); left;) {
+    while (left) {
         unsigned char c = (unsigned char)*text;
         int n = utf8_sequence(text, left);
         if (c == '"' || c == '\\')
@@ -85,12 +85,17 @@ static void append_json(struct str *s, const char *text, bool printed)
 
 void str_json(struct str *s, const char *text)
 {
-    append_json(s, text, false);
+    append_json(s, text, strlen(text), false);
+}
+
+void str_json_str(struct str *s, const struct str *text)
+{
+    append_json(s, str_text(text), text->n, false);
 }
 
 void str_json_printed(struct str *s, const char *text)
 {
-    append_json(s, text, true);
+    append_json(s, text, strlen(text), true);
 }
 
 void str_json_whole_printed(struct str *s, const char *json)
@@ -127,9 +132,9 @@ void str_xml(struct str *s, const char *text)
     }
 }
 
-size_t text_escape(char *out, size_t room, const char *text)
+static size_t escape(char *out, size_t room, const char *text, size_t n)
 {
-    size_t n = strlen(text), w = 0;
+    size_t w = 0;
     for (size_t i = 0; i < n && w + 5 < room;) {
         int bytes = utf8_printable(text + i, n - i);
         if (bytes)
@@ -141,11 +146,25 @@ size_t text_escape(char *out, size_t room, const char *text)
     return w;
 }
 
+size_t text_escape(char *out, size_t room, const char *text)
+{
+    return escape(out, room, text, strlen(text));
+}
+
+static void append_escaped(struct str *s, const char *text, size_t n)
+{
+    if (reserve(s, 4 * n + 5))
+        s->n += escape(s->s + s->n, 4 * n + 6, text, n);
+}
+
 void str_escape(struct str *s, const char *text)
 {
-    size_t n = strlen(text);
-    if (reserve(s, 4 * n + 5))
-        s->n += text_escape(s->s + s->n, 4 * n + 6, text);
+    append_escaped(s, text, strlen(text));
+}
+
+void str_escape_str(struct str *s, const struct str *text)
+{
+    append_escaped(s, str_text(text), text->n);
 }
 
 const char *number_word(double x)

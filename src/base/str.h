@@ -30,6 +30,7 @@ void str_printf(struct str *s, const char *format, ...) __attribute__((format(pr
  * some), so the bytes are those of Python's json with ensure_ascii=False and of Rust's serde_json. Invalid UTF-8
  * becomes U+FFFD. */
 void str_json(struct str *s, const char *text);
+void str_json_str(struct str *s, const struct str *text); /* all of it, 0 bytes too */
 
 /* The same for what is printed: characters that utf8_printable refuses are \uXXXX, so that no text from a file steers a
  * terminal. Readers of JSON see no difference. */
@@ -45,6 +46,7 @@ void str_xml(struct str *s, const char *text);
  * text_escape writes at most room - 1 bytes and a 0 behind them, and gives how many; str_escape appends all. */
 size_t text_escape(char *out, size_t room, const char *text);
 void str_escape(struct str *s, const char *text);
+void str_escape_str(struct str *s, const struct str *text); /* all of it, 0 bytes too */
 
 /* The word for a number that is not finite: NaN, Infinity or -Infinity. NULL for a finite number. */
 const char *number_word(double x);

@@ -78,10 +78,10 @@ static int decode_line(const struct tokenizer *t, char *line, bool json, struct 
     int code = tokenizer_decode(t, ids->list, ids->n, false, &text, err);
     if (!code && json) {
         str_append(out, "{\"text\":");
-        str_json(out, str_text(&text));
+        str_json_str(out, &text);
         str_append(out, "}\n");
     } else if (!code) {
-        str_escape(out, str_text(&text));
+        str_escape_str(out, &text);
         str_append(out, "\n");
     }
     str_free(&text);

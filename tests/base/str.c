@@ -73,6 +73,15 @@ static void json_strings(void **state)
     str_json(&s, "\xff-\xe2\x82");
     assert_string_equal(s.s, "\"\xEF\xBF\xBD-\xEF\xBF\xBD\xEF\xBF\xBD\"");
     str_free(&s);
+    struct str nul = {0}; /* as a byte token decodes */
+    str_append_n(&nul, "a\0b", 3);
+    str_json_str(&s, &nul);
+    assert_string_equal(s.s, "\"a\\u0000b\"");
+    str_free(&s);
+    str_escape_str(&s, &nul);
+    assert_string_equal(s.s, "a\\x00b");
+    str_free(&s);
+    str_free(&nul);
 }
 
 /* Control characters, separators, and all characters with the property Bidi_Control (Unicode, PropList.txt). */

@@ -15,7 +15,8 @@
 /* What may differ from process to process. */
 static bool is_own(const char *name)
 {
-    static const char *const own[] = {"process_index", "main_process", "threads", "cache_dir", "json"};
+    static const char *const own[] = {"process_index", "main_process",       "threads",
+                                      "cache_dir",     "in_memory_max_size", "json"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (!strcmp(name, own[i]))
             return true;

@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""Compares the ids of `snug tokenize` with those of Hugging Face's tokenizers library, text by text.
+"""Compares the ids of `snug tokenize` with those of Hugging Face's tokenizers library, text by text, and what both decode.
 
     pip install tokenizers
-    python3 differential.py --snug build/snug --model DIR [--generated 100000 [--seed 1]] [--code-points] [FILE ...]
+    python3 differential.py [FILE ...] --snug build/snug [--generated 1000000 [--seed 1]] [--code-points] --model DIR [DIR ...]
 
 DIR holds a tokenizer.json. FILE is a .csv with a column "text", a .json with lists of [text, label], or lines of text.
 --code-points tries every code point alone, between letters, and with accents. Prints a line for each source, the first
-differences, and as the last line the sum; exits with 1 if anything differs.
+differences, and the CPU seconds of one thread: of tokenizers those of encode_batch, the texts being there; of snug those of the
+whole command, with reading the lines and printing the ids as JSON. Exits with 1 if anything differs.
+
+A million texts of a model take some minutes; texts are made and compared 50,000 at a time, so --generated 100000 with another
+--seed each time is the same in shorter runs.
 """
 import argparse
 import csv
 import json
+import os
 import random
+import resource
 import subprocess
 import sys
+import time
 
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAYON_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 from tokenizers import Tokenizer
 
 
@@ -60,25 +69,45 @@ def generated_texts(n, tokenizer, seed=1):
 
 class Comparison:
     def __init__(self, snug, model):
-        self.command = [snug, "tokenize", "--model", model, "--json", "-"]
+        self.name = os.path.basename(model.rstrip("/"))
+        self.command = [snug, "tokenize", "--model", model, "--json"]
+        self.seconds = {"tokenizers": 0.0, "snug": 0.0}
         self.tokenizer = Tokenizer.from_file(f"{model}/tokenizer.json")
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.differences = 0
 
+    def snug(self, lines, *more):
+        """An object for each line, and the seconds that it took."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([*self.command, *more, "-"], input="".join(line + "\n" for line in lines).encode(), stdout=subprocess.PIPE, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(answers) == len(lines), f"{len(lines)} lines, {len(answers)} answers"
+        return answers, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def differs(self, what, mine, theirs):
+        self.differences += 1
+        if self.differences <= 10:
+            print(f"{self.name}: {ascii(what)}: snug {mine}, tokenizers {theirs}")
+
     def compare(self, texts):
-        lines = "".join(text + "\n" for text in texts)
-        done = subprocess.run(self.command, input=lines.encode(), stdout=subprocess.PIPE, check=True)
-        ours = [json.loads(line) for line in done.stdout.splitlines()]
-        assert len(ours) == len(texts), f"{len(texts)} texts, {len(ours)} answers"
-        for text, mine, theirs in zip(texts, ours, self.tokenizer.encode_batch(texts)):
+        ours, seconds = self.snug(texts)
+        self.seconds["snug"] += seconds
+        begun = time.process_time()
+        encodings = self.tokenizer.encode_batch(texts)
+        self.seconds["tokenizers"] += time.process_time() - begun
+        for text, mine, theirs in zip(texts, ours, encodings):
             if mine["ids"] != theirs.ids or mine["type_ids"] != theirs.type_ids:
-                self.differences += 1
-                if self.differences <= 10:
-                    print(f"{ascii(text)}: snug {mine['ids']}, tokenizers {theirs.ids}")
+                self.differs(text, mine["ids"], theirs.ids)
+        some = [e.ids for e in encodings if e.ids]
+        decoded, _ = self.snug([" ".join(map(str, ids)) for ids in some], "--decode")
+        for ids, mine, theirs in zip(some, decoded, self.tokenizer.decode_batch(some, skip_special_tokens=False)):
+            if mine["text"] != theirs:
+                self.differs(ids, ascii(mine["text"]), ascii(theirs))
 
     def source(self, name, texts):
-        before, n, block = self.differences, 0, []
+        before, n, block, seconds = self.differences, 0, [], dict(self.seconds)
         for text in texts:
             block.append(text.replace("\n", " "))
             n += 1
@@ -87,29 +116,33 @@ class Comparison:
                 block = []
         if block:
             self.compare(block)
-        print(f"{name}: {n} texts, {self.differences - before} differences", flush=True)
+        theirs, ours = (self.seconds[who] - seconds[who] for who in ("tokenizers", "snug"))
+        print(f"{self.name}, {name}: {n} texts, {self.differences - before} differences; tokenizers {theirs:.1f} s, snug {ours:.1f} s, {theirs / ours:.1f} times", flush=True)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--snug", default="build/snug")
-    p.add_argument("--model", required=True)
+    p.add_argument("--model", required=True, nargs="+")
     p.add_argument("--generated", type=int, default=0)
     p.add_argument("--seed", type=int, default=1, help="of the generated texts")
     p.add_argument("--code-points", action="store_true")
-    p.add_argument("files", nargs="*")
+    p.add_argument("files", nargs="*", default=[])
     args = p.parse_args()
-    c = Comparison(args.snug, args.model)
-    for path in args.files:
-        c.source(path, file_texts(path))
-    if args.generated:
-        c.source("generated", generated_texts(args.generated, c.tokenizer, args.seed))
-    if args.code_points:
-        c.source("code points alone", code_points())
-        c.source("code points between letters", (f"a{x}b" for x in code_points()))
-        c.source("code points with accents", (f"e{x}\u0301\u0323{x}" for x in code_points()))
-    print(f"differences: {c.differences}")
-    sys.exit(c.differences > 0)
+    differences = 0
+    for model in args.model:
+        c = Comparison(args.snug, model)
+        for path in args.files:
+            c.source(path, file_texts(path))
+        if args.generated:
+            c.source("generated", generated_texts(args.generated, c.tokenizer, args.seed))
+        if args.code_points:
+            c.source("code points alone", code_points())
+            c.source("code points between letters", (f"a{x}b" for x in code_points()))
+            c.source("code points with accents", (f"e{x}\u0301\u0323{x}" for x in code_points()))
+        differences += c.differences
+    print(f"differences: {differences}")
+    sys.exit(differences > 0)
 
 
 main()
