@@ -127,7 +127,8 @@ const char *const kin_names[KIN_COUNT] = {"",
                                           "exp_avg_slow_absmax",
                                           "grad_avg",
                                           "sum",
-                                          "ahead"};
+                                          "ahead",
+                                          "grad_part"};
 
 /* ---- what is of a weight ---- */
 
@@ -148,7 +149,8 @@ static void set_kin(struct graph *g, int id, enum kin kin, int weight)
 int graph_add_kin(struct graph *g, enum kin kin, int weight, enum dtype dtype, int ndim, const struct dim *shape)
 {
     char buf[256];
-    enum role role = kin == KIN_GRADIENT ? ROLE_GRADIENT : kin == KIN_COPY ? ROLE_COPY : ROLE_STATE;
+    bool gradient = kin == KIN_GRADIENT || kin == KIN_PART;
+    enum role role = gradient ? ROLE_GRADIENT : kin == KIN_COPY ? ROLE_COPY : ROLE_STATE;
     if (g->err.code)
         return 0;
     int id = graph_add_value(g, kin_name(g, kin, weight, buf, sizeof buf), role, dtype, ndim, shape);

@@ -40,6 +40,7 @@ enum kin {
     KIN_GRAD_AVG,            /* mean of gradients, which centers a second moment */
     KIN_SUM,                 /* of squares of all gradients */
     KIN_AHEAD,               /* schedule-free: how far what steps is ahead of the weight, which is its average */
+    KIN_PART,                /* of a gradient: what one rank has of a micro-batch, until ranks add it up */
     KIN_COUNT
 };
 extern const char *const kin_names[KIN_COUNT];

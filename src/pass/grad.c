@@ -1,24 +1,26 @@
 #include "graph/uses.h"
-#include "pass/pass.h"
+#include "pass/owners.h"
 
 /* The gradient of a weight; for a group, with a slice for each of its parts that is trained. made: by weight, the gradients so
  * far. */
-static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, enum program_kind program,
+static int add_weight_gradient(struct graph *g, const struct slices *parts, int weight, const struct pass_settings *s,
                                int *made)
 {
+    bool lasts = s->program != PROGRAM_STEP && !gradients_leave(s);
+    enum kin kin = gradients_leave(s) ? KIN_PART : KIN_GRADIENT;
     struct value w = *graph_value(g, weight);
-    int id = made[weight] = graph_add_kin(g, KIN_GRADIENT, weight, w.dtype, w.ndim, w.shape);
+    int id = made[weight] = graph_add_kin(g, kin, weight, w.dtype, w.ndim, w.shape);
     if (!id)
         return 0;
     graph_value(g, id)->group = w.group;
-    graph_value(g, id)->live_in = program == PROGRAM_NEXT;
-    graph_value(g, id)->persists = graph_value(g, id)->live_out = program != PROGRAM_STEP;
+    graph_value(g, id)->live_in = lasts && s->program == PROGRAM_NEXT;
+    graph_value(g, id)->persists = graph_value(g, id)->live_out = lasts;
     for (int i = parts->from[weight]; i < parts->from[weight + 1]; i++) {
         const struct value *part = graph_value(g, parts->at[i]);
         if (part->frozen)
             continue;
-        int slice = made[parts->at[i]] = graph_add_kin_slice(g, KIN_GRADIENT, parts->at[i], made[part->base]);
-        graph_value(g, slice)->live_out = program != PROGRAM_STEP;
+        int slice = made[parts->at[i]] = graph_add_kin_slice(g, kin, parts->at[i], made[part->base]);
+        graph_value(g, slice)->live_out = lasts;
     }
     return id;
 }
@@ -99,7 +101,7 @@ static bool has_gradient(const struct grads *d, const struct node *n)
     return false;
 }
 
-static void add_weight_gradients(struct grads *d, enum program_kind program)
+static void add_weight_gradients(struct grads *d, const struct pass_settings *s)
 {
     struct graph *g = d->g;
     struct slices parts;
@@ -113,7 +115,7 @@ static void add_weight_gradients(struct grads *d, enum program_kind program)
     if (slices_open(&parts, g))
         for (int i = 1; i < d->n && !g->err.code; i++)
             if (is_trained(&g->values[i]) && read[i])
-                d->of[i] = add_weight_gradient(g, &parts, i, program, made);
+                d->of[i] = add_weight_gradient(g, &parts, i, s, made);
     slices_close(&parts);
     mem_free(read);
     mem_free(made);
@@ -132,7 +134,7 @@ void pass_grad(struct graph *g, struct pass_settings *s)
     if (!g->err.code)
         mark_wanted(&d);
     if (!g->err.code)
-        add_weight_gradients(&d, s->program);
+        add_weight_gradients(&d, s);
     if (!g->err.code)
         d.of[s->loss] = s->loss; /* the seed, 1/N, is in the loss's own gradient op */
     g->backward = true;

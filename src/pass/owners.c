@@ -50,18 +50,21 @@ static void deal(struct whole *wholes, int n, int ranks, int64_t *load, int *own
 int *weight_owners(struct graph *g, const struct pass_settings *s)
 {
     size_t n = (size_t)g->n_values;
-    int *owner = mem_alloc(n * sizeof *owner), *gradient = graph_kin(g, KIN_GRADIENT);
+    int *owner = mem_alloc(n * sizeof *owner), *gradient = graph_kin(g, KIN_GRADIENT), *part = graph_kin(g, KIN_PART);
     bool *seen = mem_alloc(n);
     struct whole *wholes = mem_alloc(n * sizeof *wholes);
     int64_t *load = mem_alloc((size_t)(s->ranks > 1 ? s->ranks : 1) * sizeof *load);
-    bool there = owner && gradient && seen && wholes && load;
+    bool there = owner && gradient && part && seen && wholes && load;
     if (!there && !g->err.code)
         err_no_memory(&g->err, n * sizeof *wholes);
+    for (size_t i = 1; there && i < n; i++)
+        gradient[i] = gradient[i] ? gradient[i] : part[i];
     if (there && has_owners(s))
         deal(wholes, list_wholes(g, gradient, seen, wholes), s->ranks, load, owner);
     for (int i = g->n_values - 1; there && i > 0; i--) /* a part stands behind its whole */
         owner[i] = gradient[i] ? owner[value_root(g, i)] : 0;
     mem_free(gradient);
+    mem_free(part);
     mem_free(seen);
     mem_free(wholes);
     mem_free(load);

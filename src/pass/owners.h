@@ -11,6 +11,12 @@ static inline bool has_owners(const struct pass_settings *s)
     return s->ranks > 1 && s->zero_stage > 0;
 }
 
+/* Whether a rank gives its gradients away as soon as a micro-batch has made them, so that it keeps the sums of its own weights alone. */
+static inline bool gradients_leave(const struct pass_settings *s)
+{
+    return has_owners(s) && s->zero_stage > 1;
+}
+
 /* By weight that has a gradient: its owner, counted from 1; all 0 where each rank updates all. Those that lie in one value have one owner.
  * The largest values come first, each to the rank that has least so far: the same in every program with these weights. mem_free'd by
  * the caller; NULL: no memory, and the graph has failed. */

@@ -159,8 +159,8 @@ struct pass_settings {
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
-    int zero_stage;          /* of them: 1: each has the states of its own weights alone (pass/owners.h); 0: of all */
-    int recomputed_layers;   /* out: of how many layers activations are dropped */
+    int zero_stage; /* of them: 0: each has all; 1: the states of its own weights alone (pass/owners.h); 2: gradients, too */
+    int recomputed_layers; /* out: of how many layers activations are dropped */
 };
 
 #define PASS(x, name, programs) void pass_##name(struct graph *g, struct pass_settings *s);
@@ -185,7 +185,7 @@ bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* th
 bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* grad: emits the backward pass of `loss` behind the forward nodes. Each trained weight, parts of groups included, gets a
- * gradient (KIN_GRADIENT), which outlives the micro-batch. The first contribution to it is written and the others are
+ * gradient (KIN_GRADIENT), which outlives the micro-batch; with zero_stage 2 a KIN_PART, which does not. The first contribution to it is written and the others are
  * added; in PROGRAM_NEXT all are added. Requires: forward nodes only. Keeps: everything. */
 
 /* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
@@ -238,7 +238,9 @@ bool update_is_8bit(const struct update *u, const struct value *weight); /* whet
 bool update_decays(const struct value *weight); /* false for biases and norms, as the Trainer decides */
 
 /* reduce: with several ranks, adds up their gradients (all_reduce), those of a group at once. Where a weight has an owner, its gradient
- * becomes the sum there alone. Requires: gradients that persist, no update yet. Keeps: everything else. */
+ * becomes the sum there alone. With zero_stage 2 that is done in each micro-step: a rank's gradients (KIN_PART) live in the program, and
+ * behind the backward nodes of a layer their sum goes to the owner, where alone it persists (KIN_GRADIENT). Requires: precision done, no
+ * update yet. Keeps: everything else. */
 
 /* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
  * Keeps: results, bit for bit. */

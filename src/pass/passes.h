@@ -16,7 +16,7 @@
     PASS(x, cache, 1 << PROGRAM_GENERATION)                                                                            \
     PASS(x, materialize, HAS_FORWARD)                                                                                  \
     PASS(x, keep_mask, HAS_BACKWARD)                                                                                   \
-    PASS(x, reduce, 1 << PROGRAM_UPDATE)                                                                               \
+    PASS(x, reduce, 1 << PROGRAM_FIRST | 1 << PROGRAM_NEXT | 1 << PROGRAM_UPDATE)                                      \
     PASS(x, update, HAS_UPDATE)                                                                                        \
     PASS(x, share, 1 << PROGRAM_UPDATE)                                                                                \
     PASS(x, place, HAS_FORWARD | HAS_UPDATE)                                                                           \

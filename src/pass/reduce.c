@@ -1,14 +1,133 @@
+#include "pass/node_list.h"
 #include "pass/owners.h"
 
-void pass_reduce(struct graph *g, struct pass_settings *s)
+/* ---- At the update: what all micro-batches have added up. ---- */
+
+static void reduce_all(struct graph *g, const int *owner)
 {
-    int *owner = s->ranks > 1 ? weight_owners(g, s) : NULL;
-    for (int i = 1, n = g->n_values; i < n && owner && !g->err.code; i++) {
+    for (int i = 1, n = g->n_values; i < n && !g->err.code; i++) {
         const struct value *v = graph_value(g, i);
         if (v->role != ROLE_GRADIENT || v->base) /* a group's parts come with it */
             continue;
         g->layer = v->layer;
         emit_all_reduce(g, &(struct op_all_reduce){.g = i, .to = owner[v->of]});
     }
+}
+
+/* ---- In the backward pass: what each micro-batch has made. ---- */
+
+/* What a rank has of a gradient, and the sum that its owner keeps. */
+struct part {
+    int local, sum, owner;
+    int written; /* the last node that writes to it */
+};
+
+struct parts {
+    struct part *of; /* (n) */
+    int n;
+    int *by_value; /* by local value: its place in `of`, counted from 1 */
+    int *ends;     /* by layer: the last node that writes to a part, where that is of the layer */
+};
+
+/* The sum on the owner, with a slice for each part of a group that is trained. */
+static int add_sum(struct graph *g, int local, int owner, enum program_kind program)
+{
+    const struct value v = *graph_value(g, local);
+    int sum = graph_add_kin(g, KIN_GRADIENT, v.of, v.dtype, v.ndim, v.shape);
+    if (g->err.code)
+        return 0;
+    struct value *s = graph_value(g, sum);
+    s->group = v.group;
+    s->rank = owner;
+    s->live_in = program == PROGRAM_NEXT;
+    s->persists = s->live_out = true;
+    for (int i = local + 1; i < sum && !g->err.code; i++) {
+        const struct value *slice = graph_value(g, i);
+        if (slice->base == local && slice->kin == KIN_PART)
+            graph_value(g, graph_add_kin_slice(g, KIN_GRADIENT, slice->of, sum))->live_out = true;
+    }
+    return sum;
+}
+
+static void find_parts(struct graph *g, const int *owner, enum program_kind program, struct parts *p)
+{
+    for (int i = 1, n = g->n_values; i < n && !g->err.code; i++) {
+        const struct value *v = graph_value(g, i);
+        if (v->kin != KIN_PART || v->base)
+            continue;
+        int to = owner[v->of];
+        p->of[p->n] = (struct part){.local = i, .sum = add_sum(g, i, to, program), .owner = to};
+        p->by_value[i] = ++p->n;
+    }
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++)
+        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++) {
+            int part = p->by_value[value_root(g, g->nodes[k].u.slot[i])];
+            if (part && node_writes(&g->nodes[k], i))
+                p->of[part - 1].written = k;
+        }
+    for (int i = 0; i < p->n; i++) {
+        int k = p->of[i].written, layer = g->nodes[k].layer;
+        p->ends[layer] = k > p->ends[layer] ? k : p->ends[layer];
+    }
+}
+
+/* Behind the last node of a layer that makes gradients: their sums go to the owners, one launch on a GPU, and there to what micro-batches
+ * before have left. */
+static void append_sums(struct graph *g, struct node_list *l, const struct parts *p, int layer, bool adds)
+{
+    for (int keeps = 0; keeps < 2; keeps++)
+        for (int i = 0; i < p->n && !g->err.code; i++) {
+            const struct part *part = &p->of[i];
+            struct node n = {.op = keeps ? OP_add_bwd : OP_all_reduce, .layer = layer, .backward = true};
+            if (g->nodes[part->written].layer != layer)
+                continue;
+            if (keeps) {
+                n.u.add_bwd = (struct op_add_bwd){.dy = part->local, .da = part->sum};
+                n.add = adds ? 1u << OP_SLOT(add_bwd, da) : 0;
+                n.rank = part->owner;
+            } else {
+                n.u.all_reduce = (struct op_all_reduce){.g = part->local, .to = part->owner};
+            }
+            node_list_append(g, l, &n);
+        }
+}
+
+static int count_layers(const struct graph *g)
+{
+    int last = 0;
+    for (int k = 1; k < g->n_nodes; k++)
+        last = g->nodes[k].layer > last ? g->nodes[k].layer : last;
+    return last + 1;
+}
+
+static void reduce_by_layer(struct graph *g, const int *owner, enum program_kind program)
+{
+    size_t n_values = (size_t)g->n_values;
+    struct node_list l = {0};
+    struct parts p = {.of = mem_alloc(n_values * sizeof *p.of),
+                      .by_value = mem_alloc(2 * n_values * sizeof *p.by_value), /* sums come to it */
+                      .ends = mem_alloc((size_t)count_layers(g) * sizeof *p.ends)};
+    if (!p.of || !p.by_value || !p.ends)
+        err_no_memory(&g->err, n_values * sizeof *p.of);
+    else
+        find_parts(g, owner, program, &p);
+    for (int k = 1; k < g->n_nodes && !g->err.code; k++) {
+        node_list_append(g, &l, &g->nodes[k]);
+        if (p.ends[g->nodes[k].layer] == k)
+            append_sums(g, &l, &p, g->nodes[k].layer, program == PROGRAM_NEXT);
+    }
+    node_list_finish(g, &l);
+    mem_free(p.of);
+    mem_free(p.by_value);
+    mem_free(p.ends);
+}
+
+void pass_reduce(struct graph *g, struct pass_settings *s)
+{
+    int *owner = s->ranks > 1 && !g->err.code ? weight_owners(g, s) : NULL;
+    if (owner && gradients_leave(s) && s->program != PROGRAM_UPDATE)
+        reduce_by_layer(g, owner, s->program);
+    if (owner && !gradients_leave(s) && s->program == PROGRAM_UPDATE)
+        reduce_all(g, owner);
     mem_free(owner);
 }

@@ -210,6 +210,15 @@ static int results_at(const struct program *g)
     return g->graph.n_nodes;
 }
 
+bool run_exchanges(const struct run *r, int k)
+{
+    const struct graph *g = k >= 0 ? &r->plan.programs[k].graph : NULL;
+    for (int i = 1; g && i < g->n_nodes; i++)
+        if (op_exchanges(g->nodes[i].op))
+            return true;
+    return false;
+}
+
 bool run_updates_wait(const struct run *r, int k)
 {
     const struct program *g = &r->plan.programs[k];
@@ -387,20 +396,18 @@ static int look_at_node(struct run *r, const struct program *g, const struct nod
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
 {
     const struct program *g = &r->plan.programs[k];
-    const struct rank *rank = r->rank;
-    r->rank = NULL; /* other ranks do not run these nodes again */
     void *host = mem_alloc((size_t)largest_bytes(g) + 1);
     int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
     int64_t bad = -1;
     for (int i = 1, end = first_update(g); i < end && slot < 0 && !code; i++) {
-        if (!is_mine(r, &g->graph.nodes[i]))
+        if (!is_mine(r, &g->graph.nodes[i]) ||
+            op_exchanges(g->graph.nodes[i].op)) /* other ranks do not run nodes again */
             continue;
         code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &slot, &bad, NULL);
         if (slot >= 0)
             describe_slot(g, &g->graph.nodes[i], slot, bad, text, room);
     }
     mem_free(host);
-    r->rank = rank;
     return slot >= 0;
 }
 

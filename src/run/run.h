@@ -68,6 +68,7 @@ struct run_fetch {
  * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
+bool run_exchanges(const struct run *r, int k);    /* whether ranks exchange something in program k, if there is one */
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */
 
 /* Executes the forward and backward nodes of program k again, and describes the first value that is not finite

@@ -178,6 +178,12 @@ static int64_t head_chunk(const struct session *s)
     return 0;
 }
 
+/* Whether gradients are added up over the ranks in each of several micro-steps, and not over a rank's micro-steps first. */
+static bool sums_by_micro_step(const struct session *s)
+{
+    return s->choices.accumulation > 1 && run_exchanges(&s->run, s->run.where.first);
+}
+
 int state_to_json(const struct session *s, const struct train_state *t, bool only_weights, json_t **out,
                   struct snug_err *err)
 {
@@ -215,6 +221,8 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
         json_object_set_new(about, "result", result);
         json_object_set_new(about, "changeable", changeable);
         json_object_set_new(about, "head_chunk", json_integer((json_int_t)head_chunk(s)));
+        if (sums_by_micro_step(s))
+            json_object_set_new(about, "sums_by_micro_step", json_true());
         if (json_array_size(s->option_changes))
             json_object_set(about, "option_changes", s->option_changes);
         if (algorithms)
@@ -376,8 +384,8 @@ static int note_inexact(const struct session *s, const char *why, struct snug_er
     return SNUG_OK;
 }
 
-/* Where the bits may change from here on: another build, kernels for another instruction set, logits in other chunks, or
- * algorithms that the run so far had and this one cannot have. */
+/* Where the bits may change from here on: another build, kernels for another instruction set, logits in other chunks, gradients added up
+ * in another order, or algorithms that the run so far had and this one cannot have. */
 static int compare_exactness(const struct session *s, const json_t *old, struct snug_err *err)
 {
     const char *keys[] = {"snug", "kernels"}, *now[] = {SNUG_VERSION, s->compile.backend->kernels(s->compile.backend)};
@@ -395,6 +403,9 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
         snprintf(why, sizeof why, "--head-chunk was %lld, is %lld", (long long)was, (long long)head_chunk(s));
         TRY(note_inexact(s, why, err));
     }
+    bool summed = json_is_true(json_object_get(json_object_get(old, "about"), "sums_by_micro_step"));
+    if (summed != sums_by_micro_step(s))
+        TRY(note_inexact(s, "--zero-stage 2 adds up the gradients of micro-steps in another order", err));
     return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;
 }
 

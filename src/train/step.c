@@ -21,7 +21,7 @@ int stepper_open(struct stepper *s, struct run *run, const struct model_config *
                  struct snug_err *err)
 {
     void *results;
-    *s = (struct stepper){.run = run, .model = model, .seed = seed};
+    *s = (struct stepper){.run = run, .model = model, .seed = seed, .exchanges = run_exchanges(run, run->where.first)};
     TRY(run->backend->arena->alloc_host(run->backend, stepper_results_bytes(), &results, err));
     s->results = results;
     memset(&s->results[SHARES], 0, 2 * sizeof *s->results);
@@ -352,11 +352,12 @@ static int step_at_once(struct stepper *s, const struct batch *b, const struct s
 }
 
 /* Of several ranks each has its share of a window: this one micro-batches me, me + n, me + 2n, … How many these are; where the window
- * has none for it, one without rows, for gradients that are 0. */
+ * has none for it, one without rows, for gradients that are 0. Where ranks exchange something in each, all have as many as the first. */
 static int32_t share(const struct stepper *s, const struct window *w)
 {
     const struct rank *r = s->run->rank;
-    int32_t more = r ? (w->n_micro - r->me + r->n - 1) / r->n : w->n_micro;
+    int32_t me = r && !s->exchanges ? r->me : 0;
+    int32_t more = r ? (w->n_micro - me + r->n - 1) / r->n : w->n_micro;
     return more > 0 ? more : 1;
 }
 

@@ -10,6 +10,7 @@ struct stepper {
     const struct model_config *model;
     uint64_t seed;
     const float *class_weights; /* those that the programs were compiled with; NULL: none */
+    bool exchanges;             /* ranks exchange something in each micro-step */
     double *results;            /* memory of the backend's alloc_host: scalars on their way from the device */
 };
 

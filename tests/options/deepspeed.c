@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { LAST_STAGE = 1 };
+enum { LAST_STAGE = 2 };
 
 static void write_object(const json_t *object)
 {
@@ -146,6 +146,7 @@ static void members_are_options(void **state)
         int value;
     } of[] = {
         {"{\"zero_optimization\": {\"stage\": 1}}", OPTION_zero_stage, 1},
+        {"{\"zero_optimization\": {\"stage\": 2}}", OPTION_zero_stage, 2},
         {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}}", OPTION_offload_optimizer,
          OPT_OFFLOAD_CPU},
         {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"none\"}}}", OPTION_offload_optimizer,
@@ -225,7 +226,7 @@ static void what_is_not_there_is_refused(void **state)
         const char *json, *line, *text;
     } of[] = {
         {"{\"zero_optimization\": {\"stage\": 3}}", "",
-         ": zero_optimization.stage: is 3; gradients and weights are whole on each GPU here; give 1, or --zero-stage"},
+         ": zero_optimization.stage: is 3; weights are whole on each GPU here; give 2, or --zero-stage"},
         {"{\"zero_optimization\": {\"stage\": 1}}", "--zero-stage 0",
          ": zero_optimization.stage: is 1, but --zero-stage says otherwise; give one of them, or \"auto\" in the file"},
         {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "",

@@ -3,12 +3,12 @@
 
 static void apply(struct graph *g, int ranks)
 {
-    pass_reduce(g, &(struct pass_settings){.ranks = ranks});
+    pass_reduce(g, &(struct pass_settings){.ranks = ranks, .program = PROGRAM_UPDATE});
 }
 
 static void to_owners(struct graph *g, int ranks)
 {
-    pass_reduce(g, &(struct pass_settings){.ranks = ranks, .zero_stage = 1});
+    pass_reduce(g, &(struct pass_settings){.ranks = ranks, .zero_stage = 1, .program = PROGRAM_UPDATE});
 }
 
 #define VALUES                                                                                                         \
@@ -44,8 +44,58 @@ static void owners_have_the_sums(void **state)
                              "all_reduce(g=%9) to=2 layer=2\nall_reduce(g=%10) to=2 layer=2\n");
 }
 
+/* program: of two ranks that keep the sums of their own weights alone. */
+static void by_layer(struct graph *g, int program)
+{
+    pass_reduce(g, &(struct pass_settings){.ranks = 2, .zero_stage = 2, .program = (enum program_kind)program});
+}
+
+#define STEP                                                                                                           \
+    "%1 input F32[T,5] \"dy\" layer=2 in keep\n"                                                                       \
+    "%2 input F32[T,6] \"h\" layer=2 in keep\n"                                                                        \
+    "%3 input F32[T,4] \"x\" layer=1 in keep\n"                                                                        \
+    "%4 weight F32[6,4] \"group\" layer=1 in keep group\n"                                                             \
+    "%5 weight F32[2,4] \"query\" layer=1 slice=%4+0 in keep\n"                                                        \
+    "%6 weight F32[6] \"bias\" layer=1 in keep\n"                                                                      \
+    "%7 weight F32[5,6] \"head\" layer=2 in keep\n"                                                                    \
+    "%8 gradient F32[6,4] \"grad_part.group\" layer=1 of=grad_part:%4 group\n"                                         \
+    "%9 gradient F32[2,4] \"grad_part.query\" layer=1 slice=%8+0 of=grad_part:%5\n"                                    \
+    "%10 gradient F32[6] \"grad_part.bias\" layer=1 of=grad_part:%6\n"                                                 \
+    "%11 gradient F32[5,6] \"grad_part.head\" layer=2 of=grad_part:%7\n"
+#define HEAD "linear_dw(dy=%1 x=%2 dw=%11) in_out=0 layer=2 backward\n"
+#define LAYER                                                                                                          \
+    "%12 activation F32[T,6] layer=2\n"                                                                                \
+    "linear_dx(dy=%1 w=%7 dx=%12) in_out=0 layer=2 backward\n"                                                         \
+    "linear_dw(dy=%12 x=%3 dw=%8 db=%10) in_out=0 layer=1 backward\n"
+
+#define SUMS(flags)                                                                                                    \
+    "%13 gradient F32[6,4] \"grad.group\" layer=1 of=grad:%4 rank=2" flags " group\n"                                  \
+    "%14 gradient F32[2,4] \"grad.query\" layer=1 slice=%13+0 of=grad:%5 rank=2" flags "\n"                            \
+    "%15 gradient F32[6] \"grad.bias\" layer=1 of=grad:%6 rank=2" flags "\n"                                           \
+    "%16 gradient F32[5,6] \"grad.head\" layer=2 of=grad:%7 rank=1" flags "\n"
+#define HEAD_SUMS(put)                                                                                                 \
+    "all_reduce(g=%11) to=1 layer=2 backward\n"                                                                        \
+    "add_bwd(dy=%11 da" put "%16) rank=1 layer=2 backward\n"
+#define LAYER_SUMS(put)                                                                                                \
+    "all_reduce(g=%8) to=2 layer=1 backward\n"                                                                         \
+    "all_reduce(g=%10) to=2 layer=1 backward\n"                                                                        \
+    "add_bwd(dy=%8 da" put "%13) rank=2 layer=1 backward\n"                                                            \
+    "add_bwd(dy=%10 da" put "%15) rank=2 layer=1 backward\n"
+
+/* Behind the last node of a layer that makes gradients these are added up, and the owner puts the sums to what it has: of the first
+ * micro-step it is that. */
+static void sums_leave_by_layer(void **state)
+{
+    (void)state;
+    text_becomes(STEP HEAD LAYER, by_layer, PROGRAM_FIRST,
+                 STEP SUMS(" out keep") HEAD HEAD_SUMS("=") LAYER LAYER_SUMS("="));
+    text_becomes(STEP HEAD LAYER, by_layer, PROGRAM_NEXT,
+                 STEP SUMS(" in out keep") HEAD HEAD_SUMS("+=") LAYER LAYER_SUMS("+="));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_gradient_once), cmocka_unit_test(owners_have_the_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_gradient_once), cmocka_unit_test(owners_have_the_sums),
+                                       cmocka_unit_test(sums_leave_by_layer)};
     return cmocka_run_group_tests_name("reduce", tests, NULL, NULL);
 }

@@ -131,11 +131,12 @@ static void stages_have_the_same_bits(void **state)
     } ways[] = {
         {3, ARGS("--batch-size", "4")},
         {4, ARGS("--batch-size", "3", "--optim", "adafactor", "--gradient-checkpointing")},
-        {2, ARGS("--batch-size", "2", "--gradient-accumulation-steps", "3", "--optim", "muon")},
+        {2, ARGS("--batch-size", "6", "--optim", "muon", "--gradient-checkpointing")},
         {2, ARGS("--batch-size", "6", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
         {3, ARGS("--batch-size", "4", "--optim", "schedule_free_adamw", "--max-grad-norm", "0.1")},
         {3, ARGS("--batch-size", "4", "--use-peft", "--lora-r", "2", "--optim", "lion_32bit")},
         {2, ARGS("--batch-size", "6", "--optim", "sgd", "--nan-policy", "skip")},
+        {3, ARGS("--batch-size", "4", "--offload-optimizer", "cpu")},
     };
     for (int d = 0; d < n_devices(); d++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -143,6 +144,54 @@ static void stages_have_the_same_bits(void **state)
             const char *none = train("none", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
             const char *states = train("states", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("1", way));
             assert_same_log(none, states);
+            const char *gradients = train("gradients", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
+            assert_same_log(none, gradients);
+        }
+}
+
+/* Weights, gradients and states in 16 bits. */
+static void stages_of_pure_bf16(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        struct device pure = *device(d);
+        if (strcmp(pure.dtype, "bf16"))
+            continue;
+        pure.dtype = "pure-bf16";
+        const char *const *way = ranks(&pure, 3, ARGS("--batch-size", "4"));
+        const char *none = train("none", &pure, ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
+        const char *gradients = train("gradients", &pure, ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
+        assert_same_log(none, gradients);
+    }
+}
+
+/* With accumulation stage 2 adds up the ranks' gradients in each micro-step, the others those of a rank's micro-steps first. In the step of
+ * 9 rows the second rank has one micro-batch less. */
+static void stages_accumulate(void **state)
+{
+    (void)state;
+    const char *const *more[] = {ARGS("--optim", "muon"),
+                                 ARGS("--use-peft", "--lora-r", "2", "--gradient-checkpointing"),
+                                 ARGS("--gradient-accumulation-dtype", "model")}; /* 16 bits: not of fp32 */
+    for (int d = 0; d < n_devices(); d++)
+        for (size_t i = 0; i < (is_fp32(device(d)) ? 2 : 3); i++) {
+            static const char *all[24];
+            size_t n = 0;
+            for (const char *const *a = ARGS("--batch-size", "3", "--gradient-accumulation-steps", "2"); *a; a++)
+                all[n++] = *a;
+            for (const char *const *a = more[i]; *a; a++)
+                all[n++] = *a;
+            all[n] = NULL;
+            const char *const *way = ranks(device(d), 2, all);
+            const char *none = train("none", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
+            const char *states = train("states", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("1", way));
+            assert_same_log(none, states);
+            const char *one = train("one", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
+            const char *two = train("two", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
+            assert_same_log(one, two);
+            double bound = is_fp32(device(d)) ? 1e-6 : device(d)->cut_error;
+            assert_true(log_distance(none, one, "loss") <= bound);
+            assert_true(log_distance(none, one, "grad_norm") <= 20 * bound);
         }
 }
 
@@ -157,13 +206,15 @@ static void stages_have_the_same_checkpoints(void **state)
         const char *states = train("states", device(d), ARGS(SAVED), at_stage("1", four));
         const char *saved = "step-00000004/rank-0000.safetensors";
         assert_true(same_bytes(join(none, saved), join(states, saved)));
+        const char *gradients = train("gradients", device(d), ARGS(SAVED), at_stage("2", four));
+        assert_true(same_bytes(join(none, saved), join(gradients, saved)));
         const char *from = join(states, "step-00000004");
         for (int n = 1; n <= 3; n++) {
             static const char *const rows_each[] = {"12", "6", "4"};
             const char *const *other = ranks(device(d), n, ARGS("--batch-size", rows_each[n - 1]));
             const char *const *go_on = ARGS(SAVED, "--resume-from-checkpoint", from, "--allow-option-change");
             const char *a = train("a", device(d), go_on, at_stage("0", other));
-            const char *b = train("b", device(d), go_on, at_stage("1", other));
+            const char *b = train("b", device(d), go_on, at_stage(n == 2 ? "1" : "2", other));
             assert_same_run(a, b);
             saved = "step-00000008/rank-0000.safetensors";
             assert_true(same_bytes(join(a, saved), join(b, saved)));
@@ -171,16 +222,36 @@ static void stages_have_the_same_checkpoints(void **state)
     }
 }
 
+/* With accumulation stage 2 has other bits than the others, of which a run that goes on says so, or is refused. */
+static void another_order_of_sums_is_said(void **state)
+{
+    (void)state;
+    const struct device *on = device(0);
+    const char *const *two = ranks(on, 2, ARGS("--batch-size", "3", "--gradient-accumulation-steps", "2"));
+    const char *from = join(train("states", on, ARGS(SAVED), at_stage("1", two)), "step-00000004");
+    const char *const *go_on = ARGS(SAVED, "--resume-from-checkpoint", from);
+    const char *why = "not bit-exact from here: --zero-stage 2 adds up the gradients of micro-steps in another order";
+    train("on", on, go_on, at_stage("0", two));
+    assert_false(file_has(said(), "not bit-exact"));
+    const char *sums = train("on", on, go_on, at_stage("2", two));
+    assert_true(file_has(said(), why));
+    train_until(6, "refused", on, ARGS(SAVED, "--require-bitexact", "--resume-from-checkpoint", from),
+                at_stage("2", two));
+    assert_true(file_has(said(), why));
+    from = join(sums, "step-00000008");
+    train("refused", on, ARGS(SAVED, "--require-bitexact", "--resume-from-checkpoint", from), at_stage("2", two));
+}
+
 /* Who has a bad loss says where it came from, and nobody waits for who has stopped. */
 static void a_bad_loss_stops_all_ranks(void **state)
 {
     (void)state;
     const char *model = fixture("golden/bert_regression");
-    for (int d = 0; d < n_devices(); d++) {
-        train_until(7, "burst", device(d),
+    for (int d = 0; d < 2 * n_devices(); d++) {
+        train_until(7, "burst", device(d / 2),
                     ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"), "--learning-rate", "1000",
                          "--optim", "sgd", "--max-grad-norm", "0", "--num-train-epochs", "100"),
-                    ranks(device(d), 3, ARGS("--batch-size", "1")));
+                    at_stage(d % 2 ? "2" : "0", ranks(device(d / 2), 3, ARGS("--batch-size", "1"))));
         assert_true(file_has(said(), "first in activation"));
     }
 }
@@ -222,7 +293,8 @@ static int64_t run_bytes(const char *stage, const char *const *way)
 {
     size_t n;
     expect_snug(0, said(),
-                ARGS("train", "--json", "--save-strategy", "no", "--output-dir", join(folder, "planned-of-stage")),
+                ARGS("train", "--json", "--save-strategy", "no", "--overwrite-output-dir", "--output-dir",
+                     join(folder, "planned-of-stage")),
                 at_stage(stage, way));
     char *text = read_text(said(), &n);
     json_t *result = json_loads(strstr(text, "{\"first_step\""), JSON_DISABLE_EOF_CHECK, NULL);
@@ -246,6 +318,11 @@ static void a_plan_has_the_states_of_a_rank(void **state)
     assert_true(plan_bytes("least_rank_bytes", "1", way) <= plan_bytes("arena_bytes", "1", way));
     assert_int_equal(plan_bytes("least_rank_bytes", "0", way), plan_bytes("arena_bytes", "0", way));
     assert_int_equal(plan_bytes("arena_bytes", "1", way), run_bytes("1", way));
+    int64_t sums = plan_bytes("persistent_bytes", "2", way),
+            left = others / 2; /* a gradient has half the bytes of its states */
+    assert_true(sums <= own - left + 4096 && sums >= own - left - 33 * 256);
+    assert_true(plan_bytes("least_rank_bytes", "2", way) <= plan_bytes("arena_bytes", "2", way));
+    assert_int_equal(plan_bytes("arena_bytes", "2", way), run_bytes("2", way));
 }
 
 /* How many ranks a plan has for these GPUs, and how long they exchange gradients. */
@@ -296,7 +373,10 @@ int main(void)
                                        cmocka_unit_test(runs_go_on_with_other_ranks),
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),
                                        cmocka_unit_test(stages_have_the_same_bits),
+                                       cmocka_unit_test(stages_of_pure_bf16),
+                                       cmocka_unit_test(stages_accumulate),
                                        cmocka_unit_test(stages_have_the_same_checkpoints),
+                                       cmocka_unit_test(another_order_of_sums_is_said),
                                        cmocka_unit_test(a_plan_has_the_states_of_a_rank),
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
                                        cmocka_unit_test(a_plan_is_of_each_rank),

@@ -90,7 +90,8 @@ static int64_t accumulated_bytes(const struct session *s, enum dtype type)
     const struct graph *g = &s->run.plan.programs[s->run.where.first].graph;
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
-        bytes += v->role == ROLE_GRADIENT && v->persists && !v->base && v->dtype == type
+        bool here = !v->rank || v->rank == s->run.plan.fullest;
+        bytes += v->role == ROLE_GRADIENT && v->persists && !v->base && v->dtype == type && here
                      ? value_bytes(v, (struct dims){0})
                      : 0;
     }
