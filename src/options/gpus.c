@@ -4,14 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GPUS_ELSEWHERE = 1024 };
+
+/* present: GPUs of this machine; -1: they are elsewhere, and only counted. */
 static int add(struct gpus *g, const char *text, long gpu, int present, struct snug_err *err)
 {
-    if (g->n == BACKEND_GPUS)
-        return err_set(err, SNUG_ERR_USAGE, "--gpus %s: a run has %d GPUs at most", text, BACKEND_GPUS);
-    if (present >= 0 && gpu >= present)
+    bool elsewhere = present < 0;
+    int most = elsewhere ? GPUS_ELSEWHERE : BACKEND_GPUS;
+    if (g->n == most)
+        return err_set(err, SNUG_ERR_USAGE, "--gpus %s: a %s has %d GPUs at most", text, elsewhere ? "plan" : "run",
+                       most);
+    if (!elsewhere && gpu >= present)
         return err_set(err, SNUG_ERR_ENV, "--gpus %s: GPU %ld is not there; this machine has %d, counted from 0", text,
                        gpu, present);
-    g->of[g->n++] = (int)gpu;
+    if (!elsewhere)
+        g->of[g->n] = (int)gpu;
+    g->n++;
     return SNUG_OK;
 }
 
@@ -40,7 +48,8 @@ static int read_count(const char *text, int present, struct gpus *out, struct sn
     char *end;
     long n = strtol(text, &end, 10);
     if (!strcmp(text, "0"))
-        return err_set(err, SNUG_ERR_USAGE, "--gpus 0: says how many; for GPU 0 give 0, with the comma, for none --device cpu");
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--gpus 0: says how many; for GPU 0 give 0, with the comma, for none --device cpu");
     if (n < 1 || *end)
         return not_known(text, err);
     for (long i = 0; i < n; i++)

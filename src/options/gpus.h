@@ -6,8 +6,9 @@
 #include "options/options.h"
 
 struct gpus {
-    int n;                /* 0: not asked for */
-    int of[BACKEND_GPUS]; /* ordinals, as CUDA counts them; the same one may come twice */
+    int n; /* 0: not asked for */
+    int of
+        [BACKEND_GPUS]; /* ordinals, as CUDA counts them; the same one may come twice. 0 in a plan for GPUs elsewhere */
 };
 
 /* "2": the first two; "all"; "0,2": these, and "2,": this one. In a plan for GPUs that are elsewhere only their number counts. */

@@ -272,6 +272,9 @@ OPT(BYTES, host_memory_budget, "none", "[1, inf)", TRAINING, 0,
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
 OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
     "GPUs that work side by side, in training each on --batch-size rows: so many, or these; 2, is GPU 2")
+OPT(REAL, network, "none", "(0, 100000]", PLAN, 0,
+    "Gbit/s from a GPU to those of other hosts, such as 400: --gpus are of several; none: of one")
+OPT(INT, gpus_per_host, "8", "[1, 1024]", PLAN, 0, "of --network: GPUs that reach each other without it")
 OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
@@ -653,6 +656,8 @@ OPT_NEEDS(live_port, live, "true")
 OPT_NEEDS(device_profile, device, "auto|cuda")
 OPT_NEEDS(gpu, device, "auto|cuda")
 OPT_NEEDS(host_memory_budget, device, "auto|cuda")
+OPT_NEEDS(network, gpus, "*")
+OPT_NEEDS(gpus_per_host, network, "*")
 OPT_NEEDS(problem_type, task, "auto|sequence-classification")
 OPT_NEEDS(num_labels, task, "auto|sequence-classification|token-classification")
 OPT_NEEDS(classifier_dropout, task, "auto|sequence-classification|token-classification")

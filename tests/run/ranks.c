@@ -355,7 +355,7 @@ static void gpus_are_ranks(void **state)
                  {"1,,2", "--gpus 1,,2: give how many"},
                  {"-1", "--gpus -1: give how many"},
                  {"all", "--gpus all: a plan for GPUs that are elsewhere"},
-                 {"17", "--gpus 17: a run has 16"}};
+                 {"1025", "--gpus 1025: a plan has 1024"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         expect_snug(2, said(), ARGS("plan", "--gpu", "h100", "--gpus", wrong[i].gpus), way);
         assert_true(file_has(said(), wrong[i].says));
@@ -364,6 +364,31 @@ static void gpus_are_ranks(void **state)
     assert_true(file_has(said(), "--ranks 3: --gpus 2 has one rank for each GPU, 2; leave --ranks out"));
     expect_snug(2, said(), ARGS("plan", "--device", "cpu", "--gpus", "2"), way);
     assert_true(file_has(said(), "--gpus 2: --device cpu has no GPU"));
+}
+
+/* 16 GPUs in two hosts: with 8 of the 15 others each exchanges by the network, at three fourths of what that has. */
+static void several_hosts_have_a_network(void **state)
+{
+    (void)state;
+    const char *const *way = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16");
+    const char *const *slow = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "400");
+    const char *const *fast = ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "8000");
+    const char *const *one =
+        ARGS(MODEL, "--batch-size", "4", "--max-steps", "2", "--bf16", "--network", "400", "--gpus-per-host", "16");
+    double bytes = 2 * 15 / 16. * 5091 * 4, in_host = bytes * 7 / 15 / (0.75 * 450e9);
+    double by_network = bytes * 8 / 15 / (0.75 * 400e9 / 8), all = bytes / (0.75 * 450e9);
+    assert_true(fabs(exchange_seconds("16", 16, way) - all) < 1e-5 * all);
+    assert_true(fabs(exchange_seconds("16", 16, slow) - by_network) < 1e-5 * by_network);
+    assert_true(fabs(exchange_seconds("16", 16, fast) - in_host) < 1e-5 * in_host); /* NVLink is the slower one */
+    assert_true(fabs(exchange_seconds("16", 16, one) - all) < 1e-5 * all);
+    assert_true(fabs(exchange_seconds("1000", 1000, slow) / (2 * 992 / 1000. * 5091 * 4 / (0.75 * 50e9)) - 1) < 1e-5);
+    expect_snug(0, said(), ARGS("plan", "--json", "--gpu", "h100", "--gpus", "16"), slow);
+    json_t *plan = said_object(), *time = json_object_get(plan, "time");
+    assert_int_equal(json_integer_value(json_object_get(time, "exchange_bytes")), (int64_t)bytes);
+    assert_int_equal(json_integer_value(json_object_get(time, "network_bytes")), (int64_t)(bytes * 8 / 15));
+    json_decref(plan);
+    expect_snug(2, said(), ARGS("plan", "--gpu", "h100"), slow);
+    assert_true(file_has(said(), "--network"));
 }
 
 int main(void)
@@ -380,6 +405,7 @@ int main(void)
                                        cmocka_unit_test(a_plan_has_the_states_of_a_rank),
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
                                        cmocka_unit_test(a_plan_is_of_each_rank),
-                                       cmocka_unit_test(gpus_are_ranks)};
+                                       cmocka_unit_test(gpus_are_ranks),
+                                       cmocka_unit_test(several_hosts_have_a_network)};
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

@@ -31,7 +31,7 @@ static double program_bytes(const struct program *p, int ranks, double *of)
     return sum;
 }
 
-int64_t exchange_bytes(const struct session *s)
+static double busiest_bytes(const struct session *s)
 {
     const struct programs *w = &s->run.where;
     const struct {
@@ -44,13 +44,26 @@ int64_t exchange_bytes(const struct session *s)
             bytes +=
                 (double)parts[i].times * program_bytes(&s->run.plan.programs[parts[i].program], s->compile.ranks, of);
     mem_free(of);
-    return (int64_t)bytes;
+    return bytes;
 }
 
-/* Links reach a share of what their data sheet promises. */
-double exchange_seconds(const struct session *s, int64_t bytes)
+/* Of what a rank exchanges, the share with ranks of other hosts: with each of the others it exchanges as much. */
+static double network_share(const struct session *s)
+{
+    int ranks = s->compile.ranks, beside = (int)s->o->gpus_per_host;
+    return option_given(s->o, network) && ranks > beside ? (double)(ranks - beside) / (ranks - 1) : 0;
+}
+
+/* Links reach a share of what their data sheet promises. Those in a host and those between hosts carry at the same time. */
+struct exchange exchange_of(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    const double share = 0.75;
-    return b->facts.host_memory || b->rates.link <= 0 ? 0 : (double)bytes / (share * b->rates.link);
+    const double reached = 0.75, bits = 8, giga = 1e9;
+    double bytes = busiest_bytes(s), abroad = bytes * network_share(s);
+    struct exchange e = {.bytes = (int64_t)bytes, .network_bytes = (int64_t)abroad};
+    if (!b->facts.host_memory && b->rates.link > 0)
+        e.seconds = (bytes - abroad) / (reached * b->rates.link);
+    double network = abroad > 0 ? abroad * bits / (reached * giga * s->o->network) : 0;
+    e.seconds = e.seconds > 0 && network > e.seconds ? network : e.seconds;
+    return e;
 }

@@ -6,11 +6,13 @@
 
 struct session;
 
-/* Bytes of an optimizer step that the busiest link carries each way: a rank's that gets most, or sends most. Exchanges that follow one
- * another are one; all wait for the slowest. */
-int64_t exchange_bytes(const struct session *s);
+/* Of an optimizer step. Exchanges that follow one another are one; all wait for the slowest rank. */
+struct exchange {
+    int64_t bytes;         /* that the busiest rank gets, or sends: each way */
+    int64_t network_bytes; /* of these, from and to other hosts (--network) */
+    double seconds;        /* by the GPU's data sheet and --network: nothing else runs meanwhile. 0: not known */
+};
 
-/* How long they take, by the GPU's data sheet: nothing else runs meanwhile. 0: not known. */
-double exchange_seconds(const struct session *s, int64_t bytes);
+struct exchange exchange_of(const struct session *s);
 
 #endif

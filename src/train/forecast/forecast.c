@@ -353,9 +353,8 @@ static double full_steps(const struct session *s, int64_t steps, int64_t per_epo
 static void add_up(const struct session *s, const struct workload *w, struct forecast *out)
 {
     int64_t per_epoch;
-    out->exchange_bytes = exchange_bytes(s);
-    out->exchange_seconds = exchange_seconds(s, out->exchange_bytes);
-    out->step_seconds += out->exchange_seconds;
+    out->exchange = exchange_of(s);
+    out->step_seconds += out->exchange.seconds;
     out->samples = (double)w->step.batch.B * w->accumulation * s->compile.ranks;
     out->tokens = (double)(w->step.batch.T + w->step.batch.S) * w->accumulation * s->compile.ranks;
     const struct batch *e = &w->evaluation.batch;

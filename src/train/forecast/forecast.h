@@ -17,6 +17,7 @@
 #define TRAIN_FORECAST_FORECAST_H
 
 #include "run/op_times.h"
+#include "train/forecast/exchange.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,13 +26,13 @@ struct session;
 struct snug_err;
 
 struct forecast {
-    bool known;              /* else everything is 0: nothing is trained, the reference backend, no room to try */
-    bool measured;           /* else estimated */
-    bool disturbed;          /* estimated while other programs had the processors: a guess */
-    double step_seconds;     /* of an optimizer step on rows of the data's mean length */
-    int64_t exchange_bytes;  /* of such a step, between ranks (exchange.h) */
-    double exchange_seconds; /* of that: GPUs exchange what they have, by their data sheet; 0: one rank, or not known */
-    double samples, tokens;  /* of such a step */
+    bool known;          /* else everything is 0: nothing is trained, the reference backend, no room to try */
+    bool measured;       /* else estimated */
+    bool disturbed;      /* estimated while other programs had the processors: a guess */
+    double step_seconds; /* of an optimizer step on rows of the data's mean length */
+    struct exchange
+        exchange;           /* between ranks: its seconds are a part of step_seconds, the bytes those of such a step */
+    double samples, tokens; /* of such a step */
     double evaluation_seconds;  /* with the answers that it asks for */
     double answer_seconds;      /* of these, answers (--eval-samples) */
     int64_t steps, evaluations; /* of the run; 0 without data */

@@ -24,8 +24,8 @@ struct snug_forecast describe_forecast(const struct session *s)
     if (!f->known)
         return (struct snug_forecast){0};
     return (struct snug_forecast){.step_seconds = f->step_seconds,
-                                  .exchange_bytes = f->exchange_bytes,
-                                  .exchange_seconds = f->exchange_seconds,
+                                  .exchange_bytes = f->exchange.bytes,
+                                  .exchange_seconds = f->exchange.seconds,
                                   .samples_per_second = f->samples / f->step_seconds,
                                   .tokens_per_second = f->tokens / f->step_seconds,
                                   .evaluation_seconds = f->evaluation_seconds,
@@ -54,7 +54,7 @@ static void put_number(struct str *out, double x)
     str_printf(out, x < 999.5 ? "%.3g" : "%.0f", x);
 }
 
-static void put_forecast(struct str *out, const struct snug_forecast *f)
+static void put_forecast(struct str *out, const struct snug_forecast *f, int64_t network_bytes)
 {
     bool short_step = f->step_seconds < 1;
     char size[SIZE_TEXT_MAX];
@@ -76,7 +76,10 @@ static void put_forecast(struct str *out, const struct snug_forecast *f)
     str_printf(out, " %s a step, ", short_step ? "ms" : "s");
     if (f->exchange_seconds > 0) {
         put_number(out, (short_step ? 1e3 : 1) * f->exchange_seconds);
-        str_printf(out, " of it between GPUs (%s), ", size_text(f->exchange_bytes, size));
+        str_printf(out, " of it between GPUs (%s", size_text(f->exchange_bytes, size));
+        if (network_bytes)
+            str_printf(out, ", %s of that by the network", size_text(network_bytes, size));
+        str_append(out, "), ");
     }
     put_number(out, f->samples_per_second);
     str_printf(out, " samples/s, %.0f tokens/s%s%s\n", f->tokens_per_second, f->steps ? "" : ", ",
@@ -195,7 +198,7 @@ void describe_plan(const struct session *s, struct str *out)
         str_printf(out, ", and %s for an evaluation's metrics", size_text(p->metrics_bytes, size));
     str_append(out, "\n");
     if (f.step_seconds > 0)
-        put_forecast(out, &f);
+        put_forecast(out, &f, s->forecast.exchange.network_bytes);
     table_text(s, out);
 }
 
@@ -214,17 +217,17 @@ void describe_title(const struct session *s, struct str *out)
 }
 
 /* "time":{…}, */
-static void put_time_json(struct str *out, const struct snug_forecast *f)
+static void put_time_json(struct str *out, const struct snug_forecast *f, int64_t network_bytes)
 {
     str_printf(
         out,
-        "\"time\":{\"step_seconds\":%.6g,\"exchange_bytes\":%lld,\"exchange_seconds\":%.6g,\"samples_per_second\":%.6g,"
-        "\"tokens_per_second\":%.6g,"
+        "\"time\":{\"step_seconds\":%.6g,\"exchange_bytes\":%lld,\"network_bytes\":%lld,\"exchange_seconds\":%.6g,"
+        "\"samples_per_second\":%.6g,\"tokens_per_second\":%.6g,"
         "\"steps\":%lld,\"evaluations\":%lld,\"evaluation_seconds\":%.6g,\"run_seconds\":%.6g,"
         "\"basis\":\"%s\",\"disturbed\":%s},",
-        f->step_seconds, (long long)f->exchange_bytes, f->exchange_seconds, f->samples_per_second, f->tokens_per_second,
-        (long long)f->steps, (long long)f->evaluations, f->evaluation_seconds, f->run_seconds,
-        f->measured ? "measured" : "estimated", f->disturbed ? "true" : "false");
+        f->step_seconds, (long long)f->exchange_bytes, (long long)network_bytes, f->exchange_seconds,
+        f->samples_per_second, f->tokens_per_second, (long long)f->steps, (long long)f->evaluations,
+        f->evaluation_seconds, f->run_seconds, f->measured ? "measured" : "estimated", f->disturbed ? "true" : "false");
 }
 
 /* "accumulated_gradients":{…}, */
@@ -250,7 +253,7 @@ void describe_plan_json(const struct session *s, struct str *out)
                model_class(&s->model), (long long)describe_weights(s), dtype_name(c->precision.narrow),
                c->backend->name, c->threads, c->ranks);
     if (f.step_seconds > 0)
-        put_time_json(out, &f);
+        put_time_json(out, &f, s->forecast.exchange.network_bytes);
     if (s->choices.accumulation > 1 && s->run.where.first >= 0)
         put_accumulated_json(out, s);
     table_json(s, out);
