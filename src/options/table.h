@@ -283,7 +283,7 @@ OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this o
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 2]", TRAINING, 0,
-    "what a rank keeps of its own weights alone: 1: the optimizer's states; 2: gradients, too; 0: nothing")
+    "what a rank keeps of its own weights alone: 1: optimizer states; 2: gradients, too; 0: nothing")
 OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,
