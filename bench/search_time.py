@@ -24,6 +24,7 @@ JOBS = {
     "BERT-large, 6 GiB": f"{BERT} --bf16 --memory-budget 6GiB",
     "BERT-large, fp32, 8 GiB": f"{BERT} --memory-budget 8GiB",
     "GPT-2 XL, 12 rows, 28 GiB": f"{GPT2_XL} --batch-size 12 --memory-budget 28GiB",
+    "GPT-2 XL, LoRA, 8 GiB": f"{GPT2_XL} --batch-size 12 --use-peft --memory-budget 8GiB",
     "8B, an H100": f"{LLAMA} --batch-size 8",
     "8B, 24 GB": f"{LLAMA} --batch-size 8 --max-grad-norm 0 --memory-budget 24GB",
     "8B, LoRA, 24 GiB": f"{LLAMA} --batch-size 4 --use-peft --memory-budget 24GiB",

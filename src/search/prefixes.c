@@ -472,7 +472,7 @@ static void keep_known(struct prefixes *p, int64_t live)
 int menu_choose(struct menu *m, struct limits limits, struct recompute_set *sets, struct chosen *chosen,
                 struct snug_err *err)
 {
-    const double precision = 1e-2; /* of the time that everything again would take, which is a quarter of a step */
+    const double precision = 2e-2; /* of the time that everything again would take, which is a quarter of a step */
     double step = precision * menu_all_seconds(m) / m->layers.n;
     chosen->fits = false;
     TRY(make_prefixes(m, err));

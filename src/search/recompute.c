@@ -6,7 +6,8 @@
 
 /* What is tried is a ladder, the same whatever the budget is. Its first rungs lie between the most and the least bytes that transient
  * values may take together. Packing adds to that, now more and now less, so below them are rungs that hold ever less for the backward
- * pass. From somewhat above the budget the search goes down to the first rung that fits: more budget never finds a slower one. */
+ * pass. From the budget the search goes down to the first rung that fits: more budget never finds a slower one. Where layers are joined,
+ * what is reckoned may be too much, and the search begins somewhat above the budget. */
 enum { GRID = 256, ABOVE = 6, FLOOR = 8 };
 
 struct job {
@@ -37,8 +38,9 @@ static int measure(struct job *j, struct plan *plan, struct programs *where, str
     j->out->seconds = rates_step(&j->rates, plan, where, j->choices.accumulation);
     j->out->host_bytes = plan->host_bytes;
     j->out->fits = plan->arena_bytes <= j->aim.limit && plan->host_bytes <= j->aim.host;
+    j->out->bound = plan->lower_bound_bytes;
     if (plan->host_bytes > j->aim.host)
-        j->out->arena_bytes = INT64_MAX; /* no choice of what is computed again makes that less */
+        j->out->arena_bytes = j->out->bound = INT64_MAX; /* no choice of what is computed again makes that less */
     j->out->layers = plan->programs[program_of(where)].recomputed_layers;
     return SNUG_OK;
 }
@@ -108,16 +110,32 @@ static bool is_promising(const struct job *j, const struct plan *p, const struct
     return c->joins || c->live <= useful_bytes(j) - p->persistent_bytes;
 }
 
+/* The rung of the grid to begin with. */
+static int first_rung(const struct job *j, struct menu *m, const struct plan *p, struct recompute_set *sets, int *rung,
+                      struct snug_err *err)
+{
+    struct chosen chosen;
+    int64_t room = j->aim.limit - p->persistent_bytes;
+    int at = GRID;
+    while (at > 0 && grid_point(m, m->layers.g, at) > room)
+        at--;
+    *rung = at + ABOVE;
+    if (grid_point(m, m->layers.g, at) > room) /* below the ladder */
+        return SNUG_OK;
+    TRY(menu_choose(m, (struct limits){grid_point(m, m->layers.g, at), INT64_MAX}, sets, &chosen, err));
+    if (chosen.fits && !chosen.joins)
+        *rung = at;
+    return SNUG_OK;
+}
+
 /* Goes down the ladder until something fits: its sets are then in `sets`. */
 static int try_rungs(struct job *j, struct menu *m, const struct plan *p, struct recompute_set *sets,
                      struct recompute_set *copy, struct recomputed *least, struct snug_err *err)
 {
     size_t n = (size_t)m->layers.n + 2;
     struct recompute_set *before = mem_alloc(n * sizeof *sets);
-    struct ladder l = {.menu = m, .next = GRID + ABOVE};
-    int code = before ? SNUG_OK : err_no_memory(err, n * sizeof *sets);
-    while (l.next > ABOVE && grid_point(m, m->layers.g, l.next - ABOVE) + p->persistent_bytes > j->aim.limit)
-        l.next--;
+    struct ladder l = {.menu = m};
+    int code = before ? first_rung(j, m, p, sets, &l.next, err) : err_no_memory(err, n * sizeof *sets);
     struct chosen chosen = {.fits = true};
     double seconds = j->out->seconds;
     for (bool tried = false; !code && chosen.fits && !j->out->fits; tried = true) {
@@ -184,7 +202,10 @@ static int search_menu(struct job *j, struct menu *m, const struct plan *p, cons
                        struct snug_err *err)
 {
     TRY(menu_open(m, p, &p->programs[program_of(where)], err));
-    if (m->layers.n < 1 || least_bytes(m, p, where) > useful_bytes(j) - p->persistent_bytes)
+    if (m->layers.n < 1)
+        return SNUG_OK;
+    j->out->bound = p->persistent_bytes + least_bytes(m, p, where);
+    if (j->out->bound > useful_bytes(j))
         return SNUG_OK;
     TRY(menu_list(m, &j->rates, err));
     return search_ladder(j, m, p, err);

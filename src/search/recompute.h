@@ -12,6 +12,7 @@ struct recomputed {
     bool fits;                  /* false also where a step that fits takes too long */
     int64_t arena_bytes;        /* of the plan with them; without a fit, of the smallest that was tried, or INT64_MAX */
     int64_t host_bytes;         /* of the plan, whatever is computed again */
+    int64_t bound;              /* of the arena: nothing that may be computed again makes it less */
     double seconds;             /* that a step takes, by the rates */
 };
 

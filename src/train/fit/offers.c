@@ -83,10 +83,12 @@ static int besides(const struct session *s, int64_t *bytes, int64_t *room, struc
     struct run r = {.backend = s->compile.backend, .threads = s->compile.threads};
     struct compile_settings c = s->compile;
     c.trial = true;
+    c.trial_most = 1; /* which spares the packing */
     int code = compile_run(&c, &s->choices, &r.plan, &r.where, err);
     if (!code)
         code = needs_besides(s, &r, err);
-    *bytes = needs_bytes(s->compile.backend, &r.plan) - r.plan.arena_bytes;
+    r.plan.arena_bytes = 0;
+    *bytes = needs_bytes(s->compile.backend, &r.plan);
     *room = offload_room(s, &r.plan);
     plan_free(&r.plan);
     return code;

@@ -64,9 +64,18 @@ int offload_find(const struct session *s, const struct choices *choices, int64_t
     struct programs where;
     settings.dump = NULL;
     settings.trial = true;
+    settings.trial_most = 1; /* what lives at once is often too much already, and is known without packing */
     int code = compile_run(&settings, choices, &plan, &where, err);
     if (!code)
-        code = offload_layers(&plan, plan.arena_bytes - limit, room, out, err);
+        code = offload_layers(&plan, plan.lower_bound_bytes - limit, room, out, err);
+    if (!code && out->fewest <= plan_layers(&plan)) {
+        plan_free(&plan);
+        plan = (struct plan){0};
+        settings.trial_most = 0;
+        code = compile_run(&settings, choices, &plan, &where, err);
+        if (!code)
+            code = offload_layers(&plan, plan.arena_bytes - limit, room, out, err);
+    }
     plan_free(&plan);
     return code;
 }

@@ -57,28 +57,46 @@ static bool is_same(const struct choices *a, const struct choices *b)
            a->whole_logits == b->whole_logits;
 }
 
-/* Bytes of the arena, and of what is offloaded. To find the way of the least bytes takes longer than to find out that none fits, so it comes second. */
-struct bounds {
-    int64_t limit, host;
-    int64_t least; /* of the ways so far, none of which fits; 0: whether one does is not known yet */
+/* Choices that were tried, and whose arena cannot have fewer bytes than `bound`. */
+struct tried {
+    struct way *way; /* whose rows they have */
+    struct choices choices;
+    int64_t bound;
 };
 
+/* Bytes of the arena, and of what is offloaded. To find the way of the least bytes takes longer than to find out that none fits, so it
+ * comes second. */
+struct hunt {
+    int64_t limit, host;
+    int64_t least; /* of the ways so far, none of which fits; 0: whether one does is not known yet */
+    struct tried *tried;
+    size_t n, cap;
+};
+
+/* For find_least. */
+static int remember(struct hunt *h, struct way *way, const struct choices *choices, int64_t bound, struct snug_err *err)
+{
+    if (!MEM_GROW(h->tried, h->cap, h->n + 1))
+        return err_no_memory(err, 2 * h->cap * sizeof *h->tried);
+    h->tried[h->n++] = (struct tried){way, *choices, bound};
+    return SNUG_OK;
+}
+
 /* Takes these choices if they are better than what the way has. */
-static int try_choices(const struct session *s, const struct bounds *b, const struct choices *choices, struct way *way,
+static int try_choices(const struct session *s, struct hunt *h, const struct choices *choices, struct way *way,
                        struct snug_err *err)
 {
     struct recomputed r;
     bool may = may_recompute(s->o);
-    struct recompute_aim aim = {.limit = b->limit, .host = b->host, .seconds = way->fits ? way->seconds : INFINITY};
-    if (b->least)
-        aim.below = way->bytes && way->bytes <= b->least ? way->bytes : b->least + 1;
+    struct recompute_aim aim = {
+        .limit = h->limit, .host = h->host, .below = h->least, .seconds = way->fits ? way->seconds : INFINITY};
     TRY(may ? recompute_search(&s->compile, choices, &aim, &r, err)
             : recompute_measure(&s->compile, choices, &aim, &r, err));
     bool first = !way->choices.accumulation;
     bool better = first || (r.fits ? !way->fits || r.seconds < way->seconds : !way->fits && r.arena_bytes < way->bytes);
     if (!better) {
         mem_free(r.sets);
-        return SNUG_OK;
+        return h->least ? SNUG_OK : remember(h, way, choices, r.bound, err);
     }
     mem_free(way->recompute);
     way->choices = *choices;
@@ -90,7 +108,7 @@ static int try_choices(const struct session *s, const struct bounds *b, const st
     way->bytes = r.arena_bytes;
     way->host_bytes = r.host_bytes;
     way->seconds = r.seconds;
-    return SNUG_OK;
+    return h->least ? SNUG_OK : remember(h, way, choices, r.bound, err);
 }
 
 static bool keeps_all(const struct way *w)
@@ -100,39 +118,38 @@ static bool keeps_all(const struct way *w)
 
 /* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them, or as
  * many as the host has room for; then with the weights, whose copies stay. */
-static int offload(const struct session *s, const struct bounds *b, struct choices asked, struct way *way,
-                   struct snug_err *err)
+static int offload(const struct session *s, struct hunt *h, struct choices asked, struct way *way, struct snug_err *err)
 {
     struct choices now = without(s, asked, EXTRAS);
     struct offload layers;
     int all = (int)s->model.layers + 2;
-    TRY(offload_find(s, &now, b->limit, b->host, &layers, err));
+    TRY(offload_find(s, &now, h->limit, h->host, &layers, err));
     if (layers.fewest < layers.most) {
         now.host_layers = layers.fewest;
-        TRY(try_choices(s, b, &now, way, err));
+        TRY(try_choices(s, h, &now, way, err));
     }
     if (keeps_all(way) || !layers.most)
         return SNUG_OK;
     now.host_layers = layers.most;
-    TRY(try_choices(s, b, &now, way, err));
+    TRY(try_choices(s, h, &now, way, err));
     if (keeps_all(way) || layers.most < all || !offload_may_send_weights(s, &asked))
         return SNUG_OK;
     now.copies = true;
     now.host_weights = all;
-    return try_choices(s, b, &now, way, err);
+    return try_choices(s, h, &now, way, err);
 }
 
-static int find_way(const struct session *s, const struct bounds *b, struct way *way, struct snug_err *err)
+static int find_way(const struct session *s, struct hunt *h, struct way *way, struct snug_err *err)
 {
     struct choices asked = s->choices, last;
     TRY(batches_cut(s, way->rows, way->times, &asked, err));
     for (enum level i = NOTHING; i < LEVELS && !keeps_all(way); i++) {
         struct choices now = without(s, asked, i);
         if (i == NOTHING || !is_same(&now, &last))
-            TRY(try_choices(s, b, &now, way, err));
+            TRY(try_choices(s, h, &now, way, err));
         last = now;
     }
-    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, b, asked, way, err);
+    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, h, asked, way, err);
 }
 
 /* Those that fit, then the fastest, then that of most rows. */
@@ -146,33 +163,54 @@ static int by_speed(const void *a, const void *b)
     return x->rows > y->rows ? -1 : 1;
 }
 
-/* The best of each cut; b->least is 0, or becomes that of the least. */
-static int find_ways(const struct session *s, struct bounds *b, struct ways *ways, bool *fits, struct snug_err *err)
+/* The best of each cut that fits. */
+static int find_ways(const struct session *s, struct hunt *h, struct ways *ways, bool *fits, struct snug_err *err)
 {
     int64_t rows = s->o->per_device_train_batch_size, most_parts = ways_may_cut(s->o) ? rows : 1;
     *fits = false;
-    ways_free(ways);
     for (int64_t parts = 1; parts <= most_parts && ways->n < WAYS_MOST; parts++) {
         if (rows % parts)
             continue;
         struct way *w = &ways->of[ways->n++];
         *w = (struct way){.rows = rows / parts, .times = s->o->gradient_accumulation_steps * parts};
-        TRY(find_way(s, b, w, err));
+        TRY(find_way(s, h, w, err));
         *fits |= w->fits;
-        b->least = w->bytes < b->least ? w->bytes : b->least;
+    }
+    return SNUG_OK;
+}
+
+static int by_bound(const void *a, const void *b)
+{
+    const struct tried *x = a, *y = b;
+    if (x->bound != y->bound)
+        return x->bound < y->bound ? -1 : 1;
+    return (x->way > y->way) - (x->way < y->way);
+}
+
+/* Where no way fits, the one of the least bytes. What cannot be less than one that was found is not looked at. */
+static int find_least(const struct session *s, struct hunt *h, struct snug_err *err)
+{
+    qsort(h->tried, h->n, sizeof *h->tried, by_bound);
+    h->least = INT64_MAX - 1;
+    for (size_t i = 0; i < h->n && h->tried[i].bound < h->least; i++) {
+        struct way *w = h->tried[i].way;
+        TRY(try_choices(s, h, &h->tried[i].choices, w, err));
+        h->least = w->bytes < h->least ? w->bytes : h->least;
     }
     return SNUG_OK;
 }
 
 int ways_find(const struct session *s, int64_t limit, int64_t host, struct ways *ways, struct snug_err *err)
 {
-    struct bounds b = {.limit = limit, .host = host};
+    struct hunt h = {.limit = limit, .host = host};
     bool fits;
     ways->n = 0;
-    TRY(find_ways(s, &b, ways, &fits, err));
-    b.least = INT64_MAX - 1;
-    if (!fits)
-        TRY(find_ways(s, &b, ways, &fits, err));
+    int code = find_ways(s, &h, ways, &fits, err);
+    if (!code && !fits)
+        code = find_least(s, &h, err);
+    mem_free(h.tried);
+    if (code)
+        return code;
     const struct way asked = ways->of[0];
     size_t others = keeps_all(&asked) && is_same(&asked.choices, &s->choices); /* what fits as it is stays so */
     qsort(ways->of + others, (size_t)ways->n - others, sizeof *ways->of, by_speed);
