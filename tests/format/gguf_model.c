@@ -55,7 +55,7 @@ static void compare_tensor(const struct model_dir *d, const char *name, json_t *
 
 static void is_the_model_that_it_was_made_of(void **state)
 {
-    static const char *const names[] = {"llama", "gemma2", "gemma3", "olmo2", "phi3"};
+    static const char *const names[] = {"llama", "gemma2", "gemma3", "olmo2", "phi3", "mixtral", "qwen3moe"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct model_dir d = {0};
@@ -121,10 +121,10 @@ static void is_found_in_a_folder(void **state)
 
 /* ---- what is refused: the recorded file with some bytes changed ---- */
 
-static int open_changed(const char *from, const char *to, size_t n, struct snug_err *err)
+static int open_changed(const char *model, const char *from, const char *to, size_t n, struct snug_err *err)
 {
     size_t bytes;
-    char *data = read_text(recorded("llama", "gguf"), &bytes), *at = memmem(data, bytes, from, n);
+    char *data = read_text(recorded(model, "gguf"), &bytes), *at = memmem(data, bytes, from, n);
     assert_non_null(at);
     memcpy(at, to, n);
     struct memory_file file = {"f.gguf", data, bytes};
@@ -141,14 +141,15 @@ static int open_changed(const char *from, const char *to, size_t n, struct snug_
 
 static void refuses_what_it_does_not_know(void **state)
 {
-#define ROW(from, to, part)                                                                                            \
+#define ROW_OF(model, from, to, part)                                                                                  \
     {                                                                                                                  \
-        from, to, sizeof from - 1, part                                                                                \
+        from, to, sizeof from - 1, part, model                                                                         \
     }
+#define ROW(from, to, part) ROW_OF("llama", from, to, part)
     static const struct {
         const char *from, *to;
         size_t n;
-        const char *part;
+        const char *part, *model;
     } rows[] = {
         ROW("\5\0\0\0\0\0\0\0llama", "\5\0\0\0\0\0\0\0mamba",
             "f.gguf: general.architecture is \"mamba\"; read from GGUF files are: llama,"),
@@ -161,11 +162,17 @@ static void refuses_what_it_does_not_know(void **state)
         ROW("llama.attention.head_count\4\0\0\0\4", "llama.attention.head_count\4\0\0\0\5",
             "has 32 rows, which 5 heads of an even width do not make"),
         ROW("blk.1.attn_k.weight", "blk.1.attn_v.weight", "tensor blk.1.attn_v.weight is there twice"),
+        ROW_OF("mixtral", "llama.expert_count\4\0\0\0\3", "llama.expert_count\4\0\0\0\5",
+               "tensor blk.0.ffn_down_exps.weight has 3 matrices where llama.expert_count says 5"),
+        ROW_OF("mixtral", "llama.expert_used_count", "llama.expert_used_coumt",
+               "llama.expert_used_count is absent; it must be given"),
+        ROW_OF("qwen3moe", "qwen3moe.expert_count", "qwen3moe.expert_coumt",
+               "qwen3moe.expert_count is 0; models of this architecture are read with experts alone"),
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct snug_err err = {0};
-        assert_int_equal(open_changed(rows[i].from, rows[i].to, rows[i].n, &err), SNUG_ERR_INPUT);
+        assert_int_equal(open_changed(rows[i].model, rows[i].from, rows[i].to, rows[i].n, &err), SNUG_ERR_INPUT);
         if (!strstr(err.text, rows[i].part))
             fail_msg("\"%s\" lacks \"%s\"", err.text, rows[i].part);
     }

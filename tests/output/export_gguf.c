@@ -87,7 +87,7 @@ static void compare_metadata(const struct gguf_file *f, const struct gguf_file *
 
 static void stores_what_the_package_stores(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2", "olmo2", "gemma3", "phi3"};
+    static const char *const models[] = {"llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe"};
     json_t *expected;
     struct snug_err err = {0};
     (void)state;
@@ -134,10 +134,10 @@ static void compare_ids(const struct tokenizer *t, const char *rows)
 
 static void reads_back_as_the_same_model(void **state)
 {
-    static const char *const models[] = {"llama", "gemma2", "gemma3", "phi3"}, *const rows[] = {"smollm", "spm", "spm",
-                                                                                                "smollm"};
+    static const char *const models[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"},
+                             *const rows[] = {"smollm", "spm", "spm", "smollm", "smollm", "smollm"};
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model_dir a = {0}, b = {0};
         struct tokenizer *t;
         struct snug_err err;
@@ -192,17 +192,18 @@ static void make_model_folder(const char *path, const char *name, json_t *other)
 /* Also where transformers has written config.json, in the spelling of today. */
 static void is_the_same_from_a_folder(void **state)
 {
-    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3"};
+    static const char *const names[] = {"llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"};
+    enum { NAMES = sizeof names / sizeof *names };
     char model[64];
     json_t *spelled;
     struct snug_err err = {0};
     (void)state;
     assert_int_equal(json_read_object(&io_posix, recorded("configs", "json"), 1 << 20, &spelled, &err), 0);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 2 * NAMES; i++) {
         struct gguf_file a, b;
-        const char *name = names[i % 4];
+        const char *name = names[i % NAMES];
         make_folder(model);
-        make_model_folder(model, name, i < 4 ? NULL : json_object_get(spelled, name));
+        make_model_folder(model, name, i < NAMES ? NULL : json_object_get(spelled, name));
         if (export_as(model, "Q8_0", in(folder, "a.gguf"), &err))
             fail_msg("%s", err.text);
         assert_int_equal(export_as(recorded(name, "gguf"), "Q8_0", in(folder, "b.gguf"), &err), 0);
@@ -287,6 +288,10 @@ static void refuses_another_model(void **state)
         {"gemma2", "{'attn_logit_softcapping':null}", "attn_logit_softcapping or final_logit_softcapping is null"},
         {"phi3", "{'rope_parameters':{'rope_type':'linear','factor':2.0}}",
          "\"linear\" has no place in a GGUF file of phi3"},
+        {"qwen3moe", "{'norm_topk_prob':false}", "norm_topk_prob is false, and llama.cpp takes it for true"},
+        {"qwen3moe", "{'mlp_only_layers':[0]}", "layer 0 has no experts, which has no place in a GGUF file"},
+        {"qwen3moe", "{'num_experts':5}", ".weight is there, and no tensor of expert 4; give a whole model"},
+        {"mixtral", "{'num_local_experts':2}", "experts.2.w1.weight is not one of 2 experts of one shape"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

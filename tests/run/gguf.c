@@ -26,16 +26,12 @@ static void assert_same_file(const char *x, const char *y, const char *name)
     assert_true(same_bytes(join(x, name), join(y, name)));
 }
 
-static void is_the_folder_that_it_stands_for(void **state)
+static void check(const char *gguf)
 {
     static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
                                         "generation_config.json", "model.safetensors"};
-    const char *gguf = fixture("format/gguf/llama.gguf"), *as_it_is = join(folder, "as_it_is"), *a = join(folder, "a"),
-               *b = join(folder, "b"), *two = join(folder, "two");
-    (void)state;
-    lines = join(folder, "lines.txt");
-    write_text(folder, "lines.txt",
-               "the quick brown fox\nWhat is the capital of France?\nParis is 12 times\nthey won't\n");
+    const char *as_it_is = join(folder, "as_it_is"), *a = join(folder, "a"), *b = join(folder, "b"),
+               *two = join(folder, "two");
     train(gguf, as_it_is, ARGS("--max-steps", "1", "--learning-rate", "0"));
     struct hash128 x = hash_of(gguf), y = hash_of(as_it_is);
     assert_true(x.high == y.high && x.low == y.low);
@@ -47,6 +43,21 @@ static void is_the_folder_that_it_stands_for(void **state)
     expect_snug(0, said(), ARGS("export", join(a, "step-00000004"), "--output-dir", two), NULL);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         assert_same_file(a, two, files[i]);
+    remove_tree(as_it_is);
+    remove_tree(a);
+    remove_tree(b);
+    remove_tree(two);
+}
+
+static void is_the_folder_that_it_stands_for(void **state)
+{
+    (void)state;
+    lines = join(folder, "lines.txt");
+    write_text(folder, "lines.txt",
+               "the quick brown fox\nWhat is the capital of France?\nParis is 12 times\nthey won't\n");
+    check(fixture("format/gguf/llama.gguf"));
+    check(fixture("format/gguf/mixtral.gguf"));
+    check(fixture("format/gguf/qwen3moe.gguf"));
 }
 
 int main(void)

@@ -26,12 +26,20 @@ int gguf_family_of_file(const struct gguf_file *f, const struct gguf_family **fa
     if (parts > 1)
         return err_set(err, SNUG_ERR_INPUT, "%s: one of %lld parts of a model; join them with llama-gguf-split --merge",
                        f->path, (long long)parts);
-    *family = gguf_family(name);
+    char key[128];
+    int64_t experts = 0;
+    snprintf(key, sizeof key, "%.60s.expert_count", name);
+    TRY(json_get_int(f->metadata, f->path, key, false, 0, INT32_MAX, &experts, err));
+    if (!gguf_family(name, false) && !gguf_family(name, true))
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: general.architecture is \"%.60s\"; read from GGUF files are: %s; get the model as "
+                       "safetensors",
+                       f->path, name, gguf_family_list(false, list));
+    *family = gguf_family(name, experts > 0);
     return *family ? SNUG_OK
                    : err_set(err, SNUG_ERR_INPUT,
-                             "%s: general.architecture is \"%.60s\"; read from GGUF files are: %s; get the model as "
-                             "safetensors",
-                             f->path, name, gguf_family_list(false, list));
+                             "%s: %s is %lld; models of this architecture are read %s; get it as safetensors", f->path,
+                             key, (long long)experts, experts ? "without experts alone" : "with experts alone");
 }
 
 /* A key of the architecture's. */
@@ -195,20 +203,6 @@ static void copy_scaling(struct maker *m)
 
 /* ---- what some have ---- */
 
-static void refuse_experts(struct maker *m)
-{
-    char key[128];
-    int64_t experts = 0;
-    if (m->code)
-        return;
-    m->code = json_get_int(m->f->metadata, m->f->path, own_key(m, "expert_count", key), false, 0, INT32_MAX, &experts,
-                           m->err);
-    if (!m->code && experts)
-        m->code = err_set(m->err, SNUG_ERR_INPUT,
-                          "%s: %s is %lld; models with experts are not read from GGUF files; get it as safetensors",
-                          m->f->path, key, (long long)experts);
-}
-
 static void refuse_key(struct maker *m, const char *name, const char *why)
 {
     char key[128];
@@ -315,18 +309,40 @@ static void copy_phi3(struct maker *m)
     }
 }
 
+/* llama.cpp has a base of 10000 where the file says none; transformers another. Old files have a tensor for each expert. */
+static void copy_mixtral(struct maker *m)
+{
+    if (!m->code && gguf_find(m->f, "blk.0.ffn_gate.0.weight"))
+        m->code = err_set(m->err, SNUG_ERR_INPUT,
+                          "%s: has blk.0.ffn_gate.0.weight, a tensor for each expert, as in files of before April "
+                          "2024; get a newer one",
+                          m->f->path);
+    copy_int(m, "expert_count", true, "num_local_experts");
+    copy_int(m, "expert_used_count", true, "num_experts_per_tok");
+    if (!has(m, "rope.freq_base"))
+        set(m, "rope_theta", json_real(10000));
+}
+
+/* All layers have experts, and a token's weights of its experts add up to 1: llama.cpp knows no others. */
+static void copy_qwen3_moe(struct maker *m)
+{
+    copy_int(m, "expert_count", true, "num_experts");
+    copy_int(m, "expert_used_count", true, "num_experts_per_tok");
+    copy_int(m, "expert_feed_forward_length", true, "moe_intermediate_size");
+    set(m, "norm_topk_prob", json_true());
+    set(m, "decoder_sparse_step", json_integer(1));
+    set(m, "mlp_only_layers", json_array());
+}
+
 static const struct {
     const char *model_type;
     void (*copy)(struct maker *m);
-} own_parts[] = {{"gemma2", copy_gemma2},
-                 {"gemma3_text", copy_gemma3},
-                 {"llama", copy_llama},
-                 {"olmo2", copy_olmo2},
-                 {"phi3", copy_phi3}};
+} own_parts[] = {{"gemma2", copy_gemma2},      {"gemma3_text", copy_gemma3}, {"llama", copy_llama},
+                 {"mixtral", copy_mixtral},    {"olmo2", copy_olmo2},        {"phi3", copy_phi3},
+                 {"qwen3_moe", copy_qwen3_moe}};
 
 static void copy_all(struct maker *m)
 {
-    refuse_experts(m);
     copy_int(m, "block_count", true, "num_hidden_layers");
     copy_int(m, "embedding_length", true, "hidden_size");
     copy_int(m, "feed_forward_length", true, "intermediate_size");

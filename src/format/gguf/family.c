@@ -1,6 +1,7 @@
 #include "format/gguf/family.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct gguf_names outer[] = {
@@ -39,31 +40,58 @@ static const struct gguf_names phi3[] = {
     {0},
 };
 
+static const struct gguf_names mixtral[] = {{"ffn_gate_inp", "block_sparse_moe.gate"}, {0}};
+static const struct gguf_names qwen3_moe[] = {{"ffn_gate_inp", "mlp.gate"}, {0}};
 static const struct gguf_names none[] = {{0}};
+
+static const struct gguf_expert_names mixtral_experts[] = {
+    {"ffn_gate_exps", "block_sparse_moe.experts.", "w1"},
+    {"ffn_up_exps", "block_sparse_moe.experts.", "w3"},
+    {"ffn_down_exps", "block_sparse_moe.experts.", "w2"},
+    {0},
+};
+
+static const struct gguf_expert_names qwen3_moe_experts[] = {
+    {"ffn_gate_exps", "mlp.experts.", "gate_proj"},
+    {"ffn_up_exps", "mlp.experts.", "up_proj"},
+    {"ffn_down_exps", "mlp.experts.", "down_proj"},
+    {0},
+};
 
 #define SILU "hidden_act", "silu"
 #define GELU "hidden_activation", "gelu_pytorch_tanh"
 
 static const struct gguf_family families[] = {
-    {"llama", "llama", "LlamaForCausalLM", true, false, false, none, SILU},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, none, SILU},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, none, SILU},
-    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, none, SILU},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, gemma2, GELU},
-    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, gemma2, GELU},
-    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, olmo2, SILU},
-    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, phi3, SILU},
-    /* Files of Mistral's models are of the architecture llama. */
-    {"llama", "mistral", "MistralForCausalLM", true, false, false, none, SILU},
+    {"llama", "llama", "LlamaForCausalLM", true, false, false, none, SILU, NULL},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, none, SILU, NULL},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false, none, SILU, NULL},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false, none, SILU, NULL},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, false, gemma2, GELU, NULL},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, false, gemma2, GELU, NULL},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false, olmo2, SILU, NULL},
+    {"phi3", "phi3", "Phi3ForCausalLM", false, false, true, phi3, SILU, NULL},
+    {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM", false, false, false, qwen3_moe, SILU, qwen3_moe_experts},
+    /* Files of Mistral's models are of the architecture llama, with experts or without. */
+    {"llama", "mistral", "MistralForCausalLM", true, false, false, none, SILU, NULL},
+    {"llama", "mixtral", "MixtralForCausalLM", true, false, false, mixtral, SILU, mixtral_experts},
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
-const struct gguf_family *gguf_family(const char *architecture)
+const struct gguf_family *gguf_family(const char *architecture, bool experts)
 {
     for (int i = 0; i < N_FAMILIES; i++)
-        if (!strcmp(families[i].architecture, architecture))
+        if (!strcmp(families[i].architecture, architecture) && !families[i].experts == !experts)
             return &families[i];
     return NULL;
+}
+
+/* Whether none of the rows before has its architecture. */
+static bool is_first(int row)
+{
+    for (int i = 0; i < row; i++)
+        if (!strcmp(families[i].architecture, families[row].architecture))
+            return false;
+    return true;
 }
 
 const struct gguf_family *gguf_family_of_type(const char *model_type)
@@ -78,7 +106,7 @@ const char *gguf_family_list(bool model_types, char text[256])
 {
     int n = 0;
     for (int i = 0; i < N_FAMILIES; i++)
-        if (model_types || gguf_family(families[i].architecture) == &families[i])
+        if (model_types || is_first(i))
             n += snprintf(text + n, 256 - (size_t)n, "%s%s", i ? ", " : "",
                           model_types ? families[i].model_type : families[i].architecture);
     return text;
@@ -97,6 +125,13 @@ static const char *other_name(const struct gguf_names *list, bool to_hf, const c
     return NULL;
 }
 
+/* Digits at `at` up to a dot; 0: there are none, or too many. */
+static size_t number_length(const char *at)
+{
+    size_t digits = strspn(at, "0123456789");
+    return digits && digits <= 6 && at[digits] == '.' ? digits : 0;
+}
+
 static bool translate(const struct gguf_family *f, bool to_hf, const char *name, char out[GGUF_NAME_MAX])
 {
     const char *from = to_hf ? "blk." : "model.layers.", *to = to_hf ? "model.layers." : "blk.";
@@ -108,9 +143,9 @@ static bool translate(const struct gguf_family *f, bool to_hf, const char *name,
         return other && snprintf(out, GGUF_NAME_MAX, "%s%s", other, end) < GGUF_NAME_MAX;
     }
     at += strlen(from);
-    size_t digits = strspn(at, "0123456789");
+    size_t digits = number_length(at);
     const char *part = at + digits + 1;
-    if (!digits || digits > 6 || at[digits] != '.' || part >= end)
+    if (!digits || part >= end)
         return false;
     other = other_name(f->layer, to_hf, part, (size_t)(end - part));
     if (!other)
@@ -128,7 +163,44 @@ bool gguf_name_from_hf(const struct gguf_family *f, const char *hf, char own[GGU
     return translate(f, false, hf, own);
 }
 
+bool gguf_expert_to_hf(const struct gguf_family *f, const char *own, int64_t e, char hf[GGUF_NAME_MAX])
+{
+    const char *at = own + strlen("blk."), *end = strrchr(own, '.');
+    size_t digits = strncmp(own, "blk.", strlen("blk.")) ? 0 : number_length(at);
+    if (!digits || strcmp(end, ".weight"))
+        return false;
+    const char *part = at + digits + 1;
+    for (const struct gguf_expert_names *n = f->experts; n && n->own; n++)
+        if (part < end && strlen(n->own) == (size_t)(end - part) && !strncmp(part, n->own, (size_t)(end - part)))
+            return snprintf(hf, GGUF_NAME_MAX, "model.layers.%.*s.%s%lld.%s.weight", (int)digits, at, n->before,
+                            (long long)e, n->behind) < GGUF_NAME_MAX;
+    return false;
+}
+
+bool gguf_expert_from_hf(const struct gguf_family *f, const char *hf, char own[GGUF_NAME_MAX], int64_t *e)
+{
+    const char *layers = "model.layers.", *at = hf + strlen(layers);
+    size_t digits = strncmp(hf, layers, strlen(layers)) ? 0 : number_length(at);
+    const char *part = at + digits + 1;
+    for (const struct gguf_expert_names *n = f->experts; digits && n && n->own; n++) {
+        const char *number = part + strlen(n->before);
+        size_t own_digits = strncmp(part, n->before, strlen(n->before)) ? 0 : number_length(number);
+        const char *behind = number + own_digits + 1;
+        if (!own_digits || strncmp(behind, n->behind, strlen(n->behind)) ||
+            strcmp(behind + strlen(n->behind), ".weight"))
+            continue;
+        *e = strtoll(number, NULL, 10);
+        return snprintf(own, GGUF_NAME_MAX, "blk.%.*s.%s.weight", (int)digits, at, n->own) < GGUF_NAME_MAX;
+    }
+    return false;
+}
+
 /* ---- numbers ---- */
+
+bool gguf_stays_wide(const char *own)
+{
+    return strstr(own, ".ffn_gate_inp.") != NULL;
+}
 
 enum gguf_change gguf_change(const struct gguf_family *f, const char *own)
 {

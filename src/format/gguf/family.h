@@ -12,6 +12,11 @@ struct gguf_names {
     const char *own, *hf;
 };
 
+/* A tensor of all experts of a layer, whose names in transformers have an expert's number between two parts. */
+struct gguf_expert_names {
+    const char *own, *before, *behind;
+};
+
 struct gguf_family {
     const char *architecture;       /* general.architecture, and what the keys of the metadata begin with */
     const char *model_type;         /* of config.json */
@@ -21,10 +26,11 @@ struct gguf_family {
     bool long_factors;              /* LongRoPE's lie in two tensors */
     const struct gguf_names *layer; /* of the parts of a layer, where they differ from everybody's */
     const char *act_key, *act;      /* the activation in config.json */
+    const struct gguf_expert_names *experts; /* up to a row of NULL; NULL: a family without */
 };
 
-/* The row of an architecture, or of a model_type; NULL if there is none. */
-const struct gguf_family *gguf_family(const char *architecture);
+/* The row of an architecture, with experts or without, or of a model_type; NULL if there is none. */
+const struct gguf_family *gguf_family(const char *architecture, bool experts);
 const struct gguf_family *gguf_family_of_type(const char *model_type);
 
 /* "llama, qwen2, …" for messages: architectures, or what model_type says. */
@@ -33,6 +39,13 @@ const char *gguf_family_list(bool model_types, char text[256]);
 /* The name in the other world: "blk.0.attn_q.weight" and "model.layers.0.self_attn.q_proj.weight". false: it has none. */
 bool gguf_name_to_hf(const struct gguf_family *f, const char *own, char hf[GGUF_NAME_MAX]);
 bool gguf_name_from_hf(const struct gguf_family *f, const char *hf, char own[GGUF_NAME_MAX]);
+
+/* The same for expert `e` of the tensor "blk.0.ffn_gate_exps.weight" and "model.layers.0.mlp.experts.3.gate_proj.weight". */
+bool gguf_expert_to_hf(const struct gguf_family *f, const char *own, int64_t e, char hf[GGUF_NAME_MAX]);
+bool gguf_expert_from_hf(const struct gguf_family *f, const char *hf, char own[GGUF_NAME_MAX], int64_t *e);
+
+/* Whether a tensor (by its name in GGUF) is F32 in every file, whatever the others are: a router. */
+bool gguf_stays_wide(const char *own);
 
 /* How the numbers of a tensor (by its name in GGUF) differ. */
 enum gguf_change {

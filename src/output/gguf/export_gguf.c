@@ -12,6 +12,7 @@ struct part {
     char name[GGUF_NAME_MAX];
     enum gguf_change change;
     int64_t columns, width; /* of a row; rows of a head, where the order of rows differs */
+    int64_t experts;        /* so many tensors of the model, `from` being the first expert's; 0: it is one */
 };
 
 struct job {
@@ -23,6 +24,7 @@ struct job {
     struct part *parts;
     size_t n;
     struct gguf_rotary rotary;
+    int64_t experts; /* of a layer; 0: none */
     void *raw;
     float *wide;
 };
@@ -52,20 +54,51 @@ static int head_width(const struct job *j, struct part *p, struct snug_err *err)
     return SNUG_OK;
 }
 
-static const struct gguf_type *type_of(const struct job *j, const struct st_tensor *t)
+static const struct gguf_type *type_of(const struct job *j, const struct st_tensor *t, const char *own)
 {
-    if (t->ndim == 1)
+    if (t->ndim == 1 || gguf_stays_wide(own))
         return gguf_type_named("F32");
     return t->shape[t->ndim - 1] % j->e->type->block ? gguf_type_named("F16") : j->e->type;
 }
 
+/* The tensor of expert e of a part; NULL: it is not there. */
+static const struct model_tensor *of_expert(const struct job *j, const struct part *p, int64_t e)
+{
+    char name[GGUF_NAME_MAX];
+    return gguf_expert_to_hf(j->family, p->name, e, name) ? model_dir_find(j->d, name) : NULL;
+}
+
+/* With the first expert's tensor those of all become one part. */
+static int add_expert(struct job *j, struct part *p, int64_t e, struct snug_err *err)
+{
+    const struct st_tensor *t = p->from->tensor;
+    const struct model_tensor *first = of_expert(j, p, 0);
+    if (!first || e >= j->experts || t->ndim != 2 || memcmp(t->shape, first->tensor->shape, sizeof t->shape) != 0)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: tensor %.100s is not one of %lld experts of one shape; give a whole model", j->d->path,
+                       t->name, (long long)j->experts);
+    if (e)
+        return SNUG_OK;
+    for (p->experts = 1; p->experts < j->experts; p->experts++)
+        if (!of_expert(j, p, p->experts))
+            return err_set(err, SNUG_ERR_INPUT, "%s: %.100s is there, and no tensor of expert %lld; give a whole model",
+                           j->d->path, t->name, (long long)p->experts);
+    const int64_t shape[] = {j->experts, t->shape[0], t->shape[1]};
+    gguf_put_tensor(&j->w, p->name, type_of(j, t, p->name), 3, shape);
+    j->n++;
+    return SNUG_OK;
+}
+
 static int add_tensor(struct job *j, const struct model_tensor *from, struct snug_err *err)
 {
+    int64_t e;
     const struct st_tensor *t = from->tensor;
     struct part *p = &j->parts[j->n];
     *p = (struct part){.from = from, .columns = t->ndim > 1 ? t->shape[t->ndim - 1] : 1};
     if (left_out(j, t->name))
         return SNUG_OK;
+    if (gguf_expert_from_hf(j->family, t->name, p->name, &e))
+        return add_expert(j, p, e, err);
     bool number = t->dtype == DT_F32 || t->dtype == DT_F16 || t->dtype == DT_BF16 || t->dtype == DT_F64;
     if (!gguf_name_from_hf(j->family, t->name, p->name) || t->ndim < 1 || t->ndim > 2 || !number)
         return err_set(err, SNUG_ERR_INPUT, "%s: tensor %.100s has no place in a GGUF file of the architecture %s",
@@ -73,7 +106,7 @@ static int add_tensor(struct job *j, const struct model_tensor *from, struct snu
     p->change = gguf_change(j->family, p->name);
     if (p->change == GGUF_QUERY_ROWS || p->change == GGUF_KEY_ROWS)
         TRY(head_width(j, p, err));
-    gguf_put_tensor(&j->w, p->name, type_of(j, t), t->ndim, t->shape);
+    gguf_put_tensor(&j->w, p->name, type_of(j, t, p->name), t->ndim, t->shape);
     j->n++;
     return SNUG_OK;
 }
@@ -98,15 +131,29 @@ static int add_tensors(struct job *j, struct snug_err *err)
 /* ---- their numbers ---- */
 
 /* Elements [at, at + n) of the file's tensor into j->wide; n is a row where rows are in another order. */
-static int read_piece(struct job *j, const struct part *p, int64_t at, int64_t n, struct snug_err *err)
+static int read_piece(struct job *j, const struct part *p, const struct model_tensor *from, int64_t at, int64_t n,
+                      struct snug_err *err)
 {
-    const struct st_tensor *t = p->from->tensor;
+    const struct st_tensor *t = from->tensor;
     if (p->width)
         at = gguf_model_row(at / p->columns, p->width) * p->columns;
-    TRY(st_read_part(p->from->file, t, dtype_bytes(t->dtype, at), j->raw, (size_t)dtype_bytes(t->dtype, n), err));
+    TRY(st_read_part(from->file, t, dtype_bytes(t->dtype, at), j->raw, (size_t)dtype_bytes(t->dtype, n), err));
     dtype_convert(j->wide, DT_F32, j->raw, t->dtype, n);
     for (int64_t i = 0; p->change == GGUF_PLUS_ONE && i < n; i++)
         j->wide[i] += 1;
+    return SNUG_OK;
+}
+
+/* One tensor of the model, which is the part or one expert's. */
+static int write_tensor(struct job *j, const struct part *p, const struct model_tensor *from, struct snug_err *err)
+{
+    int64_t all = st_elements(from->tensor), rows = p->width ? 1 : PIECE / p->columns,
+            step = p->columns * (rows ? rows : 1);
+    for (int64_t at = 0; at < all; at += step) {
+        int64_t n = all - at < step ? all - at : step;
+        TRY(read_piece(j, p, from, at, n, err));
+        TRY(gguf_write_elements(&j->w, from->tensor->name, j->wide, n, err));
+    }
     return SNUG_OK;
 }
 
@@ -114,13 +161,9 @@ static int write_part(struct job *j, const struct part *p, struct snug_err *err)
 {
     if (!p->from)
         return gguf_write_elements(&j->w, p->name, p->values, p->columns, err);
-    int64_t all = st_elements(p->from->tensor), rows = p->width ? 1 : PIECE / p->columns,
-            step = p->columns * (rows ? rows : 1);
-    for (int64_t at = 0; at < all; at += step) {
-        int64_t n = all - at < step ? all - at : step;
-        TRY(read_piece(j, p, at, n, err));
-        TRY(gguf_write_elements(&j->w, p->from->tensor->name, j->wide, n, err));
-    }
+    TRY(write_tensor(j, p, p->from, err));
+    for (int64_t e = 1; e < p->experts; e++)
+        TRY(write_tensor(j, p, of_expert(j, p, e), err));
     return SNUG_OK;
 }
 
@@ -170,7 +213,7 @@ static int export_opened(struct job *j, struct snug_err *err)
     if (!words || words->tensor->ndim != 2)
         return err_set(err, SNUG_ERR_INPUT, "%s: no table of embeddings, model.embed_tokens.weight; give a whole model",
                        j->d->path);
-    TRY(gguf_put_config(&j->w, j->d, j->family, &j->rotary, err));
+    TRY(gguf_put_config(&j->w, j->d, j->family, &j->rotary, &j->experts, err));
     TRY(gguf_put_vocabulary(&j->w, j->d, words->tensor->shape[0], err));
     TRY(add_tensors(j, err));
     TRY(out_file_open(j->d->io, j->e->file, j->e->overwrite, &j->file, err));

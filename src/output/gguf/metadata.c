@@ -187,6 +187,36 @@ static int put_mistral(const struct writing *t, struct snug_err *err)
     return check_turned(t, 0, err);
 }
 
+static void put_experts(const struct writing *t)
+{
+    put_int(t, "expert_count", t->own->experts.n);
+    put_int(t, "expert_used_count", t->own->experts.chosen);
+}
+
+static int put_mixtral(const struct writing *t, struct snug_err *err)
+{
+    put_experts(t);
+    return put_mistral(t, err);
+}
+
+static int put_qwen3_moe(const struct writing *t, struct snug_err *err)
+{
+    for (int64_t i = 0; i < t->c->layers; i++)
+        if (!(t->own->layer[i] & LAYER_EXPERTS))
+            return err_set(
+                err, SNUG_ERR_INPUT,
+                "%s: layer %lld has no experts, which has no place in a GGUF file of qwen3_moe; keep the model "
+                "as safetensors",
+                t->path, (long long)i);
+    if (!t->own->experts.normalized)
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: norm_topk_prob is false, and llama.cpp takes it for true; keep the model as safetensors",
+                       t->path);
+    put_experts(t);
+    put_int(t, "expert_feed_forward_length", t->own->experts.intermediate_size);
+    return put_plain(t, err);
+}
+
 static int put_smollm3(const struct writing *t, struct snug_err *err)
 {
     TRY(check_turned(t, 4, err));
@@ -249,9 +279,10 @@ static int put_phi3(const struct writing *t, struct snug_err *err)
 static const struct {
     const char *model_type;
     int (*put)(const struct writing *t, struct snug_err *err);
-} own_parts[] = {{"llama", put_plain},   {"qwen2", put_plain},     {"qwen3", put_plain},
-                 {"olmo2", put_plain},   {"mistral", put_mistral}, {"smollm3", put_smollm3},
-                 {"gemma2", put_gemma2}, {"phi3", put_phi3},       {"gemma3_text", put_gemma3}};
+} own_parts[] = {{"llama", put_plain},     {"qwen2", put_plain},        {"qwen3", put_plain},
+                 {"olmo2", put_plain},     {"mistral", put_mistral},    {"smollm3", put_smollm3},
+                 {"gemma2", put_gemma2},   {"phi3", put_phi3},          {"gemma3_text", put_gemma3},
+                 {"mixtral", put_mixtral}, {"qwen3_moe", put_qwen3_moe}};
 
 static int put_all(struct writing *t, struct snug_err *err)
 {
@@ -277,11 +308,12 @@ static int put_all(struct writing *t, struct snug_err *err)
 }
 
 int gguf_put_config(struct gguf_writer *w, const struct model_dir *d, const struct gguf_family *family,
-                    struct gguf_rotary *rotary, struct snug_err *err)
+                    struct gguf_rotary *rotary, int64_t *experts, struct snug_err *err)
 {
     struct model_config c;
     struct writing t = {w, rotary, d->config, d->config_path, family, .c = &c, .own = &c.own.decoder};
     *rotary = (struct gguf_rotary){0};
     TRY(model_config_read(d->config, d->config_path, &c, err));
+    *experts = c.own.decoder.experts.n;
     return put_all(&t, err);
 }

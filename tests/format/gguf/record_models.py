@@ -3,7 +3,7 @@ tests/tokenizer/gguf.c.
 
 usage: record_models.py      with the packages gguf, numpy, tokenizers, transformers and xxhash; writes beside itself
 
-llama.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
+llama.gguf gemma2.gguf gemma3.gguf olmo2.gguf phi3.gguf mixtral.gguf qwen3moe.gguf    models with tensors of several types; NAME.json has the config.json that they were made from, and
                                  the weights under transformers' names, as gguf.quants.dequantize gives them: type, shape, XXH3-128
 smollm.gguf llama-bpe.gguf qwen2.gguf spm.gguf    tokenizers trained on the texts below
 NAME.jsonl                       texts with the ids that the tokenizers library gives them
@@ -114,10 +114,12 @@ def permute(w, heads):
     return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
-def model(name, c, names, kinds, tokenizer, norm_shift, extra):
+def model(name, c, names, kinds, tokenizer, norm_shift, extra, arch=None, experts=None):
+    """experts: what the converter calls the tensor of all of them: part of the file, name in the package's table, name of one."""
+    arch = arch or name
     rng = np.random.default_rng(7)
-    w = GGUFWriter(f"{HERE}/{name}.gguf", name)
-    known = get_tensor_name_map(next(a for a, n in MODEL_ARCH_NAMES.items() if n == name), c["num_hidden_layers"])
+    w = GGUFWriter(f"{HERE}/{name}.gguf", arch)
+    known = get_tensor_name_map(next(a for a, n in MODEL_ARCH_NAMES.items() if n == arch), c["num_hidden_layers"])
     w.add_name("a tiny model")
     c["vocab_size"] = tokenizer(w)
     metadata(w, c); extra(w)
@@ -125,6 +127,10 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra):
     shapes = {"self_attn.q_proj": (A * D, H), "self_attn.k_proj": (K * D, H), "self_attn.v_proj": (K * D, H), "self_attn.o_proj": (H, A * D), "mlp.gate_proj": (F, H), "mlp.up_proj": (F, H), "mlp.down_proj": (H, F),
               "self_attn.qkv_proj": ((A + 2 * K) * D, H), "mlp.gate_up_proj": (2 * F, H)}
     if name == "gemma3": shapes |= {"self_attn.q_norm": (D,), "self_attn.k_norm": (D,)}
+    if name == "qwen3moe": shapes |= {"self_attn.q_norm": (D,), "self_attn.k_norm": (D,)}
+    if experts:
+        E, G = c.get("num_experts") or c["num_local_experts"], c.get("moe_intermediate_size", F)
+        shapes |= {"mlp.gate": (E, H), "block_sparse_moe.gate": (E, H)}
     if name == "olmo2": shapes |= {"self_attn.q_norm": (A * D,), "self_attn.k_norm": (K * D,)}
     if name == "phi3": del c["head_dim"]
     tensors = {"model.embed_tokens.weight": ("token_embd.weight", (c["vocab_size"], H)), "model.norm.weight": ("output_norm.weight", (H,))}
@@ -133,19 +139,23 @@ def model(name, c, names, kinds, tokenizer, norm_shift, extra):
     for i in range(c["num_hidden_layers"]):
         for own, hf in names.items():
             tensors[f"model.layers.{i}.{hf}.weight"] = (f"blk.{i}.{own}.weight", shapes.get(hf, (H,)))
+        for own, (merged, one) in (experts or {}).items():
+            tensors[merged.format(i) + ".weight"] = (f"blk.{i}.{own}.weight", (E, H, G) if own == "ffn_down_exps" else (E, G, H), f"model.layers.{i}.{one}.weight")
     expected = {}
-    for k, (hf, (own, shape)) in enumerate(tensors.items()):
+    for k, (hf, (own, shape, *one)) in enumerate(tensors.items()):
         assert known.get_name(hf, (".weight",)) == own, (hf, own)
-        kind = T.F32 if len(shape) == 1 else kinds[k % len(kinds)]
+        kind = T.F32 if len(shape) == 1 or "ffn_gate_inp" in own else kinds[k % len(kinds)]
         x = rng.standard_normal(shape).astype(np.float32)
         if kind in (T.F32, T.F16): stored = x.astype(np.float32 if kind == T.F32 else np.float16); back = stored
         else: stored = quantize(x, kind); back = stored if kind == T.BF16 else dequantize(stored, kind).astype(np.float32)
         heads = {"attn_q.weight": A, "attn_k.weight": K}.get(".".join(own.split(".")[2:]))
-        if name == "llama" and heads:  # rows of blocks move as a whole
+        if arch == "llama" and heads:  # rows of blocks move as a whole
             stored = permute(stored, heads)
         if len(shape) == 1: back = stored - np.float32(norm_shift)
         w.add_tensor(own, stored, raw_dtype=kind)
-        expected[hf] = [{T.F16: "F16", T.BF16: "BF16"}.get(kind, "F32"), shape, xxhash.xxh3_128_hexdigest(np.ascontiguousarray(back).tobytes())]
+        for e in range(shape[0] if one else 0):
+            expected[one[0].format(e)] = [{T.F16: "F16", T.BF16: "BF16"}.get(kind, "F32"), shape[1:], xxhash.xxh3_128_hexdigest(np.ascontiguousarray(back[e]).tobytes())]
+        if not one: expected[hf] = [{T.F16: "F16", T.BF16: "BF16"}.get(kind, "F32"), shape, xxhash.xxh3_128_hexdigest(np.ascontiguousarray(back).tobytes())]
     finish(w)
     with open(f"{HERE}/{name}.json", "w") as f:
         f.write('{"config": ' + json.dumps(c) + ',\n "tensors": {' + ",".join(f"\n  {json.dumps(n)}: {json.dumps(v)}" for n, v in expected.items()) + "}}\n")
@@ -158,6 +168,11 @@ GEMMA2 = {**LLAMA, "ffn_norm": "pre_feedforward_layernorm", "post_attention_norm
 GEMMA3 = {**GEMMA2, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 OLMO2 = {n: GEMMA3[n] for n in GEMMA3 if n not in ("attn_norm", "ffn_norm")}
 PHI3 = {**{n: LLAMA[n] for n in ("attn_norm", "ffn_norm", "attn_output", "ffn_down")}, "attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+
+
+DENSE = ("ffn_gate", "ffn_up", "ffn_down")
+MIXTRAL = {**{n: LLAMA[n] for n in LLAMA if n not in DENSE}, "ffn_gate_inp": "block_sparse_moe.gate"}
+QWEN3MOE = {**{n: LLAMA[n] for n in LLAMA if n not in DENSE}, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "ffn_gate_inp": "mlp.gate"}
 
 
 def llama3_factors(c, s):
@@ -180,7 +195,7 @@ def export(names):
             rows = {}
             for t in GGUFReader(f"{HERE}/{name}.gguf").tensors:
                 x = np.array(dequantize(t.data, t.tensor_type), dtype=np.float32)
-                k = T.F32 if len(t.shape) == 1 else kind
+                k = T.F32 if len(t.shape) == 1 or "ffn_gate_inp" in t.name else kind
                 if name.startswith("gemma") and len(t.shape) == 1: x = (x - np.float32(1)) + np.float32(1)  # a folder has the number without the 1
                 raw = x if k == T.F32 else x.astype(np.float16) if k == T.F16 else quantize(x, k)
                 if t.name != "rope_freqs.weight": rows[t.name] = [k.name, xxhash.xxh3_128_hexdigest(raw.tobytes())]
@@ -245,8 +260,23 @@ def main():
         w.add_rope_dimension_count(6); w.add_rope_scaling_orig_ctx_len(4096); w.add_rope_scaling_attn_factors(float(np.sqrt(1 + np.log(32) / np.log(4096)))); w.add_sliding_window(2047)
         for k, v in factors.items(): w.add_tensor(f"rope_factors_{k.split('_')[0]}.weight", np.array(v, dtype=np.float32))
     model("phi3", p, PHI3, [T.Q8_0, T.F16], smollm, 0, of_phi3)
-    export(["llama", "gemma2", "olmo2", "gemma3", "phi3"])
-    spell(["llama", "gemma2", "gemma3", "phi3"])
+
+    m = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "max_position_embeddings": 32768, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "tie_word_embeddings": False, "num_local_experts": 3, "num_experts_per_tok": 2, "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    def of_mixtral(w):
+        w.add_rope_dimension_count(8); w.add_expert_count(3); w.add_expert_used_count(2)
+    model("mixtral", m, MIXTRAL, [T.Q8_0, T.Q4_0, T.F16, T.F32, T.Q5_1, T.BF16], smollm, 0, of_mixtral, "llama",
+          {f"ffn_{n}_exps": (f"layers.{{}}.feed_forward.experts.{w}", f"block_sparse_moe.experts.{{}}.{w}") for n, w in (("gate", "w1"), ("up", "w3"), ("down", "w2"))})
+
+    q = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 96, "moe_intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+         "num_key_value_heads": 1, "head_dim": 32, "max_position_embeddings": 40960, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": False, "num_experts": 4, "num_experts_per_tok": 3, "norm_topk_prob": True,
+         "decoder_sparse_step": 1, "mlp_only_layers": [], "bos_token_id": 0, "eos_token_id": 1, "torch_dtype": "float32"}
+    def of_qwen3moe(w):
+        w.add_key_length(32); w.add_value_length(32); w.add_expert_count(4); w.add_expert_used_count(3); w.add_expert_feed_forward_length(64)
+    model("qwen3moe", q, QWEN3MOE, [T.Q8_0, T.Q5_0, T.Q4_1, T.F16], smollm, 0, of_qwen3moe, None,
+          {f"ffn_{n}_exps": (f"model.layers.{{}}.mlp.experts.{n}_proj", f"mlp.experts.{{}}.{n}_proj") for n in ("gate", "up", "down")})
+    export(["llama", "gemma2", "olmo2", "gemma3", "phi3", "mixtral", "qwen3moe"])
+    spell(["llama", "gemma2", "gemma3", "phi3", "mixtral", "qwen3moe"])
 
 
 if __name__ == "__main__":
