@@ -212,6 +212,31 @@ static void a_refusal_says_what_would_fit(void **state)
     assert_true(offers > 15 && fitting > 1 && together > 2);
 }
 
+/* Of adapters whose states are less than a hundredth of the memory no other optimizer is offered. */
+static void optimizers_are_offered_where_there_are_states(void **state)
+{
+    (void)state;
+    size_t k;
+    for (int few = 0; few < 2; few++) {
+        const char *rank = few ? "--use-peft --lora-r 1" : "--use-peft --lora-r 64";
+        char more[200];
+        snprintf(more, sizeof more, "%s --batch-size %d --memory-budget 1GiB", rank, ROWS);
+        json_t *all = plan("fp32", more), *offer;
+        assert_non_null(all);
+        double states = number(json_object_get(all, "components"), "optimizer states");
+        assert_true(states > 0 && few == (100 * states < number(all, "arena_bytes")));
+        int optimizers = 0, others = 0;
+        json_array_foreach(json_object_get(all, "offers"), k, offer)
+        {
+            bool optimizer = strstr(json_string_value(json_object_get(offer, "options")), "--optim");
+            optimizers += optimizer;
+            others += !optimizer;
+        }
+        assert_true(optimizers == (few ? 0 : 2) && others == 1);
+        json_decref(all);
+    }
+}
+
 /* Training takes the first row, says so in two lines, and has the bits of a run that was asked for in that way. */
 static void training_takes_the_first(void **state)
 {
@@ -274,8 +299,11 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_is_what_there_is),    cmocka_unit_test(offers_are_kept),
-        cmocka_unit_test(a_refusal_says_what_would_fit), cmocka_unit_test(training_takes_the_first),
+        cmocka_unit_test(the_table_is_what_there_is),
+        cmocka_unit_test(offers_are_kept),
+        cmocka_unit_test(optimizers_are_offered_where_there_are_states),
+        cmocka_unit_test(a_refusal_says_what_would_fit),
+        cmocka_unit_test(training_takes_the_first),
         cmocka_unit_test(what_is_given_stays),
     };
     return cmocka_run_group_tests(tests, set_up, close_folder);

@@ -1,5 +1,6 @@
 #include "train/fit/offers.h"
 
+#include "plan/anatomy.h"
 #include "train/fit/needs.h"
 #include "train/fit/offload.h"
 #include "train/fit/ways.h"
@@ -25,6 +26,15 @@ static const char *const change_options[CHANGES] = {
     "--save-strategy no", "--bf16",    "--pure-bf16", "--optim adamw_8bit", "--optim adafactor",
     "--max-grad-norm 0",  "--use-peft"};
 
+/* So few bytes of states, as adapters have, that those of another optimizer make no difference. */
+static bool has_few_states(const struct session *s)
+{
+    const struct plan *p = &s->run.plan;
+    struct anatomy a;
+    plan_anatomy(p, p->largest, 1, &a, NULL, 0);
+    return 100 * (a.by_component[COMPONENT_STATES] + p->host_bytes) < p->arena_bytes;
+}
+
 static bool is_possible(const struct session *s, enum change change)
 {
     const struct compile_settings *c = &s->compile;
@@ -38,9 +48,9 @@ static bool is_possible(const struct session *s, enum change change)
     case PURE_BF16:
         return has_bf16 && !c->precision.pure && c->precision.narrow != DT_F16;
     case STATES_8BIT:
-        return optimizer == OPTIM_ADAMW;
+        return optimizer == OPTIM_ADAMW && !has_few_states(s);
     case ADAFACTOR:
-        return optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT;
+        return (optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT) && !has_few_states(s);
     case NO_CLIPPING:
         return c->update.max_grad_norm > 0 && s->o->nan_policy == OPT_NAN_STOP;
     default:
