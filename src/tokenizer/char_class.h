@@ -16,7 +16,7 @@ enum char_class {
     CLASS_NUMERIC,   /* Digits */
     CLASS_ACCENT,    /* removed by StripAccents */
     CLASS_COMPAT,    /* has a compatibility decomposition */
-    CLASS_EXTENDERS, /* one grapheme cluster with the character before it; up to U+FFFF only */
+    CLASS_EXTENDERS, /* one grapheme cluster with the character before it */
 };
 bool char_in_class(uint32_t c, enum char_class class);
 

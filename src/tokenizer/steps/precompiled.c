@@ -129,7 +129,7 @@ static bool is_extender(int class)
            class == UTF8PROC_BOUNDCLASS_ZWJ;
 }
 
-/* utf8proc's, but where the library has others: those of Unicode 16 and, of what extends the character before it up to U+FFFF, a list. */
+/* utf8proc's, but where the library has others: those of Unicode 16 and, of what extends the character before it, a list. */
 static int class_of(uint32_t c)
 {
     int class = utf8proc_get_property((utf8proc_int32_t)c)->boundclass;
@@ -137,7 +137,7 @@ static int class_of(uint32_t c)
         return UTF8PROC_BOUNDCLASS_PREPEND;
     if (c == 0x11A3A)
         return UTF8PROC_BOUNDCLASS_OTHER;
-    if (c > 0xFFFF || is_extender(class) == char_in_class(c, CLASS_EXTENDERS))
+    if (is_extender(class) == char_in_class(c, CLASS_EXTENDERS))
         return class;
     return is_extender(class) ? UTF8PROC_BOUNDCLASS_OTHER : UTF8PROC_BOUNDCLASS_EXTEND;
 }
