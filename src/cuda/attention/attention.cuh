@@ -44,7 +44,8 @@ int general_backward_fp32(const struct attention_params *p, const struct cuda_ca
 /* Whether they take it: what a block keeps of biases must fit beside its tiles, on the smaller GPUs too. */
 static inline bool attention_general_fits(const struct attention_params *p, enum dtype dtype)
 {
-    return p->D % 8 == 0 && p->D <= (dtype == DT_F32 ? 64 : 128) && p->scale >= 0 && (!p->table || p->furthest <= 256);
+    return p->D % 8 == 0 && p->D <= (dtype == DT_F32 ? 64 : 128) && p->scale >= 0 &&
+           (!p->buckets || p->furthest <= 256);
 }
 
 /* Likewise attention_disentangled's, so many heads from p->first_head on, where attention_biased_fits. */
@@ -66,9 +67,14 @@ static inline bool attention_biased_fits(int64_t D, double scale, enum dtype dty
     return D % 8 == 0 && D <= (dtype == DT_F32 ? 64 : 128) && scale >= 0;
 }
 
-/* For 16-bit dtypes, heads of at most 128 elements, no window and no softcap; attention_sm90.cu. */
+/* For 16-bit dtypes, heads of at most 128 elements; no window, but where attention_is_wide, and no softcap. attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+
+/* Whether attention_wide_sm90.cu takes it, for 16-bit dtypes; a window may be there. */
+bool attention_is_wide(const struct attention_params *p);
+int attention_forward_wide_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
+int attention_backward_wide_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 
 /* Whether attention_short_sm90.cu takes it, on so many multiprocessors: no sequence over 512, not too few, and most of
  * them not so short that a block spends its time on starting. */

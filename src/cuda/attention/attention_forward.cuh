@@ -6,42 +6,53 @@
 #include "cuda/attention/attention_biases.cuh"
 #include "cuda/attention/attention_engine.cuh"
 
-/* p = 2^(s sl - shift) in place of s; max and sum are those of the row so far, o is rescaled when the maximum grows by
- * so much that a weight could pass 2^8. */
-template <int N>
-__device__ static inline void softmax_tile(float (&s)[8][4], float (&o)[N][4], float (&max)[2], float (&sum)[2],
-                                           float sl)
+/* The running softmax of M tiles of 8 columns, in three steps. Where a weight could pass 2^8, the row's maximum grows; `factor` is then
+ * what its sums so far are to be multiplied with. Returns whether that is so in the warp. */
+template <int M>
+__device__ static inline bool softmax_grows(const float (&s)[M][4], float (&max)[2], float (&sum)[2],
+                                            float (&factor)[2], float sl)
 {
     float most[2]; /* of this lane's columns; the row's is only asked for where it matters */
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float even = s[0][2 * h], odd = s[0][2 * h + 1];
 #pragma unroll
-        for (int j = 1; j < 8; j++) {
+        for (int j = 1; j < M; j++) {
             even = fmaxf(even, s[j][2 * h]);
             odd = fmaxf(odd, s[j][2 * h + 1]);
         }
         most[h] = fmaxf(even, odd) * sl;
     }
-    if (__any_sync(0xFFFFFFFFu, most[0] > max[0] + 8 || most[1] > max[1] + 8)) {
+    bool grows = __any_sync(0xFFFFFFFFu, most[0] > max[0] + 8 || most[1] > max[1] + 8);
+    if (grows)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float m = quad_max(most[h]), next = m > max[h] + 8 ? m : max[h];
-            float factor = next == max[h] ? 1 : exp2_fast(max[h] - next);
+            factor[h] = next == max[h] ? 1 : exp2_fast(max[h] - next);
             max[h] = next;
-            sum[h] *= factor;
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-                o[j][2 * h] *= factor;
-                o[j][2 * h + 1] *= factor;
-            }
+            sum[h] *= factor[h];
         }
-    }
+    return grows;
+}
+
+template <int N> __device__ static inline void softmax_rescale(float (&o)[N][4], const float (&factor)[2])
+{
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            o[j][k] *= factor[k / 2];
+}
+
+/* p = 2^(s sl - max) in place of s. */
+template <int M>
+__device__ static inline void softmax_weights(float (&s)[M][4], const float (&max)[2], float (&sum)[2], float sl)
+{
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float even = 0, odd = 0;
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
+        for (int j = 0; j < M; j++) {
             even += s[j][2 * h] = exp2_fast(fmaf(s[j][2 * h], sl, -max[h]));
             odd += s[j][2 * h + 1] = exp2_fast(fmaf(s[j][2 * h + 1], sl, -max[h]));
         }
@@ -100,7 +111,7 @@ __global__ __launch_bounds__(WARPS * 32,
     uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
     constexpr float NONE =
         KIND == LIMITED ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
-    float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, sl = score_scale<KIND>(p) * LOG2E;
+    float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, growth[2], sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
     int first = KIND == LIMITED ? loop.first : 0;
     for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
@@ -131,7 +142,9 @@ __global__ __launch_bounds__(WARPS * 32,
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
         } else if ((t + 1) * TILE > loop.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, loop.length, p.causal);
-        softmax_tile(s, acc, max, sum, sl);
+        if (softmax_grows(s, max, sum, growth, sl))
+            softmax_rescale(acc, growth);
+        softmax_weights(s, max, sum, sl);
         typename E::fragments weights;
         if (DROP)
             E::make_masked(weights, s, flags);

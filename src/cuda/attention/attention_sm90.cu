@@ -33,6 +33,8 @@ template <class E, int DP> static int backward(const struct attention_params *p,
 
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
+    if (attention_is_wide(p))
+        return attention_forward_wide_sm90(p, dtype, c);
     struct attention_params kept = *p;
     if (!attention_is_short(p, c->sms)) /* then the backward pass does not look at it */
         kept.mask = NULL;
@@ -43,6 +45,8 @@ int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, c
 
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
+    if (attention_is_wide(p))
+        return attention_backward_wide_sm90(p, dtype, c);
     if (attention_is_short(p, c->sms))
         return attention_backward_short_sm90(p, dtype, c);
     return dtype == DT_BF16 ? WITH_HEAD_SIZE(p, backward, wgmma_engine<__nv_bfloat16>, p, c)

@@ -20,12 +20,18 @@ int settings_check_backend(const struct options *o, struct snug_err *err)
     return backend_check(backend_of(o), err);
 }
 
+/* What a policy of 16 bits leaves in fp32 may be multiplied in tf32, which is finer than the rest of it. */
+static bool may_round_to_tf32(const struct options *o)
+{
+    return o->dtype != OPT_DTYPE_FP32;
+}
+
 /* By what was measured on such a GPU, if this build can use that, or else by its data sheet. */
 static int open_gpu(const struct options *o, const struct backend **out, struct snug_err *err)
 {
     const struct gpu_sheet *sheet;
     struct str path = {0};
-    bool tf32 = o->dtype == OPT_DTYPE_TF32;
+    bool tf32 = may_round_to_tf32(o);
     TRY(gpu_sheet_find(o->gpu, &sheet, err));
     int code = backend_cuda_arch(0) ? gpu_sheet_profile(&io_posix, sheet, o->cache_dir, &path, err) : SNUG_OK;
     struct cuda_settings cuda = {.profile = str_text(&path), .tf32 = tf32, .cache_dir = o->cache_dir};
@@ -44,7 +50,7 @@ int settings_backend(const struct options *o, const struct backend **out, struct
     return backend_open(backend_of(o),
                         &(struct cuda_settings){.device = gpus.of[0],
                                                 .profile = o->device_profile,
-                                                .tf32 = o->dtype == OPT_DTYPE_TF32,
+                                                .tf32 = may_round_to_tf32(o),
                                                 .cache_dir = o->cache_dir},
                         out, err);
 }

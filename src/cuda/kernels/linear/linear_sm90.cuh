@@ -3,10 +3,8 @@
 #ifndef CUDA_KERNELS_LINEAR_SM90_CUH
 #define CUDA_KERNELS_LINEAR_SM90_CUH
 
-#include "cuda/kernels/barrier.cuh"
-#include "cuda/kernels/kernel.cuh"
+#include "cuda/kernels/tma.cuh"
 
-#include <cuda.h>
 #include <type_traits>
 
 enum {
@@ -117,36 +115,13 @@ __device__ static inline void barrier_arrive_at(uint32_t barrier, uint32_t rank)
                  : "memory");
 }
 
-/* Arrives, and has the phase wait for so many bytes of copies besides. */
-__device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-/* One thread starts the copy of a box from (row, column) on; the barrier counts its bytes. */
-__device__ static inline void load_tile(uint32_t to, const CUtensorMap *map, int column, int row, uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-                 "[%4];" ::"r"(to),
-                 "l"(map), "r"(column), "r"(row), "r"(barrier)
-                 : "memory");
-}
-
 /* Into every block of the cluster, where it counts on the same barrier. */
-__device__ static inline void load_tile_for_all(uint32_t to, const CUtensorMap *map, int column, int row,
-                                                uint32_t barrier)
+__device__ static inline void box_load_for_all(uint32_t to, const CUtensorMap *map, int column, int row,
+                                               uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
                  "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
                  "l"(map), "r"(column), "r"(row), "r"(barrier), "h"((uint16_t)((1 << CLUSTER) - 1))
-                 : "memory");
-}
-
-/* One thread starts the copy of a box out of shared memory. Its cp.async.bulk.commit_group and wait_group are the caller's. */
-__device__ static inline void store_tile(const CUtensorMap *map, uint32_t from, int column, int row)
-{
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
-                 "r"(row), "r"(from)
                  : "memory");
 }
 

@@ -24,10 +24,10 @@ __device__ static inline void load_stages(const struct params &p, const struct p
             barrier_expect(full, STAGE_BYTES);
             if (TURNED)
                 for (int h = 0; h < HALVES; h++)
-                    load_tile(w + h * (W_BYTES / HALVES), &p.w, t.column + h * BOX, t.w_row + k * DEPTH, full);
+                    box_load(w + h * (W_BYTES / HALVES), &p.w, t.column + h * BOX, t.w_row + k * DEPTH, full);
             else
-                load_tile(w, &p.w, k * DEPTH, t.w_row + t.column, full);
-            load_tile_for_all(x + rank * (X_BYTES / CLUSTER), &p.x, k * DEPTH, t.row + rank * (ROWS / CLUSTER), full);
+                box_load(w, &p.w, k * DEPTH, t.w_row + t.column, full);
+            box_load_for_all(x + rank * (X_BYTES / CLUSTER), &p.x, k * DEPTH, t.row + rank * (ROWS / CLUSTER), full);
         }
 }
 
@@ -40,8 +40,8 @@ __device__ static inline void load_slope(const struct params &p, const struct pl
         barrier_wait(at.out_free + 8 * group, (n / GROUPS & 1) ^ 1);
         barrier_expect(at.slope_here + 8 * group, HALVES * HALF_BYTES);
         for (int h = 0; h < HALVES; h++)
-            load_tile(at.out + (group * HALVES + h) * HALF_BYTES, &p.slope, t.column + h * BOX, t.row,
-                      at.slope_here + 8 * group);
+            box_load(at.out + (group * HALVES + h) * HALF_BYTES, &p.slope, t.column + h * BOX, t.row,
+                     at.slope_here + 8 * group);
     }
 }
 
@@ -88,7 +88,7 @@ __device__ static inline void send(const CUtensorMap *map, uint32_t half, const 
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     group_sync(group);
     if (threadIdx.x % 128 == 0) {
-        store_tile(map, half, t.column + h * BOX, t.row);
+        box_store(map, half, t.column + h * BOX, t.row);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
 }
@@ -314,48 +314,19 @@ __global__ static void __launch_bounds__(THREADS, 1) linear_kernel(const __grid_
 
 /* ---- launching ---- */
 
-typedef CUresult encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,
-                        const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-/* Boxes of `box_rows` by 64 elements of a row-major (rows, columns) matrix; what is outside reads as 0 and is not
- * written. */
-static int map_matrix(CUtensorMap *map, encode *f, const struct tensor *t, int box_rows)
-{
-    cuuint64_t size[2] = {(cuuint64_t)t->shape[1], (cuuint64_t)t->shape[0]}, stride[1] = {(cuuint64_t)t->shape[1] * 2};
-    cuuint32_t box[2] = {DEPTH, (cuuint32_t)box_rows}, ones[2] = {1, 1};
-    return f(map, t->dtype == DT_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, t->data,
-             size, stride, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-}
-
-/* The driver's function that makes tensor maps; NULL where the driver has none. */
-static int find_encode(encode **f, const struct cuda_call *c)
-{
-    void *found = NULL;
-    enum cudaDriverEntryPointQueryResult why;
-#if CUDART_VERSION < 12050 /* as of the runtime's own version, which is 12.1 or later */
-    int code = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &why);
-#else
-    int code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &why);
-#endif
-    *f = (encode *)found;
-    return cuda_check(code, "linear", c->err);
-}
-
 /* x (rows,depth), y and slope (rows,columns); slope: NULL where there is none. */
 static int map_all(struct params *p, const struct tensor *x, const struct tensor *w, bool turned,
                    const struct tensor *y, const struct tensor *slope, const struct cuda_call *c)
 {
     encode *f;
-    TRY(find_encode(&f, c));
+    TRY(find_encode(&f, "linear", c));
     p->columns = y->shape[1];
     p->depth_blocks = (int)((x->shape[1] + DEPTH - 1) / DEPTH);
     p->row_tiles = (int)((x->shape[0] + ROWS - 1) / ROWS);
     p->column_tiles = (int)((p->columns + CLUSTER * COLUMNS - 1) / (CLUSTER * COLUMNS));
     if (!f || map_matrix(&p->x, f, x, ROWS / CLUSTER) || map_matrix(&p->w, f, w, turned ? DEPTH : COLUMNS) ||
         map_matrix(&p->slope, f, slope && slope->data ? slope : y, ROWS) || map_matrix(&p->y, f, y, ROWS))
-        return err_set(c->err, SNUG_ERR_ENV, "cuda: linear: the driver makes no tensor map; update it");
+        return no_tensor_map("linear", c);
     return SNUG_OK;
 }
 
