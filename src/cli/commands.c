@@ -47,9 +47,11 @@ const struct command commands[] = {
      "own,\n"
      "on rows of random tokens, and writes bench.md, bench.json and bench.svg into --output-dir (snug-bench if not\n"
      "given). --model is a folder, or the name of a built-in shape with random weights: bert-large if not given.\n"
+     "With --gpus N the table is of one experiment on 1, 2, 4 ... N GPUs, beside what was planned.\n"
      "Rows of the table:\n" BENCH_ROWS(BENCH_ROW_LINE),
      "  snug bench\n"
      "  snug bench --rows bf16,adam8bit --output-dir out\n"
+     "  snug bench --gpus 4 --batch-size 32\n"
      "  snug bench --model bert-base --max-length 128 --device cpu\n",
      run_bench},
     {CMD_REPORT, "DIR", 1, 1, "a page of what a run did: curves, evaluations, answers, options",

@@ -270,19 +270,19 @@ OPT(WORD, device, "auto", DEVICE, MODEL | BENCH | DEBUG_GRAD | DEBUG_OPTIM | MER
 OPT(BYTES, host_memory_budget, "none", "[1, inf)", TRAINING, 0,
     "the host's memory that a run on a GPU keeps to, such as what is offloaded; none: what is free")
 OPT(STR, gpu, "none", "NAME", PLAN, 0, "plan for this GPU by its data sheet, in any build: rtx4090, a100-80gb; snug info lists them")
-OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT, 0,
+OPT(STR, gpus, "none", "N|all|0,2", TRAINING | EVAL | PREDICT | BENCH, 0,
     "GPUs that work side by side, in training each on --batch-size rows: so many, or these; 2, is GPU 2")
 OPT(REAL, network, "none", "(0, 100000]", PLAN, 0,
     "Gbit/s from a GPU to those of other hosts, such as 400: --gpus are of several; none: of one")
 OPT(INT, gpus_per_host, "8", "[1, 1024]", PLAN, 0, "of --network: GPUs that reach each other without it")
-OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT, RESULT,
+OPT(INT, ranks, "1", "[1, 1024]", TRAINING | EVAL | PREDICT | BENCH, RESULT,
     "the same on a CPU: copies of the model that work side by side; with --gpus their number")
 OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
     "started alike, to work as one, each a rank; torchrun, mpirun and srun say it by themselves")
 OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
-OPT(INT, zero_stage, "0", "[0, 2]", TRAINING, 0,
+OPT(INT, zero_stage, "0", "[0, 2]", TRAINING | BENCH, 0,
     "what a rank keeps of its own weights alone: 1: optimizer states; 2: gradients, too; 0: nothing")
 OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
@@ -327,9 +327,9 @@ OPT(BOOL, allow_option_change, "false", "", TRAINING, 0, "resume with another ba
 OPT(BOOL, require_bitexact, "false", "", TRAINING, 0, "an error instead of a note when resuming may change bits")
 
 OPT_SECTION(bench, "Measuring")
-OPT(STR, rows, "none", "NAME,...", BENCH, 0, "which rows of the table; none: all")
+OPT(STR, rows, "none", "NAME,...", BENCH, 0, "which rows of the table; none: all; with --gpus one of them, bf16")
 OPT(INT, samples_per_step, "4", "[1, 1000000]", BENCH, 0,
-    "of an optimizer step; with accumulation in micro-batches of one sample")
+    "of a step, for each of --gpus; with accumulation in micro-batches of one")
 OPT(INT, steps, "none", "[3, 1000000]", BENCH, 0, "optimizer steps of each row; none: 128 on a GPU, 6 on a CPU")
 OPT(BOOL, discard_model, "false", "", TRAINING, 0, "no model is written at the end: for measurements")
 

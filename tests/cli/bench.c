@@ -224,6 +224,58 @@ static void rows_can_be_chosen(void **state)
     json_decref(bench);
 }
 
+/* One experiment on 1, 2 and 3 ranks, each with the same rows and threads. What a plan of so many says is there, and shares are of the first
+ * row's rate. */
+static void ranks_are_compared(void **state)
+{
+    (void)state;
+    const char *out = join(folder, "ranks");
+    static const char *const numbers[] = {"1", "2", "3"};
+    expect_snug(0, said(),
+                ARGS("bench", "--model", model, "--output-dir", out, "--steps", "9", "--device", "cpu", "--threads",
+                     "7", "--ranks", "3", "--rows", "vanilla", "--zero-stage", "1"),
+                NULL);
+    assert_true(file_has(said(), "  Of linear: "));
+    json_t *bench = json_load_file(join(out, "bench.json"), 0, NULL), *rows = json_object_get(bench, "rows"), *row;
+    assert_int_equal(json_array_size(rows), 3);
+    double alone = real_of(json_array_get(rows, 0), "samples_per_second");
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const char *threads[] = {"2", "4", "6"}; /* two each */
+        int ranks = (int)i + 1;
+        expect_snug(0, said(),
+                    ARGS("plan", "--model", model, "--train-data", "synthetic:108x12", "--device", "cpu", "--json",
+                         "--batch-size", "4", "--gradient-accumulation-steps", "1", "--save-strategy", "no", "--ranks",
+                         numbers[i], "--threads", threads[i]),
+                    i ? ARGS("--zero-stage", "1") : NULL);
+        json_t *plan = said_object();
+        assert_string_equal(text_of(row, "status"), "measured");
+        assert_int_equal(int_of(row, "ranks"), ranks);
+        assert_int_equal(int_of(row, "planned_bytes"), int_of(plan, "arena_bytes"));
+        assert_int_equal(int_of(row, "arena_bytes"), int_of(plan, "arena_bytes"));
+        double rate = real_of(row, "samples_per_second");
+        assert_true(fabs(real_of(row, "of_linear") - rate / (ranks * alone)) < 1e-6);
+        assert_true(fabs(real_of(row, "tokens_per_second") / rate - LENGTH) < 1e-4);
+        assert_true(6 * SAMPLES * ranks / rate < real_of(row, "seconds")); /* all ranks' samples, of the timed steps */
+        assert_null(json_object_get(row, "planned_exchange"));             /* of a CPU it is not known */
+        json_decref(plan);
+    }
+    json_decref(bench);
+    size_t n;
+    char *text = read_text(join(out, "bench.svg"), &n);
+    assert_null(xml_complaint(text, n));
+    assert_int_equal(count(text, "<rect "),
+                     1 + 3 * 4); /* the ground; of each row linear, speed, planned and measured share */
+    assert_true(count(text, "width=\"270.00\"") >= 2);
+    free(text);
+    assert_true(file_has(join(out, "bench.md"), "| 3 | fp32 | 4 x 1 | ") &&
+                file_has(join(out, "bench.md"), "2 threads"));
+    expect_snug(SNUG_ERR_USAGE, said(),
+                ARGS("bench", "--model", model, "--device", "cpu", "--ranks", "2", "--rows", "vanilla,bf16"), NULL);
+    assert_true(file_has(said(), "--rows vanilla,bf16: several GPUs or ranks run one of them; give one"));
+}
+
 static void a_table_without_numbers_is_an_error(void **state)
 {
     (void)state;
@@ -430,6 +482,7 @@ int main(void)
         cmocka_unit_test(the_xml_reader_complains),
         cmocka_unit_test(every_row_is_measured_or_says_why),
         cmocka_unit_test(rows_can_be_chosen),
+        cmocka_unit_test(ranks_are_compared),
         cmocka_unit_test(a_table_without_numbers_is_an_error),
         cmocka_unit_test(names_are_escaped),
         cmocka_unit_test(stopped_it_leaves_nothing),

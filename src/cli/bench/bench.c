@@ -50,6 +50,21 @@ static int unknown_row(const char *name, struct snug_err *err)
     return SNUG_ERR_USAGE;
 }
 
+/* The table of ranks is of one experiment. */
+static int choose_ranks(struct bench *b, const bool *wanted, struct snug_err *err)
+{
+    const struct bench_row *row = find_row("bf16", strlen("bf16"));
+    int n = 0;
+    for (size_t i = 0; i < n_bench_rows; i++) {
+        row = wanted[i] ? &bench_rows[i] : row;
+        n += wanted[i];
+    }
+    if (n > 1)
+        return err_set(err, SNUG_ERR_USAGE, "--rows %s: several GPUs or ranks run one of them; give one, such as bf16",
+                       b->o->rows);
+    return bench_ranks_rows(b, row, err);
+}
+
 /* --rows NAME,NAME: in the order of the table, each once. */
 static int choose_rows(struct bench *b, struct snug_err *err)
 {
@@ -64,6 +79,8 @@ static int choose_rows(struct bench *b, struct snug_err *err)
             return unknown_row(name, err);
         wanted[row - bench_rows] = true;
     }
+    if (b->ranks > 1)
+        return choose_ranks(b, wanted, err);
     b->results = mem_alloc(n_bench_rows * sizeof *b->results);
     if (!b->results)
         return err_no_memory(err, n_bench_rows * sizeof *b->results);
@@ -75,7 +92,9 @@ static int choose_rows(struct bench *b, struct snug_err *err)
         *r = (struct bench_result){.row = row,
                                    .dtype = row->dtype,
                                    .batch_size = row->accumulation ? 1 : b->o->samples_per_step,
-                                   .accumulation = row->accumulation ? b->o->samples_per_step : 1};
+                                   .accumulation = row->accumulation ? b->o->samples_per_step : 1,
+                                   .ranks = 1,
+                                   .arenas = 1};
         snprintf(r->title, sizeof r->title, "%s", row->title);
         b->n_results++;
     }
@@ -140,6 +159,7 @@ static int choose_length(struct bench *b, struct snug_err *err)
 struct plan_line {
     struct bench *b;
     int64_t arena_bytes, batch_size, accumulation;
+    double samples_per_second, exchange; /* of a step, a share */
 };
 
 static void read_plan(void *ctx, const char *line)
@@ -148,6 +168,10 @@ static void read_plan(void *ctx, const char *line)
     json_t *o = json_loads(line, 0, NULL);
     const char *device = json_string_value(json_object_get(o, "device"));
     if (device) {
+        const json_t *time = json_object_get(o, "time");
+        double step = json_number_value(json_object_get(time, "step_seconds"));
+        p->samples_per_second = json_number_value(json_object_get(time, "samples_per_second"));
+        p->exchange = step > 0 ? json_number_value(json_object_get(time, "exchange_seconds")) / step : 0;
         p->arena_bytes = json_integer_value(json_object_get(o, "arena_bytes"));
         p->b->weights = json_integer_value(json_object_get(o, "weights"));
         snprintf(p->b->device, sizeof p->b->device, "%s", device);
@@ -172,13 +196,15 @@ static int plan_row(struct bench *b, struct bench_result *r, const char *dtype, 
     *bytes = p.arena_bytes;
     r->batch_size = p.batch_size;
     r->accumulation = p.accumulation;
+    r->planned_samples_per_second = p.samples_per_second;
+    r->planned_exchange = p.exchange;
     return SNUG_OK;
 }
 
 /* What is wrong with the model, the data or the device would be wrong with every row: it ends the command. */
 static int plan_first(struct bench *b, struct snug_err *err)
 {
-    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1};
+    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1, .ranks = 1};
     char error[SNUG_ERR_TEXT];
     int64_t bytes;
     int exit_code;
@@ -188,7 +214,7 @@ static int plan_first(struct bench *b, struct snug_err *err)
     bool cpu = !strcmp(b->device, "cpu") || !strcmp(b->device, "reference");
     b->steps = option_given(b->o, steps) ? b->o->steps : cpu ? CPU_STEPS : GPU_STEPS;
     b->skipped = b->steps / 3 > 2 ? b->steps / 3 : 2;
-    if (!cpu && !nvml_open(&b->nvml) && nvml_read(b->nvml, 0, getpid(), &b->gpu)) {
+    if (!cpu && !nvml_open(&b->nvml) && nvml_read(b->nvml, b->gpus.of[0], getpid(), &b->gpu)) {
         nvml_close(b->nvml);
         b->nvml = NULL;
     }
@@ -198,7 +224,7 @@ static int plan_first(struct bench *b, struct snug_err *err)
 /* What "half" is on this device. */
 static int choose_half(struct bench *b, struct snug_err *err)
 {
-    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1};
+    struct bench_result plain = {.row = &bench_rows[0], .batch_size = 1, .accumulation = 1, .ranks = 1};
     int64_t bytes;
     int exit_code;
     if (b->half)
@@ -254,14 +280,14 @@ static void look_at_device(void *ctx)
 {
     struct measurement *m = ctx;
     struct nvml_memory now;
-    if (m->b->nvml && !nvml_read(m->b->nvml, 0, getpid(), &now) && now.used_bytes > m->r->memory_bytes)
+    if (m->b->nvml && !nvml_read(m->b->nvml, m->b->gpus.of[0], getpid(), &now) && now.used_bytes > m->r->memory_bytes)
         m->r->memory_bytes = now.used_bytes;
 }
 
 static bool find_rates(const struct measurement *m)
 {
-    return m->summary && bench_rates(&m->skipped, &m->last, m->b->o->samples_per_step, &m->r->samples_per_second,
-                                     &m->r->tokens_per_second);
+    return m->summary && bench_rates(&m->skipped, &m->last, m->b->o->samples_per_step * m->r->ranks,
+                                     &m->r->samples_per_second, &m->r->tokens_per_second);
 }
 
 static int train_row(struct bench *b, struct bench_result *r, struct snug_err *err)
@@ -271,7 +297,7 @@ static int train_row(struct bench *b, struct bench_result *r, struct snug_err *e
     struct nvml_memory before;
     char out[4096];
     int exit_code;
-    if (b->nvml && !nvml_read(b->nvml, 0, getpid(), &before))
+    if (b->nvml && !nvml_read(b->nvml, b->gpus.of[0], getpid(), &before))
         r->before_bytes = before.used_bytes;
     show_step(&m);
     int code = bench_run(b, r, r->dtype, "train", &events, &exit_code, r->reason, err);
@@ -292,8 +318,10 @@ static int train_row(struct bench *b, struct bench_result *r, struct snug_err *e
 static int choose_budget(struct bench *b, struct bench_result *r, int *exit_code, struct snug_err *err)
 {
     static const char combined[] = "fp16_accumulation_checkpointing";
-    struct bench_result guide = {
-        .row = find_row(combined, strlen(combined)), .batch_size = 1, .accumulation = b->o->samples_per_step};
+    struct bench_result guide = {.row = find_row(combined, strlen(combined)),
+                                 .batch_size = 1,
+                                 .accumulation = b->o->samples_per_step,
+                                 .ranks = r->ranks};
     char size[SIZE_TEXT_MAX];
     *exit_code = 0;
     r->budget_bytes = b->o->memory_budget;
@@ -333,7 +361,7 @@ static int measure_all(struct bench *b, struct snug_err *err)
             for (size_t k = i; k < b->n_results; k++)
                 snprintf(b->results[k].reason, SNUG_ERR_TEXT, "stopped by a signal");
         TRY(code);
-        bench_row_text(&b->results[i], &text);
+        bench_row_text(b, &b->results[i], &text);
         fputs(str_text(&text), stdout);
         fflush(stdout);
         str_free(&text);
@@ -405,6 +433,8 @@ static int open_bench(struct bench *b, struct snug_err *err)
     strftime(b->date, sizeof b->date, "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
     b->terminal = isatty(STDOUT_FILENO);
     processor_name(b->cpu);
+    b->ranks = (int)b->o->ranks;
+    TRY(options_gpus(b->o, &b->gpus, err));
     TRY(choose_rows(b, err));
     TRY(snug_stop_new(&b->stop, err));
     TRY(snug_stop_on_signals(b->stop, err));

@@ -8,13 +8,15 @@
  *   bench_child.c    a process: its lines as they come, its error, its end
  *   bench_model.c    the built-in descriptions of models, in a temporary folder
  *   bench_report.c   bench.md, bench.json, and what is printed
- *   bench_svg.c      bench.svg */
+ *   bench_svg.c      bench.svg
+ *   bench_ranks.c    the other table, of one experiment on 1, 2, 4 … ranks (--gpus, --ranks) */
 #ifndef CLI_BENCH_BENCH_H
 #define CLI_BENCH_BENCH_H
 
 #include "backend/processor.h"
 #include "base/str.h"
 #include "cuda/nvml.h"
+#include "options/gpus.h"
 #include "options/options.h"
 
 #include <stdbool.h>
@@ -63,6 +65,12 @@ struct bench_result {
     int64_t batch_size, accumulation;
     int64_t budget_bytes;  /* of a row that is searched */
     int64_t planned_bytes; /* arena, as `snug plan` says before the run; 0: refused */
+    int ranks;             /* side by side; 1: one GPU, or the whole CPU */
+    int arenas;            /* that memory_bytes has: of each rank on a CPU */
+
+    /* As planned; 0: not known. */
+    double planned_samples_per_second;
+    double planned_exchange; /* share of a step in which the ranks exchange gradients and weights */
 
     /* BENCH_MEASURED */
     double seconds;            /* of all steps, loading and compiling left out */
@@ -90,6 +98,9 @@ struct bench {
     struct nvml *nvml;      /* NULL: the device is no GPU, or nothing is told */
     struct nvml_memory gpu; /* when bench started */
     bool terminal;
+    int ranks;                   /* at most; more than 1: the table of ranks */
+    struct gpus gpus;            /* n 0: not asked for */
+    int rank_threads;            /* of a CPU's rank, in the table of ranks */
     const char *half;            /* "fp16" or "bf16"; NULL: not asked yet */
     char no_fp16[SNUG_ERR_TEXT]; /* the reason for "bf16" */
     struct bench_result *results;
@@ -141,7 +152,7 @@ void bench_remove_tree(const char *dir); /* what cannot be removed stays */
 
 /* ---- bench_report.c, bench_svg.c ---- */
 
-void bench_row_text(const struct bench_result *r, struct str *out); /* what is printed */
+void bench_row_text(const struct bench *b, const struct bench_result *r, struct str *out); /* what is printed */
 void bench_markdown(const struct bench *b, struct str *out);
 void bench_json(const struct bench *b, struct str *out);
 void bench_svg(const struct bench *b, struct str *out);
@@ -154,6 +165,19 @@ const struct bench_result *bench_fastest(const struct bench *b);
 const struct bench_result *bench_smallest(const struct bench *b);
 /* "", or " (fastest)", " (smallest)", " (fastest, smallest)". */
 const char *bench_mark_text(const struct bench *b, const struct bench_result *r);
+
+/* ---- bench_ranks.c ---- */
+
+/* The rows of one experiment, bf16 without --rows. */
+int bench_ranks_rows(struct bench *b, const struct bench_row *row, struct snug_err *err);
+
+/* Its rate as a share of that of so many single ranks, measured or as planned; 0: not known. */
+double bench_of_linear(const struct bench *b, const struct bench_result *r);
+double bench_of_linear_planned(const struct bench *b, const struct bench_result *r);
+
+void bench_ranks_table(const struct bench *b, struct str *out); /* for bench.md */
+
+/* ---- */
 
 /* The planned share of the measured memory; 0 where one is not known. */
 double bench_planned_share(const struct bench_result *r);

@@ -32,6 +32,31 @@ static void add_option(struct command_line *c, const char *flag, const char *val
     add(c, value);
 }
 
+/* The first n of the GPUs that were asked for. A list of one ends in a comma. */
+static const char *first_gpus(struct command_line *c, const struct gpus *g, int n)
+{
+    struct str list = {0};
+    for (int i = 0; i < n; i++)
+        str_printf(&list, "%d%s", g->of[i], i && i + 1 == n ? "" : ",");
+    const char *out = list.failed ? NULL : arena_printf(&c->arena, "%s", str_text(&list));
+    str_free(&list);
+    return out;
+}
+
+static void add_ranks(const struct bench *b, const struct bench_result *r, struct command_line *c)
+{
+    if (b->gpus.n)
+        add_option(c, "--gpus", first_gpus(c, &b->gpus, r->ranks));
+    else if (b->ranks > 1)
+        add_number(c, "--ranks", r->ranks);
+    if (b->o->zero_stage && r->ranks > 1)
+        add_number(c, "--zero-stage", b->o->zero_stage);
+    if (b->rank_threads)
+        add_number(c, "--threads", (int64_t)b->rank_threads * r->ranks);
+    else if (option_given(b->o, threads))
+        add_number(c, "--threads", b->o->threads);
+}
+
 /* `snug plan` and `snug train` of a row take the same options. */
 static void make_line(const struct bench *b, const struct bench_result *r, const char *dtype, const char *command,
                       struct command_line *c)
@@ -45,7 +70,8 @@ static void make_line(const struct bench *b, const struct bench_result *r, const
     add_option(c, "--model", b->model);
     add(c, "--init-from-config");
     add_option(c, "--train-data",
-               arena_printf(&c->arena, "synthetic:%lldx%lld", (long long)(steps * samples), (long long)b->max_length));
+               arena_printf(&c->arena, "synthetic:%lldx%lld", (long long)(steps * samples * r->ranks),
+                            (long long)b->max_length));
     add_number(c, "--max-length", b->max_length);
     add_option(c, "--output-dir", arena_printf(&c->arena, "%s/out", b->scratch));
     add(c, "--discard-model");
@@ -63,8 +89,7 @@ static void make_line(const struct bench *b, const struct bench_result *r, const
         add(c, "--gradient-checkpointing");
     if (option_given(b->o, device))
         add_option(c, "--device", devices[b->o->device]);
-    if (option_given(b->o, threads))
-        add_number(c, "--threads", b->o->threads);
+    add_ranks(b, r, c);
     c->argv[c->n] = NULL;
 }
 

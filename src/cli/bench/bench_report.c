@@ -13,7 +13,9 @@ void bench_setting(const struct bench_result *r, char to[64])
 
 double bench_planned_share(const struct bench_result *r)
 {
-    return r->status == BENCH_MEASURED && r->memory_bytes ? (double)r->arena_bytes / (double)r->memory_bytes : 0;
+    return r->status == BENCH_MEASURED && r->memory_bytes
+               ? (double)(r->arenas * r->arena_bytes) / (double)r->memory_bytes
+               : 0;
 }
 
 const struct bench_result *bench_fastest(const struct bench *b)
@@ -50,7 +52,19 @@ const char *bench_mark_text(const struct bench *b, const struct bench_result *r)
     return fastest && smallest ? " (fastest, smallest)" : fastest ? " (fastest)" : smallest ? " (smallest)" : "";
 }
 
-void bench_row_text(const struct bench_result *r, struct str *out)
+/* Of several ranks, the speed beside that of as many single ones. */
+static void put_of_linear(const struct bench *b, const struct bench_result *r, struct str *out)
+{
+    double measured = bench_of_linear(b, r), planned = bench_of_linear_planned(b, r);
+    if (r->ranks == 1 || !(measured > 0))
+        return;
+    str_printf(out, "  Of linear: %.1f %%", 100 * measured);
+    if (planned > 0)
+        str_printf(out, ", as planned %.1f %%", 100 * planned);
+    str_append(out, "\n");
+}
+
+void bench_row_text(const struct bench *b, const struct bench_result *r, struct str *out)
 {
     char setting[64];
     bench_setting(r, setting);
@@ -61,11 +75,12 @@ void bench_row_text(const struct bench_result *r, struct str *out)
     }
     str_printf(out, "  Time: %.2f\n  Samples/second: %.2f\n  Tokens/second: %.0f\n", r->seconds, r->samples_per_second,
                r->tokens_per_second);
+    put_of_linear(b, r, out);
     if (r->before_bytes) /* a GPU: the guide's line, whose MB are 2^20 bytes */
         str_printf(out, "  GPU memory occupied: %lld MB.\n", (long long)(r->memory_bytes >> 20));
     else
         str_printf(out, "  Memory occupied: %.0f MB\n", (double)r->memory_bytes / MB);
-    str_printf(out, "  Arena, as planned: %lld of these %lld bytes, %.1f %%\n", (long long)r->arena_bytes,
+    str_printf(out, "  Arena, as planned: %lld of these %lld bytes, %.1f %%\n", (long long)(r->arenas * r->arena_bytes),
                (long long)r->memory_bytes, 100 * bench_planned_share(r));
     if (r->arena_bytes != r->planned_bytes)
         str_printf(out, "  snug plan said %lld bytes: please report this\n", (long long)r->planned_bytes);
@@ -130,13 +145,20 @@ void bench_markdown(const struct bench *b, struct str *out)
 {
     str_append(out, "# snug bench: ");
     put_cell(out, b->model_name);
+    if (b->ranks > 1)
+        str_printf(out, " on 1 to %d %s", b->ranks, b->gpus.n ? "GPUs" : "ranks");
     str_append(out, "\n\n");
     put_machine(b, out);
     str_printf(out,
-               "; snug " SNUG_VERSION ", %s. %lld weights, rows of %lld tokens, %lld optimizer steps of %lld rows; "
+               "; snug " SNUG_VERSION ", %s. %lld weights, rows of %lld tokens, %lld optimizer steps of %lld rows%s; "
                "dropout as the model's config.json says.\n\n",
                b->date, (long long)b->weights, (long long)b->max_length, (long long)b->steps,
-               (long long)b->o->samples_per_step);
+               (long long)b->o->samples_per_step, b->ranks > 1 ? " for each rank" : "");
+    if (b->ranks > 1) {
+        bench_ranks_table(b, out);
+        put_reasons(b, out);
+        return;
+    }
     str_append(out,
                "| | precision | batch x accumulation | time, s | samples/s | tokens/s | memory, MB | planned, MB | "
                "planned / memory |\n|---|---|---|---|---|---|---|---|---|\n");
@@ -198,6 +220,14 @@ static void put_result(const struct bench *b, const struct bench_result *r, stru
     put_int(out, "batch_size", r->batch_size);
     put_int(out, "gradient_accumulation_steps", r->accumulation);
     put_string(out, "status", bench_status_names[r->status]);
+    if (b->ranks > 1)
+        put_int(out, "ranks", r->ranks);
+    if (b->ranks > 1 && r->planned_samples_per_second > 0) {
+        put_real(out, "planned_samples_per_second", r->planned_samples_per_second);
+        put_real(out, "planned_of_linear", bench_of_linear_planned(b, r));
+    }
+    if (r->planned_exchange > 0)
+        put_real(out, "planned_exchange", r->planned_exchange);
     if (*r->reason)
         put_string(out, "reason", r->reason);
     if (*r->note)
@@ -214,8 +244,12 @@ static void put_result(const struct bench *b, const struct bench_result *r, stru
         put_real(out, "first_step_seconds", r->first_step_seconds);
         put_real(out, "samples_per_second", r->samples_per_second);
         put_real(out, "tokens_per_second", r->tokens_per_second);
-        put_flag(out, "fastest", r == bench_fastest(b));
-        put_flag(out, "smallest", r == bench_smallest(b));
+        if (bench_of_linear(b, r) > 0)
+            put_real(out, "of_linear", bench_of_linear(b, r));
+        if (b->ranks == 1) {
+            put_flag(out, "fastest", r == bench_fastest(b));
+            put_flag(out, "smallest", r == bench_smallest(b));
+        }
     }
     str_append(out, "}");
 }

@@ -1,4 +1,5 @@
-/* bench.svg: for every row a bar of speed and a bar of memory, of which the planned arena is the dark part. */
+/* bench.svg: for every row a bar of speed and a bar of memory, of which the planned arena is the dark part. Of ranks: the speed beside that
+ * of as many single ones, and the share of it. */
 #include "cli/bench/bench.h"
 
 #include <stdio.h>
@@ -40,6 +41,17 @@ struct scale {
     double speed, memory; /* the largest of all rows */
 };
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* As many times the first row's speed as there are ranks; 0 in the other table. */
+static double linear(const struct bench *b, const struct bench_result *r)
+{
+    return b->ranks > 1 ? r->ranks * b->results[0].samples_per_second : 0;
+}
+
 static struct scale find_scale(const struct bench *b)
 {
     struct scale s = {0};
@@ -47,9 +59,8 @@ static struct scale find_scale(const struct bench *b)
         const struct bench_result *r = &b->results[i];
         if (r->status != BENCH_MEASURED)
             continue;
-        s.speed = r->samples_per_second > s.speed ? r->samples_per_second : s.speed;
-        s.memory = (double)r->memory_bytes > s.memory ? (double)r->memory_bytes : s.memory;
-        s.memory = (double)r->arena_bytes > s.memory ? (double)r->arena_bytes : s.memory;
+        s.speed = larger(s.speed, larger(r->samples_per_second, linear(b, r)));
+        s.memory = larger(s.memory, larger((double)r->memory_bytes, (double)r->arena_bytes));
     }
     return s;
 }
@@ -59,10 +70,38 @@ static double share(double part, double whole)
     return whole > 0 ? PANEL * part / whole : 0;
 }
 
+/* The right panel: a bar, a dark one in it, and what is written behind them. */
+struct pair {
+    double outer, inner; /* pixels */
+    char text[64];
+    bool best;
+};
+
+static struct pair memory_pair(const struct bench *b, const struct bench_result *r, struct scale s)
+{
+    struct pair p = {.outer = share((double)r->memory_bytes, s.memory),
+                     .inner = share((double)r->arena_bytes, s.memory),
+                     .best = r == bench_smallest(b)};
+    snprintf(p.text, sizeof p.text, "%.0f%s", (double)r->memory_bytes / 1e6, p.best ? " smallest" : "");
+    return p;
+}
+
+static struct pair linear_pair(const struct bench *b, const struct bench_result *r)
+{
+    double reached = bench_of_linear(b, r), planned = bench_of_linear_planned(b, r);
+    struct pair p = {.outer = share(planned, 1), .inner = share(reached, 1)};
+    if (planned > 0)
+        snprintf(p.text, sizeof p.text, "%.1f %%, planned %.1f", 100 * reached, 100 * planned);
+    else
+        snprintf(p.text, sizeof p.text, "%.1f %%", 100 * reached);
+    return p;
+}
+
 static void put_result(const struct bench *b, const struct bench_result *r, struct scale s, double y, struct str *out)
 {
     char text[160], setting[64];
-    const double speed_x = LABELS, memory_x = LABELS + PANEL + GAP;
+    const double speed_x = LABELS, pair_x = LABELS + PANEL + GAP;
+    bool fastest = b->ranks == 1 && r == bench_fastest(b);
     bench_setting(r, setting);
     snprintf(text, sizeof text, "%s (%s)", r->title, setting);
     put_text(out, 10, y + 14, "label", text);
@@ -71,16 +110,16 @@ static void put_result(const struct bench *b, const struct bench_result *r, stru
         put_text(out, speed_x, y + 14, "quiet", text);
         return;
     }
-    double speed = share(r->samples_per_second, s.speed), memory = share((double)r->memory_bytes, s.memory);
-    double planned = share((double)r->arena_bytes, s.memory);
+    double speed = share(r->samples_per_second, s.speed), ideal = share(linear(b, r), s.speed);
+    struct pair p = b->ranks > 1 ? linear_pair(b, r) : memory_pair(b, r, s);
+    if (ideal > 0)
+        put_bar(out, speed_x, y, ideal, "memory");
     put_bar(out, speed_x, y, speed, "speed");
-    snprintf(text, sizeof text, "%.4g%s", r->samples_per_second, r == bench_fastest(b) ? " fastest" : "");
-    put_text(out, speed_x + speed + 6, y + 14, r == bench_fastest(b) ? "best" : "value", text);
-    put_bar(out, memory_x, y, memory, "memory");
-    put_bar(out, memory_x, y, planned, "planned");
-    snprintf(text, sizeof text, "%.0f%s", (double)r->memory_bytes / 1e6, r == bench_smallest(b) ? " smallest" : "");
-    put_text(out, memory_x + (memory > planned ? memory : planned) + 6, y + 14,
-             r == bench_smallest(b) ? "best" : "value", text);
+    snprintf(text, sizeof text, "%.4g%s", r->samples_per_second, fastest ? " fastest" : "");
+    put_text(out, speed_x + larger(speed, ideal) + 6, y + 14, fastest ? "best" : "value", text);
+    put_bar(out, pair_x, y, p.outer, "memory");
+    put_bar(out, pair_x, y, p.inner, "planned");
+    put_text(out, pair_x + larger(p.outer, p.inner) + 6, y + 14, p.best ? "best" : "value", p.text);
 }
 
 void bench_svg(const struct bench *b, struct str *out)
@@ -96,17 +135,20 @@ void bench_svg(const struct bench *b, struct str *out)
                "viewBox=\"0 0 %d %d\">\n<title id=\"title\">",
                WIDTH, height, WIDTH, height);
     str_xml(out, str_text(&title));
-    str_append(out, "</title>\n<desc id=\"desc\">Samples per second and memory of each row, as bars.</desc>\n");
+    str_printf(out, "</title>\n<desc id=\"desc\">Samples per second and %s of each row, as bars.</desc>\n",
+               b->ranks > 1 ? "share of linear" : "memory");
     str_append(out, styles);
     str_append(out, "<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n");
     put_text(out, 10, 26, "title", str_text(&title));
-    put_text(out, LABELS, TOP - 14, "head", "samples/s");
-    put_text(out, LABELS + PANEL + GAP, TOP - 14, "head", "memory, MB (inner bar: as planned)");
+    put_text(out, LABELS, TOP - 14, "head", b->ranks > 1 ? "samples/s (outer bar: linear)" : "samples/s");
+    put_text(out, LABELS + PANEL + GAP, TOP - 14, "head",
+             b->ranks > 1 ? "of linear (outer bar: as planned)" : "memory, MB (inner bar: as planned)");
     for (size_t i = 0; i < b->n_results; i++)
         put_result(b, &b->results[i], s, TOP + ROW * (double)i, out);
     put_text(out, 10, height - 12, "quiet",
-             "in brackets: precision, rows of a micro-batch x micro-batches of a step; planned: the arena, as snug "
-             "plan tells it");
+             b->ranks > 1 ? "in brackets: precision, rows of a micro-batch x micro-batches of a step, for each"
+                          : "in brackets: precision, rows of a micro-batch x micro-batches of a step; planned: the "
+                            "arena, as snug plan tells it");
     str_append(out, "</svg>\n");
     out->failed |= title.failed;
     str_free(&title);
