@@ -58,11 +58,10 @@ void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
     if (ranks_share_memory(c->rank))
         add_in_memory(a->g.data, tensor_elements(&a->g), (int)a->to, narrow, c);
     else
-        ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1),
+        ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1), (int)a->to,
                   narrow ? add_narrow : add_wide, (void *)c);
 }
 
-/* Of threads alone. */
 void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)
 {
     if (c->rank)

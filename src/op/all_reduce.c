@@ -31,7 +31,7 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
     if (!c->rank)
         return;
     if (!ranks_share_memory(c->rank)) {
-        ranks_sum(c->rank, a->g.data, n, sizeof(double), add_up, (void *)c->rank);
+        ranks_sum(c->rank, a->g.data, n, sizeof(double), (int)a->to, add_up, (void *)c->rank);
         return;
     }
     void *const *of = ranks_meet(c->rank, a->g.data);
@@ -47,7 +47,7 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
         ranks_meet(c->rank, NULL);
 }
 
-/* broadcast: x = that of rank `from`, counted from 1. x has any shape and type. Ranks are threads. */
+/* broadcast: x = that of rank `from`, counted from 1. x has any shape and type. */
 void shape_broadcast(struct graph *g, struct op_broadcast *n)
 {
     shape_require(g, n->x && n->from > 0, "broadcast", "x must be there, and come from a rank");

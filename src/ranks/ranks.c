@@ -80,16 +80,39 @@ bool ranks_gather_all(const struct rank *r, const void *mine, size_t bytes, void
     return exchange_with_all(r, &(struct piece){(void *)mine, bytes}, row_of, &rows);
 }
 
-static struct piece from_first(void *ctx, int from)
+struct one {
+    struct piece whole;
+    int from;
+};
+
+static struct piece from_one(void *ctx, int from)
 {
-    const struct piece *whole = ctx;
-    return (struct piece){whole->data, from ? 0 : whole->bytes};
+    const struct one *one = ctx;
+    return (struct piece){one->whole.data, from == one->from ? one->whole.bytes : 0};
+}
+
+static bool spread(const struct rank *r, int from, void *data, size_t bytes)
+{
+    struct one one = {{data, bytes}, from};
+    return exchange_with_all(r, &(struct piece){data, r->me == from ? bytes : 0}, from_one, &one);
 }
 
 bool ranks_share(const struct rank *r, void *data, size_t bytes)
 {
-    struct piece whole = {data, bytes};
-    return exchange_with_all(r, &(struct piece){data, r->me ? 0 : bytes}, from_first, &whole);
+    return spread(r, 0, data, bytes);
+}
+
+void ranks_take(const struct rank *r, int from, void *data, size_t bytes)
+{
+    if (!ranks_share_memory(r)) {
+        spread(r, from, data, bytes);
+        return;
+    }
+    void *const *of = ranks_meet(r, data);
+    if (of && r->me != from)
+        memcpy(data, of[from], bytes);
+    if (of)
+        ranks_meet(r, NULL);
 }
 
 int ranks_any(const struct rank *r, bool yes)
@@ -166,8 +189,8 @@ static struct span span_of(const struct rank *r, int k, int64_t n, int64_t round
     return (struct span){first, left < 0 ? 0 : left < at_once ? left : at_once};
 }
 
-/* One round: everybody's elements of this rank's part come here, their sum goes to everybody. */
-static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, int64_t round, int64_t at_once,
+/* One round: everybody's elements of this rank's part come here, their sum goes to `to`, counted from 1; 0: to everybody. */
+static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, int to, int64_t round, int64_t at_once,
                       ranks_add_fn *add, void *ctx)
 {
     struct piece *out = (struct piece *)r->all->scratch, *in = out + r->n;
@@ -186,13 +209,14 @@ static bool sum_round(const struct rank *r, char *data, int64_t n, size_t size, 
     add(ctx, of, mine.n, r->me);
     for (int k = 0; k < r->n; k++) {
         struct span theirs = span_of(r, k, n, round, at_once);
-        out[k] = (struct piece){data + (size_t)mine.first * size, k == r->me ? 0 : (size_t)mine.n * size};
-        in[k] = (struct piece){data + (size_t)theirs.first * size, k == r->me ? 0 : (size_t)theirs.n * size};
+        bool goes = k != r->me && (!to || to == k + 1), comes = k != r->me && (!to || to == r->me + 1);
+        out[k] = (struct piece){data + (size_t)mine.first * size, goes ? (size_t)mine.n * size : 0};
+        in[k] = (struct piece){data + (size_t)theirs.first * size, comes ? (size_t)theirs.n * size : 0};
     }
     return ranks_exchange(r, out, in);
 }
 
-bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, ranks_add_fn *add, void *ctx)
+bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, int to, ranks_add_fn *add, void *ctx)
 {
     size_t each = SUM_BYTES / (size_t)r->n > SUM_LEAST ? SUM_BYTES / (size_t)r->n : SUM_LEAST;
     int64_t at_once = (int64_t)(each / element_bytes), most = n / r->n + 1;
@@ -202,7 +226,7 @@ bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes
         return false;
     }
     for (int64_t round = 0; round * at_once < most; round++)
-        if (!sum_round(r, data, n, element_bytes, round, at_once, add, ctx))
+        if (!sum_round(r, data, n, element_bytes, to, round, at_once, add, ctx))
             return false;
     return true;
 }

@@ -39,13 +39,14 @@ int ranks_any(const struct rank *r, bool yes);                    /* whether one
 /* Ranks in one memory: gives what each brought, in the order of ranks; that is valid until the meeting after the next. */
 bool ranks_share_memory(const struct rank *r);
 void *const *ranks_meet(const struct rank *r, void *brought);
-/* Each rank's `data` becomes that of rank `from`. */
+/* Of any kind: each rank's `data` becomes that of rank `from`. */
 void ranks_take(const struct rank *r, int from, void *data, size_t bytes);
 
 /* A sum of what all ranks have, for ranks without a common memory. Each rank makes its part of the n elements: add(ctx, of, count, me) has
- * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data`. */
+ * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data`, or into that of rank `to` alone, counted
+ * from 1; of the others' then only what each has added up is lost. */
 typedef void ranks_add_fn(void *ctx, void *const *of, int64_t count, int me);
-bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, ranks_add_fn *add, void *ctx);
+bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, int to, ranks_add_fn *add, void *ctx);
 
 /* ---- Leaving. ---- */
 

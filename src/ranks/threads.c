@@ -78,12 +78,3 @@ void *const *ranks_meet(const struct rank *r, void *brought)
     pthread_mutex_unlock(&all->lock);
     return met ? of_this : NULL;
 }
-
-void ranks_take(const struct rank *r, int from, void *data, size_t bytes)
-{
-    void *const *of = ranks_meet(r, data);
-    if (of && r->me != from)
-        memcpy(data, of[from], bytes);
-    if (of)
-        ranks_meet(r, NULL);
-}

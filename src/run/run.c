@@ -107,6 +107,7 @@ static struct run_value describe(const struct run *r, const struct program *g, i
     char *arena = owner->arenas.of[v->memory];
     struct run_value out = {.name = v->name,
                             .data = arena && g->at[id] >= 0 ? arena + g->at[id] : NULL,
+                            .rank = v->rank,
                             .dtype = v->dtype,
                             .role = v->role,
                             .kin = v->kin,

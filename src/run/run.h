@@ -39,6 +39,7 @@ void run_close(struct run *r);
 struct run_value {
     const char *name;
     void *data; /* in the arena */
+    int rank;   /* that has it alone, counted from 1; 0: all have it */
     enum dtype dtype;
     enum role role;
     enum kin kin;

@@ -160,7 +160,7 @@ static int disk_bytes(const struct session *s, bool only_weights, int64_t *bytes
 {
     struct ckpt_tensor *tensors;
     size_t n;
-    TRY(state_tensors(&s->run, &s->memory, only_weights, s->adapter.wanted, &tensors, &n, err));
+    TRY(state_tensors(s, &s->run, only_weights, &tensors, &n, err));
     *bytes = ckpt_disk_bytes(tensors, n, 1 << 20);
     mem_free(tensors);
     return SNUG_OK;

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "train/environment.h"
 #include "train/evaluation/evaluate.h"
+#include "train/session/distant.h"
 #include "train/session/processes.h"
 
 #include <math.h>
@@ -112,10 +113,12 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     json_t *doc = NULL;
     struct hash128 hash;
     char hex[33];
-    TRY(state_tensors(&t->s->run, &t->s->memory, t->o->save_only_model, t->s->adapter.wanted, &tensors, &n, err));
+    TRY(state_tensors(t->s, &t->s->run, t->o->save_only_model, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
     if (!code)
         code = ckpt_state_hash(tensors, n, doc, &hash, err);
+    if (!code && !t->o->save_only_model)
+        code = distant_end(t->s, err);
     if (!code) {
         hash_hex(hash, hex);
         str_printf(line, ", \"state_hash\": \"%s\"", hex);
@@ -123,6 +126,12 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     json_decref(doc);
     mem_free(tensors);
     return code;
+}
+
+/* Of a process that follows: it writes no line, but the first one's hash is of its states, too. */
+int trainer_follow_log(struct trainer *t, struct snug_err *err)
+{
+    return t->o->log_hash && !t->o->save_only_model ? distant_give(t->s, err) : SNUG_OK;
 }
 
 /* The mean loss since the line before, the norm and rate of the last step. */

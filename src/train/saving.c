@@ -3,6 +3,7 @@
 
 #include "base/seconds.h"
 #include "train/output_dir.h"
+#include "train/session/distant.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,18 +35,21 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     size_t n;
     json_t *doc = NULL;
     bool only_weights = t->o->save_only_model && !stopping;
+    bool in_place = stopping && !distant_are(t->s); /* whose processes do not wait for a disk */
     if (t->s->follows) {
         t->saved_step = only_weights ? t->saved_step : t->state.step;
-        return SNUG_OK;
+        return only_weights ? SNUG_OK : distant_give(t->s, err);
     }
     TRY(ckpt_folder_check(t->s->output.folder, err));
     log_flush(&t->log);
     t->state.log_bytes = t->log.bytes;
-    TRY(state_tensors(&t->s->run, &t->s->memory, only_weights, t->s->adapter.wanted, &tensors, &n, err));
+    TRY(state_tensors(t->s, &t->s->run, only_weights, &tensors, &n, err));
     int code = state_to_json(t->s, &t->state, only_weights, &doc, err);
     if (!code)
-        code = (stopping ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
+        code = (in_place ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
                                                                  n, doc, err);
+    if (!code && !only_weights)
+        code = distant_end(t->s, err);
     if (code == SNUG_STOPPED && stopping)
         team_leave_arenas(t->s);
     if (!code && !only_weights)
@@ -58,8 +62,11 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
 /* A signal: the state is saved unless it is already, and the run ends with SNUG_STOPPED. */
 int trainer_stop(struct trainer *t, struct snug_err *err)
 {
-    if (t->s->follows) /* the first process saves, and says so */
+    if (t->s->follows) { /* the first process saves, and says so */
+        if (t->state.step > 0 && t->saved_step != t->state.step)
+            TRY(trainer_save(t, true, err));
         return err_set(err, SNUG_STOPPED, "stopped by a signal");
+    }
     if (t->state.step == 0 && t->s->output.made)
         log_remove(&t->log);
     if (t->state.step == 0)

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "train/option_change.h"
 #include "train/output_dir.h"
+#include "train/session/distant.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -305,22 +306,24 @@ int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *e
     return SNUG_OK;
 }
 
-int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights, bool only_trained,
-                  struct ckpt_tensor **tensors, size_t *n, struct snug_err *err)
+int state_tensors(const struct session *s, const struct run *r, bool only_weights, struct ckpt_tensor **tensors,
+                  size_t *n, struct snug_err *err)
 {
     struct run_value *v;
+    const struct ckpt_memory *here = s->memory.ctx ? &s->memory : NULL;
     unsigned roles = 1u << ROLE_WEIGHT | (only_weights ? 0 : 1u << ROLE_STATE);
     TRY(run_list(r, roles, &v, n, err));
     *tensors = mem_alloc(*n * sizeof **tensors);
     size_t kept = 0;
     for (size_t i = 0; *tensors && i < *n; i++) {
-        if (only_trained && v[i].frozen) /* the base lies in its own folder */
+        const struct ckpt_memory *there = distant_memory(s, v[i].rank);
+        if (s->adapter.wanted && v[i].frozen) /* the base lies in its own folder */
             continue;
         (*tensors)[kept] = (struct ckpt_tensor){.name = v[i].name,
                                                 .dtype = v[i].dtype,
                                                 .ndim = v[i].ndim,
                                                 .data = v[i].data,
-                                                .memory = memory->ctx ? memory : NULL};
+                                                .memory = there ? there : here};
         memcpy((*tensors)[kept++].shape, v[i].shape, sizeof v[i].shape);
     }
     *n = kept;
@@ -487,7 +490,7 @@ int state_resume(struct session *s, const char *from, int flags, bool weights_wi
     if (!code && !weights_will_do)
         code = check_optimizer(&found, doc, err);
     if (!code)
-        code = state_tensors(&s->run, &s->memory, has_only_weights(doc), s->adapter.wanted, &tensors, &n, err);
+        code = state_tensors(s, &s->run, has_only_weights(doc), &tensors, &n, err);
     if (!code)
         code = ckpt_load_tensors(&found, tensors, n, err);
     if (!code)

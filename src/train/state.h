@@ -34,10 +34,11 @@ int state_to_json(const struct session *s, const struct train_state *t, bool onl
                   struct snug_err *err);
 int state_from_json(const json_t *doc, struct train_state *t, struct snug_err *err);
 
-/* Weights and, unless only_weights, optimizer states of the run (only_trained: without frozen weights), with their
- * memory in the arena, which checkpoints reach by `memory`; mem_free'd by the caller. */
-int state_tensors(const struct run *r, const struct ckpt_memory *memory, bool only_weights, bool only_trained,
-                  struct ckpt_tensor **tensors, size_t *n, struct snug_err *err);
+/* Weights (with adapters those that are trained) and, unless only_weights, optimizer states of the session's run, or of one that is
+ * planned for it, with their memory in the arena and how it is reached. Where another process has some (distant_are), the others wait for
+ * whoever reads them, until distant_end. mem_free'd by the caller. */
+int state_tensors(const struct session *s, const struct run *r, bool only_weights, struct ckpt_tensor **tensors,
+                  size_t *n, struct snug_err *err);
 
 /* Before a run is compiled: where it will be resumed, the backend does as the checkpoint recorded, and s->rows_moved and
  * s->has_checkpoint are set. A checkpoint that cannot be had is passed over; state_resume says why. */

@@ -213,6 +213,7 @@ static int start(struct trainer *t, struct snug_err *err)
         t->saved_step = t->state.step;
     if (t->state.best_step >= 0 && !trainer_has_step(t, t->state.best_step))
         t->state.best_step = -1;
+    TRY(processes_share(t->s, &t->saved_step, sizeof t->saved_step, err)); /* of the first one's folder */
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
@@ -316,14 +317,19 @@ static int evaluate_and_save(struct trainer *t, bool ends_epoch, struct snug_err
     return trainer_save_due(t, ends_epoch) && t->saved_step != t->state.step ? trainer_save(t, false, err) : SNUG_OK;
 }
 
+static bool log_is_due(const struct trainer *t, bool ends_epoch)
+{
+    struct moment now = trainer_moment(t, ends_epoch);
+    bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
+    return first || last || due(t->o->logging_strategy, t->o->logging_steps, &now);
+}
+
 /* What is due at a step boundary, in the Trainer's order: log, evaluate, save. After the last step everything is, so
  * that its checkpoint lacks nothing but the exported folder. */
 static int after_step(struct trainer *t, double loss, bool ends_epoch, struct snug_err *err)
 {
     (void)loss;
-    struct moment now = trainer_moment(t, ends_epoch);
-    bool first = t->o->logging_first_step && t->state.step == 1, last = t->state.step == t->total;
-    if (first || last || due(t->o->logging_strategy, t->o->logging_steps, &now))
+    if (log_is_due(t, ends_epoch))
         TRY(trainer_log_step(t, err));
     return evaluate_and_save(t, ends_epoch, err);
 }
@@ -415,6 +421,8 @@ static int follow_start(struct trainer *t, struct snug_err *err)
 static int follow_step(struct trainer *t, double loss, bool ends_epoch, struct snug_err *err)
 {
     (void)loss;
+    if (log_is_due(t, ends_epoch))
+        TRY(trainer_follow_log(t, err));
     return evaluate_and_save(t, ends_epoch, err);
 }
 

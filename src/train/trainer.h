@@ -72,6 +72,7 @@ double trainer_seconds(const struct trainer *t); /* since the first step, withou
 int trainer_open_board(struct trainer *t, struct snug_err *err); /* the event file, if one is wanted */
 void trainer_log_summary(struct trainer *t, const struct snug_summary *s);
 int trainer_log_step(struct trainer *t, struct snug_err *err);
+int trainer_follow_log(struct trainer *t, struct snug_err *err); /* the same of a process that follows */
 /* `value`: of the metric for the best model. */
 int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err);
 /* report.html, unless it is refused; at an evaluation only if that costs next to nothing of the run's time. */

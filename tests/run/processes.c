@@ -36,6 +36,39 @@ static void processes_are_as_threads(void **state)
         }
 }
 
+/* At a stage each has states of its own, and at stage 2 gradients: logs with hashes, checkpoints and results are those of all states in one
+ * memory, and a run goes on from them, where others are whose. */
+static void processes_have_stages(void **state)
+{
+    (void)state;
+    static const char *const numbers[] = {"", "", "2", "3", "4"}, *const stages[] = {"1", "2"};
+    for (int d = 0; d < n_devices(); d++)
+        for (int n = 2; n <= MOST_PROCESSES && is_host(device(d)); n++) {
+            const char *stage = stages[n % 2];
+            const char *const *args = ARGS(MODEL, DROPOUT, "--logging-steps", "2", "--max-steps", "6", "--batch-size",
+                                           n == 2 ? "5" : "2", "--gradient-accumulation-steps", n == 3 ? "2" : "1",
+                                           "--save-steps", "3", "--optim", n == 4 ? "muon" : "adamw_torch",
+                                           "--offload-optimizer", n == 3 ? "cpu" : "none", "--zero-stage", stage);
+            const char *threads = train("threads", device(d), args, ARGS("--ranks", numbers[n]));
+            const char *out = join(folder, "processes");
+            struct processes_run r = start_processes(n, run_of(device(d), out, args));
+            assert_ends(&r, 0);
+            assert_same_run(threads, out);
+            const char *saved = "step-00000003/rank-0000.safetensors", *again = join(folder, "again");
+            assert_true(same_bytes(join(threads, saved), join(out, saved)));
+            static const char *more[64];
+            size_t k = 0;
+            for (const char *const *a = args; *a; a++)
+                more[k++] = *a;
+            more[k++] = "--resume-from-checkpoint";
+            more[k++] = join(out, "step-00000003");
+            more[k] = NULL;
+            r = start_processes(n, run_of(device(d), again, more));
+            assert_ends(&r, 0);
+            assert_true(same_bytes(join(out, "model.safetensors"), join(again, "model.safetensors")));
+        }
+}
+
 static void an_evaluation_is_of_all_processes(void **state)
 {
     (void)state;
@@ -169,10 +202,13 @@ static void what_cannot_be_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_are_as_threads),     cmocka_unit_test(an_evaluation_is_of_all_processes),
-        cmocka_unit_test(they_agree_before_they_begin), cmocka_unit_test(they_have_the_same_data),
-        cmocka_unit_test(a_bad_loss_stops_all),         cmocka_unit_test(nobody_waits_forever),
-        cmocka_unit_test(what_cannot_be_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(processes_are_as_threads),
+                                       cmocka_unit_test(processes_have_stages),
+                                       cmocka_unit_test(an_evaluation_is_of_all_processes),
+                                       cmocka_unit_test(they_agree_before_they_begin),
+                                       cmocka_unit_test(they_have_the_same_data),
+                                       cmocka_unit_test(a_bad_loss_stops_all),
+                                       cmocka_unit_test(nobody_waits_forever),
+                                       cmocka_unit_test(what_cannot_be_is_refused)};
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

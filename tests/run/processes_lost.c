@@ -4,6 +4,10 @@
 
 #include <time.h>
 
+/* What each process keeps alone: no bit of a run depends on it. */
+static const char *const stages[] = {"0", "1", "2"};
+static const char *stage = "0";
+
 /* Long enough to be interrupted: some 600 steps. */
 static const char *const *long_run(const char *out, const char *more, const char *value)
 {
@@ -38,6 +42,8 @@ static const char *const *long_run(const char *out, const char *more, const char
                                 "steps",
                                 "--eval-steps",
                                 "50",
+                                "--zero-stage",
+                                stage,
                                 more,
                                 value};
     for (size_t i = 0; i < sizeof args / sizeof *args && args[i]; i++)
@@ -106,6 +112,7 @@ static void killed_runs_go_on(void **state)
     srand(17);
     remove_tree(out);
     for (int i = 0; i < kills; i++) {
+        stage = stages[i % 3];
         struct processes_run r = start_processes(3, long_run(out, "--resume-from-checkpoint", "auto"));
         int victim = rand() % 3;
         pause_for(within(seconds));
@@ -119,6 +126,7 @@ static void killed_runs_go_on(void **state)
     processes_wait(&r);
     assert_int_equal(r.status[0], 0);
     assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
+    stage = stages[0];
 }
 
 /* A process that does nothing any more, as where its machine hangs. */
@@ -151,6 +159,7 @@ static void all_stop_together(void **state)
     undisturbed(&whole);
     for (int asked = 0; asked < 3; asked++) {
         const char *out = join(folder, "stopped");
+        stage = stages[asked];
         remove_tree(out);
         struct processes_run r = start_processes(3, long_run(out, NULL, NULL));
         wait_for_a_checkpoint(out);
@@ -165,6 +174,7 @@ static void all_stop_together(void **state)
         assert_ends(&r, 0);
         assert_true(same_bytes(join(whole, "model.safetensors"), join(out, "model.safetensors")));
     }
+    stage = stages[0];
 }
 
 /* The first process cannot write any more: the others do not wait for it, and it says what is wrong. */
@@ -172,6 +182,7 @@ static void a_failure_of_the_first_ends_all(void **state)
 {
     (void)state;
     const char *out = join(folder, "gone");
+    stage = stages[2];
     remove_tree(out);
     struct processes_run r = start_processes(3, long_run(out, NULL, NULL));
     wait_for_a_checkpoint(out);

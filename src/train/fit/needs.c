@@ -19,7 +19,7 @@ int needs_besides(const struct session *s, struct run *r, struct snug_err *err)
     }
     if (!s->compile.train || s->compile.separate || s->o->save_strategy == OPT_SAVE_NO)
         return SNUG_OK;
-    TRY(state_tensors(r, &s->memory, s->o->save_only_model, s->adapter.wanted, &tensors, &n, err));
+    TRY(state_tensors(s, r, s->o->save_only_model, &tensors, &n, err));
     r->plan.checkpoint_bytes = ckpt_snapshot_bytes(tensors, n);
     mem_free(tensors);
     return SNUG_OK;

@@ -4,6 +4,7 @@
 #include "base/machine.h"
 #include "base/str.h"
 #include "ranks/processes.h"
+#include "train/session/distant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ int processes_join(struct session *s, struct snug_err *err)
         s->events = (struct session_events){0};
     TRY(find_neighbours(s, err));
     share_threads(s);
-    return SNUG_OK;
+    return distant_open(s, err);
 }
 
 /* ---- comparing ---- */
@@ -141,17 +142,18 @@ static int hash_memory(const struct session *s, uint64_t *out, struct snug_err *
 {
     const struct run *r = &s->run;
     const struct backend *b = r->backend;
+    const int64_t common = r->plan.owned_at[MEMORY_DEVICE]; /* behind it lies what a process has alone */
     struct hash_state *h = hash_new();
     char *piece = mem_alloc(PIECE);
     int code = h && piece ? SNUG_OK : err_no_memory(err, PIECE);
-    for (int64_t at = r->plan.inputs_bytes; !code && at < r->plan.persistent_bytes; at += PIECE) {
-        int64_t bytes = r->plan.persistent_bytes - at < PIECE ? r->plan.persistent_bytes - at : PIECE;
+    for (int64_t at = r->plan.inputs_bytes; !code && at < common; at += PIECE) {
+        int64_t bytes = common - at < PIECE ? common - at : PIECE;
         code = b->arena->download(b, piece, r->arenas.of[MEMORY_DEVICE] + at, bytes, err);
         if (!code)
             hash_add(h, piece, (size_t)bytes);
     }
-    if (!code && r->plan.host_bytes)
-        hash_add(h, r->arenas.of[MEMORY_HOST], (size_t)r->plan.host_bytes);
+    if (!code && r->plan.owned_at[MEMORY_HOST])
+        hash_add(h, r->arenas.of[MEMORY_HOST], (size_t)r->plan.owned_at[MEMORY_HOST]);
     if (h)
         *out = hash_end(h).low;
     mem_free(piece);

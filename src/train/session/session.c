@@ -12,6 +12,7 @@
 #include "train/session/chat.h"
 #include "train/session/class_weights.h"
 #include "train/session/datasets.h"
+#include "train/session/distant.h"
 #include "train/session/freeze.h"
 #include "train/session/model_folder.h"
 #include "train/session/processes.h"
@@ -218,5 +219,6 @@ void session_close(struct session *s)
         model_dir_close(&s->dir);
     backend_close(s->compile.backend);
     ranks_close(s->processes);
+    distant_close(s);
     *s = (struct session){0};
 }

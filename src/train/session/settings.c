@@ -144,15 +144,12 @@ static int check_ranks(const struct session *s, struct snug_err *err)
                    c->backend->name, c->ranks);
 }
 
-/* Ranks with states of their own look at each other's memory, of the device. */
+/* Ranks with states of their own reach those of others in the memory of the device. */
 static int check_zero(const struct session *s, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
     if (c->ranks == 1 || !c->zero_stage)
         return SNUG_OK;
-    if (s->processes)
-        return err_set(err, SNUG_ERR_USAGE, "--zero-stage %d: processes have all states each; use --gpus or --ranks",
-                       c->zero_stage);
     if (s->o->offload_param == OPT_OFFLOAD_CPU)
         return err_set(
             err, SNUG_ERR_USAGE,

@@ -1,0 +1,102 @@
+#include "train/session/distant.h"
+
+#include "ranks/ranks.h"
+
+#include <string.h>
+
+struct distant {
+    const struct session *s;
+    int rank; /* counted from 1 */
+    struct ckpt_memory memory;
+};
+
+/* What the first process asks for. */
+struct wanted {
+    int64_t rank; /* 0: no more */
+    int64_t memory, at, bytes;
+};
+
+/* Where that is here. */
+static char *place(const struct session *s, const struct wanted *w)
+{
+    return s->run.arenas.of[w->memory] + w->at;
+}
+
+/* It goes from its rank to `to` of the first. */
+static int send(const struct session *s, const struct wanted *w, void *to, struct snug_err *err)
+{
+    const struct rank *r = &s->here;
+    struct piece *out = mem_alloc(2 * (size_t)r->n * sizeof *out), *in = out + r->n;
+    if (!out)
+        return err_no_memory(err, 2 * (size_t)r->n * sizeof *out);
+    if (r->me == w->rank - 1)
+        out[0] = (struct piece){place(s, w), (size_t)w->bytes};
+    if (r->me == 0)
+        in[w->rank - 1] = (struct piece){to, (size_t)w->bytes};
+    bool met = ranks_exchange(r, out, in);
+    mem_free(out);
+    return met ? SNUG_OK : ranks_failure(s->processes, err);
+}
+
+static int get(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err)
+{
+    const struct distant *d = ctx;
+    const struct session *s = d->s;
+    const char *host = s->run.arenas.of[MEMORY_HOST], *at = from;
+    bool on_host = host && at >= host && at < host + s->run.plan.host_bytes;
+    enum memory memory = on_host ? MEMORY_HOST : MEMORY_DEVICE;
+    struct wanted w = {.rank = d->rank, .memory = memory, .at = at - s->run.arenas.of[memory], .bytes = bytes};
+    if (!ranks_share(&s->here, &w, sizeof w))
+        return ranks_failure(s->processes, err);
+    return send(s, &w, to_host, err);
+}
+
+static int put(void *ctx, void *to, const void *from_host, int64_t bytes, struct snug_err *err)
+{
+    (void)ctx, (void)to, (void)from_host, (void)bytes, (void)err;
+    return SNUG_OK;
+}
+
+int distant_open(struct session *s, struct snug_err *err)
+{
+    s->distant = mem_alloc((size_t)s->here.n * sizeof *s->distant);
+    for (int i = 0; s->distant && i < s->here.n; i++) {
+        struct distant *d = &s->distant[i];
+        *d = (struct distant){.s = s, .rank = i + 1, .memory = {.get = get, .put = put, .ctx = d}};
+    }
+    return s->distant ? SNUG_OK : err_no_memory(err, (size_t)s->here.n * sizeof *s->distant);
+}
+
+void distant_close(struct session *s)
+{
+    mem_free(s->distant);
+    s->distant = NULL;
+}
+
+bool distant_are(const struct session *s)
+{
+    return s->distant && s->run.plan.fullest;
+}
+
+const struct ckpt_memory *distant_memory(const struct session *s, int rank)
+{
+    return s->distant && rank && rank != s->here.me + 1 ? &s->distant[rank - 1].memory : NULL;
+}
+
+int distant_give(const struct session *s, struct snug_err *err)
+{
+    struct wanted w = {.rank = distant_are(s)};
+    while (w.rank) {
+        if (!ranks_share(&s->here, &w, sizeof w))
+            return ranks_failure(s->processes, err);
+        if (w.rank)
+            TRY(send(s, &w, NULL, err));
+    }
+    return SNUG_OK;
+}
+
+int distant_end(const struct session *s, struct snug_err *err)
+{
+    struct wanted w = {0};
+    return !distant_are(s) || ranks_share(&s->here, &w, sizeof w) ? SNUG_OK : ranks_failure(s->processes, err);
+}
