@@ -37,6 +37,8 @@ static inline double inner_roundings(enum op op, const union args_any *a)
         return 1.5;
     case OP_dora:
         return a->dora.act ? 1.5 : 0;
+    case OP_activation: /* none: for 16 bits a kernel may compute to 9e-5 of the size (cuda/kernels/act.cuh) */
+        return 0.2;
     case OP_rms_norm: /* h, and rstd of it */
         return a->rms_norm.res.ndim ? 2 : 0;
     case OP_linear_dx:
@@ -60,6 +62,8 @@ static inline int sized_as(enum op op, int slot)
         return SLOT(linear, y);
     if (op == OP_dora && slot == SLOT(dora, slope))
         return SLOT(dora, y);
+    if (op == OP_activation && slot == SLOT(activation, slope))
+        return SLOT(activation, y);
     bool relative = op == OP_attention_disentangled_bwd && slot == SLOT(attention_disentangled_bwd, drelative);
     return relative ? SLOT(attention_disentangled_bwd, dqkv) : slot;
 }
