@@ -86,14 +86,15 @@ static struct pair memory_pair(const struct bench *b, const struct bench_result 
     return p;
 }
 
+/* Percents; a bar ends with its panel, as a plan may promise more than there is. */
 static struct pair linear_pair(const struct bench *b, const struct bench_result *r)
 {
     double reached = bench_of_linear(b, r), planned = bench_of_linear_planned(b, r);
-    struct pair p = {.outer = share(planned, 1), .inner = share(reached, 1)};
-    if (planned > 0)
-        snprintf(p.text, sizeof p.text, "%.1f %%, planned %.1f", 100 * reached, 100 * planned);
+    struct pair p = {.outer = share(planned < 1 ? planned : 1, 1), .inner = share(reached < 1 ? reached : 1, 1)};
+    if (planned > 0 && r->ranks > 1)
+        snprintf(p.text, sizeof p.text, "%.1f, plan %.1f", 100 * reached, 100 * planned);
     else
-        snprintf(p.text, sizeof p.text, "%.1f %%", 100 * reached);
+        snprintf(p.text, sizeof p.text, "%.1f", 100 * reached);
     return p;
 }
 
@@ -142,7 +143,7 @@ void bench_svg(const struct bench *b, struct str *out)
     put_text(out, 10, 26, "title", str_text(&title));
     put_text(out, LABELS, TOP - 14, "head", b->ranks > 1 ? "samples/s (outer bar: linear)" : "samples/s");
     put_text(out, LABELS + PANEL + GAP, TOP - 14, "head",
-             b->ranks > 1 ? "of linear (outer bar: as planned)" : "memory, MB (inner bar: as planned)");
+             b->ranks > 1 ? "percent of linear (outer bar: as planned)" : "memory, MB (inner bar: as planned)");
     for (size_t i = 0; i < b->n_results; i++)
         put_result(b, &b->results[i], s, TOP + ROW * (double)i, out);
     put_text(out, 10, height - 12, "quiet",
