@@ -210,6 +210,18 @@ static void no_way_is_over_the_hosts_memory(void **state)
     assert_true(file_has(said(), "of the host's memory, and 1.00 KiB are --host-memory-budget"));
 }
 
+/* A checkpoint's copy takes the memory that states need. A refusal says that it fits without, and then it does. */
+static void a_refusal_says_what_a_checkpoint_takes(void **state)
+{
+    (void)state;
+    const char *const *large = ARGS("plan", "--gpu", "rtx3090", "--model", fixture("../bench/models/bert-large"),
+                                    "--batch-size", "8", "--memory-budget", "4GiB", "--host-memory-budget", "4GiB");
+    expect_snug(4, said(), large, ARGS("--save-strategy", "steps"));
+    assert_true(file_has(said(), "it fits with --save-strategy no"));
+    expect_snug(0, said(), large, ARGS("--save-strategy", "no"));
+    assert_true(file_has(said(), "lie in the host's memory: "));
+}
+
 static int set_up(void **state)
 {
     int code = open_folder(state);
@@ -225,6 +237,7 @@ int main(void)
         cmocka_unit_test(weights_elsewhere_have_the_same_bits),
         cmocka_unit_test(states_go_where_there_is_room),
         cmocka_unit_test(no_way_is_over_the_hosts_memory),
+        cmocka_unit_test(a_refusal_says_what_a_checkpoint_takes),
     };
     return cmocka_run_group_tests_name("offload", tests, set_up, close_folder);
 }

@@ -42,7 +42,8 @@ static bool is_possible(const struct session *s, enum change change)
     bool has_bf16 = c->backend->facts.narrow_types >> DT_BF16 & 1;
     switch (change) {
     case NO_SAVES:
-        return c->backend->facts.host_memory && s->o->save_strategy != OPT_SAVE_NO;
+        return s->o->save_strategy != OPT_SAVE_NO &&
+               (c->backend->facts.host_memory || offload_room(s, &s->run.plan) < INT64_MAX);
     case BF16:
         return has_bf16 && c->precision.narrow == DT_F32;
     case PURE_BF16:
