@@ -186,84 +186,101 @@ __global__ static void starts_kernel(const int32_t *rows, int64_t longest, int64
         starts[r] = (int32_t)first_distance(rows, longest, r);
 }
 
+__host__ __device__ static inline int64_t starts_bytes(int64_t R)
+{
+    return (4 * (R + 1) + 15) / 16 * 16;
+}
+
 struct sums {
     const int32_t *cu, *starts;
     int64_t T, B, R, C_pitch, slope_pitch;
     bool of_keys; /* rows are keys: a distance d lies d behind, not before */
 };
 
-/* Rows of dC, an element of each by this thread: the sum of the slopes of `count` distances from `start` on, K at most. Loads of several
- * rows are under way at once. */
-template <int K, class T>
-__device__ static inline void sum_rows(const struct sums &p, const int2 *places, int rows, const T *slopes, T *dC,
-                                       int start, int count, bool stores)
+/* A row's slopes come to shared memory, `row`. */
+template <class T> __device__ static inline void load_slopes(T *row, const T *slopes, int length)
 {
-    int sign = p.of_keys ? 1 : -1;
-#pragma unroll 8
-    for (int n = 0; n < rows; n++, slopes += p.slope_pitch, dC += p.C_pitch) {
-        int2 place = places[n]; /* within the sequence, and that one's length */
-        float slope[K], sum = 0;
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            int x = place.x + sign * (start + k);
-            slope[k] = k < count && (unsigned)x < (unsigned)place.y ? to_float(slopes[x]) : 0;
-        }
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            sum += slope[k];
-        if (stores)
-            *dC = from_float<T>(sum);
-    }
+    constexpr int WIDTH = 16 / (int)sizeof(T); /* rows are as wide as a multiple of that */
+    __syncwarp();
+    for (int i = (int)threadIdx.x % 32 * WIDTH; i < length; i += 32 * WIDTH)
+        *(int4 *)(row + i) = *(const int4 *)(slopes + i);
+    __syncwarp();
 }
 
-/* Likewise of any counts: a warp adds up the elements of its lanes one after the other. */
-template <class T>
-__device__ static inline void sum_rows_together(const struct sums &p, const int2 *places, int rows, const T *slopes,
-                                                T *dC, int start, int count, bool stores)
+/* The sum of the slopes of distances [from, end), of which 0 lies at `at`; by all lanes where one of them has many. */
+template <class T> __device__ static inline float sum_of_slopes(const T *at, int from, int end, int sign)
 {
-    int sign = p.of_keys ? 1 : -1, lane = (int)threadIdx.x % 32;
-    for (int n = 0; n < rows; n++, slopes += p.slope_pitch, dC += p.C_pitch) {
-        int2 place = places[n];
-        float own = 0;
-        for (int owner = 0; owner < 32; owner++) {
-            int first = place.x + sign * __shfl_sync(0xFFFFFFFFu, start, owner);
-            int end = __shfl_sync(0xFFFFFFFFu, count, owner);
-            float sum = 0;
-            for (int k = lane; k < end; k += 32)
-                if ((unsigned)(first + sign * k) < (unsigned)place.y)
-                    sum += to_float(slopes[first + sign * k]);
-            sum = warp_sum(sum);
-            own = lane == owner ? sum : own;
-        }
-        if (stores)
-            *dC = from_float<T>(own);
+    constexpr int MANY = 32;
+    float sum = 0;
+    if (end - from <= MANY)
+        for (int d = from; d < end; d++)
+            sum += to_float(at[sign * d]);
+    for (unsigned many = __ballot_sync(0xFFFFFFFFu, end - from > MANY); many; many &= many - 1) {
+        int owner = __ffs((int)many) - 1, lane = (int)threadIdx.x % 32;
+        int its_from = __shfl_sync(0xFFFFFFFFu, from, owner), its_end = __shfl_sync(0xFFFFFFFFu, end, owner);
+        float part = 0;
+        for (int d = its_from + lane; d < its_end; d += 32)
+            part += to_float(at[sign * d]);
+        part = warp_sum(part);
+        sum = lane == owner ? part : sum;
     }
+    return sum;
 }
 
-/* SUMMED rows of dC by a block, a thread for an element of each. Positions are told apart so well that most elements are of one distance,
- * and the others of a few. Bound by instructions. */
+/* SUMMED rows of dC by a block, a row after the other by a warp, two neighbouring elements of it by a lane. Positions are told apart so
+ * well that most elements are of one distance, and the others of a few. Shared memory: the starts, then a row of slopes a warp. */
 template <class T> __global__ void __launch_bounds__(THREADS) sums_kernel(struct sums p, const T *slopes, T *dC)
 {
-    __shared__ int2 places[SUMMED];
+    extern __shared__ __align__(16) char memory[];
+    __shared__ int2 places[SUMMED]; /* of a row within its sequence, and that one's length */
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32, R = (int)p.R;
+    int *starts = (int *)memory, sign = p.of_keys ? 1 : -1;
+    T *row = (T *)(memory + starts_bytes(p.R)) + warp * p.slope_pitch;
     int64_t t0 = (int64_t)blockIdx.x * SUMMED, first = blockIdx.y * p.T + t0;
-    if (threadIdx.x < SUMMED) { /* rows behind the last sequence have no slopes: sums are 0 */
-        struct sequence s = sequence_of(p.cu, p.B, t0 + threadIdx.x);
-        places[threadIdx.x] = make_int2((int)(t0 + threadIdx.x - s.first), (int)s.length);
+    for (int r = (int)threadIdx.x; r <= R; r += (int)blockDim.x)
+        starts[r] = p.starts[r];
+    for (int n = (int)threadIdx.x; n < SUMMED;
+         n += (int)blockDim.x) { /* rows behind the last sequence have no slopes */
+        struct sequence s = sequence_of(p.cu, p.B, t0 + n);
+        places[n] = make_int2((int)(t0 + n - s.first), (int)s.length);
     }
     __syncthreads();
-    int rows = (int)(p.T - t0 < SUMMED ? p.T - t0 : SUMMED), r = (int)(blockIdx.z * THREADS + threadIdx.x);
-    int start = r < p.R ? p.starts[r] : 0, count = r < p.R ? p.starts[r + 1] - start : 0;
-    const T *from = slopes + first * p.slope_pitch;
-    T *to = dC + first * p.C_pitch + r;
-    bool stores = r < p.C_pitch;
-    if (__all_sync(0xFFFFFFFFu, count <= 1))
-        sum_rows<1>(p, places, rows, from, to, start, count, stores);
-    else if (__all_sync(0xFFFFFFFFu, count <= 4))
-        sum_rows<4>(p, places, rows, from, to, start, count, stores);
-    else if (__all_sync(0xFFFFFFFFu, count <= 8))
-        sum_rows<8>(p, places, rows, from, to, start, count, stores);
-    else
-        sum_rows_together(p, places, rows, from, to, start, count, stores);
+    for (int n = warp; n < SUMMED && t0 + n < p.T; n += warps) {
+        int at = places[n].x, length = places[n].y;
+        int least = p.of_keys ? -at : at - length + 1, end = least + length; /* of the distances that there are */
+        T *to = dC + (first + n) * p.C_pitch;
+        load_slopes(row, slopes + (first + n) * p.slope_pitch, length);
+        for (int r0 = 0; r0 < (int)p.C_pitch; r0 += 64) {
+            int r = r0 + 2 * lane, start[3];
+#pragma unroll
+            for (int k = 0; k < 3; k++)
+                start[k] = max(least, min(end, starts[min(r + k, R)]));
+            float even = sum_of_slopes(row + at, start[0], start[1], sign);
+            float odd = sum_of_slopes(row + at, start[1], start[2], sign);
+            if (r < (int)p.C_pitch)
+                *(pack<T, 2> *)(to + r) = {{from_float<T>(even), from_float<T>(odd)}};
+        }
+    }
+}
+
+/* Of warps, each with a row of slopes, as many as shared memory has room for. */
+static int warps_of_sums(const struct sums &p, int64_t element)
+{
+    const int64_t most = 96 << 10;
+    int64_t warps = (most - starts_bytes(p.R)) / (p.slope_pitch * element);
+    return (int)(warps < 1 ? 1 : warps > THREADS / 32 ? THREADS / 32 : warps);
+}
+
+template <class T>
+static int sums_launch(const struct sums &p, const T *slopes, T *dC, int heads, const struct cuda_call *c)
+{
+    int warps = warps_of_sums(p, sizeof(T));
+    int bytes = (int)(starts_bytes(p.R) + warps * p.slope_pitch * (int64_t)sizeof(T));
+    dim3 grid((unsigned)((p.T + SUMMED - 1) / SUMMED), (unsigned)heads);
+    TRY(cuda_check(cudaFuncSetAttribute(sums_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                   "attention_disentangled_bwd", c->err));
+    sums_kernel<T><<<grid, (unsigned)(32 * warps), (size_t)bytes, c->stream>>>(p, slopes, dC);
+    return SNUG_OK;
 }
 
 /* ---- a node ---- */
@@ -393,11 +410,9 @@ template <class A> static struct expand expand_of(const A *a, const struct node 
 static int spread(const struct node *n, const struct matrices *m, const struct room *r, int64_t head, int term,
                   const struct sums *s, const struct tensor *drelative, const struct cuda_call *c)
 {
-    dim3 grid((unsigned)((n->T + SUMMED - 1) / SUMMED), (unsigned)n->at_a_time,
-              (unsigned)((n->C_pitch + THREADS - 1) / THREADS));
     WITH_FLOAT_TYPE(n->dtype, T, {
-        sums_kernel<T>
-            <<<grid, THREADS, 0, c->stream>>>(*s, (const T *)(term ? r->biases_of_keys : r->biases), (T *)r->C[term]);
+        const T *slopes = (const T *)(term ? r->biases_of_keys : r->biases);
+        TRY(sums_launch<T>(*s, slopes, (T *)r->C[term], (int)n->at_a_time, c));
     })
     struct cuda_product p = product_of(n, OP_linear_dx, n->dtype, true);
     struct product_data data = {};
