@@ -2,43 +2,61 @@
 otherwise, and the tokenizer of another folder.
 
 usage: random_families.py TOKENIZER_FOLDER OUTPUT [FAMILY…]      OUTPUT/FAMILY; all families if none is named
+       --hidden N --layers N --heads N                           other sizes
 """
+import argparse
 import pathlib
-import sys
 
 import torch
 import transformers as T
 
-SIZE = dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
-SEQ2SEQ = dict(pad_token_id=0, decoder_start_token_id=101, eos_token_id=102)
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("tokenizer")
+parser.add_argument("output")
+parser.add_argument("families", nargs="*", metavar="FAMILY")
+parser.add_argument("--hidden", type=int, default=384)
+parser.add_argument("--layers", type=int, default=6)
+parser.add_argument("--heads", type=int, default=12)
+args = parser.parse_args()
+H, L, A, F = args.hidden, args.layers, args.heads, 4 * args.hidden
+SIZE = dict(hidden_size=H, num_hidden_layers=L, num_attention_heads=A, intermediate_size=F)
+T.utils.logging.set_verbosity_error()
+T.utils.logging.disable_progress_bar()
+tokenizer = T.PreTrainedTokenizerFast(
+    tokenizer_object=T.AutoTokenizer.from_pretrained(args.tokenizer).backend_tokenizer, model_max_length=512, pad_token="[PAD]",
+    unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+    model_input_names=["input_ids", "attention_mask"])
+CLS, SEP = tokenizer.cls_token_id, tokenizer.sep_token_id
+DECODER = dict(**SIZE, num_key_value_heads=A // 2, head_dim=H // A, pad_token_id=0, bos_token_id=CLS, eos_token_id=SEP)
+SEQ2SEQ = dict(pad_token_id=0, decoder_start_token_id=CLS, eos_token_id=SEP)
 FAMILIES = {
     "bert": lambda: T.BertConfig(**SIZE),
-    "distilbert": lambda: T.DistilBertConfig(dim=384, n_layers=6, n_heads=12, hidden_dim=1536),
+    "distilbert": lambda: T.DistilBertConfig(dim=H, n_layers=L, n_heads=A, hidden_dim=F),
     "roberta": lambda: T.RobertaConfig(**SIZE, max_position_embeddings=514, type_vocab_size=1),
     "xlm-roberta": lambda: T.XLMRobertaConfig(**SIZE, max_position_embeddings=514, type_vocab_size=1),
     "electra": lambda: T.ElectraConfig(**SIZE, embedding_size=128),
     "albert": lambda: T.AlbertConfig(**SIZE, embedding_size=128, hidden_dropout_prob=0.1,
                                      attention_probs_dropout_prob=0.1),
     "mpnet": lambda: T.MPNetConfig(**SIZE, max_position_embeddings=514),
-    "modernbert": lambda: T.ModernBertConfig(**SIZE, pad_token_id=0, bos_token_id=101, eos_token_id=102,
-                                             cls_token_id=101, sep_token_id=102),
+    "modernbert": lambda: T.ModernBertConfig(**SIZE, pad_token_id=0, bos_token_id=CLS, eos_token_id=SEP,
+                                             cls_token_id=CLS, sep_token_id=SEP),
     "deberta-v3": lambda: T.DebertaV2Config(
         **SIZE, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True,
         pos_att_type="p2c|c2p", position_biased_input=False, max_relative_positions=-1, type_vocab_size=0),
-    "t5": lambda: T.T5Config(d_model=384, d_kv=32, num_heads=12, d_ff=1536, num_layers=6, **SEQ2SEQ),
-    "bart": lambda: T.BartConfig(d_model=384, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
-                                 decoder_attention_heads=12, encoder_ffn_dim=1536, decoder_ffn_dim=1536,
-                                 bos_token_id=101, forced_eos_token_id=102, **SEQ2SEQ),
+    "deberta-v2": lambda: T.DebertaV2Config(
+        **SIZE, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p",
+        position_biased_input=False, max_relative_positions=-1, type_vocab_size=0, conv_kernel_size=3, conv_act="gelu"),
+    "t5": lambda: T.T5Config(d_model=H, d_kv=H // A, num_heads=A, d_ff=F, num_layers=L, **SEQ2SEQ),
+    "bart": lambda: T.BartConfig(d_model=H, encoder_layers=L, decoder_layers=L, encoder_attention_heads=A,
+                                 decoder_attention_heads=A, encoder_ffn_dim=F, decoder_ffn_dim=F,
+                                 bos_token_id=CLS, forced_eos_token_id=SEP, **SEQ2SEQ),
+    "llama": lambda: T.LlamaConfig(**DECODER),
+    "qwen3": lambda: T.Qwen3Config(**DECODER),
+    "mixtral": lambda: T.MixtralConfig(**DECODER, num_local_experts=4, num_experts_per_tok=2),
 }
 
-T.utils.logging.set_verbosity_error()
-T.utils.logging.disable_progress_bar()
-tokenizer = T.PreTrainedTokenizerFast(
-    tokenizer_object=T.AutoTokenizer.from_pretrained(sys.argv[1]).backend_tokenizer, model_max_length=512, pad_token="[PAD]",
-    unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-    model_input_names=["input_ids", "attention_mask"])
-for family in sys.argv[3:] or FAMILIES:
-    folder = pathlib.Path(sys.argv[2]) / family
+for family in args.families or FAMILIES:
+    folder = pathlib.Path(args.output) / family
     config = FAMILIES[family]()
     config.vocab_size = len(tokenizer)
     torch.manual_seed(1)

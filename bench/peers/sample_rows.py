@@ -1,13 +1,14 @@
 """Draws rows of two CSV files of text and label, for measurements on a part of them: always the same; tested are labels that were learned.
 
-usage: sample_rows.py TRAIN.csv TEST.csv ROWS TEST_ROWS FOLDER      FOLDER/train.csv and FOLDER/test.csv
+usage: sample_rows.py TRAIN.csv TEST.csv ROWS TEST_ROWS FOLDER [LABELS]      FOLDER/train.csv and FOLDER/test.csv; LABELS: only rows with
+                                                                            one of so many labels, the first by name
 """
 import csv
 import pathlib
 import random
 import sys
 
-train, test, n_train, n_test, folder = sys.argv[1:]
+train, test, n_train, n_test, folder, *some = sys.argv[1:]
 
 
 def read(path):
@@ -21,6 +22,9 @@ def write(name, rows):
 
 
 header, *rows = read(train)
+if some:
+    first = set(sorted({label for _, label in rows})[:int(some[0])])
+    rows = [row for row in rows if row[1] in first]
 learned = random.Random(1).sample(rows, min(int(n_train), len(rows)))
 labels = {label for _, label in learned}
 known = [row for row in read(test)[1:] if row[1] in labels]
