@@ -68,7 +68,6 @@ int scratch_map(struct scratch *s, bool writable, struct mapping *m, struct snug
     if (!p)
         return err_errno(err, SNUG_ERR_ENV, s->dir, "map a file", errno);
     *m = (struct mapping){.p = p, .bytes = (size_t)s->bytes, .written = writable};
-    madvise(p, m->bytes, MADV_RANDOM); /* rows are read in random order */
     scratch_drop(s);
     return SNUG_OK;
 }

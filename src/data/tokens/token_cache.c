@@ -227,7 +227,6 @@ static int take_file(const struct io *io, int fd, const char *path, int64_t size
     void *p = io->map(io, fd, (size_t)size, false);
     if (!p)
         return err_errno(err, SNUG_ERR_ENV, path, "map", errno);
-    madvise(p, (size_t)size, MADV_RANDOM); /* rows are read in random order */
     d->files.maps[d->files.n_maps++] = (struct mapping){.p = p, .bytes = (size_t)size};
     return SNUG_OK;
 }
@@ -471,5 +470,7 @@ bool token_cache_load(const struct io *io, const char *path, struct hash128 key,
         code = bind(d, bytes, &h, o, columns, path, why);
     if (code)
         dataset_close(d);
+    else if (d->files.n_maps) /* the checks went through it in order; rows come in any */
+        madvise(d->files.maps[0].p, d->files.maps[0].bytes, MADV_RANDOM);
     return !code;
 }
