@@ -215,14 +215,15 @@ template <class T> __device__ static inline float sum_of_slopes(const T *at, int
     if (end - from <= MANY)
         for (int d = from; d < end; d++)
             sum += to_float(at[sign * d]);
-    for (unsigned many = __ballot_sync(0xFFFFFFFFu, end - from > MANY); many; many &= many - 1) {
-        int owner = __ffs((int)many) - 1, lane = (int)threadIdx.x % 32;
+    for (unsigned many = __ballot_sync(0xFFFFFFFFu, end - from > MANY); many;) {
+        int owner = 31 - __clz((int)many), lane = (int)threadIdx.x % 32;
         int its_from = __shfl_sync(0xFFFFFFFFu, from, owner), its_end = __shfl_sync(0xFFFFFFFFu, end, owner);
         float part = 0;
         for (int d = its_from + lane; d < its_end; d += 32)
             part += to_float(at[sign * d]);
         part = warp_sum(part);
         sum = lane == owner ? part : sum;
+        many ^= 1u << owner;
     }
     return sum;
 }
