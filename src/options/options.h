@@ -164,7 +164,7 @@ struct options {
     const char *from[N_OPTIONS];     /* how it was given: "--bf16", "args.json: bf16"; NULL if it was not */
     char **notes;                    /* lines for the user, without a newline: older spellings, what was ignored */
     size_t n_notes, notes_cap;
-    bool deepspeed_read;             /* the file of --deepspeed */
+    bool deepspeed_read; /* the file of --deepspeed */
     struct arena arena;
 };
 

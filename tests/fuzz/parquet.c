@@ -1,7 +1,7 @@
 /* Any bytes as a Parquet file. What is accepted must be the same when the bytes come in small pieces; what is not is refused with
  * the file's name. */
-#include "../memory_io.h"
 #include "data/files/objects/parquet.h"
+#include "../memory_io.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -105,10 +105,7 @@ static int64_t pad(const struct model_config *c)
 
 static const struct refused refused[] = {
     ENCODER_REFUSED,
-    {.key = "relative_attention_num_buckets",
-     .kind = REFUSED_UNLIKE,
-     .words = {"32"},
-     .like = buckets},
+    {.key = "relative_attention_num_buckets", .kind = REFUSED_UNLIKE, .words = {"32"}, .like = buckets},
     {.key = "pad_token_id", .kind = REFUSED_UNLIKE, .words = {"1"}, .like = pad},
     {0},
 };

@@ -102,7 +102,8 @@ struct session {
     bool follows;            /* it is not the first: it neither prints nor writes */
     bool stops;              /* all have agreed to stop */
     int beside, local;       /* processes on this machine, and which of them this is */
-    struct distant *distant; /* (here.n) what each of them has alone: train/session/distant.h; NULL: there is this one */
+    struct distant
+        *distant; /* (here.n) what each of them has alone: train/session/distant.h; NULL: there is this one */
 
     struct gpus gpus;                /* one for each rank */
     struct compile_settings compile; /* what was asked for */
