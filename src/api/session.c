@@ -8,7 +8,7 @@
 #include "train/generate/generate.h"
 #include "train/own_loop.h"
 #include "train/session/describe.h"
-#include "train/session/processes.h"
+#include "train/session/processes/processes.h"
 #include "train/session/prompts.h"
 #include "train/team.h"
 #include "train/train.h"

@@ -82,8 +82,8 @@ struct backend_arena {
     int (*fetch)(const struct backend *b, int flight, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*wait)(const struct backend *b, int flight, struct snug_err *err);
 
-    /* Copies that are over on return: upload's into the arena or memory from alloc_host, from anywhere, such as the arena of another device;
-     * download's out of them. */
+    /* Copies that are over on return: upload's into the arena or memory from alloc_host, from anywhere, such as the arena of another
+     * device; download's out of them. */
     int (*upload)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*download)(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err);
     int (*sync)(const struct backend *b, struct snug_err *err); /* until all work is done */

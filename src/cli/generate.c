@@ -27,7 +27,7 @@ static int put_object(struct writer *w, const struct snug_piece *p)
 {
     struct str line = {0};
     str_printf(&line, "{\"prompt\":%lld,\"text\":", (long long)p->prompt);
-    str_json(&line, str_text(&w->text));
+    str_json_str(&line, &w->text);
     str_append(&line, ",\"ids\":[");
     for (int64_t i = 0; i < p->n_ids; i++)
         str_printf(&line, "%s%d", i ? "," : "", p->ids[i]);

@@ -1,4 +1,5 @@
-/* activation: y = act(x), and its slope; bound by memory in bf16, by the exponential in fp32. act_bwd: du = dy * slope, and the sums of du over rows. Bound by memory. Order of the sums: columns.h. */
+/* activation: y = act(x), and its slope. Bound by memory in bf16, by the exponential in fp32.
+ * act_bwd: du = dy * slope, and the sums of du over rows. Bound by memory. Order of the sums: columns.h. */
 #include "cpu/act.h"
 #include "cpu/columns.h"
 #include "cpu/kernels.h"

@@ -175,8 +175,7 @@ OP(pool, IN(x) IN(cu) OUT(y), , DIFF, "y[b] = the mean of the rows of sequence b
 OP(pool_bwd, IN(dy) IN(cu) ACC(dx), , NONE, "the gradient of pool: dy[b] / n in each of its n rows, 0 behind them all")
 OP(neighbours, IN(x) IN(cu) OUT(y), INT(width), DIFF,
    "y[n, h width + k] = x[m, h] with the row m = n + k - (width - 1) / 2 of the same sequence, 0 where it has none: "
-   "what a "
-   "convolution over `width` rows, an odd number, multiplies with its weight")
+   "what a convolution over `width` rows, an odd number, multiplies with its weight")
 OP(neighbours_bwd, IN(dy) IN(cu) ACC(dx), INT(width), NONE, "the gradient of neighbours")
 OP(cross_entropy, IN(logits) IN(labels) IN(step) OPT(weights) OPT(more) F32(loss) F32(lse), REAL(smoothing), DIFF,
    "loss = more, another loss, + 1/N sum over rows n with label >= 0 of (1-s) w[label] (lse[n] - logits[n,label]) + "

@@ -1,6 +1,7 @@
 #include "model/refused.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct refused refused_everywhere[] = {
@@ -39,9 +40,10 @@ static int check_above_0(const char *key, json_t *o, const char *path, struct sn
                    number);
 }
 
-static int check_number(const struct refused *row, json_t *o, const char *path, int64_t like, struct snug_err *err)
+static int check_number(const struct refused *row, json_t *o, const char *path, const struct model_config *c,
+                        struct snug_err *err)
 {
-    int64_t number = like;
+    int64_t like = row->like ? row->like(c) : strtoll(row->words[0], NULL, 10), number = like;
     TRY(json_get_int(o, path, row->key, false, 0, (int64_t)1 << 40, &number, err));
     if (number == like)
         return SNUG_OK;
@@ -78,7 +80,7 @@ static int check(const struct refused *row, json_t *o, const char *path, const s
     case REFUSED_ABOVE_0:
         return check_above_0(row->key, o, path, err);
     case REFUSED_UNLIKE:
-        return check_number(row, o, path, row->like(c), err);
+        return check_number(row, o, path, c, err);
     case REFUSED_OTHER:
         return check_word(row, o, path, err);
     }

@@ -10,7 +10,7 @@ enum refused_kind {
     REFUSED_FALSE,   /* a switch that is off; without the key it is on */
     REFUSED_PRESENT, /* anything but null and {} */
     REFUSED_ABOVE_0, /* a number */
-    REFUSED_UNLIKE,  /* a whole number other than `like` gives */
+    REFUSED_UNLIKE,  /* a whole number other than the first of `words`, or than `like` gives */
     REFUSED_OTHER,   /* a word that is none of `words` */
 };
 
@@ -19,9 +19,9 @@ enum { REFUSED_WORDS = 4 };
 struct refused {
     const char *key;
     enum refused_kind kind;
-    const char
-        *words[REFUSED_WORDS]; /* of REFUSED_OTHER, up to NULL; of REFUSED_UNLIKE the first says what `like` gives */
-    int64_t (*like)(const struct model_config *c);
+    /* Of REFUSED_OTHER up to NULL. Of REFUSED_UNLIKE the first is the number, or says what `like` gives. */
+    const char *words[REFUSED_WORDS];
+    int64_t (*like)(const struct model_config *c); /* NULL: the number is the same for all models */
 };
 
 extern const struct refused refused_everywhere[]; /* up to a row without a key, as all tables */

@@ -171,7 +171,8 @@ PASSES(PASS, )
  * MODULE.lora_B.weight, and freezes all weights of the model but those of the modules to be saved. Adapters that read one value share its
  * dropout, which an evaluation does not have. Where one product computes several layers (its weight is a group), it gets the columns that
  * all of their adapters add; where some have no adapter, and with dora, it becomes a product for each layer. With dora a layer's product
- * has neither bias nor activation; the node behind it has them, and the weight MODULE.lora_magnitude_vector. Requires: forward nodes only. */
+ * has neither bias nor activation; the node behind it has them, and the weight MODULE.lora_magnitude_vector. Requires: forward nodes
+ * only. */
 size_t adapter_module_length(const char *weight_name); /* of the name without ".weight"; 0 where it does not end so */
 const struct adapter *adapters_find(const struct adapters *a, const char *weight_name); /* NULL: it has none */
 bool adapters_save(const struct adapters *a, const char *weight_name); /* whether it is trained in full */
@@ -185,8 +186,8 @@ bool freeze_next(const char **patterns, char pattern[FREEZE_PATTERN_MAX]); /* th
 bool freeze_matches(const char *pattern, const char *weight_name);
 
 /* grad: emits the backward pass of `loss` behind the forward nodes. Each trained weight, parts of groups included, gets a
- * gradient (KIN_GRADIENT), which outlives the micro-batch; with zero_stage 2 a KIN_PART, which does not. The first contribution to it is written and the others are
- * added; in PROGRAM_NEXT all are added. Requires: forward nodes only. Keeps: everything. */
+ * gradient (KIN_GRADIENT), which outlives the micro-batch; with zero_stage 2 a KIN_PART, which does not. The first contribution to it is
+ * written and the others are added; in PROGRAM_NEXT all are added. Requires: forward nodes only. Keeps: everything. */
 
 /* fold_bias: a bias gradient is the sum of its product's dy over the rows. Where one node writes that dy and can add it
  * up on the way (act_bwd, norm_bwd, attention_bwd), that node makes the bias gradient, and linear_dw no longer does. Requires: grad
@@ -212,7 +213,8 @@ bool freeze_matches(const char *pattern, const char *weight_name);
  * keys), and the program has the input "past" (B) I32. Of attention to sources they are (B, source_rows, width), and the input is
  * "source_rows" (B) I32. With beams there are the inputs "cache_at" (B, cache_rows) and "source_at" (B) I32, attention_cached's `at`, and
  * a source's cache is as large as those of its beams together need be for one. That of sources to themselves stays, for a call reads a
- * source whole. Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of values. */
+ * source whole. Requires: precision done, forward nodes only, no dropout, other attention of targets causal. Keeps: order, ids of
+ * values. */
 
 /* materialize: brings each weight to the nodes that use it. Where the optimizer averages weights, the programs with a backward pass
  * bring the weight with its step ahead instead, at each use (`ahead`), and have the state for it (KIN_AHEAD). A node that takes the stored

@@ -43,8 +43,8 @@ void *const *ranks_meet(const struct rank *r, void *brought);
 void ranks_take(const struct rank *r, int from, void *data, size_t bytes);
 
 /* A sum of what all ranks have, for ranks without a common memory. Each rank makes its part of the n elements: add(ctx, of, count, me) has
- * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data`, or into that of rank `to` alone, counted
- * from 1; of the others' then only what each has added up is lost. */
+ * `count` elements of each rank, and leaves their sum in of[me]. The sum comes into everybody's `data`, or into that of rank `to` alone,
+ * counted from 1; of the others' then only what each has added up is lost. */
 typedef void ranks_add_fn(void *ctx, void *const *of, int64_t count, int me);
 bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes, int to, ranks_add_fn *add, void *ctx);
 

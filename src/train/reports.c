@@ -8,8 +8,8 @@
 #include "report/report.h"
 #include "train/environment.h"
 #include "train/evaluation/evaluate.h"
-#include "train/session/distant.h"
-#include "train/session/processes.h"
+#include "train/session/processes/distant.h"
+#include "train/session/processes/processes.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 
 #include "base/seconds.h"
 #include "train/output_dir.h"
-#include "train/session/distant.h"
+#include "train/session/processes/distant.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "train/option_change.h"
 #include "train/output_dir.h"
-#include "train/session/distant.h"
+#include "train/session/processes/distant.h"
 #include "train/train.h"
 
 #include <math.h>

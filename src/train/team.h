@@ -1,7 +1,8 @@
 /* team.h: the ranks of a run. Each has the whole model, a thread or a process of its own, and its share of every step's micro-batches and
  * of every evaluation's batches. They add up their gradients before the update, so weights stay the same on all; states do, or each thread
  * has those of its own weights alone. Of threads, the first is the session's own run, on the caller's thread: what saves, generates and
- * logs knows no other, and finds what another has alone by the run's `ranks`. Of processes each has a session (train/session/processes.h). */
+ * logs knows no other, and finds what another has alone by the run's `ranks`. Of processes each has a session
+ * (train/session/processes/processes.h). */
 #ifndef TRAIN_TEAM_H
 #define TRAIN_TEAM_H
 

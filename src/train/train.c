@@ -5,7 +5,7 @@
 #include "train/output_dir.h"
 #include "train/rate_search.h"
 #include "train/session/batches.h"
-#include "train/session/processes.h"
+#include "train/session/processes/processes.h"
 
 #include <math.h>
 #include <stdio.h>

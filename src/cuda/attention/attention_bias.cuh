@@ -1,6 +1,6 @@
-/* attention_bias.cuh: the bias by distance of GENERAL scores (op/attention/bias_bucket.h), and the gradient of its table. Both are by distance
- * first, key - query, since all that a tile has lies on few diagonals: a block keeps the biases of its head in shared memory, and each of
- * its warps sums of slopes. A warp's part of a tile that lies further apart than `furthest` has one bias, and one sum. */
+/* attention_bias.cuh: the bias by distance of GENERAL scores (op/attention/bias_bucket.h), and the gradient of its table. Both are by
+ * distance first, key - query, since all that a tile has lies on few diagonals: a block keeps the biases of its head in shared memory,
+ * and each of its warps sums of slopes. A warp's part of a tile that lies further apart than `furthest` has one bias, and one sum. */
 #ifndef CUDA_ATTENTION_BIAS_CUH
 #define CUDA_ATTENTION_BIAS_CUH
 

@@ -53,7 +53,8 @@ struct attention_params {
 
     /* Of a node of attention_disentangled, of whose heads a launch does some: those from first_head on (elsewhere 0). biases: (heads of
      * the launch, T, bias_pitch), of each query its sequence's keys; in its place dq's kernel leaves the gradients of scores.
-     * biases_of_keys: likewise of each key its sequence's queries, for the kernel of dk and dv. Biases are of the type that attention_biases.cuh says. */
+     * biases_of_keys: likewise of each key its sequence's queries, for the kernel of dk and dv. Biases are of the type that
+     * attention_biases.cuh says. */
     int first_head, bias_pitch;
     void *biases, *biases_of_keys;
 };

@@ -1,5 +1,5 @@
-/* disentangled.cu: disentangled attention (op/attention/attention_disentangled.c) as attention with a bias for each query and key. Of some heads at a
- * time:
+/* disentangled.cu: disentangled attention (op/attention/attention_disentangled.c) as attention with a bias for each query and key. Of
+ * some heads at a time:
  *
  *     C[t,r]  = what a row (a query, or a key) makes of row r of the relative positions: a product for each term of the scores
  *     bias    = scale (C of the query + C of the key) at the row of their distance, for queries and, backward, turned for keys

@@ -21,8 +21,8 @@ struct cuda_peers {
     struct rank rank;
 };
 
-/* For a rank whose arena is there; all of them call it, each on its thread, with its device the current one. SNUG_ERR_ENV: the devices do not
- * reach each other's memory. Close it when no rank works any more, also after a failure. */
+/* For a rank whose arena is there; all of them call it, each on its thread, with its device the current one. SNUG_ERR_ENV: the devices
+ * do not reach each other's memory. Close it when no rank works any more, also after a failure. */
 int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err);
 int cuda_peers_meet(const struct cuda_peers *p,
                     struct snug_err *err); /* on the host; SNUG_ERR_ENV: a rank has failed */

@@ -248,12 +248,6 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-static int64_t one_group(const struct model_config *c)
-{
-    (void)c;
-    return 1;
-}
-
 static int64_t hidden_size(const struct model_config *c)
 {
     return c->hidden_size;
@@ -267,7 +261,7 @@ static int64_t head_size(const struct model_config *c)
 /* The sizes: transformers lets them differ, and no published model has them so. */
 static const struct refused refused[] = {
     ENCODER_REFUSED,
-    {.key = "conv_groups", .kind = REFUSED_UNLIKE, .words = {"1"}, .like = one_group},
+    {.key = "conv_groups", .kind = REFUSED_UNLIKE, .words = {"1"}},
     {.key = "norm_rel_ebd", .kind = REFUSED_OTHER, .words = {"none", "layer_norm"}},
     {.key = "attention_head_size",
      .kind = REFUSED_UNLIKE,

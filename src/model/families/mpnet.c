@@ -91,22 +91,10 @@ static const struct tied_name tied[] = {
 
 static const char *const ignored[] = {"embeddings.position_ids", NULL};
 
-static int64_t buckets(const struct model_config *c)
-{
-    (void)c;
-    return BUCKETS;
-}
-
-static int64_t pad(const struct model_config *c)
-{
-    (void)c;
-    return PAD;
-}
-
 static const struct refused refused[] = {
     ENCODER_REFUSED,
-    {.key = "relative_attention_num_buckets", .kind = REFUSED_UNLIKE, .words = {"32"}, .like = buckets},
-    {.key = "pad_token_id", .kind = REFUSED_UNLIKE, .words = {"1"}, .like = pad},
+    {.key = "relative_attention_num_buckets", .kind = REFUSED_UNLIKE, .words = {"32"}},
+    {.key = "pad_token_id", .kind = REFUSED_UNLIKE, .words = {"1"}},
     {0},
 };
 

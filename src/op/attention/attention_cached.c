@@ -4,8 +4,8 @@
  *     o_i = sum_j softmax_j(cap(scale q_i . k_j) + table[bucket, head]) v_j
  *                                                 j from 0, or from past[b] + i + 1 - window, to past[b] + i
  * So a prompt is read at once, in pieces or row by row, and the next token is one new row. The cap and the window are those of
- * op/attention/attention.c, the bias is that of op/attention/attention_general.c, by the distance from past[b] + i to j. Requires past[b] >= 0 and
- * past[b] + new rows <= L.
+ * op/attention/attention.c, the bias is that of op/attention/attention_general.c, by the distance from past[b] + i to j. Requires
+ * past[b] >= 0 and past[b] + new rows <= L.
  *
  * Or attention to the rows of other sequences, an encoder's, which come once:
  *     qkv (T, A D) are the queries; kv (S, 2 K D) keys and values, sequence b's being kv_cu[b] … kv_cu[b+1]-1

@@ -32,7 +32,8 @@ struct gguf_rotary {
     struct gguf_divisors of[2];
 };
 
-/* What config.json says, as pairs of metadata and *rotary; *experts: of a layer, 0 where there are none. SNUG_ERR_INPUT: llama.cpp would run another model. */
+/* What config.json says, as pairs of metadata and *rotary; *experts: of a layer, 0 where there are none. SNUG_ERR_INPUT: llama.cpp would
+ * run another model. */
 int gguf_put_config(struct gguf_writer *w, const struct model_dir *d, const struct gguf_family *family,
                     struct gguf_rotary *rotary, int64_t *experts, struct snug_err *err);
 

@@ -31,9 +31,9 @@ bool ways_are_all(const struct options *o);
 /* Whether there is more than one way. */
 bool ways_are_open(const struct session *s);
 
-/* The best way with an arena of at most `limit` bytes, and at most `host` bytes offloaded, for each size of micro-batches that cuts a step: what was asked for, if that
- * fits as it is; then those that fit, the fastest first; then the others. Rates are not measured, so that another run chooses the
- * same. ways_free also after a failure. */
+/* The best way with an arena of at most `limit` bytes, and at most `host` bytes offloaded, for each size of micro-batches that cuts a
+ * step: what was asked for, if that fits as it is; then those that fit, the fastest first; then the others. Rates are not measured, so
+ * that another run chooses the same. ways_free also after a failure. */
 int ways_find(const struct session *s, int64_t limit, int64_t host, struct ways *ways, struct snug_err *err);
 const struct way *ways_least(const struct ways *ways); /* of the least bytes */
 void ways_free(struct ways *ways);

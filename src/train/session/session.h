@@ -96,14 +96,14 @@ struct session {
     bool rows_moved;
     bool has_checkpoint; /* from which the run will be resumed */
 
-    /* Of a run of several processes (train/session/processes.h). */
+    /* Of a run of several processes (train/session/processes/processes.h). */
     struct ranks *processes; /* NULL: there is this one */
     struct rank here;        /* which of them this is */
     bool follows;            /* it is not the first: it neither prints nor writes */
     bool stops;              /* all have agreed to stop */
     int beside, local;       /* processes on this machine, and which of them this is */
     struct distant
-        *distant; /* (here.n) what each of them has alone: train/session/distant.h; NULL: there is this one */
+        *distant; /* (here.n) what each of them has alone: train/session/processes/distant.h; NULL: there is this one */
 
     struct gpus gpus;                /* one for each rank */
     struct compile_settings compile; /* what was asked for */

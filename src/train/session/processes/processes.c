@@ -1,10 +1,10 @@
-#include "train/session/processes.h"
+#include "train/session/processes/processes.h"
 
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/str.h"
 #include "ranks/processes.h"
-#include "train/session/distant.h"
+#include "train/session/processes/distant.h"
 
 #include <stdio.h>
 #include <stdlib.h>

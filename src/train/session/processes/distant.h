@@ -1,7 +1,7 @@
 /* distant.h: states that another process has alone (--zero-stage), for checkpoints and hashes, which the first process makes. It asks for
  * one after the other, and all others wait to be asked. A value lies at the same place of everybody's arena. */
-#ifndef TRAIN_SESSION_DISTANT_H
-#define TRAIN_SESSION_DISTANT_H
+#ifndef TRAIN_SESSION_PROCESSES_DISTANT_H
+#define TRAIN_SESSION_PROCESSES_DISTANT_H
 
 #include "train/session/session.h"
 

@@ -1,7 +1,7 @@
 /* processes.h: a run of several processes (--num-processes), each a rank. All open the same session and go through the same steps. The
  * first one writes the output folder and prints; the others follow it, and say nothing. */
-#ifndef TRAIN_SESSION_PROCESSES_H
-#define TRAIN_SESSION_PROCESSES_H
+#ifndef TRAIN_SESSION_PROCESSES_PROCESSES_H
+#define TRAIN_SESSION_PROCESSES_PROCESSES_H
 
 #include "train/session/session.h"
 

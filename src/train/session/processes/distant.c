@@ -1,4 +1,4 @@
-#include "train/session/distant.h"
+#include "train/session/processes/distant.h"
 
 #include "ranks/ranks.h"
 
