@@ -40,10 +40,15 @@ static int check_above_0(const char *key, json_t *o, const char *path, struct sn
                    number);
 }
 
+int64_t refused_number(const struct refused *row, const struct model_config *c)
+{
+    return row->like ? row->like(c) : strtoll(row->words[0], NULL, 10);
+}
+
 static int check_number(const struct refused *row, json_t *o, const char *path, const struct model_config *c,
                         struct snug_err *err)
 {
-    int64_t like = row->like ? row->like(c) : strtoll(row->words[0], NULL, 10), number = like;
+    int64_t like = refused_number(row, c), number = like;
     TRY(json_get_int(o, path, row->key, false, 0, (int64_t)1 << 40, &number, err));
     if (number == like)
         return SNUG_OK;

@@ -30,6 +30,9 @@ extern const struct refused refused_everywhere[]; /* up to a row without a key, 
 int refused_check(const struct refused *rows, json_t *o, const char *path, const struct model_config *c,
                   struct snug_err *err);
 
+/* The one that a row of REFUSED_UNLIKE takes. */
+int64_t refused_number(const struct refused *row, const struct model_config *c);
+
 /* For a setting that is refused under a condition that no table knows. */
 int refused_present(json_t *o, const char *path, const char *key, struct snug_err *err);
 

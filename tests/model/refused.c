@@ -48,7 +48,7 @@ static json_t *value_of(const struct refused *row, const struct model_config *c,
     case REFUSED_ABOVE_0:
         return n < 2 ? json_real(n == 0 ? 0.25 : 0) : NULL;
     case REFUSED_UNLIKE:
-        return n < 2 ? json_integer(row->like(c) + (n == 0)) : NULL;
+        return n < 2 ? json_integer(refused_number(row, c) + (n == 0)) : NULL;
     default:
         return n == 0                                    ? json_string("something else")
                : n <= REFUSED_WORDS && row->words[n - 1] ? json_string(row->words[n - 1])
