@@ -108,6 +108,33 @@ static const struct node_time *most_similar(const struct node_times *t, const st
     return best;
 }
 
+/* The same node at another number of tokens, the nearest in work to `wanted`; NULL: it was measured at one alone. */
+static const struct node_time *at_another_size(const struct node_times *t, const struct node_time *like, double wanted)
+{
+    const double apart = 1.4; /* nearer ones differ by chance as much as by work */
+    const struct node_time *best = NULL;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct node_time *x = &t->all[i];
+        if (x->op == like->op && x->work > 0 && fabs(log(x->work / like->work)) > log(apart) && !difference(x, like) &&
+            (!best || fabs(log(wanted / x->work)) < fabs(log(wanted / best->work))))
+            best = x;
+    }
+    return best;
+}
+
+/* Part of a node's time does not depend on tokens: a product lays out its weight first. Where a node was measured at two sizes, its time
+ * is on the line through both, but between a constant and what is in proportion. */
+static double seconds_for(const struct node_times *t, const struct node_time *like, double work)
+{
+    double constant = like->seconds, proportional = like->seconds * work / like->work;
+    const struct node_time *other = at_another_size(t, like, work);
+    if (!other)
+        return proportional;
+    double slope = (other->seconds - like->seconds) / (other->work - like->work);
+    double line = like->seconds + slope * (work - like->work);
+    return fmin(fmax(line, fmin(constant, proportional)), fmax(constant, proportional));
+}
+
 /* Seconds a byte of what is bound by memory, for ops of which none was measured. */
 static double seconds_per_byte(const struct node_times *t)
 {
@@ -133,7 +160,7 @@ double node_times_of(const struct node_times *t, const struct program *g, struct
         if (wanted.work <= 0)
             continue;
         const struct node_time *like = most_similar(t, &wanted);
-        seconds += like ? like->seconds * wanted.work / like->work : per_byte * wanted.work;
+        seconds += like ? seconds_for(t, like, wanted.work) : per_byte * wanted.work;
     }
     return seconds;
 }

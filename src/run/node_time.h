@@ -1,6 +1,6 @@
 /* node_time.h: the time of a program from the times of single nodes, which were measured in a smaller program with the
  * same kinds of nodes: of a model with fewer layers, at fewer tokens. A node takes the time of the one that is most like
- * it, times the ratio of what they have to do. */
+ * it, times the ratio of what they have to do; where that was measured at two sizes, the time on the line through both. */
 #ifndef RUN_NODE_TIME_H
 #define RUN_NODE_TIME_H
 

@@ -141,6 +141,39 @@ static void attention_grows_with_the_squares(void **state)
     node_times_free(&t);
 }
 
+/* Of a product at 10 tokens and at 40: 2e-6 s and 1e-7 s a token. */
+static void two_sizes_give_a_line(void **state)
+{
+    (void)state;
+    struct node_times t = {0};
+    struct program *s = add(&small, (struct dims){.T = 40, .B = 2}), *l = add(&large, (struct dims){.T = 100, .B = 4});
+    linear(s, 4, 6);
+    linear(l, 4, 6);
+    measured(&t, s, (struct dims){.T = 10, .B = 2}, (double[]){0, 3e-6});
+    close_to(node_times_of(&t, l, l->max, 1), 30e-6);
+    measured(&t, s, (struct dims){.T = 40, .B = 2}, (double[]){0, 6e-6});
+    close_to(node_times_of(&t, l, l->max, 1), 12e-6);
+    close_to(node_times_of(&t, l, (struct dims){.T = 20, .B = 2}, 1), 4e-6);
+    close_to(node_times_of(&t, l, (struct dims){.T = 5, .B = 2}, 1), 2.5e-6);
+    node_times_free(&t);
+}
+
+/* Where the larger one was quicker, by chance, more tokens take no less; where it was slower than in proportion, no more than that. */
+static void a_line_is_between_constant_and_proportional(void **state)
+{
+    (void)state;
+    struct node_times t = {0};
+    struct program *s = add(&small, (struct dims){.T = 40, .B = 2}), *l = add(&large, (struct dims){.T = 100, .B = 4});
+    linear(s, 4, 6);
+    linear(l, 4, 6);
+    measured(&t, s, (struct dims){.T = 10, .B = 2}, (double[]){0, 3e-6});
+    measured(&t, s, (struct dims){.T = 40, .B = 2}, (double[]){0, 2e-6});
+    close_to(node_times_of(&t, l, l->max, 1), 2e-6);
+    measured(&t, s, (struct dims){.T = 50, .B = 2}, (double[]){0, 20e-6}); /* the nearest to 100, beside 10 */
+    close_to(node_times_of(&t, l, l->max, 1), 40e-6);
+    node_times_free(&t);
+}
+
 /* An op that was not measured moves its bytes as fast as others do. */
 static void unknown_ops_are_bytes(void **state)
 {
@@ -163,6 +196,8 @@ int main(void)
         cmocka_unit_test_teardown(nodes_take_the_time_of_their_like, tear_down),
         cmocka_unit_test_teardown(another_shape_is_nearer_than_another_dtype, tear_down),
         cmocka_unit_test_teardown(attention_grows_with_the_squares, tear_down),
+        cmocka_unit_test_teardown(two_sizes_give_a_line, tear_down),
+        cmocka_unit_test_teardown(a_line_is_between_constant_and_proportional, tear_down),
         cmocka_unit_test_teardown(unknown_ops_are_bytes, tear_down),
     };
     return cmocka_run_group_tests_name("node_time", tests, NULL, NULL);

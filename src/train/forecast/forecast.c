@@ -300,16 +300,21 @@ static int time_small(const struct session *s, const struct workload *w, double 
     return code;
 }
 
-/* Few tokens first, and four times as many while that is quick: a fast processor takes longer for each of few. */
+/* How many times as many tokens are tried after few, which took so long: a node's time at a third size follows from two. */
+static double more_tokens(double seconds)
+{
+    return seconds < 0.2 ? 4 : seconds < 0.8 ? 2 : 1;
+}
+
 static int time_nodes(const struct session *s, const struct workload *w, struct node_times *t, struct snug_err *err)
 {
-    const double quick = 0.2; /* seconds */
     bool all = false;
     TRY(time_small(s, w, 1, t, &all, err));
-    if (!s->compile.backend->facts.host_memory || all || node_times_sum(t) > quick)
+    double times = more_tokens(node_times_sum(t));
+    if (!s->compile.backend->facts.host_memory || all || times == 1)
         return SNUG_OK;
     struct snug_err ignored; /* no room for more: what is known will do */
-    time_small(s, w, 4, t, &all, &ignored);
+    time_small(s, w, times, t, &all, &ignored);
     return SNUG_OK;
 }
 
