@@ -239,6 +239,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
         const struct value *c = &from->values[i];
         if (c->role != ROLE_COPY || c->base)
             continue;
+        g->graph.rank = c->rank;
         const struct value *w = graph_value(from, c->of);
         g->graph.layer = c->layer;
         struct op_cast cast = {.x = graph_add_value(&g->graph, w->name, ROLE_WEIGHT, w->dtype, w->ndim, w->shape)};
@@ -249,6 +250,8 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
         x->group = w->group;
         x->pad_rows = w->pad_rows;
         x->memory = w->memory;
+        x->rank = w->rank;
+        y->rank = c->rank;
         y->pad_rows = c->pad_rows;
         graph_set_name(&g->graph, cast.y, c->name);
         y->kin = KIN_COPY;
@@ -257,6 +260,7 @@ static int compile_copies(const struct job *j, int *where, struct snug_err *err)
         y->dtype = c->dtype;
         y->persists = y->live_in = y->live_out = true;
     }
+    g->graph.rank = 0;
     return run_passes(j, g, PROGRAM_COPIES, 0, err);
 }
 

@@ -1,6 +1,7 @@
 /* all_reduce: ranks are threads that see each other's memory, or processes that send each other their parts. F32 and BF16; sums are in F32,
  * the first rank's first, and rounded once. Bound by memory: each rank reads its part of everybody's gradients once, and writes it once. A
- * sum that one rank alone wants is made by all of them, too. broadcast: each rank copies what it has not. Bound by memory. */
+ * sum that one rank alone wants is made by all of them, too. broadcast: each rank copies what it has not. pull: so it does, beside what is
+ * its own. Bound by memory. */
 #include "cpu/kernels.h"
 
 #include "ranks/ranks.h"
@@ -60,6 +61,24 @@ void ISA(cpu_all_reduce)(const struct args_all_reduce *a, const struct call *c)
     else
         ranks_sum(c->rank, a->g.data, tensor_elements(&a->g), (size_t)dtype_bytes(a->g.dtype, 1), (int)a->to,
                   narrow ? add_narrow : add_wide, (void *)c);
+}
+
+static void copy(char *to, const char *from, int64_t bytes, int threads)
+{
+    const int64_t piece = 64 << 10;
+#pragma omp parallel for schedule(static) num_threads(bytes <= piece ? 1 : threads)
+    for (int64_t at = 0; at < bytes; at += piece)
+        memcpy(to + at, from + at, (size_t)(bytes - at < piece ? bytes - at : piece));
+}
+
+void ISA(cpu_pull)(const struct args_pull *a, const struct call *c)
+{
+    int64_t bytes = dtype_bytes(a->y.dtype, tensor_room(&a->y));
+    bool here = !c->rank || ranks_share_memory(c->rank);
+    if (here || c->rank->me == a->from - 1)
+        copy(a->y.data, a->x.data, bytes, c->threads);
+    if (!here)
+        ranks_take(c->rank, (int)a->from - 1, a->y.data, (size_t)bytes);
 }
 
 void ISA(cpu_broadcast)(const struct args_broadcast *a, const struct call *c)

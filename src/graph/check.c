@@ -172,7 +172,7 @@ static int check_node(const struct graph *g, int k, struct written *w, const cha
             return broken(err, pass, g, k, i,
                           needed == SLOT_PITCH ? "is columns of a wider value, which this op does not know"
                                                : "has rows with padding, which this op does not know");
-        if (g->values[id].rank && g->values[id].rank != n->rank && !op_exchanges(n->op))
+        if (g->values[id].rank && g->values[id].rank != n->rank && !op_exchanges(n->op) && n->op != OP_pull)
             return broken(err, pass, g, k, i, "is another rank's");
         if (kind == SLOT_F32 && !g->values[id].exact)
             return broken(err, pass, g, k, i, "a statistic must be exact");

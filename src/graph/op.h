@@ -224,7 +224,8 @@ static inline bool op_is_update(enum op op)
     return op_table[op].n_slots > 0 && op_table[op].slots[0].kind == SLOT_INOUT;
 }
 
-/* Whether ranks exchange something in it: all of them execute it, in the same order. */
+/* Whether ranks exchange something in it: all of them execute it, in the same order. What a rank pulls it takes by itself, where they
+ * have one memory. */
 static inline bool op_exchanges(enum op op)
 {
     return op == OP_all_reduce || op == OP_broadcast;

@@ -213,6 +213,8 @@ OP(all_reduce, UPD(g), INT(to), NONE,
    "g = the sum of the ranks' g, in their order: on all ranks, or on rank `to` alone, counted from 1; with one rank it "
    "stays")
 OP(broadcast, UPD(x), INT(from), NONE, "x = that of rank `from`, counted from 1; with one rank it stays")
+OP(pull, IN(x) OUT(y), INT(from), NONE,
+   "y = x of rank `from`, counted from 1, which alone has it; with one rank its own")
 OP(cast, IN(x) OUT(y), , NONE, "y = x in y's dtype, rounded to nearest even")
 OP(sumsq, IN(g) INOUT(partials), INT(at), NONE, "partials[at + i] = sum of squares of the i-th 65536 elements of g")
 OP(clip, IN(partials) UPD(scaler) F32(norm) F32(coef), REAL(max_norm), NONE,

@@ -4,6 +4,8 @@
 #include "graph/graph.h"
 #include "ranks/ranks.h"
 
+#include <string.h>
+
 void shape_all_reduce(struct graph *g, struct op_all_reduce *n)
 {
     shape_require(g, n->g && graph_value(g, n->g)->role == ROLE_GRADIENT, "all_reduce", "g must be a gradient");
@@ -45,6 +47,30 @@ void ref_all_reduce(const struct args_all_reduce *a, const struct call *c)
     }
     if (of)
         ranks_meet(c->rank, NULL);
+}
+
+/* pull: y = x of rank `from`, counted from 1, which alone has x. Of ranks in one memory x is that rank's own, which does not change
+ * meanwhile: they need not meet. Others do: the owner gives it to all. x has any shape, and y its type. */
+void shape_pull(struct graph *g, struct op_pull *n)
+{
+    if (shape_require(g, n->x && n->from > 0, "pull", "x must be there, and come from a rank"))
+        n->y = shape_out(g, graph_value(g, n->x)->ndim, graph_value(g, n->x)->shape);
+}
+
+double flops_pull(const struct args_pull *a)
+{
+    (void)a;
+    return 0;
+}
+
+void ref_pull(const struct args_pull *a, const struct call *c)
+{
+    size_t bytes = (size_t)dtype_bytes(a->y.dtype, tensor_room(&a->y));
+    bool here = !c->rank || ranks_share_memory(c->rank);
+    if (here || c->rank->me == a->from - 1)
+        memcpy(a->y.data, a->x.data, bytes);
+    if (!here)
+        ranks_take(c->rank, (int)a->from - 1, a->y.data, bytes);
 }
 
 /* broadcast: x = that of rank `from`, counted from 1. x has any shape and type. */

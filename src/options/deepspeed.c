@@ -44,8 +44,7 @@ const struct deepspeed_key deepspeed_keys[] = {
      "stage3_param_persistence_threshold "
      "stage3_prefetch_bucket_size sub_group_size use_multi_rank_bucket_allreduce",
      NULL},
-    {"zero_optimization.stage", DEEPSPEED_SETS, OPTION_zero_stage, "0 1 2",
-     "weights are whole on each GPU here; give 2, or --zero-stage"},
+    {"zero_optimization.stage", DEEPSPEED_SETS, OPTION_zero_stage, "0 1 2 3", "stages are 0 to 3; give one of them"},
     {"zero_optimization.cpu_offload", DEEPSPEED_FLAG, OPTION_offload_optimizer, "cpu", NULL},
     {"zero_optimization.cpu_offload_params", DEEPSPEED_FLAG, OPTION_offload_param, "cpu", NULL},
     {"zero_optimization.offload_optimizer", DEEPSPEED_OBJECT, 0,

@@ -282,8 +282,8 @@ OPT(INT, num_processes, "1", "[1, 1024]", TRAIN | EVAL, 0,
 OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this one is; 0 prints and writes")
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
-OPT(INT, zero_stage, "0", "[0, 2]", TRAINING | BENCH, 0,
-    "what a rank keeps of its own weights alone: 1: optimizer states; 2: gradients, too; 0: nothing")
+OPT(INT, zero_stage, "0", "[0, 3]", TRAINING | BENCH, 0,
+    "what a rank keeps of its own weights alone: 1: optimizer states; 2: gradients, too; 3: the weights, too; 0: nothing")
 OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,

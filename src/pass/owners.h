@@ -17,9 +17,22 @@ static inline bool gradients_leave(const struct pass_settings *s)
     return has_owners(s) && s->zero_stage > 1;
 }
 
-/* By weight that has a gradient: its owner, counted from 1; all 0 where each rank updates all. Those that lie in one value have one owner.
- * The largest values come first, each to the rank that has least so far: the same in every program with these weights. mem_free'd by
- * the caller; NULL: no memory, and the graph has failed. */
+/* Whether it keeps its own weights alone, too. */
+static inline bool weights_leave(const struct pass_settings *s)
+{
+    return has_owners(s) && s->zero_stage > 2;
+}
+
+/* Whether a weight lies on its owner alone, from where all pull it when they use it: matrices, frozen ones as well. Vectors are a thousandth
+ * of a model, and each would be a message of its own: they stay on all ranks. */
+static inline bool weight_leaves(const struct value *whole, const struct pass_settings *s)
+{
+    return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1;
+}
+
+/* By weight: its owner, counted from 1; 0 where each rank updates it, or has it if it is frozen. Those that lie in one value have one
+ * owner. What is trained comes first, and of that the largest values, each to the rank that has least so far: the same in every program
+ * with these weights. mem_free'd by the caller; NULL: no memory, and the graph has failed. */
 int *weight_owners(struct graph *g, const struct pass_settings *s);
 
 #endif

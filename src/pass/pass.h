@@ -159,7 +159,7 @@ struct pass_settings {
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
-    int zero_stage; /* of them: 0: each has all; 1: the states of its own weights alone (pass/owners.h); 2: gradients, too */
+    int zero_stage; /* of them: 0: each has all; 1: the states of its own weights alone (pass/owners.h); 2: gradients, too; 3: weights, too */
     int recomputed_layers; /* out: of how many layers activations are dropped */
 };
 
@@ -245,7 +245,7 @@ bool update_decays(const struct value *weight); /* false for biases and norms, a
  * update yet. Keeps: everything else. */
 
 /* share: what the nodes of one rank have written of what all keep, such as weights, all get from it (broadcast). Requires: update done.
- * Keeps: results, bit for bit. */
+ * With zero_stage 3 all ranks wait for each other behind the updates. Keeps: results, bit for bit. */
 
 /* place: puts the optimizer's states of choices.host_layers layers, the embeddings being layer 0, into the host's memory, in all programs
  * that have them. Likewise the weights of choices.host_weights layers that only updates read, and embed, which reads a few rows: those with
@@ -270,6 +270,10 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
  * stand at the end of each row of the result and of its gradient, and in rows behind the weight, the weight's gradient and
  * the bias. A layer is left alone if the host, or an op whose slot is not SLOT_PADDED, would see the zeros. Requires:
  * precision done. Keeps: everything but the room that those values take. */
+
+/* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank). Nodes that
+ * read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one another
+ * in one direction, in front of them, in the type in which it is stored. Requires: pad done. Keeps: results, bit for bit. */
 
 /* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last
  * backward node of their layer. Keeps: results. */

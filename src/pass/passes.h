@@ -22,6 +22,7 @@
     PASS(x, place, HAS_FORWARD | HAS_UPDATE)                                                                           \
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \
     PASS(x, pad, HAS_FORWARD)                                                                                          \
+    PASS(x, pull, HAS_FORWARD)                                                                                         \
     PASS(x, order, EVERY_PROGRAM)
 
 #endif

@@ -17,6 +17,20 @@ static void find_writers(struct graph *g, int *writer)
     }
 }
 
+/* Nobody pulls a weight that its owner is yet to update: behind all updates, which read what all ranks have of the norm, they wait for each
+ * other, by that. */
+static void meet(struct graph *g)
+{
+    for (int k = g->n_nodes - 1; k > 0 && !g->err.code; k--)
+        if (g->nodes[k].op == OP_clip) {
+            int coef = g->nodes[k].u.clip.coef;
+            g->layer = 0;
+            emit_broadcast(g, &(struct op_broadcast){.x = coef, .from = 1});
+            graph_value(g, coef)->live_out = true;
+            return;
+        }
+}
+
 void pass_share(struct graph *g, struct pass_settings *s)
 {
     if (g->err.code || !has_owners(s))
@@ -32,4 +46,6 @@ void pass_share(struct graph *g, struct pass_settings *s)
             emit_broadcast(g, &(struct op_broadcast){.x = i, .from = writer[i]});
     }
     mem_free(writer);
+    if (weights_leave(s))
+        meet(g);
 }

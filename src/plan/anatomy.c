@@ -86,6 +86,8 @@ static void describe(const struct program *g, int id, struct held *h)
         snprintf(h->maker, sizeof h->maker, "%s", component_names[h->component]);
     if (h->component == COMPONENT_ACTIVATIONS && slot && !strcmp(slot, "mask"))
         h->component = COMPONENT_MASKS;
+    if (!strcmp(h->maker, "pull.y"))
+        h->component = COMPONENT_COPIES;
 }
 
 void plan_visit(const struct plan *p, int k, void (*see)(void *ctx, const struct held *h), void *ctx)

@@ -100,13 +100,25 @@ int run_copy_persistent(struct run *to, const struct run *from, struct snug_err 
                             from->plan.owned_at[MEMORY_HOST], err);
 }
 
-static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
+/* In the arena of the rank that has it, if that one is in this process; NULL where there is none, or no room for it. */
+static void *place_of(const struct run *r, const struct program *g, int id)
 {
     const struct value *v = graph_value(&g->graph, id);
     const struct run *owner = v->rank && r->ranks ? r->ranks[v->rank - 1] : r;
     char *arena = owner->arenas.of[v->memory];
+    return arena && g->at[id] >= 0 ? arena + g->at[id] : NULL;
+}
+
+bool run_has(const struct run *r, const struct run_value *v)
+{
+    return !v->rank || !r->rank || r->ranks || v->rank == r->rank->me + 1;
+}
+
+static struct run_value describe(const struct run *r, const struct program *g, int id, struct dims dims)
+{
+    const struct value *v = graph_value(&g->graph, id);
     struct run_value out = {.name = v->name,
-                            .data = arena && g->at[id] >= 0 ? arena + g->at[id] : NULL,
+                            .data = place_of(r, g, id),
                             .rank = v->rank,
                             .dtype = v->dtype,
                             .role = v->role,
@@ -184,6 +196,8 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
     w->call = (struct call){.workspace = n->workspace ? r->arenas.of[MEMORY_DEVICE] + g->at[n->workspace] : NULL,
                             .threads = r->threads,
                             .rank = r->rank};
+    if (n->op == OP_pull)
+        w->args.pull.x.data = place_of(r, g, n->u.pull.x);
 }
 
 /* Whether this rank executes a node. */
@@ -214,8 +228,9 @@ static int results_at(const struct program *g)
 bool run_exchanges(const struct run *r, int k)
 {
     const struct graph *g = k >= 0 ? &r->plan.programs[k].graph : NULL;
+    bool together = r->rank && !ranks_share_memory(r->rank);
     for (int i = 1; g && i < g->n_nodes; i++)
-        if (op_exchanges(g->nodes[i].op))
+        if (op_exchanges(g->nodes[i].op) || (together && g->nodes[i].op == OP_pull))
             return true;
     return false;
 }
@@ -394,9 +409,22 @@ static int look_at_node(struct run *r, const struct program *g, const struct nod
     return SNUG_OK;
 }
 
+/* Whether what its nodes read has come from other processes, which do not give it again. */
+static bool has_pulled(const struct run *r, const struct program *g)
+{
+    bool found = false;
+    for (int i = 1; i < g->graph.n_nodes && r->rank && !ranks_share_memory(r->rank); i++)
+        found |= g->graph.nodes[i].op == OP_pull;
+    return found;
+}
+
 bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
 {
     const struct program *g = &r->plan.programs[k];
+    if (has_pulled(r, g)) {
+        snprintf(text, room, "the forward or backward pass of rank %d (--zero-stage 2 can tell where)", r->rank->me);
+        return true;
+    }
     void *host = mem_alloc((size_t)largest_bytes(g) + 1);
     int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
     int64_t bad = -1;

@@ -49,6 +49,7 @@ struct run_value {
     int64_t elements;
     struct init init;
 };
+bool run_has(const struct run *r, const struct run_value *v); /* false: it lies in another process */
 bool run_find(const struct run *r, const char *name, struct run_value *out);
 bool run_output(const struct run *r, int k, const char *name, struct dims dims, struct run_value *out);
 
@@ -69,7 +70,8 @@ struct run_fetch {
  * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
-bool run_exchanges(const struct run *r, int k);    /* whether ranks exchange something in program k, if there is one */
+bool run_exchanges(const struct run *r,
+                   int k); /* whether ranks work together in program k, if there is one: all execute it */
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */
 
 /* Executes the forward and backward nodes of program k again, and describes the first value that is not finite

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/philox.h"
+#include "ranks/ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -323,11 +324,11 @@ static int64_t largest_piece(const struct run_value *w, size_t n)
 static int load_weight(const struct loading *l, const struct run_value *w, const struct model_tensor *t,
                        struct snug_err *err)
 {
-    bool hashed = l->o->base && w->frozen;
+    bool hashed = l->o->base && w->frozen, here = run_has(l->r, w);
     enum dtype stored = l->o->bf16 ? DT_BF16 : w->dtype, as = DT_F32;
     if (t && !hashed && dtype_bits(stored) == 16)
         as = stored;
-    for (int64_t first = 0; first < w->elements; first += PIECE) {
+    for (int64_t first = 0; first < w->elements && (here || hashed); first += PIECE) {
         int64_t n = w->elements - first < PIECE ? w->elements - first : PIECE;
         struct run_value part = *w;
         part.data = (char *)w->data + dtype_bytes(w->dtype, first);
@@ -340,7 +341,8 @@ static int load_weight(const struct loading *l, const struct run_value *w, const
             hash_add(l->base, l->host, (size_t)n * sizeof *l->host);
         if (as == DT_F32 && stored == DT_BF16 && w->dtype == DT_F64)
             round_to_bf16(l->host, n);
-        TRY(run_write(l->r, &part, l->host, as, n, err));
+        if (here)
+            TRY(run_write(l->r, &part, l->host, as, n, err));
     }
     return SNUG_OK;
 }
@@ -366,7 +368,7 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
     float *rows = mem_alloc((size_t)(most * width) * sizeof *rows);
     double *lengths = mem_alloc((size_t)w->elements * sizeof *lengths);
     int code = rows && lengths ? SNUG_OK : err_no_memory(err, (unsigned long long)(most * width) * sizeof *rows);
-    for (int64_t first = 0; first < of.shape[0] && !code; first += n) {
+    for (int64_t first = 0; first < of.shape[0] && !code && run_has(l->r, &of); first += n) {
         n = of.shape[0] - first < most ? of.shape[0] - first : most;
         struct run_value part = rows_of(&of, first, n);
         code = run_read(l->r, &part, rows, DT_F32, err);
@@ -375,6 +377,8 @@ static int load_lengths(const struct loading *l, const struct run_value *w, stru
     }
     for (int64_t i = 0; i < w->elements && !code; i++)
         lengths[i] = sqrt(lengths[i]);
+    if (!code && of.rank && l->r->rank && !l->r->ranks) /* another process may have the matrix */
+        ranks_take(l->r->rank, of.rank - 1, lengths, (size_t)w->elements * sizeof *lengths);
     if (!code)
         code = run_write(l->r, w, lengths, DT_F64, w->elements, err);
     mem_free(rows);

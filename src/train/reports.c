@@ -117,8 +117,8 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
     int code = state_to_json(t->s, &t->state, t->o->save_only_model, &doc, err);
     if (!code)
         code = ckpt_state_hash(tensors, n, doc, &hash, err);
-    if (!code && !t->o->save_only_model)
-        code = distant_end(t->s, err);
+    if (!code)
+        code = distant_end(t->s, t->o->save_only_model, err);
     if (!code) {
         hash_hex(hash, hex);
         str_printf(line, ", \"state_hash\": \"%s\"", hex);
@@ -131,7 +131,7 @@ static int add_state_hash(struct trainer *t, struct str *line, struct snug_err *
 /* Of a process that follows: it writes no line, but the first one's hash is of its states, too. */
 int trainer_follow_log(struct trainer *t, struct snug_err *err)
 {
-    return t->o->log_hash && !t->o->save_only_model ? distant_give(t->s, err) : SNUG_OK;
+    return t->o->log_hash ? distant_give(t->s, t->o->save_only_model, err) : SNUG_OK;
 }
 
 /* The mean loss since the line before, the norm and rate of the last step. */
@@ -186,6 +186,7 @@ int trainer_evaluate(struct trainer *t, double *value, struct snug_err *err)
     if (t->s->follows) {
         TRY(evaluate(t->s, &t->metrics, NULL, &seconds, err));
         t->state.evaluated_step = t->state.step;
+        TRY(trainer_answer_samples(t, err));
         return processes_share(t->s, value, sizeof *value, err);
     }
     TRY(evaluate(t->s, &t->metrics, &samples, &seconds, err));

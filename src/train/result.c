@@ -6,6 +6,7 @@
 #include "output/record.h"
 #include "train/card.h"
 #include "train/session/class_names.h"
+#include "train/session/processes/distant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ int train_config_text(const struct session *s, char **text, struct snug_err *err
 }
 
 struct export_source {
-    const struct run *run;
+    const struct session *s;
     struct run_value *values;
     size_t n;
     size_t prefix; /* characters before a weight's name in the file */
@@ -67,6 +68,21 @@ static int list_tensors(const struct session *s, struct export_source *e, struct
     return SNUG_OK;
 }
 
+/* What another process has alone, in the type in which it has it, is asked for. */
+static int read_distant(const struct ckpt_memory *there, const struct run_value *v, void *to, enum dtype type,
+                        struct snug_err *err)
+{
+    int64_t bytes = dtype_bytes(v->dtype, v->elements);
+    void *raw = mem_alloc((size_t)bytes);
+    if (!raw)
+        return err_no_memory(err, (unsigned long long)bytes);
+    int code = there->get(there->ctx, raw, v->data, bytes, err);
+    if (!code)
+        dtype_convert(to, type, raw, v->dtype, v->elements);
+    mem_free(raw);
+    return code;
+}
+
 static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, void *to, size_t bytes,
                        struct snug_err *err)
 {
@@ -78,14 +94,15 @@ static int read_weight(void *ctx, const struct st_tensor *t, int64_t offset, voi
         int64_t size = dtype_bytes(t->dtype, 1);
         part.data = (char *)part.data + dtype_bytes(part.dtype, offset / size);
         part.elements = (int64_t)bytes / size;
-        return run_read(e->run, &part, to, t->dtype, err);
+        const struct ckpt_memory *there = distant_memory(e->s, part.rank);
+        return there ? read_distant(there, &part, to, t->dtype, err) : run_read(&e->s->run, &part, to, t->dtype, err);
     }
     return err_set(err, SNUG_ERR_IO, "%s: no such weight", t->name);
 }
 
 int train_export(struct session *s, const struct io *io, const char *dir, int64_t step, struct snug_err *err)
 {
-    struct export_source source = {.run = &s->run};
+    struct export_source source = {.s = s};
     struct str record = {0}, card = {0};
     struct arena names = {0};
     char *config = NULL, *adapter = NULL, *languages[LANGUAGES_FILES] = {NULL};

@@ -35,10 +35,10 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     size_t n;
     json_t *doc = NULL;
     bool only_weights = t->o->save_only_model && !stopping;
-    bool in_place = stopping && !distant_are(t->s); /* whose processes do not wait for a disk */
+    bool in_place = stopping && !distant_are(t->s, only_weights); /* whose processes do not wait for a disk */
     if (t->s->follows) {
         t->saved_step = only_weights ? t->saved_step : t->state.step;
-        return only_weights ? SNUG_OK : distant_give(t->s, err);
+        return distant_give(t->s, only_weights, err);
     }
     TRY(ckpt_folder_check(t->s->output.folder, err));
     log_flush(&t->log);
@@ -48,8 +48,8 @@ int trainer_save(struct trainer *t, bool stopping, struct snug_err *err)
     if (!code)
         code = (in_place ? ckpt_save_in_place : ckpt_save_begin)(t->saver, t->state.step, t->state.best_step, tensors,
                                                                  n, doc, err);
-    if (!code && !only_weights)
-        code = distant_end(t->s, err);
+    if (!code)
+        code = distant_end(t->s, only_weights, err);
     if (code == SNUG_STOPPED && stopping)
         team_leave_arenas(t->s);
     if (!code && !only_weights)

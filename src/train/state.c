@@ -408,7 +408,7 @@ static int compare_exactness(const struct session *s, const json_t *old, struct 
     }
     bool summed = json_is_true(json_object_get(json_object_get(old, "about"), "sums_by_micro_step"));
     if (summed != sums_by_micro_step(s))
-        TRY(note_inexact(s, "--zero-stage 2 adds up the gradients of micro-steps in another order", err));
+        TRY(note_inexact(s, "--zero-stage 2 and 3 add up the gradients of micro-steps in another order", err));
     return s->refused.code ? note_inexact(s, s->refused.text, err) : SNUG_OK;
 }
 

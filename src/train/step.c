@@ -361,14 +361,19 @@ static int32_t share(const struct stepper *s, const struct window *w)
     return more > 0 ? more : 1;
 }
 
-/* The i-th of them. */
-static const struct batch *micro_batch(const struct stepper *s, const struct window *w, int32_t i)
+const struct batch *batch_of_no_rows(void)
 {
     static int32_t no_rows[1];
     static const struct batch none = {.cu_seqlens = no_rows, .source_cu_seqlens = no_rows};
+    return &none;
+}
+
+/* The i-th of them. */
+static const struct batch *micro_batch(const struct stepper *s, const struct window *w, int32_t i)
+{
     const struct rank *r = s->run->rank;
     int64_t at = r ? r->me + (int64_t)i * r->n : i;
-    return at < w->n_micro ? &w->micro[at] : &none;
+    return at < w->n_micro ? &w->micro[at] : batch_of_no_rows();
 }
 
 /* Its program. */

@@ -65,6 +65,9 @@ int stepper_forward_begin(struct stepper *s, int k, const struct batch *b, const
                           const struct run_fetch *output, int flight, struct snug_err *err);
 int stepper_forward_end(struct stepper *s, int flight, double *loss, struct snug_err *err);
 
+/* For a rank that has nothing to compute, but executes a program with the others. */
+const struct batch *batch_of_no_rows(void);
+
 /* The sizes of the programs that run on a batch. */
 struct dims batch_dims(const struct backend *backend, const struct batch *b);
 

@@ -62,6 +62,7 @@ static int open_member(struct member *m, struct snug_err *err)
     if (b->join)
         TRY(b->join(b, &m->rank, err));
     m->run.rank = &m->rank;
+    m->run.ranks = m->team->runs;
     TRY(stepper_open(&m->stepper, &m->run, &s->model, s->o->seed, err));
     m->stepper.class_weights = s->class_weights;
     return SNUG_OK;
@@ -258,10 +259,16 @@ int team_do(struct session *s, team_fn *fn, void *ctx, struct snug_err *err)
     return outcome(t, code, err);
 }
 
+/* Of what a rank has alone it makes the copies itself, before others pull them. */
 static int share_with_rank(void *ctx, struct stepper *stepper, struct snug_err *err)
 {
     const struct session *s = ctx;
-    return stepper == &s->stepper ? SNUG_OK : run_copy_persistent(stepper->run, &s->run, err);
+    struct run *r = stepper->run;
+    if (stepper == &s->stepper)
+        return SNUG_OK;
+    TRY(run_copy_persistent(r, &s->run, err));
+    TRY(weights_changed(r, err));
+    return r->backend->arena->sync(r->backend, err);
 }
 
 int team_share(struct session *s, struct snug_err *err)

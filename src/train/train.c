@@ -5,6 +5,7 @@
 #include "train/output_dir.h"
 #include "train/rate_search.h"
 #include "train/session/batches.h"
+#include "train/session/processes/distant.h"
 #include "train/session/processes/processes.h"
 
 #include <math.h>
@@ -214,6 +215,7 @@ static int start(struct trainer *t, struct snug_err *err)
     if (t->state.best_step >= 0 && !trainer_has_step(t, t->state.best_step))
         t->state.best_step = -1;
     TRY(processes_share(t->s, &t->saved_step, sizeof t->saved_step, err)); /* of the first one's folder */
+    TRY(processes_share(t->s, &t->state.best_step, sizeof t->state.best_step, err));
     t->first_step = t->state.step, t->first_samples = t->state.samples, t->first_tokens = t->state.tokens;
     if (t->state.step < t->total)
         TRY(train_open_loader(t->s, &t->state.origin, t->state.step, t->total, &t->order, &t->loader, err));
@@ -389,6 +391,15 @@ static int loop(struct trainer *t, struct snug_summary *out, struct snug_err *er
 
 /* ---- finishing ---- */
 
+/* The weights of the result, of all processes that have some alone: what is saved can be read when the first one is here. */
+static int load_result(struct trainer *t, struct snug_err *err)
+{
+    bool saved = true;
+    if (distant_are(t->s, true))
+        TRY(processes_share(t->s, &saved, sizeof saved, err));
+    return trainer_load_best(t, err);
+}
+
 static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     TRY(check_learned(t, err));
@@ -397,11 +408,12 @@ static int finish(struct trainer *t, struct snug_summary *out, struct snug_err *
     TRY(ckpt_save_wait(t->saver, err));
     TRY(ckpt_folder_check(t->s->output.folder, err));
     ckpt_saver_retain(t->saver, t->state.step, t->state.best_step);
-    TRY(trainer_load_best(t, err));
+    TRY(load_result(t, err));
     if (t->o->discard_model)
         return SNUG_OK;
     TRY(ckpt_folder_check(t->s->output.folder, err));
     TRY(train_export(t->s, t->s->output.io, t->o->output_dir, trainer_result_step(t), err));
+    TRY(distant_end(t->s, true, err));
     TRY(ckpt_folder_check(t->s->output.folder, err)); /* it lies where the summary says */
     out->exported = 1;
     trainer_report(t, true);
@@ -429,7 +441,11 @@ static int follow_step(struct trainer *t, double loss, bool ends_epoch, struct s
 static int follow_finish(struct trainer *t, struct snug_summary *out, struct snug_err *err)
 {
     (void)out;
-    return check_learned(t, err);
+    TRY(check_learned(t, err));
+    if (!distant_are(t->s, true))
+        return SNUG_OK;
+    TRY(load_result(t, err));
+    return t->o->discard_model ? SNUG_OK : distant_give(t->s, true, err);
 }
 
 static const struct purpose following = {follow_start, scheduled_rate, not_finite,
@@ -489,6 +505,7 @@ int train_run(struct session *s, struct train_events events, struct snug_summary
     if (code == SNUG_ERR_IO)
         ckpt_folder_check(s->output.folder, err); /* where the folder has gone, that is what to say */
     team_close(s);
+    s->loaded &= s->compile.ranks == 1 || s->compile.zero_stage < 3; /* those of other ranks have gone with them */
     loader_close(t.loader);
     order_close(&t.order);
     metrics_close(&t.metrics);

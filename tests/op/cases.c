@@ -498,6 +498,7 @@ const struct op_case op_cases[] = {
 
     /* What ranks exchange: with one of them here, and with several in all_reduce.c. */
     {CASE(broadcast, "one rank", .x = NARROW(7, 11), .from = 1)},
+    {CASE(pull, "one rank", .x = NARROW(7, 11), .y = NARROW(7, 11), .from = 1)},
 };
 
 const int n_op_cases = (int)(sizeof op_cases / sizeof *op_cases);

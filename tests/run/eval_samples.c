@@ -1,4 +1,5 @@
 /* --eval-samples: answers to rows of the evaluation data are those that snug generate gives, and training does not notice them. */
+#include "../port.h"
 #include "command.h"
 
 #include <math.h>
@@ -43,11 +44,10 @@ static int make_model(void **state)
     return code;
 }
 
-/* What a training run is told besides: its name, the device, the kind of run. */
-static const char *train(const char *name, const struct device *on, const char *const *kind, const char *const *more)
+/* What a training run is told: its folder, the device, the kind of run. */
+static const char *const *run_of(const char *out, const struct device *on, const char *const *kind)
 {
-    const char *out = join(folder, name);
-    const char *args[64];
+    static const char *args[64];
     size_t n = 0;
     remove_tree(out);
     const char *const *const lists[] = {
@@ -60,7 +60,13 @@ static const char *train(const char *name, const struct device *on, const char *
         for (const char *const *a = lists[l]; *a; a++)
             args[n++] = *a;
     args[n] = NULL;
-    expect_snug(0, said(), args, more);
+    return args;
+}
+
+static const char *train(const char *name, const struct device *on, const char *const *kind, const char *const *more)
+{
+    const char *out = join(folder, name);
+    expect_snug(0, said(), run_of(out, on, kind), more);
     return out;
 }
 
@@ -103,6 +109,48 @@ static void training_does_not_notice(void **state)
             json_decref(b);
             json_decref(samples);
         }
+}
+
+/* Two processes with weights of their own. */
+static const char *processes(const struct device *on, const char *const *kind)
+{
+    const char *out = join(folder, "processes");
+    const char *const *args = run_of(out, on, kind);
+    char at[32];
+    pid_t pid[2];
+    snprintf(at, sizeof at, "127.0.0.1:%d", free_port());
+    for (int k = 0; k < 2; k++)
+        pid[k] = start_snug(
+            join(folder, k ? "said-1" : "said-0"), args,
+            ARGS("--num-processes", "2", "--main-process", at, "--process-index", k ? "1" : "0", "--zero-stage", "3"));
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(end_of(pid[k]), 0);
+    return out;
+}
+
+/* Weights that lie on several ranks answer like those that each has whole, whether the ranks are threads or processes. */
+static void ranks_answer_alike(void **state)
+{
+    (void)state;
+    const char *const *kind =
+        ARGS("--max-steps", "4", "--eval-samples", "3", "--max-new-tokens", "5", "--threads", "1");
+    for (int d = 0; d < n_devices(); d++) {
+        if (!is_host(device(d)))
+            continue;
+        const char *none = train("none", device(d), kind, ARGS("--ranks", "2"));
+        const char *all = train("all", device(d), kind, ARGS("--ranks", "2", "--zero-stage", "3"));
+        json_t *a = lines(none, true), *b = lines(all, true);
+        assert_int_equal(json_array_size(a), 6);
+        assert_true(json_equal(a, b));
+        assert_true(same_bytes(join(none, "model.safetensors"), join(all, "model.safetensors")));
+        json_decref(b);
+        const char *several = processes(device(d), kind);
+        b = lines(several, true);
+        assert_true(json_equal(a, b));
+        assert_true(same_bytes(join(none, "model.safetensors"), join(several, "model.safetensors")));
+        json_decref(a);
+        json_decref(b);
+    }
 }
 
 /* Three of four rows, spread evenly, are the first three. The prompt is all that stands before the last answer. */
@@ -239,9 +287,13 @@ static void the_forecast_has_the_time_of_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_does_not_notice),      cmocka_unit_test(samples_are_of_the_rows),
-        cmocka_unit_test(answers_are_those_of_generate), cmocka_unit_test(a_resumed_run_answers_again),
-        cmocka_unit_test(the_plan_has_the_cache),        cmocka_unit_test(the_forecast_has_the_time_of_answers),
+        cmocka_unit_test(training_does_not_notice),
+        cmocka_unit_test(ranks_answer_alike),
+        cmocka_unit_test(samples_are_of_the_rows),
+        cmocka_unit_test(answers_are_those_of_generate),
+        cmocka_unit_test(a_resumed_run_answers_again),
+        cmocka_unit_test(the_plan_has_the_cache),
+        cmocka_unit_test(the_forecast_has_the_time_of_answers),
     };
     return cmocka_run_group_tests_name("eval_samples", tests, make_model, close_folder);
 }

@@ -36,19 +36,21 @@ static void processes_are_as_threads(void **state)
         }
 }
 
-/* At a stage each has states of its own, and at stage 2 gradients: logs with hashes, checkpoints and results are those of all states in one
+/* At a stage each has states of its own, at stage 2 gradients, at stage 3 weights: logs with hashes, checkpoints and results are those of all states in one
  * memory, and a run goes on from them, where others are whose. */
 static void processes_have_stages(void **state)
 {
     (void)state;
-    static const char *const numbers[] = {"", "", "2", "3", "4"}, *const stages[] = {"1", "2"};
+    static const char *const numbers[] = {"", "", "2", "3", "4"}, *const stages[] = {"1", "2", "3"};
     for (int d = 0; d < n_devices(); d++)
         for (int n = 2; n <= MOST_PROCESSES && is_host(device(d)); n++) {
-            const char *stage = stages[n % 2];
-            const char *const *args = ARGS(MODEL, DROPOUT, "--logging-steps", "2", "--max-steps", "6", "--batch-size",
-                                           n == 2 ? "5" : "2", "--gradient-accumulation-steps", n == 3 ? "2" : "1",
-                                           "--save-steps", "3", "--optim", n == 4 ? "muon" : "adamw_torch",
-                                           "--offload-optimizer", n == 3 ? "cpu" : "none", "--zero-stage", stage);
+            const char *stage = stages[(n + d) % 3];
+            const char *const *args =
+                ARGS(MODEL, DROPOUT, "--logging-steps", "2", "--max-steps", "6", "--batch-size", n == 2 ? "5" : "2",
+                     "--gradient-accumulation-steps", n == 3 ? "2" : "1", "--save-steps", "3", "--optim",
+                     n == 4 ? "muon" : "adamw_torch", "--offload-optimizer", n == 3 ? "cpu" : "none", "--eval-data",
+                     other_rows, "--eval-strategy", "steps", "--eval-steps", "3", "--load-best-model-at-end",
+                     "--per-device-eval-batch-size", "3", "--zero-stage", stage);
             const char *threads = train("threads", device(d), args, ARGS("--ranks", numbers[n]));
             const char *out = join(folder, "processes");
             struct processes_run r = start_processes(n, run_of(device(d), out, args));
@@ -67,6 +69,26 @@ static void processes_have_stages(void **state)
             assert_ends(&r, 0);
             assert_true(same_bytes(join(out, "model.safetensors"), join(again, "model.safetensors")));
         }
+}
+
+/* At stage 3 each reads of the base what is its own, and the first one collects what is trained; a vector has its first lengths from a
+ * matrix of another process. */
+static void processes_have_parts_of_the_base(void **state)
+{
+    (void)state;
+    for (int only = 0; only < 2; only++) {
+        const char *const *args =
+            ARGS(MODEL, "--logging-steps", "1", "--max-steps", "3", "--batch-size", "5", "--use-peft", "--lora-r", "2",
+                 "--use-dora", "--save-steps", "2", "--zero-stage", "3", only ? "--save-only-model" : "--no-report");
+        const char *threads = train("threads", device(1), args, ARGS("--ranks", "3"));
+        const char *out = join(folder, "processes");
+        struct processes_run r = start_processes(3, run_of(device(1), out, args));
+        assert_ends(&r, 0);
+        assert_same_log(threads, out);
+        const char *const files[] = {"adapter_model.safetensors", "step-00000002/rank-0000.safetensors"};
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+            assert_true(same_bytes(join(threads, files[i]), join(out, files[i])));
+    }
 }
 
 static void an_evaluation_is_of_all_processes(void **state)
@@ -204,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(processes_are_as_threads),
                                        cmocka_unit_test(processes_have_stages),
+                                       cmocka_unit_test(processes_have_parts_of_the_base),
                                        cmocka_unit_test(an_evaluation_is_of_all_processes),
                                        cmocka_unit_test(they_agree_before_they_begin),
                                        cmocka_unit_test(they_have_the_same_data),

@@ -5,7 +5,7 @@
 #include <time.h>
 
 /* What each process keeps alone: no bit of a run depends on it. */
-static const char *const stages[] = {"0", "1", "2"};
+static const char *const stages[] = {"0", "1", "2", "3"};
 static const char *stage = "0";
 
 /* Long enough to be interrupted: some 600 steps. */
@@ -112,7 +112,7 @@ static void killed_runs_go_on(void **state)
     srand(17);
     remove_tree(out);
     for (int i = 0; i < kills; i++) {
-        stage = stages[i % 3];
+        stage = stages[i % 4];
         struct processes_run r = start_processes(3, long_run(out, "--resume-from-checkpoint", "auto"));
         int victim = rand() % 3;
         pause_for(within(seconds));

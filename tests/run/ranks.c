@@ -135,6 +135,7 @@ static void stages_have_the_same_bits(void **state)
         {2, ARGS("--batch-size", "6", "--optim", "adamw_bnb_8bit", "--optim-args", "min_8bit_size=1")},
         {3, ARGS("--batch-size", "4", "--optim", "schedule_free_adamw", "--max-grad-norm", "0.1")},
         {3, ARGS("--batch-size", "4", "--use-peft", "--lora-r", "2", "--optim", "lion_32bit")},
+        {2, ARGS("--batch-size", "6", "--use-peft", "--lora-r", "2", "--use-dora")},
         {2, ARGS("--batch-size", "6", "--optim", "sgd", "--nan-policy", "skip")},
         {3, ARGS("--batch-size", "4", "--offload-optimizer", "cpu")},
     };
@@ -146,6 +147,8 @@ static void stages_have_the_same_bits(void **state)
             assert_same_log(none, states);
             const char *gradients = train("gradients", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
             assert_same_log(none, gradients);
+            const char *weights = train("weights", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("3", way));
+            assert_same_log(none, weights);
         }
 }
 
@@ -162,6 +165,8 @@ static void stages_of_pure_bf16(void **state)
         const char *none = train("none", &pure, ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
         const char *gradients = train("gradients", &pure, ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
         assert_same_log(none, gradients);
+        const char *weights = train("weights", &pure, ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("3", way));
+        assert_same_run(none, weights);
     }
 }
 
@@ -189,6 +194,8 @@ static void stages_accumulate(void **state)
             const char *one = train("one", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
             const char *two = train("two", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("2", way));
             assert_same_log(one, two);
+            const char *weights = train("weights", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("3", way));
+            assert_same_log(one, weights);
             double bound = is_fp32(device(d)) ? 1e-6 : device(d)->cut_error;
             assert_true(log_distance(none, one, "loss") <= bound);
             assert_true(log_distance(none, one, "grad_norm") <= 20 * bound);
@@ -208,13 +215,17 @@ static void stages_have_the_same_checkpoints(void **state)
         assert_true(same_bytes(join(none, saved), join(states, saved)));
         const char *gradients = train("gradients", device(d), ARGS(SAVED), at_stage("2", four));
         assert_true(same_bytes(join(none, saved), join(gradients, saved)));
-        const char *from = join(states, "step-00000004");
+        const char *weights = train("weights", device(d), ARGS(SAVED), at_stage("3", four));
+        assert_same_run(none, weights);
+        assert_true(same_bytes(join(none, saved), join(weights, saved)));
+        const char *from = join(d % 2 ? weights : states, "step-00000004");
         for (int n = 1; n <= 3; n++) {
             static const char *const rows_each[] = {"12", "6", "4"};
             const char *const *other = ranks(device(d), n, ARGS("--batch-size", rows_each[n - 1]));
             const char *const *go_on = ARGS(SAVED, "--resume-from-checkpoint", from, "--allow-option-change");
             const char *a = train("a", device(d), go_on, at_stage("0", other));
-            const char *b = train("b", device(d), go_on, at_stage(n == 2 ? "1" : "2", other));
+            static const char *const stages[] = {"2", "1", "3"};
+            const char *b = train("b", device(d), go_on, at_stage(stages[n - 1], other));
             assert_same_run(a, b);
             saved = "step-00000008/rank-0000.safetensors";
             assert_true(same_bytes(join(a, saved), join(b, saved)));
@@ -230,7 +241,8 @@ static void another_order_of_sums_is_said(void **state)
     const char *const *two = ranks(on, 2, ARGS("--batch-size", "3", "--gradient-accumulation-steps", "2"));
     const char *from = join(train("states", on, ARGS(SAVED), at_stage("1", two)), "step-00000004");
     const char *const *go_on = ARGS(SAVED, "--resume-from-checkpoint", from);
-    const char *why = "not bit-exact from here: --zero-stage 2 adds up the gradients of micro-steps in another order";
+    const char *why =
+        "not bit-exact from here: --zero-stage 2 and 3 add up the gradients of micro-steps in another order";
     train("on", on, go_on, at_stage("0", two));
     assert_false(file_has(said(), "not bit-exact"));
     const char *sums = train("on", on, go_on, at_stage("2", two));
@@ -247,11 +259,12 @@ static void a_bad_loss_stops_all_ranks(void **state)
 {
     (void)state;
     const char *model = fixture("golden/bert_regression");
-    for (int d = 0; d < 2 * n_devices(); d++) {
-        train_until(7, "burst", device(d / 2),
+    static const char *const stages[] = {"0", "2", "3"};
+    for (int d = 0; d < 3 * n_devices(); d++) {
+        train_until(7, "burst", device(d / 3),
                     ARGS("--model", model, "--train-data", join(model, "inputs.safetensors"), "--learning-rate", "1000",
                          "--optim", "sgd", "--max-grad-norm", "0", "--num-train-epochs", "100"),
-                    at_stage(d % 2 ? "2" : "0", ranks(device(d / 2), 3, ARGS("--batch-size", "1"))));
+                    at_stage(stages[d % 3], ranks(device(d / 3), 3, ARGS("--batch-size", "1"))));
         assert_true(file_has(said(), "first in activation"));
     }
 }
@@ -323,6 +336,25 @@ static void a_plan_has_the_states_of_a_rank(void **state)
     assert_true(sums <= own - left + 4096 && sums >= own - left - 33 * 256);
     assert_true(plan_bytes("least_rank_bytes", "2", way) <= plan_bytes("arena_bytes", "2", way));
     assert_int_equal(plan_bytes("arena_bytes", "2", way), run_bytes("2", way));
+    int64_t weights = plan_bytes("persistent_bytes", "3", way), vectors = sums - weights - left;
+    assert_true(vectors <= 4096 && vectors >= -(33 * 256 + 5091));
+    assert_true(plan_bytes("least_rank_bytes", "3", way) <= plan_bytes("arena_bytes", "3", way));
+    assert_int_equal(plan_bytes("arena_bytes", "3", way), run_bytes("3", way));
+}
+
+/* What reads weights beside the training: evaluations of unevenly many batches, and the best model in the end. */
+static void stages_evaluate(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        const char *const *args =
+            ARGS(MODEL, DROPOUT, "--logging-steps", "1", "--max-steps", "6", "--save-steps", "2", "--eval-data",
+                 other_rows, "--eval-strategy", "steps", "--eval-steps", "2", "--load-best-model-at-end");
+        const char *const *way = ranks(device(d), 3, ARGS("--batch-size", "4", "--per-device-eval-batch-size", "3"));
+        const char *none = train("none", device(d), args, at_stage("0", way));
+        const char *weights = train("weights", device(d), args, at_stage("3", way));
+        assert_same_run(none, weights);
+    }
 }
 
 /* How many ranks a plan has for these GPUs, and how long they exchange gradients. */
@@ -403,6 +435,7 @@ int main(void)
                                        cmocka_unit_test(stages_have_the_same_checkpoints),
                                        cmocka_unit_test(another_order_of_sums_is_said),
                                        cmocka_unit_test(a_plan_has_the_states_of_a_rank),
+                                       cmocka_unit_test(stages_evaluate),
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
                                        cmocka_unit_test(a_plan_is_of_each_rank),
                                        cmocka_unit_test(gpus_are_ranks),

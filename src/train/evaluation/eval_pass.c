@@ -30,6 +30,7 @@ struct part {
     struct stepper *stepper;
     int me, n;
     struct eval_loader *share; /* NULL: this is the only rank */
+    bool together;             /* all ranks execute the program as often */
     const struct batch *given[BACKEND_FLIGHTS];
     struct brought *results[RESULTS];
 };
@@ -85,8 +86,9 @@ static int give(struct part *p, int64_t round, struct snug_err *err)
     int flight = (int)(round % BACKEND_FLIGHTS);
     const struct batch *b = eval_next(p->share ? p->share : p->of->loader);
     p->given[flight] = b;
-    if (!b)
+    if (!b && !p->together)
         return SNUG_OK;
+    b = b ? b : batch_of_no_rows();
     struct run_value v = output_of(p, b);
     struct run_fetch fetch = {
         .to = p->results[round % RESULTS] + 1, .from = v.data, .bytes = dtype_bytes(v.dtype, v.elements)};
@@ -131,10 +133,10 @@ static int take(struct part *p, int64_t round, struct snug_err *err)
     const struct batch *b = p->given[flight];
     struct brought *mine = p->results[round % RESULTS];
     struct run_value v = {0};
-    if (b) {
+    if (b || p->together)
         TRY(stepper_forward_end(p->stepper, flight, &mine->loss, err));
+    if (b)
         v = output_of(p, b);
-    }
     if (!p->share)
         return take_one(p, b, mine, err);
     size_t bytes = sizeof *mine + (size_t)dtype_bytes(v.dtype, v.elements);
@@ -161,7 +163,11 @@ static int go_through(struct part *p, struct snug_err *err)
 static int pass_of_rank(void *ctx, struct stepper *stepper, struct snug_err *err)
 {
     const struct rank *r = stepper->run->rank;
-    struct part p = {.of = ctx, .stepper = stepper, .me = r ? r->me : 0, .n = r ? r->n : 1};
+    struct part p = {.of = ctx,
+                     .stepper = stepper,
+                     .me = r ? r->me : 0,
+                     .n = r ? r->n : 1,
+                     .together = run_exchanges(stepper->run, stepper->run->where.eval)};
     int code = open_part(&p, err);
     if (!code)
         code = go_through(&p, err);

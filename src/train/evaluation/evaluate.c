@@ -211,7 +211,7 @@ int evaluate(struct session *s, struct metrics *m, const struct generated_rows *
     double start = seconds_now();
     metrics_reset(m);
     TRY(s->data.questions ? evaluate_answers(&p, &s->data, err) : run_evaluation(&p, err));
-    if (m->setup.kind == METRICS_TEXTS && !s->follows)
+    if (m->setup.kind == METRICS_TEXTS && (!s->follows || run_exchanges(&s->run, s->run.where.generate)))
         TRY(compare_texts(s, m, also, err));
     if (!s->follows) /* the first process has counted what all have found */
         metrics_finish(m);

@@ -41,12 +41,23 @@ struct generated_rows trainer_samples(struct trainer *t)
     return (struct generated_rows){.take = take_row, .ctx = t};
 }
 
+/* Of a process that helps the first one to answer. */
+static int ignore_row(void *ctx, const struct generated_row *row, struct snug_err *err)
+{
+    (void)ctx, (void)row, (void)err;
+    return SNUG_OK;
+}
+
 int trainer_answer_samples(struct trainer *t, struct snug_err *err)
 {
     struct generated_rows samples = trainer_samples(t);
     double start = seconds_now();
     if (!t->s->prompts.n || t->o->predict_with_generate) /* then the evaluation has told them */
         return SNUG_OK;
+    if (t->s->follows && !run_exchanges(&t->s->run, t->s->run.where.generate))
+        return SNUG_OK;
+    if (t->s->follows)
+        samples.take = ignore_row;
     int code = generate_rows(t->s, &samples, err);
     t->evaluating += seconds_now() - start;
     return code;

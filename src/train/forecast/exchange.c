@@ -7,8 +7,12 @@
 /* Bytes of a node over the links of the rank that it is most work for, of n ranks; *rank is that one, 0: all. */
 static double link_bytes(const struct graph *g, const struct node *n, double ranks, int *rank)
 {
-    double bytes = op_exchanges(n->op) ? (double)value_bytes(graph_value(g, n->u.slot[0]), (struct dims){0}) : 0;
-    *rank = n->op == OP_all_reduce ? (int)n->u.all_reduce.to : n->op == OP_broadcast ? (int)n->u.broadcast.from : 0;
+    bool counts = op_exchanges(n->op) || n->op == OP_pull;
+    double bytes = counts ? (double)value_bytes(graph_value(g, n->u.slot[0]), (struct dims){0}) : 0;
+    *rank = n->op == OP_all_reduce  ? (int)n->u.all_reduce.to
+            : n->op == OP_broadcast ? (int)n->u.broadcast.from
+            : n->op == OP_pull      ? (int)n->u.pull.from
+                                    : 0;
     return *rank ? bytes * (ranks - 1) : 2 * bytes * (ranks - 1) / ranks; /* a part of each: it is read, and written */
 }
 

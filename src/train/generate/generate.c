@@ -325,7 +325,7 @@ static int search_on(struct generator *g, int64_t first, struct snug_err *err)
 static int step(struct generator *g, struct snug_err *err)
 {
     struct session *s = g->s;
-    if (stop_asked(s->stop))
+    if (stop_asked(s->stop) && !run_exchanges(&s->run, s->run.where.generate)) /* others would wait for this one */
         return err_set(err, SNUG_STOPPED, "stopped by a signal; the texts so far are not ended");
     for (int64_t b = 0; b < g->B; b += g->beams)
         take_prompt_by_beams(g, b);

@@ -154,8 +154,12 @@ int session_open(struct session *s, const struct io *io, const struct options *o
     return processes_end(s, open_session(s, own_loop, err), err);
 }
 
-static int lost(struct snug_err *err)
+static int lost(const struct session *s, struct snug_err *err)
 {
+    if (s->compile.ranks > 1 && s->compile.zero_stage > 2)
+        return err_set(
+            err, SNUG_ERR_USAGE,
+            "the ranks that had the weights have ended (--zero-stage 3); open a session on the output folder");
     return err_set(err, SNUG_ERR_USAGE, "the weights are lost to a load or save that failed; open another session");
 }
 
@@ -164,9 +168,10 @@ int session_alloc(struct session *s, struct snug_err *err)
     if (s->run.arenas.of[MEMORY_DEVICE])
         return SNUG_OK;
     if (s->run.work)
-        return lost(err);
+        return lost(s, err);
     TRY(fit_room(s, err));
     TRY(run_alloc(&s->run, err));
+    s->run.rank = s->processes ? &s->here : NULL; /* what is loaded is its own */
     TRY(stepper_open(&s->stepper, &s->run, &s->model, s->o->seed, err));
     s->opened_stepper = true;
     s->stepper.class_weights = s->class_weights;
@@ -185,7 +190,7 @@ int session_load(struct session *s, struct snug_err *err)
     if (s->loaded && s->run.arenas.of[MEMORY_DEVICE])
         return SNUG_OK;
     if (s->loading && !s->loaded)
-        return lost(err);
+        return lost(s, err);
     TRY(session_alloc(s, err));
     s->loading = true;
     TRY(states_start(&s->run, err));

@@ -117,8 +117,10 @@ struct update settings_update(const struct options *o, const struct backend *b)
 
 struct choices settings_choices(const struct options *o, const struct backend *b, const struct model_config *model)
 {
-    bool stay = o->weight_copies == OPT_KEEP_RESIDENT ||
-                (o->weight_copies == OPT_KEEP_AUTO && (!b->facts.host_memory || o->offload_param == OPT_OFFLOAD_CPU));
+    bool travel = o->ranks > 1 && o->zero_stage > 2; /* 16 bits are half the way */
+    bool stay =
+        o->weight_copies == OPT_KEEP_RESIDENT ||
+        (o->weight_copies == OPT_KEEP_AUTO && (!b->facts.host_memory || travel || o->offload_param == OPT_OFFLOAD_CPU));
     int all = (int)model->layers + 2; /* with the embeddings and the head */
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
                   !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */

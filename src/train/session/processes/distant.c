@@ -73,9 +73,9 @@ void distant_close(struct session *s)
     s->distant = NULL;
 }
 
-bool distant_are(const struct session *s)
+bool distant_are(const struct session *s, bool only_weights)
 {
-    return s->distant && s->run.plan.fullest;
+    return s->distant && s->run.plan.fullest && (!only_weights || s->compile.zero_stage > 2);
 }
 
 const struct ckpt_memory *distant_memory(const struct session *s, int rank)
@@ -83,9 +83,9 @@ const struct ckpt_memory *distant_memory(const struct session *s, int rank)
     return s->distant && rank && rank != s->here.me + 1 ? &s->distant[rank - 1].memory : NULL;
 }
 
-int distant_give(const struct session *s, struct snug_err *err)
+int distant_give(const struct session *s, bool only_weights, struct snug_err *err)
 {
-    struct wanted w = {.rank = distant_are(s)};
+    struct wanted w = {.rank = distant_are(s, only_weights)};
     while (w.rank) {
         if (!ranks_share(&s->here, &w, sizeof w))
             return ranks_failure(s->processes, err);
@@ -95,8 +95,9 @@ int distant_give(const struct session *s, struct snug_err *err)
     return SNUG_OK;
 }
 
-int distant_end(const struct session *s, struct snug_err *err)
+int distant_end(const struct session *s, bool only_weights, struct snug_err *err)
 {
     struct wanted w = {0};
-    return !distant_are(s) || ranks_share(&s->here, &w, sizeof w) ? SNUG_OK : ranks_failure(s->processes, err);
+    return !distant_are(s, only_weights) || ranks_share(&s->here, &w, sizeof w) ? SNUG_OK
+                                                                                : ranks_failure(s->processes, err);
 }
