@@ -6,7 +6,7 @@
 
 struct session;
 
-/* Of an optimizer step. Exchanges that follow one another are one; all wait for the slowest rank. */
+/* Of an optimizer step. */
 struct exchange {
     int64_t bytes;         /* that the busiest rank gets, or sends: each way */
     int64_t network_bytes; /* of these, from and to other hosts (--network) */
@@ -14,5 +14,8 @@ struct exchange {
 };
 
 struct exchange exchange_of(const struct session *s);
+
+/* How long a byte takes; compile_settings' link_seconds. */
+double exchange_seconds_of_byte(const struct session *s);
 
 #endif

@@ -1,6 +1,7 @@
 #include "train/session/settings.h"
 
 #include "cuda/sheet.h"
+#include "train/forecast/exchange.h"
 
 #include <math.h>
 
@@ -173,6 +174,7 @@ int settings_set(struct session *s, struct snug_err *err)
     TRY(settings_precision(o, c->backend, &c->precision, err));
     c->head_chunk = option_given(o, head_chunk) ? o->head_chunk : HEAD_CHUNK;
     c->head_vocabulary = option_given(o, head_chunk) ? 0 : HEAD_VOCABULARY;
+    c->link_seconds = exchange_seconds_of_byte(s);
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
