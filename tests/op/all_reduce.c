@@ -139,6 +139,32 @@ static void ranks_have_what_one_had(void **state)
             check_everywhere(OP_broadcast, 1 + k % ranks, ranks, sizes[k]);
 }
 
+/* Of ranks in one memory each takes it by itself: one alone does not wait for others. */
+static void one_rank_pulls(void **state)
+{
+    (void)state;
+    const struct cpu_isa *isa;
+    char from[4099], to[4099];
+    struct ranks *all;
+    assert_int_equal(ranks_open(3, &all, NULL), SNUG_OK);
+    const struct rank rank = {all, 1, 3};
+    const struct call call = {.threads = 2, .rank = &rank};
+    union args_any args = {0};
+    args.pull.x = (struct tensor){.data = from, .dtype = DT_U8, .ndim = 1, .shape = {sizeof from}};
+    args.pull.y = (struct tensor){.data = to, .dtype = DT_U8, .ndim = 1, .shape = {sizeof to}};
+    args.pull.from = 3;
+    for (int i = -1; i < 0 || (isa = cpu_isa_usable(i)); i++) {
+        for (size_t k = 0; k < sizeof from; k++)
+            from[k] = (char)((int)k * 5 + i), to[k] = 0;
+        if (i < 0)
+            ref_pull(&args.pull, &call);
+        else
+            isa->kernels->run[OP_pull](&args, &call);
+        assert_memory_equal(from, to, sizeof from);
+    }
+    ranks_close(all);
+}
+
 static void *meet(void *arg)
 {
     return (void *)ranks_meet(arg, arg);
@@ -173,7 +199,7 @@ static void nobody_waits_for_who_has_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_have_the_sum), cmocka_unit_test(one_rank_has_the_sum),
-                                       cmocka_unit_test(ranks_have_what_one_had),
+                                       cmocka_unit_test(ranks_have_what_one_had), cmocka_unit_test(one_rank_pulls),
                                        cmocka_unit_test(nobody_waits_for_who_has_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

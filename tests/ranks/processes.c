@@ -197,6 +197,47 @@ static void sums_are_in_the_order_of_ranks(void **state)
         }
 }
 
+/* ---- pulls ---- */
+
+/* Each has something of its own at that place, and takes what the last one has. */
+static void pull(struct side *s)
+{
+    union args_any args = {0};
+    const struct call call = {.threads = 2, .rank = &s->rank};
+    int64_t n = s->elements;
+    char *mine = malloc((size_t)dtype_bytes(s->type, n) + 64), *got = malloc((size_t)dtype_bytes(s->type, n) + 64);
+    for (int64_t i = 0; i < dtype_bytes(s->type, n); i++)
+        mine[i] = (char)(i * 7 + s->me);
+    args.pull.x = (struct tensor){.data = mine, .dtype = s->type, .ndim = 1, .shape = {n}};
+    args.pull.y = (struct tensor){.data = got, .dtype = s->type, .ndim = 1, .shape = {n}};
+    args.pull.from = s->n;
+    if (s->type == DT_F64)
+        ref_pull(&args.pull, &call);
+    else
+        cpu_isa_chosen()->kernels->run[OP_pull](&args, &call);
+    s->right = true;
+    for (int64_t i = 0; i < dtype_bytes(s->type, n); i++)
+        s->right &= got[i] == (char)(i * 7 + s->n - 1) && mine[i] == (char)(i * 7 + s->me);
+    free(mine);
+    free(got);
+}
+
+static void what_one_has_all_can_pull(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 1000, 300017};
+    static const enum dtype types[] = {DT_F32, DT_BF16, DT_F64};
+    for (int n = 2; n <= MOST; n++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            struct side sides[MOST] = {0};
+            for (int i = 0; i < n; i++)
+                sides[i].elements = sizes[k], sides[i].type = types[(size_t)n % 3];
+            play(sides, n, pull);
+            for (int i = 0; i < n; i++)
+                assert_true(sides[i].code == SNUG_OK && sides[i].right);
+        }
+}
+
 /* ---- leaving ---- */
 
 /* The last one leaves while the others wait for it. */
@@ -305,10 +346,13 @@ static void a_host_must_exist(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_sent_arrives),    cmocka_unit_test(sums_are_in_the_order_of_ranks),
-        cmocka_unit_test(who_leaves_says_why),     cmocka_unit_test(who_does_something_else_is_noticed),
-        cmocka_unit_test(strangers_are_sent_away), cmocka_unit_test(they_must_agree),
-        cmocka_unit_test(a_host_must_exist)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_sent_arrives),
+                                       cmocka_unit_test(sums_are_in_the_order_of_ranks),
+                                       cmocka_unit_test(what_one_has_all_can_pull),
+                                       cmocka_unit_test(who_leaves_says_why),
+                                       cmocka_unit_test(who_does_something_else_is_noticed),
+                                       cmocka_unit_test(strangers_are_sent_away),
+                                       cmocka_unit_test(they_must_agree),
+                                       cmocka_unit_test(a_host_must_exist)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
