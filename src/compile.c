@@ -1,6 +1,7 @@
 /* The pipeline: build, then the passes in their order, then workspaces and the plan. */
 #include "compile.h"
 
+#include "graph/lanes.h"
 #include "graph/uses.h"
 
 #include <string.h>
@@ -51,8 +52,8 @@ static void join_nodes(const struct backend *b, struct graph *g)
     bool opened = hazards_open(&h, g);
     for (int k = 1, first = 1; k < g->n_nodes && opened; k++) {
         struct node *n = &g->nodes[k];
-        n->joins = k > 1 && n->op == n[-1].op && n->rank == n[-1].rank && backend_together(b, n->op) &&
-                   hazards_find(&h, g, n) < first;
+        n->joins = k > 1 && n->op == n[-1].op && n->rank == n[-1].rank && n->lane == n[-1].lane &&
+                   backend_together(b, n->op) && hazards_find(&h, g, n) < first;
         if (!n->joins)
             first = k;
         hazards_add(&h, g, k);
@@ -83,6 +84,7 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
         }
         n->workspace = shared;
     }
+    lanes_find(&g->graph);
     return graph_ok(&g->graph, err);
 }
 
@@ -103,6 +105,7 @@ struct job {
     const struct compile_settings *s;
     const struct choices *choices;
     struct plan *plan;
+    int64_t beside_bytes; /* of the update: as struct pass_settings has it */
 };
 
 static int after_pass(const struct job *j, struct program *g, const char *pass, struct snug_err *err)
@@ -135,6 +138,8 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .reads_mask = s->backend->reads_mask,
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias,
+                              .in_host_memory = s->backend->facts.host_memory,
+                              .beside_bytes = j->beside_bytes,
                               .ranks = s->ranks,
                               .zero_stage = s->zero_stage};
     if (kind == PROGRAM_UPDATE) /* all gradients are there, and stay */
@@ -220,13 +225,26 @@ static int copy_persistent(const struct graph *from, struct graph *to, struct sn
     return graph_ok(to, err);
 }
 
+static int find_peak(const struct program *g, int64_t *peak, struct snug_err *err)
+{
+    int64_t *bytes = lives_bytes(&g->graph, g->max);
+    if (!bytes)
+        return err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *bytes);
+    for (int k = 1; k <= g->graph.n_nodes; k++)
+        *peak = bytes[k] > *peak ? bytes[k] : *peak;
+    mem_free(bytes);
+    return SNUG_OK;
+}
+
 /* The update of accumulated gradients: no forward pass, only what the micro-step leaves behind. */
 static int compile_update(const struct job *j, int micro, int *where, struct snug_err *err)
 {
     struct program *g;
+    struct job update = *j;
+    TRY(find_peak(&j->plan->programs[micro], &update.beside_bytes, err));
     TRY(add_program(j, "update", j->choices->micro, &g, where, err));
     TRY(copy_persistent(&j->plan->programs[micro].graph, &g->graph, err));
-    return run_passes(j, g, PROGRAM_UPDATE, 0, err);
+    return run_passes(&update, g, PROGRAM_UPDATE, 0, err);
 }
 
 /* The 16-bit copies of weights that other programs keep, made from the weights. */
@@ -274,7 +292,7 @@ static bool is_fused(const struct job *j)
 int compile_run(const struct compile_settings *s, const struct choices *choices, struct plan *plan,
                 struct programs *where, struct snug_err *err)
 {
-    const struct job j = {s, choices, plan};
+    const struct job j = {.s = s, .choices = choices, .plan = plan};
     *where = (struct programs){-1, -1, -1, -1, -1, -1, -1};
     plan->align = s->backend->facts.align;
     plan->staging = s->backend->facts.staging;

@@ -6,12 +6,15 @@
 
 #include "base/err.h"
 #include "graph/dim.h"
-#include "graph/op.h"
+#include "graph/graph.h"
 
 /* A node with its buffers. */
 struct work {
     enum op op;
     bool joins; /* may run at the same time as the one before it, which is of the same op */
+    enum lane lane;
+    int after
+        [LANE_COUNT]; /* of each other lane, the latest work of the same call that it waits for, counted from 1; 0: none */
     union args_any args;
     struct call call;
 };

@@ -1,4 +1,4 @@
-/* cast: y = x in y's dtype; F32 and BF16. Bound by memory. */
+/* cast: y = x in y's dtype; F32 and BF16. move: y = x. Bound by memory. */
 #include "cpu/kernels.h"
 
 enum { CHUNK = 16384 };
@@ -20,4 +20,13 @@ void ISA(cpu_cast)(const struct args_cast *a, const struct call *c)
         cast(a, c->threads, true, false);
     else
         cast(a, c->threads, false, true);
+}
+
+void ISA(cpu_move)(const struct args_move *a, const struct call *c)
+{
+    enum { PIECE = 1 << 18 };
+    int64_t bytes = dtype_bytes(a->x.dtype, tensor_elements(&a->x));
+#pragma omp parallel for schedule(static) num_threads(bytes <= PIECE ? 1 : c->threads)
+    for (int64_t at = 0; at < bytes; at += PIECE)
+        memcpy((char *)a->y.data + at, (const char *)a->x.data + at, (size_t)(bytes - at < PIECE ? bytes - at : PIECE));
 }

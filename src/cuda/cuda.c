@@ -127,6 +127,8 @@ static int open_device(struct cuda *d, const struct cuda_settings *s, struct snu
      * to nothing; one that needs more is given it when it is launched. */
     OPENING(s->device, cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES));
     OPENING(s->device, cudaStreamCreateWithFlags(&d->call.stream, cudaStreamNonBlocking));
+    TRY(cuda_lanes_open(&d->lanes, d->call.stream, s->device, err));
+    d->recordings.lanes = &d->lanes;
     TRY(cuda_arena_open(&d->arena, s->device, err));
     TRY(cuda_products_open(&d->call.products, err));
     return cuda_measured_open(d, s->cache_dir, d->base.arena->available(&d->base), err);
@@ -154,6 +156,7 @@ static void close_device(const struct backend *b)
     nvml_close(d->nvml);
     cuda_products_close(d->call.products);
     cuda_arena_close(&d->arena);
+    cuda_lanes_close(&d->lanes);
     if (d->call.stream)
         cudaStreamDestroy(d->call.stream);
     mem_free(d);

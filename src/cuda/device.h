@@ -13,6 +13,7 @@ struct cuda {
     struct backend base;
     struct cuda_call call; /* but for workspace and err */
     struct cuda_arena arena;
+    struct cuda_lanes lanes;
     struct recordings recordings;
     struct cuda_measured measured;
     struct cuda_peers *peers; /* what call.peers is; NULL: it has not joined others */

@@ -62,20 +62,30 @@ bool cuda_launch_together(enum op op)
     return batched[op];
 }
 
-int cuda_launch_nodes(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err)
+/* The first of n works, with those that join it; *joined: how many they are. */
+static int launch_first(const struct cuda_call *c, const struct work *work, int n, int *joined)
+{
+    *joined = 1;
+    if (!batched[work->op])
+        return cuda_launch(work->op, &work->args, c);
+    while (*joined < n && *joined < MANY && work[*joined].joins)
+        (*joined)++;
+    return batched[work->op](work, *joined, c);
+}
+
+int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                      struct snug_err *err)
 {
     struct cuda_call call = *c;
     call.err = err;
+    cuda_lanes_begin(lanes);
     for (int i = 0, joined; i < n; i += joined) {
-        joined = 1;
+        enum lane lane = work[i].lane;
         call.workspace = work[i].call.workspace;
-        if (!batched[work[i].op]) {
-            TRY(cuda_launch(work[i].op, &work[i].args, &call));
-            continue;
-        }
-        while (i + joined < n && joined < MANY && work[i + joined].joins)
-            joined++;
-        TRY(batched[work[i].op](&work[i], joined, &call));
+        call.stream = lanes->of[lane].stream;
+        TRY(cuda_lanes_before(lanes, &work[i], err));
+        TRY(launch_first(&call, &work[i], n - i, &joined));
+        TRY(cuda_lanes_behind(lanes, lane, i + joined, err));
     }
-    return SNUG_OK;
+    return cuda_lanes_join(lanes, err);
 }

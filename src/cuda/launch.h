@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 
 /* One node. */
 int cuda_launch(enum op op, const union args_any *args, const struct cuda_call *c);
@@ -12,7 +13,8 @@ int64_t cuda_launch_workspace(enum op op, const union args_any *args, const stru
 /* Whether nodes of this op that run at the same time (`joins`) are one launch. */
 bool cuda_launch_together(enum op op);
 
-/* Enqueues n nodes, each with its own workspace. Capturable. */
-int cuda_launch_nodes(const struct cuda_call *c, const struct work *work, int n, struct snug_err *err);
+/* Enqueues n nodes, each with its own workspace and in its lane. Capturable. */
+int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                      struct snug_err *err);
 
 #endif

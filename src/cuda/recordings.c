@@ -40,10 +40,11 @@ static int launch_graph(const struct recording *recording, const struct cuda_cal
     return meet(c, recording->exchanges, err);
 }
 
-static int launch_nodes(const struct cuda_call *c, const struct work *work, int n, bool exchanges, struct snug_err *err)
+static int launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                        bool exchanges, struct snug_err *err)
 {
     TRY(meet(c, exchanges, err));
-    TRY(cuda_launch_nodes(c, work, n, err));
+    TRY(cuda_launch_nodes(c, lanes, work, n, err));
     return meet(c, exchanges, err);
 }
 
@@ -107,7 +108,7 @@ static int make_graph(struct recordings *r, struct recording *to, const struct c
 {
     cudaGraph_t graph = NULL;
     CUDA("capturing", cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
-    int code = cuda_launch_nodes(c, work, n, err);
+    int code = cuda_launch_nodes(c, r->lanes, work, n, err);
     int ended = cuda_check(cudaStreamEndCapture(c->stream, &graph), "capturing", code ? NULL : err);
     code = code ? code : ended;
     if (!code)
@@ -124,7 +125,7 @@ static int record(struct recordings *r, struct recording *to, const struct cuda_
     int64_t room = cuda_free_bytes();
     TRY(make_graph(r, to, c, work, n, err));
     if (!to->graph)
-        return launch_nodes(c, work, n, to->exchanges, err);
+        return launch_nodes(c, r->lanes, work, n, to->exchanges, err);
     TRY(launch_graph(to, c, "launching a graph", err));
     int64_t taken = room - cuda_free_bytes();
     r->made++;
@@ -140,7 +141,7 @@ int recordings_run(struct recordings *r, const struct cuda_call *c, const struct
     bool exchanges = are_exchanging(c, work, n), now = to && (r->capturing || exchanges);
     r->place = 0;
     if (!now)
-        return launch_nodes(c, work, n, exchanges, err);
+        return launch_nodes(c, r->lanes, work, n, exchanges, err);
     to->exchanges = exchanges;
     return record(r, to, c, work, n, err);
 }
@@ -151,5 +152,5 @@ void recordings_forget(struct recordings *r)
         if (r->items[i].graph)
             cudaGraphExecDestroy(r->items[i].graph);
     mem_free(r->items);
-    *r = (struct recordings){0};
+    *r = (struct recordings){.lanes = r->lanes};
 }

@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 
 #include <cuda_runtime_api.h>
 
@@ -19,6 +20,7 @@ struct recording {
 };
 
 struct recordings {
+    struct cuda_lanes *lanes; /* what work is given to; the owner's */
     struct recording *items;
     size_t n, cap;
     int forget;     /* where the next place of a sequence that was given once is looked for */

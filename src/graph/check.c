@@ -142,7 +142,8 @@ static const char *wrong_use(const struct graph *g, const struct node *n, int sl
         return "gradients accumulate in whole values or in columns, not in slices";
     if (kind == SLOT_ACC && !(n->add >> slot & 1) && (written != NOTHING || live_in))
         return "overwrites a gradient that it must add to";
-    if ((kind == SLOT_OUT || kind == SLOT_MAYBE || kind == SLOT_F32) && written != NOTHING)
+    if ((kind == SLOT_OUT || kind == SLOT_MAYBE || kind == SLOT_F32) && written != NOTHING &&
+        !op_slot_is(n->op, slot, SLOT_OVERWRITES))
         return "is written twice";
     return NULL;
 }

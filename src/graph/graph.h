@@ -48,6 +48,15 @@ extern const char *const kin_names[KIN_COUNT];
 /* Where a value lies: where the backend computes, or in memory of the host that its kernels reach. Each has an arena. */
 enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_COUNT };
 
+/* What a node keeps busy. Nodes of one lane run one after another. Those of different lanes run side by side where the backend can do
+ * that: graph/lanes.h says what waits for what. ORDER lane */
+enum lane {
+    LANE_COMPUTE,
+    LANE_IN,  /* copies from the host's memory */
+    LANE_OUT, /* and to it */
+    LANE_COUNT
+};
+
 /* How a weight starts when it is not read from a file, and a state other than as 0. ORDER init */
 enum init_kind { INIT_NONE, INIT_ZERO, INIT_ONE, INIT_NORMAL, INIT_UNIFORM, INIT_FIRST, INIT_LENGTHS, INIT_COUNT };
 struct init {
@@ -99,6 +108,8 @@ struct node {
     int workspace; /* value, 0 if none */
     bool joins;    /* runs at the same time as the node before it */
     int rank;      /* of several ranks only this one executes it, counted from 1; 0: all do */
+    enum lane lane;
+    int after[LANE_COUNT]; /* of each other lane, the latest node that it waits for; 0: none (lanes_find) */
     union op_any u;
 };
 

@@ -188,6 +188,7 @@ enum slot_property {
     SLOT_NODE_TYPE = 4,
     SLOT_EITHER_TYPE = 8,  /* or in either, where the backend says so: a product's bias */
     SLOT_STORED_TYPE = 16, /* or in whichever of the two it is stored: a table */
+    SLOT_OVERWRITES = 64,  /* what is written may be there already: a buffer that is used again, a state */
     SLOT_ANY_TYPE = 32, /* likewise, and it is stored as its other readers want it: what an adapter's norm looks at */
 };
 

@@ -26,6 +26,9 @@ static const char *const role_names[ROLE_COUNT] = {"activation", "input", "weigh
 /* ORDER init */
 static const char *const init_names[INIT_COUNT] = {"none", "zero", "one", "normal", "uniform", "first", "lengths"};
 
+/* ORDER lane */
+static const char *const lane_names[LANE_COUNT] = {"compute", "in", "out"};
+
 /* The members of struct value that are true or not, and their words in a text. */
 #define VALUE_FLAGS(F)                                                                                                 \
     F(exact, "exact")                                                                                                  \
@@ -122,6 +125,8 @@ static void put_node(struct str *p, const struct node *n)
         str_printf(p, " workspace=%%%d", n->workspace);
     if (n->rank)
         str_printf(p, " rank=%d", n->rank);
+    if (n->lane)
+        str_printf(p, " lane=%s", lane_names[n->lane]);
     str_printf(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
 }
 
@@ -431,6 +436,11 @@ static int read_attr(struct reader *r, struct node *n)
         return bad(r, "=");
     if (!strcmp(word, "workspace"))
         return take_id(r, &n->workspace) ? SNUG_OK : bad(r, "a value");
+    if (!strcmp(word, "lane")) {
+        int lane = take_name(r, lane_names, LANE_COUNT);
+        n->lane = lane > 0 ? (enum lane)lane : LANE_COMPUTE;
+        return lane >= 0 ? SNUG_OK : bad(r, "a lane");
+    }
     if (!strcmp(word, "layer") || !strcmp(word, "rank")) {
         if (!take_int(r, &k))
             return bad(r, "a number");

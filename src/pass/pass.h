@@ -118,6 +118,9 @@ struct choices {
      * norm is not finite. */
     bool updates_at_end;
     int host_layers; /* the optimizer's states of layers 0 … host_layers-1 lie in the host's memory, where updates reach them */
+    /* What updates use of the host's memory is brought to the device as early as the peak leaves room for it. false: that of two groups of
+     * updates at a time (pass_stage). */
+    bool prefetch;
     int host_weights; /* and the weights of so many layers whose 16-bit copies stay on the device, for the other nodes */
 };
 
@@ -160,6 +163,8 @@ struct pass_settings {
     bool narrow_bias;        /* products take a bias of the narrow type */
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
     int zero_stage; /* of them: 0: each has all; 1: the states of its own weights alone (pass/owners.h); 2: gradients, too; 3: weights, too */
+    bool in_host_memory;   /* the backend computes there, so nothing is brought to it */
+    int64_t beside_bytes;  /* that another program's values take where this one's lie, at its peak; 0: none do */
     int recomputed_layers; /* out: of how many layers activations are dropped */
 };
 
@@ -277,5 +282,10 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
 
 /* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last
  * backward node of their layer. Keeps: results. */
+
+/* stage: brings what updates use of the host's memory to the device before them and back behind them, by `move` on the lanes of copies
+ * (graph/lanes.h). Updates that follow one another are cut into groups of 32 MiB, which have buffers on the device in turn. With
+ * choices.prefetch there are as many buffers as have room below the peak; else two, which make it higher where it is at the updates. Of
+ * small tensors the kernels follow the pointer, as without this pass. Requires: the order of nodes is final. Keeps: results, bit for bit. */
 
 #endif

@@ -23,6 +23,7 @@
     PASS(x, recompute, HAS_BACKWARD)                                                                                   \
     PASS(x, pad, HAS_FORWARD)                                                                                          \
     PASS(x, pull, HAS_FORWARD)                                                                                         \
-    PASS(x, order, EVERY_PROGRAM)
+    PASS(x, order, EVERY_PROGRAM)                                                                                      \
+    PASS(x, stage, HAS_UPDATE)
 
 #endif

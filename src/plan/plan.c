@@ -1,3 +1,4 @@
+#include "graph/lanes.h"
 #include "plan/pack.h"
 
 #include <string.h>
@@ -36,28 +37,6 @@ bool plan_is_transient(const struct program *g, int id)
 
 /* ---- lifetimes ---- */
 
-/* Nodes first … last use it. */
-static void touch(struct program *g, int id, int first, int last)
-{
-    int root = value_root(&g->graph, id);
-    if (!g->first[root])
-        g->first[root] = first;
-    g->last[root] = last;
-}
-
-/* What one of several nodes that run at the same time uses, lives as long as all of them. */
-static void touch_values(struct program *g, int first, int last)
-{
-    for (int k = first; k <= last; k++) {
-        const struct node *node = &g->graph.nodes[k];
-        for (int i = 0; i < node_op(node)->n_slots; i++)
-            if (node->u.slot[i])
-                touch(g, node->u.slot[i], first, last);
-        if (node->workspace)
-            touch(g, node->workspace, first, last);
-    }
-}
-
 static int find_lifetimes(struct program *g, struct snug_err *err)
 {
     size_t n = (size_t)g->graph.n_values;
@@ -68,17 +47,7 @@ static int find_lifetimes(struct program *g, struct snug_err *err)
         return err_no_memory(err, n * sizeof *g->at);
     for (size_t i = 0; i < n; i++)
         g->at[i] = -1;
-    for (int k = 1, end; k < g->graph.n_nodes; k = end) {
-        for (end = k + 1; end < g->graph.n_nodes && g->graph.nodes[end].joins; end++)
-            ;
-        touch_values(g, k, end - 1);
-    }
-    for (size_t i = 1; i < n; i++)
-        if (g->graph.values[i].live_out && g->first[value_root(&g->graph, (int)i)])
-            g->last[value_root(&g->graph, (int)i)] = g->graph.n_nodes;
-    for (size_t i = 1; i < n; i++)
-        if (g->graph.values[i].live_in && g->first[i])
-            g->first[i] = 1;
+    lives_find(&g->graph, g->first, g->last);
     return SNUG_OK;
 }
 

@@ -1,6 +1,7 @@
 #include "run/known_nodes.h"
 
 #include "base/hash.h"
+#include "graph/lanes.h"
 #include "run/node_time.h"
 
 #include <inttypes.h>
@@ -235,6 +236,7 @@ struct known_time known_nodes_by_op(const struct known_nodes *k, const struct pr
                                     double attention, int64_t times, struct op_times *ops)
 {
     struct known_time t = {0};
+    double *by_node = mem_alloc((size_t)g->graph.n_nodes * sizeof *by_node); /* NULL: as if nothing ran side by side */
     for (int i = 1; i < g->graph.n_nodes; i++) {
         const struct node *n = &g->graph.nodes[i];
         struct known_node wanted;
@@ -251,10 +253,15 @@ struct known_time known_nodes_by_op(const struct known_nodes *k, const struct pr
         double seconds = same >= 0 || reaches_host(g, n) ? same : seconds_like(k, &wanted);
         t.unknown += seconds < 0;
         t.seconds += seconds > 0 ? seconds : 0;
+        if (by_node)
+            by_node[i] = seconds > 0 ? seconds : 0;
         ops->of[n->op].seconds += seconds > 0 ? (double)times * seconds : 0;
         ops->of[n->op].nodes += times;
         t.unlike += same < 0 && seconds > 0 ? seconds : 0;
     }
+    if (by_node)
+        t.seconds = lanes_seconds(&g->graph, by_node);
+    mem_free(by_node);
     return t;
 }
 

@@ -54,7 +54,9 @@ int run_alloc(struct run *r, struct snug_err *err)
     int nodes = 0;
     for (int k = 0; k < r->plan.n_programs; k++)
         nodes = r->plan.programs[k].graph.n_nodes > nodes ? r->plan.programs[k].graph.n_nodes : nodes;
-    if (!(r->work = mem_alloc((size_t)nodes * sizeof *r->work)))
+    r->work = mem_alloc((size_t)nodes * sizeof *r->work);
+    r->place = mem_alloc((size_t)nodes * sizeof *r->place);
+    if (!r->work || !r->place)
         return err_no_memory(err, (unsigned long long)nodes * sizeof *r->work);
     if (r->plan.images_bytes)
         TRY(r->backend->arena->alloc_host(r->backend, r->plan.images_bytes, &r->images, err));
@@ -77,6 +79,7 @@ void run_close(struct run *r)
     if (r->images)
         r->backend->arena->free_host(r->backend, r->images);
     mem_free(r->work);
+    mem_free(r->place);
     if (!r->shares_plan)
         plan_free(&r->plan);
     *r = (struct run){0};
@@ -192,6 +195,8 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
 {
     w->op = n->op;
     w->joins = n->joins;
+    w->lane = n->lane;
+    memset(w->after, 0, sizeof w->after);
     compile_args(g, n, dims, &r->arenas, &w->args);
     w->call = (struct call){.workspace = n->workspace ? r->arenas.of[MEMORY_DEVICE] + g->at[n->workspace] : NULL,
                             .threads = r->threads,
@@ -223,6 +228,15 @@ static int results_at(const struct program *g)
         if (g->graph.nodes[k].op == OP_clip)
             return update;
     return g->graph.n_nodes;
+}
+
+/* Results that were fetched in between would wait for these. */
+static bool has_copies_before(const struct program *g, int end)
+{
+    for (int k = 1; k < end; k++)
+        if (g->graph.nodes[k].lane != LANE_COMPUTE)
+            return true;
+    return false;
 }
 
 bool run_exchanges(const struct run *r, int k)
@@ -292,6 +306,25 @@ static int run_and_time(struct run *r, const struct program *g, struct dims dims
     return SNUG_OK;
 }
 
+/* Gives the work for nodes from … end-1 of this rank the places of what it waits for. What was given before is over by then. */
+static void link_lanes(struct run *r, const struct program *g, int from, int end)
+{
+    int place = 0;
+    for (int i = from; i < end; i++) {
+        const struct node *n = &g->graph.nodes[i];
+        r->place[i] = is_mine(r, n) ? ++place : 0;
+        if (!r->place[i])
+            continue;
+        struct work *w = &r->work[place - 1];
+        for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
+            int k = n->after[lane];
+            while (k >= from && (g->graph.nodes[k].lane != lane || !r->place[k])) /* another rank's */
+                k--;
+            w->after[lane] = k >= from ? r->place[k] : 0;
+        }
+    }
+}
+
 /* Nodes from … end-1. */
 static int run_part(struct run *r, int k, int part, struct dims dims, int from, int end, struct snug_err *err)
 {
@@ -313,6 +346,7 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
     for (int i = from; i < end; i++)
         if (is_mine(r, &g->graph.nodes[i]))
             run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[n++]);
+    link_lanes(r, g, from, end);
     return r->backend->run(r->backend, r->work, n, err);
 }
 
@@ -320,7 +354,7 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
                 struct snug_err *err)
 {
     const struct program *g = &r->plan.programs[k];
-    int there = results_at(g);
+    int there = has_copies_before(g, results_at(g)) ? g->graph.n_nodes : results_at(g);
     TRY(run_part(r, k, 0, dims, 1, there, err));
     for (int i = 0; i < n_fetch; i++)
         TRY(r->backend->arena->fetch(r->backend, fetch[i].flight, fetch[i].to, fetch[i].from, fetch[i].bytes, err));

@@ -13,6 +13,7 @@ struct run {
     struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
     void *images;         /* of the inputs, in the host's memory; NULL until run_alloc, and where the plan has none */
     struct work *work;    /* room for the nodes of the longest program */
+    int *place;           /* by node: where in `work` it is, counted from 1 */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
     const struct run *const
         *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
@@ -66,7 +67,7 @@ struct run_fetch {
 };
 
 /* Executes program k for the actual sizes; T is already rounded up to the backend's bucket. Results are fetched before the
- * first update if the norm of all gradients is known there (struct choices: updates_at_end), else at the end. On a device
+ * first update if the norm of all gradients is known there (struct choices: updates_at_end) and no copies run beside it, else at the end. On a device
  * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);

@@ -1,5 +1,7 @@
 #include "search/rates.h"
 
+#include "graph/lanes.h"
+
 /* Round numbers of common machines: what matters is their ratio, how many operations a byte is worth. A GPU does several times as
  * many operations on 16-bit numbers as on others. Of what a data sheet promises, products and kernels reach a share. */
 struct rates rates_of(const struct backend *b, const struct precision *p, int threads, struct dims sizes)
@@ -31,10 +33,16 @@ double rates_node(const struct rates *r, const struct program *g, const struct n
 
 double rates_program(const struct rates *r, const struct program *g)
 {
-    double seconds = 0;
-    for (int k = 1; k < g->graph.n_nodes; k++)
-        seconds += node_is_of(&g->graph.nodes[k], 1) ? rates_node(r, g, &g->graph.nodes[k]) : 0;
-    return seconds;
+    double *seconds = mem_alloc((size_t)g->graph.n_nodes * sizeof *seconds), all = 0;
+    for (int k = 1; k < g->graph.n_nodes; k++) {
+        double node = node_is_of(&g->graph.nodes[k], 1) ? rates_node(r, g, &g->graph.nodes[k]) : 0;
+        all += node;
+        if (seconds)
+            seconds[k] = node;
+    }
+    all = seconds ? lanes_seconds(&g->graph, seconds) : all; /* without memory as if nothing ran side by side */
+    mem_free(seconds);
+    return all;
 }
 
 double rates_step(const struct rates *r, const struct plan *p, const struct programs *where, int64_t accumulation)

@@ -306,6 +306,9 @@ const struct op_case op_cases[] = {
     {CASE(bce_bwd, "many labels", LOSS_BWD(3, 50))},
     {CASE(bce_bwd, "no rows", LOSS_BWD(0, 3))},
 
+    {CASE(move, "wide", .x = FLOAT(5, 7), .y = FLOAT(5, 7))},
+    {CASE(move, "narrow, in pieces", .x = NARROW(517, 301), .y = NARROW(517, 301))},
+    {CASE(move, "nothing", .x = FLOAT(0, 7), .y = FLOAT(0, 7))},
     {CASE(cast, "to the policy's type", .x = FLOAT(5, 7), .y = NARROW(5, 7))},
     {CASE(cast, "from the policy's type", .x = NARROW(3, 67), .y = FLOAT(3, 67))},
     {CASE(cast, "nothing", .x = FLOAT(0, 7), .y = NARROW(0, 7))},

@@ -1,4 +1,4 @@
-/* cast: another dtype, rounded to nearest even. Bound by bytes. One launch does many tensors: their addresses go with
+/* move: by the copy engine. cast: another dtype, rounded to nearest even. Bound by bytes. One launch does many tensors: their addresses go with
  * the launch, and each block takes the next CHUNK elements of the tensor that its number falls in. */
 #include "cuda/kernels/vector.cuh"
 
@@ -89,4 +89,12 @@ extern "C" int cuda_cast_many(const struct args_cast *const *a, int n, const str
 extern "C" int cuda_cast(const struct args_cast *a, const struct cuda_call *c)
 {
     return cuda_cast_many(&a, 1, c);
+}
+
+extern "C" int cuda_move(const struct args_move *a, const struct cuda_call *c)
+{
+    size_t bytes = (size_t)dtype_bytes(a->x.dtype, tensor_elements(&a->x));
+    if (bytes > 0)
+        cudaMemcpyAsync(a->y.data, a->x.data, bytes, cudaMemcpyDefault, c->stream);
+    return cuda_launched(c, "move");
 }

@@ -116,6 +116,19 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     return plan_anew(s, err);
 }
 
+/* Buffers for states on their way take room, too: where there is none, fewer have them at once, and then the states of more layers go. */
+static int send_layers(struct session *s, const struct offload *layers, struct snug_err *err)
+{
+    s->choices.host_layers = layers->fewest;
+    TRY(plan_anew(s, err));
+    while (needed(s) > limit_of(s) && (s->choices.prefetch || s->choices.host_layers < layers->most)) {
+        s->choices.host_layers += !s->choices.prefetch;
+        s->choices.prefetch = false;
+        TRY(plan_anew(s, err));
+    }
+    return SNUG_OK;
+}
+
 /* The optimizer's states of as many layers as there is no room for go to the host's memory. */
 static int send_states(struct session *s, struct snug_err *err)
 {
@@ -134,12 +147,11 @@ static int send_states(struct session *s, struct snug_err *err)
                      layers.fewest, size_text(room, size));
         return SNUG_OK;
     }
-    s->choices.host_layers = layers.fewest;
-    TRY(plan_anew(s, err));
+    TRY(send_layers(s, &layers, err));
     session_note(s,
                  "optimizer states of %d of %d layers lie in the host's memory: on the device they take %s more than "
                  "there is in %s",
-                 layers.fewest, all, size_text(over, size),
+                 s->choices.host_layers, all, size_text(over, size),
                  s->o->memory_budget ? "--memory-budget" : "the device's free memory");
     return SNUG_OK;
 }

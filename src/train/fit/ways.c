@@ -139,17 +139,38 @@ static int offload(const struct session *s, struct hunt *h, struct choices asked
     return try_choices(s, h, &now, way, err);
 }
 
+/* What is computed again was chosen with as few buffers for states on their way as can be. More of them are taken where they fit. */
+static int prefetch(const struct session *s, const struct hunt *h, struct way *way, struct snug_err *err)
+{
+    struct recomputed r;
+    struct choices now = way->choices;
+    const struct recompute_aim aim = {.limit = h->limit, .host = h->host, .below = h->limit + 1};
+    if (!way->fits || !now.host_layers)
+        return SNUG_OK;
+    now.prefetch = true;
+    TRY(recompute_measure(&s->compile, &now, &aim, &r, err));
+    if (!r.fits || r.seconds >= way->seconds)
+        return SNUG_OK;
+    way->choices.prefetch = true;
+    way->bytes = r.arena_bytes;
+    way->seconds = r.seconds;
+    return SNUG_OK;
+}
+
 static int find_way(const struct session *s, struct hunt *h, struct way *way, struct snug_err *err)
 {
     struct choices asked = s->choices, last;
     TRY(batches_cut(s, way->rows, way->times, &asked, err));
+    asked.prefetch = false;
     for (enum level i = NOTHING; i < LEVELS && !keeps_all(way); i++) {
         struct choices now = without(s, asked, i);
         if (i == NOTHING || !is_same(&now, &last))
             TRY(try_choices(s, h, &now, way, err));
         last = now;
     }
-    return keeps_all(way) || !offload_is_open(s) ? SNUG_OK : offload(s, h, asked, way, err);
+    if (!keeps_all(way) && offload_is_open(s))
+        TRY(offload(s, h, asked, way, err));
+    return prefetch(s, h, way, err);
 }
 
 /* Those that fit, then the fastest, then that of most rows. */

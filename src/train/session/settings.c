@@ -125,17 +125,19 @@ struct choices settings_choices(const struct options *o, const struct backend *b
     int all = (int)model->layers + 2; /* with the embeddings and the head */
     bool copied = options_dtype(o) != DT_F32 && o->dtype != OPT_DTYPE_PURE_BF16 &&
                   !optimizer_averages((enum optimizer)o->optim); /* training and evaluation have different ones */
-    return (struct choices){.accumulation = o->gradient_accumulation_steps,
-                            .recompute_every_n = options_recompute(o) > 0 ? options_recompute(o) : 0,
-                            .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
-                            .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
-                            .copies = stay && copied && b->facts.float_type == DT_F32,
-                            .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? all : 0,
-                            .host_weights = o->offload_param == OPT_OFFLOAD_CPU ? all : 0,
-                            /* where those of many layers run at the same time, until fit_plan needs the room */
-                            .updates_at_end =
-                                o->nan_policy != OPT_NAN_STOP ||
-                                (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim))};
+    return (struct choices){
+        .accumulation = o->gradient_accumulation_steps,
+        .recompute_every_n = options_recompute(o) > 0 ? options_recompute(o) : 0,
+        .keep_masks = o->dropout_masks != OPT_KEEP_TRANSIENT && b->reads_mask,
+        .whole_logits = !o->head_chunk, /* until fit_plan knows how many they are */
+        .copies = stay && copied && b->facts.float_type == DT_F32,
+        .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? all : 0,
+        .host_weights = o->offload_param == OPT_OFFLOAD_CPU ? all : 0,
+        .prefetch = true,
+        /* where those of many layers run at the same time, until fit_plan needs the room */
+        .updates_at_end = o->nan_policy != OPT_NAN_STOP ||
+                          (backend_together(b, OP_adamw) && !optimizer_by_layer((enum optimizer)o->optim) &&
+                           o->offload_optimizer != OPT_OFFLOAD_CPU)}; /* whose copies run beside the backward pass */
 }
 
 static int check_ranks(const struct session *s, struct snug_err *err)
