@@ -53,6 +53,12 @@ static double printed(const char *name)
     return x;
 }
 
+/* Whether `arena` bytes here and `host` there are what all took on the device. A GPU has buffers besides, for what is on its way. */
+static bool is_split(double arena, double host, double all, const struct device *on)
+{
+    return strncmp(on->name, "cuda", 4) ? arena + host == all : arena + host >= all && arena <= all;
+}
+
 /* Whole runs, and runs that go on with states elsewhere than where they began. What the device has less, the host has more. */
 static void states_elsewhere_have_the_same_bits(void **state)
 {
@@ -64,7 +70,7 @@ static void states_elsewhere_have_the_same_bits(void **state)
             double arena = printed("arena_bytes");
             assert_true(printed("host_bytes") == 0);
             const char *far = train("far", on, ways[i], "cpu", NULL);
-            assert_true(printed("host_bytes") > 0 && printed("arena_bytes") + printed("host_bytes") == arena);
+            assert_true(printed("host_bytes") > 0 && is_split(printed("arena_bytes"), printed("host_bytes"), arena, on));
             assert_true(same_bytes(join(near, "model.safetensors"), join(far, "model.safetensors")));
             const char *back = train("back", on, ways[i], "none", join(far, "step-00000002"));
             assert_true(same_bytes(join(near, "model.safetensors"), join(back, "model.safetensors")));
@@ -112,7 +118,7 @@ static void weights_elsewhere_have_the_same_bits(void **state)
                 host[k] = printed("host_bytes");
                 if (!k)
                     arena = printed("arena_bytes");
-                assert_true(host[k] + printed("arena_bytes") == arena);
+                assert_true(is_split(printed("arena_bytes"), host[k], arena, on));
                 if (k) {
                     assert_true(same_bytes(join(join(folder, "near"), file), join(out, file)));
                     remove_tree(out);
