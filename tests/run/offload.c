@@ -70,7 +70,8 @@ static void states_elsewhere_have_the_same_bits(void **state)
             double arena = printed("arena_bytes");
             assert_true(printed("host_bytes") == 0);
             const char *far = train("far", on, ways[i], "cpu", NULL);
-            assert_true(printed("host_bytes") > 0 && is_split(printed("arena_bytes"), printed("host_bytes"), arena, on));
+            assert_true(printed("host_bytes") > 0 &&
+                        is_split(printed("arena_bytes"), printed("host_bytes"), arena, on));
             assert_true(same_bytes(join(near, "model.safetensors"), join(far, "model.safetensors")));
             const char *back = train("back", on, ways[i], "none", join(far, "step-00000002"));
             assert_true(same_bytes(join(near, "model.safetensors"), join(back, "model.safetensors")));
