@@ -23,8 +23,8 @@ static inline bool weights_leave(const struct pass_settings *s)
     return has_owners(s) && s->zero_stage > 2;
 }
 
-/* Whether a weight lies on its owner alone, from where all pull it when they use it: matrices, frozen ones as well. Vectors are a thousandth
- * of a model, and each would be a message of its own: they stay on all ranks. */
+/* Whether a weight lies on its owner alone, from where all pull it when they use it: matrices, frozen ones as well. Vectors are a
+ * thousandth of a model, and each would be a message of its own: they stay on all ranks. */
 static inline bool weight_leaves(const struct value *whole, const struct pass_settings *s)
 {
     return weights_leave(s) && whole->role == ROLE_WEIGHT && whole->ndim > 1;

@@ -162,7 +162,7 @@ struct pass_settings {
     int64_t product_sizes;   /* products of other sizes than multiples of this are slow; 0: none is */
     bool narrow_bias;        /* products take a bias of the narrow type */
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
-    int zero_stage; /* of them: 0: each has all; 1: the states of its own weights alone (pass/owners.h); 2: gradients, too; 3: weights, too */
+    int zero_stage; /* of them: 0: each has all; of its own weights alone (pass/owners.h): 1: states; 2: gradients, too; 3: weights, too */
     bool in_host_memory;   /* the backend computes there, so nothing is brought to it */
     int64_t beside_bytes;  /* that another program's values take where this one's lie, at its peak; 0: none do */
     int recomputed_layers; /* out: of how many layers activations are dropped */
@@ -276,8 +276,8 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
  * the bias. A layer is left alone if the host, or an op whose slot is not SLOT_PADDED, would see the zeros. Requires:
  * precision done. Keeps: everything but the room that those values take. */
 
-/* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank). Nodes that
- * read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one another
+/* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank). Nodes
+ * that read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one another
  * in one direction, in front of them, in the type in which it is stored. Requires: pad done. Keeps: results, bit for bit. */
 
 /* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last

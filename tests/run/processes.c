@@ -36,8 +36,8 @@ static void processes_are_as_threads(void **state)
         }
 }
 
-/* At a stage each has states of its own, at stage 2 gradients, at stage 3 weights: logs with hashes, checkpoints and results are those of all states in one
- * memory, and a run goes on from them, where others are whose. */
+/* At a stage each has states of its own, at stage 2 gradients, at stage 3 weights: logs with hashes, checkpoints and results are those of
+ * all states in one memory, and a run goes on from them, where others are whose. */
 static void processes_have_stages(void **state)
 {
     (void)state;
