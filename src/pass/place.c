@@ -1,5 +1,5 @@
 #include "graph/uses.h"
-#include "pass/pass.h"
+#include "pass/owners.h"
 
 static bool is_state_of_optimizer(const struct value *v)
 {
@@ -12,15 +12,18 @@ static bool reads_from_afar(const struct use *u, const struct node *n)
     return op_is_update(n->op) || (n->op == OP_embed && u->slot != 0);
 }
 
-/* Weights that nothing else reads as they are stored, by root: the nodes read the copies that stay, or they are tables. */
-static void place_weights(struct graph *g, int layers)
+/* Weights that nothing else reads as they are stored, by root: the nodes read the copies that stay, or they are tables. Where weights are
+ * of one rank alone, only those: they are of no other's host, and a table is pulled whole. */
+static void place_weights(struct graph *g, const struct pass_settings *s)
 {
+    const int layers = s->choices.host_weights;
     struct uses u = {0};
     int *copy = graph_kin(g, KIN_COPY);
     bool opened = copy && uses_open(&u, g);
     for (int i = 1; opened && i < g->n_values; i++) {
         struct value *v = graph_value(g, i);
         bool far = v->role == ROLE_WEIGHT && !v->base && v->layer < layers && (copy[i] || v->table);
+        far = far && (!has_owners(s) || (weight_leaves(v, s) && copy[i]));
         for (int k = far ? u.from[i] : 0; far && k < u.from[i + 1]; k++)
             far = reads_from_afar(&u.at[k], &g->nodes[u.at[k].node]);
         if (far)
@@ -33,7 +36,7 @@ static void place_weights(struct graph *g, int layers)
 void pass_place(struct graph *g, struct pass_settings *s)
 {
     if (s->choices.host_weights && 1 << s->program & HAS_FORWARD && !g->err.code)
-        place_weights(g, s->choices.host_weights);
+        place_weights(g, s);
     for (int i = 1; i < g->n_values && !g->err.code; i++) {
         struct value *v = graph_value(g, i);
         if (v->base)

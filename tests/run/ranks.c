@@ -170,6 +170,21 @@ static void stages_of_pure_bf16(void **state)
     }
 }
 
+/* The fp32 weights of a rank's copies lie in the host's memory, and others pull the copies. */
+static void stages_offload_weights(void **state)
+{
+    (void)state;
+    for (int d = 0; d < n_devices(); d++) {
+        if (strcmp(device(d)->dtype, "bf16"))
+            continue;
+        const char *const *way = ranks(device(d), 3, ARGS("--batch-size", "4", "--offload-param", "cpu"));
+        const char *far = train("far", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("3", way));
+        way = ranks(device(d), 3, ARGS("--batch-size", "4"));
+        const char *none = train("none", device(d), ARGS(MODEL, DROPOUT, EVERY_STEP), at_stage("0", way));
+        assert_same_run(none, far);
+    }
+}
+
 /* With accumulation stage 2 adds up the ranks' gradients in each micro-step, the others those of a rank's micro-steps first. In the step of
  * 9 rows the second rank has one micro-batch less. */
 static void stages_accumulate(void **state)
@@ -398,6 +413,20 @@ static void gpus_are_ranks(void **state)
     assert_true(file_has(said(), "--gpus 2: --device cpu has no GPU"));
 }
 
+/* A run that is too large fits where each GPU keeps its own weights alone. */
+static void a_stage_is_offered(void **state)
+{
+    (void)state;
+    const char *const *way =
+        ARGS(MODEL, "--batch-size", "1", "--max-steps", "2", "--bf16", "--gpu", "h100", "--gpus", "4",
+             "--offload-optimizer", "none", "--gradient-checkpointing", "--save-strategy", "no");
+    char budget[32];
+    snprintf(budget, sizeof budget, "%lldB", (long long)plan_bytes("arena_bytes", "3", way));
+    expect_snug(4, said(), ARGS("plan", "--memory-budget", budget), way);
+    assert_true(file_has(said(), "with --zero-stage 3: ") && file_has(said(), "it fits with --zero-stage 3"));
+    expect_snug(0, said(), ARGS("plan", "--memory-budget", budget), at_stage("3", way));
+}
+
 /* 16 GPUs in two hosts: with 8 of the 15 others each exchanges by the network, at three fourths of what that has. */
 static void several_hosts_have_a_network(void **state)
 {
@@ -431,6 +460,7 @@ int main(void)
                                        cmocka_unit_test(each_number_of_ranks_loads_the_same_state),
                                        cmocka_unit_test(stages_have_the_same_bits),
                                        cmocka_unit_test(stages_of_pure_bf16),
+                                       cmocka_unit_test(stages_offload_weights),
                                        cmocka_unit_test(stages_accumulate),
                                        cmocka_unit_test(stages_have_the_same_checkpoints),
                                        cmocka_unit_test(another_order_of_sums_is_said),
@@ -439,6 +469,7 @@ int main(void)
                                        cmocka_unit_test(a_bad_loss_stops_all_ranks),
                                        cmocka_unit_test(a_plan_is_of_each_rank),
                                        cmocka_unit_test(gpus_are_ranks),
+                                       cmocka_unit_test(a_stage_is_offered),
                                        cmocka_unit_test(several_hosts_have_a_network)};
     return cmocka_run_group_tests(tests, set_up, close_folder);
 }

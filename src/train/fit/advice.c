@@ -15,13 +15,26 @@ struct variant {
     enum dtype narrow;
     enum optimizer optimizer;
     int64_t head_chunk;
+    int zero_stage;
     bool saves;
     char options[192]; /* what is changed */
     int64_t bytes;     /* what it needs */
 };
 
 /* Those first that leave the mathematics as it is. */
-enum change { CHUNKS, NO_MASKS, TRANSIENT, CHECKPOINTING, SPLIT, NO_SAVES, NARROW, STATES_8BIT, ADAFACTOR, CHANGES };
+enum change {
+    CHUNKS,
+    NO_MASKS,
+    TRANSIENT,
+    CHECKPOINTING,
+    ZERO_3,
+    SPLIT,
+    NO_SAVES,
+    NARROW,
+    STATES_8BIT,
+    ADAFACTOR,
+    CHANGES
+};
 
 static int plan_variant(const struct session *s, struct variant *v, struct snug_err *err)
 {
@@ -30,6 +43,7 @@ static int plan_variant(const struct session *s, struct variant *v, struct snug_
     c.precision.narrow = v->narrow;
     c.update.optimizer = v->optimizer;
     c.head_chunk = v->head_chunk;
+    c.zero_stage = v->zero_stage;
     c.dump = NULL;
     c.trial = true;
     int code = compile_run(&c, &v->choices, &r.plan, &r.where, err);
@@ -66,6 +80,8 @@ static bool is_possible(const struct compile_settings *c, const struct variant *
         return choices->copies && !choices->host_weights;
     case CHECKPOINTING:
         return !choices->recompute_every_n;
+    case ZERO_3:
+        return c->ranks > 1 && v->zero_stage < 3;
     case SPLIT:
         return choices->micro.B % 2 == 0;
     case NO_SAVES:
@@ -99,6 +115,7 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
                                                  [NO_MASKS] = "--dropout-masks transient",
                                                  [TRANSIENT] = "--weight-copies transient",
                                                  [CHECKPOINTING] = "--gradient-checkpointing",
+                                                 [ZERO_3] = "--zero-stage 3",
                                                  [SPLIT] = "--batch-size %lld --gradient-accumulation-steps %lld",
                                                  [NO_SAVES] = "--save-strategy no",
                                                  [NARROW] = "--bf16",
@@ -117,6 +134,9 @@ static int apply(const struct session *s, int64_t limit, enum change change, str
         break;
     case CHECKPOINTING:
         v->choices.recompute_every_n = 1;
+        break;
+    case ZERO_3:
+        v->zero_stage = 3;
         break;
     case SPLIT:
         TRY(split_batch(s, limit, v, err));
@@ -158,6 +178,7 @@ int advise(const struct session *s, int64_t limit, char advice[ADVICE_MAX], stru
                                 .narrow = c->precision.narrow,
                                 .optimizer = c->update.optimizer,
                                 .head_chunk = c->head_chunk,
+                                .zero_stage = c->zero_stage,
                                 .saves = s->run.plan.checkpoint_bytes > 0};
     struct variant v, together = now;
     int fitting = 0, n = 0;

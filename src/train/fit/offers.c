@@ -19,12 +19,13 @@ enum change {
     ADAFACTOR = 16,
     NO_CLIPPING = 32,
     LORA = 64,
+    ZERO_3 = 128,
 };
-enum { CHANGES = 7 };
+enum { CHANGES = 8 };
 
 static const char *const change_options[CHANGES] = {
-    "--save-strategy no", "--bf16",    "--pure-bf16", "--optim adamw_8bit", "--optim adafactor",
-    "--max-grad-norm 0",  "--use-peft"};
+    "--save-strategy no", "--bf16",     "--pure-bf16",   "--optim adamw_8bit", "--optim adafactor",
+    "--max-grad-norm 0",  "--use-peft", "--zero-stage 3"};
 
 /* So few bytes of states, as adapters have, that those of another optimizer make no difference. */
 static bool has_few_states(const struct session *s)
@@ -54,6 +55,8 @@ static bool is_possible(const struct session *s, enum change change)
         return (optimizer == OPTIM_ADAMW || optimizer == OPTIM_ADAMW_8BIT) && !has_few_states(s);
     case NO_CLIPPING:
         return c->update.max_grad_norm > 0 && s->o->nan_policy == OPT_NAN_STOP;
+    case ZERO_3:
+        return c->ranks > 1 && c->zero_stage < 3;
     default:
         return !s->adapter.wanted && !s->o->freeze;
     }
@@ -71,6 +74,8 @@ static void set_options(struct options *o, unsigned changes)
         o->optim = (int)OPTIM_ADAFACTOR;
     if (changes & NO_CLIPPING)
         o->max_grad_norm = 0;
+    if (changes & ZERO_3)
+        o->zero_stage = 3;
 }
 
 /* Settings and choices of a session with such options. What an adapter adds is freed by session_adapter_close. */
@@ -173,9 +178,9 @@ int offers_find(const struct session *s, const struct choices *asked, int64_t li
 int offers_find_all(const struct session *s, const struct choices *asked, int64_t limit, struct offers *o,
                     struct snug_err *err)
 {
-    static const unsigned together[] = {PURE_BF16 | STATES_8BIT, PURE_BF16 | ADAFACTOR,
-                                        PURE_BF16 | ADAFACTOR | NO_CLIPPING,
-                                        PURE_BF16 | ADAFACTOR | NO_CLIPPING | NO_SAVES, PURE_BF16 | LORA};
+    static const unsigned together[] = {
+        ZERO_3 | PURE_BF16 | STATES_8BIT, ZERO_3 | PURE_BF16 | ADAFACTOR, ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING,
+        ZERO_3 | PURE_BF16 | ADAFACTOR | NO_CLIPPING | NO_SAVES, ZERO_3 | PURE_BF16 | LORA};
     unsigned before = 0;
     TRY(add_singles(s, asked, limit, (1u << CHANGES) - 1, o, err));
     for (int i = 0; i < o->n; i++)

@@ -1,5 +1,5 @@
 /* offers.h: what a run would take that is not quite the one that was asked for: with another precision, another optimizer, an
- * adapter, without clipping or without checkpoints. */
+ * adapter, without clipping or without checkpoints; or with weights that each rank keeps a part of. */
 #ifndef TRAIN_FIT_OFFERS_H
 #define TRAIN_FIT_OFFERS_H
 
@@ -7,13 +7,13 @@
 
 /* Such a run in the way that fits and is fastest; if none fits, in the smallest. */
 struct offer {
-    char options[96];
+    char options[112];
     bool fits;
     int64_t rows, times, bytes, besides_bytes; /* as in struct way; besides: as in needs_bytes, without the arena */
     double seconds;
 };
 
-enum { OFFERS_MOST = 12 };
+enum { OFFERS_MOST = 14 };
 
 struct offers {
     struct offer of[OFFERS_MOST];

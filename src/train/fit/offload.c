@@ -12,7 +12,7 @@ bool offload_is_open(const struct session *s)
 bool offload_may_send_weights(const struct session *s, const struct choices *asked)
 {
     return offload_is_open(s) && s->o->offload_param == OPT_OFFLOAD_AUTO && asked->copies && !asked->host_weights &&
-           !s->compile.zero_stage; /* other ranks reach a device's memory alone */
+           (!s->compile.zero_stage || s->compile.zero_stage > 2); /* other ranks reach a device's memory alone */
 }
 
 static void add_states(void *ctx, const struct held *h)

@@ -109,7 +109,6 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
                        (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     s->compile.ranks = o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
-    s->compile.zero_stage = (int)o->zero_stage;
     TRY(processes_join(s, err));
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */

@@ -149,17 +149,18 @@ static int check_ranks(const struct session *s, struct snug_err *err)
                    c->backend->name, c->ranks);
 }
 
-/* Ranks with states of their own reach those of others in the memory of the device. */
+/* What one rank has updated the others take from the memory of its device; where they pull copies, weights may lie elsewhere. */
 static int check_zero(const struct session *s, struct snug_err *err)
 {
     const struct compile_settings *c = &s->compile;
-    if (c->ranks == 1 || !c->zero_stage)
+    if (c->ranks == 1 || !c->zero_stage || c->zero_stage > 2)
         return SNUG_OK;
     if (s->o->offload_param == OPT_OFFLOAD_CPU)
-        return err_set(
-            err, SNUG_ERR_USAGE,
-            "--zero-stage %d: --offload-param cpu has weights where other ranks do not reach them; leave one out",
-            c->zero_stage);
+        return err_set(err, SNUG_ERR_USAGE,
+                       "--zero-stage %d: --offload-param cpu has weights where other ranks do not reach them; take "
+                       "--zero-stage 3, "
+                       "or leave one out",
+                       c->zero_stage);
     return SNUG_OK;
 }
 
@@ -169,6 +170,7 @@ int settings_set(struct session *s, struct snug_err *err)
     struct compile_settings *c = &s->compile;
     c->model = &s->model;
     c->stop = s->stop;
+    c->zero_stage = (int)o->zero_stage;
     TRY(check_ranks(s, err));
     TRY(check_zero(s, err));
     if (c->backend->facts.host_memory && c->ranks > 1 && !s->processes) /* which have one machine */
