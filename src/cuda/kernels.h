@@ -91,6 +91,7 @@ int cuda_takes(enum op op, const union args_any *args, struct snug_err *err);
 #define CUDA_BATCHED(ROW)                                                                                              \
     ROW(all_reduce)                                                                                                    \
     ROW(broadcast)                                                                                                     \
+    ROW(pull)                                                                                                          \
     ROW(cast)                                                                                                          \
     ROW(sumsq)                                                                                                         \
     ROW(adamw)                                                                                                         \
