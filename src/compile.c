@@ -188,6 +188,7 @@ static int compile_forward(const struct job *j, const char *name, enum program_k
     struct build_settings settings = {.mode = generates   ? BUILD_GENERATE
                                               : evaluates ? BUILD_EVALUATE
                                                           : BUILD_TRAIN,
+                                      .longest = generates ? 0 : s->longest,
                                       .dropout = s->dropout,
                                       .smoothing = s->smoothing,
                                       .class_weights = s->class_weights};

@@ -26,6 +26,7 @@ struct compile_settings {
     bool train;         /* else evaluation only */
     bool keep_grads;    /* gradients stay after the micro-step, and nothing is updated (own loops, debug grad) */
     bool separate;      /* micro-steps and update are programs of their own even without accumulation */
+    int64_t longest;    /* no row of training or evaluation has more tokens; 0: as many as the model takes */
     bool dropout;
     double smoothing;
     int64_t head_chunk;              /* without choices.whole_logits: rows of logits at a time; 0: all */

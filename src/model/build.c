@@ -157,6 +157,7 @@ struct op_rms_norm build_rms_norm(struct build *b, int x, int res, const char *p
 int build_attention(struct build *b, int qkv, struct attention_options o)
 {
     const struct model_config *c = b->c;
+    int64_t longest = b->settings.longest;
     double p = build_p(b, c->dropout_attention);
     struct op_attention a = {.qkv = qkv,
                              .cu = o.cu ? o.cu : b->in.cu_seqlens,
@@ -170,7 +171,7 @@ int build_attention(struct build *b, int qkv, struct attention_options o)
                              .scale = o.scale > 0 ? o.scale : 1 / sqrt((double)o.head_size),
                              .p = p,
                              .site = b->site++,
-                             .longest = c->longest,
+                             .longest = longest && longest < c->longest ? longest : c->longest,
                              .queries = o.queries,
                              .window = o.window,
                              .softcap = o.cap};

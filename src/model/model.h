@@ -14,6 +14,7 @@ enum build_mode {
 
 struct build_settings {
     enum build_mode mode;
+    int64_t longest; /* no sequence has more tokens; 0: as many as the model takes */
     /* Of training; an evaluation has none of them. */
     bool dropout;       /* false: every probability is 0 */
     double smoothing;   /* of labels */

@@ -1,5 +1,5 @@
 /* The largest micro-batch that is planned is the largest that comes, and no more: of each order of the data, cut or not, resumed or
- * not. A larger one would be an assertion in train/step.c. */
+ * not. A larger one would be an assertion in train/step.c. Rows are as long as they may be, and no longer. */
 #include "here.h"
 
 #include "train/session/session.h"
@@ -82,6 +82,41 @@ static void rows_that_moved(void **state)
     }
 }
 
+/* Kernels know how long a row can be: as --max-length has it, at most as the model does, which takes 12 tokens here. */
+static void longest_is(const char *const *more, int64_t tokens)
+{
+    struct snug_err err;
+    snug_options *o;
+    snug_session *s;
+    int64_t n = 0;
+    assert_int_equal(snug_options_new("train", &o, &err), 0);
+    for (const char *const *const *list = LISTS(ARGS(RUN), more); *list; list++)
+        for (const char *const *args = *list; *args; args += 2)
+            if (snug_options_set(o, *args + 2, args[1], &err))
+                fail_msg("%s", err.text);
+    if (snug_open(o, 0, NULL, &s, &err))
+        fail_msg("%s", err.text);
+    const struct plan *plan = &((struct session *)s)->run.plan;
+    for (int k = 0; k < plan->n_programs; k++)
+        for (int i = 1; i < plan->programs[k].graph.n_nodes; i++) {
+            const struct node *node = &plan->programs[k].graph.nodes[i];
+            if (node->op != OP_attention)
+                continue;
+            assert_int_equal(node->u.attention.longest, tokens);
+            n++;
+        }
+    assert_true(n > 0);
+    snug_close(s);
+    snug_options_free(o);
+}
+
+static void rows_are_as_long_as_they_may_be(void **state)
+{
+    (void)state;
+    longest_is(ARGS("--output-dir", join(folder, "longest")), 12);
+    longest_is(ARGS("--output-dir", join(folder, "longest"), "--max-length", "7"), 7);
+}
+
 static int open_rows(void **state)
 {
     int code = open_folder(state);
@@ -91,6 +126,7 @@ static int open_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_order), cmocka_unit_test(rows_that_moved)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_order), cmocka_unit_test(rows_that_moved),
+                                       cmocka_unit_test(rows_are_as_long_as_they_may_be)};
     return cmocka_run_group_tests(tests, open_rows, close_folder);
 }

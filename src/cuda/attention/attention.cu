@@ -32,7 +32,7 @@ static int check(const struct tensor *qkv, const struct attention_params *p, con
 /* Whether Hopper's own kernels take it. */
 static bool is_for_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c)
 {
-    return c->sm90 && dtype != DT_F32 && ((p->D <= 128 && !scores_limited(p)) || attention_is_wide(p));
+    return c->sm90 && dtype != DT_F32 && p->D <= 128 && p->softcap <= 0;
 }
 
 extern "C" int cuda_attention(const struct args_attention *a, const struct cuda_call *c)

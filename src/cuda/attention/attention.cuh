@@ -67,7 +67,7 @@ static inline bool attention_biased_fits(int64_t D, double scale, enum dtype dty
     return D % 8 == 0 && D <= (dtype == DT_F32 ? 64 : 128) && scale >= 0;
 }
 
-/* For 16-bit dtypes, heads of at most 128 elements; no window, but where attention_is_wide, and no softcap. attention_sm90.cu. */
+/* For 16-bit dtypes, heads of at most 128 elements; a window may be there, no softcap. attention_sm90.cu. */
 int attention_forward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 int attention_backward_sm90(const struct attention_params *p, enum dtype dtype, const struct cuda_call *c);
 

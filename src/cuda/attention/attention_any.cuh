@@ -9,7 +9,7 @@
 
 struct engine_in_step {
     static constexpr int ROW_UNIT = 16;
-    static constexpr bool KEEPS_MASK = false, LIMITS = true;
+    static constexpr bool KEEPS_MASK = false, LIMITS = true, WINDOWS = false;
 
     __device__ static inline void arrived(void)
     {

@@ -127,12 +127,12 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
     }
     float acc[DP / 8][4] = {}, sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT;
-    int first = KIND == LIMITED ? loop.first : 0;
+    int first = has_window(KIND) ? loop.first : 0;
     for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        if (KIND == LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
+        if (has_window(KIND) && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
             continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4], ds[8][4], slopes[8][4];
@@ -153,6 +153,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dq(const __grid_
             cap_scores(s, p);
             cap_slopes(slopes, s, p);
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
+        } else if (KIND == WINDOWED) {
+            if (some_keys_hidden(p, unit, E::ROW_UNIT, rows.length, t * TILE))
+                hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
         } else if ((t + 1) * TILE > loop.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, loop.length, p.causal);
         weights_of_rows(s, sl, shift);
@@ -252,11 +255,16 @@ __device__ static inline void hide_far_queries(float (&s)[8][4], const struct at
                                                int c)
 {
 #pragma unroll
-    for (int j = 0; j < 8; j++)
+    for (int h = 0; h < 2; h++) {
+        struct span queries = queries_seeing(p, key + 8 * h, p.T);
+        int from = queries.from - query0 - 2 * c, end = queries.end - query0 - 2 * c;
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            if (hidden(p, query0 + 8 * j + 2 * c + k % 2, key + k / 2 * 8))
-                s[j][k] = -INFINITY;
+        for (int j = 0; j < 8; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                if (8 * j + e < from || 8 * j + e >= end)
+                    s[j][2 * h + e] = -INFINITY;
+    }
 }
 
 /* Scores become weights, and those that dropout keeps; the queries' -delta / keep comes along. */
@@ -311,7 +319,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
     int first = KIND == GENERAL ? p.cu[rows.sequence] : rows.first; /* of the queries */
     int queries = KIND == GENERAL ? p.cu[rows.sequence + 1] - first : rows_asking(p, rows.length);
     int tile0 = p.causal ? rows.at / TILE : 0, tiles = (queries + TILE - 1) / TILE;
-    if (KIND == LIMITED && p.window) {
+    if (has_window(KIND) && p.window) {
         tile0 = max(tile0, max(0, rows.at - p.window + 1) / TILE);
         tiles = min(tiles, (rows.at + ROWS - 1 + p.window + TILE - 1) / TILE);
     }
@@ -362,7 +370,7 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
         }
         if (p.causal && query0 + TILE - 1 < unit)
             continue;
-        if (KIND == LIMITED && too_far(p, query0, TILE, unit, E::ROW_UNIT))
+        if (has_window(KIND) && too_far(p, query0, TILE, unit, E::ROW_UNIT))
             continue;
         uint32_t q_tile = shared_address(stages + stage * 2 * BYTES), do_tile = q_tile + BYTES;
         const float2 *stat = statistics + stage * TILE;
@@ -386,6 +394,9 @@ __global__ __launch_bounds__(WARPS * 32, BLOCKS) void attention_dkdv(const __gri
             cap_scores(s, p);
             cap_slopes(slopes, s, p);
             hide_far_queries(s, p, key, query0, at.c);
+        } else if (KIND == WINDOWED) {
+            if (some_queries_hidden(p, unit, E::ROW_UNIT, query0))
+                hide_far_queries(s, p, key, query0, at.c);
         } else if (p.causal && query0 < unit + E::ROW_UNIT - 1)
             hide_queries(s, key, query0, at.c);
         typename E::fragments f;

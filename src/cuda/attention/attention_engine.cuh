@@ -16,7 +16,7 @@
  *     type
  *     ROW_UNIT       the rows that a product makes together (of one warp or four)
  *     KEEPS_MASK     whether the forward pass leaves its dropout mask for the backward pass where there is room for it
- *     LIMITS         whether kernels for LIMITED scores are made
+ *     LIMITS, WINDOWS   whether kernels for LIMITED and for WINDOWED scores are made
  *     fragments      the left factor of a product in registers
  *     column(j)      the column of a sum in which a lane has x[j][0], where tiles are stored
  *     scores()       = A B^T of two tiles in shared memory
@@ -66,7 +66,7 @@ __device__ static inline void hide_keys(float (&s)[8][4], int i, int key0, int c
         }
 }
 
-/* ---- LIMITED scores ---- */
+/* ---- windows and soft caps ---- */
 
 /* Whether rows [query, query + queries) and [key, key + keys) lie so far apart that none of the queries sees a key. */
 __device__ static inline bool too_far(const struct attention_params &p, int query, int queries, int key, int keys)
@@ -74,10 +74,17 @@ __device__ static inline bool too_far(const struct attention_params &p, int quer
     return p.window && (query - (key + keys - 1) >= p.window || key - (query + queries - 1) >= p.window);
 }
 
-/* Whether query i does not see a key. */
-__device__ static inline bool hidden(const struct attention_params &p, int i, int key)
+/* Whether some of the queries in rows [query, query + queries) do not see all keys of a tile. */
+__device__ static inline bool some_keys_hidden(const struct attention_params &p, int query, int queries, int length,
+                                               int key)
 {
-    return (p.causal && key > i) || (p.window && abs(i - key) >= p.window);
+    return seen_in_part(keys_seen(p, query, length), keys_seen(p, query + queries - 1, length), key, TILE);
+}
+
+/* Whether some of the keys in rows [key, key + keys) are not seen by all queries of a tile. */
+__device__ static inline bool some_queries_hidden(const struct attention_params &p, int key, int keys, int query)
+{
+    return seen_in_part(queries_seeing(p, key, p.T), queries_seeing(p, key + keys - 1, p.T), query, TILE);
 }
 
 /* hide_keys with a window. */
@@ -85,13 +92,16 @@ __device__ static inline void hide_far_keys(float (&s)[8][4], const struct atten
                                             int length)
 {
 #pragma unroll
-    for (int j = 0; j < 8; j++)
+    for (int h = 0; h < 2; h++) {
+        struct span keys = keys_seen(p, i + 8 * h, length);
+        int from = keys.from - key0 - 16 * c, end = keys.end - key0 - 16 * c;
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            int key = key0 + 16 * c + 2 * j + k % 2;
-            if (key >= length || hidden(p, i + k / 2 * 8, key))
-                s[j][k] = -INFINITY;
-        }
+        for (int j = 0; j < 8; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                if (2 * j + e < from || 2 * j + e >= end)
+                    s[j][2 * h + e] = -INFINITY;
+    }
 }
 
 /* Scores, not yet scaled, become capped ones: c tanh(s scale / c). score_scale is what is left to multiply them with. */
@@ -203,7 +213,7 @@ __device__ static inline struct key_loop<T> key_loop_of(const struct attention_p
     } else
         keys = (const T *)p.qkv + (int64_t)rows.first * width + (p.heads + head / (p.heads / p.kv_heads)) * p.D;
     int seen = p.causal ? min(length, rows.at + ROWS) : length;
-    if (KIND == LIMITED && p.window) {
+    if (has_window(KIND) && p.window) {
         first = max(0, rows.at - p.window + 1) / TILE;
         seen = min(seen, rows.at + ROWS - 1 + p.window);
     }
@@ -239,13 +249,16 @@ template <int WARPS, int STAGES, int BLOCKS, bool LATE = false> struct cut {
 
 typedef void attention_kernel(const struct attention_params);
 
-/* KERNEL<E, DP, C's cut..., DROP, KIND> for p, which is not GENERAL. Limited ones are made for engines that say so (LIMITS), without
+/* KERNEL<E, DP, C's cut..., DROP, KIND> for p, which is not GENERAL. LIMITED and WINDOWED ones are made for engines that say so, without
  * dropout. */
 #define ATTENTION_KERNEL(p, E, KERNEL, ...)                                                                            \
     [&]() -> attention_kernel * {                                                                                      \
         if constexpr (E::LIMITS)                                                                                       \
             if (scores_limited(p))                                                                                     \
                 return KERNEL<E, __VA_ARGS__, false, LIMITED>;                                                         \
+        if constexpr (E::WINDOWS)                                                                                      \
+            if (p->window)                                                                                             \
+                return KERNEL<E, __VA_ARGS__, false, WINDOWED>;                                                        \
         return p->threshold ? KERNEL<E, __VA_ARGS__, true, PLAIN> : KERNEL<E, __VA_ARGS__, false, PLAIN>;              \
     }()
 

@@ -110,15 +110,15 @@ __global__ __launch_bounds__(WARPS * 32,
     bool keeps = KEEPS && p.mask && rows.at + at.row0 < rows.length;
     uint32_t word = keeps ? mask_word_at(p, rows.sequence, rows.first, head, rows.at + at.row0) + (uint32_t)at.lane : 0;
     constexpr float NONE =
-        KIND == LIMITED ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
+        has_window(KIND) ? -1e30f : -INFINITY; /* a query may see nothing of its first tiles: finite */
     float acc[DP / 8][4] = {}, max[2] = {NONE, NONE}, sum[2] = {0, 0}, growth[2], sl = score_scale<KIND>(p) * LOG2E;
     int unit = rows.at + at.row0 / E::ROW_UNIT * E::ROW_UNIT; /* the rows that E makes together begin here */
-    int first = KIND == LIMITED ? loop.first : 0;
+    int first = has_window(KIND) ? loop.first : 0;
     for (int t = first, stage = 0; t < loop.tiles; t++, stage = next_stage<STAGES>(stage)) {
         tile_arrive<E, AHEAD>(t - first, load_next);
         if (p.causal && t * TILE > unit + E::ROW_UNIT - 1)
             continue;
-        if (KIND == LIMITED && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
+        if (has_window(KIND) && too_far(p, unit, E::ROW_UNIT, t * TILE, TILE))
             continue;
         uint32_t k_tile = shared_address(stages + stage * 2 * BYTES), v_tile = k_tile + BYTES;
         float s[8][4];
@@ -140,6 +140,9 @@ __global__ __launch_bounds__(WARPS * 32,
         if (KIND == LIMITED) {
             cap_scores(s, p);
             hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
+        } else if (KIND == WINDOWED) {
+            if (some_keys_hidden(p, unit, E::ROW_UNIT, rows.length, t * TILE))
+                hide_far_keys(s, p, i, t * TILE, at.c, rows.length);
         } else if ((t + 1) * TILE > loop.length || (p.causal && (t + 1) * TILE > unit + 1))
             hide_keys(s, i, t * TILE, at.c, loop.length, p.causal);
         if (softmax_grows(s, max, sum, growth, sl))

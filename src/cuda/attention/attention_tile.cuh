@@ -62,16 +62,52 @@ struct attention_params {
 /* What scores want besides a causal mask. */
 enum scores {
     PLAIN,
-    LIMITED, /* a window, a softcap */
-    GENERAL, /* a bias by distance; keys may be another tensor's, of other sequences */
-    BIASED,  /* a bias for each query and key */
+    WINDOWED, /* a window alone */
+    LIMITED,  /* a softcap, a window or both */
+    GENERAL,  /* a bias by distance; keys may be another tensor's, of other sequences */
+    BIASED,   /* a bias for each query and key */
 };
 
-/* Whether they are LIMITED. */
+/* Whether they are LIMITED, or WINDOWED where kernels for that are made. */
 static inline bool scores_limited(const struct attention_params *p)
 {
     return p->window > 0 || p->softcap > 0;
 }
+
+/* Whether kernels of a kind look at the window. */
+__host__ __device__ static constexpr bool has_window(enum scores kind)
+{
+    return kind == WINDOWED || kind == LIMITED;
+}
+
+/* ---- what sees what ---- */
+
+/* Rows from `from` to end - 1 of a sequence. Both grow with what sees them, or is seen by them. */
+struct span {
+    int from, end;
+};
+
+/* The keys that a query sees, of `length`. */
+__device__ static inline struct span keys_seen(const struct attention_params &p, int query, int length)
+{
+    int from = p.window ? max(0, query - p.window + 1) : 0, end = p.causal ? min(length, query + 1) : length;
+    return {from, p.window ? min(end, query + p.window) : end};
+}
+
+/* The queries that see a key, of `queries`. */
+__device__ static inline struct span queries_seeing(const struct attention_params &p, int key, int queries)
+{
+    int from = p.causal ? key : p.window ? max(0, key - p.window + 1) : 0;
+    return {from, p.window ? min(queries, key + p.window) : queries};
+}
+
+/* Whether a tile of `rows` rows from row `at` on is seen in part only by the rows whose first and last see these. */
+__device__ static inline bool seen_in_part(struct span first, struct span last, int at, int rows)
+{
+    return at < last.from || at + rows > first.end;
+}
+
+/* ---- blocks ---- */
 
 /* A block's rows: those from `at` on of a sequence of `length` rows that begins at `first`; the sequence after the last
  * is the padding. */

@@ -77,7 +77,7 @@ template <class T> struct wgmma_engine {
     using type = T;
     using fragments = struct half_fragments;
     static constexpr int ROW_UNIT = 64;
-    static constexpr bool KEEPS_MASK = true, LIMITS = false;
+    static constexpr bool KEEPS_MASK = true, LIMITS = false, WINDOWS = true;
 
     /* What cp.async wrote is for the tensor cores to read. */
     __device__ static inline void arrived(void)

@@ -82,37 +82,10 @@ __device__ static inline void barriers_made(void)
     __syncthreads();
 }
 
-/* ---- what sees what ---- */
-
-/* Rows from `from` to end - 1 of a sequence. Both grow with what sees them, or is seen by them. */
-struct span {
-    int from, end;
-};
-
-/* The keys that a query sees, of `length`. */
-__device__ static inline struct span keys_seen(const struct attention_params &p, int query, int length)
-{
-    int from = p.window ? max(0, query - p.window + 1) : 0, end = p.causal ? min(length, query + 1) : length;
-    return {from, p.window ? min(end, query + p.window) : end};
-}
-
-/* The queries that see a key, of `queries`. */
-__device__ static inline struct span queries_seeing(const struct attention_params &p, int key, int queries)
-{
-    int from = p.causal ? key : p.window ? max(0, key - p.window + 1) : 0;
-    return {from, p.window ? min(queries, key + p.window) : queries};
-}
-
 /* The tiles of `rows` rows that some of the rows see whose first and last see these. */
 __device__ static inline struct span tiles_seen(struct span first, struct span last, int rows)
 {
     return {first.from / rows, (last.end + rows - 1) / rows};
-}
-
-/* Whether a tile of `rows` rows from row `at` on is seen in part only by the rows whose first and last see these. */
-__device__ static inline bool seen_in_part(struct span first, struct span last, int at, int rows)
-{
-    return at < last.from || at + rows > first.end;
 }
 
 /* -inf for columns that row 0 and row 8 of a lane's scores do not see: those of row 0 and the 8th after it. */

@@ -12,7 +12,7 @@ extern "C" {
 #include "op/rotary.h"
 }
 
-enum { THREADS = 256, CHUNKS = 264, CHUNK_ROWS = 8 };
+enum { THREADS = 256, CHUNKS = 264, CHUNK_ROWS = 8, HEADS = 4 };
 
 struct rotary_params {
     const void *x; /* qkv; back, dy */
@@ -62,6 +62,28 @@ __device__ static inline struct place place(const struct rotary_params &p, int64
     return {p.R + i - half, p.R + rest + i - half, -1};
 }
 
+template <int N>
+__device__ static inline void load_angles(const struct rotary_params &p, int64_t n, int64_t angle, float (&cosine)[N],
+                                          float (&sine)[N])
+{
+    load<float, N>(cosine, p.table + n * p.R + angle);
+    load<float, N>(sine, p.table + n * p.R + p.R / 2 + angle);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        sine[i] *= p.sign;
+}
+
+template <int N>
+__device__ static inline void turn(const float (&cosine)[N], const float (&sine)[N], float (&a)[N], float (&b)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        float x = a[i], y = b[i];
+        a[i] = x * cosine[i] - y * sine[i];
+        b[i] = y * cosine[i] + x * sine[i];
+    }
+}
+
 /* N pairs, rotated by the angles of row n. */
 template <int N>
 __device__ static inline void rotate(const struct rotary_params &p, int64_t n, int64_t angle, float (&a)[N],
@@ -70,14 +92,8 @@ __device__ static inline void rotate(const struct rotary_params &p, int64_t n, i
     float cosine[N], sine[N];
     if (angle < 0)
         return;
-    load<float, N>(cosine, p.table + n * p.R + angle);
-    load<float, N>(sine, p.table + n * p.R + p.R / 2 + angle);
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        float x = a[i], y = b[i], s = p.sign * sine[i];
-        a[i] = x * cosine[i] - y * s;
-        b[i] = y * cosine[i] + x * s;
-    }
+    load_angles<N>(p, n, angle, cosine, sine);
+    turn<N>(cosine, sine, a, b);
 }
 
 /* The sum over a group's L lanes, in all of them. */
@@ -130,22 +146,20 @@ template <class T, int N, int L> __global__ void __launch_bounds__(THREADS) rota
     int64_t n = at / all, g = at % all, packs = p.D / 2 / N;
     struct heads h = heads_of(p, g);
     int64_t count = n < p.T ? h.count * packs : 0, row = n * p.width + h.first * p.D;
-    const T *x = (const T *)p.x + n * p.width + source(p, h.first) * p.D;
+    const T *x = (const T *)p.x + row;
     const float *gamma = h.part == 0 ? p.q_gamma : h.part == 1 ? p.k_gamma : NULL;
-    float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0, rstd = 1;
-    if (p.q_gamma) {
-        for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
-            struct place i = place(p, j % packs * N);
-            load<T, N>(a, x + j / packs * p.D + i.a);
-            load<T, N>(b, x + j / packs * p.D + i.b);
+    float a[N], b[N], gamma_a[N], gamma_b[N], squares = 0;
+    for (int64_t j = threadIdx.x % L; gamma && j < count; j += L) {
+        struct place i = place(p, j % packs * N);
+        load<T, N>(a, x + j / packs * p.D + i.a);
+        load<T, N>(b, x + j / packs * p.D + i.b);
 #pragma unroll
-            for (int k = 0; k < N; k++)
-                squares += a[k] * a[k] + b[k] * b[k];
-        }
-        rstd = 1 / sqrtf(group_sum<L>(squares) / (float)(h.count * p.D) + p.eps);
-        if (gamma && p.rstd && count && threadIdx.x % L == 0)
-            p.rstd[n * p.groups + g] = rstd;
+        for (int k = 0; k < N; k++)
+            squares += a[k] * a[k] + b[k] * b[k];
     }
+    float rstd = 1 / sqrtf(group_sum<L>(squares) / (float)(h.count * p.D) + p.eps);
+    if (gamma && p.rstd && count && threadIdx.x % L == 0)
+        p.rstd[n * p.groups + g] = rstd;
     for (int64_t j = threadIdx.x % L; j < count; j += L) {
         struct place i = place(p, j % packs * N);
         int64_t head = j / packs * p.D;
@@ -228,22 +242,43 @@ __global__ void __launch_bounds__(THREADS) rotary_norm_bwd_kernel(const struct r
     }
 }
 
-/* dqkv where there are no gammas: as rotary_kernel, but that it may add. */
-template <class T, int N> __global__ void __launch_bounds__(THREADS) rotary_bwd_kernel(const struct rotary_params p)
+/* Without gammas, both ways: a thread has one pack of pairs of up to HEADS heads of a row, which turn by the same angles. Its heads are
+ * `stride` apart, so that neighbours read neighbouring heads. */
+template <class T, int N, bool BACK>
+__global__ void __launch_bounds__(THREADS) turn_kernel(const struct rotary_params p)
 {
-    int64_t packs = p.D / 2 / N, heads = p.A + 2 * p.K, j = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    int64_t n = j / (heads * packs), h = j / packs % heads, at = n * p.width + h * p.D;
-    T *dqkv = (T *)p.y + n * p.width + source(p, h) * p.D;
-    float a[N], b[N];
-    if (n >= p.T)
-        return;
-    struct place i = place(p, j % packs * N);
-    load<T, N>(a, (const T *)p.x + at + i.a);
-    load<T, N>(b, (const T *)p.x + at + i.b);
-    if (h < p.A + p.K)
-        rotate<N>(p, n, i.angle, a, b);
-    store_or_add<T, N>(dqkv + i.a, a, p.add);
-    store_or_add<T, N>(dqkv + i.b, b, p.add);
+    int heads = (int)(p.A + 2 * p.K), packs = (int)(p.D / 2 / N), stride = (heads + HEADS - 1) / HEADS;
+    int64_t n = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+    const T *x = (const T *)p.x + n * p.width;
+    T *y = (T *)p.y + n * p.width;
+    for (int j = (int)threadIdx.x; n < p.T && j < stride * packs; j += (int)blockDim.x) {
+        struct place i = place(p, j % packs * N);
+        struct words<T, N> as[HEADS], bs[HEADS];
+        float cosine[N], sine[N];
+#pragma unroll
+        for (int k = 0; k < HEADS; k++) {
+            int h = j / packs + k * stride;
+            const T *from = x + (BACK ? h : source(p, h)) * p.D;
+            if (h < heads)
+                as[k] = fetch<T, N>(from + i.a), bs[k] = fetch<T, N>(from + i.b);
+        }
+        if (i.angle >= 0)
+            load_angles<N>(p, n, i.angle, cosine, sine);
+#pragma unroll
+        for (int k = 0; k < HEADS; k++) {
+            int h = j / packs + k * stride;
+            T *to = y + (BACK ? source(p, h) : h) * p.D;
+            float a[N], b[N];
+            if (h >= heads)
+                continue;
+            unpack<T, N>(a, as[k]);
+            unpack<T, N>(b, bs[k]);
+            if (i.angle >= 0 && h < p.A + p.K)
+                turn<N>(cosine, sine, a, b);
+            store_or_add<T, N>(to + i.a, a, p.add);
+            store_or_add<T, N>(to + i.b, b, p.add);
+        }
+    }
 }
 
 /* partial (chunks, H): sums of dx' z of q (part 0) or of k. Threads (X, Y): X packs of pairs; block (x, y): packs from x X on, chunk y. */
@@ -346,6 +381,24 @@ static void groups_by_size(const struct rotary_params &p, bool back, const struc
         groups_launch<T, N, 32>(p, back, c);
 }
 
+template <class T, int N> static void turn_launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
+{
+    int64_t items = (p.A + 2 * p.K + HEADS - 1) / HEADS * (p.D / 2 / N);
+    int x = (int)(items < THREADS ? items : THREADS), y = THREADS / x;
+    if (back)
+        turn_kernel<T, N, true><<<blocks(p.T, y), dim3(x, y), 0, c->stream>>>(p);
+    else
+        turn_kernel<T, N, false><<<blocks(p.T, y), dim3(x, y), 0, c->stream>>>(p);
+}
+
+template <class T, int N> static void launch(const struct rotary_params &p, bool back, const struct cuda_call *c)
+{
+    if (p.q_gamma)
+        groups_by_size<T, N>(p, back, c);
+    else
+        turn_launch<T, N>(p, back, c);
+}
+
 extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *c)
 {
     struct rotary_shape s = rotary_shape(&a->qkv, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
@@ -354,9 +407,9 @@ extern "C" int cuda_rotary(const struct args_rotary *a, const struct cuda_call *
     if (p.T > 0)
         WITH_FLOAT_TYPE(a->qkv.dtype, T, {
             if (packed(p))
-                groups_by_size<T, pack_width<T>>(p, false, c);
+                launch<T, pack_width<T>>(p, false, c);
             else
-                groups_by_size<T, 1>(p, false, c);
+                launch<T, 1>(p, false, c);
         })
     return cuda_launched(c, "rotary");
 }
@@ -406,14 +459,6 @@ static void gamma_sums(const struct rotary_params &p, const struct tensor *dgamm
     column_sums_launch(&s, c);
 }
 
-template <class T, int N> static void back_launch(const struct rotary_params &p, const struct cuda_call *c)
-{
-    if (p.q_gamma)
-        groups_by_size<T, N>(p, true, c);
-    else
-        rotary_bwd_kernel<T, N><<<blocks(p.T * p.width / 2 / N, THREADS), THREADS, 0, c->stream>>>(p);
-}
-
 extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cuda_call *c)
 {
     struct rotary_shape s = rotary_shape(&a->dy, &a->table, &a->q_gamma, a->heads, a->kv_heads, a->by_group);
@@ -424,9 +469,9 @@ extern "C" int cuda_rotary_bwd(const struct args_rotary_bwd *a, const struct cud
     if (p.y && p.T > 0)
         WITH_FLOAT_TYPE(a->dy.dtype, T, {
             if (packed(p))
-                back_launch<T, pack_width<T>>(p, c);
+                launch<T, pack_width<T>>(p, true, c);
             else
-                back_launch<T, 1>(p, c);
+                launch<T, 1>(p, true, c);
         })
     gamma_sums(p, &a->dq_gamma, partial, a->dy.dtype, 0, c);
     gamma_sums(p, &a->dk_gamma, partial + chunks(p.T) * a->q_gamma.shape[0], a->dy.dtype, 1, c);

@@ -180,6 +180,7 @@ int settings_set(struct session *s, struct snug_err *err)
     c->head_vocabulary = option_given(o, head_chunk) ? 0 : HEAD_VOCABULARY;
     c->link_seconds = exchange_seconds_of_byte(s);
     c->train = o->command == CMD_TRAIN || o->command == CMD_PLAN;
+    c->longest = s->max_length + s->max_target_length; /* both: a rehearsal cuts rows where it likes (typical.h) */
     c->dropout = true;
     c->smoothing = o->label_smoothing_factor;
     c->class_weights = s->class_weights;
