@@ -26,9 +26,7 @@ struct adamw8bit_shared {
 __device__ static void prepare(struct adamw8bit_shared &s, const struct adamw_head &h)
 {
     code_tables_init(s.codes);
-    if (threadIdx.x == 64)
-        s.f = adamw_factors_of(h);
-    __syncthreads();
+    adamw_factors_shared(s.f, h);
 }
 
 /* The largest x >= 0 of a warp: such floats are ordered as their bits. */

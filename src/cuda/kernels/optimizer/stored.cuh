@@ -34,10 +34,12 @@ __device__ static inline void store_stored(__nv_bfloat16 *p, int64_t i, const fl
 {
     static_assert(ROUNDING_BLOCK % N == 0, "one call");
     struct philox bits = rounding_bits(r, part, i);
+    /* A whole block begins with 0: said here, or its words would lie in memory, to be indexed. */
+    const int64_t first = N == ROUNDING_BLOCK ? 0 : i;
     pack<uint16_t, N> x;
 #pragma unroll
     for (int e = 0; e < N; e++)
-        x.v[e] = rounding_to_bf16(__float_as_uint(v[e]), rounding_number(bits, i + e));
+        x.v[e] = rounding_to_bf16(__float_as_uint(v[e]), rounding_number(bits, first + e));
     *(pack<uint16_t, N> *)(p + i) = x;
 }
 

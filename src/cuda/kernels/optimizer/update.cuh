@@ -61,16 +61,20 @@ template <class Args> static inline struct adamw_head adamw_head_of(const Args *
     return {(const double *)a->step.data, (const float *)a->coef.data, a->beta1, a->beta2, a->eps, decay_last};
 }
 
-__device__ static inline struct adamw_factors adamw_factors_of(const struct adamw_head &h)
+/* By all threads of a block, of four warps or more, which then wait for one another. Two of them take a power each. */
+__device__ static inline struct adamw_factors adamw_factors_shared(struct adamw_factors &f, const struct adamw_head &h)
 {
-    struct adamw_factors f;
     double t = h.step[STEP_UPDATE];
-    f.beta1 = (float)h.beta1, f.rest1 = (float)(1 - h.beta1);
-    f.beta2 = (float)h.beta2, f.rest2 = (float)(1 - h.beta2);
-    f.eps = (float)h.eps;
-    f.rate = (float)(-h.step[STEP_LR] / (1 - pow(h.beta1, t)));
-    f.scale = (float)(1 / sqrt(1 - pow(h.beta2, t)));
-    f.coef = h.coef ? *h.coef : 1;
+    if (threadIdx.x == 64) {
+        f.beta1 = (float)h.beta1, f.rest1 = (float)(1 - h.beta1);
+        f.beta2 = (float)h.beta2, f.rest2 = (float)(1 - h.beta2);
+        f.eps = (float)h.eps;
+        f.coef = h.coef ? *h.coef : 1;
+        f.rate = (float)(-h.step[STEP_LR] / (1 - pow(h.beta1, t)));
+    } else if (threadIdx.x == 96) {
+        f.scale = (float)(1 / sqrt(1 - pow(h.beta2, t)));
+    }
+    __syncthreads();
     return f;
 }
 
