@@ -220,7 +220,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const void *C, cublasLtMatrixLayout_t c, void *D, cublasLtMatrixLayout_t d,
                               const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes, cudaStream_t stream)
 {
-    (void)handle, (void)c, (void)algo, (void)workspace, (void)bytes, (void)stream;
+    (void)handle, (void)c, (void)algo, (void)workspace, (void)bytes;
     struct product p = {.how = *(struct description *)(void *)desc,
                         .a = *(struct layout *)(void *)a,
                         .b = *(struct layout *)(void *)b,
@@ -232,7 +232,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     memcpy(&p.alpha, alpha, sizeof p.alpha);
     memcpy(&p.beta, beta, sizeof p.beta);
     for (int32_t i = 0; i < p.d.count; i++) {
-        emulator_enqueue(multiply, &p, sizeof p);
+        emulator_enqueue(stream, multiply, &p, sizeof p);
         p.pa = (const char *)p.pa + p.a.step * element_bytes(&p.a);
         p.pb = (const char *)p.pb + p.b.step * element_bytes(&p.b);
         p.pc = (const char *)p.pc + p.d.step * element_bytes(&p.d);

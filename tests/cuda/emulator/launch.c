@@ -162,7 +162,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                cudaStream_t stream)
 {
     static _Thread_local struct started s;
-    (void)stream;
     emulator_lock();
     const struct function *f = kernel_of((const void *)(uintptr_t)kernel);
     emulator_unlock();
@@ -171,7 +170,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
     s.param_bytes = f->param_bytes;
     for (uint32_t k = 0; k < f->n_params; k++)
         memcpy(s.params + f->param_offset[k], args[k], f->param_size[k]);
-    emulator_enqueue(run_started, &s, offsetof(struct started, params) + s.param_bytes);
+    emulator_enqueue(stream, run_started, &s, offsetof(struct started, params) + s.param_bytes);
     return cudaSuccess;
 }
 

@@ -1,4 +1,6 @@
-/* Work on the device's one stream, graphs of it, and events. A graph is captured from the calls of one thread. */
+/* Streams, graphs of work on them, and events. Outside a graph all is done at once, in the order in which it is given. A graph is captured
+ * from the calls of one thread. What it has of different streams is done in the order that suits it least: first all that need not wait of
+ * the stream that was made last, and every other time of the one that was made first. So what does not wait for what it needs shows. */
 #include "enqueue.h"
 #include "runtime.h"
 
@@ -7,34 +9,64 @@
 #include <string.h>
 #include <time.h>
 
+enum { STREAMS = 16 };
+
+struct CUstream_st {
+    int number;
+};
+
+/* Work of a stream; it begins when the first `count` items of stream `other` are done. Without `run` there is nothing to do. */
 struct item {
     void (*run)(const void *data);
     void *data;
+    int other;
+    size_t count;
 };
 
 struct CUgraph_st {
-    struct item *items;
-    size_t n, room;
+    struct item *items[STREAMS];
+    size_t n[STREAMS], room[STREAMS];
+    size_t launches;
     int owners; /* the graph and what was instantiated from it */
+};
+
+struct CUevent_st {
+    struct timespec at;
+    const struct CUgraph_st *of; /* recorded while this was captured, behind `count` items of `stream` */
+    int stream;
+    size_t count;
 };
 
 static _Thread_local struct CUgraph_st *capturing;
 
-void emulator_enqueue(void (*run)(const void *data), const void *data, size_t bytes)
+static int number_of(cudaStream_t stream)
 {
-    struct CUgraph_st *g = capturing;
-    if (!g) {
+    return stream ? stream->number : 0;
+}
+
+static struct item *append(struct CUgraph_st *g, int stream)
+{
+    if (g->n[stream] == g->room[stream]) {
+        g->room[stream] = g->room[stream] ? 2 * g->room[stream] : 64;
+        g->items[stream] = emulator_resize(g->items[stream], g->room[stream], sizeof *g->items[stream]);
+    }
+    struct item *x = &g->items[stream][g->n[stream]++];
+    *x = (struct item){0};
+    return x;
+}
+
+void emulator_enqueue(struct CUstream_st *stream, void (*run)(const void *data), const void *data, size_t bytes)
+{
+    if (!capturing) {
         emulator_lock();
         run(data);
         emulator_unlock();
         return;
     }
-    if (g->n == g->room) {
-        g->room = g->room ? 2 * g->room : 64;
-        g->items = emulator_resize(g->items, g->room, sizeof *g->items);
-    }
-    g->items[g->n] = (struct item){run, emulator_reserve(bytes)};
-    memcpy(g->items[g->n++].data, data, bytes);
+    struct item *x = append(capturing, number_of(stream));
+    x->run = run;
+    x->data = emulator_reserve(bytes);
+    memcpy(x->data, data, bytes);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
@@ -66,9 +98,11 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 {
     if (--g->owners)
         return cudaSuccess;
-    for (size_t i = 0; i < g->n; i++)
-        free(g->items[i].data);
-    free(g->items);
+    for (int s = 0; s < STREAMS; s++) {
+        for (size_t i = 0; i < g->n[s]; i++)
+            free(g->items[s][i].data);
+        free(g->items[s]);
+    }
     free(g);
     return cudaSuccess;
 }
@@ -86,15 +120,38 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t g, cudaStream_t stream)
     return cudaSuccess;
 }
 
+/* Does what stream `s` can do by now. */
+static void advance(const struct CUgraph_st *g, int s, size_t done[STREAMS])
+{
+    for (; done[s] < g->n[s]; done[s]++) {
+        const struct item *x = &g->items[s][done[s]];
+        if (done[x->other] < x->count)
+            return;
+        if (!x->run)
+            continue;
+        emulator_lock();
+        x->run(x->data);
+        emulator_unlock();
+    }
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     (void)stream;
-    const struct CUgraph_st *g = (cudaGraph_t)exec;
-    for (size_t i = 0; i < g->n; i++) {
-        emulator_lock();
-        g->items[i].run(g->items[i].data);
-        emulator_unlock();
-    }
+    struct CUgraph_st *g = (cudaGraph_t)exec;
+    size_t done[STREAMS] = {0}, before = 0, now = 0;
+    bool last_first = g->launches++ % 2 == 0;
+    do {
+        before = now;
+        now = 0;
+        for (int i = 0; i < STREAMS; i++)
+            advance(g, last_first ? STREAMS - 1 - i : i, done);
+        for (int s = 0; s < STREAMS; s++)
+            now += done[s];
+    } while (now > before);
+    for (int s = 0; s < STREAMS; s++)
+        if (done[s] < g->n[s])
+            return cudaErrorLaunchFailure; /* streams that wait for each other */
     return cudaSuccess;
 }
 
@@ -119,8 +176,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 {
     struct transfer m = {.to = to, .from = from, .bytes = bytes, .rows = 1};
     (void)kind;
-    (void)stream;
-    emulator_enqueue(transfer, &m, sizeof m);
+    emulator_enqueue(stream, transfer, &m, sizeof m);
     return cudaSuccess;
 }
 
@@ -135,24 +191,21 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
     struct transfer m = {
         .to = to, .from = from, .bytes = bytes, .rows = rows, .to_pitch = to_pitch, .from_pitch = from_pitch};
     (void)kind;
-    (void)stream;
-    emulator_enqueue(transfer, &m, sizeof m);
+    emulator_enqueue(stream, transfer, &m, sizeof m);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
     struct transfer m = {.to = to, .bytes = bytes, .rows = 1, .value = value};
-    (void)stream;
-    emulator_enqueue(transfer, &m, sizeof m);
+    emulator_enqueue(stream, transfer, &m, sizeof m);
     return cudaSuccess;
 }
 
 cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t bytes, size_t rows, cudaStream_t stream)
 {
     struct transfer m = {.to = to, .bytes = bytes, .rows = rows, .to_pitch = pitch, .value = value};
-    (void)stream;
-    emulator_enqueue(transfer, &m, sizeof m);
+    emulator_enqueue(stream, transfer, &m, sizeof m);
     return cudaSuccess;
 }
 
@@ -161,21 +214,22 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes)
     return cudaMemsetAsync(to, value, bytes, NULL);
 }
 
-/* ---- Streams and events. All streams are one, and what is enqueued is done when the call returns, or is part of a graph that is
- * captured. Nothing is left to wait for. An event is the time at which it was recorded. */
-
-static char any_stream;
+/* ---- Streams and events. Outside a graph nothing is left to wait for, and an event is the time at which it was recorded. */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
+    static int made; /* number 0 is the stream without a name */
     (void)flags;
-    *out = (cudaStream_t)(void *)&any_stream;
+    *out = emulator_zeroed(1, sizeof **out);
+    emulator_lock();
+    (*out)->number = 1 + made++ % (STREAMS - 1);
+    emulator_unlock();
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    (void)stream;
+    free(stream);
     return cudaSuccess;
 }
 
@@ -187,13 +241,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    (void)stream, (void)event, (void)flags;
+    (void)flags;
+    if (capturing && event->of == capturing) {
+        struct item *x = append(capturing, number_of(stream));
+        x->other = event->stream;
+        x->count = event->count;
+    }
     return cudaSuccess;
 }
-
-struct CUevent_st {
-    struct timespec at;
-};
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
@@ -215,8 +270,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t stream)
 {
-    (void)stream;
     clock_gettime(CLOCK_MONOTONIC, &e->at);
+    e->of = capturing;
+    e->stream = number_of(stream);
+    e->count = capturing ? capturing->n[e->stream] : 0;
     return cudaSuccess;
 }
 
