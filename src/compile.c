@@ -185,6 +185,7 @@ static int compile_forward(const struct job *j, const char *name, enum program_k
     struct built built;
     struct program *g;
     TRY(add_program(j, name, max, &g, where, err));
+    g->trails = kind == PROGRAM_STEP && j->choices->prefetch && !s->backend->facts.host_memory;
     struct build_settings settings = {.mode = generates   ? BUILD_GENERATE
                                               : evaluates ? BUILD_EVALUATE
                                                           : BUILD_TRAIN,

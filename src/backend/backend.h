@@ -144,6 +144,11 @@ struct backend {
 
     /* ---- what may be left out: NULL ---- */
 
+    /* As run, but lanes may still be at work when what was given to LANE_COMPUTE is over. `after` counts on from call to call, until
+     * `settle`, behind which LANE_COMPUTE begins when all lanes are free; upload, download and sync settle first. NULL, both: whatever is
+     * given is over before what is given next begins. */
+    int (*run_on)(const struct backend *b, const struct work *work, int n, struct snug_err *err);
+    int (*settle)(const struct backend *b, struct snug_err *err);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL). NULL: none does. */
     int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
     /* SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). NULL: they take all. */

@@ -9,6 +9,7 @@ static void release(const struct backend *b, void *p, int64_t bytes)
 {
     struct cuda *d = cuda_of(b);
     (void)bytes;
+    cuda_lanes_settle(&d->lanes, NULL);
     cudaStreamSynchronize(d->call.stream);
     recordings_forget(&d->recordings);
     memset(d->arena.image, 0, sizeof d->arena.image);
@@ -111,17 +112,20 @@ static int wait(const struct backend *b, int flight, struct snug_err *err)
 
 static int finish(const struct backend *b, struct snug_err *err)
 {
+    TRY(cuda_lanes_settle(&cuda_of(b)->lanes, err));
     return cuda_check(cudaStreamSynchronize(cuda_of(b)->call.stream), cuda_whole_program(b), err);
 }
 
 static int upload(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
+    TRY(cuda_lanes_settle(&cuda_of(b)->lanes, err));
     CUDA("upload", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, cuda_of(b)->call.stream));
     return finish(b, err);
 }
 
 static int download(const struct backend *b, void *to, const void *from, int64_t bytes, struct snug_err *err)
 {
+    TRY(cuda_lanes_settle(&cuda_of(b)->lanes, err));
     CUDA("download", cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, cuda_of(b)->call.stream));
     return finish(b, err);
 }

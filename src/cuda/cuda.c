@@ -36,6 +36,18 @@ static int run(const struct backend *b, const struct work *work, int n, struct s
     return recordings_run(&cuda_of(b)->recordings, &cuda_of(b)->call, work, n, err);
 }
 
+static int run_on(const struct backend *b, const struct work *work, int n, struct snug_err *err)
+{
+    struct cuda *d = cuda_of(b);
+    cuda_lanes_begin(&d->lanes);
+    return cuda_launch_on(&d->call, &d->lanes, work, n, err);
+}
+
+static int settle(const struct backend *b, struct snug_err *err)
+{
+    return cuda_lanes_settle(&cuda_of(b)->lanes, err);
+}
+
 static void memory(const struct backend *b, struct backend_memory *out)
 {
     const struct cuda *d = cuda_of(b);
@@ -173,6 +185,8 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .arena = s->profile ? &cuda_arena_absent : &cuda_arena,
                                .kernels = cuda_measured_kernels,
                                .run = run,
+                               .run_on = run_on,
+                               .settle = settle,
                                .workspace_bytes = workspace_bytes,
                                .takes = cuda_takes,
                                .bucket = cuda_bucket,

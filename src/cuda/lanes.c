@@ -28,6 +28,10 @@ void cuda_lanes_close(struct cuda_lanes *l)
 
 void cuda_lanes_begin(struct cuda_lanes *l)
 {
+    if (l->open)
+        return;
+    l->open = true;
+    l->given = 0;
     for (enum lane i = 0; i < LANE_COUNT; i++) {
         l->of[i].n = 0;
         memset(l->of[i].waited, 0xff, sizeof l->of[i].waited); /* -1: not even for what was there before */
@@ -89,8 +93,11 @@ int cuda_lanes_behind(struct cuda_lanes *l, enum lane lane, int work, struct snu
     return lane == LANE_COMPUTE ? SNUG_OK : mark(&l->of[lane], work, err);
 }
 
-int cuda_lanes_join(struct cuda_lanes *l, struct snug_err *err)
+int cuda_lanes_settle(struct cuda_lanes *l, struct snug_err *err)
 {
+    if (!l->open)
+        return SNUG_OK;
+    l->open = false;
     for (enum lane i = LANE_COMPUTE + 1; i < LANE_COUNT; i++)
         if (l->of[i].n)
             TRY(wait_for(l, LANE_COMPUTE, i, l->of[i].marks[l->of[i].n - 1].work, err));

@@ -22,6 +22,8 @@ struct cuda_lane {
 };
 
 struct cuda_lanes {
+    bool open;                       /* some may be at work that LANE_COMPUTE has not waited for: */
+    int given;                       /* the number of the last work that it belongs to */
     struct cuda_lane of[LANE_COUNT]; /* that of LANE_COMPUTE has the backend's own stream */
 };
 
@@ -29,11 +31,11 @@ struct cuda_lanes {
 int cuda_lanes_open(struct cuda_lanes *l, cudaStream_t compute, int device, struct snug_err *err);
 void cuda_lanes_close(struct cuda_lanes *l);
 
-/* For a call: begin, then for each work (or works of one launch, of which it is the first) `before`, the launch into the stream of its lane,
- * `behind` with the number of the last one; in the end `join`, behind which LANE_COMPUTE has waited for all. */
+/* For work: begin, where they are not open yet, then for each work (or works of one launch, of which it is the first) `before`, the launch
+ * into the stream of its lane, `behind` with the number of the last one. Behind `settle`, LANE_COMPUTE has waited for all. */
 void cuda_lanes_begin(struct cuda_lanes *l);
 int cuda_lanes_before(struct cuda_lanes *l, const struct work *w, struct snug_err *err);
 int cuda_lanes_behind(struct cuda_lanes *l, enum lane lane, int work, struct snug_err *err);
-int cuda_lanes_join(struct cuda_lanes *l, struct snug_err *err);
+int cuda_lanes_settle(struct cuda_lanes *l, struct snug_err *err);
 
 #endif

@@ -73,19 +73,38 @@ static int launch_first(const struct cuda_call *c, const struct work *work, int 
     return batched[work->op](work, *joined, c);
 }
 
-int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
-                      struct snug_err *err)
+static bool are_of_lanes(const struct work *work, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (work[i].lane != LANE_COMPUTE)
+            return true;
+    return false;
+}
+
+int cuda_launch_on(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                   struct snug_err *err)
 {
     struct cuda_call call = *c;
     call.err = err;
-    cuda_lanes_begin(lanes);
     for (int i = 0, joined; i < n; i += joined) {
-        enum lane lane = work[i].lane;
         call.workspace = work[i].call.workspace;
-        call.stream = lanes->of[lane].stream;
+        call.stream = lanes->of[work[i].lane].stream;
         TRY(cuda_lanes_before(lanes, &work[i], err));
         TRY(launch_first(&call, &work[i], n - i, &joined));
-        TRY(cuda_lanes_behind(lanes, lane, i + joined, err));
+        TRY(cuda_lanes_behind(lanes, work[i].lane, lanes->given + i + joined, err));
     }
-    return cuda_lanes_join(lanes, err);
+    lanes->given += n;
+    return SNUG_OK;
+}
+
+int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                      struct snug_err *err)
+{
+    bool beside = are_of_lanes(work, n);
+    if (beside)
+        TRY(cuda_lanes_settle(lanes, err));
+    if (beside)
+        cuda_lanes_begin(lanes);
+    TRY(cuda_launch_on(c, lanes, work, n, err));
+    return beside ? cuda_lanes_settle(lanes, err) : SNUG_OK;
 }

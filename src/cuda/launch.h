@@ -16,5 +16,8 @@ bool cuda_launch_together(enum op op);
 /* Enqueues n nodes, each with its own workspace and in its lane. Capturable. */
 int cuda_launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                       struct snug_err *err);
+/* The same, as run_on of struct backend, in lanes that have begun. */
+int cuda_launch_on(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
+                   struct snug_err *err);
 
 #endif

@@ -119,6 +119,19 @@ void lives_find(const struct graph *g, int *first, int *last)
             first[i] = 1;
 }
 
+void lives_trailing(const struct graph *g, bool *trails)
+{
+    int done[LANE_COUNT] = {0};
+    for (int k = 1; k < g->n_nodes; k++)
+        for (enum lane lane = LANE_COMPUTE + 1; lane < LANE_COUNT && g->nodes[k].lane == LANE_COMPUTE; lane++)
+            done[lane] = g->nodes[k].after[lane] > done[lane] ? g->nodes[k].after[lane] : done[lane];
+    for (int k = 1; k < g->n_nodes; k++) {
+        const struct node *n = &g->nodes[k];
+        for (int i = 0; i < node_op(n)->n_slots && n->lane != LANE_COMPUTE && k > done[n->lane]; i++)
+            trails[value_root(g, n->u.slot[i])] = n->u.slot[i] != 0;
+    }
+}
+
 int64_t *lives_bytes(const struct graph *g, struct dims max)
 {
     int64_t *bytes = mem_alloc((size_t)(g->n_nodes + 2) * sizeof *bytes);
@@ -149,13 +162,22 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-double lanes_seconds(const struct graph *g, const double *seconds)
+static double latest(const double lane[LANE_COUNT])
 {
-    double lane[LANE_COUNT] = {0}, all = 0;
-    double *over = mem_alloc((size_t)g->n_nodes * sizeof *over); /* when a node is; without memory one lane does all */
+    double all = 0;
+    for (enum lane i = 0; i < LANE_COUNT; i++)
+        all = later(all, lane[i]);
+    return all;
+}
+
+/* One run, from when each lane is free; over: when a node is, NULL: one lane does all. */
+static void run_lanes(const struct graph *g, const double *seconds, int settle, double lane[LANE_COUNT], double *over)
+{
     for (int k = 1, end; k < g->n_nodes; k = end) {
         const struct node *n = &g->nodes[k];
         enum lane mine = over ? n->lane : LANE_COMPUTE;
+        if (k == settle)
+            lane[LANE_COMPUTE] = latest(lane);
         for (enum lane other = 0; other < LANE_COUNT && over; other++)
             if (n->after[other])
                 lane[mine] = later(lane[mine], over[n->after[other]]);
@@ -164,7 +186,18 @@ double lanes_seconds(const struct graph *g, const double *seconds)
             lane[mine] += seconds[i];
         for (int i = k; i < end && over; i++)
             over[i] = lane[mine];
-        all = later(all, lane[mine]);
+    }
+}
+
+double lanes_seconds(const struct graph *g, const double *seconds, int settle)
+{
+    double lane[LANE_COUNT] = {0};
+    double *over = mem_alloc((size_t)g->n_nodes * sizeof *over);
+    run_lanes(g, seconds, 0, lane, over);
+    double all = latest(lane), first = lane[LANE_COMPUTE];
+    if (settle) {
+        run_lanes(g, seconds, settle, lane, over);
+        all = lane[LANE_COMPUTE] - first;
     }
     mem_free(over);
     return all;

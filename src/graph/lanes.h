@@ -19,6 +19,9 @@ void lanes_find(struct graph *g);
  * at the same time as nodes that do. Arrays of n_values, zeroed. */
 void lives_find(const struct graph *g, int *first, int *last);
 
+/* By root: whether a lane uses it that no node of LANE_COMPUTE waits for any more. An array of n_values, zeroed. */
+void lives_trailing(const struct graph *g, bool *trails);
+
 /* Bytes of the values without a lasting place that live at each node, 1 … n_nodes (what lives on), at sizes `max`. mem_free'd by the
  * caller; NULL: no memory. */
 int64_t *lives_bytes(const struct graph *g, struct dims max);
@@ -26,7 +29,8 @@ int64_t *lives_bytes(const struct graph *g, struct dims max);
 /* The node behind those that run at the same time as `k`, which is the first of them. */
 int lanes_end(const struct graph *g, int k);
 
-/* Seconds of a program whose node k takes seconds[k], of those that run at the same time together; all lanes side by side. */
-double lanes_seconds(const struct graph *g, const double *seconds);
+/* Seconds of a program whose node k takes seconds[k], of those that run at the same time together; all lanes side by side. settle: of a
+ * program that is run again and again, the node before which lanes of the run before are waited for; 0: its end waits. */
+double lanes_seconds(const struct graph *g, const double *seconds, int settle);
 
 #endif

@@ -100,6 +100,11 @@ static int list_boxes(const struct program *g, enum memory memory, bool owned, s
                                       .last = v->persists ? g->graph.n_nodes : g->last[i],
                                       .at = g->at[i],
                                       .end = g->at[i] + bytes};
+        if (bytes > 0 && g->again[i]) {
+            boxes[n] = boxes[n - 1];
+            boxes[n].first = 1;
+            boxes[n++].last = g->again[i];
+        }
     }
     return n;
 }
@@ -107,7 +112,7 @@ static int list_boxes(const struct program *g, enum memory memory, bool owned, s
 static int check_program(const struct plan *p, const struct program *g, enum memory memory, struct snug_err *err)
 {
     size_t n_values = (size_t)g->graph.n_values;
-    struct box *boxes = mem_alloc(n_values * sizeof *boxes);
+    struct box *boxes = mem_alloc(2 * n_values * sizeof *boxes);
     struct reach r = {.boxes = boxes, .leaves = 1};
     while (r.leaves < g->graph.n_nodes + 1)
         r.leaves *= 2;

@@ -26,7 +26,7 @@ enum { MAX_DEPTH = 32 };
 struct taken {
     struct spans *within, *whole;
     int leaves;                                /* a power of two */
-    const struct spans *beside[4 * MAX_DEPTH]; /* what find_hole looks through */
+    const struct spans *beside[8 * MAX_DEPTH]; /* what find_hole looks through */
     int n_beside;
     struct spans holes[2];
     const struct stop_flag *stop;
@@ -144,14 +144,16 @@ static void subtract(const struct spans *holes, const struct spans *s, int64_t b
     out->n = (int)(to - out->v + (h_end - h));
 }
 
-/* The tightest hole that has `bytes`, the lowest of those; without one the end of all that is taken. */
-static int64_t find_hole(struct taken *t, int first, int last, int64_t bytes)
+/* again: see struct program. The tightest hole that has `bytes`, the lowest of those; without one the end of all that is taken. */
+static int64_t find_hole(struct taken *t, int first, int last, int again, int64_t bytes)
 {
     struct spans *holes = &t->holes[0], *less = &t->holes[1];
     holes->v[0] = (struct span){0, INT64_MAX};
     holes->n = 1;
     t->n_beside = 0;
     collect(t, 1, 0, t->leaves, first, last);
+    if (again)
+        collect(t, 1, 0, t->leaves, 1, again);
     qsort(t->beside, (size_t)t->n_beside, sizeof *t->beside, by_number); /* few holes soon */
     for (int i = 0; i < t->n_beside && !t->failed; i++) {
         subtract(holes, t->beside[i], bytes, less, &t->failed);
@@ -220,9 +222,12 @@ static int64_t place_in_order(const struct program *g, struct item *items, int n
     for (int k = 0; k < n && peak < limit && !t->failed && !stop_asked(t->stop); k++) {
         struct item *x = &items[k];
         int first = g->first[x->id], last = g->last[x->id];
-        x->at = find_hole(t, first, last, x->bytes);
+        int again = g->again[x->id];
+        x->at = find_hole(t, first, last, again, x->bytes);
         if (x->bytes)
             take(t, 1, 0, t->leaves, first, last, (struct span){x->at, x->at + x->bytes});
+        if (x->bytes && again)
+            take(t, 1, 0, t->leaves, 1, again, (struct span){x->at, x->at + x->bytes});
         peak = x->at + x->bytes > peak ? x->at + x->bytes : peak;
     }
     return peak;

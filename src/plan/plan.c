@@ -20,6 +20,7 @@ void plan_free(struct plan *p)
         mem_free(p->programs[i].at);
         mem_free(p->programs[i].first);
         mem_free(p->programs[i].last);
+        mem_free(p->programs[i].again);
     }
     *p = (struct plan){0};
 }
@@ -37,18 +38,55 @@ bool plan_is_transient(const struct program *g, int id)
 
 /* ---- lifetimes ---- */
 
+/* The latest node before which what trails has room below the peak all along, and before which nothing uses it; 0: there is none. */
+static int find_settle(const struct program *g, const bool *trails, const int64_t *bytes)
+{
+    int64_t most = 0, more = 0;
+    int k = 1, end = g->graph.n_nodes;
+    for (int i = 1; i <= g->graph.n_nodes; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    for (int i = 1; i < g->graph.n_values; i++) {
+        if (!trails[i] || g->graph.values[i].persists)
+            continue;
+        more += value_bytes(graph_value(&g->graph, i), g->max);
+        end = g->first[i] < end ? g->first[i] : end;
+    }
+    while (k < end && bytes[k] + more <= most)
+        k++;
+    while (k > 1 && g->graph.nodes[k].joins) /* whole launches alone */
+        k--;
+    return more && k > 1 ? k : 0;
+}
+
+static int find_trailing(struct program *g, struct snug_err *err)
+{
+    int64_t *bytes = lives_bytes(&g->graph, g->max);
+    bool *trails = mem_alloc((size_t)g->graph.n_values * sizeof *trails);
+    if (bytes && trails) {
+        lives_trailing(&g->graph, trails);
+        g->settle = find_settle(g, trails, bytes);
+        for (int i = 1; i < g->graph.n_values && g->settle; i++)
+            g->again[i] = trails[i] && !g->graph.values[i].persists ? g->settle - 1 : 0;
+    }
+    int code = bytes && trails ? SNUG_OK : err_no_memory(err, (unsigned long long)g->graph.n_values * sizeof *bytes);
+    mem_free(bytes);
+    mem_free(trails);
+    return code;
+}
+
 static int find_lifetimes(struct program *g, struct snug_err *err)
 {
     size_t n = (size_t)g->graph.n_values;
     g->at = mem_alloc(n * sizeof *g->at);
     g->first = mem_alloc(n * sizeof *g->first);
     g->last = mem_alloc(n * sizeof *g->last);
-    if (!g->at || !g->first || !g->last)
+    g->again = mem_alloc(n * sizeof *g->again);
+    if (!g->at || !g->first || !g->last || !g->again)
         return err_no_memory(err, n * sizeof *g->at);
     for (size_t i = 0; i < n; i++)
         g->at[i] = -1;
     lives_find(&g->graph, g->first, g->last);
-    return SNUG_OK;
+    return g->trails ? find_trailing(g, err) : SNUG_OK;
 }
 
 /* ---- what persists ---- */
@@ -139,6 +177,10 @@ static int find_lower_bound(const struct plan *p, struct program *g, struct snug
         if (plan_is_transient(g, i)) {
             change[g->first[i]] += plan_room(p, g, i);
             change[g->last[i] + 1] -= plan_room(p, g, i);
+            if (g->again[i]) {
+                change[1] += plan_room(p, g, i);
+                change[g->again[i] + 1] -= plan_room(p, g, i);
+            }
         }
     for (int k = 1; k <= n; k++) {
         live += change[k];

@@ -19,6 +19,10 @@ struct program {
     /* By value id, of roots only: the first and the last node of a value's life. The first writes it and the last reads
      * it, or they run at the same time as the nodes that do. */
     int *first, *last;
+    /* By value id: what lanes still use when the program ends lives on in its next run, up to this node; 0: it does not. The next run waits
+     * for them before node `settle`, and so does whatever else comes next before it begins. 0: the end of the program waits. */
+    int *again, settle;
+    bool trails;               /* it is run again and again, and lanes may work on; set by the owner */
     int64_t peak_bytes;        /* the transient part: its size, */
     int64_t lower_bound_bytes; /* and the largest sum of what lives at once, which no packing can beat */
     int peak_node;             /* where that sum is reached */

@@ -260,7 +260,7 @@ struct known_time known_nodes_by_op(const struct known_nodes *k, const struct pr
         t.unlike += same < 0 && seconds > 0 ? seconds : 0;
     }
     if (by_node)
-        t.seconds = lanes_seconds(&g->graph, by_node);
+        t.seconds = lanes_seconds(&g->graph, by_node, g->settle);
     mem_free(by_node);
     return t;
 }

@@ -306,23 +306,27 @@ static int run_and_time(struct run *r, const struct program *g, struct dims dims
     return SNUG_OK;
 }
 
-/* Gives the work for nodes from … end-1 of this rank the places of what it waits for. What was given before is over by then. */
-static void link_lanes(struct run *r, const struct program *g, int from, int end)
+/* Work for those of the nodes from … end-1 that this rank executes; gives how many. What they wait for are nodes from `first` on, which are
+ * numbered in the order in which they are given; what was given before is over. */
+static int fill(struct run *r, const struct program *g, struct dims dims, int first, int from, int end)
 {
-    int place = 0;
+    int n = 0, given = from > first ? r->given : 0;
     for (int i = from; i < end; i++) {
-        const struct node *n = &g->graph.nodes[i];
-        r->place[i] = is_mine(r, n) ? ++place : 0;
+        const struct node *node = &g->graph.nodes[i];
+        r->place[i] = is_mine(r, node) ? given + n + 1 : 0;
         if (!r->place[i])
             continue;
-        struct work *w = &r->work[place - 1];
+        struct work *w = &r->work[n++];
+        run_fill_work(r, g, node, dims, w);
         for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
-            int k = n->after[lane];
-            while (k >= from && (g->graph.nodes[k].lane != lane || !r->place[k])) /* another rank's */
+            int k = node->after[lane];
+            while (k >= first && (g->graph.nodes[k].lane != lane || !r->place[k])) /* another rank's */
                 k--;
-            w->after[lane] = k >= from ? r->place[k] : 0;
+            w->after[lane] = k >= first ? r->place[k] : 0;
         }
     }
+    r->given = given + n;
+    return n;
 }
 
 /* Nodes from … end-1. */
@@ -330,7 +334,6 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
 {
     const struct program *g = &r->plan.programs[k];
     bool known = false;
-    int n = 0;
     while (from < end && !is_mine(r, &g->graph.nodes[from]))
         from++;
     if (from >= end)
@@ -343,21 +346,49 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
         TRY(r->backend->replay(r->backend, &(struct sequence){k, part, dims}, &known, err));
     if (known)
         return SNUG_OK;
-    for (int i = from; i < end; i++)
-        if (is_mine(r, &g->graph.nodes[i]))
-            run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[n++]);
-    link_lanes(r, g, from, end);
-    return r->backend->run(r->backend, r->work, n, err);
+    return r->backend->run(r->backend, r->work, fill(r, g, dims, from, from, end), err);
+}
+
+int run_settle(struct run *r, struct snug_err *err)
+{
+    bool trails = r->trailing;
+    r->trailing = 0;
+    return trails ? r->backend->settle(r->backend, err) : SNUG_OK;
+}
+
+static int fetch_all(struct run *r, const struct run_fetch *fetch, int n, struct snug_err *err)
+{
+    for (int i = 0; i < n; i++)
+        TRY(r->backend->arena->fetch(r->backend, fetch[i].flight, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
+    return SNUG_OK;
+}
+
+/* A program that leaves lanes at work, and whose beginning may run beside what they still do for its run before. */
+static int run_on(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
+                  struct snug_err *err)
+{
+    const struct program *g = &r->plan.programs[k];
+    const struct backend *b = r->backend;
+    int first = g->settle, there = results_at(g);
+    TRY(run_part(r, k, 0, dims, 1, first, err));
+    TRY(run_settle(r, err));
+    r->trailing = k + 1;
+    TRY(b->run_on(b, r->work, fill(r, g, dims, first, first, there), err));
+    TRY(fetch_all(r, fetch, n_fetch, err));
+    return b->run_on(b, r->work, fill(r, g, dims, first, there, g->graph.n_nodes), err);
 }
 
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err)
 {
     const struct program *g = &r->plan.programs[k];
+    if (r->trailing != k + 1)
+        TRY(run_settle(r, err));
+    if (g->settle && r->backend->run_on && !r->backend->facts.one_by_one)
+        return run_on(r, k, dims, fetch, n_fetch, err);
     int there = has_copies_before(g, results_at(g)) ? g->graph.n_nodes : results_at(g);
     TRY(run_part(r, k, 0, dims, 1, there, err));
-    for (int i = 0; i < n_fetch; i++)
-        TRY(r->backend->arena->fetch(r->backend, fetch[i].flight, fetch[i].to, fetch[i].from, fetch[i].bytes, err));
+    TRY(fetch_all(r, fetch, n_fetch, err));
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
 }
 
@@ -462,6 +493,7 @@ bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, si
     void *host = mem_alloc((size_t)largest_bytes(g) + 1);
     int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
     int64_t bad = -1;
+    code = code ? code : run_settle(r, NULL);
     for (int i = 1, end = first_update(g); i < end && slot < 0 && !code; i++) {
         if (!is_mine(r, &g->graph.nodes[i]) ||
             op_exchanges(g->graph.nodes[i].op)) /* other ranks do not run nodes again */

@@ -13,7 +13,9 @@ struct run {
     struct arenas arenas; /* NULL until run_alloc; that of MEMORY_DEVICE is device memory on a device */
     void *images;         /* of the inputs, in the host's memory; NULL until run_alloc, and where the plan has none */
     struct work *work;    /* room for the nodes of the longest program */
-    int *place;           /* by node: where in `work` it is, counted from 1 */
+    int *place;           /* by node: its number among what was given to the backend, from 1 on */
+    int given;            /* the last of these numbers */
+    int trailing;         /* the program, counted from 1, that lanes may still work for; 0: none */
     const struct rank *rank; /* of several, each with a run of its own: which one; NULL: there is only this */
     const struct run *const
         *ranks;             /* those of all of them, where what one rank has alone is found; NULL: there is only this */
@@ -71,6 +73,7 @@ struct run_fetch {
  * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
+int run_settle(struct run *r, struct snug_err *err); /* what comes next is behind all that lanes still do */
 bool run_exchanges(const struct run *r,
                    int k); /* whether ranks work together in program k, if there is one: all execute it */
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */

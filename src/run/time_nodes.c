@@ -104,6 +104,7 @@ int run_time_nodes(struct run *r, int k, struct dims dims, const bool *wanted, d
     int tries = r->backend->facts.host_memory ? 2 : WARM + 2, code = SNUG_OK;
     if (!now)
         return err_no_memory(err, (unsigned long long)g->graph.n_nodes * sizeof *now);
+    code = run_settle(r, err);
     memset(seconds, 0, (size_t)g->graph.n_nodes * sizeof *seconds);
     for (int i = 0;
          (i < tries && (!i || seconds_now() - start < slow)) || (i < MANY_TRIES && seconds_now() - start < quick); i++)

@@ -40,7 +40,8 @@ double rates_program(const struct rates *r, const struct program *g)
         if (seconds)
             seconds[k] = node;
     }
-    all = seconds ? lanes_seconds(&g->graph, seconds) : all; /* without memory as if nothing ran side by side */
+    all = seconds ? lanes_seconds(&g->graph, seconds, g->settle)
+                  : all; /* without memory as if nothing ran side by side */
     mem_free(seconds);
     return all;
 }

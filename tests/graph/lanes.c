@@ -23,6 +23,18 @@ static const char *const turns =
     "sgd(p=%6 g=%7 buf=%5 step=%8) momentum=1 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=0\n"
     "move(x=%5 y=%2) lane=out layer=0\n";
 
+/* Two results go to the host, and a later node reads one of them there. */
+static const char *const stores =
+    "%1 state F32[8,1] \"a\" layer=0 memory=host in keep\n%2 state F32[8,1] \"b\" layer=0 memory=host in keep\n"
+    "%3 activation F32[8,1] layer=0 in\n%4 activation F32[8,1] layer=0\n%5 activation F32[8,1] layer=0\n"
+    "%6 activation F32[8,1] layer=0 out\n%7 activation F32[8,1] layer=0 out\n"
+    "scale(x=%3 y=%4) by=2 layer=0\n"
+    "scale(x=%3 y=%5) by=3 layer=0\n"
+    "move(x=%4 y=%1) lane=out layer=0\n"
+    "move(x=%5 y=%2) lane=out layer=0\n"
+    "scale(x=%3 y=%6) by=4 layer=0\n"
+    "scale(x=%1 y=%7) by=5 layer=0\n";
+
 static struct graph parsed(const char *text)
 {
     struct graph g;
@@ -50,16 +62,7 @@ static void a_node_waits_for_what_it_conflicts_with(void **state)
 static void values_live_until_others_have_waited(void **state)
 {
     (void)state;
-    struct graph g = parsed(
-        "%1 state F32[8,1] \"a\" layer=0 memory=host in keep\n%2 state F32[8,1] \"b\" layer=0 memory=host in keep\n"
-        "%3 activation F32[8,1] layer=0 in\n%4 activation F32[8,1] layer=0\n%5 activation F32[8,1] layer=0\n"
-        "%6 activation F32[8,1] layer=0 out\n%7 activation F32[8,1] layer=0 out\n"
-        "scale(x=%3 y=%4) by=2 layer=0\n"
-        "scale(x=%3 y=%5) by=3 layer=0\n"
-        "move(x=%4 y=%1) lane=out layer=0\n"
-        "move(x=%5 y=%2) lane=out layer=0\n"
-        "scale(x=%3 y=%6) by=4 layer=0\n"
-        "scale(x=%1 y=%7) by=5 layer=0\n");
+    struct graph g = parsed(stores);
     int first[8] = {0}, last[8] = {0};
     lives_find(&g, first, last);
     assert_true(first[4] == 1 && last[4] == 5);
@@ -79,9 +82,19 @@ static void lanes_take_as_long_as_the_longest_way(void **state)
     struct graph g = parsed(turns);
     /* in 3, update 1, out 5 beside 2 + 2, then in 3, behind both: 9, update, out */
     const double seconds[] = {0, 3, 1, 5, 2, 2, 3, 1, 5};
-    assert_true(lanes_seconds(&g, seconds) == 3 + 1 + 5 + 3 + 1 + 5);
+    assert_true(lanes_seconds(&g, seconds, 0) == 3 + 1 + 5 + 3 + 1 + 5);
     const double quick_copies[] = {0, 3, 1, 1, 2, 2, 3, 1, 5};
-    assert_true(lanes_seconds(&g, quick_copies) == 3 + 1 + 2 + 2 + 3 + 1 + 5);
+    assert_true(lanes_seconds(&g, quick_copies, 0) == 3 + 1 + 2 + 2 + 3 + 1 + 5);
+    graph_free(&g);
+    /* Computing takes 1 2 5 6, and the copies 3 and 20: the next run waits for them before its node 2, this one at its end. */
+    g = parsed(stores);
+    const double long_copies[] = {0, 1, 2, 3, 20, 5, 6};
+    assert_true(lanes_seconds(&g, long_copies, 0) == 1 + 2 + 3 + 20);
+    assert_true(lanes_seconds(&g, long_copies, 2) == 12 + 2 + 5 + 6);
+    bool trails[8] = {0};
+    lives_trailing(&g, trails);
+    static const bool expected[8] = {[2] = true, [5] = true};
+    assert_memory_equal(trails, expected, sizeof trails);
     graph_free(&g);
 }
 

@@ -1,6 +1,7 @@
 /* plan/: what persists and what lives together has its place, worked out by hand; the proof finds planted faults. */
 #include "by_hand.h"
 #include "compile.h"
+#include "graph/lanes.h"
 
 #include <string.h>
 
@@ -155,6 +156,41 @@ static void the_host_has_an_arena_of_its_own(void **state)
     plan_free(&p);
 }
 
+/* A state comes to a buffer and goes back. What goes back still runs when the next run of the program begins, so the buffer lives on
+ * there as far as it has room below the peak, at node 3, and shares no byte with what lives then. */
+static void what_trails_lives_on_in_the_next_run(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "%1 state F32[64] \"s\" layer=0 memory=host in keep\n%2 weight F32[64] \"p\" layer=0 in keep\n"
+        "%3 scalar F64[8] \"step\" layer=0 in keep\n%4 input F32[64,1] \"x\" layer=0 in keep\n"
+        "%5 activation F32[64,1] layer=0\n%6 activation F32[64,1] layer=0\n%7 activation F32[64,1] layer=0\n"
+        "%8 gradient F32[64] \"g\" layer=0 in keep\n%9 workspace F32[64] layer=0\n%10 workspace F32[64] layer=0 "
+        "slice=%9+0\n"
+        "scale(x=%4 y=%5) by=2 layer=0\n"
+        "scale(x=%5 y=%6) by=2 layer=0\n"
+        "add(a=%5 b=%6 y=%7) layer=0\n"
+        "move(x=%1 y=%10) lane=in layer=0\n"
+        "sgd(p=%2 g=%8 buf=%10 step=%3) momentum=1 dampening=0 weight_decay=0 nesterov=0 noise=0 layer=0\n"
+        "move(x=%10 y=%1) lane=out layer=0\n";
+    for (int trails = 0; trails < 2; trails++) {
+        struct plan p = {0};
+        struct snug_err err;
+        struct program *g = add_program(&p, "step", (struct dims){0});
+        if (graph_parse(&g->graph, text, &err))
+            fail_msg("%s", err.text);
+        lanes_find(&g->graph);
+        g->trails = trails;
+        pack(&p);
+        assert_true(g->first[9] == 4 && g->last[9] == 7);
+        assert_true(g->settle == (trails ? 3 : 0) && g->again[9] == (trails ? 2 : 0));
+        assert_true(p.arena_bytes == p.persistent_bytes + 3 * 256 && g->lower_bound_bytes == 3 * 256);
+        g->at[9] = g->at[5];
+        assert_int_equal(plan_check(&p, &err), trails ? SNUG_ERR_ENV : SNUG_OK);
+        plan_free(&p);
+    }
+}
+
 /* ---- The proof. */
 
 static void broken_by(struct pair *q, const char *part)
@@ -239,13 +275,10 @@ static void ranks_have_values_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_have_values_of_their_own),
-        cmocka_unit_test(programs_share_what_persists),
-        cmocka_unit_test(workspaces_live_with_their_node),
-        cmocka_unit_test(a_shared_workspace_has_room_for_all),
-        cmocka_unit_test(nodes_that_run_together_share_no_place),
-        cmocka_unit_test(the_host_has_an_arena_of_its_own),
-        cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(ranks_have_values_of_their_own),         cmocka_unit_test(programs_share_what_persists),
+        cmocka_unit_test(workspaces_live_with_their_node),        cmocka_unit_test(a_shared_workspace_has_room_for_all),
+        cmocka_unit_test(nodes_that_run_together_share_no_place), cmocka_unit_test(the_host_has_an_arena_of_its_own),
+        cmocka_unit_test(what_trails_lives_on_in_the_next_run),   cmocka_unit_test(planted_faults_are_found),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "runtime.h"
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
