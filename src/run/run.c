@@ -1,10 +1,8 @@
-#include "run/run.h"
+#include "run/nodes.h"
 
 #include "base/seconds.h"
 #include "ranks/ranks.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* All nodes of all programs at their largest, for the backend to measure. */
@@ -205,14 +203,12 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
         w->args.pull.x.data = place_of(r, g, n->u.pull.x);
 }
 
-/* Whether this rank executes a node. */
-static bool is_mine(const struct run *r, const struct node *n)
+bool run_executes(const struct run *r, const struct node *n)
 {
     return node_is_of(n, r->rank ? r->rank->me + 1 : 1);
 }
 
-/* The first node that changes a weight or a state; n_nodes if none does. */
-static int first_update(const struct program *g)
+int run_first_update(const struct program *g)
 {
     int k = 1;
     while (k < g->graph.n_nodes && !op_is_update(g->graph.nodes[k].op))
@@ -223,7 +219,7 @@ static int first_update(const struct program *g)
 /* Where the loss is known, and the gradient's norm if this program computes it before it changes anything. */
 static int results_at(const struct program *g)
 {
-    int update = first_update(g);
+    int update = run_first_update(g);
     for (int k = 1; k < update; k++)
         if (g->graph.nodes[k].op == OP_clip)
             return update;
@@ -263,7 +259,7 @@ static int run_one_by_one(struct run *r, const struct program *g, struct dims di
     struct snug_err why = {0};
     for (int i = from; i < end; i++) {
         const struct node *n = &g->graph.nodes[i];
-        if (!is_mine(r, n))
+        if (!run_executes(r, n))
             continue;
         run_fill_work(r, g, n, dims, r->work);
         int code = b->run(b, r->work, 1, &why);
@@ -297,7 +293,7 @@ static int run_and_time(struct run *r, const struct program *g, struct dims dims
         run_fill_work(r, g, &g->graph.nodes[i], dims, &r->work[0]);
         for (next = i + 1; next < end && g->graph.nodes[next].joins; next++)
             run_fill_work(r, g, &g->graph.nodes[next], dims, &r->work[next - i]);
-        if (!is_mine(r, &g->graph.nodes[i])) /* nor those that join it */
+        if (!run_executes(r, &g->graph.nodes[i])) /* nor those that join it */
             continue;
         double start = seconds_now();
         TRY(r->backend->run(r->backend, r->work, next - i, err));
@@ -313,7 +309,7 @@ static int fill(struct run *r, const struct program *g, struct dims dims, int fi
     int n = 0, given = from > first ? r->given : 0;
     for (int i = from; i < end; i++) {
         const struct node *node = &g->graph.nodes[i];
-        r->place[i] = is_mine(r, node) ? given + n + 1 : 0;
+        r->place[i] = run_executes(r, node) ? given + n + 1 : 0;
         if (!r->place[i])
             continue;
         struct work *w = &r->work[n++];
@@ -334,7 +330,7 @@ static int run_part(struct run *r, int k, int part, struct dims dims, int from, 
 {
     const struct program *g = &r->plan.programs[k];
     bool known = false;
-    while (from < end && !is_mine(r, &g->graph.nodes[from]))
+    while (from < end && !run_executes(r, &g->graph.nodes[from]))
         from++;
     if (from >= end)
         return SNUG_OK;
@@ -390,147 +386,6 @@ int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *
     TRY(run_part(r, k, 0, dims, 1, there, err));
     TRY(fetch_all(r, fetch, n_fetch, err));
     return run_part(r, k, 1, dims, there, g->graph.n_nodes, err);
-}
-
-/* *bad: the first element that is not finite, padding included, which is 0; -1 if all are. Of columns only they count.
- * Integers are finite. `host` has room for the tensor's bytes. */
-static int find_not_finite(const struct run *r, const struct tensor *t, void *host, int64_t *bad, struct snug_err *err)
-{
-    int64_t n = tensor_room(t);
-    *bad = -1;
-    if (t->dtype != DT_F64 && t->dtype != DT_F32 && t->dtype != DT_BF16 && t->dtype != DT_F16)
-        return SNUG_OK;
-    TRY(r->backend->arena->download(r->backend, host, t->data, dtype_bytes(t->dtype, n), err));
-    for (int64_t i = 0; i < n && *bad < 0; i++) {
-        double x = t->dtype == DT_F64    ? ((const double *)host)[i]
-                   : t->dtype == DT_F32  ? (double)((const float *)host)[i]
-                   : t->dtype == DT_BF16 ? (double)bf16_to_float(((const uint16_t *)host)[i])
-                                         : (double)fp16_to_float(((const uint16_t *)host)[i]);
-        *bad = isfinite(x) || (t->columns && i % t->pitch >= t->shape[1]) ? -1 : i;
-    }
-    return SNUG_OK;
-}
-
-/* The name of value `id`, or of the weight that it is of; of a group, that of the part in which element `at` lies. */
-static const char *name_at(const struct graph *g, int id, int64_t at)
-{
-    for (int i = g->n_values - 1; i > 0; i--) { /* a part of a part stands behind it */
-        const struct value *v = graph_value(g, i);
-        int64_t first = value_root(g, i) == id ? value_at(g, i) : -1;
-        if (v->base && first >= 0 && at >= first && at < first + value_elements(v, (struct dims){0})) {
-            id = i;
-            break;
-        }
-    }
-    const struct value *v = graph_value(g, id);
-    return v->kin ? graph_value(g, v->of)->name : v->name;
-}
-
-/* `at`: the element in question, -1 where it is not known. A weight, its gradient and its 16-bit copy are called what the
- * file calls the weight. */
-static void describe_slot(const struct program *g, const struct node *n, int slot, int64_t at, char *text, size_t room)
-{
-    static const char *const kinds[ROLE_COUNT] = {
-        [ROLE_WEIGHT] = "weight", [ROLE_COPY] = "weight", [ROLE_GRADIENT] = "gradient"};
-    int id = n->u.slot[slot];
-    enum role role = graph_value(&g->graph, id)->role;
-    const char *name = name_at(&g->graph, id, at);
-    if (name && kinds[role])
-        snprintf(text, room, "%s %s", kinds[role], name);
-    else
-        snprintf(text, room, "activation %s of %s in layer %d%s", node_op(n)->slots[slot].name, node_op(n)->name,
-                 n->layer, n->backward ? " (backward)" : "");
-}
-
-/* The largest tensor of the program, in bytes. */
-static int64_t largest_bytes(const struct program *g)
-{
-    int64_t most = 0;
-    for (int i = 1; i < g->graph.n_values; i++) {
-        int64_t bytes = value_bytes(graph_value(&g->graph, i), g->max);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* Executes a node and looks first at what it reads, so that a bad weight is named itself, then at what it made. */
-static int look_at_node(struct run *r, const struct program *g, const struct node *n, struct dims dims, void *host,
-                        int *bad_slot, int64_t *bad, struct snug_err *err)
-{
-    run_fill_work(r, g, n, dims, r->work);
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass == 1)
-            TRY(r->backend->run(r->backend, r->work, 1, err));
-        for (int s = 0; s < node_op(n)->n_slots; s++) {
-            if (!n->u.slot[s] || (pass == 0 ? !node_reads(n, s) : !node_writes(n, s)))
-                continue;
-            TRY(find_not_finite(r, &r->work->args.slot[s], host, bad, err));
-            if (*bad >= 0) {
-                *bad_slot = s;
-                return SNUG_OK;
-            }
-        }
-    }
-    return SNUG_OK;
-}
-
-/* Whether what its nodes read has come from other processes, which do not give it again. */
-static bool has_pulled(const struct run *r, const struct program *g)
-{
-    bool found = false;
-    for (int i = 1; i < g->graph.n_nodes && r->rank && !ranks_share_memory(r->rank); i++)
-        found |= g->graph.nodes[i].op == OP_pull;
-    return found;
-}
-
-bool run_first_not_finite(struct run *r, int k, struct dims dims, char *text, size_t room)
-{
-    const struct program *g = &r->plan.programs[k];
-    if (has_pulled(r, g)) {
-        snprintf(text, room, "the forward or backward pass of rank %d (--zero-stage 2 can tell where)", r->rank->me);
-        return true;
-    }
-    void *host = mem_alloc((size_t)largest_bytes(g) + 1);
-    int slot = -1, code = host ? SNUG_OK : SNUG_ERR_ENV;
-    int64_t bad = -1;
-    code = code ? code : run_settle(r, NULL);
-    for (int i = 1, end = first_update(g); i < end && slot < 0 && !code; i++) {
-        if (!is_mine(r, &g->graph.nodes[i]) ||
-            op_exchanges(g->graph.nodes[i].op)) /* other ranks do not run nodes again */
-            continue;
-        code = look_at_node(r, g, &g->graph.nodes[i], dims, host, &slot, &bad, NULL);
-        if (slot >= 0)
-            describe_slot(g, &g->graph.nodes[i], slot, bad, text, room);
-    }
-    mem_free(host);
-    return slot >= 0;
-}
-
-bool run_gradient_not_finite(struct run *r, int k, char *text, size_t room)
-{
-    const struct program *g = &r->plan.programs[k];
-    struct work w;
-    int64_t bad = -1;
-    for (int i = 1; i < g->graph.n_nodes; i++) {
-        const struct node *n = &g->graph.nodes[i];
-        if (n->op != OP_sumsq)
-            continue;
-        run_fill_work(r, g, n, g->max, &w);
-        int64_t chunks = (tensor_elements(&w.args.sumsq.g) + SUMSQ_CHUNK - 1) / SUMSQ_CHUNK;
-        struct tensor sums = w.args.sumsq.partials;
-        sums.data = (double *)sums.data + w.args.sumsq.at;
-        sums.shape[0] = chunks;
-        void *host = mem_alloc((size_t)chunks * sizeof(double) + 1);
-        int code = host ? find_not_finite(r, &sums, host, &bad, NULL) : SNUG_ERR_ENV;
-        mem_free(host);
-        if (code)
-            return false;
-        if (bad >= 0) {
-            describe_slot(g, n, 0, -1, text, room);
-            return true;
-        }
-    }
-    return false;
 }
 
 double run_flops(const struct run *r, int k, struct dims dims)
