@@ -8,6 +8,7 @@
  *
  * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows=, rank= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for
  * what a task adds.
+ * A node may have workspace=%7, rank= and lane=, as in lane=in, beside its attributes.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen, row, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
