@@ -61,6 +61,13 @@ static void join_nodes(const struct backend *b, struct graph *g)
     hazards_close(&h);
 }
 
+/* To one that nodes share. */
+static void add_workspace(const struct backend *b, enum op op, struct value *shared, int64_t bytes)
+{
+    int64_t all = shared->shape[0].c + bytes, most = b->workspace_most ? b->workspace_most(b, op) : INT64_MAX;
+    shared->shape[0].c = all < most ? all : most;
+}
+
 int compile_for_backend(const struct backend *b, int threads, struct program *g, struct snug_err *err)
 {
     int shared = 0; /* the workspace of nodes that run at the same time */
@@ -77,7 +84,7 @@ int compile_for_backend(const struct backend *b, int threads, struct program *g,
         if (bytes <= 0)
             continue;
         if (shared)
-            graph_value(&g->graph, shared)->shape[0].c += bytes;
+            add_workspace(b, n->op, graph_value(&g->graph, shared), bytes);
         else {
             shared = graph_add_value(&g->graph, NULL, ROLE_WORKSPACE, DT_U8, 1, &DIM(bytes));
             graph_value(&g->graph, shared)->layer = n->layer;

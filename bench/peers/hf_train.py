@@ -9,9 +9,12 @@
     before_bytes        GPU: the same when this program started
     peak_bytes          GPU: the most that PyTorch had in tensors; CPU: the largest resident memory
     rss_mb              the largest resident memory of this process, MiB
+
+Under torchrun each process trains on its share of the rows (DDP); rates are of all, memory is the first one's.
 """
 import argparse
 import json
+import os
 import resource
 import tempfile
 import time
@@ -36,6 +39,7 @@ parser.add_argument("--compile", action="store_true", help="with torch.compile")
 parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 args = peer_arguments.parse(parser)
 on_gpu = args.device == "cuda"
+rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def memory_in_use():
@@ -78,7 +82,8 @@ random = numpy.random.default_rng(0)
 config = AutoConfig.from_pretrained(args.model, num_labels=2)
 tokens = torch.from_numpy(random.integers(min(100, config.vocab_size // 2), config.vocab_size, (args.rows, args.length)))
 labels = torch.from_numpy(random.integers(0, 2, args.rows))
-steps = args.rows // (args.batch * args.accumulation)
+samples_per_step = args.batch * args.accumulation * processes
+steps = args.rows // samples_per_step
 skipped = max(2, steps // 3)
 if steps <= skipped:
     parser.error(f"{args.rows} rows are {steps} steps; 3 are needed")
@@ -99,7 +104,6 @@ with tempfile.TemporaryDirectory() as output_dir:
         gradient_accumulation_steps=args.accumulation, save_strategy="no", logging_strategy="no", eval_strategy="no",
         report_to="none", disable_tqdm=True, log_level="error", **settings)).train()
 timed = step_ends.seconds[steps - 1] - step_ends.seconds[skipped - 1]
-samples_per_step = args.batch * args.accumulation
 rate = (steps - skipped) * samples_per_step / timed
 result = {"precision": args.precision, "samples_per_s": round(rate, 3), "tokens_per_s": round(rate * args.length, 1),
           "seconds": round(step_ends.seconds[-1] - step_ends.began, 3), "memory_bytes": memory_in_use(),
@@ -112,4 +116,5 @@ else:
     result |= {"peak_bytes": result["rss_mb"] << 20,
                "step_samples_per_s": round(samples_per_step / float(numpy.median(each)), 3),
                "best_samples_per_s": round(samples_per_step / float(each.min()), 3)}
-print(json.dumps(result))
+if rank == 0:
+    print(json.dumps(result))

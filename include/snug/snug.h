@@ -178,11 +178,12 @@ struct snug_summary {
     int64_t host_bytes;        /* of optimizer states and weights in the host's memory; 0: they are on the device */
     int64_t checkpoint_bytes;  /* the copy that was written to disk, in the host's memory; 0 without checkpoints */
     /* Of a GPU's memory_bytes; the rest are the arena and CUDA's context, kernels and libraries. */
-    int gpu;               /* 0: there is none, and what follows is 0 */
-    int64_t before_bytes;  /* in use before this process began */
-    int64_t graphs_bytes;  /* CUDA graphs, */
-    int graphs;            /* how many, */
-    double graphs_seconds; /* and how long it took to make them */
+    int gpu;                 /* 0: there is none, and what follows is 0 */
+    int64_t before_bytes;    /* in use before this process began */
+    int64_t connected_bytes; /* NCCL's connections with the GPUs of other processes */
+    int64_t graphs_bytes;    /* CUDA graphs, */
+    int graphs;              /* how many, */
+    double graphs_seconds;   /* and how long it took to make them */
     /* Of a test of rates (option lr_find), which is not a run: it leaves lr_find.svg and lr_find.json in the output folder. */
     double suggested_rate, highest_rate; /* the rate to train with, and the highest that was tried; 0: none */
     int diverged;                        /* 1: it ended there, since the loss had grown too much */

@@ -30,6 +30,7 @@ struct backend_memory {
     int64_t used_bytes;   /* in use on the whole device now, as nvidia-smi shows it */
     int64_t before_bytes; /* of them, before this process began: the driver's own, and other processes' */
     int64_t arena_bytes;
+    int64_t connected_bytes; /* the connections with other ranks' devices */
     int64_t recorded_bytes;  /* sequences that were recorded, */
     int recorded;            /* how many, */
     double recorded_seconds; /* and how long that took */
@@ -151,6 +152,9 @@ struct backend {
     int (*settle)(const struct backend *b, struct snug_err *err);
     /* Bytes of workspace that a node needs at these shapes (data pointers NULL). NULL: none does. */
     int64_t (*workspace_bytes)(const struct backend *b, enum op op, const union args_any *args, int threads);
+    /* Bytes that are enough for all nodes of this op that run at the same time (`together`), whatever they need together. NULL: no
+     * op has such a bound. */
+    int64_t (*workspace_most)(const struct backend *b, enum op op);
     /* SNUG_ERR_USAGE where no kernel takes a node of these shapes (data pointers NULL). NULL: they take all. */
     int (*takes)(enum op op, const union args_any *args, struct snug_err *err);
     /* Rows that a micro-batch of T tokens is rounded up to, so that few distinct sizes occur. NULL: T. */
@@ -171,8 +175,11 @@ struct backend {
     const struct backend_record *record;
     /* Of several ranks each has a thread and, on a GPU, a backend of its own. `beside` opens one on another device, with the choices of
      * this one; `join` makes it one of the ranks, when its arena is there. Both are called on the rank's thread, which is then the one to
-     * use it, and `join` by all ranks. NULL: one backend does for all, and all_reduce finds the others by its call. */
+     * use it, and `join` by all ranks. NULL: one backend does for all, and all_reduce finds the others by its call.
+     * Of ranks that are processes each has opened its own. `connect` connects it with the others', before anything is planned: it takes
+     * memory of the device, and nodes that exchange something then want workspaces. All ranks call it. */
     int (*beside)(const struct backend *b, int device, const struct backend **out, struct snug_err *err);
+    int (*connect)(const struct backend *b, const struct rank *r, struct snug_err *err);
     int (*join)(const struct backend *b, const struct rank *r, struct snug_err *err);
     void (*close)(const struct backend *b); /* NULL for those that are always there */
 };
@@ -221,6 +228,7 @@ struct cuda_settings {
     int device;            /* ordinal */
     const char *profile;   /* NULL, or the file of a device's profile: for planning, the device need not be there */
     bool tf32;             /* products of F32 tensors may round their factors to tf32 */
+    int ranks;             /* of the run, which are told of each other later (connect, join); 0 is 1 */
     const char *cache_dir; /* what was measured on a device is kept in its folder snug; NULL: in the user's cache */
 };
 bool backend_cuda_present(void); /* this build has CUDA, and the machine a GPU of compute capability 8.0 or later */

@@ -21,7 +21,10 @@ static void put_gpu_memory(struct str *out, const snug_session *s, const struct 
     str_printf(out, " %d CUDA graph%s", t->graphs, t->graphs == 1 ? "" : "s");
     put_size(out, " ", t->graphs_bytes, "");
     str_printf(out, " made in %.2f s,", t->graphs_seconds);
-    put_size(out, " CUDA and its libraries ", t->memory_bytes - arena - t->before_bytes - t->graphs_bytes, "\n");
+    if (t->connected_bytes)
+        put_size(out, " NCCL ", t->connected_bytes, ",");
+    put_size(out, " CUDA and its libraries ",
+             t->memory_bytes - arena - t->before_bytes - t->graphs_bytes - t->connected_bytes, "\n");
     if (t->host_bytes)
         put_size(out, "         ", t->host_bytes, " of the host for what is offloaded\n");
     if (t->checkpoint_bytes)
@@ -121,6 +124,8 @@ static void print_summary_json(const snug_session *s, const struct snug_summary 
         printf(", \"memory_before\": %lld, \"cuda_graphs\": %d, \"cuda_graphs_bytes\": %lld, \"cuda_graphs_seconds\": "
                "%.6f",
                (long long)t->before_bytes, t->graphs, (long long)t->graphs_bytes, t->graphs_seconds);
+    if (t->connected_bytes)
+        printf(", \"nccl_bytes\": %lld", (long long)t->connected_bytes);
     if (o->lr_find)
         printf(", \"diverged\": %s, \"highest_learning_rate\": %.17g", t->diverged ? "true" : "false", t->highest_rate);
     if (o->lr_find && t->suggested_rate > 0)

@@ -6,6 +6,7 @@
 #include "cuda/facts.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
+#include "cuda/nccl/exchange.h"
 #include "cuda/nvml.h"
 #include "cuda/products/products.h"
 
@@ -17,7 +18,13 @@ enum { STACK_BYTES = 128 };
 static int64_t workspace_bytes(const struct backend *b, enum op op, const union args_any *args, int threads)
 {
     (void)threads;
-    return cuda_launch_workspace(op, args, &cuda_of(b)->call);
+    const struct cuda *d = cuda_of(b);
+    return op_exchanges(op) ? cuda_nccl_room(&d->peers, op, args) : cuda_launch_workspace(op, args, &d->call);
+}
+
+static int64_t workspace_most(const struct backend *b, enum op op)
+{
+    return op == OP_all_reduce ? cuda_nccl_room_most(&cuda_of(b)->peers) : INT64_MAX;
 }
 
 static bool reads_mask(const struct op_attention_bwd *n, int64_t head_size, enum dtype type)
@@ -55,6 +62,7 @@ static void memory(const struct backend *b, struct backend_memory *out)
                                    .before_bytes = d->before_bytes,
                                    .arena_bytes = d->arena.bytes,
                                    .recorded_bytes = d->recordings.bytes,
+                                   .connected_bytes = d->peers.nccl ? d->peers.nccl->bytes : 0,
                                    .recorded = d->recordings.made,
                                    .recorded_seconds = d->recordings.seconds};
 }
@@ -85,13 +93,10 @@ static int beside(const struct backend *b, int device, const struct backend **ou
     return code;
 }
 
-static void leave(struct cuda *d)
+static int connect_with(const struct backend *b, const struct rank *r, struct snug_err *err)
 {
-    if (d->peers)
-        cuda_peers_close(d->peers);
-    mem_free(d->peers);
-    d->peers = NULL;
-    d->call.peers = NULL;
+    struct cuda *d = cuda_of(b);
+    return cuda_nccl_open(r, d->device, &d->peers.nccl, err);
 }
 
 /* What was recorded before knows other ranks, or none. */
@@ -99,15 +104,8 @@ static int join(const struct backend *b, const struct rank *r, struct snug_err *
 {
     struct cuda *d = cuda_of(b);
     recordings_forget(&d->recordings);
-    leave(d);
-    if (!ranks_share_memory(r))
-        return err_set(err, SNUG_ERR_USAGE,
-                       "--num-processes %d: GPUs exchange gradients within one process; start one with --gpus", r->n);
-    if (!(d->peers = mem_alloc(sizeof *d->peers)))
-        return err_no_memory(err, sizeof *d->peers);
-    TRY(cuda_peers_open(d->peers, r, d->device, d->arena.base, err));
-    d->call.peers = d->peers;
-    return SNUG_OK;
+    cuda_peers_leave(&d->peers);
+    return cuda_peers_join(&d->peers, r, d->device, d->arena.base, err);
 }
 
 /* ---- opening ---- */
@@ -163,7 +161,8 @@ static int open_absent(struct cuda *d, const struct cuda_settings *s, struct snu
 static void close_device(const struct backend *b)
 {
     struct cuda *d = cuda_of(b);
-    leave(d);
+    cuda_peers_leave(&d->peers);
+    cuda_nccl_close(d->peers.nccl);
     cuda_measured_close(d);
     nvml_close(d->nvml);
     cuda_products_close(d->call.products);
@@ -188,6 +187,7 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .run_on = run_on,
                                .settle = settle,
                                .workspace_bytes = workspace_bytes,
+                               .workspace_most = workspace_most,
                                .takes = cuda_takes,
                                .bucket = cuda_bucket,
                                .together = cuda_launch_together,
@@ -196,11 +196,15 @@ int backend_cuda_open(const struct cuda_settings *s, const struct backend **out,
                                .profile = s->profile ? &cuda_profile_absent : &cuda_profile_here,
                                .record = &cuda_record,
                                .beside = beside,
+                               .connect = connect_with,
                                .join = join,
                                .close = close_device};
     d->base.facts.one_by_one = blocking && atoi(blocking);
     d->settings = *s;
     d->call.tf32 = s->tf32;
+    d->peers.n = s->ranks ? s->ranks : 1;
+    d->peers.slot_most = cuda_nccl_slot_most(d->peers.n);
+    d->call.peers = &d->peers;
     int code = s->profile ? open_absent(d, s, err) : open_device(d, s, err);
     d->base.reads_mask = d->call.sm90 ? reads_mask : NULL;
     if (code)

@@ -16,7 +16,7 @@ struct cuda {
     struct cuda_lanes lanes;
     struct recordings recordings;
     struct cuda_measured measured;
-    struct cuda_peers *peers; /* what call.peers is; NULL: it has not joined others */
+    struct cuda_peers peers; /* what call.peers is */
 
     struct cuda_settings settings; /* as it was opened */
     int device;                    /* ordinal */

@@ -28,12 +28,10 @@ static int64_t (*const workspaces[OP_COUNT])(const union args_any *, const struc
 #undef ROW
 };
 
-/* Nodes of one launch: those that run at the same time. */
-enum { MANY = 512 };
 #define ROW(name)                                                                                                      \
     static int many_##name(const struct work *w, int n, const struct cuda_call *c)                                     \
     {                                                                                                                  \
-        const struct args_##name *a[MANY];                                                                             \
+        const struct args_##name *a[CUDA_LAUNCH_MANY];                                                                 \
         for (int i = 0; i < n; i++)                                                                                    \
             a[i] = &w[i].args.name;                                                                                    \
         return cuda_##name##_many(a, n, c);                                                                            \
@@ -68,7 +66,7 @@ static int launch_first(const struct cuda_call *c, const struct work *work, int 
     *joined = 1;
     if (!batched[work->op])
         return cuda_launch(work->op, &work->args, c);
-    while (*joined < n && *joined < MANY && work[*joined].joins)
+    while (*joined < n && *joined < CUDA_LAUNCH_MANY && work[*joined].joins)
         (*joined)++;
     return batched[work->op](work, *joined, c);
 }

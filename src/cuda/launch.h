@@ -6,6 +6,9 @@
 #include "cuda/kernels.h"
 #include "cuda/lanes.h"
 
+/* Nodes of one launch at most: those that run at the same time. */
+enum { CUDA_LAUNCH_MANY = 512 };
+
 /* One node. */
 int cuda_launch(enum op op, const union args_any *args, const struct cuda_call *c);
 int64_t cuda_launch_workspace(enum op op, const union args_any *args, const struct cuda_call *c); /* bytes */

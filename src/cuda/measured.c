@@ -176,6 +176,7 @@ static int take(const struct backend *b, const char *text, struct snug_err *refu
     if (!code)
         code = check_recorded(d, all, RECORDED, refused, err);
     if (!code && !refused->code) {
+        json_decref(d->measured.recorded);
         d->measured.recorded = json_incref(json_object_get(all, "products"));
         code = add_recorded(d, refused, err);
     }

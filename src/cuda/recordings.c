@@ -26,33 +26,42 @@ static int free_place(struct recordings *r)
     return -1;
 }
 
-/* A launch that ranks exchange something in: none begins before all are ready, nor goes on before all have begun. */
-static int meet(const struct cuda_call *c, bool exchanges, struct snug_err *err)
+static int begin(const struct cuda_call *c, bool exchanges, struct snug_err *err)
 {
-    return exchanges ? cuda_peers_meet(c->peers, err) : SNUG_OK;
+    return exchanges ? cuda_peers_begin(c->peers, err) : SNUG_OK;
+}
+
+static int end(const struct cuda_call *c, bool exchanges, int code, struct snug_err *err)
+{
+    return exchanges ? cuda_peers_end(c->peers, code, err) : code;
 }
 
 static int launch_graph(const struct recording *recording, const struct cuda_call *c, const char *what,
                         struct snug_err *err)
 {
-    TRY(meet(c, recording->exchanges, err));
-    TRY(cuda_check(cudaGraphLaunch(recording->graph, c->stream), what, err));
-    return meet(c, recording->exchanges, err);
+    TRY(begin(c, recording->exchanges, err));
+    int code = cuda_check(cudaGraphLaunch(recording->graph, c->stream), what, err);
+    return end(c, recording->exchanges, code, err);
 }
 
 static int launch_nodes(const struct cuda_call *c, struct cuda_lanes *lanes, const struct work *work, int n,
                         bool exchanges, struct snug_err *err)
 {
-    TRY(meet(c, exchanges, err));
-    TRY(cuda_launch_nodes(c, lanes, work, n, err));
-    return meet(c, exchanges, err);
+    TRY(begin(c, exchanges, err));
+    return end(c, exchanges, cuda_launch_nodes(c, lanes, work, n, err), err);
+}
+
+/* Of processes also what threads pull by themselves. */
+static bool is_exchange(const struct cuda_call *c, enum op op)
+{
+    return op_exchanges(op) || (op == OP_pull && c->peers->nccl);
 }
 
 static bool are_exchanging(const struct cuda_call *c, const struct work *work, int n)
 {
     bool found = false;
-    for (int i = 0; i < n && c->peers; i++)
-        found |= op_exchanges(work[i].op);
+    for (int i = 0; i < n && c->peers->joined; i++)
+        found |= is_exchange(c, work[i].op);
     return found;
 }
 
@@ -123,7 +132,12 @@ static int record(struct recordings *r, struct recording *to, const struct cuda_
 {
     double start = seconds_now();
     int64_t room = cuda_free_bytes();
-    TRY(make_graph(r, to, c, work, n, err));
+    struct cuda_nccl *nccl = to->exchanges ? c->peers->nccl : NULL; /* which is called */
+    TRY(nccl ? cuda_nccl_begin(nccl, err) : SNUG_OK);
+    int code = make_graph(r, to, c, work, n, err);
+    if (nccl)
+        cuda_nccl_end(nccl);
+    TRY(code);
     if (!to->graph)
         return launch_nodes(c, r->lanes, work, n, to->exchanges, err);
     TRY(launch_graph(to, c, "launching a graph", err));

@@ -19,7 +19,9 @@ struct ranks {
     pthread_cond_t changed;
     int left, left_code; /* as ranks_left */
     char why[SNUG_ERR_TEXT];
-    volatile int *bell; /* NULL: none */
+    pthread_mutex_t bell; /* guards who is rung, and is held meanwhile */
+    ranks_ring_fn *ring;  /* NULL: nobody */
+    void *ring_ctx;
     /* What was gathered: of this exchange, and of the one before, which others may still be looking at. */
     struct piece *gathered[2]; /* (n), whose data are mem_free'd */
     void **parts[2];           /* (n) */

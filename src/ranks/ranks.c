@@ -12,6 +12,7 @@ int ranks_init(struct ranks *all, const struct ranks_kind *kind, int n, struct s
     *all = (struct ranks){.kind = kind, .n = n, .left = -1};
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->changed, NULL);
+    pthread_mutex_init(&all->bell, NULL);
     for (int i = 0; i < 2; i++) {
         all->gathered[i] = mem_alloc((size_t)n * sizeof *all->gathered[i]);
         all->parts[i] = mem_alloc((size_t)n * sizeof *all->parts[i]);
@@ -30,6 +31,7 @@ void ranks_end(struct ranks *all)
         mem_free(all->parts[i]);
     }
     mem_free(all->scratch);
+    pthread_mutex_destroy(&all->bell);
     pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->lock);
 }
@@ -233,6 +235,14 @@ bool ranks_sum(const struct rank *r, void *data, int64_t n, size_t element_bytes
 
 /* ---- leaving ---- */
 
+static void ring(struct ranks *all)
+{
+    pthread_mutex_lock(&all->bell);
+    if (all->ring)
+        all->ring(all->ring_ctx);
+    pthread_mutex_unlock(&all->bell);
+}
+
 void ranks_lose(struct ranks *all, int who, int code, const char *why, bool tell)
 {
     pthread_mutex_lock(&all->lock);
@@ -242,10 +252,10 @@ void ranks_lose(struct ranks *all, int who, int code, const char *why, bool tell
         snprintf(all->why, sizeof all->why, "%s", why);
         all->left = who;
     }
-    if (all->bell)
-        *all->bell = 1;
     pthread_cond_broadcast(&all->changed);
     pthread_mutex_unlock(&all->lock);
+    if (first)
+        ring(all);
     if (first && tell && all->kind->tell)
         all->kind->tell(all, who);
 }
@@ -278,11 +288,12 @@ int ranks_failure(struct ranks *all, struct snug_err *err)
     return err_set(err, SNUG_ERR_PEER, "rank %d: %s", left, all->why);
 }
 
-void ranks_ring(struct ranks *all, volatile int *bell)
+void ranks_ring(struct ranks *all, ranks_ring_fn *fn, void *ctx)
 {
-    pthread_mutex_lock(&all->lock);
-    all->bell = bell;
-    if (all->left >= 0)
-        *bell = 1;
-    pthread_mutex_unlock(&all->lock);
+    pthread_mutex_lock(&all->bell);
+    all->ring = fn;
+    all->ring_ctx = ctx;
+    if (fn && ranks_left(all) >= 0)
+        fn(ctx);
+    pthread_mutex_unlock(&all->bell);
 }

@@ -56,7 +56,9 @@ int ranks_left(struct ranks *all);      /* the first that did; -1: none */
 int ranks_left_code(struct ranks *all); /* what that one said; SNUG_OK: none has */
 /* Where one has: SNUG_ERR_PEER with the rank and what it said, or its SNUG_STOPPED. */
 int ranks_failure(struct ranks *all, struct snug_err *err);
-/* *bell becomes 1 when a rank leaves: for those that wait elsewhere, such as on a GPU. One for all ranks, which ends after them. */
-void ranks_ring(struct ranks *all, volatile int *bell);
+/* fn(ctx) is called when a rank leaves, on any thread: for those that wait elsewhere, such as on a GPU. One for all ranks. NULL: no longer;
+ * after that it is not called, nor being called. */
+typedef void ranks_ring_fn(void *ctx);
+void ranks_ring(struct ranks *all, ranks_ring_fn *fn, void *ctx);
 
 #endif

@@ -469,6 +469,7 @@ static void summarize(const struct trainer *t, struct snug_summary *out)
     b->memory(b, &m);
     out->gpu = 1;
     out->before_bytes = m.before_bytes;
+    out->connected_bytes = m.connected_bytes;
     out->graphs = m.recorded;
     out->graphs_bytes = m.recorded_bytes;
     out->graphs_seconds = m.recorded_seconds;

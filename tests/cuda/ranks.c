@@ -1,10 +1,13 @@
-/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer. Each, or one of them
- * alone, has the sum, in the order of ranks, with the same bits, or all have what one had, also out of a graph. A rank that leaves keeps
- * nobody waiting. */
-#include "ranks/ranks.h"
-#include "backend/backend.h"
+/* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer; and ranks that are connected
+ * by NCCL as processes are, each with its device. Each, or one of them alone, has the sum, in the order of ranks, with the same bits, or all
+ * have what one had, also out of a graph. A rank that leaves keeps nobody waiting. */
+#include "ranks/processes.h"
+
+#include "../port.h"
+
 #include "base/dtype.h"
 #include "base/mem.h"
+#include "cuda/device.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,16 +18,19 @@
 
 #include <cmocka.h>
 
-enum { MOST = 5, ALIGN = 256, ROUNDS = 4 };
+enum { MOST = 5, ALIGN = 256, ROUNDS = 4, FEW_BYTES = 4096, SLICE_ALIGN = 4 };
 
 static const struct {
     enum dtype type;
     int64_t elements;
-} tensors[] = {{DT_F32, 5}, {DT_BF16, 12345}, {DT_F32, 40003}, {DT_F32, 1}, {DT_BF16, 8}, {DT_F16, 3001}};
+} tensors[] = {{DT_F32, 5},   {DT_BF16, 12345}, {DT_F32, 40003}, {DT_F32, 1},
+               {DT_F32, 300}, {DT_BF16, 8},     {DT_F16, 3001}};
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
 struct side {
     struct rank rank;
+    int port;   /* where ranks that are as processes meet; 0: they are threads */
+    bool few;   /* little is on its way at once */
     enum op op; /* with `one`: of tensor t the rank 1 + t % n */
     bool one;
     bool leaves; /* instead of adding up */
@@ -33,9 +39,11 @@ struct side {
     double *got; /* (all elements) after the rounds */
 };
 
-static int64_t room(int t)
+/* Of tensor t. What is broadcast may be slices, which lie side by side. */
+static int64_t room(const struct side *s, int t)
 {
-    return (dtype_bytes(tensors[t].type, tensors[t].elements) + ALIGN - 1) / ALIGN * ALIGN;
+    int64_t to = s->op == OP_broadcast ? SLICE_ALIGN : ALIGN;
+    return (dtype_bytes(tensors[t].type, tensors[t].elements) + to - 1) / to * to;
 }
 
 static int64_t elements(void)
@@ -71,14 +79,14 @@ static double sum(int ranks, int round, int64_t i, enum dtype type)
 static int fill(const struct side *s, const struct backend *b, char *arena, int round, struct snug_err *err)
 {
     int64_t at = 0;
-    for (int t = 0; t < TENSORS; at += room(t), t++) {
+    for (int t = 0; t < TENSORS; at += room(s, t), t++) {
         int64_t n = tensors[t].elements;
         double *x = mem_alloc((size_t)n * sizeof *x);
-        char *narrow = mem_alloc((size_t)room(t));
+        char *narrow = mem_alloc((size_t)room(s, t));
         for (int64_t i = 0; i < n; i++)
             x[i] = number(s->rank.me, round, i);
         dtype_convert(narrow, tensors[t].type, x, DT_F64, n);
-        int code = b->arena->upload(b, arena + at, narrow, room(t), err);
+        int code = b->arena->upload(b, arena + at, narrow, room(s, t), err);
         mem_free(x);
         mem_free(narrow);
         TRY(code);
@@ -89,9 +97,9 @@ static int fill(const struct side *s, const struct backend *b, char *arena, int 
 static int read_back(const struct side *s, const struct backend *b, const char *arena, struct snug_err *err)
 {
     int64_t at = 0, done = 0;
-    for (int t = 0; t < TENSORS; at += room(t), t++) {
-        char *narrow = mem_alloc((size_t)room(t));
-        int code = b->arena->download(b, narrow, arena + at, room(t), err);
+    for (int t = 0; t < TENSORS; at += room(s, t), t++) {
+        char *narrow = mem_alloc((size_t)room(s, t));
+        int code = b->arena->download(b, narrow, arena + at, room(s, t), err);
         dtype_convert(s->got + done, DT_F64, narrow, tensors[t].type, tensors[t].elements);
         done += tensors[t].elements;
         mem_free(narrow);
@@ -100,17 +108,34 @@ static int read_back(const struct side *s, const struct backend *b, const char *
     return SNUG_OK;
 }
 
+/* Of each of the two launches. */
+static void give_workspaces(const struct backend *b, struct work *work, char *room)
+{
+    for (int t = 0, first = 0; t < TENSORS; t++) {
+        int64_t bytes = backend_workspace_bytes(b, work[t].op, &work[t].args, 1);
+        first = work[t].joins ? first : t;
+        work[first].call.workspace = bytes ? room : NULL;
+    }
+}
+
+static int64_t workspace_bytes(const struct backend *b, const struct work *work)
+{
+    int64_t sum = 0, most = b->workspace_most(b, work[0].op);
+    for (int t = 0; t < TENSORS; t++)
+        sum += backend_workspace_bytes(b, work[t].op, &work[t].args, 1);
+    return sum < most ? sum : most;
+}
+
 /* Which rank tensor t goes to, or comes from, counted from 1; 0: all. */
 static int one_of(int t, int n, bool one)
 {
     return one ? 1 + t % n : 0;
 }
 
-static int add_up(const struct side *s, const struct backend *b, char *arena, struct snug_err *err)
+static void make_work(const struct side *s, struct work *work, char *arena)
 {
-    struct work work[TENSORS] = {0};
     int64_t at = 0;
-    for (int t = 0; t < TENSORS; at += room(t), t++) {
+    for (int t = 0; t < TENSORS; at += room(s, t), t++) {
         work[t] = (struct work){.op = s->op, .joins = t > 0 && t != 3}; /* two launches */
         work[t].args.slot[0] =
             (struct tensor){.data = arena + at, .shape = {tensors[t].elements}, .dtype = tensors[t].type, .ndim = 1};
@@ -119,6 +144,10 @@ static int add_up(const struct side *s, const struct backend *b, char *arena, st
         else
             work[t].args.broadcast.from = one_of(t, s->rank.n, s->one);
     }
+}
+
+static int add_up(const struct side *s, const struct backend *b, char *arena, struct work *work, struct snug_err *err)
+{
     TRY(b->join(b, &s->rank, err));
     if (s->leaves) {
         ranks_leave(&s->rank, SNUG_ERR_ENV, "as the test wants it");
@@ -139,14 +168,24 @@ static int add_up(const struct side *s, const struct backend *b, char *arena, st
 static int with_backend(struct side *s, struct snug_err *err)
 {
     const struct backend *b;
+    struct work work[TENSORS] = {0};
     void *arena;
-    int64_t bytes = 0;
+    int64_t values = 0;
     for (int t = 0; t < TENSORS; t++)
-        bytes += room(t);
-    TRY(backend_cuda_open(&(struct cuda_settings){.device = s->rank.me % backend_cuda_count()}, &b, err));
-    int code = b->arena->alloc(b, bytes, 0, NULL, &arena, err);
+        values += room(s, t);
+    struct cuda_settings settings = {.device = s->rank.me % backend_cuda_count(), .ranks = s->rank.n};
+    TRY(backend_cuda_open(&settings, &b, err));
+    int code = s->port ? b->connect(b, &s->rank, err) : SNUG_OK;
+    if (!code && s->few)
+        cuda_of(b)->peers.slot_most = FEW_BYTES;
+    make_work(s, work, NULL);
+    int64_t bytes = values + workspace_bytes(b, work);
+    if (!code)
+        code = b->arena->alloc(b, bytes, 0, NULL, &arena, err);
     if (!code) {
-        code = add_up(s, b, arena, err);
+        make_work(s, work, arena);
+        give_workspaces(b, work, (char *)arena + values);
+        code = add_up(s, b, arena, work, err);
         pthread_barrier_wait(s->end); /* nobody's memory goes while another adds */
         b->arena->free(b, arena, bytes);
     }
@@ -157,20 +196,32 @@ static int with_backend(struct side *s, struct snug_err *err)
 static void *work(void *arg)
 {
     struct side *s = arg;
+    struct processes p = {
+        .me = s->rank.me, .n = s->rank.n, .host = "127.0.0.1", .port = s->port, .wait = 20, .silence = 10, .agree = ""};
+    if (s->port && processes_open(&p, &s->rank.all, &s->err))
+        return NULL;
     if (with_backend(s, &s->err))
         ranks_leave(&s->rank, SNUG_ERR_ENV, "as the test wants it");
+    if (s->port)
+        ranks_close(s->rank.all);
     return NULL;
 }
 
-static void run_ranks(struct side *sides, int n, enum op op, bool one, int leaver)
+enum kind { THREADS, CONNECTED, CONNECTED_WITH_LITTLE, KINDS };
+
+static void run_ranks(struct side *sides, int n, enum kind kind, enum op op, bool one, int leaver)
 {
     pthread_t threads[MOST];
     pthread_barrier_t end;
-    struct ranks *all;
-    assert_int_equal(ranks_open(n, &all, NULL), SNUG_OK);
+    struct ranks *all = NULL;
+    int port = kind < CONNECTED ? 0 : free_port();
+    if (!port)
+        assert_int_equal(ranks_open(n, &all, NULL), SNUG_OK);
     assert_int_equal(pthread_barrier_init(&end, NULL, (unsigned)n), 0);
     for (int r = 0; r < n; r++) {
         sides[r] = (struct side){.rank = {all, r, n},
+                                 .port = port,
+                                 .few = kind == CONNECTED_WITH_LITTLE,
                                  .op = op,
                                  .one = one,
                                  .leaves = r == leaver,
@@ -193,22 +244,34 @@ static double wanted(enum op op, bool one, int r, int n, int t, int64_t i)
     return rounded(number(op == OP_broadcast ? which - 1 : r, round, i), tensors[t].type);
 }
 
+/* Each of them wants a device. */
+static int most_ranks(enum kind kind)
+{
+    int devices = backend_cuda_count();
+    return kind < CONNECTED || devices > MOST ? MOST : devices;
+}
+
+static void check_ranks(enum kind kind, int n, enum op op, bool one)
+{
+    struct side sides[MOST];
+    run_ranks(sides, n, kind, op, one, -1);
+    for (int r = 0; r < n; r++) {
+        int64_t at = 0;
+        assert_int_equal(sides[r].err.code, 0);
+        for (int t = 0; t < TENSORS; at += tensors[t].elements, t++)
+            for (int64_t i = 0; i < tensors[t].elements; i++)
+                if (sides[r].got[at + i] != wanted(op, one, r, n, t, i))
+                    fail_msg("%s, kind %d, rank %d of %d, tensor %d, element %lld: %.9g, not %.9g", op_table[op].name,
+                             kind, r, n, t, (long long)i, sides[r].got[at + i], wanted(op, one, r, n, t, i));
+        mem_free(sides[r].got);
+    }
+}
+
 static void check(enum op op, bool one)
 {
-    for (int n = 1; n <= MOST; n++) {
-        struct side sides[MOST];
-        run_ranks(sides, n, op, one, -1);
-        for (int r = 0; r < n; r++) {
-            int64_t at = 0;
-            assert_int_equal(sides[r].err.code, 0);
-            for (int t = 0; t < TENSORS; at += tensors[t].elements, t++)
-                for (int64_t i = 0; i < tensors[t].elements; i++)
-                    if (sides[r].got[at + i] != wanted(op, one, r, n, t, i))
-                        fail_msg("%s, rank %d of %d, tensor %d, element %lld: %.9g, not %.9g", op_table[op].name, r, n,
-                                 t, (long long)i, sides[r].got[at + i], wanted(op, one, r, n, t, i));
-            mem_free(sides[r].got);
-        }
-    }
+    for (enum kind kind = 0; kind < KINDS; kind++)
+        for (int n = kind < CONNECTED ? 1 : 2; n <= most_ranks(kind); n++)
+            check_ranks(kind, n, op, one);
 }
 
 static void ranks_have_the_sum(void **state)
@@ -232,11 +295,16 @@ static void ranks_have_what_one_had(void **state)
 static void nobody_waits_for_who_has_left(void **state)
 {
     (void)state;
-    struct side sides[3];
-    run_ranks(sides, 3, OP_all_reduce, false, 1);
-    for (int r = 0; r < 3; r++) {
-        assert_int_equal(sides[r].err.code, r == 1 ? SNUG_OK : SNUG_ERR_ENV);
-        mem_free(sides[r].got);
+    for (enum kind kind = 0; kind <= CONNECTED; kind++) {
+        struct side sides[3];
+        int n = most_ranks(kind) < 3 ? most_ranks(kind) : 3;
+        if (n < 2)
+            continue;
+        run_ranks(sides, n, kind, OP_all_reduce, false, 1);
+        for (int r = 0; r < n; r++) {
+            assert_int_equal(sides[r].err.code, r == 1 ? SNUG_OK : kind < CONNECTED ? SNUG_ERR_ENV : SNUG_ERR_PEER);
+            mem_free(sides[r].got);
+        }
     }
 }
 

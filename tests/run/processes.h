@@ -16,6 +16,19 @@ struct processes_run {
     int status[MOST_PROCESSES]; /* after processes_wait */
 };
 
+/* For what is the same on all: the CPU, or the GPU that is tested. */
+static inline const struct device *a_device(void)
+{
+    return device(n_devices() > 1);
+}
+
+/* Of a GPU each process has its own. Where they are emulated each process has one, whatever this program finds. */
+static inline int most_processes(const struct device *on)
+{
+    int gpus = backend_cuda_count(), there = is_host(on) || gpus > MOST_PROCESSES ? MOST_PROCESSES : gpus;
+    return there ? there : 2;
+}
+
 /* folder/said-K: what process k says. */
 static inline const char *said_by(int k)
 {

@@ -1,24 +1,5 @@
 /* --ranks: several copies of the model that train side by side are as one that trains on all of their rows. */
-#include "backend/backend.h"
 #include "runs_help.h"
-
-/* The arguments, and so many ranks: of a GPU each has a device, or all have the first one where there are fewer. */
-static const char *const *ranks(const struct device *on, int n, const char *const *args)
-{
-    static const char *all[32];
-    static char text[64];
-    size_t k = 0;
-    for (; args[k]; k++)
-        all[k] = args[k];
-    snprintf(text, sizeof text, "%d", n);
-    if (!is_host(on) && backend_cuda_count() < n)
-        for (int i = 0, at = 0; i < n; i++)
-            at += snprintf(text + at, sizeof text - (size_t)at, i ? ",0" : "0");
-    all[k++] = is_host(on) ? "--ranks" : "--gpus";
-    all[k++] = text;
-    all[k] = NULL;
-    return all;
-}
 
 /* A step of 12 rows of 45, cut in 4: the last step of an epoch has 9 rows, and with 4 ranks nothing for one of them. */
 static const struct {

@@ -4,6 +4,7 @@
 
 #include "forge.h"
 
+#include "backend/backend.h"
 #include "base/hash.h"
 
 #include <math.h>
@@ -99,6 +100,24 @@ static inline const char *make_poisoned(const char *name, int64_t element, float
     assert_true(to && fwrite(weights, 1, n, to) == n && fclose(to) == 0);
     free(weights);
     return model;
+}
+
+/* The arguments, and so many ranks: of a GPU each has a device, or all have the first one where there are fewer. */
+static inline const char *const *ranks(const struct device *on, int n, const char *const *args)
+{
+    static const char *all[32];
+    static char text[64];
+    size_t k = 0;
+    for (; args[k]; k++)
+        all[k] = args[k];
+    snprintf(text, sizeof text, "%d", n);
+    if (!is_host(on) && backend_cuda_count() < n)
+        for (int i = 0, at = 0; i < n; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, i ? ",0" : "0");
+    all[k++] = is_host(on) ? "--ranks" : "--gpus";
+    all[k++] = text;
+    all[k] = NULL;
+    return all;
 }
 
 #define MODEL "--model", fixture("golden/trainer/init"), "--train-data", rows, "--learning-rate", "1e-3"

@@ -154,7 +154,7 @@ static int run_batch(struct probe *p, struct snug_err *err)
     const struct options *o = p->o;
     const struct backend *b;
     struct precision precision;
-    TRY(settings_backend(o, &p->backend, err));
+    TRY(settings_backend(o, 0, &p->backend, err));
     b = p->backend;
     TRY(settings_precision(o, b, &precision, err));
     precision.narrow_grads = false;

@@ -49,7 +49,7 @@ static int open_trajectory(struct replay *r, const char *path, struct snug_err *
 static int compile(struct replay *r, const struct options *o, struct snug_err *err)
 {
     const struct backend *b;
-    TRY(settings_backend(o, &b, err));
+    TRY(settings_backend(o, 0, &b, err));
     r->run = (struct run){.backend = b, .threads = o->threads ? (int)o->threads : machine_cpus()};
     r->has_run = true;
     struct program *g = plan_add(&r->run.plan, "update", (struct dims){0}, err);

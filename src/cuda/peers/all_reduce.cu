@@ -2,9 +2,13 @@
  * of all tensors, adds that part in the order of ranks, in F32, and writes the sum to everybody: the bits do not depend on who comes when,
  * nor on the number of chunks. A sum that one rank alone wants is made by that one whole, and written there. Before it all gradients must
  * be there, and behind it all sums: ranks wait at a gate. Bound by the links between devices: a rank reads and writes (n - 1)/n of its
- * gradients' bytes over them. */
+ * gradients' bytes over them. Ranks that are processes: cuda/nccl/exchange.c. */
 #include "cuda/kernels/many.cuh"
 #include "cuda/peers/gate.cuh"
+
+extern "C" {
+#include "cuda/nccl/exchange.h"
+}
 
 enum { THREADS = 256, PACKS = 4, PER_MULTIPROCESSOR = 4, PACK_BYTES = 16, CHUNK_BYTES = THREADS * PACKS * PACK_BYTES };
 
@@ -63,8 +67,10 @@ __global__ static void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
 extern "C" int cuda_all_reduce_many(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *peers = c->peers;
-    if (!peers)
+    if (!peers->joined)
         return SNUG_OK;
+    if (peers->nccl)
+        return cuda_nccl_all_reduce(a, n, c);
     reduce_table t;
     bool one = a[0]->to > 0; /* and so those that follow */
     t.head.n = peers->n;

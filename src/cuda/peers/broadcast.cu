@@ -1,7 +1,11 @@
 /* broadcast: a rank reads from the others' memory what they have and it has not. Before it everybody's values must be there, and behind it
- * nobody reads them any more: ranks wait at a gate. Bound by the links between devices. */
+ * nobody reads them any more: ranks wait at a gate. Bound by the links between devices. Ranks that are processes: cuda/nccl/exchange.c. */
 #include "cuda/kernels/many.cuh"
 #include "cuda/peers/gate.cuh"
+
+extern "C" {
+#include "cuda/nccl/exchange.h"
+}
 
 enum { THREADS = 256, WORDS = 4, PER_MULTIPROCESSOR = 4, CHUNK = THREADS * WORDS };
 
@@ -55,8 +59,10 @@ static int word_bytes(int64_t at, int64_t bytes)
 extern "C" int cuda_broadcast_many(const struct args_broadcast *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *peers = c->peers;
-    if (!peers)
+    if (!peers->joined)
         return SNUG_OK;
+    if (peers->nccl)
+        return cuda_nccl_broadcast(a, n, c);
     broadcast_table t;
     launch_gate(c);
     launch_many(

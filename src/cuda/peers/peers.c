@@ -10,13 +10,19 @@ struct introduction {
     struct cuda_gate *gate;
 };
 
+/* Nobody waits any more for a rank that has left. */
+static void let_go(void *gate)
+{
+    *(volatile int *)&((struct cuda_gate *)gate)->left = 1;
+}
+
 static int open_gate(struct cuda_peers *p, const struct rank *r, struct snug_err *err)
 {
     void *gate;
     CUDA("memory for ranks to meet", cudaHostAlloc(&gate, sizeof *p->gate, cudaHostAllocPortable));
     memset(gate, 0, sizeof *p->gate);
     p->gate = gate;
-    ranks_ring(r->all, &p->gate->left);
+    ranks_ring(r->all, let_go, gate);
     return SNUG_OK;
 }
 
@@ -46,14 +52,25 @@ static int failed_elsewhere(const struct rank *r, struct snug_err *err)
     return err_set(err, SNUG_ERR_ENV, "rank %d: another rank has failed", r->me);
 }
 
-int cuda_peers_meet(const struct cuda_peers *p, struct snug_err *err)
+static int meet(const struct cuda_peers *p, struct snug_err *err)
 {
     return ranks_meet(&p->rank, NULL) ? SNUG_OK : failed_elsewhere(&p->rank, err);
 }
 
-int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err)
+int cuda_peers_begin(const struct cuda_peers *p, struct snug_err *err)
 {
-    *p = (struct cuda_peers){.me = r->me, .n = r->n, .rank = *r};
+    return p->nccl ? cuda_nccl_begin(p->nccl, err) : meet(p, err);
+}
+
+int cuda_peers_end(const struct cuda_peers *p, int code, struct snug_err *err)
+{
+    if (p->nccl)
+        cuda_nccl_end(p->nccl);
+    return code || p->nccl ? code : meet(p, err);
+}
+
+static int join_threads(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err)
+{
     if (r->me == 0)
         TRY(open_gate(p, r, err));
     struct introduction mine = {device, arena, p->gate};
@@ -67,15 +84,26 @@ int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char
         p->arena[k] = its->arena;
         p->gate = k == 0 ? its->gate : p->gate;
     }
-    TRY(cuda_peers_meet(p, err)); /* all have read what is on this thread's stack */
+    TRY(meet(p, err)); /* all have read what is on this thread's stack */
     for (int k = 0; k < r->n; k++)
         TRY(reach(device, devices[k], err));
     return SNUG_OK;
 }
 
-void cuda_peers_close(struct cuda_peers *p)
+int cuda_peers_join(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err)
+{
+    p->me = r->me;
+    p->rank = *r;
+    if (ranks_share_memory(r))
+        TRY(join_threads(p, r, device, arena, err));
+    p->joined = ranks_share_memory(r) || p->nccl;
+    return SNUG_OK;
+}
+
+void cuda_peers_leave(struct cuda_peers *p)
 {
     if (p->me == 0 && p->gate)
         cudaFreeHost(p->gate);
-    *p = (struct cuda_peers){0};
+    p->gate = NULL;
+    p->joined = false;
 }

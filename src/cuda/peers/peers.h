@@ -1,9 +1,10 @@
-/* peers.h: ranks of one process, each with a device, whose kernels read and write each other's memory. */
+/* peers.h: ranks, each with a device. Kernels of those of one process read and write each other's memory; processes are connected by NCCL. */
 #ifndef CUDA_PEERS_PEERS_H
 #define CUDA_PEERS_PEERS_H
 
 #include "backend/backend.h"
 #include "cuda/errors.h"
+#include "cuda/nccl/connection.h"
 #include "ranks/ranks.h"
 
 enum { CUDA_MAX_PEERS = BACKEND_GPUS, GATE_LINE = 32 };
@@ -15,17 +16,24 @@ struct cuda_gate {
 };
 
 struct cuda_peers {
-    int me, n;
+    int n;             /* of the run's ranks */
+    int64_t slot_most; /* of processes: bytes that go from one to another at once, to be added up; a multiple of 256 */
+    bool joined;       /* they have their arenas, and exchange; what follows is known since */
+    int me;
+    struct rank rank;
+    struct cuda_nccl *nccl;      /* of processes, before they join; NULL: ranks are threads, */
     char *arena[CUDA_MAX_PEERS]; /* of every rank: the same plan, so values lie at the same place in each */
     struct cuda_gate *gate;      /* the first rank's, for all */
-    struct rank rank;
 };
 
 /* For a rank whose arena is there; all of them call it, each on its thread, with its device the current one. SNUG_ERR_ENV: the devices
- * do not reach each other's memory. Close it when no rank works any more, also after a failure. */
-int cuda_peers_open(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err);
-int cuda_peers_meet(const struct cuda_peers *p,
-                    struct snug_err *err); /* on the host; SNUG_ERR_ENV: a rank has failed */
-void cuda_peers_close(struct cuda_peers *p);
+ * do not reach each other's memory. Leave when no rank works any more, also after a failure. */
+int cuda_peers_join(struct cuda_peers *p, const struct rank *r, int device, char *arena, struct snug_err *err);
+void cuda_peers_leave(struct cuda_peers *p);
+
+/* Around what a rank launches and exchanges something in. Of threads none begins before all are ready, nor goes on before all have begun.
+ * SNUG_ERR_ENV, SNUG_ERR_PEER, SNUG_STOPPED: a rank has left; after that there is no end. `code`: of the launch. */
+int cuda_peers_begin(const struct cuda_peers *p, struct snug_err *err);
+int cuda_peers_end(const struct cuda_peers *p, int code, struct snug_err *err);
 
 #endif

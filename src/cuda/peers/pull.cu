@@ -2,6 +2,11 @@
  * the driver needs nothing of the other device. Bound by the links between devices. */
 #include "cuda/kernels/many.cuh"
 
+extern "C" {
+#include "cuda/nccl/exchange.h"
+#include "cuda/peers/peers.h"
+}
+
 enum { THREADS = 256, WORDS = 4, PER_MULTIPROCESSOR = 4, CHUNK = THREADS * WORDS };
 
 struct pull_row {
@@ -46,6 +51,8 @@ __global__ static void __launch_bounds__(THREADS) pull_kernel(const __grid_const
 extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     pull_table t;
+    const struct cuda_peers *p = c->peers;
+    bool sent = p->joined && p->nccl; /* by the process that has it */
     launch_many(
         &t, a, n,
         [&](pull_row *row, const struct args_pull *node) {
@@ -55,12 +62,13 @@ extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const str
             /* a slice of a weight begins at any of its rows */
             row->word_bytes = (((uintptr_t)row->from | (uintptr_t)row->to | (size_t)bytes) % 16) == 0 ? 16 : 2;
             row->words = bytes / row->word_bytes;
-            return chunks_of(row->words, CHUNK);
+            return sent && node->from != p->me + 1 ? 0 : chunks_of(row->words, CHUNK);
         },
         [&](const pull_table &table) {
             pull_kernel<<<resident_blocks(table.chunks, PER_MULTIPROCESSOR, c), THREADS, 0, c->stream>>>(table);
         });
-    return cuda_launched(c, "pull");
+    int code = cuda_launched(c, "pull");
+    return code || !sent ? code : cuda_nccl_pull(a, n, c);
 }
 
 extern "C" int cuda_pull(const struct args_pull *a, const struct cuda_call *c)

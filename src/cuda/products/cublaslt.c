@@ -1,33 +1,10 @@
 #include "cuda/products/cublaslt.h"
 
-#include "base/str.h"
+#include "cuda/products/library.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* The first that opens, or NULL. */
-static void *open_first(struct snug_err *err, int *code)
-{
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    const char *home = getenv("CUDA_HOME");
-    void *library = NULL;
-    for (size_t name = 0; !library && !*code && name < sizeof names / sizeof *names; name++) {
-        struct str path[3] = {{0}};
-        str_append(&path[0], names[name]);
-        str_printf(&path[1], "%s/lib64/%s", home && *home ? home : "/usr/local/cuda", names[name]);
-        str_printf(&path[2], "/usr/local/cuda/lib64/%s", names[name]);
-        for (int i = 0; i < 3; i++) {
-            if (!*code)
-                *code = str_check(&path[i], err);
-            if (!library && !*code)
-                library = dlopen(str_text(&path[i]), RTLD_NOW | RTLD_LOCAL);
-            str_free(&path[i]);
-        }
-    }
-    return library;
-}
 
 static int start(struct cublaslt *lt, struct snug_err *err)
 {
@@ -45,11 +22,9 @@ static int start(struct cublaslt *lt, struct snug_err *err)
 
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err)
 {
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     *lt = (struct cublaslt){0};
-    int code = SNUG_OK;
-    lt->library = open_first(err, &code);
-    if (code)
-        return code;
+    TRY(cuda_library_open(names, sizeof names / sizeof *names, &lt->library, err));
     if (!lt->library)
         return err_set(err, SNUG_ERR_ENV,
                        "cuda: neither libcublasLt.so.13 nor .so.12 can be opened; install CUDA's cuBLAS, or name its "

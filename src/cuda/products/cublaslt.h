@@ -1,5 +1,5 @@
 /* cublaslt.h: cuBLASLt: a table of functions, looked up when the backend opens, and a handle for the current device. The
- * library is half a gigabyte: linked in, it would be mapped by every `snug --help`, and snug could not start without it. */
+ * library is half a gigabyte. */
 #ifndef CUDA_PRODUCTS_CUBLASLT_H
 #define CUDA_PRODUCTS_CUBLASLT_H
 
@@ -35,8 +35,8 @@ struct cublaslt {
 #undef F
 };
 
-/* SNUG_ERR_ENV when there is no such library, it lacks a function, or it cannot start on this device. It is looked for
- * under the names of CUDA 13 and 12, where the system looks for libraries, in CUDA_HOME and in /usr/local/cuda. */
+/* SNUG_ERR_ENV when there is no such library (products/library.h) under the names of CUDA 13 and 12, it lacks a function, or it cannot
+ * start on this device. */
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err);
 void cublaslt_close(struct cublaslt *lt);
 

@@ -7,6 +7,7 @@
 #include "train/fit/needs.h"
 #include "train/fit/offload.h"
 #include "train/fit/table.h"
+#include "train/session/processes/processes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static int refuse(const struct session *s, int64_t limit, const char *where, str
 static int64_t available(const struct session *s)
 {
     const struct backend *b = s->compile.backend;
-    int64_t there = b->arena->available(b), once = needs_once_bytes(&s->run.plan);
+    int64_t there = s->processes ? s->room : b->arena->available(b), once = needs_once_bytes(&s->run.plan);
     int beside = s->processes ? s->beside : s->compile.ranks;
     bool share = b->facts.host_memory && beside > 1 && there > once;
     return share ? once + (there - once) / beside : there;
@@ -381,7 +382,11 @@ int fit_tune(struct session *s, struct snug_err *err)
     }
     if (needed(s) > available(s))
         return s->compile.separate ? SNUG_OK : fit_room(s, err);
-    TRY(run_tune(&s->run, &s->compile, &s->choices, say_what_is_measured, s, err));
+    if (!s->follows)
+        TRY(run_tune(&s->run, &s->compile, &s->choices, say_what_is_measured, s, err));
+    TRY(processes_do_alike(s, err));
+    if (s->follows && backend_tunes(s->compile.backend))
+        return plan_anew(s, err);
     TRY(needs_besides(s, &s->run, err));
     return check_budget(s, err);
 }

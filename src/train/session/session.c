@@ -61,7 +61,7 @@ static int put(void *ctx, void *to, const void *from, int64_t bytes, struct snug
 static int open_backend(struct session *s, struct snug_err *err)
 {
     TRY(options_gpus(s->o, &s->gpus, err));
-    TRY(settings_backend(s->o, &s->compile.backend, err));
+    TRY(settings_backend(s->o, s->local, &s->compile.backend, err));
     const struct backend *b = s->compile.backend;
     if (b->note && b->note(b))
         session_note(s, "%s", b->note(b));
@@ -108,7 +108,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
         return err_set(err, SNUG_ERR_USAGE, "--ranks %lld: an own loop has one rank; leave it out",
                        (long long)o->ranks);
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
-    s->compile.ranks = o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
+    s->compile.ranks = settings_ranks(o);
     TRY(processes_join(s, err));
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
@@ -123,6 +123,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
     TRY(open_backend(s, err));
     TRY(settings_set(s, err));
     TRY(state_take_before(s, err));
+    TRY(processes_connect(s, err));
     s->compile.separate = own_loop;
     if (s->prompts.n || prompts_are_predicted(s))
         TRY(beams_read(s, err));

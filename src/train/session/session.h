@@ -102,6 +102,7 @@ struct session {
     bool follows;            /* it is not the first: it neither prints nor writes */
     bool stops;              /* all have agreed to stop */
     int beside, local;       /* processes on this machine, and which of them this is */
+    int64_t room;            /* bytes that an arena may have on each of them */
     struct distant
         *distant; /* (here.n) what each of them has alone: train/session/processes/distant.h; NULL: there is this one */
 

@@ -27,6 +27,11 @@ static bool may_round_to_tf32(const struct options *o)
     return o->dtype != OPT_DTYPE_FP32;
 }
 
+int settings_ranks(const struct options *o)
+{
+    return o->command & (CMD_TRAIN | CMD_PLAN | CMD_EVAL | CMD_PREDICT) ? (int)o->ranks : 1;
+}
+
 /* By what was measured on such a GPU, if this build can use that, or else by its data sheet. */
 static int open_gpu(const struct options *o, const struct backend **out, struct snug_err *err)
 {
@@ -35,23 +40,32 @@ static int open_gpu(const struct options *o, const struct backend **out, struct 
     bool tf32 = may_round_to_tf32(o);
     TRY(gpu_sheet_find(o->gpu, &sheet, err));
     int code = backend_cuda_arch(0) ? gpu_sheet_profile(&io_posix, sheet, o->cache_dir, &path, err) : SNUG_OK;
-    struct cuda_settings cuda = {.profile = str_text(&path), .tf32 = tf32, .cache_dir = o->cache_dir};
+    struct cuda_settings cuda = {
+        .profile = str_text(&path), .tf32 = tf32, .ranks = settings_ranks(o), .cache_dir = o->cache_dir};
     if (!code)
         code = path.n ? backend_open(BACKEND_CUDA, &cuda, out, err) : gpu_sheet_open(sheet, tf32, out, err);
     str_free(&path);
     return code;
 }
 
-int settings_backend(const struct options *o, const struct backend **out, struct snug_err *err)
+/* Processes of a machine have its GPUs in turn; a launcher may have given each its own. */
+static int device_of(const struct options *o, const struct gpus *g, int local)
+{
+    int n = o->num_processes > 1 && !o->device_profile ? backend_cuda_count() : 0;
+    return n > 0 ? local % n : g->of[0];
+}
+
+int settings_backend(const struct options *o, int local, const struct backend **out, struct snug_err *err)
 {
     struct gpus gpus;
     if (o->gpu)
         return open_gpu(o, out, err);
     TRY(options_gpus(o, &gpus, err));
     return backend_open(backend_of(o),
-                        &(struct cuda_settings){.device = gpus.of[0],
+                        &(struct cuda_settings){.device = device_of(o, &gpus, local),
                                                 .profile = o->device_profile,
                                                 .tf32 = may_round_to_tf32(o),
+                                                .ranks = settings_ranks(o),
                                                 .cache_dir = o->cache_dir},
                         out, err);
 }

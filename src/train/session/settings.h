@@ -10,8 +10,11 @@ enum { HEAD_CHUNK = 2048, HEAD_VOCABULARY = 4096 };
 /* Before anything is opened: whether the backend that the options ask for is there. */
 int settings_check_backend(const struct options *o, struct snug_err *err);
 
+/* Of the run, or 1. */
+int settings_ranks(const struct options *o);
+
 /* That backend; backend_close in the end. */
-int settings_backend(const struct options *o, const struct backend **out, struct snug_err *err);
+int settings_backend(const struct options *o, int local, const struct backend **out, struct snug_err *err);
 
 /* The precision that the options ask for. The reference computes everything in double; SNUG_ERR_USAGE where another
  * backend does not know it. */

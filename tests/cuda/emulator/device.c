@@ -1,23 +1,34 @@
-/* What the device says of itself. There is one. An error of a kernel or of memory ends the program (fault, emulator_stop), so few calls
- * can fail. */
+/* What a device says of itself. There is one, or as many as SNUG_EMULATED_GPUS says, of one memory. An error of a kernel or of memory ends the
+ * program (fault, emulator_stop), so few calls can fail. */
 #include <cuda_runtime_api.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Thread_local int current;
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
+    const char *several = getenv("SNUG_EMULATED_GPUS");
+    *n = several ? atoi(several) : 1;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
-    *device = 0;
+    *device = current;
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
-    return device ? cudaErrorInvalidDevice : cudaSuccess;
+    int n;
+    cudaGetDeviceCount(&n);
+    if (device < 0 || device >= n)
+        return cudaErrorInvalidDevice;
+    current = device;
+    return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
@@ -43,9 +54,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
-    (void)device;
+    const pid_t process = getpid(); /* each has devices of its own */
     *p = (struct cudaDeviceProp){
         .name = "emulated", .major = 8, .multiProcessorCount = 4, .totalGlobalMem = (size_t)8 << 30};
+    memcpy(p->uuid.bytes, &process, sizeof process);
+    memcpy(p->uuid.bytes + 8, &device, sizeof device);
     return cudaSuccess;
 }
 
@@ -56,18 +69,16 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     return cudaSuccess;
 }
 
-/* One device has no peers. */
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    (void)device, (void)peer;
-    *can = 0;
+    *can = device != peer;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
-    (void)peer, (void)flags;
-    return cudaErrorInvalidDevice;
+    (void)flags;
+    return peer == current ? cudaErrorInvalidDevice : cudaSuccess;
 }
 
 /* What was enqueued is done already (emulator_enqueue). */

@@ -39,28 +39,28 @@ static void read_variable(const char **p, int module)
     memset(values, 0, n * bytes);
     global_memory_add((uint64_t)(uintptr_t)values, n * bytes);
     add_place(d.name, module)->address = (uint64_t)(uintptr_t)values;
-    if (!accept(p, '='))
+    if (!take_char(p, '='))
         return;
-    bool list = accept(p, '{');
+    bool list = take_char(p, '{');
     for (size_t i = 0; i < n; i++) {
-        bool minus = accept(p, '-');
+        bool minus = take_char(p, '-');
         uint64_t v = word_number(next_word(p));
         v = minus ? -v : v;
         memcpy(values + i * bytes, &v, bytes);
-        if (!accept(p, ','))
+        if (!take_char(p, ','))
             break;
     }
     if (list)
-        accept(p, '}');
+        take_char(p, '}');
 }
 
 static const char *read_function(const char *p, int module)
 {
     const char *start = p;
     struct word w = {0};
-    accept(&p, '('); /* what a function returns comes before its name */
+    take_char(&p, '('); /* what a function returns comes before its name */
     if (p != start)
-        while (!accept(&p, ')'))
+        while (!take_char(&p, ')'))
             next_word(&p);
     w = next_word(&p);
     struct place *f = add_place(w, module);

@@ -116,16 +116,16 @@ static void put_operand(struct instruction *i, struct operand o)
 
 static void read_operand(struct parser *p, struct instruction *i, const char **at)
 {
-    if (accept(at, '{')) {
+    if (take_char(at, '{')) {
         if (!strncmp(i->mnemonic, "mov", 3))
             i->width = i->n ? 0 : 2; /* the vector is what is read, or what is written */
         do
             read_operand(p, i, at);
-        while (accept(at, ','));
-        accept(at, '}');
+        while (take_char(at, ','));
+        take_char(at, '}');
         return;
     }
-    bool address = accept(at, '['), negated = accept(at, '!'), minus = accept(at, '-');
+    bool address = take_char(at, '['), negated = take_char(at, '!'), minus = take_char(at, '-');
     struct word w = next_word(at);
     struct operand o = {.kind = OPERAND_CONSTANT};
     if (isdigit((unsigned char)w.at[0]))
@@ -134,15 +134,15 @@ static void read_operand(struct parser *p, struct instruction *i, const char **a
         o = named(p, w);
     o.value = minus ? -o.value : o.value;
     o.negated = negated;
-    if (address && accept(at, '+')) {
-        minus = accept(at, '-');
+    if (address && take_char(at, '+')) {
+        minus = take_char(at, '-');
         uint64_t v = word_number(next_word(at));
         o.value += minus ? -v : v;
     }
     if (address)
-        accept(at, ']');
+        take_char(at, ']');
     put_operand(i, o);
-    if (accept(at, '|'))
+    if (take_char(at, '|'))
         read_operand(p, i, at);
 }
 
@@ -152,15 +152,15 @@ static const struct function *function_named(struct word name, int module);
 static void read_call(struct parser *p, struct instruction *i, const char **at)
 {
     for (int part = 0; *skip_space(*at) != ';'; part++)
-        if (accept(at, '(')) {
+        if (take_char(at, '(')) {
             do
                 read_operand(p, i, at);
-            while (accept(at, ','));
-            accept(at, ')');
-            accept(at, ',');
+            while (take_char(at, ','));
+            take_char(at, ')');
+            take_char(at, ',');
         } else {
             i->callee = function_named(next_word(at), p->module);
-            accept(at, ',');
+            take_char(at, ',');
         }
 }
 
@@ -237,7 +237,7 @@ static void read_instruction(struct parser *p, struct word w, const char **at)
 {
     struct instruction *i = add_instruction(p);
     if (w.at[0] == '@') {
-        i->unless = accept(at, '!');
+        i->unless = take_char(at, '!');
         i->guard = 1 + named(p, next_word(at)).index;
         w = next_word(at);
     }
@@ -251,9 +251,9 @@ static void read_instruction(struct parser *p, struct word w, const char **at)
     else
         while (*skip_space(*at) != ';') {
             read_operand(p, i, at);
-            accept(at, ',');
+            take_char(at, ',');
         }
-    accept(at, ';');
+    take_char(at, ';');
 }
 
 static void read_declaration(struct parser *p, struct word space, const char **at)
@@ -268,8 +268,8 @@ static void read_declaration(struct parser *p, struct word space, const char **a
         else
             o = (struct operand){.kind = OPERAND_LOCAL, .value = take_room(&p->f->local_bytes, &d)};
         define(&p->names, d.name, o);
-    } while (accept(at, ','));
-    accept(at, ';');
+    } while (take_char(at, ','));
+    take_char(at, ';');
 }
 
 /* The jumps of an inner block, before its labels are forgotten. */
@@ -291,8 +291,8 @@ static void resolve(struct parser *p, size_t from)
 static void read_block(struct parser *p, const char **at)
 {
     size_t names = p->names.n, from = p->f->n;
-    while (!accept(at, '}')) {
-        if (accept(at, '{')) {
+    while (!take_char(at, '}')) {
+        if (take_char(at, '{')) {
             read_block(p, at);
             continue;
         }
@@ -301,7 +301,7 @@ static void read_block(struct parser *p, const char **at)
             read_declaration(p, w, at);
         else if (w.at[0] == '.')
             *at += strcspn(*at, ";") + 1; /* .pragma */
-        else if (w.at[0] != ';' && accept(at, ':')) {
+        else if (w.at[0] != ';' && take_char(at, ':')) {
             struct symbol *s = define(&p->names, w, (struct operand){0});
             s->is_label = true;
             s->label = p->f->n;
@@ -314,7 +314,7 @@ static void read_block(struct parser *p, const char **at)
 
 static void read_params(struct parser *p, const char **at, bool kernel)
 {
-    while (!accept(at, ')')) {
+    while (!take_char(at, ')')) {
         struct word w = next_word(at);
         if (word_is(w, ","))
             continue;
@@ -340,15 +340,15 @@ static const struct function *parsed(struct place *place)
     place->parsed = p.f;
     p.f->registers = 1;
     p.f->name = strndup(place->name.at, place->name.n);
-    bool returns = accept(&at, '(');
+    bool returns = take_char(&at, '(');
     if (returns)
         read_params(&p, &at, false);
     next_word(&at);
     const char *body = place->body;
     bool kernel = strncmp(place->text - 6, ".entry", 6) == 0;
-    if (accept(&at, '('))
+    if (take_char(&at, '('))
         read_params(&p, &at, kernel);
-    accept(&body, '{');
+    take_char(&body, '{');
     read_block(&p, &body);
     free(p.names.all);
     free(p.shared.all);

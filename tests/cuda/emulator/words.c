@@ -59,7 +59,7 @@ bool words_equal(struct word a, struct word b)
     return a.n == b.n && !memcmp(a.at, b.at, a.n);
 }
 
-bool accept(const char **p, char c)
+bool take_char(const char **p, char c)
 {
     const char *at = skip_space(*p);
     if (*at != c)
@@ -121,14 +121,14 @@ struct declaration declaration(const char **p)
     }
     if (!d.align)
         d.align = (uint64_t)ptx_bytes(d.type);
-    if (accept(p, '[')) {
-        d.count = accept(p, ']') ? 0 : word_number(next_word(p));
+    if (take_char(p, '[')) {
+        d.count = take_char(p, ']') ? 0 : word_number(next_word(p));
         if (d.count)
-            accept(p, ']');
-    } else if (accept(p, '<')) {
+            take_char(p, ']');
+    } else if (take_char(p, '<')) {
         d.ranged = true;
         d.count = word_number(next_word(p));
-        accept(p, '>');
+        take_char(p, '>');
     }
     return d;
 }

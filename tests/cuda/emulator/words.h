@@ -18,7 +18,7 @@ void *grown(void *p, size_t n, size_t *room, size_t size);
 const char *skip_space(const char *p); /* and comments */
 /* The word at *p, which is moved behind it. */
 struct word next_word(const char **p);
-bool accept(const char **p, char c); /* whether it comes next, and goes behind it then */
+bool take_char(const char **p, char c); /* whether it comes next, and goes behind it then */
 bool word_is(struct word w, const char *text);
 bool words_equal(struct word a, struct word b);
 uint64_t word_number(struct word w); /* the bits of 12, 0x1f, 0f3F800000, 0d3FF0000000000000 */

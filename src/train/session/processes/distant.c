@@ -22,20 +22,38 @@ static char *place(const struct session *s, const struct wanted *w)
     return s->run.arenas.of[w->memory] + w->at;
 }
 
-/* It goes from its rank to `to` of the first. */
-static int send(const struct session *s, const struct wanted *w, void *to, struct snug_err *err)
+/* `from`, of its rank, goes to `to`, of the first; both in the host's memory. */
+static int exchange(const struct session *s, const struct wanted *w, void *from, void *to, struct snug_err *err)
 {
     const struct rank *r = &s->here;
     struct piece *out = mem_alloc(2 * (size_t)r->n * sizeof *out), *in = out + r->n;
     if (!out)
         return err_no_memory(err, 2 * (size_t)r->n * sizeof *out);
     if (r->me == w->rank - 1)
-        out[0] = (struct piece){place(s, w), (size_t)w->bytes};
+        out[0] = (struct piece){from, (size_t)w->bytes};
     if (r->me == 0)
         in[w->rank - 1] = (struct piece){to, (size_t)w->bytes};
     bool met = ranks_exchange(r, out, in);
     mem_free(out);
     return met ? SNUG_OK : ranks_failure(s->processes, err);
+}
+
+/* It goes from its rank to `to` of the first, from a device by way of the host. */
+static int send(const struct session *s, const struct wanted *w, void *to, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    if (s->here.me != w->rank - 1)
+        return exchange(s, w, NULL, to, err);
+    if (b->facts.host_memory || w->memory == MEMORY_HOST)
+        return exchange(s, w, place(s, w), to, err);
+    void *copy = mem_map((size_t)w->bytes);
+    if (!copy)
+        return err_no_memory(err, (unsigned long long)w->bytes);
+    int code = b->arena->download(b, copy, place(s, w), w->bytes, err);
+    if (!code)
+        code = exchange(s, w, copy, to, err);
+    mem_unmap(copy);
+    return code;
 }
 
 static int get(void *ctx, void *to_host, const void *from, int64_t bytes, struct snug_err *err)

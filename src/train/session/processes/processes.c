@@ -119,6 +119,68 @@ int processes_join(struct session *s, struct snug_err *err)
     return distant_open(s, err);
 }
 
+/* ---- devices ---- */
+
+/* What a process tells the others of its device. */
+struct device {
+    char name[16];
+    int64_t available;
+};
+
+/* What a plan may take must not depend on whose it is: it is what all have. */
+static int compare_devices(struct session *s, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    struct device mine = {.available = b->arena->available(b)};
+    struct device *all = mem_alloc((size_t)s->here.n * sizeof *all);
+    if (!all)
+        return err_no_memory(err, (unsigned long long)s->here.n * sizeof *all);
+    snprintf(mine.name, sizeof mine.name, "%s", b->name);
+    int code = ranks_gather_all(&s->here, &mine, sizeof mine, all) ? SNUG_OK : ranks_failure(s->processes, err);
+    s->room = mine.available;
+    for (int k = 0; !code && k < s->here.n; k++) {
+        if (strcmp(all[k].name, all[0].name) != 0)
+            code = err_set(err, SNUG_ERR_USAGE, "rank %d: has --device %s, rank 0 %s; give all the same", k,
+                           all[k].name, all[0].name);
+        s->room = all[k].available < s->room ? all[k].available : s->room;
+    }
+    mem_free(all);
+    return code;
+}
+
+int processes_do_alike(struct session *s, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    struct snug_err refused = {0};
+    char *choices = NULL;
+    if (!s->processes || !b->record)
+        return SNUG_OK;
+    if (!s->follows)
+        TRY(b->record->give(b, &choices, err));
+    uint64_t bytes = choices ? strlen(choices) + 1 : 0;
+    int code = ranks_share(&s->here, &bytes, sizeof bytes) ? SNUG_OK : ranks_failure(s->processes, err);
+    if (!code && s->follows && !(choices = mem_alloc(bytes)))
+        code = err_no_memory(err, bytes);
+    if (!code && !ranks_share(&s->here, choices, bytes))
+        code = ranks_failure(s->processes, err);
+    if (!code && s->follows)
+        code = b->record->take(b, choices, &refused, err);
+    mem_free(choices);
+    return code || !refused.code ? code : err_set(err, refused.code, "GPUs that are not alike: %s", refused.text);
+}
+
+int processes_connect(struct session *s, struct snug_err *err)
+{
+    const struct backend *b = s->compile.backend;
+    if (!s->processes)
+        return SNUG_OK;
+    TRY(compare_devices(s, err));
+    if (!b->connect || s->o->command != CMD_TRAIN)
+        return SNUG_OK;
+    TRY(b->connect(b, &s->here, err));
+    return compare_devices(s, err); /* of which that took something */
+}
+
 /* ---- comparing ---- */
 
 enum { COMPARED = 24, NAME = 40, PIECE = 16 << 20 };
@@ -158,6 +220,17 @@ static int hash_memory(const struct session *s, uint64_t *out, struct snug_err *
         *out = hash_end(h).low;
     mem_free(piece);
     return code;
+}
+
+/* Where everything lies. */
+static uint64_t hash_plan(const struct plan *p)
+{
+    uint64_t h = (uint64_t)p->arena_bytes;
+    for (int k = 0; k < p->n_programs; k++) {
+        const struct program *g = &p->programs[k];
+        h = h * 0x9e3779b97f4a7c15U ^ hash_bytes(g->at, (size_t)g->graph.n_values * sizeof *g->at).low;
+    }
+    return h;
 }
 
 static int hash_members(const json_t *doc, struct compared *all, int *n, struct snug_err *err)
@@ -201,6 +274,8 @@ int processes_compare(struct session *s, const json_t *doc, struct snug_err *err
     add(mine, &n, "number of rows to evaluate", s->has_data ? (uint64_t)s->data.n_rows : 0);
     add(mine, &n, "number of tokens to evaluate", s->has_data ? (uint64_t)s->data.n_tokens : 0);
     add(mine, &n, "rows of a micro-batch", (uint64_t)s->micro_rows);
+    if (s->compile.backend->connect) /* devices send each other what lies at the same place */
+        add(mine, &n, "plan", hash_plan(&s->run.plan));
     TRY(hash_members(doc, mine, &n, err));
     TRY(hash_memory(s, &memory, err));
     add(mine, &n, "state (weights and optimizer)", memory);

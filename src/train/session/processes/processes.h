@@ -8,6 +8,12 @@
 /* Before anything is opened: they meet, and agree about options and versions. Does nothing for one process. */
 int processes_join(struct session *s, struct snug_err *err);
 
+/* Before anything is planned: they have devices of one kind, which know of each other. Does nothing for one process. */
+int processes_connect(struct session *s, struct snug_err *err);
+
+/* All make the choices of the first one's backend, such as the algorithms of products: sums must not depend on who made them. */
+int processes_do_alike(struct session *s, struct snug_err *err);
+
 /* Before the first step: that all have the same data, weights and states, and cut a step alike. `doc`: an object whose members must be
  * equal, but for the backend's own; NULL: there is none. */
 int processes_compare(struct session *s, const json_t *doc, struct snug_err *err);
