@@ -400,15 +400,22 @@ double run_flops(const struct run *r, int k, struct dims dims)
     return flops;
 }
 
+/* That of the device on which it lies: by another's, the driver does not copy to it what is large and not pinned. */
+static const struct backend *backend_of(const struct run *r, const struct run_value *v)
+{
+    return v->rank && r->ranks ? r->ranks[v->rank - 1]->backend : r->backend;
+}
+
 int run_read(const struct run *r, const struct run_value *v, void *to, enum dtype type, struct snug_err *err)
 {
+    const struct backend *b = backend_of(r, v);
     int64_t bytes = dtype_bytes(v->dtype, v->elements);
     if (v->dtype == type)
-        return r->backend->arena->download(r->backend, to, v->data, bytes, err);
+        return b->arena->download(b, to, v->data, bytes, err);
     void *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
-    int code = r->backend->arena->download(r->backend, raw, v->data, bytes, err);
+    int code = b->arena->download(b, raw, v->data, bytes, err);
     if (!code)
         dtype_convert(to, type, raw, v->dtype, v->elements);
     mem_free(raw);
@@ -418,14 +425,15 @@ int run_read(const struct run *r, const struct run_value *v, void *to, enum dtyp
 int run_write(const struct run *r, const struct run_value *v, const void *from, enum dtype type, int64_t elements,
               struct snug_err *err)
 {
+    const struct backend *b = backend_of(r, v);
     int64_t bytes = dtype_bytes(v->dtype, elements);
     if (v->dtype == type)
-        return r->backend->arena->upload(r->backend, v->data, from, bytes, err);
+        return b->arena->upload(b, v->data, from, bytes, err);
     void *raw = mem_alloc((size_t)bytes);
     if (!raw)
         return err_no_memory(err, (unsigned long long)bytes);
     dtype_convert(raw, v->dtype, from, type, elements);
-    int code = r->backend->arena->upload(r->backend, v->data, raw, bytes, err);
+    int code = b->arena->upload(b, v->data, raw, bytes, err);
     mem_free(raw);
     return code;
 }

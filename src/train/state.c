@@ -4,6 +4,7 @@
 #include "train/option_change.h"
 #include "train/output_dir.h"
 #include "train/session/processes/distant.h"
+#include "train/team.h"
 #include "train/train.h"
 
 #include <math.h>
@@ -317,6 +318,7 @@ int state_tensors(const struct session *s, const struct run *r, bool only_weight
     size_t kept = 0;
     for (size_t i = 0; *tensors && i < *n; i++) {
         const struct ckpt_memory *there = distant_memory(s, v[i].rank);
+        there = there ? there : team_memory(s, v[i].rank);
         if (s->adapter.wanted && v[i].frozen) /* the base lies in its own folder */
             continue;
         (*tensors)[kept] = (struct ckpt_tensor){.name = v[i].name,

@@ -13,6 +13,7 @@ struct member {
     struct team *team;
     struct rank rank;
     const struct backend *backend; /* its own; NULL: the session's does for all */
+    struct ckpt_memory memory;     /* that backend's */
     struct run run;
     struct stepper stepper;
     pthread_t thread;
@@ -56,6 +57,8 @@ static int open_member(struct member *m, struct snug_err *err)
     if (b->beside) {
         TRY(b->beside(b, s->gpus.of[m->rank.me], &m->backend, err));
         b = m->backend;
+        m->memory = s->memory;
+        m->memory.ctx = (void *)(uintptr_t)b;
     }
     m->run = run_beside(&s->run, b);
     TRY(run_alloc(&m->run, err));
@@ -277,6 +280,13 @@ int team_share(struct session *s, struct snug_err *err)
         return SNUG_OK;
     TRY(s->compile.backend->arena->sync(s->compile.backend, err)); /* what the others copy is there */
     return team_do(s, share_with_rank, s, err);
+}
+
+const struct ckpt_memory *team_memory(const struct session *s, int rank)
+{
+    const struct team *t = s->team;
+    bool other = t && rank > 1 && rank <= t->n + 1 && t->members[rank - 2].backend;
+    return other ? &t->members[rank - 2].memory : NULL;
 }
 
 void team_leave_arenas(struct session *s)

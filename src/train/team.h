@@ -13,6 +13,8 @@
 int team_open(struct session *s, struct snug_err *err);
 /* What is loaded by now, the others get from the first: all that each of them keeps. */
 int team_share(struct session *s, struct snug_err *err);
+/* How checkpoints reach the memory of rank `rank`, counted from 1, where that has a device of its own; NULL: as that of the first. */
+const struct ckpt_memory *team_memory(const struct session *s, int rank);
 /* A writer that was given up goes on reading the arenas: they stay until the process ends. */
 void team_leave_arenas(struct session *s);
 void team_close(struct session *s); /* does nothing where there is none */
