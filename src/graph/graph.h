@@ -52,7 +52,7 @@ enum memory { MEMORY_DEVICE, MEMORY_HOST, MEMORY_COUNT };
  * that: graph/lanes.h says what waits for what. ORDER lane */
 enum lane {
     LANE_COMPUTE,
-    LANE_IN,  /* copies from the host's memory */
+    LANE_IN,  /* copies from the host's memory, and from other ranks */
     LANE_OUT, /* and to it */
     LANE_COUNT
 };

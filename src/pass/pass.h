@@ -277,8 +277,10 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
  * precision done. Keeps: everything but the room that those values take. */
 
 /* pull: with zero_stage 3 a matrix of weights, with its copy and what it is taken ahead by, is of its owner alone (value's rank). Nodes
- * that read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one another
- * in one direction, in front of them, in the type in which it is stored. Requires: pad done. Keeps: results, bit for bit. */
+ * that read it read a value of the program instead, which all ranks pull from the owner: once for all nodes of a layer that follow one
+ * another in one direction, in the type in which it is stored. That stands in front of the layer before, on LANE_IN, and beside it the
+ * layer before computes; in front of the layer itself where the backend computes in the host's memory. Requires: pad done. Keeps: results,
+ * bit for bit. */
 
 /* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last
  * backward node of their layer. Keeps: results. */

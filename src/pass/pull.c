@@ -23,15 +23,16 @@ static void give_to_owners(struct graph *g, const struct pass_settings *s)
 /* Nodes that follow one another, of one layer and direction, have a weight once: from before the first to behind the last that reads it. */
 struct visit {
     int begin, end;
+    int *now;  /* by value: what it is for these nodes, */
+    int since; /* if that was made for them: it is not older than this */
 };
 
-static struct visit next_visit(const struct graph *g, int begin)
+static void begin_visit(const struct graph *g, struct visit *v, int begin)
 {
-    struct visit v = {begin, begin + 1};
-    while (v.end < g->n_nodes && g->nodes[v.end].layer == g->nodes[begin].layer &&
-           g->nodes[v.end].backward == g->nodes[begin].backward)
-        v.end++;
-    return v;
+    v->begin = v->end = begin;
+    while (v->end < g->n_nodes && g->nodes[v->end].layer == g->nodes[begin].layer &&
+           g->nodes[v->end].backward == g->nodes[begin].backward)
+        v->end++;
 }
 
 /* Whether a node that all ranks execute reads by that slot what one of them has alone. */
@@ -41,12 +42,15 @@ static bool reads_from_owner(const struct graph *g, const struct node *n, int sl
     return id && !n->rank && !op_exchanges(n->op) && node_reads(n, slot) && graph_value(g, id)->rank;
 }
 
-/* What a weight is in this visit: `first` is the visit's first node. */
+/* What a weight is for the nodes of which `first` is the first. Beside them, what they read of others comes on a lane of its own. */
 static int pull(struct graph *g, struct node_list *l, const struct node *first, int id, const struct pass_settings *s)
 {
     const struct value w = *graph_value(g, id);
     int y = graph_add_value(g, NULL, ROLE_ACTIVATION, w.dtype, w.ndim, w.shape);
-    struct node n = {.op = OP_pull, .layer = first->layer, .backward = first->backward};
+    struct node n = {.op = OP_pull,
+                     .layer = first->layer,
+                     .backward = first->backward,
+                     .lane = s->in_host_memory ? LANE_COMPUTE : LANE_IN};
     if (g->err.code)
         return 0;
     struct value *v = graph_value(g, y);
@@ -59,23 +63,45 @@ static int pull(struct graph *g, struct node_list *l, const struct node *first, 
     return y;
 }
 
-/* now: by value, what it is in the visit; `since`: the first value that this visit has made. */
-static void append_visit(struct graph *g, struct node_list *l, struct visit v, int *now, const struct pass_settings *s)
+static void append_pulls(struct graph *g, struct node_list *l, struct visit *v, const struct pass_settings *s)
 {
-    const int since = g->n_values;
-    for (int pass = 0; pass < 2; pass++) /* what is pulled, together, and behind it the nodes */
-        for (int k = v.begin; k < v.end && !g->err.code; k++) {
-            struct node n = g->nodes[k];
-            for (int i = 0; i < node_op(&n)->n_slots; i++) {
-                if (!reads_from_owner(g, &n, i))
-                    continue;
-                int *here = &now[n.u.slot[i]];
-                *here = *here >= since ? *here : pull(g, l, &g->nodes[v.begin], n.u.slot[i], s);
-                n.u.slot[i] = *here;
-            }
-            if (pass)
-                node_list_append(g, l, &n);
+    v->since = g->n_values;
+    for (int k = v->begin; k < v->end && !g->err.code; k++)
+        for (int i = 0; i < node_op(&g->nodes[k])->n_slots; i++) {
+            int *now = &v->now[g->nodes[k].u.slot[i]];
+            if (reads_from_owner(g, &g->nodes[k], i) && *now < v->since)
+                *now = pull(g, l, &g->nodes[v->begin], g->nodes[k].u.slot[i], s);
         }
+}
+
+static void append_nodes(struct graph *g, struct node_list *l, const struct visit *v)
+{
+    for (int k = v->begin; k < v->end && !g->err.code; k++) {
+        struct node n = g->nodes[k];
+        for (int i = 0; i < node_op(&n)->n_slots; i++)
+            if (reads_from_owner(g, &n, i))
+                n.u.slot[i] = v->now[n.u.slot[i]];
+        node_list_append(g, l, &n);
+    }
+}
+
+/* With a lane for them, weights of the next layer come while one computes. */
+static void append_all(struct graph *g, struct node_list *l, struct visit *here, struct visit *next,
+                       const struct pass_settings *s)
+{
+    begin_visit(g, here, 1);
+    append_pulls(g, l, here, s);
+    while (here->begin < g->n_nodes && !g->err.code) {
+        begin_visit(g, next, here->end);
+        if (!s->in_host_memory)
+            append_pulls(g, l, next, s);
+        append_nodes(g, l, here);
+        if (s->in_host_memory)
+            append_pulls(g, l, next, s);
+        struct visit done = *here;
+        *here = *next;
+        *next = done;
+    }
 }
 
 void pass_pull(struct graph *g, struct pass_settings *s)
@@ -84,14 +110,12 @@ void pass_pull(struct graph *g, struct pass_settings *s)
         return;
     give_to_owners(g, s);
     struct node_list l = {0};
-    int *now = mem_alloc((size_t)g->n_values * sizeof *now);
-    if (!now && !g->err.code)
-        err_no_memory(&g->err, (unsigned long long)g->n_values * sizeof *now);
-    for (int k = 1; k < g->n_nodes && !g->err.code;) {
-        struct visit v = next_visit(g, k);
-        append_visit(g, &l, v, now, s);
-        k = v.end;
-    }
+    size_t n = (size_t)g->n_values;
+    struct visit visits[2] = {{.now = mem_alloc(n * sizeof(int))}, {.now = mem_alloc(n * sizeof(int))}};
+    if ((!visits[0].now || !visits[1].now) && !g->err.code)
+        err_no_memory(&g->err, (unsigned long long)n * sizeof(int));
+    append_all(g, &l, &visits[0], &visits[1], s);
     node_list_finish(g, &l);
-    mem_free(now);
+    mem_free(visits[0].now);
+    mem_free(visits[1].now);
 }

@@ -36,8 +36,9 @@ static int measure(struct job *j, struct plan *plan, struct programs *where, str
     j->s.trial_most = useful_bytes(j);
     TRY(compile_run(&j->s, &j->choices, plan, where, err));
     j->out->arena_bytes = plan->arena_bytes;
+    const struct links links = {j->s.ranks, j->s.link_seconds};
     j->out->seconds = rates_step(&j->rates, plan, where, j->choices.accumulation) +
-                      links_bytes(plan, where, j->choices.accumulation, j->s.ranks) * j->s.link_seconds;
+                      links_seconds(&links, &j->rates, plan, where, j->choices.accumulation);
     j->out->host_bytes = plan->host_bytes;
     j->out->fits = plan->arena_bytes <= j->aim.limit && plan->host_bytes <= j->aim.host;
     j->out->bound = plan->lower_bound_bytes;

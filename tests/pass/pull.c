@@ -3,6 +3,12 @@
 
 static void apply(struct graph *g, int ranks)
 {
+    pass_pull(g, &(struct pass_settings){
+                     .ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16, .in_host_memory = true});
+}
+
+static void apply_on_device(struct graph *g, int ranks)
+{
     pass_pull(g, &(struct pass_settings){.ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16});
 }
 
@@ -72,6 +78,22 @@ static void weights_come_by_layer(void **state)
                                                                       "backward\n" LAYER_BACK("%27", "%26"));
 }
 
+/* On a device those of the next layer come while one computes. */
+static void weights_come_a_layer_ahead(void **state)
+{
+    (void)state;
+    text_becomes(VALUES("", "", "") EMBED("%2") LAYER("%9", "%10") HEAD("%7"), apply_on_device, 2,
+                 VALUES(" rank=1", " rank=2", " rank=2") "%18 activation F32[9,4] layer=0 exact table\n"
+                                                         "pull(x=%2 y=%18) from=2 lane=in layer=0\n"
+                                                         "%19 activation BF16[2,4] layer=1\n"
+                                                         "pull(x=%9 y=%19) from=1 lane=in layer=1\n"
+                                                         "%20 activation BF16[4,4] layer=1\n"
+                                                         "pull(x=%10 y=%20) from=1 lane=in layer=1\n" EMBED(
+                                                             "%18") "%21 activation F32[3,4] layer=2 exact\n"
+                                                                    "pull(x=%7 y=%21) from=2 lane=in layer=2\n" LAYER(
+                                                                        "%19", "%20") HEAD("%21"));
+}
+
 /* With one rank nothing moves. */
 static void one_rank_has_all(void **state)
 {
@@ -82,6 +104,8 @@ static void one_rank_has_all(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights_come_by_layer), cmocka_unit_test(one_rank_has_all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(weights_come_by_layer),
+                                       cmocka_unit_test(weights_come_a_layer_ahead),
+                                       cmocka_unit_test(one_rank_has_all)};
     return cmocka_run_group_tests_name("pull", tests, NULL, NULL);
 }

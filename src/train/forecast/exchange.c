@@ -25,8 +25,12 @@ double exchange_seconds_of_byte(const struct session *s)
 
 struct exchange exchange_of(const struct session *s)
 {
-    double bytes = links_bytes(&s->run.plan, &s->run.where, s->choices.accumulation, s->compile.ranks);
+    const struct compile_settings *c = &s->compile;
+    const struct plan *p = &s->run.plan;
+    const struct links links = {c->ranks, c->link_seconds};
+    const struct rates rates = rates_of(c->backend, &c->precision, c->threads, s->choices.usual);
+    double bytes = links_bytes(&links, p, &s->run.where, s->choices.accumulation);
     return (struct exchange){.bytes = (int64_t)bytes,
                              .network_bytes = (int64_t)(bytes * network_share(s)),
-                             .seconds = bytes * s->compile.link_seconds};
+                             .seconds = links_seconds(&links, &rates, p, &s->run.where, s->choices.accumulation)};
 }

@@ -10,7 +10,7 @@ struct session;
 struct exchange {
     int64_t bytes;         /* that the busiest rank gets, or sends: each way */
     int64_t network_bytes; /* of these, from and to other hosts (--network) */
-    double seconds;        /* by the GPU's data sheet and --network: nothing else runs meanwhile. 0: not known */
+    double seconds;        /* that it makes the step longer, by the GPU's data sheet and --network. 0: not known */
 };
 
 struct exchange exchange_of(const struct session *s);
