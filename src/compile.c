@@ -146,6 +146,7 @@ static struct pass_settings settings_of(const struct job *j, enum program_kind k
                               .product_sizes = s->backend->facts.product_sizes,
                               .narrow_bias = s->backend->facts.narrow_bias,
                               .in_host_memory = s->backend->facts.host_memory,
+                              .pulls_beside = !s->backend->facts.host_memory && !s->in_turn,
                               .beside_bytes = j->beside_bytes,
                               .ranks = s->ranks,
                               .zero_stage = s->zero_stage};

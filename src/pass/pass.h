@@ -164,6 +164,7 @@ struct pass_settings {
     int ranks;               /* that train side by side and add up their gradients; 0 and 1: one */
     int zero_stage; /* of them: 0: each has all; of its own weights alone (pass/owners.h): 1: states; 2: gradients, too; 3: weights, too */
     bool in_host_memory;   /* the backend computes there, so nothing is brought to it */
+    bool pulls_beside;     /* what lies with another rank can come while nodes compute */
     int64_t beside_bytes;  /* that another program's values take where this one's lie, at its peak; 0: none do */
     int recomputed_layers; /* out: of how many layers activations are dropped */
 };

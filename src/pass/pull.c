@@ -50,7 +50,7 @@ static int pull(struct graph *g, struct node_list *l, const struct node *first, 
     struct node n = {.op = OP_pull,
                      .layer = first->layer,
                      .backward = first->backward,
-                     .lane = s->in_host_memory ? LANE_COMPUTE : LANE_IN};
+                     .lane = s->pulls_beside ? LANE_IN : LANE_COMPUTE};
     if (g->err.code)
         return 0;
     struct value *v = graph_value(g, y);
@@ -93,10 +93,10 @@ static void append_all(struct graph *g, struct node_list *l, struct visit *here,
     append_pulls(g, l, here, s);
     while (here->begin < g->n_nodes && !g->err.code) {
         begin_visit(g, next, here->end);
-        if (!s->in_host_memory)
+        if (s->pulls_beside)
             append_pulls(g, l, next, s);
         append_nodes(g, l, here);
-        if (s->in_host_memory)
+        if (!s->pulls_beside)
             append_pulls(g, l, next, s);
         struct visit done = *here;
         *here = *next;

@@ -400,7 +400,8 @@ double run_flops(const struct run *r, int k, struct dims dims)
     return flops;
 }
 
-/* That of the device on which it lies: by another's, the driver does not copy to it what is large and not pinned. */
+/* That of the device on which it lies: large copies from memory that is not pinned, asked for by another device's stream, were seen to
+ * hang. */
 static const struct backend *backend_of(const struct run *r, const struct run_value *v)
 {
     return v->rank && r->ranks ? r->ranks[v->rank - 1]->backend : r->backend;

@@ -3,13 +3,13 @@
 
 static void apply(struct graph *g, int ranks)
 {
-    pass_pull(g, &(struct pass_settings){
-                     .ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16, .in_host_memory = true});
+    pass_pull(g, &(struct pass_settings){.ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16});
 }
 
-static void apply_on_device(struct graph *g, int ranks)
+static void apply_beside(struct graph *g, int ranks)
 {
-    pass_pull(g, &(struct pass_settings){.ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16});
+    pass_pull(
+        g, &(struct pass_settings){.ranks = ranks, .zero_stage = 3, .precision.narrow = DT_BF16, .pulls_beside = true});
 }
 
 /* A table that is frozen, a group of two weights with the copies of both, a vector, a head. */
@@ -82,7 +82,7 @@ static void weights_come_by_layer(void **state)
 static void weights_come_a_layer_ahead(void **state)
 {
     (void)state;
-    text_becomes(VALUES("", "", "") EMBED("%2") LAYER("%9", "%10") HEAD("%7"), apply_on_device, 2,
+    text_becomes(VALUES("", "", "") EMBED("%2") LAYER("%9", "%10") HEAD("%7"), apply_beside, 2,
                  VALUES(" rank=1", " rank=2", " rank=2") "%18 activation F32[9,4] layer=0 exact table\n"
                                                          "pull(x=%2 y=%18) from=2 lane=in layer=0\n"
                                                          "%19 activation BF16[2,4] layer=1\n"

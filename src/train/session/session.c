@@ -110,6 +110,7 @@ static int open_session(struct session *s, bool own_loop, struct snug_err *err)
     s->compile.threads = o->threads ? (int)o->threads : machine_cpus();
     s->compile.ranks = settings_ranks(o);
     TRY(processes_join(s, err));
+    s->compile.in_turn = s->processes != NULL;
     TRY(model_folder_open(s, err));
     /* Beside the caller's thread those of OpenMP; in training the loader's and the one that writes checkpoints. */
     TRY(threads_check(s->compile.threads - 1 + 2 * (o->command == CMD_TRAIN), err));
