@@ -91,7 +91,8 @@ static inline void token_count_raise(struct token_count *most, struct token_coun
 int loader_largest(const struct loader_options *o, const int64_t *sizes, int n, const struct stop_flag *stop,
                    struct token_count *tokens, struct snug_err *err);
 
-/* No micro-batch of batch_size rows has more tokens, sources included, whatever the order is (the sum of the longest rows). -1: no memory. */
+/* No micro-batch of batch_size rows has more tokens, sources included, whatever the order is (the sum of the longest rows). -1: no
+ * memory. */
 int64_t loader_max_tokens(const struct dataset *d, int32_t batch_size);
 
 /* Evaluation and prediction: every row once, longest first, in batches of at most max_rows rows and max_tokens tokens

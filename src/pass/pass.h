@@ -289,6 +289,7 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
 /* stage: brings what updates use of the host's memory to the device before them and back behind them, by `move` on the lanes of copies
  * (graph/lanes.h). Updates that follow one another are cut into groups of 32 MiB, which have buffers on the device in turn. With
  * choices.prefetch there are as many buffers as have room below the peak; else two, which make it higher where it is at the updates. Of
- * small tensors the kernels follow the pointer, as without this pass. Requires: the order of nodes is final. Keeps: results, bit for bit. */
+ * small tensors the kernels follow the pointer, as without this pass. Requires: the order of nodes is final. Keeps: results, bit for bit.
+ * */
 
 #endif

@@ -161,7 +161,8 @@ static bool is_kind(const struct known_nodes *k, size_t i, const struct known_no
     return i < k->n && !by_kind(&k->all[i], wanted);
 }
 
-/* With more work than was ever measured a node keeps its rate. With less it loses some of it, and what it takes to begin and to end stays: on
+/* With more work than was ever measured a node keeps its rate. With less it loses some of it, and what it takes to begin and to end
+ * stays: on
  * an H200, whose layers of BERT-large take 0.36 of the time for a fourth of 4096 tokens, and 0.56 for half of them. */
 static double scaled(const struct known_node *n, double work)
 {

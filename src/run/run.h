@@ -69,7 +69,8 @@ struct run_fetch {
 };
 
 /* Executes program k for the actual sizes; T is already rounded up to the backend's bucket. Results are fetched before the
- * first update if the norm of all gradients is known there (struct choices: updates_at_end) and no copies run beside it, else at the end. On a device
+ * first update if the norm of all gradients is known there (struct choices: updates_at_end) and no copies run beside it, else at the end.
+ * On a device
  * they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);

@@ -13,7 +13,8 @@ static int count_layers(const struct graph *g)
     return last - 1;
 }
 
-/* Forward nodes of a layer follow one another; what is pulled for them lies beside them, before the first. Backward ones may have updates of
+/* Forward nodes of a layer follow one another; what is pulled for them lies beside them, before the first. Backward ones may have updates
+ * of
  * others between them, which belong to the span of the layer that has begun before them. */
 static void find_spans(struct layers *l)
 {

@@ -10,7 +10,8 @@ struct links {
     double byte_seconds; /* 0: not known */
 };
 
-/* Bytes of an optimizer step that the busiest rank gets, or sends. Exchanges that follow one another are one; all wait for the slowest rank.
+/* Bytes of an optimizer step that the busiest rank gets, or sends. Exchanges that follow one another are one; all wait for the slowest
+ * rank.
  * 0: there is one rank, or no memory. */
 double links_bytes(const struct links *l, const struct plan *p, const struct programs *where, int64_t accumulation);
 

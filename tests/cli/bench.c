@@ -224,7 +224,8 @@ static void rows_can_be_chosen(void **state)
     json_decref(bench);
 }
 
-/* One experiment on 1, 2 and 3 ranks, each with the same rows and threads. What a plan of so many says is there, and shares are of the first
+/* One experiment on 1, 2 and 3 ranks, each with the same rows and threads. What a plan of so many says is there, and shares are of the
+ * first
  * row's rate. */
 static void ranks_are_compared(void **state)
 {

@@ -1,4 +1,5 @@
-/* Disentangled attention. The tiles of attention/disentangled.cu do it where they fit. The kernels here take any head, a warp for a row and a head: forward, the gradients of queries, and those of keys and values are a kernel each;
+/* Disentangled attention. The tiles of attention/disentangled.cu do it where they fit. The kernels here take any head, a warp for a row
+ * and a head: forward, the gradients of queries, and those of keys and values are a kernel each;
  * in a fourth a warp has a row of the relative positions and a head. A lane has every 32nd element of the head; the softmax goes along
  * (Milakov and Gimelshein, arXiv 1805.02867). Bound by operations, which are not on tensor cores: much slower than the kernels of
  * attention/. */

@@ -1,4 +1,5 @@
-/* move: by the copy engine. cast: another dtype, rounded to nearest even. Bound by bytes. One launch does many tensors: their addresses go with
+/* move: by the copy engine. cast: another dtype, rounded to nearest even. Bound by bytes. One launch does many tensors: their addresses
+ * go with
  * the launch, and each block takes the next CHUNK elements of the tensor that its number falls in. */
 #include "cuda/kernels/vector.cuh"
 

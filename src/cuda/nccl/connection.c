@@ -1,4 +1,5 @@
-/* Whoever waits for other GPUs waits on the device, in kernels of NCCL's, for ever where a rank has died. So when the host learns that a rank
+/* Whoever waits for other GPUs waits on the device, in kernels of NCCL's, for ever where a rank has died. So when the host learns that a
+ * rank
  * has left (ranks/watch.h), a thread aborts the connection, which ends those kernels. */
 #include "cuda/nccl/connection.h"
 

@@ -19,7 +19,8 @@ struct cuda_nccl {
     pthread_t aborts; /* ends what waits on the device; there since a rank has left */
 };
 
-/* All ranks call it, each with its device the current one, before their arenas are there. SNUG_ERR_ENV: there is no NCCL, or not the same, or
+/* All ranks call it, each with its device the current one, before their arenas are there. SNUG_ERR_ENV: there is no NCCL, or not the
+ * same, or
  * it cannot connect them; two of them have one GPU. SNUG_ERR_PEER, SNUG_STOPPED: another rank has left meanwhile. */
 int cuda_nccl_open(const struct rank *r, int device, struct cuda_nccl **out, struct snug_err *err);
 /* NULL: does nothing. Graphs that exchange over it have been destroyed. */

@@ -1,4 +1,5 @@
-/* peers.h: ranks, each with a device. Kernels of those of one process read and write each other's memory; processes are connected by NCCL. */
+/* peers.h: ranks, each with a device. Kernels of those of one process read and write each other's memory; processes are connected by
+ * NCCL. */
 #ifndef CUDA_PEERS_PEERS_H
 #define CUDA_PEERS_PEERS_H
 

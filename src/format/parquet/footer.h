@@ -1,7 +1,8 @@
 /* footer.h: what a Parquet file says of itself (https://github.com/apache/parquet-format/blob/master/README.md).
  *
  * A file begins and ends with "PAR1". Before the last one stand the footer and its length (u32). The footer has the schema, a tree
- * of columns flattened, and for each group of rows where the chunk of each column lies. A chunk is a list of pages, each behind a header. */
+ * of columns flattened, and for each group of rows where the chunk of each column lies. A chunk is a list of pages, each behind a header.
+ * */
 #ifndef FORMAT_PARQUET_FOOTER_H
 #define FORMAT_PARQUET_FOOTER_H
 

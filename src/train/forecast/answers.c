@@ -2,7 +2,8 @@
 
 #include "train/session/session.h"
 
-/* B sequences with a source of `rows` tokens, which the first of each prompt's beams reads where `reads`. Gives what lies behind its arrays. */
+/* B sequences with a source of `rows` tokens, which the first of each prompt's beams reads where `reads`. Gives what lies behind its
+ * arrays. */
 static int32_t *lay_sources(struct batch *b, int32_t *ints, int64_t rows, int64_t beams, bool reads)
 {
     int64_t B = b->B, S = reads ? B / beams * rows : 0;

@@ -31,7 +31,8 @@ static void count_rows(const struct dataset *d, int64_t *counts)
                 counts[i] += d->values[row * d->num_labels + i] > 0.5f;
 }
 
-/* The formula counts what has a class: rows, or words. Of several labels to a row each is a question of its own: rows without it for each row with it. */
+/* The formula counts what has a class: rows, or words. Of several labels to a row each is a question of its own: rows without it for each
+ * row with it. */
 static int balance(const struct session *s, float *weights, struct snug_err *err)
 {
     const struct dataset *d = &s->train;

@@ -1,5 +1,6 @@
 /* runtime.h: the emulated CUDA runtime: the part of it that snug uses, over the host's memory. What is enqueued is done at once,
- * or recorded while a graph is captured, whose streams then go ahead as far as they need not wait (stream.c). It takes the place of libcudart in programs that it is linked into,
+ * or recorded while a graph is captured, whose streams then go ahead as far as they need not wait (stream.c). It takes the place of
+ * libcudart in programs that it is linked into,
  * and finds the kernels' PTX in their object files, where -Demulated_gpu=true leaves it uncompressed (launch.c). The device says that
  * it is of compute capability 8.0 (device.c). */
 #ifndef EMULATOR_RUNTIME_H

@@ -2,7 +2,8 @@
  * there are blocks for the most tiles that so many rows can make, and those without a tile end at once. Sums over an expert's rows
  * (linear_experts_dw) are those of one block, in order.
  *
- * On Hopper, 16-bit types are for linear_experts_sm90.cu, but for gradients of weights. Elsewhere: tiles of 128 by 128 on tensor cores (mma.m16n8k16), with copies to shared memory one step ahead. Bound by operations
+ * On Hopper, 16-bit types are for linear_experts_sm90.cu, but for gradients of weights. Elsewhere: tiles of 128 by 128 on tensor cores
+ * (mma.m16n8k16), with copies to shared memory one step ahead. Bound by operations
  * where experts have some hundred rows, by the bytes of the weights where they have few. Others, and sizes that are no multiple of 8:
  * tiles of 64 by 64 on the ordinary units. */
 #include "cuda/attention/attention_16bit.cuh"
