@@ -11,13 +11,12 @@ struct adapter_config {
     const char *path; /* for messages: of the file, or "" for one that options made */
     int64_t r;
     double alpha, dropout;
-    bool rslora;     /* scale alpha / sqrt(r) in place of alpha / r (Kalajdzievski, arXiv 2312.03732) */
-    bool dora;       /* the rows of the sum have lengths that are trained (Liu et al., arXiv 2402.09353) */
-    json_t *targets; /* modules with an adapter: a list of names or ends of names, "all-linear", or an expression */
-    json_t *
-        parameters; /* a list: weights with an adapter, by the ends of their names, as PEFT has the routers of experts */
-    json_t *excluded;       /* a list or an expression of modules without one all the same */
-    json_t *saved;          /* a list: modules that are trained in full */
+    bool rslora;        /* scale alpha / sqrt(r) in place of alpha / r (Kalajdzievski, arXiv 2312.03732) */
+    bool dora;          /* the rows of the sum have lengths that are trained (Liu et al., arXiv 2402.09353) */
+    json_t *targets;    /* modules with an adapter: a list of names or ends of names, "all-linear", or an expression */
+    json_t *parameters; /* a list: ends of names of weights with an adapter, of experts and of their routers */
+    json_t *excluded;   /* a list or an expression of modules without one all the same */
+    json_t *saved;      /* a list: modules that are trained in full */
     json_t *ranks, *alphas; /* {expression for the end of a module's path: its r, or alpha} */
     json_t *layers;         /* a number or a list: layers with adapters; NULL: all */
     json_t *layers_names;   /* a name or a list: what stands before a layer's number; NULL: anything */
@@ -31,7 +30,8 @@ struct adapter_wishes {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora;
-    const char *targets; /* names, "all-linear", or one regular expression, told by characters that no name has */
+    const char *targets;    /* names, "all-linear", or one regular expression, told by characters that no name has */
+    const char *parameters; /* names, or ends of names, of weights of experts */
     const char *saved;
     const char *base;      /* path of the model's folder */
     const char *task_type; /* PEFT's word: SEQ_CLS, CAUSAL_LM; NULL: none */

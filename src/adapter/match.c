@@ -1,4 +1,4 @@
-#include "adapter/match.h"
+#include "adapter/matching.h"
 
 #include "base/str.h"
 #include "tokenizer/regex.h"
@@ -9,24 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct matching {
-    const struct adapter_config *c;
-    const struct model_config *model;
-    const struct graph *g;
-    struct adapter_set *out;
-    struct regex_match *scratch;
-    const char **modules; /* (n) the linear layers' paths; in the arena */
-    const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
-    bool *in_out;         /* (n) their weights are (I,O) */
-    bool *routers;        /* (n) they choose experts */
-    bool *experts;        /* by value: weights of experts, which take no adapter */
-    bool *routes;         /* by value: weights of routers */
-    size_t n, cap, cap_heads, cap_in_out, cap_routers, cap_list, cap_saved;
-};
-
 /* ---- texts ---- */
 
-static bool ends_with_path(const char *path, const char *end)
+bool matching_ends(const char *path, const char *end)
 {
     size_t n = strlen(path), k = strlen(end);
     return n >= k && !strcmp(path + n - k, end) && (n == k || path[n - k - 1] == '.');
@@ -53,7 +38,7 @@ static int whole_matches(const struct matching *m, const char *before, const cha
 }
 
 /* Whether a weight's name, or the end of one, is that of the module's weight. */
-static bool names_weight_of(const char *path, const char *name)
+bool matching_names_weight(const char *path, const char *name)
 {
     static const char weight[] = ".weight";
     size_t n = strlen(name), k = sizeof weight - 1, length = strlen(path);
@@ -67,19 +52,19 @@ static bool is_parameter(const struct matching *m, const char *path)
     size_t i;
     json_t *name;
     bool any = false;
-    json_array_foreach(m->c->parameters, i, name) any |= names_weight_of(path, json_string_value(name));
+    json_array_foreach(m->c->parameters, i, name) any |= matching_names_weight(path, json_string_value(name));
     return any;
 }
 
 /* A list of names or ends of paths, or one regular expression for the whole. */
-static int list_matches(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err)
+int matching_in_list(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err)
 {
     size_t i;
     json_t *name;
     *matches = false;
     if (json_is_string(list))
         return whole_matches(m, "", json_string_value(list), path, matches, err);
-    json_array_foreach(list, i, name) *matches |= ends_with_path(path, json_string_value(name));
+    json_array_foreach(list, i, name) *matches |= matching_ends(path, json_string_value(name));
     return SNUG_OK;
 }
 
@@ -191,7 +176,7 @@ static const char *last_names(const struct matching *m, struct str *text)
         const char *dot = strrchr(m->modules[i], '.'), *last = dot ? dot + 1 : m->modules[i];
         bool known = false;
         for (size_t k = 0; k < i && !known; k++)
-            known = ends_with_path(m->modules[k], last);
+            known = matching_ends(m->modules[k], last);
         if (!known)
             str_printf(text, "%s%s", text->n ? ", " : "", last);
     }
@@ -299,7 +284,7 @@ static bool is_whole_name(json_t *list, const char *path)
     return in_list(list, path, strlen(path));
 }
 
-static bool all_linear(const struct adapter_config *c)
+bool matching_all_linear(const struct adapter_config *c)
 {
     return json_is_string(c->targets) && !strcmp(json_string_value(c->targets), "all-linear");
 }
@@ -314,120 +299,31 @@ static int is_target(const struct matching *m, size_t i, bool *target, struct sn
         return SNUG_OK;
     if (c->excluded) {
         bool out;
-        TRY(list_matches(m, c->excluded, path, &out, err));
+        TRY(matching_in_list(m, c->excluded, path, &out, err));
         if (out)
             return SNUG_OK;
     }
-    if (all_linear(c))
+    if (matching_all_linear(c))
         *target = !m->heads[i];
     else
-        TRY(list_matches(m, c->targets, path, target, err));
+        TRY(matching_in_list(m, c->targets, path, target, err));
     *target |= is_parameter(m, path);
     *target = *target && (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
     return SNUG_OK;
 }
 
-/* A weight that target_parameters names and that is of no linear layer. */
-static int check_parameters(const struct matching *m, struct snug_err *err)
-{
-    size_t i;
-    json_t *name;
-    json_array_foreach(m->c->parameters, i, name)
-    {
-        bool found = false;
-        for (size_t k = 0; k < m->n && !found; k++)
-            found = names_weight_of(m->modules[k], json_string_value(name));
-        if (!found)
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: target_parameters has %s, which is no linear layer's weight, and not supported; use an "
-                           "adapter without it",
-                           m->c->path, json_string_value(name));
-    }
-    return SNUG_OK;
-}
-
-/* PEFT, too, has adapters of routers without dropout alone, and without DoRA. */
-static int check_router(const struct matching *m, size_t i, struct snug_err *err)
-{
-    const char *path = m->modules[i];
-    if (m->routers[i] && m->c->dora)
-        return m->c->path[0]
-                   ? err_set(err, SNUG_ERR_INPUT,
-                             "%s: use_dora: %s is a router of experts, whose adapter has no lengths; take a plain one",
-                             m->c->path, path)
-                   : err_set(
-                         err, SNUG_ERR_USAGE,
-                         "--use-dora: %s is a router of experts, whose adapter has no lengths; leave the router out",
-                         path);
-    if (m->c->dropout <= 0 || !m->routers[i])
-        return SNUG_OK;
-    return m->c->path[0]
-               ? err_set(err, SNUG_ERR_INPUT,
-                         "%s: lora_dropout %g: %s is a router of experts, whose adapter has no dropout; write 0",
-                         m->c->path, m->c->dropout, path)
-               : err_set(err, SNUG_ERR_USAGE,
-                         "--lora-dropout %g: %s is a router of experts, whose adapter has no dropout; write "
-                         "--lora-dropout 0, or leave the router out",
-                         m->c->dropout, path);
-}
-
-static int find_experts(struct matching *m, struct snug_err *err)
-{
-    const struct graph *g = m->g;
-    bool *logits = mem_alloc((size_t)g->n_values); /* by value: of a router */
-    m->experts = mem_alloc((size_t)g->n_values);
-    m->routes = mem_alloc((size_t)g->n_values);
-    int code = logits && m->experts && m->routes ? SNUG_OK : err_no_memory(err, 3 * (unsigned long long)g->n_values);
-    for (int k = 1; !code && k < g->n_nodes; k++) {
-        const struct node *n = &g->nodes[k];
-        logits[n->op == OP_route ? n->u.route.logits : 0] = true;
-        m->experts[n->op == OP_linear_experts ? n->u.linear_experts.w : 0] = true;
-    }
-    for (int k = 1; !code && k < g->n_nodes; k++) {
-        const struct node *n = &g->nodes[k];
-        if (n->op == OP_linear && logits[n->u.linear.y])
-            m->routes[n->u.linear.w] = true;
-    }
-    for (int i = 1; !code && i < g->n_values; i++)
-        m->experts[i] |= g->values[i].base && m->experts[g->values[i].base];
-    mem_free(logits);
-    return code;
-}
-
-/* PEFT gives them adapters of a form of its own, so what it reads must not ask for any. */
-static int refuse_experts(const struct matching *m, struct snug_err *err)
-{
-    char path[MODEL_NAME_MAX];
-    const char *named = json_is_string(m->c->targets) ? json_string_value(m->c->targets) : "";
-    for (int i = 1; i < m->g->n_values; i++) {
-        const struct value *v = graph_value(m->g, i);
-        bool target = all_linear(m->c);
-        if (!m->experts[i] || v->role != ROLE_WEIGHT || v->group || !v->name)
-            continue;
-        snprintf(path, sizeof path, "%.*s", (int)adapter_module_length(v->name), v->name);
-        if (!target)
-            TRY(list_matches(m, m->c->targets, path, &target, err));
-        if (target)
-            return err_set(
-                err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
-                "%s%s%s: %s is of a mixture of experts, and takes no adapter; name layers of attention or the "
-                "router, such as q_proj,v_proj,gate",
-                m->c->path[0] ? m->c->path : "--target-modules", named[0] ? " " : "", named, path);
-    }
-    return SNUG_OK;
-}
-
-static int add_adapter(struct matching *m, const char *path, bool in_out, struct snug_err *err)
+int matching_add(struct matching *m, struct adapter new, struct snug_err *err)
 {
     struct adapters *a = &m->out->adapters;
     struct adapter *list = (struct adapter *)a->list;
     double r = (double)m->c->r, alpha = m->c->alpha;
-    TRY(pattern_value(m, m->c->ranks, path, &r, err));
-    TRY(pattern_value(m, m->c->alphas, path, &alpha, err));
+    TRY(pattern_value(m, m->c->ranks, new.module, &r, err));
+    TRY(pattern_value(m, m->c->alphas, new.module, &alpha, err));
     if (!MEM_GROW(list, m->cap_list, a->n + 1))
         return err_no_memory(err, (a->n + 1) * sizeof *list);
-    list[a->n++] = (struct adapter){
-        .module = path, .r = (int64_t)r, .scale = alpha / (m->c->rslora ? sqrt(r) : r), .in_out = in_out};
+    new.r = (int64_t)r;
+    new.scale = alpha / (m->c->rslora ? sqrt(r) : r);
+    list[a->n++] = new;
     a->list = list;
     return SNUG_OK;
 }
@@ -442,7 +338,7 @@ static int check_targets(const struct matching *m, struct snug_err *err)
         {
             bool found = false;
             for (size_t i = 0; i < m->n && !found; i++)
-                found = ends_with_path(m->modules[i], json_string_value(name));
+                found = matching_ends(m->modules[i], json_string_value(name));
             if (!found)
                 return refuse_unmatched(m, "target_modules", "--target-modules", json_string_value(name), err);
         }
@@ -463,22 +359,25 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
 {
     *out = (struct adapter_set){.adapters = {.dropout = c->dropout, .dora = c->dora}};
     struct matching m = {.c = c, .model = model, .g = g, .out = out, .scratch = regex_match_new()};
-    int code = m.scratch ? find_experts(&m, err) : err_no_memory(err, 1 << 12);
+    int code = m.scratch ? experts_find(&m, err) : err_no_memory(err, 1 << 12);
     if (!code)
-        code = refuse_experts(&m, err);
+        code = experts_refuse(&m, err);
     if (!code)
         code = find_modules(&m, err);
     if (!code)
-        code = check_parameters(&m, err);
+        code = experts_check_parameters(&m, err);
+    if (!code)
+        code = experts_match(&m, err);
     if (!code)
         code = find_saved(&m, err);
     for (size_t i = 0; i < m.n && !code; i++) {
         bool target;
         code = is_target(&m, i, &target, err);
+        if (!code && target && m.routers[i])
+            code = experts_check_plain(&m, m.modules[i], "a router of experts", "leave the router out", err);
         if (!code && target)
-            code = check_router(&m, i, err);
-        if (!code && target)
-            code = add_adapter(&m, m.modules[i], m.in_out[i], err);
+            code = matching_add(
+                &m, (struct adapter){.module = m.modules[i], .path = m.modules[i], .in_out = m.in_out[i]}, err);
     }
     if (!code)
         code = check_targets(&m, err);
@@ -498,6 +397,7 @@ void adapter_set_free(struct adapter_set *s)
 {
     mem_free((void *)s->adapters.list);
     mem_free((void *)s->adapters.saved);
+    mem_free(s->parts);
     arena_free(&s->arena);
     *s = (struct adapter_set){0};
 }

@@ -6,9 +6,17 @@
 #include "model/model.h"
 #include "pass/pass.h"
 
+/* A weight of the model that is rows of an expert's (O,I), for which there is an adapter. */
+struct adapter_part {
+    const char *weight, *module; /* module: of the adapter */
+    int64_t expert, row;         /* row: the first */
+};
+
 /* What pass_adapt is told; owns its texts. */
 struct adapter_set {
     struct adapters adapters;
+    struct adapter_part *parts;
+    size_t n_parts;
     struct arena arena;
 };
 

@@ -140,6 +140,11 @@ SLOT(linear_experts, w, SLOT_NODE_TYPE)
 OP(linear_experts_dx, IN(dy) IN(w) IN(offsets) ACC(dx), , NONE, "dx[n] = w[e]^T dy[n]")
 SLOT(linear_experts_dx, w, SLOT_NODE_TYPE)
 OP(linear_experts_dw, IN(dy) IN(x) IN(offsets) ACC(dw), , NONE, "dw[e] = sum of dy[n] x[n]^T over the rows of e")
+OP(split_experts, IN(w) OUT(y), INT(experts) FLAG(columns), DIFF,
+   "y (E,M,N) = the E matrices that lie in w one below the other, w (E M,N): y[e,m,n] = w[e M + m,n]; or with columns, "
+   "in w (M,N E): y[e,m,n] = w[m,n E + e]")
+SLOT(split_experts, w, SLOT_NODE_TYPE)
+OP(split_experts_bwd, IN(dy) ACC(dw), FLAG(columns), NONE, "the gradient of split_experts")
 OP(combine, IN(x) IN(gates) IN(places) OUT(y), , DIFF, "y[n] = sum_j gates[n,j] x[places[n k + j]]")
 OP(combine_bwd, IN(dy) IN(x) IN(gates) IN(places) ACC(dx) ACC(dgates), , NONE, "the gradient of combine")
 OP(add, IN(a) IN(b) OUT(y), , DIFF, "y = a + b")

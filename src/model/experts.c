@@ -16,8 +16,10 @@ int experts_config(json_t *o, const char *path, const char *key, struct experts_
     return SNUG_OK;
 }
 
-/* The weights of all experts as one, (E,O,I), of which files have the parts. */
+/* The weights of all experts as one, (E,O,I), of which files have the parts. Its name is that of transformers' modules, where all models
+ * have one and the same. */
 struct stacked {
+    const char *name;
     int64_t out, in;
     struct {
         const char *name;
@@ -25,10 +27,10 @@ struct stacked {
     } part[2]; /* of an expert's rows; the second may be absent */
 };
 
-static int stacked_weight(struct build *b, const char *block, const char *whole, int64_t experts, struct stacked s)
+static int stacked_weight(struct build *b, const char *block, int64_t experts, struct stacked s)
 {
     struct graph *g = b->g;
-    int w = WEIGHT(b, b->normal, graph_name(g, "%s.experts.%s", block, whole), DIM(experts), DIM(s.out), DIM(s.in));
+    int w = WEIGHT(b, b->normal, s.name, DIM(experts), DIM(s.out), DIM(s.in));
     int64_t at = 0;
     for (int64_t e = 0; e < experts && w; e++)
         for (int k = 0; k < 2 && s.part[k].name && !g->err.code; at += s.part[k++].out * s.in) {
@@ -100,17 +102,23 @@ int build_experts(struct build *b, const char *prefix, int v, const struct exper
     emit_take(g, &rows);
     struct op_linear_experts in = {
         .x = rows.y,
-        .w = stacked_weight(b, block, "gate_up_proj", e->n,
-                            (struct stacked){.out = 2 * F, .in = H, .part = {{names->gate, F}, {names->up, F}}}),
+        .w = stacked_weight(b, block, e->n,
+                            (struct stacked){.name = graph_name(g, "%smlp.experts.gate_up_proj", prefix),
+                                             .out = 2 * F,
+                                             .in = H,
+                                             .part = {{names->gate, F}, {names->up, F}}}),
         .offsets = r.offsets};
     emit_linear_experts(g, &in);
     struct op_glu gate = {.x = in.y, .act = act};
     emit_glu(g, &gate);
-    struct op_linear_experts out = {.x = gate.y,
-                                    .w =
-                                        stacked_weight(b, block, "down_proj", e->n,
-                                                       (struct stacked){.out = H, .in = F, .part = {{names->down, H}}}),
-                                    .offsets = r.offsets};
+    struct op_linear_experts out = {
+        .x = gate.y,
+        .w = stacked_weight(b, block, e->n,
+                            (struct stacked){.name = graph_name(g, "%smlp.experts.down_proj", prefix),
+                                             .out = H,
+                                             .in = F,
+                                             .part = {{names->down, H}}}),
+        .offsets = r.offsets};
     emit_linear_experts(g, &out);
     struct op_combine sum = {.x = out.y, .gates = r.gates, .places = r.places};
     emit_combine(g, &sum);

@@ -173,6 +173,8 @@ OPT(REAL, lora_alpha, "32", "[0, 1000000]", TRAINING, RESULT, "the adapter count
 OPT(REAL, lora_dropout, "0.05", "[0, 1)", TRAINING, RESULT, "of what the adapter reads")
 OPT(STR, target_modules, "none", "NAME,...", TRAINING, RESULT,
     "layers that get one: ends of names, all-linear or a pattern; none: as PEFT")
+OPT(STR, target_parameters, "none", "NAME,...", TRAINING, RESULT,
+    "weights of experts that get one, by PEFT's names: mlp.experts.gate_up_proj,mlp.experts.down_proj")
 OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
     "modules trained in full beside it; a classifier's head always is")
 OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
@@ -384,6 +386,7 @@ OPT_SPELLING(OLDER, group_by_length, train_sampling_strategy, "group_by_length")
 OPT_SPELLING(RATIO, warmup_ratio, warmup_steps, NULL)
 
 OPT_SPELLING(SHORT, lora_target_modules, target_modules, NULL) /* TRL's */
+OPT_SPELLING(SHORT, lora_target_parameters, target_parameters, NULL)
 OPT_SPELLING(SHORT, lora_modules_to_save, modules_to_save, NULL)
 
 /* What people type who come from the Trainer's example scripts, from Accelerate, Lightning or plain habit. */
@@ -637,6 +640,7 @@ OPT_NEEDS(lora_r, use_peft, "true")
 OPT_NEEDS(lora_alpha, use_peft, "true")
 OPT_NEEDS(lora_dropout, use_peft, "true")
 OPT_NEEDS(target_modules, use_peft, "true")
+OPT_NEEDS(target_parameters, use_peft, "true")
 OPT_NEEDS(modules_to_save, use_peft, "true")
 OPT_NEEDS(use_rslora, use_peft, "true")
 OPT_NEEDS(use_dora, use_peft, "true")

@@ -26,18 +26,29 @@ size_t adapter_module_length(const char *weight_name)
     return n > end && !strcmp(weight_name + n - end, ".weight") ? n - end : 0;
 }
 
-const struct adapter *adapters_find(const struct adapters *a, const char *weight_name)
+/* By the first n bytes of a name. */
+static const struct adapter *find(const struct adapters *a, const char *name, size_t n)
 {
-    size_t n = adapter_module_length(weight_name), low = 0, high = a->n;
+    size_t low = 0, high = a->n;
     while (n && low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strncmp(weight_name, a->list[middle].module, n);
+        int order = strncmp(name, a->list[middle].module, n);
         order = order ? order : a->list[middle].module[n] ? -1 : 0;
         if (!order)
             return &a->list[middle];
         *(order < 0 ? &high : &low) = order < 0 ? middle : middle + 1;
     }
     return NULL;
+}
+
+const struct adapter *adapters_find(const struct adapters *a, const char *weight_name)
+{
+    return find(a, weight_name, adapter_module_length(weight_name));
+}
+
+const struct adapter *adapters_find_experts(const struct adapters *a, const char *name)
+{
+    return find(a, name, strlen(name));
 }
 
 bool adapters_save(const struct adapters *a, const char *weight_name)
@@ -66,6 +77,12 @@ static const struct adapter *adapter_of(const struct adapting *d, int weight)
     return w->table || w->group || !w->name ? NULL : adapters_find(d->a, w->name);
 }
 
+static const struct adapter *adapter_of_experts(const struct adapting *d, int weight)
+{
+    const struct value *w = graph_value(d->g, weight);
+    return w->name ? adapters_find_experts(d->a, w->name) : NULL;
+}
+
 /* A weight of an adapter; the same in each node that uses the layer. */
 static int weight(struct adapting *d, const char *name, int ndim, const struct dim *shape, struct init init)
 {
@@ -78,20 +95,26 @@ static int weight(struct adapting *d, const char *name, int ndim, const struct d
     return id;
 }
 
+/* How many matrices one of an adapter's weights has. */
+static int64_t matrices(const struct adapter *a)
+{
+    return a->experts ? a->experts : 1;
+}
+
 /* A (r,I) of a layer that reads I values. */
 static int factor_a(struct adapting *d, const struct adapter *a, int64_t in)
 {
     struct init uniform = {.kind = INIT_UNIFORM, .head = true, .std = 1 / sqrt((double)in), .zero_row = -1};
-    const char *name = graph_name(d->g, "%s.lora_A.weight", a->module);
-    return weight(d, name, 2, (const struct dim[]){DIM(a->r), DIM(in)}, uniform);
+    const char *name = graph_name(d->g, "%s.lora_A.weight", a->path);
+    return weight(d, name, 2, (const struct dim[]){DIM(a->r * matrices(a)), DIM(in)}, uniform);
 }
 
 /* B (O,r) of a layer that makes O values. */
 static int factor_b(struct adapting *d, const struct adapter *a, int64_t out)
 {
     struct init zero = {.kind = INIT_ZERO, .head = true, .zero_row = -1};
-    const char *name = graph_name(d->g, "%s.lora_B.weight", a->module);
-    return weight(d, name, 2, (const struct dim[]){DIM(out), DIM(a->r)}, zero);
+    const char *name = graph_name(d->g, "%s.lora_B.weight", a->path);
+    return weight(d, name, 2, (const struct dim[]){DIM(out), DIM(a->r * matrices(a))}, zero);
 }
 
 /* x as the adapters that read it have it. */
@@ -137,7 +160,7 @@ static struct op_dora decompose(struct adapting *d, struct op_linear *l, const s
         .w = l->w, .a = factor_a(d, a, in.c), .b = factor_b(d, a, out.c), .scale = a->scale, .in_out = l->in_out};
     emit_dora_norm(g, &norm);
     struct op_dora n = {.z = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, y.ndim, y.shape),
-                        .m = weight(d, graph_name(g, "%s.lora_magnitude_vector", a->module), 1, &out, lengths),
+                        .m = weight(d, graph_name(g, "%s.lora_magnitude_vector", a->path), 1, &out, lengths),
                         .norm = norm.norm,
                         .bias = l->b,
                         .y = l->y,
@@ -161,6 +184,38 @@ static void adapt_layer(struct adapting *d, struct node n, const struct adapter 
     node_list_append(d->g, &d->l, &n);
     if (d->a->dora)
         node_list_append(d->g, &d->l, &behind);
+}
+
+/* ---- experts ---- */
+
+/* x times the matrices of an adapter's weight, by expert. */
+static int by_expert(struct adapting *d, const struct adapter *a, int x, int weight, bool columns, int offsets)
+{
+    struct op_split_experts split = {.w = weight, .experts = a->experts, .columns = columns};
+    emit_split_experts(d->g, &split);
+    struct op_linear_experts n = {.x = x, .w = split.y, .offsets = offsets};
+    emit_linear_experts(d->g, &n);
+    return n.y;
+}
+
+/* Behind the products of the experts' own weights, to whose result it is added. */
+static void adapt_experts(struct adapting *d, struct node n, const struct adapter *a)
+{
+    struct graph *g = d->g;
+    struct op_linear_experts *l = &n.u.linear_experts;
+    const struct value w = *graph_value(g, l->w), y = *graph_value(g, l->y);
+    struct node behind = {.op = OP_add, .layer = n.layer, .u.add.y = l->y};
+    int first = g->n_nodes;
+    int down = by_expert(d, a, l->x, factor_a(d, a, w.shape[2].c), false, l->offsets);
+    struct op_scale scaled = {.x = down, .by = a->scale};
+    if (a->scale != 1)
+        emit_scale(g, &scaled);
+    int factor = factor_b(d, a, w.shape[1].c);
+    behind.u.add.b = by_expert(d, a, a->scale != 1 ? scaled.y : down, factor, true, l->offsets);
+    behind.u.add.a = l->y = graph_add_value(g, NULL, ROLE_ACTIVATION, DT_F32, y.ndim, y.shape);
+    take_emitted(d, first);
+    node_list_append(g, &d->l, &n);
+    node_list_append(g, &d->l, &behind);
 }
 
 /* ---- a product whose weight is made of several layers' ---- */
@@ -241,10 +296,13 @@ static void adapt_node(struct adapting *d, struct node n)
 {
     const struct op_linear *l = &n.u.linear;
     const struct adapter *a = n.op == OP_linear ? adapter_of(d, l->w) : NULL;
+    const struct adapter *experts = n.op == OP_linear_experts ? adapter_of_experts(d, n.u.linear_experts.w) : NULL;
     int adapted, parts;
     d->g->layer = n.layer;
     if (a)
         adapt_layer(d, n, a);
+    else if (experts)
+        adapt_experts(d, n, experts);
     else if (n.op == OP_linear && graph_value(d->g, l->w)->group && !l->in_out &&
              parts_are_layers(d, l->w, &adapted, &parts) && adapted) {
         bool whole = adapted == parts && !d->a->dora;

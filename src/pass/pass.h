@@ -130,8 +130,10 @@ typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, en
 /* An adapter of a linear layer (LoRA: Hu et al., arXiv 2106.09685): y = act(x W^T + b + scale dropout(x) A^T B^T). With dora, the rows of
  * W + scale B A have the lengths that a vector says, which is trained (op/dora.c). */
 struct adapter {
-    const char *module; /* the name of W without ".weight" */
-    int64_t r;          /* A is (r,I), B is (O,r) */
+    const char *module; /* the name of W without ".weight"; of experts, that of the value with all their weights */
+    const char *path;   /* the names of its own weights begin so */
+    int64_t experts;    /* 0: of a layer; else W is (E,O,I), and A and B have a matrix for each (op/experts/split.c) */
+    int64_t r;          /* A is (r,I), B is (O,r); of experts (r E,I) and (O,r E) */
     double scale;       /* alpha / r */
     bool in_out;        /* W is (I,O), as linear's attribute says; pass_adapt goes by that one */
 };
@@ -173,14 +175,16 @@ struct pass_settings {
 PASSES(PASS, )
 #undef PASS
 
-/* adapt: adds an adapter to each linear layer that is in settings.adapters, with the weights MODULE.lora_A.weight and
- * MODULE.lora_B.weight, and freezes all weights of the model but those of the modules to be saved. Adapters that read one value share its
- * dropout, which an evaluation does not have. Where one product computes several layers (its weight is a group), it gets the columns that
- * all of their adapters add; where some have no adapter, and with dora, it becomes a product for each layer. With dora a layer's product
- * has neither bias nor activation; the node behind it has them, and the weight MODULE.lora_magnitude_vector. Requires: forward nodes
+/* adapt: adds an adapter to each linear layer that is in settings.adapters, with the weights PATH.lora_A.weight and
+ * PATH.lora_B.weight, and freezes all weights of the model but those of the modules to be saved. Those of experts add two products by
+ * expert, without dropout. Adapters that read one value share its dropout, which an evaluation does not have. Where one product computes
+ * several layers (its weight is a group), it gets the columns that all of their adapters add; where some have no adapter, and with dora, it
+ * becomes a product for each layer. With dora a layer's product has neither bias nor activation; the node behind it has them, and the
+ * weight PATH.lora_magnitude_vector. Requires: forward nodes
  * only. */
 size_t adapter_module_length(const char *weight_name); /* of the name without ".weight"; 0 where it does not end so */
-const struct adapter *adapters_find(const struct adapters *a, const char *weight_name); /* NULL: it has none */
+const struct adapter *adapters_find(const struct adapters *a, const char *weight_name);   /* NULL: it has none */
+const struct adapter *adapters_find_experts(const struct adapters *a, const char *value); /* of experts' weights */
 bool adapters_save(const struct adapters *a, const char *weight_name); /* whether it is trained in full */
 
 /* freeze: marks the weights that are not trained: those whose names match one of the patterns. `settings.freeze` is a list

@@ -14,7 +14,15 @@
 struct part {
     const struct model_tensor *base, *saved; /* saved: the adapter has it in full */
     const struct adapter *adapter;           /* else NULL: it stays */
+    int64_t expert, row;                     /* of experts: whose rows of B they are, and from which on */
 };
+
+/* What an adapter of an expert shares with those of the others. */
+struct factors {
+    const struct adapter *of;
+    float *a, *b;
+};
+enum { FACTORS_KEPT = 2 }; /* of a block's two weights, whose tensors alternate */
 
 struct merging {
     struct session s;
@@ -23,6 +31,7 @@ struct merging {
     size_t n;
     void *data; /* the tensor that is being read, as it is written */
     const char *data_name;
+    struct factors kept[FACTORS_KEPT]; /* the latest first */
     struct merge_report *report;
 };
 
@@ -44,19 +53,8 @@ static float *read_floats(struct model_dir *d, const struct model_tensor *t, str
 static float *read_own(struct merging *m, const struct adapter *a, const char *which, struct snug_err *err)
 {
     char name[MODEL_NAME_MAX];
-    snprintf(name, sizeof name, "%s.%s", a->module, which);
+    snprintf(name, sizeof name, "%s.%s", a->path, which);
     return read_floats(&m->s.adapter.dir, session_adapter_tensor(&m->s, name), err);
-}
-
-/* W + scale B A: w (O,I), or (I,O) when in_out; a (r,I), b (O,r). One row of W at a time, summed in double. */
-static void add_product(double *row, const struct adapter *adapter, const float *a, const float *b, int64_t at,
-                        int64_t in, int64_t out)
-{
-    int64_t n = adapter->in_out ? out : in;
-    for (int64_t k = 0; k < adapter->r; k++)
-        for (int64_t j = 0; j < n; j++)
-            row[j] += adapter->scale * (adapter->in_out ? (double)b[j * adapter->r + k] * a[k * in + at]
-                                                        : (double)b[at * adapter->r + k] * a[k * in + j]);
 }
 
 /* Rounds the row to the type of the weights, and remembers how far off that is at most. */
@@ -71,32 +69,71 @@ static void put_row(struct merging *m, const struct st_tensor *t, const double *
             m->report->largest_error = fabs(rounded[j] - row[j]);
 }
 
+static void drop_factors(struct factors *f)
+{
+    mem_free(f->a);
+    mem_free(f->b);
+    *f = (struct factors){0};
+}
+
+/* A and B, which stay until those of other adapters are read. */
+static int read_factors(struct merging *m, const struct adapter *a, struct factors *out, struct snug_err *err)
+{
+    size_t i = 0;
+    while (i + 1 < FACTORS_KEPT && m->kept[i].of != a)
+        i++;
+    struct factors f = m->kept[i];
+    if (f.of != a) {
+        drop_factors(&f);
+        f.of = a;
+        f.a = read_own(m, a, "lora_A.weight", err);
+        f.b = f.a ? read_own(m, a, "lora_B.weight", err) : NULL;
+    }
+    memmove(m->kept + 1, m->kept, i * sizeof *m->kept);
+    m->kept[0] = *out = f;
+    return f.b ? SNUG_OK : err ? err->code : SNUG_ERR_ENV;
+}
+
 /* A weight with what its adapter is made of. */
 struct weight {
-    const struct adapter *adapter;
+    const struct part *part;
     int64_t rows, columns;
-    float *w, *a, *b;
+    float *w;
+    struct factors f;
     float *lengths;  /* by output; NULL: rows stay as long as they become */
     double *factors; /* by output: what the lengths make of it */
 };
 
-static int read_weight(struct merging *m, const struct part *p, struct weight *x, struct snug_err *err)
+/* W + scale B A: w (O,I), or (I,O) when in_out; a (r,I), b (O,r), of experts as split_experts has them. One row of W at a time, summed in
+ * double. */
+static void add_product(const struct weight *x, int64_t at, double *row)
 {
-    x->w = read_floats(&m->s.dir, p->base, err);
-    x->a = x->w ? read_own(m, p->adapter, "lora_A.weight", err) : NULL;
-    x->b = x->a ? read_own(m, p->adapter, "lora_B.weight", err) : NULL;
-    if (!x->b)
-        return err ? err->code : SNUG_ERR_ENV;
+    const struct adapter *adapter = x->part->adapter;
+    bool in_out = adapter->in_out;
+    int64_t experts = adapter->experts ? adapter->experts : 1, in = in_out ? x->rows : x->columns;
+    const float *a = x->f.a + x->part->expert * adapter->r * in;
+    const float *b = x->f.b + x->part->row * adapter->r * experts + x->part->expert;
+    for (int64_t k = 0; k < adapter->r; k++)
+        for (int64_t j = 0; j < x->columns; j++) {
+            int64_t o = in_out ? j : at, i = in_out ? at : j;
+            row[j] += adapter->scale * (double)b[(o * adapter->r + k) * experts] * a[k * in + i];
+        }
+}
+
+static int read_weight(struct merging *m, struct weight *x, struct snug_err *err)
+{
     bool dora = m->s.adapter.set.adapters.dora;
-    x->lengths = dora ? read_own(m, p->adapter, "lora_magnitude_vector", err) : NULL;
+    x->w = read_floats(&m->s.dir, x->part->base, err);
+    if (!x->w)
+        return err ? err->code : SNUG_ERR_ENV;
+    TRY(read_factors(m, x->part->adapter, &x->f, err));
+    x->lengths = dora ? read_own(m, x->part->adapter, "lora_magnitude_vector", err) : NULL;
     return dora && !x->lengths ? err ? err->code : SNUG_ERR_ENV : SNUG_OK;
 }
 
 static void free_weight(struct weight *x)
 {
     mem_free(x->w);
-    mem_free(x->a);
-    mem_free(x->b);
     mem_free(x->lengths);
     mem_free(x->factors);
 }
@@ -104,16 +141,15 @@ static void free_weight(struct weight *x)
 /* Row i of W + scale B A. */
 static void sum_row(const struct weight *x, int64_t i, double *row)
 {
-    bool in_out = x->adapter->in_out;
     for (int64_t j = 0; j < x->columns; j++)
         row[j] = x->w[i * x->columns + j];
-    add_product(row, x->adapter, x->a, x->b, i, in_out ? x->rows : x->columns, in_out ? x->columns : x->rows);
+    add_product(x, i, row);
 }
 
 /* The length that each output is to have, over the one that it has in W + scale B A; 0 where that is 0. */
 static int find_factors(struct weight *x, double *row, struct snug_err *err)
 {
-    bool in_out = x->adapter->in_out;
+    bool in_out = x->part->adapter->in_out;
     int64_t out = in_out ? x->columns : x->rows;
     x->factors = mem_alloc((size_t)out * sizeof *x->factors);
     if (!x->factors)
@@ -130,15 +166,15 @@ static int find_factors(struct weight *x, double *row, struct snug_err *err)
 
 static int merge_weight(struct merging *m, const struct part *p, const struct st_tensor *t, struct snug_err *err)
 {
-    struct weight x = {.adapter = p->adapter, .rows = t->shape[0], .columns = t->shape[1]};
+    struct weight x = {.part = p, .rows = t->shape[0], .columns = t->shape[1]};
     double *row = mem_alloc(2 * (size_t)x.columns * sizeof *row);
-    int code = row ? read_weight(m, p, &x, err) : err_no_memory(err, 2 * (unsigned long long)x.columns * sizeof *row);
+    int code = row ? read_weight(m, &x, err) : err_no_memory(err, 2 * (unsigned long long)x.columns * sizeof *row);
     if (!code && x.lengths)
         code = find_factors(&x, row, err);
     for (int64_t i = 0; !code && i < x.rows; i++) {
         sum_row(&x, i, row);
         for (int64_t j = 0; j < x.columns && x.factors; j++)
-            row[j] *= x.factors[x.adapter->in_out ? j : i];
+            row[j] *= x.factors[p->adapter->in_out ? j : i];
         put_row(m, t, row, row + x.columns, i);
     }
     mem_free(row);
@@ -207,6 +243,39 @@ static enum dtype weights_type(const struct model_dir *base)
     return DT_F32;
 }
 
+/* A weight of the base that gets what an adapter says. */
+static int give_adapter(struct merging *m, const char *weight, struct part with, struct snug_err *err)
+{
+    struct part *p = find_part(m, weights_find(&m->s.dir, &m->s.model, weight));
+    if (!p)
+        return err_set(err, SNUG_ERR_INPUT, "%s: has no %s, which the adapter is for; give the adapter's own base",
+                       m->s.dir.path, weight);
+    p->adapter = with.adapter;
+    p->expert = with.expert;
+    p->row = with.row;
+    m->report->merged++;
+    return SNUG_OK;
+}
+
+static int give_adapters(struct merging *m, struct snug_err *err)
+{
+    const struct adapter_set *set = &m->s.adapter.set;
+    for (size_t i = 0; i < set->adapters.n; i++) {
+        char name[MODEL_NAME_MAX];
+        const struct adapter *a = &set->adapters.list[i];
+        snprintf(name, sizeof name, "%s.weight", a->module);
+        if (!a->experts)
+            TRY(give_adapter(m, name, (struct part){.adapter = a}, err));
+    }
+    for (size_t i = 0; i < set->n_parts; i++) {
+        const struct adapter_part *p = &set->parts[i];
+        struct part with = {
+            .adapter = adapters_find_experts(&set->adapters, p->module), .expert = p->expert, .row = p->row};
+        TRY(give_adapter(m, p->weight, with, err));
+    }
+    return SNUG_OK;
+}
+
 /* All tensors of the base, then those of the adapter that it lacks: a new head, in the type of the base's weights. */
 static int list_tensors(struct merging *m, struct snug_err *err)
 {
@@ -222,16 +291,7 @@ static int list_tensors(struct merging *m, struct snug_err *err)
         const struct st_tensor *t = base->tensors[i].tensor;
         list_tensor(m, (struct part){.base = &base->tensors[i]}, t->name, t->dtype, t);
     }
-    for (size_t i = 0; i < a->n; i++) {
-        char name[MODEL_NAME_MAX];
-        snprintf(name, sizeof name, "%s.weight", a->list[i].module);
-        struct part *p = find_part(m, weights_find(base, &m->s.model, name));
-        if (!p)
-            return err_set(err, SNUG_ERR_INPUT, "%s: has no %s, which the adapter is for; give the adapter's own base",
-                           base->path, name);
-        p->adapter = &a->list[i];
-        m->report->merged++;
-    }
+    TRY(give_adapters(m, err));
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct st_tensor *t = own->tensors[i].tensor;
         const char *name = t->name + strlen(ADAPTER_PREFIX);
@@ -319,6 +379,8 @@ static int merge(const struct io *io, const struct options *o, struct session_ev
         code = list_tensors(&m, err);
     if (!code)
         code = write_folder(&m, err);
+    for (size_t i = 0; i < FACTORS_KEPT; i++)
+        drop_factors(&m.kept[i]);
     mem_free(m.data);
     mem_free(m.parts);
     mem_free(m.tensors);

@@ -34,6 +34,9 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "llama_classes_saved": (SEQ, "llama_classes", "SEQ_CLS", dict(target_modules=["q_proj", "gate_proj"], modules_to_save=["score", "norm"])),
     "qwen3_moe_router": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj", "gate"])),
     "mixtral_attention": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["q_proj", "o_proj"])),
+    "qwen3_moe_experts": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
+                                                                                 target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "mixtral_experts": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj"], use_rslora=True)),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
@@ -41,6 +44,16 @@ CASES = {  # name: (class, folder of the base, task type, settings)
 
 def name_of(n):
     return n.replace(".modules_to_save.default.", ".").replace("magnitude_vector.default.weight", "magnitude_vector").replace(".default.", ".").removeprefix("base_model.model.")
+
+
+def as_files(n, p, base):
+    """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
+    if ".experts." not in n:
+        return {n: p}
+    block, which = n.split(".experts.")
+    block, names = (block.replace(".mlp", ".block_sparse_moe"), ("w1", "w3", "w2")) if "mixtral" in base else (block, ("gate_proj", "up_proj", "down_proj"))
+    parts = list(zip(names[:2], p.chunk(2, 1))) if which == "gate_up_proj" else [(names[2], p)]
+    return {f"{block}.experts.{e}.{name}.weight": w[e] for name, w in parts for e in range(len(p))}
 
 
 def alone(model, d):
@@ -70,8 +83,9 @@ def record(case, cls, base, task, settings):
     os.remove(folder + "/README.md")
     c = json.load(open(folder + "/adapter_config.json"))
     c["base_model_name_or_path"] = f"../../{base}"
-    if isinstance(c["target_modules"], list):
-        c["target_modules"].sort()  # peft writes a set, in any order
+    for key in ("target_modules", "target_parameters"):
+        if isinstance(c[key], list):
+            c[key].sort()  # peft writes a set, in any order
     with open(folder + "/adapter_config.json", "w") as f:
         json.dump(c, f, indent=2, sort_keys=True)
         f.write("\n")
@@ -87,7 +101,7 @@ def record(case, cls, base, task, settings):
     for n, p in m.merge_and_unload().named_parameters():
         n = n.replace(".modules_to_save.default", "").replace(".original_module", "")
         if n in before and not torch.equal(before[n], p):
-            e["merged." + n] = p.detach()
+            e.update({"merged." + name: w for name, w in as_files(n, p.detach(), base).items()})
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, folder + "/expected.safetensors")
 
 
@@ -98,4 +112,5 @@ with open(here + "/lora/versions.txt", "w") as f:
     f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
             "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
             "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
-            "those with DoRA: torch 2.15.0, transformers 5.23.0\n")
+            "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
+            "those of experts: torch 2.11.0, transformers 5.23.0\n")

@@ -15,6 +15,8 @@
 #define EXPERTS(N, E, I, O) .x = NARROW(N, I), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .y = NARROW(N, O)
 #define EXPERTS_DX(N, E, I, O) .dy = NARROW(N, O), .w = NARROW(E, O, I), .offsets = INTS((E) + 1), .dx = NARROW(N, I)
 #define EXPERTS_DW(N, E, I, O) .dy = NARROW(N, O), .x = NARROW(N, I), .offsets = INTS((E) + 1)
+#define SPLIT(E, M, N) .w = NARROW((E) * (M), N), .y = NARROW(E, M, N), .experts = E
+#define SPLIT_COLUMNS(E, M, N) .w = NARROW(M, (N) * (E)), .y = NARROW(E, M, N), .experts = E, .columns = 1
 
 {CASE(route, "as Mixtral", ROUTE(13, 8, 2), .normalized = 1)}, {CASE(route, "as Qwen3-MoE, by all", ROUTE(37, 60, 8))},
     {CASE(route, "more experts than lanes", ROUTE(11, 130, 32), .normalized = 1)},
@@ -56,3 +58,10 @@
     {CASE(linear_experts_dw, "no rows", EXPERTS_DW(0, 4, 8, 8), .dw = FLOAT(4, 8, 8))},
     {CASE(linear_experts_dw, "several tiles", EXPERTS_DW(700, 6, 136, 264), .dw = FLOAT(6, 264, 136)),
      .long_only = true},
+    {CASE(split_experts, "rows", SPLIT(6, 4, 24))}, {CASE(split_experts, "columns", SPLIT_COLUMNS(6, 24, 4))},
+    {CASE(split_experts, "odd columns", SPLIT_COLUMNS(5, 13, 3))},
+    {CASE(split_experts, "one expert", SPLIT_COLUMNS(1, 8, 2))},
+    {CASE(split_experts_bwd, "rows", .dy = NARROW(6, 4, 24), .dw = FLOAT(24, 24))},
+    {CASE(split_experts_bwd, "columns", .dy = NARROW(6, 24, 4), .dw = FLOAT(24, 24), .columns = 1)},
+    {CASE(split_experts_bwd, "odd columns", .dy = FLOAT(5, 13, 3), .dw = FLOAT(13, 15), .columns = 1)},
+    {CASE(split_experts_bwd, "in the policy's type", .dy = NARROW(5, 13, 3), .dw = NARROW(13, 15), .columns = 1)},

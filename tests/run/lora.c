@@ -30,6 +30,8 @@ static const struct {
     {"llama_classes_saved", "llama_classes"},
     {"qwen3_moe_router", "qwen3_moe"},
     {"mixtral_attention", "mixtral_balanced"},
+    {"qwen3_moe_experts", "qwen3_moe"},
+    {"mixtral_experts", "mixtral_balanced"},
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
 };
@@ -147,6 +149,41 @@ static void runs_have_the_same_bits(void **state)
         assert_true(same_adapter(one, train("again", ARGS(THIS, "--threads", "1", "--gradient-checkpointing"))));
         assert_true(same_adapter(one, train("resumed", ARGS(THIS, "--threads", "1", "--resume-from-checkpoint",
                                                             join(one, "step-00000002"), "--require-bitexact"))));
+    }
+}
+
+static const char *train_experts(const char *name, const char *const *more)
+{
+    const char *base = golden("qwen3_moe"), *out = join(folder, name);
+    remove_tree(out);
+    expect_snug(0, said(),
+                ARGS("train", "--model", base, "--train-data", join(base, "inputs.safetensors"), "--output-dir", out,
+                     "--device", "cpu", "--max-steps", "4", "--save-steps", "2", "--learning-rate", "1e-2",
+                     "--logging-steps", "1", "--use-peft", "--lora-dropout", "0", "--lora-r", "3", "--batch-size", "2",
+                     "--target-parameters", "mlp.experts.gate_up_proj,mlp.experts.down_proj"),
+                more);
+    return out;
+}
+
+static void adapters_of_experts_have_the_same_bits(void **state)
+{
+    (void)state;
+    const char *const dtypes[] = {"fp32", "bf16"};
+    for (size_t t = 0; t < 2; t++) {
+#define EXPERTS "--dtype", dtypes[t], "--threads"
+        const char *one = train_experts("one", ARGS(EXPERTS, "1"));
+        assert_true(same_adapter(one, train_experts("three", ARGS(EXPERTS, "3"))));
+        assert_true(same_adapter(one, train_experts("again", ARGS(EXPERTS, "1", "--gradient-checkpointing"))));
+        assert_true(
+            same_adapter(one, train_experts("resumed", ARGS(EXPERTS, "1", "--resume-from-checkpoint",
+                                                            join(one, "step-00000002"), "--require-bitexact"))));
+        const char *out = join(folder, "experts_exported"),
+                   *further = train_experts("experts_other", ARGS(EXPERTS, "1", "--seed", "7"));
+        remove_tree(out);
+        expect_snug(0, said(), ARGS("export", join(one, "step-00000004"), "--output-dir", out), NULL);
+        assert_true(same_adapter(one, out));
+        assert_false(same_adapter(one, further));
+        assert_true(file_has(join(one, "adapter_config.json"), "\"mlp.experts.down_proj\""));
     }
 }
 
@@ -489,16 +526,30 @@ static void what_does_not_fit_is_refused(void **state)
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",
             bert, ARGS("--use-peft", "--target-modules", "query,q_proj"));
-    refused(2, "model.layers.0.block_sparse_moe.experts.0.w1 is of a mixture of experts, and takes no adapter",
+    refused(2,
+            "model.layers.0.block_sparse_moe.experts.0.w1 is of a mixture of experts, which have no adapter each; name "
+            "them together by --target-parameters",
             fixture("golden/mixtral"), ARGS("--use-peft", "--target-modules", "all-linear"));
     refused(2, "model.layers.0.mlp.experts.0.up_proj is of a mixture of experts", fixture("golden/qwen3_moe"),
             ARGS("--use-peft", "--target-modules", "q_proj,up_proj"));
+    refused(2, "--target-parameters experts.up_proj: is neither a linear layer's weight nor experts' of the model",
+            fixture("golden/mixtral"),
+            ARGS("--use-peft", "--target-parameters", "experts.up_proj", "--lora-dropout", "0"));
+    refused(2, "--lora-dropout 0.05: model.layers.0.mlp.experts.down_proj is of experts, whose adapter has no dropout",
+            fixture("golden/mixtral"), ARGS("--use-peft", "--target-parameters", "experts.down_proj"));
+    refused(2, "--use-dora: model.layers.0.mlp.experts.down_proj is of experts, whose adapter has no lengths",
+            fixture("golden/mixtral"),
+            ARGS("--use-peft", "--target-parameters", "experts.down_proj", "--lora-dropout", "0", "--use-dora"));
     refused(2, "--lora-dropout 0.1: model.layers.0.mlp.gate is a router of experts, whose adapter has no dropout",
             fixture("golden/qwen3_moe"), ARGS("--use-peft", "--target-modules", "gate", "--lora-dropout", "0.1"));
-    refused(
-        3, "target_parameters has mlp.experts.down_proj, which is no linear layer's weight",
-        fixture("golden/qwen3_moe"),
-        ARGS("--adapter", changed("qwen3_moe_router", "target_parameters", json_pack("[s]", "mlp.experts.down_proj"))));
+    refused(3, "has no base_model.model.model.layers.0.mlp.experts.lora_A.weight, which adapter_config.json asks for",
+            fixture("golden/qwen3_moe"),
+            ARGS("--adapter", changed("qwen3_moe_router", "target_parameters",
+                                      json_pack("[s,s]", "gate.weight", "experts.down_proj"))));
+    refused(3,
+            "target_parameters has experts.up_proj, which is neither a linear layer's weight nor experts' of the model",
+            fixture("golden/qwen3_moe"),
+            ARGS("--adapter", changed("qwen3_moe_router", "target_parameters", json_pack("[s]", "experts.up_proj"))));
     refused(2, "--modules-to-save head: the model has no module of that name", bert,
             ARGS("--use-peft", "--modules-to-save", "head"));
     refused(2, "--lora-r", bert, ARGS("--lora-r", "4"));
@@ -535,6 +586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(adapters_of_experts_have_the_same_bits),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
         cmocka_unit_test(an_adapter_is_taken_up_again),

@@ -2,6 +2,7 @@
 
 #include "train/session/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,7 @@ static int make_config(struct session *s, const struct graph *g, struct snug_err
                                .targets = o->target_modules ? o->target_modules
                                           : usual           ? usual
                                                             : "all-linear",
+                               .parameters = o->target_parameters,
                                .saved = o->modules_to_save,
                                .base = o->model,
                                .task_type = model_task(&s->model)->peft,
@@ -197,15 +199,22 @@ static int check_tensors(const struct session *s, const struct graph *g, struct 
 
 static void note_counts(const struct session *s, const struct graph *g)
 {
+    const struct adapters *a = &s->adapter.set.adapters;
     int64_t all = 0, trained = 0;
+    size_t experts = 0;
+    char of_experts[64] = "";
     for (int i = 1; i < g->n_values; i++) {
         const struct value *v = graph_value(g, i);
         int64_t n = v->role == ROLE_WEIGHT && !v->group ? value_elements(v, (struct dims){0}) : 0;
         all += n;
         trained += v->frozen ? 0 : n;
     }
-    session_note(s, "adapters on %zu linear layers, r %lld; %lld of %lld parameters are trained (%.2f %%)",
-                 s->adapter.set.adapters.n, (long long)s->adapter.config.r, (long long)trained, (long long)all,
+    for (size_t i = 0; i < a->n; i++)
+        experts += a->list[i].experts != 0;
+    if (experts)
+        snprintf(of_experts, sizeof of_experts, " and %zu weights of experts", experts);
+    session_note(s, "adapters on %zu linear layers%s, r %lld; %lld of %lld parameters are trained (%.2f %%)",
+                 a->n - experts, of_experts, (long long)s->adapter.config.r, (long long)trained, (long long)all,
                  100 * (double)trained / (double)all);
 }
 

@@ -1,0 +1,44 @@
+/* matching.h: what the files of adapter/ share while they match modules. */
+#ifndef ADAPTER_MATCHING_H
+#define ADAPTER_MATCHING_H
+
+#include "adapter/match.h"
+#include "tokenizer/regex.h"
+
+struct matching {
+    const struct adapter_config *c;
+    const struct model_config *model;
+    const struct graph *g;
+    struct adapter_set *out;
+    struct regex_match *scratch;
+    const char **modules; /* (n) the linear layers' paths; in the arena */
+    const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
+    bool *in_out;         /* (n) their weights are (I,O) */
+    bool *routers;        /* (n) they choose experts */
+    bool *experts;        /* by value: weights of experts */
+    bool *routes;         /* by value: weights of routers */
+    size_t n, cap, cap_heads, cap_in_out, cap_routers, cap_list, cap_saved, cap_parts;
+};
+
+/* ---- texts (match.c) ---- */
+
+bool matching_ends(const char *path, const char *end);               /* whether it is the path, or its last names */
+bool matching_names_weight(const char *path, const char *parameter); /* of the module's weight, as PEFT names it */
+bool matching_all_linear(const struct adapter_config *c);
+/* Of a list of names or ends of paths, or one regular expression for the whole. */
+int matching_in_list(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err);
+
+/* With the rank and the scale that the configuration has for new.module. */
+int matching_add(struct matching *m, struct adapter new, struct snug_err *err);
+
+/* ---- mixtures of experts (experts.c) ---- */
+
+int experts_find(struct matching *m, struct snug_err *err);         /* fills m->experts and m->routes */
+int experts_refuse(const struct matching *m, struct snug_err *err); /* their names as modules */
+int experts_check_parameters(const struct matching *m, struct snug_err *err);
+int experts_match(struct matching *m, struct snug_err *err); /* adds the adapters that target_parameters asks for */
+/* What PEFT, too, adapts without dropout and DoRA alone: `path`, which is `what`. */
+int experts_check_plain(const struct matching *m, const char *path, const char *what, const char *otherwise,
+                        struct snug_err *err);
+
+#endif
