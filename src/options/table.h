@@ -174,7 +174,7 @@ OPT(REAL, lora_dropout, "0.05", "[0, 1)", TRAINING, RESULT, "of what the adapter
 OPT(STR, target_modules, "none", "NAME,...", TRAINING, RESULT,
     "layers that get one: ends of names, all-linear or a pattern; none: as PEFT")
 OPT(STR, target_parameters, "none", "NAME,...", TRAINING, RESULT,
-    "weights of experts that get one, by PEFT's names: mlp.experts.gate_up_proj,mlp.experts.down_proj")
+    "of experts: mlp.experts.gate_up_proj,mlp.experts.down_proj")
 OPT(STR, modules_to_save, "none", "NAME,...", TRAINING, RESULT,
     "modules trained in full beside it; a classifier's head always is")
 OPT(BOOL, use_rslora, "false", "", TRAINING, RESULT, "the adapter counts alpha / sqrt(r)")
@@ -285,7 +285,7 @@ OPT(INT, process_index, "0", "[0, 1023]", TRAIN | EVAL, 0, "which of them this o
 OPT(STR, main_process, "none", "HOST:PORT", TRAIN | EVAL, 0, "where they meet: the host of process 0, and a port that it listens on")
 OPT(REAL, peer_timeout, "20", "[1, 3600]", TRAIN | EVAL, 0, "seconds without a sign of life after which a process counts as lost")
 OPT(INT, zero_stage, "0", "[0, 3]", TRAINING | BENCH, 0,
-    "what a rank keeps of its own weights alone: 1: optimizer states; 2: gradients, too; 3: the weights, too; 0: nothing")
+    "what one rank alone keeps: 1: optimizer states; 2: gradients, too; 3: weights, too; 0: nothing")
 OPT(STR, deepspeed, "none", "FILE", TRAINING, 0,
     "DeepSpeed's configuration, as the Trainer reads it: docs/trainer.md has its members")
 OPT(STR, device_profile, "none", "FILE", PLAN, 0,

@@ -5,7 +5,8 @@ enum { Q, Q_AND_K, Q_DROPPED, Q_EVALUATED, K_SAVED };
 
 static void adapt(struct graph *g, int p)
 {
-    const struct adapter k = {.module = "k", .r = 3, .scale = 1}, q = {.module = "q", .r = 1, .scale = 2};
+    const struct adapter k = {.module = "k", .path = "k", .r = 3, .scale = 1},
+                         q = {.module = "q", .path = "q", .r = 1, .scale = 2};
     const struct adapter both[] = {k, q};
     const char *saved[] = {"k"};
     struct adapters a = {.list = p == Q_AND_K ? both : &q, .n = p == Q_AND_K ? 2 : 1, .saved = saved};
@@ -125,7 +126,7 @@ static void one_product_is_split_where_a_layer_has_none(void **state)
 
 static void adapt_with_dora(struct graph *g, int p)
 {
-    const struct adapter q = {.module = "q", .r = 1, .scale = 2};
+    const struct adapter q = {.module = "q", .path = "q", .r = 1, .scale = 2};
     (void)p;
     pass_adapt(g, &(struct pass_settings){.program = PROGRAM_STEP,
                                           .adapters = &(struct adapters){.list = &q, .n = 1, .dora = true}});
