@@ -92,6 +92,32 @@ static const struct value *parameter_of(const struct matching *m, int k)
     return n->op == OP_linear_experts && w->name ? w : NULL;
 }
 
+static bool names_any(const struct matching *m, const char *parameter)
+{
+    bool found = false;
+    for (size_t k = 0; k < m->n && !found; k++)
+        found = matching_names_weight(m->modules[k], parameter);
+    for (int k = 1; k < m->g->n_nodes && !found; k++)
+        found = parameter_of(m, k) && matching_ends(parameter_of(m, k)->name, parameter);
+    return found;
+}
+
+static int wrong_parameter(const struct matching *m, const char *name, struct snug_err *err)
+{
+    bool experts = false;
+    for (int k = 1; k < m->g->n_nodes; k++)
+        experts |= parameter_of(m, k) != NULL;
+    if (m->c->path[0])
+        return err_set(err, SNUG_ERR_INPUT,
+                       "%s: target_parameters has %s, which is neither a linear layer's weight nor experts' of the "
+                       "model; is the adapter for another model?",
+                       m->c->path, name);
+    return err_set(err, SNUG_ERR_USAGE,
+                   "--target-parameters %s: is neither a linear layer's weight nor experts' of the model; %s", name,
+                   experts ? "those are mlp.experts.gate_up_proj and mlp.experts.down_proj"
+                           : "it has no experts: name layers by --target-modules");
+}
+
 /* One that names neither a layer's weight nor experts. */
 int experts_check_parameters(const struct matching *m, struct snug_err *err)
 {
@@ -99,23 +125,8 @@ int experts_check_parameters(const struct matching *m, struct snug_err *err)
     json_t *name;
     json_array_foreach(m->c->parameters, i, name)
     {
-        const char *text = json_string_value(name);
-        bool found = false;
-        for (size_t k = 0; k < m->n && !found; k++)
-            found = matching_names_weight(m->modules[k], text);
-        for (int k = 1; k < m->g->n_nodes && !found; k++)
-            found = parameter_of(m, k) && matching_ends(parameter_of(m, k)->name, text);
-        if (!found && m->c->path[0])
-            return err_set(err, SNUG_ERR_INPUT,
-                           "%s: target_parameters has %s, which is neither a linear layer's weight nor experts' of the "
-                           "model; is the adapter for another model?",
-                           m->c->path, text);
-        if (!found)
-            return err_set(
-                err, SNUG_ERR_USAGE,
-                "--target-parameters %s: is neither a linear layer's weight nor experts' of the model; those are "
-                "mlp.experts.gate_up_proj and mlp.experts.down_proj",
-                text);
+        if (!names_any(m, json_string_value(name)))
+            return wrong_parameter(m, json_string_value(name), err);
     }
     return SNUG_OK;
 }
@@ -134,16 +145,18 @@ static int wrapped_behind(const struct matching *m, int k)
 }
 
 /* BLOCK.experts, with a base_layer for each module that encloses it. */
-static const char *path_of(struct matching *m, int k)
+static int path_of(struct matching *m, int k, const char **out, struct snug_err *err)
 {
     const char *name = parameter_of(m, k)->name;
     struct str path = {0};
     str_printf(&path, "%.*s", (int)(strrchr(name, '.') - name), name);
     for (int i = wrapped_behind(m, k); i > 0; i--)
-        str_printf(&path, ".base_layer");
-    const char *copy = arena_strdup(&m->out->arena, str_text(&path));
+        str_append(&path, ".base_layer");
+    int code = str_check(&path, err);
+    if (!code && !(*out = arena_strdup(&m->out->arena, str_text(&path))))
+        code = err_no_memory(err, strlen(str_text(&path)));
     str_free(&path);
-    return copy;
+    return code;
 }
 
 /* The tensors of files that w is made of. */
@@ -172,9 +185,10 @@ int experts_match(struct matching *m, struct snug_err *err)
         if (!w || !is_parameter(m, w->name))
             continue;
         TRY(experts_check_plain(m, w->name, "of experts", "leave it out", err));
-        const char *module = arena_strdup(&m->out->arena, w->name), *path = path_of(m, k);
-        if (!module || !path)
+        const char *module = arena_strdup(&m->out->arena, w->name), *path = NULL;
+        if (!module)
             return err_no_memory(err, strlen(w->name));
+        TRY(path_of(m, k, &path, err));
         TRY(matching_add(m, (struct adapter){.module = module, .path = path, .experts = w->shape[0].c}, err));
         TRY(add_parts(m, m->g->nodes[k].u.linear_experts.w, module, err));
     }

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "cpu/isa.h"
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 #include "cuda/sheet.h"
 
 #include <gnu/libc-version.h>

@@ -7,7 +7,7 @@
 #include "cuda/launch.h"
 #include "cuda/memory.h"
 #include "cuda/nccl/exchange.h"
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 #include "cuda/products/products.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "cuda/memory.h"
 
 #include "cuda/errors.h"
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>

@@ -4,9 +4,9 @@
 #include <string.h>
 
 /* A function's address goes into a member as bytes: ISO C has no cast from void * to a function. */
-#define FIND(library, member, name)                                                                                    \
+#define FIND(so, member, name)                                                                                         \
     {                                                                                                                  \
-        library, name, (char *)&l->member - (char *)l, sizeof l->member                                                \
+        so, name, (char *)&l->member - (char *)l, sizeof l->member                                                     \
     }
 
 enum { CURL_SO, CRYPTO_SO, LIBRARIES };
@@ -23,7 +23,7 @@ static void *open_any(const char *const of_it[2])
 int hub_libraries_open(struct hub_libraries *l, struct snug_err *err)
 {
     const struct {
-        int library;
+        int so;
         const char *name;
         ptrdiff_t at;
         size_t bytes;
@@ -53,10 +53,10 @@ int hub_libraries_open(struct hub_libraries *l, struct snug_err *err)
                 "%s cannot be opened, and downloads need it; install libcurl4, or give a folder that is here",
                 names[i][0]);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *address = dlsym(open[functions[i].library], functions[i].name);
+        void *address = dlsym(open[functions[i].so], functions[i].name);
         if (!address)
             return err_set(err, SNUG_ERR_ENV, "%s has no %s; install a newer one, or give a folder that is here",
-                           names[functions[i].library][0], functions[i].name);
+                           names[functions[i].so][0], functions[i].name);
         memcpy((char *)l + functions[i].at, &address, functions[i].bytes);
     }
     return l->curl.global_init(CURL_GLOBAL_DEFAULT)

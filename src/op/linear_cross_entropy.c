@@ -4,8 +4,8 @@
  *     loss and dz as cross_entropy has them (loss.c), best as argmax has it (argmax.c)
  *     dx[n,h] = sum_v dz[n,v] w[v,h] ;  dw[v,h] = sum_n dz[n,v] x[n,h] ;  db[v] = sum_n dz[n,v]
  * `more` is added to the loss (1). Rows with a negative label have no part in it: their dx is 0, their best -1. x (N,H), w (V,H), b (V)
- * as linear has it, labels (N)
- * I32, loss (1), best (N) I32. The chunk's logits have x's type. dw and db are sums over chunks and therefore F32. */
+ * as linear has it, labels (N) I32, loss (1), best (N) I32. The chunk's logits have x's type. dw and db are sums over chunks and
+ * therefore F32. */
 #include "op/linear_cross_entropy.h"
 
 #include "graph/graph.h"

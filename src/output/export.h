@@ -47,8 +47,7 @@ const char *export_part(size_t i);
 
 /* Writes into the existing folder `dir`. Every file is written under a temporary name and synced before the first one
  * is renamed, and the weights, or the last file in their place, come last. After a crash each file is the old one or the new one. New
- * weights mean that
- * all is new, and that nothing is left that `replaces` removes. After a failure before the renames nothing has changed.
+ * weights mean that all is new, and that nothing is left that `replaces` removes. After a failure before the renames nothing has changed.
  * SNUG_ERR_IO when the folder cannot be written, or what `read` returns. */
 int export_folder(const struct io *io, const char *dir, struct export_model *model, struct snug_err *err);
 

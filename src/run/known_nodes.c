@@ -162,8 +162,7 @@ static bool is_kind(const struct known_nodes *k, size_t i, const struct known_no
 }
 
 /* With more work than was ever measured a node keeps its rate. With less it loses some of it, and what it takes to begin and to end
- * stays: on
- * an H200, whose layers of BERT-large take 0.36 of the time for a fourth of 4096 tokens, and 0.56 for half of them. */
+ * stays: on an H200, whose layers of BERT-large take 0.36 of the time for a fourth of 4096 tokens, and 0.56 for half of them. */
 static double scaled(const struct known_node *n, double work)
 {
     const double less = 0.92, latency = 3e-6;

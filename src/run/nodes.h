@@ -4,8 +4,10 @@
 
 #include "run/run.h"
 
-bool run_executes(const struct run *r, const struct node *n); /* whether this rank does */
-int run_first_update(
-    const struct program *g); /* the first node that changes a weight or a state; n_nodes if none does */
+/* Whether this rank does. */
+bool run_executes(const struct run *r, const struct node *n);
+
+/* The first node that changes a weight or a state; n_nodes if none does. */
+int run_first_update(const struct program *g);
 
 #endif

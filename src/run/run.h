@@ -70,13 +70,12 @@ struct run_fetch {
 
 /* Executes program k for the actual sizes; T is already rounded up to the backend's bucket. Results are fetched before the
  * first update if the norm of all gradients is known there (struct choices: updates_at_end) and no copies run beside it, else at the end.
- * On a device
- * they have arrived when the arena's `wait` returns. */
+ * On a device they have arrived when the arena's `wait` returns. */
 int run_program(struct run *r, int k, struct dims dims, const struct run_fetch *fetch, int n_fetch,
                 struct snug_err *err);
 int run_settle(struct run *r, struct snug_err *err); /* what comes next is behind all that lanes still do */
-bool run_exchanges(const struct run *r,
-                   int k); /* whether ranks work together in program k, if there is one: all execute it */
+/* Whether ranks work together in program k, if there is one: all execute it. */
+bool run_exchanges(const struct run *r, int k);
 bool run_updates_wait(const struct run *r, int k); /* for the gradient's norm, in program k */
 
 /* Executes the forward and backward nodes of program k again, and describes the first value that is not finite

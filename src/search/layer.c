@@ -14,8 +14,7 @@ static int count_layers(const struct graph *g)
 }
 
 /* Forward nodes of a layer follow one another; what is pulled for them lies beside them, before the first. Backward ones may have updates
- * of
- * others between them, which belong to the span of the layer that has begun before them. */
+ * of others between them, which belong to the span of the layer that has begun before them. */
 static void find_spans(struct layers *l)
 {
     const struct graph *g = &l->g->graph;

@@ -225,8 +225,7 @@ static void rows_can_be_chosen(void **state)
 }
 
 /* One experiment on 1, 2 and 3 ranks, each with the same rows and threads. What a plan of so many says is there, and shares are of the
- * first
- * row's rate. */
+ * first row's rate. */
 static void ranks_are_compared(void **state)
 {
     (void)state;

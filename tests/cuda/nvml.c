@@ -1,7 +1,7 @@
 /* What the driver says of devices: read through a stand-in for its library (fake_nvml.c), and on a machine that has
  * none.
  */
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -1,8 +1,6 @@
 /* all_reduce and broadcast on a GPU: ranks on as many devices as there are, several on one where there are fewer; and ranks that are
- * connected
- * by NCCL as processes are, each with its device. Each, or one of them alone, has the sum, in the order of ranks, with the same bits, or
- * all
- * have what one had, also out of a graph. A rank that leaves keeps nobody waiting. */
+ * connected by NCCL as processes are, each with its device. Each, or one of them alone, has the sum, in the order of ranks, with the same
+ * bits, or all have what one had, also out of a graph. A rank that leaves keeps nobody waiting. */
 #include "ranks/processes.h"
 
 #include "../port.h"

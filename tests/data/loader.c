@@ -97,8 +97,7 @@ static void cut_and_start_do_not_show(void **state)
 }
 
 /* With several ranks: each row of the window once, under the index that it has without them; as many micro-batches for each rank, with
- * about
- * as many tokens; and the largest is known before. */
+ * about as many tokens; and the largest is known before. */
 static void check_dealt(int64_t rows, int32_t batch, int32_t accumulation, int32_t ranks)
 {
     struct fixture f;

@@ -1,6 +1,6 @@
 /* ranks/processes: what ranks exchange over sockets arrives whole, in the order of ranks, and their sums are those of ranks in one
- * memory; a
- * stranger at the port is sent away; who leaves is known to all, with what it says. Each rank is a thread here, with sockets of its own. */
+ * memory; a stranger at the port is sent away; who leaves is known to all, with what it says. Each rank is a thread here, with sockets of
+ * its own. */
 #include "ranks/processes.h"
 
 #include "../port.h"

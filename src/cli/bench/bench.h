@@ -15,7 +15,7 @@
 
 #include "backend/processor.h"
 #include "base/str.h"
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 #include "options/gpus.h"
 #include "options/options.h"
 

@@ -1,8 +1,7 @@
 /* linear_experts and its gradients (op/experts/linear_experts.c): a matrix product for each expert that has rows. Those of experts with
- * many
- * rows come one after the other, each done by all threads. Those with few come side by side, each done by one thread: they end too soon for
- * threads to share them. A product's bits do not depend on threads. How many rows an expert has is known when it runs, so the workspace
- * has room for both: for all rows of one expert, and for few rows of one a thread. */
+ * many rows come one after the other, each done by all threads. Those with few come side by side, each done by one thread: they end too
+ * soon for threads to share them. A product's bits do not depend on threads. How many rows an expert has is known when it runs, so the
+ * workspace has room for both: for all rows of one expert, and for few rows of one a thread. */
 #include "cpu/kernels.h"
 #include "cpu/product/product.h"
 

@@ -1,6 +1,5 @@
 /* move: by the copy engine. cast: another dtype, rounded to nearest even. Bound by bytes. One launch does many tensors: their addresses
- * go with
- * the launch, and each block takes the next CHUNK elements of the tensor that its number falls in. */
+ * go with the launch, and each block takes the next CHUNK elements of the tensor that its number falls in. */
 #include "cuda/kernels/vector.cuh"
 
 enum { THREADS = 256, WIDTH = 8, CHUNK = 4 * THREADS * WIDTH, MAX_TENSORS = 96 };

@@ -1,6 +1,5 @@
 /* Whoever waits for other GPUs waits on the device, in kernels of NCCL's, for ever where a rank has died. So when the host learns that a
- * rank
- * has left (ranks/watch.h), a thread aborts the connection, which ends those kernels. */
+ * rank has left (ranks/watch.h), a thread aborts the connection, which ends those kernels. */
 #include "cuda/nccl/connection.h"
 
 #include "base/mem.h"
@@ -33,9 +32,14 @@ int cuda_nccl_check(const struct cuda_nccl *n, int result, const char *what, str
 
 /* ---- a rank has left ---- */
 
-static void *abort_all(void *arg)
+/* The thread that ends what waits on the device. It is there from the beginning: later it might not start. */
+static void *watch(void *arg)
 {
     struct cuda_nccl *n = arg;
+    while (sem_wait(&n->told))
+        ; /* a signal's handler has run */
+    if (!n->left)
+        return NULL;
     struct timespec until = in_seconds(BEGUN);
     bool mine = !pthread_mutex_timedlock(&n->lock, &until); /* else who has it waits for the rank that has left */
     n->lost = true;
@@ -45,12 +49,12 @@ static void *abort_all(void *arg)
     return NULL;
 }
 
-/* On any thread, and once. */
+/* On any thread. */
 static void lose(void *ctx)
 {
     struct cuda_nccl *n = ctx;
-    if (!n->aborts && pthread_create(&n->aborts, NULL, abort_all, n))
-        abort(); /* nobody could end what waits on the device */
+    n->left = true;
+    sem_post(&n->told);
 }
 
 int cuda_nccl_begin(struct cuda_nccl *n, struct snug_err *err)
@@ -179,6 +183,12 @@ static bool wait_for(struct opening *o)
     return done;
 }
 
+static int no_thread(int failed, struct snug_err *err)
+{
+    return err_set(err, SNUG_ERR_ENV, "cannot start a thread: %s; raise the process limit (ulimit -u)",
+                   strerror(failed));
+}
+
 /* *kept: its thread goes on. */
 static int connect_all(struct opening *o, bool *kept, struct snug_err *err)
 {
@@ -186,8 +196,7 @@ static int connect_all(struct opening *o, bool *kept, struct snug_err *err)
     struct cuda_nccl *n = o->n;
     int failed = pthread_create(&thread, NULL, open_all, o);
     if (failed)
-        return err_set(err, SNUG_ERR_ENV, "cannot start a thread: %s; raise the process limit (ulimit -u)",
-                       strerror(failed));
+        return no_thread(failed, err);
     *kept = !wait_for(o);
     if (*kept) {
         pthread_detach(thread);
@@ -200,6 +209,13 @@ static int connect_all(struct opening *o, bool *kept, struct snug_err *err)
                        "tells more",
                        n->rank.n, n->library.GetErrorString(o->result), n->library.GetLastError(NULL));
     return SNUG_OK;
+}
+
+static int start_watching(struct cuda_nccl *n, struct snug_err *err)
+{
+    int failed = pthread_create(&n->watcher, NULL, watch, n);
+    n->watches = !failed;
+    return failed ? no_thread(failed, err) : SNUG_OK;
 }
 
 static int open_with(struct cuda_nccl *n, int device, bool *kept, struct snug_err *err)
@@ -220,7 +236,7 @@ static int open_with(struct cuda_nccl *n, int device, bool *kept, struct snug_er
     if (!*kept)
         mem_free(o);
     n->bytes = room - cuda_free_bytes();
-    return code;
+    return code ? code : start_watching(n, err);
 }
 
 int cuda_nccl_open(const struct rank *r, int device, struct cuda_nccl **out, struct snug_err *err)
@@ -231,6 +247,7 @@ int cuda_nccl_open(const struct rank *r, int device, struct cuda_nccl **out, str
         return err_no_memory(err, sizeof *n);
     n->rank = *r;
     pthread_mutex_init(&n->lock, NULL);
+    sem_init(&n->told, 0, 0);
     int code = open_with(n, device, &kept, err);
     if (!code)
         ranks_ring(r->all, lose, n);
@@ -246,11 +263,13 @@ void cuda_nccl_close(struct cuda_nccl *n)
     if (!n)
         return;
     ranks_ring(n->rank.all, NULL, NULL);
+    sem_post(&n->told);
     struct timespec until = in_seconds(PATIENCE);
-    if (n->aborts && pthread_timedjoin_np(n->aborts, NULL, &until))
+    if (n->watches && pthread_timedjoin_np(n->watcher, NULL, &until))
         return; /* which still has it */
-    if (!n->aborts && n->comm)
+    if (!n->lost && n->comm)
         n->library.CommDestroy(n->comm);
+    sem_destroy(&n->told);
     pthread_mutex_destroy(&n->lock);
     mem_free(n);
 }

@@ -6,6 +6,8 @@
 #include "ranks/ranks.h"
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct cuda_nccl {
@@ -16,12 +18,14 @@ struct cuda_nccl {
 
     pthread_mutex_t lock; /* guards what follows: nothing is begun on the device after a rank has left */
     bool lost;
-    pthread_t aborts; /* ends what waits on the device; there since a rank has left */
+    pthread_t watcher; /* ends what waits on the device when it is told that a rank has left */
+    bool watches;      /* it is there */
+    sem_t told;        /* that a rank has left, or that the connection is closed */
+    atomic_bool left;
 };
 
 /* All ranks call it, each with its device the current one, before their arenas are there. SNUG_ERR_ENV: there is no NCCL, or not the
- * same, or
- * it cannot connect them; two of them have one GPU. SNUG_ERR_PEER, SNUG_STOPPED: another rank has left meanwhile. */
+ * same, or it cannot connect them; two of them have one GPU. SNUG_ERR_PEER, SNUG_STOPPED: another rank has left meanwhile. */
 int cuda_nccl_open(const struct rank *r, int device, struct cuda_nccl **out, struct snug_err *err);
 /* NULL: does nothing. Graphs that exchange over it have been destroyed. */
 void cuda_nccl_close(struct cuda_nccl *n);

@@ -1,6 +1,6 @@
 #include "cuda/nccl/library.h"
 
-#include "cuda/products/library.h"
+#include "cuda/libraries/open.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -40,7 +40,7 @@ struct nccl_library {
 #undef F
 };
 
-/* SNUG_ERR_ENV: there is no libnccl.so.2 where cuda/products/library.h looks, or it lacks a function. It stays open until the process
+/* SNUG_ERR_ENV: there is no libnccl.so.2 where cuda/libraries/open.h looks, or it lacks a function. It stays open until the process
  * ends: its threads may be at work. */
 int nccl_library_open(struct nccl_library *nccl, struct snug_err *err);
 

@@ -1,6 +1,6 @@
 #include "cuda/products/cublaslt.h"
 
-#include "cuda/products/library.h"
+#include "cuda/libraries/open.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -35,7 +35,7 @@ struct cublaslt {
 #undef F
 };
 
-/* SNUG_ERR_ENV when there is no such library (products/library.h) under the names of CUDA 13 and 12, it lacks a function, or it cannot
+/* SNUG_ERR_ENV when there is no such library (libraries/open.h) under the names of CUDA 13 and 12, it lacks a function, or it cannot
  * start on this device. */
 int cublaslt_open(struct cublaslt *lt, struct snug_err *err);
 void cublaslt_close(struct cublaslt *lt);

@@ -1,6 +1,5 @@
 /* What a device says of itself. There is one, or as many as SNUG_EMULATED_GPUS says, of one memory. An error of a kernel or of memory
- * ends the
- * program (fault, emulator_stop), so few calls can fail. */
+ * ends the program (fault, emulator_stop), so few calls can fail. */
 #include <cuda_runtime_api.h>
 #include <stddef.h>
 #include <stdlib.h>

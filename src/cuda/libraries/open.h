@@ -1,7 +1,7 @@
-/* library.h: libraries of NVIDIA's that are opened when they are needed: linked in, they would be mapped by every `snug --help`, and snug
+/* open.h: libraries of NVIDIA's that are opened when they are needed: linked in, they would be mapped by every `snug --help`, and snug
  * could not start without them. */
-#ifndef CUDA_PRODUCTS_LIBRARY_H
-#define CUDA_PRODUCTS_LIBRARY_H
+#ifndef CUDA_LIBRARIES_OPEN_H
+#define CUDA_LIBRARIES_OPEN_H
 
 #include "base/err.h"
 

@@ -4,8 +4,8 @@
  *
  * Devices are counted as CUDA counts them, CUDA_VISIBLE_DEVICES included. (CUDA puts the fastest device first, NVML
  * goes by the bus: where the models differ, CUDA_DEVICE_ORDER=PCI_BUS_ID makes the two agree.) */
-#ifndef CUDA_NVML_H
-#define CUDA_NVML_H
+#ifndef CUDA_LIBRARIES_NVML_H
+#define CUDA_LIBRARIES_NVML_H
 
 #include "base/err.h"
 

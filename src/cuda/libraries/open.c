@@ -1,4 +1,4 @@
-#include "cuda/products/library.h"
+#include "cuda/libraries/open.h"
 
 #include "base/str.h"
 

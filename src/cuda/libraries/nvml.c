@@ -1,4 +1,4 @@
-#include "cuda/nvml.h"
+#include "cuda/libraries/nvml.h"
 
 #include "base/mem.h"
 

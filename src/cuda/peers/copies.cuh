@@ -1,0 +1,78 @@
+/* copies.cuh: a launch that copies tensors from the memory of other devices, or from elsewhere in that of its own. Bound by the links
+ * between devices. It needs nothing of the other device's driver. */
+#ifndef CUDA_PEERS_COPIES_CUH
+#define CUDA_PEERS_COPIES_CUH
+
+#include "cuda/kernels/many.cuh"
+
+enum { COPY_THREADS = 256, COPY_WORDS = 4, COPY_BLOCKS = 4, COPY_CHUNK = COPY_THREADS * COPY_WORDS };
+
+struct copy_row {
+    const char *from;
+    char *to;
+    int64_t words;
+    int word_bytes;
+};
+
+struct copy_head {
+};
+
+using copy_table = many<copy_head, copy_row>;
+
+template <class Word> __device__ static void copy_chunk(const copy_row &row, int64_t first)
+{
+    Word word[COPY_WORDS];
+    int64_t from = first + (int)threadIdx.x;
+#pragma unroll
+    for (int w = 0; w < COPY_WORDS; w++)
+        if (from + w * COPY_THREADS < row.words)
+            word[w] = ((const Word *)row.from)[from + w * COPY_THREADS];
+#pragma unroll
+    for (int w = 0; w < COPY_WORDS; w++)
+        if (from + w * COPY_THREADS < row.words)
+            ((Word *)row.to)[from + w * COPY_THREADS] = word[w];
+}
+
+/* What is written is there for all devices when the launch is over. */
+__global__ static void __launch_bounds__(COPY_THREADS) copies_kernel(const __grid_constant__ copy_table t)
+{
+    for (int c = (int)blockIdx.x; c < t.chunks; c += (int)gridDim.x) {
+        int r = find_row(t, c);
+        const copy_row &row = t.row[r];
+        int64_t first = (int64_t)(c - t.first[r]) * COPY_CHUNK;
+        if (row.word_bytes == 16)
+            copy_chunk<uint4>(row, first);
+        else if (row.word_bytes == 8)
+            copy_chunk<uint2>(row, first);
+        else if (row.word_bytes == 2)
+            copy_chunk<uint16_t>(row, first);
+        else
+            copy_chunk<uint8_t>(row, first);
+    }
+    __threadfence_system();
+}
+
+/* In the largest words of which both places and the size are whole numbers: a slice begins anywhere. */
+static inline copy_row copy_row_of(const char *from, char *to, int64_t bytes)
+{
+    uintptr_t all = (uintptr_t)from | (uintptr_t)to | (uintptr_t)bytes;
+    int word = all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 2 == 0 ? 2 : 1;
+    return {from, to, bytes / word, word};
+}
+
+/* describe(row, a[i]) fills in a row, by copy_row_of; false: that one copies nothing. */
+template <class Args, class Describe>
+static inline void launch_copies(const Args *const *a, int n, const struct cuda_call *c, Describe describe)
+{
+    copy_table t;
+    launch_many(
+        &t, a, n,
+        [&](copy_row *row, const Args *node) {
+            return describe(row, node) ? chunks_of(row->words, COPY_CHUNK) : INT64_C(0);
+        },
+        [&](const copy_table &table) {
+            copies_kernel<<<resident_blocks(table.chunks, COPY_BLOCKS, c), COPY_THREADS, 0, c->stream>>>(table);
+        });
+}
+
+#endif
