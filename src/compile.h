@@ -19,7 +19,7 @@ struct compile_settings {
     int64_t cache_rows, source_rows; /* source_rows: of an encoder-decoder, tokens of a sequence's source */
     int64_t beams; /* so many sequences are beams of one prompt, and share what they have in common; 0 and 1: none do */
     int ranks;     /* that train side by side, each with a program like this; 0 and 1: one */
-    bool in_turn; /* they take part in one exchange at a time: processes, of which one sends what the others take */
+    bool in_turn;  /* they take part in one exchange at a time: processes, of which one sends what the others take */
     double link_seconds; /* of a byte that they exchange; 0: not known */
     int zero_stage;      /* what each of them keeps for itself alone (struct pass_settings) */
     bool trial; /* only to be looked at, by a search: programs and plan are not checked, as those that run are */

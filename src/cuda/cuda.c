@@ -5,9 +5,9 @@
 #include "cuda/device.h"
 #include "cuda/facts.h"
 #include "cuda/launch.h"
+#include "cuda/libraries/nvml.h"
 #include "cuda/memory.h"
 #include "cuda/nccl/exchange.h"
-#include "cuda/libraries/nvml.h"
 #include "cuda/products/products.h"
 
 #include <stdlib.h>
