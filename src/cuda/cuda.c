@@ -7,6 +7,7 @@
 #include "cuda/launch.h"
 #include "cuda/libraries/nvml.h"
 #include "cuda/memory.h"
+#include "cuda/nccl/connection.h"
 #include "cuda/nccl/exchange.h"
 #include "cuda/products/products.h"
 

@@ -4,6 +4,7 @@
 #include "base/seconds.h"
 #include "cuda/launch.h"
 #include "cuda/memory.h"
+#include "cuda/nccl/connection.h"
 #include "cuda/peers/peers.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
 #include "cuda/peers/peers.h"
 
+#include "cuda/nccl/connection.h"
+
 #include <cuda_runtime_api.h>
 #include <string.h>
 

@@ -5,8 +5,9 @@
 
 #include "backend/backend.h"
 #include "cuda/errors.h"
-#include "cuda/nccl/connection.h"
 #include "ranks/ranks.h"
+
+struct cuda_nccl; /* cuda/nccl/connection.h */
 
 enum { CUDA_MAX_PEERS = BACKEND_GPUS, GATE_LINE = 32 };
 
