@@ -53,7 +53,7 @@ static int find_settle(const struct program *g, const bool *trails, const int64_
     }
     while (k < end && bytes[k] + more <= most)
         k++;
-    while (k > 1 && g->graph.nodes[k].joins) /* whole launches alone */
+    while (k > 1 && k < g->graph.n_nodes && g->graph.nodes[k].joins) /* whole launches alone */
         k--;
     return more && k > 1 ? k : 0;
 }
