@@ -70,14 +70,26 @@ has_cuda() {
     grep -q 'src/cuda/cuda\.c' "$1/build.ninja"
 }
 
+# Of the instruction sets with vectors the widest that this processor has, and the one without. All others are the same sources for
+# vectors of other lengths; of the matrix unit the tests have an emulation, whose accesses a sanitizer sees.
+few_isas() {
+    [ -x build/snug ] || { echo all; return; }
+    build/snug info --json | sed 's/.*"usable_kernels":\[\([^]]*\)\].*/\1/; s/"//g' | tr , '\n' | grep -v amx | sed -n '1p;$p' | uniq | paste -sd ,
+}
+
+# A folder for the CUDA kernels and their tests, for one architecture: the one that all sources have code for. No GPU is needed.
+setup_cuda() {
+    [ -f "$1/build.ninja" ] || meson setup "$1" -Dcuda=enabled -Dgpu_arch=90 -Demulated_gpu=true -Dcpu_isas="$(few_isas)"
+}
+
 # run_tests FOLDER [NAME…]: runs the tests of a build folder, all or those named, and closes with 'N passed, N failed[, N skipped]'.
 # Returns 1 if anything failed or nothing ran.
 run_tests() {
     local dir=$1
     shift
     rm -f "$dir/meson-logs/testlog.txt"
-    # cmocka prints TAP if asked; people who run meson test themselves get its usual text.
-    CMOCKA_MESSAGE_OUTPUT=TAP meson test -C "$dir" --no-rebuild --print-errorlogs "$@" |
+    # cmocka prints TAP if asked; people who run meson test themselves get its usual text. One more than there are processors: some wait.
+    CMOCKA_MESSAGE_OUTPUT=TAP meson test -C "$dir" --no-rebuild --print-errorlogs --num-processes $(($(nproc) + 1)) "$@" |
         grep -v -E '^(ninja|Expected Fail|Unexpected Pass|Full log)|^$' || true
     awk -f scripts/count-tests "$dir/meson-logs/testlog.txt"
 }

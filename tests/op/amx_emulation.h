@@ -70,23 +70,37 @@ static inline float amx_flush(float x)
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
+/* Rows of pairs: the first and the second of each, as numbers. */
+static inline void amx_widen_pairs(float first[16], float second[16], const uint8_t *row)
+{
+    for (int i = 0; i < 16; i++) {
+        first[i] = amx_widen(row + 4 * i);
+        second[i] = amx_widen(row + 4 * i + 2);
+    }
+}
+
+/* The instruction adds up with one rounding. So does this: a product of two bf16 is a float, unless it is next to 0. */
 static inline void amx_dot(int sum, int a, int b)
 {
     const struct amx_shapes *s = &amx_unit.shapes;
     amx_must(s->palette && s->rows[sum] && s->rows[sum] == s->rows[a] && s->row_bytes[sum] == s->row_bytes[b] &&
              s->row_bytes[a] / 4 == s->rows[b] && sum != a && sum != b && a != b);
-    for (int m = 0; m < s->rows[sum]; m++)
-        for (int n = 0; n < s->row_bytes[sum] / 4; n++) {
-            float even = 0, odd = 0, c;
-            for (int k = 0; k < s->rows[b]; k++) {
-                const uint8_t *x = amx_unit.bytes[a][m] + 4 * k, *y = amx_unit.bytes[b][k] + 4 * n;
-                even = amx_flush(fmaf(amx_widen(x), amx_widen(y), even));
-                odd = amx_flush(fmaf(amx_widen(x + 2), amx_widen(y + 2), odd));
+    float y[2][16][16];
+    for (int k = 0; k < s->rows[b]; k++)
+        amx_widen_pairs(y[0][k], y[1][k], amx_unit.bytes[b][k]);
+    for (int m = 0; m < s->rows[sum]; m++) {
+        float x[2][16], even[16] = {0}, odd[16] = {0}, c[16];
+        amx_widen_pairs(x[0], x[1], amx_unit.bytes[a][m]);
+        for (int k = 0; k < s->rows[b]; k++)
+            for (int n = 0; n < 16; n++) {
+                even[n] = amx_flush(x[0][k] * y[0][k][n] + even[n]);
+                odd[n] = amx_flush(x[1][k] * y[1][k][n] + odd[n]);
             }
-            memcpy(&c, amx_unit.bytes[sum][m] + 4 * n, 4);
-            c = amx_flush(amx_flush(c) + amx_flush(even + odd));
-            memcpy(amx_unit.bytes[sum][m] + 4 * n, &c, 4);
-        }
+        memcpy(c, amx_unit.bytes[sum][m], sizeof c);
+        for (int n = 0; n < 16; n++)
+            c[n] = amx_flush(amx_flush(c[n]) + amx_flush(even[n] + odd[n]));
+        memcpy(amx_unit.bytes[sum][m], c, s->row_bytes[sum]);
+    }
 }
 
 #define AMX_CONFIGURE(shapes) amx_configure(shapes)

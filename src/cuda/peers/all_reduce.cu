@@ -67,7 +67,7 @@ __global__ static void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
 extern "C" int cuda_all_reduce_many(const struct args_all_reduce *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *peers = c->peers;
-    if (!peers->joined)
+    if (!peers || !peers->joined)
         return SNUG_OK;
     if (peers->nccl)
         return cuda_nccl_all_reduce(a, n, c);

@@ -10,7 +10,7 @@ extern "C" {
 extern "C" int cuda_broadcast_many(const struct args_broadcast *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *peers = c->peers;
-    if (!peers->joined)
+    if (!peers || !peers->joined)
         return SNUG_OK;
     if (peers->nccl)
         return cuda_nccl_broadcast(a, n, c);

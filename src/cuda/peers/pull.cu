@@ -10,7 +10,7 @@ extern "C" {
 extern "C" int cuda_pull_many(const struct args_pull *const *a, int n, const struct cuda_call *c)
 {
     const struct cuda_peers *p = c->peers;
-    bool sent = p->joined && p->nccl; /* by the process that has it */
+    bool sent = p && p->joined && p->nccl; /* by the process that has it */
     launch_copies(a, n, c, [&](copy_row *row, const struct args_pull *node) {
         int64_t bytes = dtype_bytes(node->y.dtype, tensor_room(&node->y));
         *row = copy_row_of((const char *)node->x.data, (char *)node->y.data, bytes);
