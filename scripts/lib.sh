@@ -70,12 +70,16 @@ has_cuda() {
     grep -q 'src/cuda/cuda\.c' "$1/build.ninja"
 }
 
-# Of the instruction sets the one without vectors, and the widest that this processor has. All others are the same sources for vectors of
-# other lengths. Of the matrix unit the tests have an emulation, whose accesses a sanitizer sees; where there is one, the processor is slow
-# at pairs of bf16, and whether they pay would be measured anew in each run.
-few_isas() {
+# The instruction sets that this processor can run, as -Dcpu_isas wants them; of a checkout that is not built yet, all that there are.
+usable_isas() {
     [ -x build/snug ] || { echo all; return; }
-    build/snug info --json | sed 's/.*"usable_kernels":\[\([^]]*\)\].*/\1/; s/"//g; s/,avx512bf16,amx$//' | tr , '\n' | sed -n '1p;$p' | uniq | paste -sd ,
+    build/snug info --json | sed 's/.*"usable_kernels":\[\([^]]*\)\].*/\1/; s/"//g'
+}
+
+# Of them the first and the widest, for what is not about kernels. Without those of bf16: whether they pay is measured in each run, and what
+# is slowed down measures now this and now that.
+few_isas() {
+    usable_isas | sed 's/,[a-z0-9]*bf16.*//' | tr , '\n' | sed -n '1p;$p' | uniq | paste -sd ,
 }
 
 # A folder for the CUDA kernels and their tests, for one architecture: the one that all sources have code for. No GPU is needed.

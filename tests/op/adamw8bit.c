@@ -259,7 +259,7 @@ static bool few_far(const double *got, const double *want, int64_t n)
 /* `narrow`: of gradients, and of the copy of the parameters that a model in 16 bits computes with. */
 static void near_adam(const struct backend *b, const char *name, enum dtype narrow, int64_t n)
 {
-    const int steps = SANITIZED ? 3 : n <= 1 << 20 ? 50 : 10; /* as many numbers at least */
+    enum { STEPS = SANITIZED ? 3 : 50 };
     const struct hyper h = {.lr = 1e-3, .eps = 1e-8};
     const struct difference bound = {6e-5, 6e-4}, copy_bound = {1.7e-4, 1.6e-3};
     struct difference most = {0}, copy_most = {0};
@@ -271,7 +271,7 @@ static void near_adam(const struct backend *b, const char *name, enum dtype narr
     fill_normal(adam.p, n, 0.1, 0);
     round_to(b->facts.float_type, adam.p, n);
     put(&t, &t.p, adam.p);
-    for (int s = 1; s <= steps; s++) {
+    for (int s = 1; s <= STEPS; s++) {
         fill_normal(g, n, 0.01, (uint32_t)s);
         round_to(narrow, g, n);
         step(&t, &h, s, g, false);

@@ -79,7 +79,8 @@ static inline void amx_widen_pairs(float first[16], float second[16], const uint
     }
 }
 
-/* The instruction adds up with one rounding. So does this: a product of two bf16 is a float, unless it is next to 0. */
+/* The instruction adds up with one rounding. So does this: in double the product is exact, and the sum is too, or else its smaller part
+ * is too small to change the float that it becomes. */
 static inline void amx_dot(int sum, int a, int b)
 {
     const struct amx_shapes *s = &amx_unit.shapes;
@@ -93,8 +94,8 @@ static inline void amx_dot(int sum, int a, int b)
         amx_widen_pairs(x[0], x[1], amx_unit.bytes[a][m]);
         for (int k = 0; k < s->rows[b]; k++)
             for (int n = 0; n < 16; n++) {
-                even[n] = amx_flush(x[0][k] * y[0][k][n] + even[n]);
-                odd[n] = amx_flush(x[1][k] * y[1][k][n] + odd[n]);
+                even[n] = amx_flush((float)((double)x[0][k] * y[0][k][n] + even[n]));
+                odd[n] = amx_flush((float)((double)x[1][k] * y[1][k][n] + odd[n]));
             }
         memcpy(c, amx_unit.bytes[sum][m], sizeof c);
         for (int n = 0; n < 16; n++)
