@@ -142,10 +142,10 @@ static void check(int64_t M, int64_t N, int64_t K, bool a_by_k, bool b_by_k, enu
 static void products_in_every_form(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 2, 5},     {12, 32, 16}, {13, 33, 17},
-                                       {6, 8, 1},    {25, 64, 40},  {61, 95, 33}, {1, 300, 70},
-                                       {300, 1, 70}, {50, 40, 511}, {4, 7, 515},  {7, 3, 1027},
-                                       {5, 6, 2060}, {0, 4, 4},     {4, 4, 0},    {241, 37, 9}};
+    static const int64_t sizes[][3] = {{1, 1, 1},    {3, 2, 5},     {12, 32, 16},   {13, 33, 17},  {6, 8, 1},
+                                       {25, 64, 40}, {61, 95, 33},  {1, 300, 70},   {300, 1, 70},  {50, 40, 511},
+                                       {4, 7, 515},  {7, 3, 1027},  {5, 6, 2060},   {0, 4, 4},     {4, 4, 0},
+                                       {241, 37, 9}, {97, 200, 64}, {70, 130, 320}, {1090, 40, 33}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int form = 0; form < 16; form++) {
             const int64_t *n = sizes[s];

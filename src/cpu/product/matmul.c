@@ -12,7 +12,8 @@
  *
  * B is packed first, by all threads (a chunk of its columns when it is large). A task is then a block of rows of C times
  * a range of panels of B: its thread packs these rows of A, run by run. With few rows there is nothing to share: each
- * thread packs the panels of B that it multiplies, and all of A is packed first. */
+ * thread packs the panels of B that it multiplies, which then are in its own cache, and all of A is packed first. The
+ * matrix unit reads it where it lies, if its rows lie along k. */
 #include "cpu/product/product.h"
 
 #include "cpu/product/epilogue.h"
@@ -27,6 +28,7 @@ enum {
     B_BYTES = 8 << 20,     /* of packed B at a time */
     BLOCK_TILES = 20,      /* most tiles of a task */
     FEW_ROWS = 48,         /* so many of C are few */
+    SOME_ROWS = 1024,      /* so many are, too, when A fits the second-level cache and all threads have panels */
     SMALL_FLOPS = 1 << 17, /* below, waking other threads costs more than they help */
 };
 
@@ -157,6 +159,16 @@ static __attribute__((unused)) void tile_unit(float *sum, const uint32_t *a, con
         (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW}, steps / AMX_WORDS);
 }
 
+/* The same with A as it lies, rows `pitch` bytes apart. */
+static __attribute__((unused)) void tile_lying(float *sum, const void *a, int64_t pitch, const uint32_t *b,
+                                               int64_t steps, bool add)
+{
+    enum { ROW = 4 * AMX_COLUMNS };
+    amx_block(
+        sum, ROW, add, (struct amx_operand){.at = a, .stride = pitch, .second = 16 * pitch, .step = 4 * AMX_WORDS},
+        (struct amx_operand){.at = b, .stride = ROW, .second = ROW / 2, .step = AMX_WORDS * ROW}, steps / AMX_WORDS);
+}
+
 static void tile(enum words words, float *sum, const uint32_t *a, const uint32_t *b, int64_t steps, bool add)
 {
     if (AMX && words == WORDS_TILES)
@@ -260,17 +272,35 @@ static struct blocks blocks_of(const struct product *p, const struct form *f, in
     return k;
 }
 
-/* What a product with few rows needs: all of A for all threads; a run of a panel and its sums for each. */
+/* What a product with few rows needs: what is packed of A for all threads; a run of a panel and its sums for each. */
 struct few {
-    int64_t tiles, a_bytes, b_bytes, strip_bytes;
+    int64_t tiles, lie; /* of C in a column; of these, the first ones whose rows of A are read where they lie */
+    int64_t a_bytes, b_bytes, strip_bytes;
 };
 
+/* Bytes of A that most of the second-level cache holds. */
+static int64_t few_bytes(const struct form *f)
+{
+    return 2 * f->a_bytes;
+}
+
+static bool is_few(const struct product *p, const struct form *f, int threads)
+{
+    int64_t a_bytes = 4 * ceil_div(p->M, f->rows) * f->rows * f->steps;
+    return p->M <= FEW_ROWS ||
+           (p->M <= SOME_ROWS && a_bytes <= few_bytes(f) && ceil_div(p->N, f->columns) >= 2 * threads);
+}
+
+/* Whether there are few depends on the sizes; the bytes only grow with them. */
 static struct few few_of(const struct product *p, const struct form *f)
 {
-    struct few k = {.tiles = ceil_div(smaller(p->M, FEW_ROWS), f->rows)};
-    k.a_bytes = round_up(4 * k.tiles * f->rows * f->steps);
+    struct few k = {.tiles = ceil_div(smaller(p->M, SOME_ROWS), f->rows)};
+    int64_t tile_bytes = 4 * f->rows * f->steps, least = ceil_div(smaller(p->M, FEW_ROWS), f->rows) * tile_bytes;
+    k.a_bytes = round_up(larger(smaller(k.tiles * tile_bytes, few_bytes(f)), least));
     k.b_bytes = round_up(4 * smaller(f->run, f->steps) * f->columns);
     k.strip_bytes = 4 * k.tiles * f->rows * f->columns;
+    if (f->words == WORDS_TILES && p->a_by_k && p->K % (2 * AMX_WORDS) == 0)
+        k.lie = p->M / f->rows;
     return k;
 }
 
@@ -375,18 +405,39 @@ static void run_blocks(const struct product *p, const struct form *f, const stru
     }
 }
 
-/* One thread's part of a product with few rows. Bound by reading B. */
+/* All threads pack what few rows of A do not lie as they are needed: run after run, each with all of its panels. */
+static void pack_few(const struct product *p, const struct form *f, const struct few *k, uint32_t *a)
+{
+    int64_t panels = k->tiles - k->lie, groups = ceil_div(panels, PACK_PANELS);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < ceil_div(f->steps, f->run) * groups; i++) {
+        int64_t s = i / groups * f->run, run = smaller(f->run, f->steps - s), q = i % groups * PACK_PANELS;
+        pack_a(a + (s * panels + q * run) * f->rows, p, f, smaller(PACK_PANELS, panels - q), (k->lie + q) * f->rows, s,
+               run);
+    }
+}
+
+/* The sums of tile t of few rows, from word s of A on, times a run of a panel of B. */
+static void few_tile(const struct product *p, const struct form *f, const struct few *k, float *sum, const uint32_t *a,
+                     const uint32_t *b, int64_t t, int64_t s, int64_t run, bool add)
+{
+    if (t < k->lie)
+        tile_lying(sum, (const uint16_t *)p->a + t * f->rows * p->a_pitch + 2 * s, 2 * p->a_pitch, b, run, add);
+    else
+        tile(f->words, sum, a + (s * (k->tiles - k->lie) + (t - k->lie) * run) * f->rows, b, run, add);
+}
+
+/* One thread's part of a product with few rows. Bound by reading B, or A from the second-level cache. */
 static void run_few(const struct product *p, const struct form *f, const struct few *k, void *workspace)
 {
     uint32_t *a = workspace, *b = (uint32_t *)(void *)((char *)workspace + k->a_bytes +
                                                        omp_get_thread_num() * (k->b_bytes + k->strip_bytes));
     float *strip = (float *)(void *)((char *)b + k->b_bytes);
-    int64_t panels = ceil_div(p->N, f->columns), rows = k->tiles * f->rows;
-#pragma omp for schedule(static)
-    for (int64_t s = 0; s < f->steps; s += f->run)
-        pack_a(a + s * rows, p, f, k->tiles, 0, s, smaller(f->run, f->steps - s));
+    int64_t panels = ceil_div(p->N, f->columns);
+    if (k->lie < k->tiles)
+        pack_few(p, f, k, a);
 #pragma omp for schedule(dynamic)
-    for (int64_t q = 0; q < panels; q++) {
+    for (int64_t q = 0; q < panels; q++)
         for (int64_t s = 0; s < f->steps || s == 0; s += f->run) {
             int64_t run = smaller(f->run, f->steps - s);
             pack_b(b, p, f, 1, q * f->columns, s, run);
@@ -394,12 +445,11 @@ static void run_few(const struct product *p, const struct form *f, const struct 
                 float *sum = strip + t * f->rows * f->columns;
                 if (s == 0 && p->goes_on)
                     epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
-                tile(f->words, sum, a + (s * k->tiles + t * run) * f->rows, b, run, s > 0 || p->goes_on);
+                few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on);
+                if (s + run >= f->steps)
+                    epilogue(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
             }
         }
-        for (int64_t t = 0; t < k->tiles; t++)
-            epilogue(p, strip + t * f->rows * f->columns, f->columns, t * f->rows, f->rows, q * f->columns);
-    }
 }
 
 void ISA(product_run)(const struct product *product, void *workspace, int threads)
@@ -420,7 +470,7 @@ void ISA(product_run)(const struct product *product, void *workspace, int thread
     {
         if (f.words == WORDS_TILES)
             amx_begin();
-        if (p->M <= FEW_ROWS)
+        if (is_few(p, &f, threads))
             run_few(p, &f, &few, workspace);
         else
             run_blocks(p, &f, &k, workspace, threads);
