@@ -14,7 +14,7 @@
 #include <dnnl.h>
 #endif
 
-enum { RUNS = 7 };
+enum { RUNS = 300 };
 static const double LASTING = 0.15; /* seconds after which no further run begins */
 
 /* Buffers of the largest sizes: left and right operand, result, pre-activation, bias, workspace. */

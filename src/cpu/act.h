@@ -104,4 +104,15 @@ SIMD vf vf_act_slope(enum act act, vf x)
     }
 }
 
+/* Both at once: the compiler does not see what two calls have in common. */
+SIMD vf vf_act_and_slope(enum act act, vf x, vf *slope)
+{
+    if (GELU_BY_TABLES && act == ACT_gelu)
+        return gelu_of_tables(gelu_table, x, slope);
+    if (GELU_BY_TABLES && act == ACT_gelu_tanh)
+        return gelu_of_tables(gelu_tanh_table, x, slope);
+    *slope = vf_act_slope(act, x);
+    return vf_act(act, x);
+}
+
 #endif

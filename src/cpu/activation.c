@@ -14,9 +14,10 @@ SIMD void activation(const struct args_activation *a, int threads, bool narrow)
     for (int64_t start = 0; start < n; start += CHUNK)
         for (int64_t i = start; i < start + CHUNK && i < n; i += VF_LANES) {
             vf x = vf_get_upto(a->x.data, i, n - i, narrow);
-            vf_put_upto(a->y.data, i, vf_act(act, x), n - i, narrow);
+            vf slope = {0}, y = a->slope.data ? vf_act_and_slope(act, x, &slope) : vf_act(act, x);
+            vf_put_upto(a->y.data, i, y, n - i, narrow);
             if (a->slope.data)
-                vf_put_upto(a->slope.data, i, vf_act_slope(act, x), n - i, narrow);
+                vf_put_upto(a->slope.data, i, slope, n - i, narrow);
         }
 }
 

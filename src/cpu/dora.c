@@ -83,9 +83,10 @@ SIMD void dora_row(const struct args_dora *a, int64_t n, enum act act, bool bf16
         vf u = vf_get_upto(a->z.data, n * O + o, left, bf16) * factor;
         if (a->bias.data)
             u += vf_get_upto(a->bias.data, o, left, false);
-        vf_put_upto(a->y.data, n * pitch + o, vf_act(act, u), left, bf16);
+        vf slope = {0}, y = a->slope.data ? vf_act_and_slope(act, u, &slope) : vf_act(act, u);
+        vf_put_upto(a->y.data, n * pitch + o, y, left, bf16);
         if (a->slope.data)
-            vf_put_upto(a->slope.data, n * O + o, vf_act_slope(act, u), left, bf16);
+            vf_put_upto(a->slope.data, n * O + o, slope, left, bf16);
     }
 }
 

@@ -18,10 +18,10 @@ SIMD void glu_bwd_row(const struct args_glu_bwd *a, int64_t n, enum act act, boo
     for (int64_t f = 0; f < F; f += VF_LANES) {
         int64_t left = F - f;
         vf dy = vf_get_upto(a->dy.data, n * F + f, left, bf16);
-        vf x = vf_get_upto(a->x.data, gate + f, left, bf16);
-        vf dgate = dy * vf_get_upto(a->x.data, up + f, left, bf16) * vf_act_slope(act, x);
+        vf slope, y = vf_act_and_slope(act, vf_get_upto(a->x.data, gate + f, left, bf16), &slope);
+        vf dgate = dy * vf_get_upto(a->x.data, up + f, left, bf16) * slope;
         put_or_add(&a->dx, gate + f, dgate, left, bf16);
-        put_or_add(&a->dx, up + f, dy * vf_act(act, x), left, bf16);
+        put_or_add(&a->dx, up + f, dy * y, left, bf16);
     }
 }
 

@@ -17,7 +17,7 @@ SIMD vf epilogue_value(const struct product *p, enum act act, bool narrow, const
     if (p->add && !p->goes_on)
         v = v + vf_get_upto(p->c, i * p->c_pitch + column, left, narrow);
     if (act && p->slope)
-        *slope = vf_act_slope(act, v);
+        return vf_act_and_slope(act, v, slope);
     return act ? vf_act(act, v) : v;
 }
 
@@ -58,8 +58,9 @@ SIMD void epilogue_rows(const struct product *p, enum act act, bool narrow, bool
 }
 
 /* Asks for what `epilogue` of the tile will write: with many columns in C each row is in another page and, where their
- * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. Not for the
- * matrix unit: there the lines of C would leave no room in those sets for the operands. */
+ * number is a power of two, all are in a few sets of the first-level cache, so that every store would wait. With the
+ * matrix unit only where few rows are multiplied and no slope is wanted: more lines would leave no room in those sets for
+ * the operands. */
 SIMD void epilogue_prefetch(const struct product *p, int columns, int64_t i, int64_t rows, int64_t j)
 {
     rows = rows < p->M - i ? rows : p->M - i;

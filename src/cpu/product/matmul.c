@@ -445,6 +445,8 @@ static void run_few(const struct product *p, const struct form *f, const struct 
                 float *sum = strip + t * f->rows * f->columns;
                 if (s == 0 && p->goes_on)
                     epilogue_begin(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);
+                if (f->words == WORDS_TILES && s + run >= f->steps && !p->slope)
+                    epilogue_prefetch(p, f->columns, t * f->rows, f->rows, q * f->columns);
                 few_tile(p, f, k, sum, a, b, t, s, run, s > 0 || p->goes_on);
                 if (s + run >= f->steps)
                     epilogue(p, sum, f->columns, t * f->rows, f->rows, q * f->columns);

@@ -95,10 +95,10 @@ SIMD void amx_block(float *c, int64_t stride, bool add, struct amx_operand a, st
     for (int64_t s = 0; s < steps; s++, pa += a.step, pb += b.step) {
         AMX_LOAD(6, pb, b.stride);
         AMX_LOAD(4, pa, a.stride);
-        AMX_DOT(0, 4, 6);
         AMX_LOAD(7, pb + b.second, b.stride);
-        AMX_DOT(1, 4, 7);
         AMX_LOAD(5, pa + a.second, a.stride);
+        AMX_DOT(0, 4, 6);
+        AMX_DOT(1, 4, 7);
         AMX_DOT(2, 5, 6);
         AMX_DOT(3, 5, 7);
     }
