@@ -110,6 +110,21 @@ static void *place_of(const struct run *r, const struct program *g, int id)
     return arena && g->at[id] >= 0 ? arena + g->at[id] : NULL;
 }
 
+/* What a pull reads. Where the rank that has it is only thought of (a rehearsal), something else is at its place, whose bits may be no
+ * numbers: then it reads a value of this rank of the same kind, at least as large. */
+static void *pulled_from(const struct run *r, const struct program *g, int id)
+{
+    const struct value *x = graph_value(&g->graph, id);
+    int found = id;
+    for (int i = 1; i < g->graph.n_values && !r->rank && found == id; i++) {
+        const struct value *v = graph_value(&g->graph, i);
+        if (v->persists && v->rank == 1 && v->memory == x->memory && v->dtype == x->dtype && v->role == x->role &&
+            v->kin == x->kin && value_elements(v, g->max) >= value_elements(x, g->max))
+            found = i;
+    }
+    return place_of(r, g, found);
+}
+
 bool run_has(const struct run *r, const struct run_value *v)
 {
     return !v->rank || !r->rank || r->ranks || v->rank == r->rank->me + 1;
@@ -200,7 +215,7 @@ void run_fill_work(const struct run *r, const struct program *g, const struct no
                             .threads = r->threads,
                             .rank = r->rank};
     if (n->op == OP_pull)
-        w->args.pull.x.data = place_of(r, g, n->u.pull.x);
+        w->args.pull.x.data = pulled_from(r, g, n->u.pull.x);
 }
 
 bool run_executes(const struct run *r, const struct node *n)

@@ -11,22 +11,13 @@
 
 enum { PATTERN = 1 << 18, MAX_MICRO = 8 };
 
-/* Both halves are x in bf16. Ranks that keep weights of their own have them at the same places, of which this one run is all: what is
- * F32 for one and bf16 for another has to be a number for both. */
-static float of_two_halves(float x)
-{
-    uint32_t half = bf16_from_float(x), bits = half << 16 | half;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* Random numbers of an even distribution with the deviation `std`: a GPU is faster on zeros. */
 static void make_pattern(float *to, double std)
 {
     for (uint32_t i = 0; i < PATTERN; i += 4) {
         struct philox r = philox4x32((struct philox){{i, 0, 0, 0}}, 3, 4);
         for (int k = 0; k < 4; k++)
-            to[i + (uint32_t)k] = of_two_halves((float)(((double)r.w[k] * 0x1p-32 - 0.5) * sqrt(12) * std));
+            to[i + (uint32_t)k] = (float)(((double)r.w[k] * 0x1p-32 - 0.5) * sqrt(12) * std);
     }
 }
 
