@@ -13,6 +13,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--command", default="build/snug")
@@ -62,7 +63,9 @@ def least(options, most):
 
 def run(options, point):
     """Trains within the budget; the losses of its steps."""
-    lines = snug("train", [*options, "--logging-steps", "1", "--discard-model"], point["budget"])
+    with tempfile.TemporaryDirectory() as folder:
+        lines = snug("train", [*options, "--logging-steps", "1", "--discard-model", "--no-report", "--output-dir", folder + "/out"],
+                     point["budget"])
     allocated = [line["arena_bytes"] for line in lines if "arena_bytes" in line]
     if allocated != [point["arena_bytes"]]:
         sys.exit(f"budget {point['budget']}: planned {point['arena_bytes']} bytes, the run allocated {allocated}")

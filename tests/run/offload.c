@@ -53,10 +53,11 @@ static double printed(const char *name)
     return x;
 }
 
-/* Whether `arena` bytes here and `host` there are what all took on the device. A GPU has buffers besides, for what is on its way. */
+/* Whether `arena` bytes here and `host` there are what all took on the device. A GPU has buffers besides, for what is on its way, and
+ * updates that wait for it elsewhere. */
 static bool is_split(double arena, double host, double all, const struct device *on)
 {
-    return strncmp(on->name, "cuda", 4) ? arena + host == all : arena + host >= all && arena <= all;
+    return strncmp(on->name, "cuda", 4) ? arena + host == all : arena + host >= 0.9 * all && arena <= all;
 }
 
 /* Whole runs, and runs that go on with states elsewhere than where they began. What the device has less, the host has more. */
