@@ -30,29 +30,23 @@ int experts_find(struct matching *m, struct snug_err *err)
     return code;
 }
 
-/* ---- what is refused ---- */
-
-/* As modules they have no adapter: an expert's layers are parts of a parameter. */
-int experts_refuse(const struct matching *m, struct snug_err *err)
+/* BLOCK.gate, where the experts of its layer are BLOCK.experts: in files, Mixtral's has another name. */
+int experts_router_path(struct matching *m, const struct value *router, const char **out, struct snug_err *err)
 {
     char path[MODEL_NAME_MAX];
-    const char *named = json_is_string(m->c->targets) ? json_string_value(m->c->targets) : "";
     for (int i = 1; i < m->g->n_values; i++) {
         const struct value *v = graph_value(m->g, i);
-        bool target = matching_all_linear(m->c);
-        if (!m->experts[i] || v->role != ROLE_WEIGHT || v->group || !v->name)
+        const char *experts = m->experts[i] && !v->base && v->name ? strstr(v->name, ".experts.") : NULL;
+        if (!experts || v->layer != router->layer)
             continue;
-        snprintf(path, sizeof path, "%.*s", (int)adapter_module_length(v->name), v->name);
-        if (!target)
-            TRY(matching_in_list(m, m->c->targets, path, &target, err));
-        if (target)
-            return err_set(err, m->c->path[0] ? SNUG_ERR_INPUT : SNUG_ERR_USAGE,
-                           "%s%s%s: %s is of a mixture of experts, which have no adapter each; name them together by "
-                           "--target-parameters, and other layers such as q_proj,v_proj,gate here",
-                           m->c->path[0] ? m->c->path : "--target-modules", named[0] ? " " : "", named, path);
+        snprintf(path, sizeof path, "%.*s.gate", (int)(experts - v->name), v->name);
+        return (*out = arena_strdup(&m->out->arena, path)) ? SNUG_OK : err_no_memory(err, strlen(path));
     }
+    *out = NULL; /* no expert computes */
     return SNUG_OK;
 }
+
+/* ---- what is refused ---- */
 
 int experts_check_plain(const struct matching *m, const char *path, const char *what, const char *otherwise,
                         struct snug_err *err)

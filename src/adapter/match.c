@@ -127,7 +127,8 @@ static bool layer_has_adapters(const struct adapter_config *c, const char *path)
 
 /* ---- the modules of the model ---- */
 
-static int add_module(struct matching *m, const char *weight_name, bool in_out, bool router, struct snug_err *err)
+static int add_module(struct matching *m, const char *weight_name, bool in_out, const char *router,
+                      struct snug_err *err)
 {
     size_t n = adapter_module_length(weight_name);
     char *path = n ? arena_strndup(&m->out->arena, weight_name, n) : NULL;
@@ -161,8 +162,13 @@ static int find_modules(struct matching *m, struct snug_err *err)
         const struct value *v = graph_value(g, i);
         if (v->base && v->role == ROLE_WEIGHT)
             linear[i] |= linear[v->base];
-        if (linear[i] && !table[i] && !v->group && v->name && v->ndim == 2)
-            code = add_module(m, v->name, linear[i] == 2, m->routes[i], err);
+        const char *router = NULL;
+        if (!linear[i] || table[i] || v->group || !v->name || v->ndim != 2)
+            continue;
+        if (m->routes[i])
+            code = experts_router_path(m, v, &router, err);
+        if (!code)
+            code = add_module(m, v->name, linear[i] == 2, router, err);
     }
     mem_free(linear);
     mem_free(table);
@@ -354,16 +360,16 @@ static int by_module(const void *a, const void *b)
     return strcmp(((const struct adapter *)a)->module, ((const struct adapter *)b)->module);
 }
 
-int adapter_match(const struct adapter_config *c, const struct model_config *model, const struct graph *g,
+int adapter_match(struct adapter_config *c, const struct model_config *model, const struct graph *g,
                   struct adapter_set *out, struct snug_err *err)
 {
     *out = (struct adapter_set){.adapters = {.dropout = c->dropout, .dora = c->dora}};
     struct matching m = {.c = c, .model = model, .g = g, .out = out, .scratch = regex_match_new()};
     int code = m.scratch ? experts_find(&m, err) : err_no_memory(err, 1 << 12);
     if (!code)
-        code = experts_refuse(&m, err);
-    if (!code)
         code = find_modules(&m, err);
+    if (!code)
+        code = experts_rename(&m, c, err);
     if (!code)
         code = experts_check_parameters(&m, err);
     if (!code)
@@ -375,9 +381,9 @@ int adapter_match(const struct adapter_config *c, const struct model_config *mod
         code = is_target(&m, i, &target, err);
         if (!code && target && m.routers[i])
             code = experts_check_plain(&m, m.modules[i], "a router of experts", "leave the router out", err);
+        const char *path = m.routers[i] ? m.routers[i] : m.modules[i];
         if (!code && target)
-            code = matching_add(
-                &m, (struct adapter){.module = m.modules[i], .path = m.modules[i], .in_out = m.in_out[i]}, err);
+            code = matching_add(&m, (struct adapter){.module = m.modules[i], .path = path, .in_out = m.in_out[i]}, err);
     }
     if (!code)
         code = check_targets(&m, err);

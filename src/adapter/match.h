@@ -20,9 +20,10 @@ struct adapter_set {
     struct arena arena;
 };
 
-/* g: the forward pass of the model, before any pass. SNUG_ERR_USAGE (of options) or SNUG_ERR_INPUT (of a file): what is to be matched
- * matches nothing; the message has the names that there are. adapter_set_free also after a failure. */
-int adapter_match(const struct adapter_config *c, const struct model_config *m, const struct graph *g,
+/* g: the forward pass of the model, before any pass. In c and its document, names of an expert's layers become those of parameters.
+ * SNUG_ERR_USAGE (of options) or SNUG_ERR_INPUT (of a file): what is to be matched matches nothing; the message has the names that there
+ * are. adapter_set_free also after a failure. */
+int adapter_match(struct adapter_config *c, const struct model_config *m, const struct graph *g,
                   struct adapter_set *out, struct snug_err *err);
 void adapter_set_free(struct adapter_set *s);
 

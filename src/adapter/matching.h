@@ -14,7 +14,7 @@ struct matching {
     const char **modules; /* (n) the linear layers' paths; in the arena */
     const char **heads;   /* (n) the path again where it is a part of the task's output layer, else NULL */
     bool *in_out;         /* (n) their weights are (I,O) */
-    bool *routers;        /* (n) they choose experts */
+    const char **routers; /* (n) of those that choose experts the path as PEFT has it; else NULL */
     bool *experts;        /* by value: weights of experts */
     bool *routes;         /* by value: weights of routers */
     size_t n, cap, cap_heads, cap_in_out, cap_routers, cap_list, cap_saved, cap_parts;
@@ -33,12 +33,18 @@ int matching_add(struct matching *m, struct adapter new, struct snug_err *err);
 
 /* ---- mixtures of experts (experts.c) ---- */
 
-int experts_find(struct matching *m, struct snug_err *err);         /* fills m->experts and m->routes */
-int experts_refuse(const struct matching *m, struct snug_err *err); /* their names as modules */
+int experts_find(struct matching *m, struct snug_err *err); /* fills m->experts and m->routes */
+/* Of a router's weight: how PEFT names its module; NULL: no experts are there. */
+int experts_router_path(struct matching *m, const struct value *router, const char **out, struct snug_err *err);
 int experts_check_parameters(const struct matching *m, struct snug_err *err);
 int experts_match(struct matching *m, struct snug_err *err); /* adds the adapters that target_parameters asks for */
 /* What PEFT, too, adapts without dropout and DoRA alone: `path`, which is `what`. */
 int experts_check_plain(const struct matching *m, const char *path, const char *what, const char *otherwise,
                         struct snug_err *err);
+
+/* ---- names of an expert's layers (expert_layers.c) ---- */
+
+/* Those that c and its document have become names of parameters. */
+int experts_rename(struct matching *m, struct adapter_config *c, struct snug_err *err);
 
 #endif

@@ -13,7 +13,7 @@ static void must_be_an_error(int code, const struct snug_err *err)
     MUST(err->code == code && strlen(err->text) > 3 && strlen(err->text) < sizeof err->text);
 }
 
-static void match(const struct adapter_config *c)
+static void match(struct adapter_config *c)
 {
     json_t *o;
     struct model_config m;

@@ -37,6 +37,8 @@ CASES = {  # name: (class, folder of the base, task type, settings)
     "qwen3_moe_experts": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules=["q_proj", "v_proj"], rank_pattern={r".*\.gate_up_proj": 3},
                                                                                  target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "mixtral_experts": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=[], target_parameters=["experts.down_proj"], use_rslora=True)),
+    "qwen3_moe_all_linear": (T.AutoModelForCausalLM, "qwen3_moe", "CAUSAL_LM", dict(target_modules="all-linear")),
+    "mixtral_layers": (T.AutoModelForCausalLM, "mixtral_balanced", "CAUSAL_LM", dict(target_modules=["w1", "w2", "w3", "gate", "v_proj"])),
     "gpt_neox_default": (T.AutoModelForCausalLM, "gpt_neox", "CAUSAL_LM", dict()),
     "gpt_neox_all_linear": (SEQ, "gpt_neox_classes", "SEQ_CLS", dict(target_modules="all-linear")),
 }
@@ -49,7 +51,7 @@ def name_of(n):
 def as_files(n, p, base):
     """A merged parameter under the names that files have for it: of experts, a tensor for each layer of each."""
     if ".experts." not in n:
-        return {n: p}
+        return {n.replace(".mlp.gate.", ".block_sparse_moe.gate.") if "mixtral" in base else n: p}
     block, which = n.split(".experts.")
     block, names = (block.replace(".mlp", ".block_sparse_moe"), ("w1", "w3", "w2")) if "mixtral" in base else (block, ("gate_proj", "up_proj", "down_proj"))
     parts = list(zip(names[:2], p.chunk(2, 1))) if which == "gate_up_proj" else [(names[2], p)]
@@ -113,4 +115,4 @@ with open(here + "/lora/versions.txt", "w") as f:
             "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
             "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
             "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
-            "those of experts: torch 2.11.0, transformers 5.23.0\n")
+            "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n")

@@ -32,6 +32,8 @@ static const struct {
     {"mixtral_attention", "mixtral_balanced"},
     {"qwen3_moe_experts", "qwen3_moe"},
     {"mixtral_experts", "mixtral_balanced"},
+    {"qwen3_moe_all_linear", "qwen3_moe"},
+    {"mixtral_layers", "mixtral_balanced"},
     {"gpt_neox_default", "gpt_neox"},
     {"gpt_neox_all_linear", "gpt_neox_classes"},
 };
@@ -115,6 +117,56 @@ static const char *changed(const char *adapter, const char *key, json_t *value)
     fclose(f);
     free(bytes);
     return to;
+}
+
+/* Tensors and their shapes, as text. */
+static json_t *shapes_of(const char *adapter)
+{
+    size_t n;
+    char *bytes = read_text(join(adapter, "adapter_model.safetensors"), &n);
+    uint64_t header;
+    memcpy(&header, bytes, sizeof header);
+    json_t *all = json_loadb(bytes + sizeof header, header, 0, NULL), *shapes = json_object(), *tensor;
+    const char *name;
+    json_object_foreach(all, name, tensor) if (json_object_get(tensor, "shape"))
+        json_object_set(shapes, name, json_object_get(tensor, "shape"));
+    json_decref(all);
+    free(bytes);
+    return shapes;
+}
+
+/* Names of an expert's layers become what they do in PEFT: an adapter has the tensors, ranks and scales of the recorded one. */
+static void experts_are_adapted_as_by_peft(void **state)
+{
+    (void)state;
+    const struct {
+        const char *recorded, *base, *targets;
+    } cases[] = {{"qwen3_moe_all_linear", "qwen3_moe", "all-linear"},
+                 {"mixtral_layers", "mixtral_balanced", "w1,w2,w3,gate,v_proj"}};
+    static const char *const members[] = {"rank_pattern", "alpha_pattern"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *out = join(folder, "as_peft"), *peft = golden_adapter(cases[i].recorded);
+        remove_tree(out);
+        expect_snug(0, said(),
+                    ARGS("train", "--model", golden(cases[i].base), "--train-data", "synthetic:4x6", "--output-dir",
+                         out, "--device", "cpu", "--max-steps", "1", "--use-peft", "--lora-r", "4", "--lora-alpha", "8",
+                         "--lora-dropout", "0", "--target-modules", cases[i].targets),
+                    NULL);
+        json_t *shapes = shapes_of(out), *wanted = shapes_of(peft);
+        assert_true(json_object_size(wanted) > 0 && json_equal(shapes, wanted));
+        json_decref(shapes);
+        json_decref(wanted);
+        json_t *ours = json_load_file(join(out, "adapter_config.json"), 0, NULL);
+        json_t *its = json_load_file(join(peft, "adapter_config.json"), 0, NULL);
+        assert_int_equal(json_array_size(json_object_get(ours, "target_parameters")), 3);
+        for (size_t k = 0; k < 2; k++) {
+            json_t *a = json_object_get(json_object_get(ours, members[k]), ".*\\.gate_up_proj");
+            json_t *b = json_object_get(json_object_get(its, members[k]), ".*\\.gate_up_proj");
+            assert_true(a && b && json_number_value(a) == json_number_value(b));
+        }
+        json_decref(ours);
+        json_decref(its);
+    }
 }
 
 /* ---- Runs that must agree. */
@@ -526,12 +578,19 @@ static void what_does_not_fit_is_refused(void **state)
             "--target-modules q_proj: no linear layer of the model has that name; it has query, key, value, dense, "
             "classifier",
             bert, ARGS("--use-peft", "--target-modules", "query,q_proj"));
-    refused(2,
-            "model.layers.0.block_sparse_moe.experts.0.w1 is of a mixture of experts, which have no adapter each; name "
-            "them together by --target-parameters",
-            fixture("golden/mixtral"), ARGS("--use-peft", "--target-modules", "all-linear"));
-    refused(2, "model.layers.0.mlp.experts.0.up_proj is of a mixture of experts", fixture("golden/qwen3_moe"),
+    refused(2, "--target-modules: w1 of experts lies with w3 in one parameter, gate_up_proj; name both or neither",
+            fixture("golden/mixtral"), ARGS("--use-peft", "--target-modules", "q_proj,w1"));
+    refused(2, "--target-modules: up_proj of experts lies with gate_proj in one parameter", fixture("golden/qwen3_moe"),
             ARGS("--use-peft", "--target-modules", "q_proj,up_proj"));
+    refused(2, "the expression has model.layers.0.mlp.experts.0.up_proj of a mixture of experts",
+            fixture("golden/qwen3_moe"), ARGS("--use-peft", "--target-modules", ".*(q|up)_proj"));
+    refused(2,
+            "--lora-dropout 0.05: model.layers.0.mlp.experts.gate_up_proj is of experts, whose adapter has no dropout",
+            fixture("golden/qwen3_moe"), ARGS("--use-peft", "--target-modules", "all-linear"));
+    refused(3,
+            "target_modules has up_proj of a mixture of experts, whose layers have no adapter each; load it with PEFT",
+            fixture("golden/qwen3_moe"),
+            ARGS("--adapter", changed("qwen3_moe_router", "target_modules", json_pack("[s,s]", "q_proj", "up_proj"))));
     refused(2, "--target-parameters experts.up_proj: is neither a linear layer's weight nor experts' of the model",
             fixture("golden/mixtral"),
             ARGS("--use-peft", "--target-parameters", "experts.up_proj", "--lora-dropout", "0"));
@@ -586,6 +645,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_peft),
         cmocka_unit_test(runs_have_the_same_bits),
+        cmocka_unit_test(experts_are_adapted_as_by_peft),
         cmocka_unit_test(adapters_of_experts_have_the_same_bits),
         cmocka_unit_test(lengths_begin_as_those_of_the_base),
         cmocka_unit_test(another_base_is_refused),
