@@ -34,6 +34,11 @@ static const char *wrong_slice(const struct graph *g, const struct value *v, str
                : NULL;
 }
 
+static bool may_be_far(const struct value *v)
+{
+    return v->persists || v->role == ROLE_ACTIVATION;
+}
+
 static int check_value(const struct graph *g, int id, const char *pass, struct snug_err *err)
 {
     const struct value *v = graph_value(g, id);
@@ -52,7 +57,7 @@ static int check_value(const struct graph *g, int id, const char *pass, struct s
     else if ((v->pitch || v->pad_rows) &&
              (v->group || v->pad_rows < 0 || (v->pitch && (v->ndim != 2 || v->pitch <= dim_size(v->shape[1], big)))))
         what = "cannot have such padding";
-    else if (v->memory != (v->base ? g->values[v->base].memory : v->persists ? v->memory : MEMORY_DEVICE))
+    else if (v->memory != (v->base ? g->values[v->base].memory : may_be_far(v) ? v->memory : MEMORY_DEVICE))
         what = "cannot lie in that memory";
     else if (v->rank != (v->base ? g->values[v->base].rank : v->persists ? v->rank : 0))
         what = "cannot be of one rank";
@@ -158,6 +163,8 @@ static int check_node(const struct graph *g, int k, struct written *w, const cha
 {
     const struct node *n = &g->nodes[k];
     const struct op_info *op = node_op(n);
+    if (n->waits < 0 || n->waits >= g->n_values || (n->waits && n->lane != LANE_COMPUTE))
+        return err_set(err, SNUG_ERR_INPUT, "graph after %s: node %d cannot wait for value %d", pass, k, n->waits);
     for (int i = 0; i < op->n_slots; i++) {
         int id = n->u.slot[i];
         enum slot_kind kind = op->slots[i].kind;

@@ -112,6 +112,16 @@ int graph_add_columns(struct graph *g, int base, int64_t from, int64_t n)
     return id;
 }
 
+int graph_instead(struct graph *g, int id, int *instead)
+{
+    int root = value_root(g, id);
+    if (!instead[id] && instead[root]) {
+        instead[id] = graph_add_columns(g, instead[root], value_at(g, id), graph_value(g, id)->shape[1].c);
+        graph_value(g, instead[id])->dtype = graph_value(g, id)->dtype;
+    }
+    return instead[id] ? instead[id] : id;
+}
+
 /* ORDER kin */
 const char *const kin_names[KIN_COUNT] = {"",
                                           "grad",

@@ -32,6 +32,8 @@ static void find_after(struct graph *g, struct lanes *l, int k, int end)
     for (enum lane lane = LANE_COMPUTE + 1; lane < LANE_COUNT; lane++)
         for (int i = k; i < end && lane != first->lane; i++) {
             int found = hazards_find(&l->of[lane], g, &g->nodes[i]);
+            int written = hazards_writer(&l->of[lane], g, g->nodes[i].waits);
+            found = written > found ? written : found;
             first->after[lane] = found > first->after[lane] ? found : first->after[lane];
         }
     if (first->lane == LANE_COMPUTE)

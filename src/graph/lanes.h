@@ -2,7 +2,7 @@
  *
  * A node, with those that join it, begins when
  * - those before it of its own lane are over;
- * - those before it of other lanes that it conflicts with are over (node_conflicts);
+ * - those before it of other lanes that it conflicts with are over (node_conflicts), and that which wrote what it `waits` for;
  * - and, where it is of another lane than LANE_COMPUTE, all those before it of LANE_COMPUTE are over.
  * Because of the last one, what a lane writes may lie where values lay that have died before its place in the program. What a lane
  * uses lives until a node of LANE_COMPUTE has waited for it, or until the end of the program, which waits for all lanes. */

@@ -8,7 +8,7 @@
  *
  * of=KIND:WEIGHT, as in of=grad:%3; pitch=, pad_rows=, rank= and memory=host as in struct value; init=KIND:STD:ZERO ROW, with :head for
  * what a task adds.
- * A node may have workspace=%7, rank= and lane=, as in lane=in, beside its attributes.
+ * A node may have workspace=%7, rank=, lane= and waits=%7, as in lane=in, beside its attributes.
  * Dimensions are sums of those in graph/dim.h and numbers, such as B+1. A gradient that is added into is written dx+=%7. Flags of a
  * value: exact, in, out, keep, group, table, frozen, row, norm (see struct value; in, out, keep: live_in, live_out, persists).
  * '#' starts a comment. */
@@ -128,6 +128,8 @@ static void put_node(struct str *p, const struct node *n)
         str_printf(p, " rank=%d", n->rank);
     if (n->lane)
         str_printf(p, " lane=%s", lane_names[n->lane]);
+    if (n->waits)
+        str_printf(p, " waits=%%%d", n->waits);
     str_printf(p, " layer=%d%s\n", n->layer, n->backward ? " backward" : "");
 }
 
@@ -437,6 +439,8 @@ static int read_attr(struct reader *r, struct node *n)
         return bad(r, "=");
     if (!strcmp(word, "workspace"))
         return take_id(r, &n->workspace) ? SNUG_OK : bad(r, "a value");
+    if (!strcmp(word, "waits"))
+        return take_id(r, &n->waits) ? SNUG_OK : bad(r, "a value");
     if (!strcmp(word, "lane")) {
         int lane = take_name(r, lane_names, LANE_COUNT);
         n->lane = lane > 0 ? (enum lane)lane : LANE_COMPUTE;

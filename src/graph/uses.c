@@ -143,3 +143,8 @@ int hazards_find(const struct hazards *h, const struct graph *g, const struct no
     }
     return latest;
 }
+
+int hazards_writer(const struct hazards *h, const struct graph *g, int id)
+{
+    return h->accesses && id ? h->accesses[h->last_write[value_root(g, id)]].node : 0;
+}

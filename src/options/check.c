@@ -366,6 +366,12 @@ int options_recompute(const struct options *o)
     return *end || o->recompute[0] < '0' || o->recompute[0] > '9' || n < 1 || n > 100000 ? RECOMPUTE_UNKNOWN : (int)n;
 }
 
+int options_activations(const struct options *o)
+{
+    bool sent = o->gradient_checkpointing && o->gradient_checkpointing_kwargs_offload;
+    return sent && o->offload_activations == OPT_OFFLOAD_AUTO ? OPT_OFFLOAD_CPU : (int)o->offload_activations;
+}
+
 static int check_recompute(const struct options *o, struct snug_err *err)
 {
     char a[2 * OPTION_NAME_MAX];

@@ -230,6 +230,9 @@ enum dtype options_dtype(const struct options *o);
 enum { RECOMPUTE_AUTO = -1, RECOMPUTE_UNKNOWN = -2 };
 int options_recompute(const struct options *o);
 
+/* Whether activations go to the host's memory, a word of OFFLOAD: --offload-activations, or what checkpointing is told. */
+int options_activations(const struct options *o);
+
 /* Whether --report-to names it, or all. */
 bool options_report_to(const struct options *o, const char *name);
 

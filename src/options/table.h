@@ -255,6 +255,8 @@ OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
     "optimizer states in the host's memory: all (cpu), none, or those a GPU has no room for")
 OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,
     "fp32 weights in host memory where 16-bit copies stay: all (cpu), none, as a GPU has no room")
+OPT(WORD, offload_activations, "auto", OFFLOAD, TRAINING, 0,
+    "activations in host memory until the backward pass: all (cpu), none, as a --memory-budget asks for")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
@@ -262,6 +264,8 @@ OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
 OPT(KWARGS, gradient_checkpointing_kwargs, "none", "JSON", TRAINING | DEBUG_GRAD, 0, "which layers, as JSON or KEY=VALUE,...")
 OPT_SUB(gradient_checkpointing_kwargs, INT, every_n_layers, "1", "[1, 100000]", TRAINING | DEBUG_GRAD, 0,
     "computed again in groups of n layers: only their inputs are kept, and a classifier's last group")
+OPT_SUB(gradient_checkpointing_kwargs, BOOL, offload, "false", "", TRAINING, 0,
+    "what is kept is in the host's memory until the backward pass (--offload-activations cpu)")
 OPT(STR, recompute, "none", "auto|off|layer|N", TRAINING, 0,
     "activations computed again: layer: all; N: by groups of N layers; auto: as memory asks for")
 OPT(BOOL, auto_find_batch_size, "false", "", TRAINING, 0,
@@ -376,6 +380,7 @@ OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* Deep
 OPT_SPELLING(SHORT, backend, device, NULL)
 OPT_SPELLING(SHORT, activation_checkpointing, gradient_checkpointing, NULL) /* since transformers 5.23 */
 OPT_SPELLING(SHORT, activation_checkpointing_kwargs, gradient_checkpointing_kwargs, NULL)
+OPT_SPELLING(SHORT, activation_offloading, offload_activations, "cpu") /* TRL's */
 OPT_SPELLING(SHORT, use_cpu, device, "cpu")
 OPT_SPELLING(OLDER, no_cuda, device, "cpu")
 OPT_SPELLING(OLDER, per_gpu_train_batch_size, per_device_train_batch_size, NULL)
@@ -767,6 +772,7 @@ OPT_SERVES(num_beams, eval_samples, "*")
 OPT_SERVES(num_beams, predict_with_generate, "true")
 OPT_SERVES(max_new_tokens, predict_with_generate, "true")
 OPT_NEEDS(gradient_checkpointing_kwargs_every_n_layers, gradient_checkpointing, "true")
+OPT_NEEDS(gradient_checkpointing_kwargs_offload, gradient_checkpointing, "true")
 OPT_NEEDS(logging_steps, logging_strategy, "steps")
 OPT_NEEDS(logging_first_step, logging_strategy, "steps|epoch")
 OPT_NEEDS(log_hash, logging_strategy, "steps|epoch")
@@ -864,8 +870,7 @@ OPT_ACCEPTED("snug_version", "\"" SNUG_VERSION "\"", "a file that another versio
 OPT_REFUSED("save_safetensors", "true", "weights are always safetensors; leave it out")
 OPT_REFUSED("bf16_full_eval", "false", "not there yet; use --dtype, which evaluation follows")
 OPT_REFUSED("fp16_full_eval", "false", "not there yet; use --dtype, which evaluation follows")
-OPT_REFUSED("gradient_checkpointing_kwargs.offload", "false", "not there yet; leave it out")
-OPT_REFUSED("gradient_checkpointing_kwargs.*", "null", "an argument of torch.utils.checkpoint; only every_n_layers is known")
+OPT_REFUSED("gradient_checkpointing_kwargs.*", "null", "an argument of torch.utils.checkpoint; every_n_layers and offload are known")
 OPT_REFUSED("lr_scheduler_kwargs.smooth", "false", "not there yet; greedy compares each evaluation's own metric")
 OPT_REFUSED("lr_scheduler_kwargs.window_size", "50", "not there yet; greedy compares each evaluation's own metric")
 OPT_REFUSED("optim_args.weight_decay", "null", "use --weight-decay")

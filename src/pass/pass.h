@@ -98,6 +98,7 @@ enum { RECOMPUTE_NODES = 64 }; /* a later one is never computed again */
 struct recompute_set {
     uint64_t nodes;
     bool joins; /* in one segment with the layer before it, whose result may be dropped too */
+    bool sent;  /* what of it is kept is in the host's memory meanwhile (pass_offload) */
 };
 
 /* What a plan may give up or take to save room or time. train/fit/fit.c changes these and nothing else of a run.
@@ -118,11 +119,18 @@ struct choices {
      * norm is not finite. */
     bool updates_at_end;
     int host_layers; /* the optimizer's states of layers 0 … host_layers-1 lie in the host's memory, where updates reach them */
-    /* What updates use of the host's memory is brought to the device as early as the peak leaves room for it. false: that of two groups of
-     * updates at a time (pass_stage). */
+    /* What lies in the host's memory is brought to the device as early as the peak leaves room for it. false: that of two groups of updates
+     * (pass_stage), or of two layers (pass_offload), at a time. */
     bool prefetch;
     int host_weights; /* and the weights of so many layers whose 16-bit copies stay on the device, for the other nodes */
+    int host_activations; /* and the activations of so many layers, between the passes; besides those that `recompute` sends */
 };
+
+/* Whether an activation may leave for the host's memory, if its layer's do: it is no smaller than what starting a copy is worth. */
+bool activation_may_leave(const struct value *v, struct dims max);
+
+/* Layers of a program of so many whose activations are in the host's memory between the passes. */
+int choices_sent_layers(const struct choices *c, int n_layers);
 
 /* Whether the backend's kernel for this node, with heads of so many elements of that type, reads a kept dropout mask. */
 typedef bool mask_reader(const struct op_attention_bwd *n, int64_t head_size, enum dtype type);
@@ -289,6 +297,12 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
 
 /* order: removes nodes and optional outputs that nobody needs. Updates that do not wait for the norm move behind the last
  * backward node of their layer. Keeps: results. */
+
+/* offload: what the backward pass reads of the activations of choices.host_activations layers, the embeddings being layer 0, and of those
+ * that choices.recompute sends, is in the host's memory between the passes: it leaves on LANE_OUT behind the node that makes it, and what came back on LANE_IN is read instead of
+ * it. While a layer's activations leave, and while they come back, one more layer computes. With choices.prefetch they leave as late, and
+ * come as early, as the peak leaves room for. Activations of less than 16 KiB, and those that would be back at once, stay. Requires: the
+ * order of nodes is final. Keeps: results, bit for bit. */
 
 /* stage: brings what updates use of the host's memory to the device before them and back behind them, by `move` on the lanes of copies
  * (graph/lanes.h). Updates that follow one another are cut into groups of 32 MiB, which have buffers on the device in turn. With

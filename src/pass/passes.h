@@ -24,6 +24,7 @@
     PASS(x, pad, HAS_FORWARD)                                                                                          \
     PASS(x, pull, HAS_FORWARD)                                                                                         \
     PASS(x, order, EVERY_PROGRAM)                                                                                      \
+    PASS(x, offload, HAS_BACKWARD)                                                                                     \
     PASS(x, stage, HAS_UPDATE)
 
 #endif

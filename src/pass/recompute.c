@@ -156,17 +156,6 @@ static bool writes_needed(const struct graph *g, const struct node *n, const boo
     return false;
 }
 
-/* What value `id` is when it has been computed again: `id` itself where it is not. */
-static int value_now(struct graph *g, int id, int *now)
-{
-    int root = value_root(g, id);
-    if (!now[id] && now[root]) {
-        now[id] = graph_add_columns(g, now[root], value_at(g, id), graph_value(g, id)->shape[1].c);
-        graph_value(g, now[id])->dtype = graph_value(g, id)->dtype;
-    }
-    return now[id] ? now[id] : id;
-}
-
 /* A norm of its own sum. */
 static struct node restarted(struct node n)
 {
@@ -189,7 +178,7 @@ static struct node copy_node(struct graph *g, struct node n, int *now)
             graph_value(g, now[root])->exact = v.exact;
             graph_value(g, now[root])->layer = v.layer;
         }
-        n.u.slot[i] = value_now(g, id, now);
+        n.u.slot[i] = graph_instead(g, id, now);
     }
     return n;
 }
@@ -201,7 +190,7 @@ static void read_now(struct recomputing *r, const struct segment *s, int root)
         struct use use = r->uses.at[i];
         struct node *n = &r->g->nodes[use.node];
         if (use.node >= s->backward && node_reads(n, use.slot) && value_root(r->g, n->u.slot[use.slot]) == root)
-            n->u.slot[use.slot] = value_now(r->g, n->u.slot[use.slot], r->now);
+            n->u.slot[use.slot] = graph_instead(r->g, n->u.slot[use.slot], r->now);
     }
 }
 

@@ -8,7 +8,7 @@
 int64_t plan_room(const struct plan *p, const struct program *g, int id);
 /* Likewise of a persistent value: those of the largest program that has it. */
 int64_t plan_persistent_room(const struct plan *p, const char *name);
-/* Whether it has a place of its own among the values of one program at a time. */
+/* Whether it has a place of its own in the arena of the device, among the values of one program at a time. */
 bool plan_is_transient(const struct program *g, int id);
 /* The place of a persistent value in one of the first `before` programs, by name; -1 if it is new. */
 int64_t plan_known_place(const struct plan *p, int before, const struct value *v);

@@ -33,7 +33,7 @@ int64_t plan_room(const struct plan *p, const struct program *g, int id)
 bool plan_is_transient(const struct program *g, int id)
 {
     const struct value *v = graph_value(&g->graph, id);
-    return !v->base && !v->persists && g->first[id];
+    return !v->base && !v->persists && v->memory == MEMORY_DEVICE && g->first[id];
 }
 
 /* ---- lifetimes ---- */
@@ -160,6 +160,24 @@ static void place_owned(struct plan *p)
 
 /* ---- what lives within a program ---- */
 
+/* Activations in the host's memory are all there where the backward pass begins, so each has a place of its own. */
+static void place_in_host(struct plan *p)
+{
+    p->host_persistent_bytes = p->host_bytes;
+    for (int k = 0; k < p->n_programs; k++) {
+        struct program *g = &p->programs[k];
+        int64_t end = p->host_persistent_bytes;
+        for (int i = 1; i < g->graph.n_values; i++) {
+            const struct value *v = graph_value(&g->graph, i);
+            if (v->base || v->persists || v->memory != MEMORY_HOST || !g->first[i])
+                continue;
+            g->at[i] = end;
+            end += plan_room(p, g, i);
+        }
+        p->host_bytes = end > p->host_bytes ? end : p->host_bytes;
+    }
+}
+
 int plan_check_stop(const struct plan *p, struct snug_err *err)
 {
     return stop_asked(p->stop)
@@ -237,6 +255,7 @@ int plan_pack(struct plan *p, struct snug_err *err)
     p->persistent_bytes = end[MEMORY_DEVICE];
     p->host_bytes = end[MEMORY_HOST];
     place_owned(p);
+    place_in_host(p);
     for (int k = 0; k < p->n_programs; k++) {
         TRY(find_lower_bound(p, &p->programs[k], err));
         bound = p->programs[k].lower_bound_bytes > bound ? p->programs[k].lower_bound_bytes : bound;

@@ -45,12 +45,14 @@ struct plan {
     int fullest;         /* the rank that has most of its own, counted from 1; 0: nothing is of one rank */
     int64_t arena_bytes; /* persistent + the largest program's transient part */
     int64_t lower_bound_bytes;
-    int64_t host_bytes;       /* the arena in the host's memory, of persistent values alone; 0: there is none */
-    int64_t images_bytes;     /* likewise in the host's memory: the inputs' images, one for each room of `staging` */
-    int largest;              /* the program whose transient part is largest */
-    int64_t results_bytes;    /* in the host's memory: results on their way to it; set by the owner */
-    int64_t checkpoint_bytes; /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
-    int64_t metrics_bytes;    /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
+    int64_t host_bytes; /* the arena in the host's memory; 0: there is none */
+    int64_t
+        host_persistent_bytes; /* of it, at its start; behind lie activations of one program at a time (pass_offload) */
+    int64_t images_bytes;      /* likewise in the host's memory: the inputs' images, one for each room of `staging` */
+    int largest;               /* the program whose transient part is largest */
+    int64_t results_bytes;     /* in the host's memory: results on their way to it; set by the owner */
+    int64_t checkpoint_bytes;  /* besides the arena: the copy of a checkpoint that is being written; set by the owner */
+    int64_t metrics_bytes;     /* likewise, in the host's memory: what the metrics of an evaluation keep of all rows */
 };
 
 /* Where the arenas of a plan begin; NULL where there is none. */

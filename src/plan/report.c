@@ -8,19 +8,20 @@
 
 enum { SHARES_SHOWN = 6 }; /* without --anatomy */
 
-/* In 60 columns; nothing where there is nothing. */
+/* Nothing where there is nothing. */
 const char *plan_host_holds(const struct plan *p)
 {
-    static const char *const words[2][2] = {{"nothing", "weights"},
-                                            {"optimizer states", "optimizer states and weights"}};
-    bool states = false, weights = false;
+    static const char *const words[2][2][2] = {
+        {{"nothing", "activations"}, {"weights", "weights and activations"}},
+        {{"optimizer states", "optimizer states and activations"},
+         {"optimizer states and weights", "optimizer states, weights and activations"}}};
+    bool holds[ROLE_COUNT] = {false};
     for (int k = 0; k < p->n_programs; k++)
         for (int i = 1; i < p->programs[k].graph.n_values; i++) {
             const struct value *v = graph_value(&p->programs[k].graph, i);
-            states |= v->memory == MEMORY_HOST && v->role == ROLE_STATE;
-            weights |= v->memory == MEMORY_HOST && v->role == ROLE_WEIGHT;
+            holds[v->role] |= v->memory == MEMORY_HOST;
         }
-    return words[states][weights];
+    return words[holds[ROLE_STATE]][holds[ROLE_WEIGHT]][holds[ROLE_ACTIVATION]];
 }
 
 static void put_row(struct str *out, const char *name, int64_t bytes, int64_t whole)

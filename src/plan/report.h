@@ -16,7 +16,7 @@ void plan_report_json(const struct plan *p, struct str *out); /* one object: all
  * `title` stands above it. */
 void plan_picture(const struct plan *p, const char *title, struct str *out);
 
-/* What lies in the host's memory, where something does: "optimizer states" or "weights", or both. */
+/* What lies in the host's memory, where something does: "optimizer states", "weights" or "activations", or several of them. */
 const char *plan_host_holds(const struct plan *p);
 
 #endif

@@ -13,14 +13,14 @@ static int count_layers(const struct graph *g)
     return last - 1;
 }
 
-/* Forward nodes of a layer follow one another; what is pulled for them lies beside them, before the first. Backward ones may have updates
+/* Forward nodes of a layer follow one another; what is pulled for them, and copies, lie beside them. Backward ones may have updates
  * of others between them, which belong to the span of the layer that has begun before them. */
 static void find_spans(struct layers *l)
 {
     const struct graph *g = &l->g->graph;
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
-        if (n->layer > l->n + 1 || n->op == OP_pull)
+        if (n->layer > l->n + 1 || n->op == OP_pull || n->lane != LANE_COMPUTE)
             continue;
         struct layer_span *s = &l->spans[n->layer];
         if (n->backward && !s->backward)

@@ -21,6 +21,7 @@ struct layers {
     int64_t *through; /* by layer: the same just before its backward nodes */
     int64_t beside_most; /* where nothing is held: before the first layer and behind its backward pass */
     int64_t head_most;   /* behind the last layer's forward nodes, until its backward nodes begin */
+    bool sends;          /* activations may leave for the host's memory; set by the owner */
     int64_t least; /* the most that lives at once of what is made behind those nodes: nothing of that is ever dropped */
 };
 

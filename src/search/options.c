@@ -33,6 +33,9 @@ struct sim {
     struct layer_span span;
     int n_nodes; /* forward ones, of which at most RECOMPUTE_NODES are considered where it is one layer */
     double *seconds;
+    double window; /* bytes that a copy moves while the forward nodes run */
+    int64_t
+        outputs; /* that the last layer makes for the backward pass of the one behind it; they are beside what is held */
     int64_t *workspace;
     bool *in, *copied; /* by forward node: the way's set; what of it is needed */
     struct part *parts;
@@ -102,6 +105,18 @@ static void add_access(struct sim *s, int k, int slot)
                                                    .reads_again = is_start || (node_reads(n, slot) && !is_skipped)};
 }
 
+static int64_t output_bytes(const struct layers *l, int layer)
+{
+    const struct program *p = l->g;
+    int64_t bytes = 0;
+    for (int i = 1; layer < l->n && i < p->graph.n_values; i++)
+        if (plan_is_transient(p, i) && activation_may_leave(&p->graph.values[i], p->max) && !l->held[i] &&
+            p->first[i] >= l->spans[layer].forward && p->first[i] < l->spans[layer].forward_end &&
+            p->last[i] >= l->spans[layer + 1].backward)
+            bytes += plan_room(l->plan, p, i);
+    return bytes;
+}
+
 static int sim_open(struct sim *s, const struct layers *l, const struct rates *r, int first, int last,
                     struct snug_err *err)
 {
@@ -126,11 +141,13 @@ static int sim_open(struct sim *s, const struct layers *l, const struct rates *r
     for (int k = s->span.forward; k < s->span.forward_end; k++) {
         const struct node *node = &p->graph.nodes[k];
         s->seconds[k - s->span.forward] = rates_node(r, p, node);
+        s->window += s->seconds[k - s->span.forward] * r->host_bytes;
         if (node->workspace)
             s->workspace[k - s->span.forward] = plan_room(l->plan, p, node->workspace);
         for (int i = 0; i < node_op(node)->n_slots; i++)
             add_access(s, k, i);
     }
+    s->outputs = output_bytes(l, last);
     find_uses(s);
     return SNUG_OK;
 }
@@ -272,7 +289,9 @@ static void simulate(struct sim *s, struct option *o)
         }
     for (int i = 0; i < s->n_parts; i++) {
         const struct part *p = &s->parts[i];
-        o->held += simulate_old(s, p, copies);
+        int64_t held = simulate_old(s, p, copies);
+        o->held += held;
+        o->large += activation_may_leave(graph_value(&s->l->g->graph, p->id), s->l->g->max) ? held : 0;
         simulate_new(s, p, copies);
         o->reads_inner |= p->inner && !p->ours && !p->remade && p->copy_last >= 0;
         o->drops_inner |= p->inner && p->ours && p->dropped;
@@ -341,6 +360,33 @@ static int find_free(struct sim *s, struct weight *w)
     return n < MOST_FREE ? n : MOST_FREE;
 }
 
+/* Whether what the last layer leaves behind can do so while the layer behind it runs, taken to be as long. What the very last one holds is
+ * back at once. */
+static bool may_send(const struct sim *s, const struct option *o)
+{
+    int64_t bytes = o->large + s->outputs;
+    return s->l->sends && s->last < s->l->n && bytes > 0 && (double)bytes <= s->window;
+}
+
+/* While a layer runs, there is what is on its way of its neighbour, too, taken to be as much. The copies use the memory beside it. */
+static void send(const struct sim *s, struct option *o)
+{
+    int64_t bytes = o->large + s->outputs;
+    o->sent = true;
+    o->most += bytes;
+    o->seconds += 2 * (double)bytes / s->r->bytes;
+    o->held -= bytes;
+}
+
+static bool add_ways(const struct sim *s, struct option_list *list, const struct option *kept)
+{
+    struct option sent = *kept;
+    if (!may_send(s, kept))
+        return add_option(list, kept);
+    send(s, &sent);
+    return add_option(list, kept) && add_option(list, &sent);
+}
+
 static int enumerate(struct sim *s, struct option_list *out, struct snug_err *err)
 {
     struct weight *w = mem_alloc((size_t)s->n_nodes * sizeof *w);
@@ -351,7 +397,7 @@ static int enumerate(struct sim *s, struct option_list *out, struct snug_err *er
         for (int i = 0; i < n; i++)
             s->in[w[i].node] = set >> i & 1;
         simulate(s, &o);
-        ok = add_option(out, &o);
+        ok = add_ways(s, out, &o);
     }
     mem_free(w);
     return ok ? SNUG_OK : err_no_memory(err, (unsigned long long)s->n_nodes * sizeof *w);
@@ -370,7 +416,7 @@ int options_of(const struct layers *l, const struct rates *r, int layer, int las
         memset(s.in, 1, (size_t)s.n_nodes);
         simulate(&s, &all);
         all.nodes = UINT64_MAX;
-        if (!add_option(out, &all))
+        if (!add_ways(&s, out, &all))
             code = err_no_memory(err, sizeof all);
     }
     sim_close(&s);
@@ -406,7 +452,10 @@ int options_move(const struct layers *l, const struct rates *r, int layer, struc
     for (int i = 0; !code && i < options->n; i++) {
         for (int j = 0; j < s.n_nodes; j++)
             s.in[j] = j < RECOMPUTE_NODES && options->all[i].nodes >> j & 1;
+        bool sent = options->all[i].sent;
         simulate(&s, &options->all[i]);
+        if (sent)
+            send(&s, &options->all[i]);
     }
     sim_close(&s);
     return code;

@@ -9,12 +9,14 @@
 /* One way. All bytes are those of the program at its largest sizes. */
 struct option {
     uint64_t nodes; /* as in struct recompute_set; of a segment, all nodes of all its layers */
-    int64_t held;   /* from its forward nodes to its backward nodes */
+    int64_t held;   /* from its forward nodes to its backward nodes, */
+    int64_t large;  /* and of it, what may be in the host's memory meanwhile */
     int64_t most;   /* that live at once during its own nodes, less what is held by the layers before it */
     double seconds; /* of what is computed again */
     /* What a layer holds for its own backward pass, the layer behind it may need to compute something again. An option that
      * reads such a value cannot stand behind one that drops it. */
     bool reads_inner, drops_inner;
+    bool sent; /* what it holds is in the host's memory between the passes: `held` is without it */
 };
 
 struct option_list {

@@ -424,7 +424,7 @@ static void write_chosen(const struct menu *m, const struct front *fronts, const
         int first = layer - w->length + 1;
         const struct option *o = &options_at(m, first, w->length)->all[w->option];
         for (int i = first; i <= layer; i++)
-            sets[i] = (struct recompute_set){.nodes = o->nodes, .joins = i > first};
+            sets[i] = (struct recompute_set){.nodes = o->nodes, .joins = i > first, .sent = o->sent};
         chosen->joins |= w->length > 1;
         layer = first - 1;
         w = &fronts[layer].all[w->before];

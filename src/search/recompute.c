@@ -59,7 +59,8 @@ static int try_sets(struct job *j, const struct recompute_set *sets, struct snug
     j->s.trial_most = useful_bytes(j);
     int code = compile_run(&j->s, &choices, &plan, &where, err);
     j->out->arena_bytes = plan.arena_bytes;
-    j->out->fits = !code && plan.arena_bytes <= j->aim.limit;
+    j->out->host_bytes = plan.host_bytes;
+    j->out->fits = !code && plan.arena_bytes <= j->aim.limit && plan.host_bytes <= j->aim.host;
     j->out->layers = code ? 0 : plan.programs[program_of(&where)].recomputed_layers;
     plan_free(&plan);
     return code;
@@ -205,6 +206,7 @@ static int search_menu(struct job *j, struct menu *m, const struct plan *p, cons
                        struct snug_err *err)
 {
     TRY(menu_open(m, p, &p->programs[program_of(where)], err));
+    m->layers.sends = j->aim.sends;
     if (m->layers.n < 1)
         return SNUG_OK;
     j->out->bound = p->persistent_bytes + least_bytes(m, p, where);

@@ -1,4 +1,5 @@
-/* recompute.h: which activations a run computes again so that its plan fits, and the step takes the least time. */
+/* recompute.h: which activations a run computes again, or has in the host's memory, so that its plan fits, and the step takes the least
+ * time. */
 #ifndef SEARCH_RECOMPUTE_H
 #define SEARCH_RECOMPUTE_H
 
@@ -22,6 +23,7 @@ struct recompute_aim {
     int64_t host;   /* and of the arena in the host's memory */
     int64_t below;  /* where nothing fits, what takes fewer bytes than this, which takes longer to find; 0: nothing */
     double seconds; /* a step that takes as long, or longer, is of no use; INFINITY: any is */
+    bool sends;     /* activations may leave for the host's memory */
 };
 
 /* Sets out for a run with these choices, of which those on recomputation do not matter. More bytes never make it slower. Nothing is

@@ -35,6 +35,19 @@ static const char *const stores =
     "scale(x=%3 y=%6) by=4 layer=0\n"
     "scale(x=%1 y=%7) by=5 layer=0\n";
 
+/* An activation leaves and comes back. Node 4 begins when it has left. */
+static const char *const leaving =
+    "%1 activation F32[8,1] layer=0 in\n%2 activation F32[8,1] layer=0\n%3 activation F32[8,1] layer=0 memory=host\n"
+    "%4 activation F32[8,1] layer=0\n%5 activation F32[8,1] layer=0\n%6 activation F32[8,1] layer=0\n"
+    "%7 activation F32[8,1] layer=0\n%8 activation F32[8,1] layer=0 out\n"
+    "scale(x=%1 y=%2) by=2 layer=0\n"
+    "move(x=%2 y=%3) lane=out layer=0\n"
+    "scale(x=%1 y=%5) by=3 layer=0\n"
+    "scale(x=%5 y=%6) by=4 waits=%3 layer=0\n"
+    "scale(x=%6 y=%7) by=5 layer=0\n"
+    "move(x=%3 y=%4) lane=in layer=0\n"
+    "scale(x=%4 y=%8) by=6 layer=0\n";
+
 static struct graph parsed(const char *text)
 {
     struct graph g;
@@ -76,6 +89,19 @@ static void values_live_until_others_have_waited(void **state)
     graph_free(&g);
 }
 
+static void a_node_waits_for_what_it_does_not_use(void **state)
+{
+    (void)state;
+    struct graph g = parsed(leaving);
+    static const int after[][LANE_COUNT] = {{0}, {0}, {1, 0, 0}, {0}, {0, 0, 2}, {0}, {5, 0, 2}, {0, 6, 0}};
+    int first[9] = {0}, last[9] = {0};
+    for (int k = 1; k < g.n_nodes; k++)
+        assert_memory_equal(g.nodes[k].after, after[k], sizeof after[k]);
+    lives_find(&g, first, last);
+    assert_true(first[2] == 1 && last[2] == 3 && first[4] == 6 && last[4] == 7);
+    graph_free(&g);
+}
+
 static void lanes_take_as_long_as_the_longest_way(void **state)
 {
     (void)state;
@@ -102,6 +128,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_waits_for_what_it_conflicts_with),
                                        cmocka_unit_test(values_live_until_others_have_waited),
+                                       cmocka_unit_test(a_node_waits_for_what_it_does_not_use),
                                        cmocka_unit_test(lanes_take_as_long_as_the_longest_way)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

@@ -253,8 +253,32 @@ static void names_and_values(void **state)
             "--optim-args: 'momentum' is not KEY=VALUE; give KEY=VALUE,… or a JSON object");
     refused("--lr-scheduler-kwargs {num_cycles", "--lr-scheduler-kwargs: '{num_cycles' is not a JSON object; give "
                                                  "KEY=VALUE,... or {\"KEY\": VALUE}");
-    refused("--gradient-checkpointing --gradient-checkpointing-kwargs {\"offload\":true}",
-            "--gradient-checkpointing-kwargs: offload is refused: not there yet; leave it out");
+}
+
+/* Activations go to the host's memory by snug's own option, TRL's, and the Trainer's argument of checkpointing, which says nothing by
+ * itself. */
+static void where_activations_go(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int where;
+    } lines[] = {
+        {"--offload-activations none", OPT_OFFLOAD_NONE},
+        {"--offload-activations cpu", OPT_OFFLOAD_CPU},
+        {"--activation-offloading", OPT_OFFLOAD_CPU},
+        {"--activation-offloading false", OPT_OFFLOAD_AUTO},
+        {"--gradient-checkpointing", OPT_OFFLOAD_AUTO},
+        {"--gradient-checkpointing --gradient-checkpointing-kwargs {\"offload\":true}", OPT_OFFLOAD_CPU},
+        {"--activation-checkpointing --activation-checkpointing-kwargs offload=false", OPT_OFFLOAD_AUTO},
+        {"--gradient-checkpointing --gradient-checkpointing-kwargs offload=true --offload-activations none",
+         OPT_OFFLOAD_NONE},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct options o = accepted(lines[i].line);
+        assert_int_equal(options_activations(&o), lines[i].where);
+        options_free(&o);
+    }
 }
 
 static void options_that_need_each_other(void **state)
@@ -451,6 +475,7 @@ int main(void)
         cmocka_unit_test(numbers),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(names_and_values),
+        cmocka_unit_test(where_activations_go),
         cmocka_unit_test(options_that_need_each_other),
         cmocka_unit_test(arguments_of_optimizers),
         cmocka_unit_test(arguments_of_schedules),

@@ -131,6 +131,48 @@ static void weights_elsewhere_have_the_same_bits(void **state)
         }
 }
 
+/* Activations of all layers: kept or computed again, with and without accumulation, of a decoder, an encoder-decoder and experts; beside
+ * states that pass through buffers, too. On a device they leave, and less of its memory is planned. */
+static void activations_elsewhere_have_the_same_bits(void **state)
+{
+    (void)state;
+    const char *encoder = make_deeper(folder, "golden/bert", LAYERS + 1);
+    const struct {
+        const char *model, *data;
+        const char *const *args;
+    } runs[] = {
+        {encoder, "synthetic:384x12", ARGS("--batch-size", "128")},
+        {encoder, "synthetic:384x12",
+         ARGS("--batch-size", "128", "--gradient-checkpointing", "--gradient-accumulation-steps", "2")},
+        {deep, "synthetic:384x12", ARGS("--batch-size", "128", "--offload-optimizer", "cpu", "--max-grad-norm", "0")},
+        {deep, "synthetic:384x12", ARGS("--batch-size", "128", "--recompute", "2", "--use-peft")},
+        {make_deeper(folder, "golden/qwen3_moe", LAYERS - 1), "synthetic:384x12", ARGS("--batch-size", "128")},
+    };
+    for (int d = 0; d < n_devices(); d++)
+        for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+            const struct device *on = device(d);
+            bool lora = i == 3, elsewhere = !strncmp(on->name, "cuda", 4);
+            const char *file = lora ? "adapter_model.safetensors" : "model.safetensors";
+            double arena[2], host[2];
+            for (int k = 0; k < 2; k++) {
+                const char *out = join(folder, k ? "far" : "near");
+                expect_snug(0, said(),
+                            ARGS("train", "--json", "--init-from-config", "--model", runs[i].model, "--train-data",
+                                 runs[i].data, "--output-dir", out, "--threads", "1", "--device", on->name,
+                                 "--max-steps", "3", "--save-strategy", "no", "--learning-rate", "1e-3", "--dtype",
+                                 on->dtype, "--offload-activations", k ? "cpu" : "none"),
+                            runs[i].args);
+                arena[k] = printed("arena_bytes");
+                host[k] = printed("host_bytes");
+            }
+            assert_true(same_bytes(join(join(folder, "near"), file), join(join(folder, "far"), file)));
+            assert_true(elsewhere ? arena[1] < arena[0] && host[1] > host[0] : arena[1] == arena[0]);
+            assert_true(host[0] == 0 || i == 2);
+            remove_tree(join(folder, "near"));
+            remove_tree(join(folder, "far"));
+        }
+}
+
 /* host: --host-memory-budget, NULL: none. NULL where it is refused. */
 static json_t *plan(const char *budget, const char *where, const char *host)
 {
@@ -243,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_elsewhere_have_the_same_bits),
         cmocka_unit_test(weights_elsewhere_have_the_same_bits),
+        cmocka_unit_test(activations_elsewhere_have_the_same_bits),
         cmocka_unit_test(states_go_where_there_is_room),
         cmocka_unit_test(no_way_is_over_the_hosts_memory),
         cmocka_unit_test(a_refusal_says_what_a_checkpoint_takes),

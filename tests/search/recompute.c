@@ -3,6 +3,7 @@
 #include "search/recompute.h"
 
 #include "base/hash.h"
+#include "cuda/sheet.h"
 #include "search/prefixes.h"
 
 #include <jansson.h>
@@ -154,7 +155,7 @@ static void as_good_as_every_other_choice(void **state)
     set_up(&t, "bert_mlm", 2, DT_BF16);
     int n = distinct_sets(&t, 1, 7, sets);
     for (int i = 0; i < n * n; i++)
-        all[i] = measure(&t, (const struct recompute_set[]){{0}, {sets[i / n], false}, {sets[i % n], false}, {0}});
+        all[i] = measure(&t, (const struct recompute_set[]){{0}, {.nodes = sets[i / n]}, {.nodes = sets[i % n]}, {0}});
     compare(&t, all, n * n);
     tear_down(&t);
 }
@@ -262,13 +263,58 @@ static void less_is_looked_for_where_it_is_asked_for(void **state)
     tear_down(&t);
 }
 
+/* On a GPU what is kept may leave for the host's memory as well. That is never slower, it goes below what is there without, and the step
+ * takes as long as was reckoned: the lanes of the program say so. */
+static void what_leaves_costs_no_time(void **state)
+{
+    (void)state;
+    enum { BUDGETS = 24 };
+    int faster = 0, below = 0;
+    const struct gpu_sheet *sheet;
+    struct snug_err err;
+    struct setup t;
+    struct plan plan;
+    struct programs where;
+    set_up(&t, "../../bench/models/llama-3.1-8b", 24, DT_BF16); /* as wide and deep as models are in practice */
+    t.s.freeze = "*proj*";                                      /* and activations are most of what it takes */
+    if (gpu_sheet_find("h100", &sheet, &err) || gpu_sheet_open(sheet, false, &t.s.backend, &err))
+        fail_msg("%s", err.text);
+    compile(&t, NULL, &plan, &where);
+    for (int i = BUDGETS; i > 0; i--) {
+        struct recomputed with, without;
+        struct recompute_aim aim = {
+            .limit = plan.arena_bytes / BUDGETS * i, .host = INT64_MAX, .below = 0, .seconds = INFINITY};
+        assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &without, &err), SNUG_OK);
+        aim.sends = true;
+        assert_int_equal(recompute_search(&t.s, &t.choices, &aim, &with, &err), SNUG_OK);
+        assert_true(with.fits || !without.fits);
+        if (with.fits) {
+            struct plan chosen;
+            compile(&t, with.sets, &chosen, &where);
+            double lanes = seconds_of(&t, &chosen);
+            assert_true(chosen.arena_bytes == with.arena_bytes && chosen.host_bytes == with.host_bytes);
+            assert_true(fabs(with.seconds - lanes) < 0.03 * lanes);
+            assert_true(!without.fits || with.seconds <= 1.01 * without.seconds); /* either is found roughly */
+            faster += without.fits && with.seconds < 0.99 * without.seconds && with.host_bytes > 0;
+            below += !without.fits && with.host_bytes > 0;
+            plan_free(&chosen);
+        }
+        mem_free(with.sets);
+        mem_free(without.sets);
+    }
+    print_message("%d budgets faster, %d lower\n", faster, below);
+    assert_true(faster > 0 && below > 0);
+    backend_close(t.s.backend);
+    plan_free(&plan);
+    tear_down(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_good_as_every_other_choice),
-        cmocka_unit_test(better_than_one_choice_for_all_layers),
-        cmocka_unit_test(choices_take_what_is_reckoned),
-        cmocka_unit_test(less_is_looked_for_where_it_is_asked_for),
+        cmocka_unit_test(as_good_as_every_other_choice), cmocka_unit_test(better_than_one_choice_for_all_layers),
+        cmocka_unit_test(choices_take_what_is_reckoned), cmocka_unit_test(less_is_looked_for_where_it_is_asked_for),
+        cmocka_unit_test(what_leaves_costs_no_time),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "base/size.h"
 #include "plan/anatomy.h"
+#include "plan/report.h"
 #include "search/recompute.h"
 #include "train/fit/advice.h"
 #include "train/fit/needs.h"
@@ -93,6 +94,10 @@ static void note_way(const struct session *s, const struct choices *asked)
                      plan_layers(&s->run.plan),
                      c->host_weights > asked->host_weights ? ", and the weights whose 16-bit copies stay," : "",
                      size_text(s->run.plan.host_bytes, size));
+    int n_layers = plan_layers(&s->run.plan), sent = choices_sent_layers(c, n_layers);
+    if (sent > choices_sent_layers(asked, n_layers))
+        session_note(s, "chosen: activations of %d of %d layers are in the host's memory until the backward pass", sent,
+                     n_layers);
 }
 
 static int64_t limit_of(const struct session *s)
@@ -107,9 +112,10 @@ static int recompute_what_must(struct session *s, struct snug_err *err)
     if (options_recompute(s->o) != RECOMPUTE_AUTO || !s->compile.train || needed(s) <= limit_of(s))
         return SNUG_OK;
     const struct recompute_aim aim = {.limit = limit_of(s) - (needed(s) - s->run.plan.arena_bytes),
-                                      .host = INT64_MAX,
+                                      .host = offload_room(s, &s->run.plan),
                                       .below = INT64_MAX,
-                                      .seconds = INFINITY};
+                                      .seconds = INFINITY,
+                                      .sends = offload_may_send_activations(s)};
     TRY(recompute_search(&s->compile, &s->choices, &aim, &r, err));
     mem_free(s->recompute);
     s->choices.recompute = s->recompute = r.sets;
@@ -265,25 +271,28 @@ static int find_way(struct session *s, struct snug_err *err)
 }
 
 /* Who wants memory of the host, on a device. */
-static const char *host_users(const struct session *s)
+static const char *host_users(const struct session *s, char *to, size_t room)
 {
     const struct plan *p = &s->run.plan;
-    return p->host_bytes && p->checkpoint_bytes      ? "optimizer states and a checkpoint's copy need"
-           : p->host_bytes                           ? "optimizer states need"
-           : p->checkpoint_bytes && p->metrics_bytes ? "a checkpoint's copy and metrics need"
-           : p->checkpoint_bytes                     ? "a checkpoint's copy needs"
-                                                     : "inputs and results on their way need";
+    if (p->host_bytes)
+        snprintf(to, room, "%s%s need", plan_host_holds(p), p->checkpoint_bytes ? " and a checkpoint's copy" : "");
+    else
+        snprintf(to, room, "%s",
+                 p->checkpoint_bytes && p->metrics_bytes ? "a checkpoint's copy and metrics need"
+                 : p->checkpoint_bytes                   ? "a checkpoint's copy needs"
+                                                         : "inputs and results on their way need");
+    return to;
 }
 
 /* That the host has memory for a run on a device. `there`: bytes that `has` so many of, such as "are free". */
 static int check_host(const struct session *s, int64_t there, const char *has, struct snug_err *err)
 {
-    char size[SIZE_TEXT_MAX], there_size[SIZE_TEXT_MAX];
+    char size[SIZE_TEXT_MAX], there_size[SIZE_TEXT_MAX], users[96];
     int64_t more = needs_host_bytes(&s->run.plan, needs_ranks(s));
     if (s->compile.backend->facts.host_memory || more <= there)
         return SNUG_OK;
-    return err_set(err, SNUG_ERR_ENV, "%s %s of the host's memory, and %s %s%s", host_users(s), size_text(more, size),
-                   size_text(there, there_size), has,
+    return err_set(err, SNUG_ERR_ENV, "%s %s of the host's memory, and %s %s%s", host_users(s, users, sizeof users),
+                   size_text(more, size), size_text(there, there_size), has,
                    s->run.plan.checkpoint_bytes ? ", or use --save-strategy no" : "");
 }
 

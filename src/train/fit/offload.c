@@ -3,10 +3,19 @@
 #include "plan/anatomy.h"
 #include "train/fit/needs.h"
 
+static bool has_device(const struct session *s)
+{
+    return !s->compile.backend->facts.host_memory && s->compile.train && !s->compile.separate;
+}
+
 bool offload_is_open(const struct session *s)
 {
-    return s->o->offload_optimizer == OPT_OFFLOAD_AUTO && !s->compile.backend->facts.host_memory && s->compile.train &&
-           !s->compile.separate;
+    return s->o->offload_optimizer == OPT_OFFLOAD_AUTO && has_device(s);
+}
+
+bool offload_may_send_activations(const struct session *s)
+{
+    return options_activations(s->o) == OPT_OFFLOAD_AUTO && has_device(s);
 }
 
 bool offload_may_send_weights(const struct session *s, const struct choices *asked)
@@ -33,7 +42,7 @@ int64_t offload_host_memory(const struct session *s)
 int64_t offload_room(const struct session *s, const struct plan *p)
 {
     int64_t there = offload_host_memory(s);
-    if (!offload_is_open(s) || there == INT64_MAX)
+    if (!(offload_is_open(s) || offload_may_send_activations(s)) || there == INT64_MAX)
         return INT64_MAX;
     int64_t room = (there - needs_once_bytes(p)) / needs_ranks(s) - plan_transfer_bytes(p);
     return room > 0 ? room : 0;

@@ -1,4 +1,4 @@
-/* offload.h: which optimizer states lie in the host's memory, where that is left to the plan. */
+/* offload.h: which optimizer states, weights and activations lie in the host's memory, where that is left to the plan. */
 #ifndef TRAIN_FIT_OFFLOAD_H
 #define TRAIN_FIT_OFFLOAD_H
 
@@ -6,6 +6,9 @@
 
 /* Whether the plan may put states there: --offload-optimizer auto, and a device with memory of its own. */
 bool offload_is_open(const struct session *s);
+
+/* Whether activations may: --offload-activations auto. */
+bool offload_may_send_activations(const struct session *s);
 
 /* Whether weights may go there, too: --offload-param auto, and with these choices 16-bit copies of them stay on the device. */
 bool offload_may_send_weights(const struct session *s, const struct choices *asked);

@@ -62,6 +62,11 @@ static void put_seconds(struct str *out, double seconds)
     str_printf(out, seconds < 1 ? "%8.3g ms" : "%8.3g s ", seconds < 1 ? 1e3 * seconds : seconds);
 }
 
+static int sent_layers(const struct session *s, const struct way *w)
+{
+    return choices_sent_layers(&w->choices, plan_layers(&s->run.plan));
+}
+
 static void put_way(struct str *out, const struct session *s, const struct way *w, bool is_taken)
 {
     char size[SIZE_TEXT_MAX], cut[48], layers[48], chunk[24] = "all";
@@ -76,6 +81,9 @@ static void put_way(struct str *out, const struct session *s, const struct way *
         str_printf(out, "\n  %-11s optimizer states of %d of %d layers%s in the host's memory: %s", "",
                    w->choices.host_layers, plan_layers(&s->run.plan), w->choices.host_weights ? ", and weights," : "",
                    size_text(w->host_bytes, size));
+    if (sent_layers(s, w))
+        str_printf(out, "\n  %-11s activations of %d of %d layers in the host's memory until the backward pass", "",
+                   sent_layers(s, w), plan_layers(&s->run.plan));
     str_append(out, "\n");
 }
 
@@ -118,11 +126,11 @@ static void put_way_json(struct str *out, const struct session *s, const struct 
     str_printf(out,
                "{\"batch_size\":%lld,\"gradient_accumulation_steps\":%lld,\"recomputed_layers\":%d,\"head_chunk\":%lld,"
                "\"updates\":\"%s\",\"weight_copies\":\"%s\",\"dropout_masks\":\"%s\",\"host_layers\":%d,"
-               "\"host_weights\":%d,\"host_bytes\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,"
+               "\"host_weights\":%d,\"host_activations\":%d,\"host_bytes\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,"
                "\"step_seconds\":%.6g,\"typical_seconds\":%.9g,\"taken\":%s}",
                (long long)w->rows, (long long)w->times, w->layers, (long long)chunk_of(s, w), updates_of(s, w),
                copies_of(s, w), w->choices.keep_masks ? "resident" : "transient", w->choices.host_layers,
-               w->choices.host_weights, (long long)w->host_bytes, (long long)w->bytes,
+               w->choices.host_weights, sent_layers(s, w), (long long)w->host_bytes, (long long)w->bytes,
                (long long)(w->bytes + s->table->besides_bytes), w->seconds * scale(s), w->seconds,
                is_taken ? "true" : "false");
 }

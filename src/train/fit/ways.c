@@ -27,7 +27,7 @@ bool ways_are_all(const struct options *o)
 {
     return ways_may_cut(o) && may_recompute(o) && !option_given(o, head_chunk) && o->weight_copies == OPT_KEEP_AUTO &&
            o->dropout_masks == OPT_KEEP_AUTO && o->offload_optimizer == OPT_OFFLOAD_AUTO &&
-           o->offload_param == OPT_OFFLOAD_AUTO;
+           o->offload_param == OPT_OFFLOAD_AUTO && options_activations(o) == OPT_OFFLOAD_AUTO;
 }
 
 /* How much is given up to make room, if the options leave it open. */
@@ -88,10 +88,18 @@ static int try_choices(const struct session *s, struct hunt *h, const struct cho
 {
     struct recomputed r;
     bool may = may_recompute(s->o);
-    struct recompute_aim aim = {
-        .limit = h->limit, .host = h->host, .below = h->least, .seconds = way->fits ? way->seconds : INFINITY};
+    struct recompute_aim aim = {.limit = h->limit,
+                                .host = h->host,
+                                .below = h->least,
+                                .seconds = way->fits ? way->seconds : INFINITY,
+                                .sends = offload_may_send_activations(s)};
     TRY(may ? recompute_search(&s->compile, choices, &aim, &r, err)
             : recompute_measure(&s->compile, choices, &aim, &r, err));
+    if (may && aim.sends && r.host_bytes > h->host) { /* which has no room for them */
+        mem_free(r.sets);
+        aim.sends = false;
+        TRY(recompute_search(&s->compile, choices, &aim, &r, err));
+    }
     bool first = !way->choices.accumulation;
     bool better = first || (r.fits ? !way->fits || r.seconds < way->seconds : !way->fits && r.arena_bytes < way->bytes);
     if (!better) {
@@ -116,8 +124,24 @@ static bool keeps_all(const struct way *w)
     return w->fits && !w->recompute && !w->choices.recompute_every_n;
 }
 
+/* The way has the states of so many layers there. They take longer than what may be computed again for them, so as few go as will do. */
+static int send_fewer(const struct session *s, struct hunt *h, struct choices now, struct way *way,
+                      struct snug_err *err)
+{
+    for (int low = 1, high = now.host_layers; low < high;) {
+        int middle = (low + high) / 2;
+        now.host_layers = middle;
+        TRY(try_choices(s, h, &now, way, err));
+        if (way->choices.host_layers == middle)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return SNUG_OK;
+}
+
 /* With optimizer states in the host's memory: those of as many layers as it takes for nothing to be computed again, and all of them, or as
- * many as the host has room for; then with the weights, whose copies stay. */
+ * many as the host has room for, and fewer; then with the weights, whose copies stay. */
 static int offload(const struct session *s, struct hunt *h, struct choices asked, struct way *way, struct snug_err *err)
 {
     struct choices now = without(s, asked, EXTRAS);
@@ -132,6 +156,8 @@ static int offload(const struct session *s, struct hunt *h, struct choices asked
         return SNUG_OK;
     now.host_layers = layers.most;
     TRY(try_choices(s, h, &now, way, err));
+    if (way->fits && way->choices.host_layers == layers.most)
+        TRY(send_fewer(s, h, now, way, err));
     if (keeps_all(way) || layers.most < all || !offload_may_send_weights(s, &asked))
         return SNUG_OK;
     now.copies = true;
@@ -139,13 +165,13 @@ static int offload(const struct session *s, struct hunt *h, struct choices asked
     return try_choices(s, h, &now, way, err);
 }
 
-/* What is computed again was chosen with as few buffers for states on their way as can be. More of them are taken where they fit. */
+/* What is computed again was chosen with as little on its way to the device and from it as can be. More is, where that fits. */
 static int prefetch(const struct session *s, const struct hunt *h, struct way *way, struct snug_err *err)
 {
     struct recomputed r;
     struct choices now = way->choices;
     const struct recompute_aim aim = {.limit = h->limit, .host = h->host, .below = h->limit + 1};
-    if (!way->fits || !now.host_layers)
+    if (!way->fits || (!now.host_layers && !choices_sent_layers(&now, (int)s->model.layers + 2)))
         return SNUG_OK;
     now.prefetch = true;
     TRY(recompute_measure(&s->compile, &now, &aim, &r, err));

@@ -147,6 +147,7 @@ struct choices settings_choices(const struct options *o, const struct backend *b
         .copies = stay && copied && b->facts.float_type == DT_F32,
         .host_layers = o->offload_optimizer == OPT_OFFLOAD_CPU ? all : 0,
         .host_weights = o->offload_param == OPT_OFFLOAD_CPU ? all : 0,
+        .host_activations = options_activations(o) == OPT_OFFLOAD_CPU ? all : 0,
         .prefetch = true,
         /* where those of many layers run at the same time, until fit_plan needs the room */
         .updates_at_end = o->nan_policy != OPT_NAN_STOP ||
@@ -203,6 +204,9 @@ int settings_set(struct session *s, struct snug_err *err)
     c->dump_ctx = s->events.ctx;
     c->update = settings_update(o, c->backend);
     s->choices = settings_choices(o, c->backend, &s->model);
+    if (s->choices.host_activations && c->backend->facts.host_memory)
+        session_note(s, "activations stay where they are: the %s device computes in the host's memory",
+                     c->backend->name);
     if (s->choices.host_weights && !s->choices.copies)
         return err_set(
             err, SNUG_ERR_USAGE,
