@@ -126,7 +126,7 @@ struct backend_record {
 };
 
 /* By a data sheet: operations a second in the narrow types and the wide one, bytes a second of a device's memory, each way between it
- * and the host's, and between two of them. A device that can be measured has `link` alone. */
+ * and the host's, and between two of them. */
 struct backend_rates {
     double narrow, wide, bytes, host_bytes, link;
 };

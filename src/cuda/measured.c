@@ -58,7 +58,7 @@ int cuda_measured_open(struct cuda *d, const char *cache_dir, int64_t free_bytes
                                          .sms = d->call.sms,
                                          .free_bytes = free_bytes,
                                          .cublaslt = cuda_products_version(d->call.products)};
-    d->base.rates.link = gpu_sheet_link(found.name);
+    d->base.rates = gpu_sheet_rates(found.name, d->call.tf32);
     snprintf(d->name, sizeof d->name, "%s", found.name);
     d->base.device = d->name;
     TRY(cuda_profile_open(&io_posix, cache_dir, &device, &d->measured.profile, err));
@@ -232,7 +232,7 @@ const struct backend_record cuda_record = {.give = give, .take = take};
 int cuda_measured_read(struct cuda *d, const char *path, struct cuda_profile_device *device, struct snug_err *err)
 {
     TRY(cuda_profile_read(&io_posix, path, device, &d->measured.profile, err));
-    d->base.rates.link = gpu_sheet_link(device->name);
+    d->base.rates = gpu_sheet_rates(device->name, d->call.tf32);
     return SNUG_OK;
 }
 

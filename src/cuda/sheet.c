@@ -112,12 +112,22 @@ int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char
     return code ? code : str_check(path, err);
 }
 
-double gpu_sheet_link(const char *name)
+static struct backend_rates rates_by(const struct gpu_sheet *s, bool tf32)
+{
+    const double tera = 1e12, tf32_share = 0.8; /* operands of twice the bytes: less of what is promised is reached */
+    return (struct backend_rates){.link = s->link_gigabytes * giga,
+                                  .narrow = s->narrow * tera,
+                                  .wide = (tf32 && s->tf32 > 0 ? tf32_share * s->tf32 : s->wide) * tera,
+                                  .bytes = s->gigabytes * giga,
+                                  .host_bytes = s->host_gigabytes * giga};
+}
+
+struct backend_rates gpu_sheet_rates(const char *name, bool tf32)
 {
     for (int i = 0; i < SHEETS; i++)
         if (has_words(&sheets[i], name))
-            return giga * sheets[i].link_gigabytes;
-    return 0;
+            return rates_by(&sheets[i], tf32);
+    return (struct backend_rates){0};
 }
 
 struct absent {
@@ -216,17 +226,12 @@ static const struct backend_arena arena = {.alloc = no_alloc, .available = free_
 
 int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **out, struct snug_err *err)
 {
-    const double tera = 1e12, tf32_share = 0.8; /* operands of twice the bytes: less of what is promised is reached */
     struct absent *a = mem_alloc(sizeof *a);
     if (!a)
         return err_no_memory(err, sizeof *a);
     *a = (struct absent){.base = {.name = a->name,
                                   .facts = cuda_facts(),
-                                  .rates = {.link = s->link_gigabytes * giga,
-                                            .narrow = s->narrow * tera,
-                                            .wide = (tf32 && s->tf32 > 0 ? tf32_share * s->tf32 : s->wide) * tera,
-                                            .bytes = s->gigabytes * giga,
-                                            .host_bytes = s->host_gigabytes * giga},
+                                  .rates = rates_by(s, tf32),
                                   .arena = &arena,
                                   .kernels = kernels,
                                   .run = no_run,

@@ -2,13 +2,12 @@
 #ifndef CUDA_SHEET_H
 #define CUDA_SHEET_H
 
+#include "backend/backend.h"
 #include "base/io.h"
 #include "base/str.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct backend;
 
 struct gpu_sheet {
     const char *name;          /* of --gpu */
@@ -31,8 +30,8 @@ int gpu_sheet_find(const char *name, const struct gpu_sheet **out, struct snug_e
 int gpu_sheet_profile(const struct io *io, const struct gpu_sheet *s, const char *dir, struct str *path,
                       struct snug_err *err);
 
-/* Bytes a second each way between two GPUs whose name the driver gives so; 0: not known. */
-double gpu_sheet_link(const char *name);
+/* What the data sheet says of a GPU whose name the driver gives so; all 0: there is none. tf32: products of F32 tensors are in it. */
+struct backend_rates gpu_sheet_rates(const char *name, bool tf32);
 
 /* A backend that only plans. tf32: products of F32 tensors are in it. */
 int gpu_sheet_open(const struct gpu_sheet *s, bool tf32, const struct backend **out, struct snug_err *err);

@@ -21,12 +21,13 @@ struct trip {
 struct offload {
     struct graph *g;
     const struct choices *choices;
-    int n_layers;            /* of the program */
-    int turn;                /* the first node of the backward pass */
-    int *forward, *backward; /* by layer: its first node of either pass; 0: it has none */
-    int *instead;            /* by value: what the backward pass reads */
-    struct trip *trips;      /* in the order in which they leave */
-    struct trip **returning; /* in the order in which they come back */
+    int n_layers;              /* of the program */
+    int turn;                  /* the first node of the backward pass */
+    int *forward;              /* by layer: its first node of the forward pass; 0: it has none */
+    int *segments, n_segments; /* the first nodes of segments of the backward pass, in their order */
+    int *instead;              /* by value: what the backward pass reads */
+    struct trip *trips;        /* in the order in which they leave */
+    struct trip **returning;   /* in the order in which they come back */
     struct uses uses;
     size_t cap;
     int n;
@@ -45,17 +46,23 @@ static bool computes(const struct node *n)
     return n->lane == LANE_COMPUTE;
 }
 
+/* The backward pass goes through segments of layers, of which the first node is that of a layer below all before it: what is computed again
+ * for a segment stands in front of it. */
 static void find_layers(struct offload *o)
 {
     const struct graph *g = o->g;
+    int lowest = o->n_layers;
     for (int k = 1; k < g->n_nodes; k++) {
         const struct node *n = &g->nodes[k];
         if (!computes(n))
             continue;
         o->turn = !o->turn && n->backward ? k : o->turn;
-        int *first = o->turn ? &o->backward[n->layer] : &o->forward[n->layer];
-        if (!*first && n->backward == (o->turn > 0))
-            *first = k;
+        if (!o->turn && !o->forward[n->layer])
+            o->forward[n->layer] = k;
+        if (n->backward && n->layer < lowest) {
+            lowest = n->layer;
+            o->segments[o->n_segments++] = k;
+        }
     }
 }
 
@@ -66,11 +73,13 @@ static int behind(const struct offload *o, int k, int layers)
     return layer < o->n_layers && o->forward[layer] ? o->forward[layer] : o->turn;
 }
 
-/* The first node of the backward pass of the layer behind that of node `needed`; 0: there is none. */
+/* The first node of the backward pass of the segment before that of node `needed`; 0: there is none. */
 static int find_come(const struct offload *o, int needed)
 {
-    int layer = o->g->nodes[needed].layer + 1;
-    return layer < o->n_layers ? o->backward[layer] : 0;
+    int i = 0;
+    while (i + 1 < o->n_segments && o->segments[i + 1] <= needed)
+        i++;
+    return i > 0 ? o->segments[i - 1] : 0;
 }
 
 /* ---- what leaves ---- */
@@ -276,9 +285,9 @@ static bool open_offload(struct offload *o, struct graph *g, const struct choice
     for (int k = 1; k < g->n_nodes; k++)
         o->n_layers = g->nodes[k].layer >= o->n_layers ? g->nodes[k].layer + 1 : o->n_layers;
     o->forward = mem_alloc((size_t)o->n_layers * sizeof *o->forward);
-    o->backward = mem_alloc((size_t)o->n_layers * sizeof *o->backward);
+    o->segments = mem_alloc((size_t)o->n_layers * sizeof *o->segments);
     o->instead = mem_alloc((size_t)g->n_values * sizeof *o->instead);
-    if (!o->forward || !o->backward || !o->instead)
+    if (!o->forward || !o->segments || !o->instead)
         failed(o);
     return !g->err.code && uses_open(&o->uses, g);
 }
@@ -287,7 +296,7 @@ static void close_offload(struct offload *o)
 {
     uses_close(&o->uses);
     mem_free(o->forward);
-    mem_free(o->backward);
+    mem_free(o->segments);
     mem_free(o->instead);
     mem_free(o->trips);
     mem_free(o->returning);

@@ -300,7 +300,7 @@ recompute_restart(const struct node *n); /* where its inputs are not computed ag
 
 /* offload: what the backward pass reads of the activations of choices.host_activations layers, the embeddings being layer 0, and of those
  * that choices.recompute sends, is in the host's memory between the passes: it leaves on LANE_OUT behind the node that makes it, and what came back on LANE_IN is read instead of
- * it. While a layer's activations leave, and while they come back, one more layer computes. With choices.prefetch they leave as late, and
+ * it. While a layer's activations leave one more layer computes, and while they come back one more segment of layers. With choices.prefetch they leave as late, and
  * come as early, as the peak leaves room for. Activations of less than 16 KiB, and those that would be back at once, stay. Requires: the
  * order of nodes is final. Keeps: results, bit for bit. */
 

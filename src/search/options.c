@@ -33,7 +33,7 @@ struct sim {
     struct layer_span span;
     int n_nodes; /* forward ones, of which at most RECOMPUTE_NODES are considered where it is one layer */
     double *seconds;
-    double window; /* bytes that a copy moves while the forward nodes run */
+    double window; /* bytes that a copy moves while the last layer's forward nodes run */
     int64_t
         outputs; /* that the last layer makes for the backward pass of the one behind it; they are beside what is held */
     int64_t *workspace;
@@ -141,7 +141,7 @@ static int sim_open(struct sim *s, const struct layers *l, const struct rates *r
     for (int k = s->span.forward; k < s->span.forward_end; k++) {
         const struct node *node = &p->graph.nodes[k];
         s->seconds[k - s->span.forward] = rates_node(r, p, node);
-        s->window += s->seconds[k - s->span.forward] * r->host_bytes;
+        s->window += node->layer == last ? s->seconds[k - s->span.forward] * r->host_bytes : 0;
         if (node->workspace)
             s->workspace[k - s->span.forward] = plan_room(l->plan, p, node->workspace);
         for (int i = 0; i < node_op(node)->n_slots; i++)

@@ -406,7 +406,7 @@ int forecast_run(const struct session *s, struct forecast *out, struct snug_err 
         code = recall_or_measure(s, &w, out, err);
     if (!code && c->backend->profile && !out->measured)
         code = reckon_by_nodes(s, &w, out, &reckoned, err);
-    if (!code && c->backend->rates.bytes > 0)
+    if (!code && !c->backend->profile && c->backend->rates.bytes > 0)
         reckon(s, &w, out);
     else if (!code && !out->measured && !reckoned)
         code = estimate(s, &w, out, err);
