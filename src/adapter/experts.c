@@ -90,7 +90,7 @@ static bool names_any(const struct matching *m, const char *parameter)
 {
     bool found = false;
     for (size_t k = 0; k < m->n && !found; k++)
-        found = matching_names_weight(m->modules[k], parameter);
+        found = matching_names_weight(matching_peft_path(m, k), parameter);
     for (int k = 1; k < m->g->n_nodes && !found; k++)
         found = parameter_of(m, k) && matching_ends(parameter_of(m, k)->name, parameter);
     return found;

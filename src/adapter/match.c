@@ -1,90 +1,12 @@
 #include "adapter/matching.h"
 
 #include "base/str.h"
-#include "tokenizer/regex.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- texts ---- */
-
-bool matching_ends(const char *path, const char *end)
-{
-    size_t n = strlen(path), k = strlen(end);
-    return n >= k && !strcmp(path + n - k, end) && (n == k || path[n - k - 1] == '.');
-}
-
-/* Whether the whole path is what the expression says; `before`: what may stand in front of that. */
-static int whole_matches(const struct matching *m, const char *before, const char *expression, const char *path,
-                         bool *matches, struct snug_err *err)
-{
-    struct str anchored = {0};
-    struct regex *r = NULL;
-    size_t start, end;
-    str_printf(&anchored, "\\A%s(?:%s)\\z", before, expression);
-    int code = str_check(&anchored, err);
-    if (!code)
-        code = regex_new(str_text(&anchored), m->c->path, &r, err);
-    if (!code)
-        code = regex_next(r, m->scratch, path, strlen(path), 0, matches, &start, &end, err);
-    if (!code)
-        *matches = *matches && start == 0;
-    regex_free(r);
-    str_free(&anchored);
-    return code;
-}
-
-/* Whether a weight's name, or the end of one, is that of the module's weight. */
-bool matching_names_weight(const char *path, const char *name)
-{
-    static const char weight[] = ".weight";
-    size_t n = strlen(name), k = sizeof weight - 1, length = strlen(path);
-    if (n <= k || strcmp(name + n - k, weight) != 0 || length < n - k)
-        return false;
-    return !strncmp(path + length - (n - k), name, n - k) && (length == n - k || path[length - (n - k) - 1] == '.');
-}
-
-static bool is_parameter(const struct matching *m, const char *path)
-{
-    size_t i;
-    json_t *name;
-    bool any = false;
-    json_array_foreach(m->c->parameters, i, name) any |= matching_names_weight(path, json_string_value(name));
-    return any;
-}
-
-/* A list of names or ends of paths, or one regular expression for the whole. */
-int matching_in_list(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err)
-{
-    size_t i;
-    json_t *name;
-    *matches = false;
-    if (json_is_string(list))
-        return whole_matches(m, "", json_string_value(list), path, matches, err);
-    json_array_foreach(list, i, name) *matches |= matching_ends(path, json_string_value(name));
-    return SNUG_OK;
-}
-
-/* The value of the first expression that the path ends with, else what `value` holds. */
-static int pattern_value(const struct matching *m, json_t *patterns, const char *path, double *value,
-                         struct snug_err *err)
-{
-    const char *key;
-    json_t *v;
-    json_object_foreach(patterns, key, v)
-    {
-        bool matches;
-        TRY(whole_matches(m, "(?:.*\\.)?", key, path, &matches, err));
-        if (!matches)
-            continue;
-        *value = json_number_value(v);
-        return SNUG_OK;
-    }
-    return SNUG_OK;
-}
 
 /* ---- layers ---- */
 
@@ -295,26 +217,43 @@ bool matching_all_linear(const struct adapter_config *c)
     return json_is_string(c->targets) && !strcmp(json_string_value(c->targets), "all-linear");
 }
 
+/* Neither trained in full nor excluded. */
+static int may_be_target(const struct matching *m, const char *path, bool *may, struct snug_err *err)
+{
+    bool out = false;
+    if (m->c->excluded)
+        TRY(matching_in_list(m, m->c->excluded, path, &out, err));
+    *may = !out && !inside_saved(m, path);
+    return SNUG_OK;
+}
+
 /* layers_to_transform is asked where a name is the end of a path alone, as PEFT does. */
-static int is_target(const struct matching *m, size_t i, bool *target, struct snug_err *err)
+int matching_is_target(const struct matching *m, const char *path, bool *target, struct snug_err *err)
 {
     const struct adapter_config *c = m->c;
-    const char *path = m->modules[i];
-    *target = false;
-    if (inside_saved(m, path))
+    bool named = matching_all_linear(c);
+    TRY(may_be_target(m, path, target, err));
+    if (*target && !named)
+        TRY(matching_in_list(m, c->targets, path, &named, err));
+    *target = *target && named &&
+              (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
+    return SNUG_OK;
+}
+
+const char *matching_peft_path(const struct matching *m, size_t i)
+{
+    return m->routers[i] ? m->routers[i] : m->modules[i];
+}
+
+int matching_is_target_module(const struct matching *m, size_t i, bool *target, struct snug_err *err)
+{
+    const struct adapter_config *c = m->c;
+    TRY(matching_is_target(m, m->modules[i], target, err));
+    *target = *target && !(matching_all_linear(c) && m->heads[i]);
+    if (*target || !matching_is_parameter(m, matching_peft_path(m, i)))
         return SNUG_OK;
-    if (c->excluded) {
-        bool out;
-        TRY(matching_in_list(m, c->excluded, path, &out, err));
-        if (out)
-            return SNUG_OK;
-    }
-    if (matching_all_linear(c))
-        *target = !m->heads[i];
-    else
-        TRY(matching_in_list(m, c->targets, path, target, err));
-    *target |= is_parameter(m, path);
-    *target = *target && (json_is_string(c->targets) || is_whole_name(c->targets, path) || layer_has_adapters(c, path));
+    TRY(may_be_target(m, m->modules[i], target, err));
+    *target = *target && (json_is_string(c->targets) || layer_has_adapters(c, m->modules[i]));
     return SNUG_OK;
 }
 
@@ -323,8 +262,8 @@ int matching_add(struct matching *m, struct adapter new, struct snug_err *err)
     struct adapters *a = &m->out->adapters;
     struct adapter *list = (struct adapter *)a->list;
     double r = (double)m->c->r, alpha = m->c->alpha;
-    TRY(pattern_value(m, m->c->ranks, new.module, &r, err));
-    TRY(pattern_value(m, m->c->alphas, new.module, &alpha, err));
+    TRY(matching_pattern_value(m, m->c->ranks, new.module, &r, err));
+    TRY(matching_pattern_value(m, m->c->alphas, new.module, &alpha, err));
     if (!MEM_GROW(list, m->cap_list, a->n + 1))
         return err_no_memory(err, (a->n + 1) * sizeof *list);
     new.r = (int64_t)r;
@@ -378,10 +317,10 @@ int adapter_match(struct adapter_config *c, const struct model_config *model, co
         code = find_saved(&m, err);
     for (size_t i = 0; i < m.n && !code; i++) {
         bool target;
-        code = is_target(&m, i, &target, err);
+        code = matching_is_target_module(&m, i, &target, err);
         if (!code && target && m.routers[i])
             code = experts_check_plain(&m, m.modules[i], "a router of experts", "leave the router out", err);
-        const char *path = m.routers[i] ? m.routers[i] : m.modules[i];
+        const char *path = matching_peft_path(&m, i);
         if (!code && target)
             code = matching_add(&m, (struct adapter){.module = m.modules[i], .path = path, .in_out = m.in_out[i]}, err);
     }

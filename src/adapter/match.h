@@ -17,6 +17,7 @@ struct adapter_set {
     struct adapters adapters;
     struct adapter_part *parts;
     size_t n_parts;
+    bool of_layers; /* a file's configuration has it for each layer of each expert: PEFT with transformers 4 */
     struct arena arena;
 };
 

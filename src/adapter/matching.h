@@ -20,14 +20,25 @@ struct matching {
     size_t n, cap, cap_heads, cap_in_out, cap_routers, cap_list, cap_saved, cap_parts;
 };
 
-/* ---- texts (match.c) ---- */
+/* ---- names (names.c) ---- */
 
-bool matching_ends(const char *path, const char *end);               /* whether it is the path, or its last names */
-bool matching_names_weight(const char *path, const char *parameter); /* of the module's weight, as PEFT names it */
-bool matching_all_linear(const struct adapter_config *c);
+bool matching_ends(const char *path, const char *end);                  /* whether it is the path, or its last names */
+bool matching_names_weight(const char *path, const char *parameter);    /* of the module's weight, as PEFT names it */
+bool matching_is_parameter(const struct matching *m, const char *path); /* whether target_parameters has its weight */
 /* Of a list of names or ends of paths, or one regular expression for the whole. */
 int matching_in_list(const struct matching *m, json_t *list, const char *path, bool *matches, struct snug_err *err);
+/* The value of the first expression that the path ends with, else what `value` holds. */
+int matching_pattern_value(const struct matching *m, json_t *patterns, const char *path, double *value,
+                           struct snug_err *err);
 
+/* ---- modules (match.c) ---- */
+
+bool matching_all_linear(const struct adapter_config *c);
+/* Whether target_modules means what has this path. */
+int matching_is_target(const struct matching *m, const char *path, bool *target, struct snug_err *err);
+/* Whether that or target_parameters means module i. */
+int matching_is_target_module(const struct matching *m, size_t i, bool *target, struct snug_err *err);
+const char *matching_peft_path(const struct matching *m, size_t i);
 /* With the rank and the scale that the configuration has for new.module. */
 int matching_add(struct matching *m, struct adapter new, struct snug_err *err);
 

@@ -107,12 +107,14 @@ def record(case, cls, base, task, settings):
     save_file({k: v.float().contiguous().clone() for k, v in e.items()}, folder + "/expected.safetensors")
 
 
-for case, what in CASES.items():
-    if not sys.argv[1:] or case in sys.argv[1:]:
-        record(case, *what)
-with open(here + "/lora/versions.txt", "w") as f:
-    f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
-            "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
-            "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
-            "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
-            "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n")
+if __name__ == "__main__":
+    for case, what in CASES.items():
+        if not sys.argv[1:] or case in sys.argv[1:]:
+            record(case, *what)
+    with open(here + "/lora/versions.txt", "w") as f:
+        f.write(f"peft {peft.__version__}, torch {torch.__version__}, transformers {T.__version__}, float64\n"
+                "those of BERT, RoBERTa, DistilBERT and GPT-2: torch 2.11.0, transformers 5.17.0\n"
+                "those of Mixtral and Qwen3-MoE: torch 2.11.0, transformers 5.24.0\n"
+                "those with DoRA: torch 2.15.0, transformers 5.23.0\n"
+                "those of experts: torch 2.11.0, transformers 5.23.0; all-linear and named layers: torch 2.15.0, transformers 5.24.0\n"
+                "those of each expert's layers (lora_older.py): peft 0.18.0 and transformers 4.57.6, then peft 0.21.2 and transformers 5.24.0; torch 2.15.0\n")

@@ -1,5 +1,5 @@
 /* snug debug grad MODEL INPUTS OUT: one batch forward and backward, for comparison with other programs. */
-#include "adapter/match.h"
+#include "adapter/join.h"
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "train/session/datasets.h"
@@ -63,6 +63,8 @@ static int open_adapter(struct probe *p, struct snug_err *err)
     int code = model_build(&p->model, (struct build_settings){.mode = BUILD_TRAIN}, &g, &built, err);
     if (!code)
         code = adapter_match(&c, &p->model, &g, &p->adapters, err);
+    if (!code)
+        code = adapter_join(&p->adapter_dir, &p->adapters, &g, err);
     graph_free(&g);
     return code;
 }

@@ -1,5 +1,6 @@
 #include "train/session/adapter.h"
 
+#include "adapter/join.h"
 #include "train/session/session.h"
 
 #include <stdio.h>
@@ -231,6 +232,8 @@ int session_adapter_match(struct session *s, struct snug_err *err)
         code = make_config(s, &g, err);
     if (!code)
         code = adapter_match(&a->config, &s->model, &g, &a->set, err);
+    if (!code && a->opened_dir)
+        code = adapter_join(&a->dir, &a->set, &g, err);
     if (!code) {
         pass_adapt(&g, &(struct pass_settings){.program = PROGRAM_EVALUATION, .adapters = &a->set.adapters});
         code = graph_ok(&g, err);
