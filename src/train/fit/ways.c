@@ -124,18 +124,17 @@ static bool keeps_all(const struct way *w)
     return w->fits && !w->recompute && !w->choices.recompute_every_n;
 }
 
-/* The way has the states of so many layers there. They take longer than what may be computed again for them, so as few go as will do. */
-static int send_fewer(const struct session *s, struct hunt *h, struct choices now, struct way *way,
+/* The way has the states of some layers there. They take longer than what may be computed again for them, so as few go as will do. */
+static int send_fewer(const struct session *s, struct hunt *h, struct way *way, struct choices now,
                       struct snug_err *err)
 {
-    for (int low = 1, high = now.host_layers; low < high;) {
-        int middle = (low + high) / 2;
-        now.host_layers = middle;
+    for (int low = 1, high = way->choices.host_layers; low < high;) {
+        now.host_layers = (low + high) / 2;
         TRY(try_choices(s, h, &now, way, err));
-        if (way->choices.host_layers == middle)
-            high = middle;
+        if (way->choices.host_layers == now.host_layers)
+            high = now.host_layers;
         else
-            low = middle + 1;
+            low = now.host_layers + 1;
     }
     return SNUG_OK;
 }
@@ -152,12 +151,12 @@ static int offload(const struct session *s, struct hunt *h, struct choices asked
         now.host_layers = layers.fewest;
         TRY(try_choices(s, h, &now, way, err));
     }
-    if (keeps_all(way) || !layers.most)
+    if (!layers.most)
         return SNUG_OK;
     now.host_layers = layers.most;
     TRY(try_choices(s, h, &now, way, err));
-    if (way->fits && way->choices.host_layers == layers.most)
-        TRY(send_fewer(s, h, now, way, err));
+    if (way->fits && way->choices.host_layers)
+        TRY(send_fewer(s, h, way, now, err));
     if (keeps_all(way) || layers.most < all || !offload_may_send_weights(s, &asked))
         return SNUG_OK;
     now.copies = true;
