@@ -17,7 +17,10 @@ import tempfile
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--command", default="build/snug")
-parser.add_argument("--job", action="append", required=True, metavar="NAME=OPTIONS", help="may be repeated")
+parser.add_argument("--job", action="append", default=[], metavar="NAME=OPTIONS", help="may be repeated")
+parser.add_argument("--read", action="append", default=[], metavar="FILE", help="sweeps that --json wrote, to draw; may be repeated")
+parser.add_argument("--point", action="append", default=[], metavar="NAME=BYTES,SECONDS",
+                    help="what another system takes for the first sweep's step, to draw beside it; may be repeated")
 parser.add_argument("--budgets", type=int, default=20)
 parser.add_argument("--run", action="store_true", help="train each plan; not with --gpu in the options")
 parser.add_argument("--svg", metavar="FILE")
@@ -105,12 +108,16 @@ def escape(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
-def picture(sweeps):
-    """Shares of the run without a budget: across its memory, upwards its speed."""
+def picture(sweeps, others):
+    """Shares of the run without a budget: across its memory, upwards its speed. others: name, bytes and seconds of the first's step."""
     left, right, top, bottom = 60, 700, 60, 400
+    whole = next(iter(sweeps.values()))[0]
+    beside = [(name, at / whole["bytes"], whole["seconds"] / seconds) for name, at, seconds in others]
     floor = min(p["bytes"] / points[0]["bytes"] for points in sweeps.values() for p in points) // 0.1 * 0.1
-    slowest = min(points[0]["seconds"] / p["seconds"] for points in sweeps.values() for p in points) // 0.1 * 0.1
-    x = lambda share: left + (right - left) * (share - floor) / (1 - floor)
+    slowest = min([points[0]["seconds"] / p["seconds"] for points in sweeps.values() for p in points]
+                  + [speed for _, _, speed in beside]) // 0.1 * 0.1
+    ceiling = max([1] + [-(-memory // 0.1) * 0.1 for _, memory, _ in beside])
+    x = lambda share: left + (right - left) * (share - floor) / (ceiling - floor)
     y = lambda share: bottom - (bottom - top) * (share - slowest) / (1.05 - slowest)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="title desc" width="740" height="{460 + 20 * len(sweeps)}"'
            f' viewBox="0 0 740 {460 + 20 * len(sweeps)}">', '<title id="title">Memory against speed</title>',
@@ -122,7 +129,7 @@ def picture(sweeps):
     for i in range(round(slowest * 10), 11):
         out.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(i / 10):.1f}" y2="{y(i / 10):.1f}"/>'
                    f'<text class="quiet" text-anchor="end" x="{left - 8}" y="{y(i / 10) + 4:.1f}">{10 * i}</text>')
-    for i in range(round(floor * 10), 11):
+    for i in range(round(floor * 10), round(ceiling * 10) + 1):
         out.append(f'<line class="grid" y1="{top}" y2="{bottom}" x1="{x(i / 10):.1f}" x2="{x(i / 10):.1f}"/>'
                    f'<text class="quiet" text-anchor="middle" x="{x(i / 10):.1f}" y="{bottom + 18}">{10 * i}</text>')
     out.append(f'<text text-anchor="end" x="{right}" y="{bottom + 40}">memory, % of that without a budget</text>')
@@ -133,16 +140,34 @@ def picture(sweeps):
         label = f"{name}: {points[0]['bytes'] / 2**30:.2f} GiB, {1e3 * points[0]['seconds']:.0f} ms; least {points[-1]['bytes'] / 2**30:.2f} GiB"
         out.append(f'<circle class="d{k % 4}" cx="{left + 6}" cy="{bottom + 60 + 20 * k}" r="5"/>'
                    f'<text x="{left + 18}" y="{bottom + 64 + 20 * k}">{escape(label)}</text>')
+    for name, memory, speed in beside:
+        out.append(f'<circle class="d0" cx="{x(memory):.1f}" cy="{y(speed):.1f}" r="5"/>'
+                   f'<text text-anchor="end" x="{x(memory) - 8:.1f}" y="{y(speed) + 4:.1f}">{escape(name)}</text>')
     return "\n".join(out) + "\n</svg>\n"
 
 
+def read_point(text):
+    name, _, numbers = text.partition("=")
+    memory, _, seconds = numbers.partition(",")
+    try:
+        return name, float(memory), float(seconds)
+    except ValueError:
+        sys.exit(f"--point {text}: is not NAME=BYTES,SECONDS")
+
+
+others = [read_point(text) for text in args.point]
 sweeps = {}
+for path in args.read:
+    with open(path) as file:
+        sweeps |= json.load(file)
 for job in args.job:
     name, _, options = job.partition("=")
     if not options:
         sys.exit(f"--job {job}: has no '='; give a name, '=' and the options of snug plan")
     sweeps[name] = sweep(name, shlex.split(options))
-for path, text in ((args.json, json.dumps(sweeps, indent=1) + "\n"), (args.svg, picture(sweeps))):
+if not sweeps:
+    sys.exit("nothing to sweep: give --job or --read")
+for path, text in ((args.json, json.dumps(sweeps, indent=1) + "\n"), (args.svg, picture(sweeps, others))):
     if path:
         with open(path, "w") as file:
             file.write(text)

@@ -10,6 +10,7 @@ struct part {
     int id;
     int64_t bytes;
     bool ours, held;    /* an activation that these nodes make; as struct layers has it */
+    bool large;         /* it may leave for the host's memory */
     bool inner;         /* held, and used by a forward node of a later layer; or, of the layer before, one that is */
     bool needed_at_all; /* not optional, or read before the backward nodes */
     int last_before;    /* the last node before the backward nodes that uses it */
@@ -95,6 +96,7 @@ static void add_access(struct sim *s, int k, int slot)
         s->parts[s->n_parts] = (struct part){
             .id = id, .bytes = plan_room(s->l->plan, p, id), .ours = is_ours(s, id), .held = s->l->held[id]};
         s->parts[s->n_parts].inner = s->l->held[id] && !s->parts[s->n_parts].ours;
+        s->parts[s->n_parts].large = activation_may_leave(graph_value(&p->graph, id), p->max);
         s->part_of[id] = ++s->n_parts;
     }
     s->accesses[s->n_accesses++] = (struct access){.node = k - s->span.forward,
@@ -291,7 +293,7 @@ static void simulate(struct sim *s, struct option *o)
         const struct part *p = &s->parts[i];
         int64_t held = simulate_old(s, p, copies);
         o->held += held;
-        o->large += activation_may_leave(graph_value(&s->l->g->graph, p->id), s->l->g->max) ? held : 0;
+        o->large += p->large ? held : 0;
         simulate_new(s, p, copies);
         o->reads_inner |= p->inner && !p->ours && !p->remade && p->copy_last >= 0;
         o->drops_inner |= p->inner && p->ours && p->dropped;

@@ -128,7 +128,8 @@ static bool keeps_all(const struct way *w)
 static int send_fewer(const struct session *s, struct hunt *h, struct way *way, struct choices now,
                       struct snug_err *err)
 {
-    for (int low = 1, high = way->choices.host_layers; low < high;) {
+    const int step = 1 + (int)s->model.layers / 32; /* closer is not worth the time of a search */
+    for (int low = 1, high = way->choices.host_layers; low + step <= high;) {
         now.host_layers = (low + high) / 2;
         TRY(try_choices(s, h, &now, way, err));
         if (way->choices.host_layers == now.host_layers)
