@@ -40,6 +40,7 @@ bool hazards_open(struct hazards *h, struct graph *g); /* false: no memory, and 
 void hazards_close(struct hazards *h);
 void hazards_add(struct hazards *h, const struct graph *g, int node);
 int hazards_find(const struct hazards *h, const struct graph *g, const struct node *n); /* 0: there is none */
-int hazards_writer(const struct hazards *h, const struct graph *g, int id); /* the latest that writes it; 0: there is none */
+int hazards_writer(const struct hazards *h, const struct graph *g,
+                   int id); /* the latest that writes it; 0: there is none */
 
 #endif

@@ -256,7 +256,7 @@ OPT(WORD, offload_optimizer, "auto", OFFLOAD, TRAINING, 0,
 OPT(WORD, offload_param, "auto", OFFLOAD, TRAINING, 0,
     "fp32 weights in host memory where 16-bit copies stay: all (cpu), none, as a GPU has no room")
 OPT(WORD, offload_activations, "auto", OFFLOAD, TRAINING, 0,
-    "activations in host memory until the backward pass: all (cpu), none, as a --memory-budget asks for")
+    "activations in host memory until the backward pass: all (cpu), none, as a budget asks for")
 OPT(INT, head_chunk, "none", "[0, 1048576]", MODEL | DEBUG_GRAD, 0,
     "rows whose logits a language model makes at a time; 0: all; none: 2048 on a CPU, as a GPU has room")
 OPT(BOOL, gradient_checkpointing, "false", "", TRAINING | DEBUG_GRAD, 0,
@@ -380,7 +380,7 @@ OPT_SPELLING(SHORT, grad_accum_dtype, gradient_accumulation_dtype, NULL) /* Deep
 OPT_SPELLING(SHORT, backend, device, NULL)
 OPT_SPELLING(SHORT, activation_checkpointing, gradient_checkpointing, NULL) /* since transformers 5.23 */
 OPT_SPELLING(SHORT, activation_checkpointing_kwargs, gradient_checkpointing_kwargs, NULL)
-OPT_SPELLING(SHORT, activation_offloading, offload_activations, "cpu") /* TRL's */
+OPT_SPELLING(HABIT, activation_offloading, offload_activations, "cpu") /* TRL's */
 OPT_SPELLING(SHORT, use_cpu, device, "cpu")
 OPT_SPELLING(OLDER, no_cuda, device, "cpu")
 OPT_SPELLING(OLDER, per_gpu_train_batch_size, per_device_train_batch_size, NULL)

@@ -46,8 +46,17 @@ struct op_inputs {
 void inputs_make(struct op_inputs *in, const struct op_case *c, enum dtype narrow); /* the policy's type */
 void inputs_free(struct op_inputs *in);
 bool is_float(enum dtype t);
-bool case_has_narrow(const struct op_case *c); /* some tensor follows the policy */
+bool case_has_narrow(const struct op_case *c);                     /* some tensor follows the policy */
+int case_slot(const struct op_case *c, const char *name);          /* -1: the op has none of that name */
+uint32_t case_stream(const struct op_case *c);                     /* of random numbers */
+double random_uniform(uint32_t stream, uint32_t slot, uint32_t i); /* in (0, 1) */
 double random_normal(uint32_t stream, uint32_t slot, uint32_t i);
+
+/* floats.c: fills `ref` of a slot of floats. */
+void fill_floats(const struct op_case *c, int slot, struct slot_data *s);
+/* Some elements of an update whose first moment is in codes: that is 0 there, and the gradient so little below it that the nearest code
+ * would be 0 again. A negative one never becomes that. */
+bool case_falls_below_zero(const struct op_case *c, int64_t i);
 
 /* The reference kernels by op. */
 extern void (*const reference_kernels[OP_COUNT])(const union args_any *, const struct call *);

@@ -25,13 +25,13 @@ void (*const reference_kernels[OP_COUNT])(const union args_any *, const struct c
 };
 
 /* Uniform in (0, 1). */
-static double random_uniform(uint32_t stream, uint32_t slot, uint32_t i)
+double random_uniform(uint32_t stream, uint32_t slot, uint32_t i)
 {
     struct philox r = philox4x32((struct philox){{i, slot, stream, 0}}, 0x736E7567, 1);
     return ((double)r.w[0] + 0.5) / 4294967296.0;
 }
 
-static uint32_t stream_of(const struct op_case *c)
+uint32_t case_stream(const struct op_case *c)
 {
     return c->stream ? c->stream : (uint32_t)(c - op_cases);
 }
@@ -56,7 +56,7 @@ bool case_has_narrow(const struct op_case *c)
     return false;
 }
 
-static int find_slot(const struct op_case *c, const char *name)
+int case_slot(const struct op_case *c, const char *name)
 {
     for (int i = 0; i < op_table[c->op].n_slots; i++)
         if (!strcmp(op_table[c->op].slots[i].name, name))
@@ -94,7 +94,7 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
         classes = c->op == OP_linear_cross_entropy ? c->args.linear_cross_entropy.w.shape[0]
                                                    : c->args.cross_entropy.logits.shape[1];
     for (int64_t i = 0; i < s->elements; i++) {
-        double u = random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i);
+        double u = random_uniform(case_stream(c), (uint32_t)slot, (uint32_t)i);
         if (!strcmp(name, "cu"))
             x[i] = (int32_t)first_row(c, (int)i);
         else if (!strcmp(name, "kv_cu"))
@@ -136,7 +136,7 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
         x[first_row(c, b) + n - 1] = n > 1 && b % 2 ? -100 : x[first_row(c, b) + n - 1];
     }
     for (int64_t i = s->elements - 1; !strcmp(name, "places") && i > 0; i--) {
-        int64_t other = (int64_t)(random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i) * (double)(i + 1));
+        int64_t other = (int64_t)(random_uniform(case_stream(c), (uint32_t)slot, (uint32_t)i) * (double)(i + 1));
         int32_t kept = x[i];
         x[i] = x[other];
         x[other] = kept;
@@ -152,14 +152,6 @@ static void fill_integers(const struct op_case *c, int slot, struct slot_data *s
             x[2 * n] = (int32_t)n;
 }
 
-/* Some elements of an update whose first moment is in codes: that is 0 there, and the gradient so little below it that the nearest code
- * would be 0 again. A negative one never becomes that. */
-static bool falls_below_zero(const struct op_case *c, int64_t i)
-{
-    int m = find_slot(c, "m");
-    return m >= 0 && c->args.slot[m].dtype == DT_U8 && i % 16 == 5;
-}
-
 /* Any; of the second moment that is in signed codes only those of what is not negative. */
 static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
 {
@@ -168,47 +160,9 @@ static void fill_codes(const struct op_case *c, int slot, struct slot_data *s)
     int least = c->op == OP_rmsprop8bit ? MAP_SIGNED_ZERO : 0;
     for (int64_t i = 0; i < s->elements; i++)
         ((uint8_t *)s->data)[i] =
-            first_moment && falls_below_zero(c, i)
+            first_moment && case_falls_below_zero(c, i)
                 ? MAP_SIGNED_ZERO
-                : (uint8_t)(least + (256 - least) * random_uniform(stream_of(c), (uint32_t)slot, (uint32_t)i));
-}
-
-static void fill_floats(const struct op_case *c, int slot, struct slot_data *s)
-{
-    const char *name = op_table[c->op].slots[slot].name;
-    uint32_t stream = stream_of(c);
-    for (int64_t i = 0; i < s->elements; i++) {
-        double x = random_normal(stream, (uint32_t)slot, (uint32_t)i);
-        if (!strcmp(name, "x") || !strcmp(name, "h"))
-            x += c->offset;
-        else if (strstr(name, "gamma"))
-            x = 1 + 0.3 * x;
-        else if (!strcmp(name, "v") || !strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "sum") ||
-                 !strcmp(name, "partials"))
-            x = c->op == OP_rmsprop ? 1 + x * x : c->skip && c->op == OP_clip ? INFINITY : x * x;
-        else if (!strcmp(name, "g") && falls_below_zero(c, i))
-            x = -2e-7;
-        else if (!strcmp(name, "norm")) /* of rows, of which some are 0 */
-            x = i % 7 == 3 ? 0 : 1 + x * x;
-        else if (!strcmp(name, "mean_g")) /* its square is below v */
-            x *= 0.1;
-        else if (!strncmp(name, "absmax", 6))
-            x = c->update == 1 ? 0 : fabs(x);
-        else if (!strcmp(name, "coef"))
-            x = c->skip ? -1 : 0.375;
-        else if (!strcmp(name, "scaler"))
-            x = (double[]){1024, LOSS_SCALE_INTERVAL - 1, 7, 0}[i];
-        else if (!strcmp(name, "labels") && (c->op == OP_bce || c->op == OP_bce_bwd))
-            x = random_uniform(stream, (uint32_t)slot, (uint32_t)i);
-        else if (c->op == OP_route && !strcmp(name, "logits")) /* so far apart that a small step changes no choice */
-            x = 6 * fmod(0.6180339887 * (double)(i % s->shape.shape[1]) + 0.37 * (double)(i / s->shape.shape[1]), 1) -
-                3;
-        else if (!strcmp(name, "weights"))
-            x = i % 5 == 3 ? 0 : fabs(x);
-        else if (!strcmp(name, "step"))
-            x = (double[STEP_SCALARS]){0.2, 0.05, c->update ? c->update : 3, 4294967254, 17, 0.3}[i];
-        s->ref[i] = x;
-    }
+                : (uint8_t)(least + (256 - least) * random_uniform(case_stream(c), (uint32_t)slot, (uint32_t)i));
 }
 
 /* The typed copy, and F64 again what was rounded there. */
@@ -221,7 +175,7 @@ static void round_to_type(struct slot_data *s)
 /* A slot as the reference sees it. */
 static struct tensor wide(const struct op_inputs *in, const char *name)
 {
-    int i = find_slot(in->c, name);
+    int i = case_slot(in->c, name);
     struct tensor t = i < 0 ? (struct tensor){0} : in->slot[i].shape;
     if (i >= 0 && in->slot[i].present) {
         t.data = in->slot[i].ref ? (void *)in->slot[i].ref : in->slot[i].data;
