@@ -380,18 +380,35 @@ static void send(const struct sim *s, struct option *o)
     o->held -= bytes;
 }
 
-static bool add_ways(const struct sim *s, struct option_list *list, const struct option *kept)
+/* Of the ways to send, all of which hold next to nothing, the fastest and that with the least beside it: others are hardly better, and the
+ * search takes longer for each. */
+struct senders {
+    struct option fastest, least;
+    int n;
+};
+
+static void consider_sending(const struct sim *s, const struct option *kept, struct senders *to)
 {
     struct option sent = *kept;
     if (!may_send(s, kept))
-        return add_option(list, kept);
+        return;
     send(s, &sent);
-    return add_option(list, kept) && add_option(list, &sent);
+    if (!to->n || sent.seconds < to->fastest.seconds)
+        to->fastest = sent;
+    if (!to->n || sent.most < to->least.most)
+        to->least = sent;
+    to->n++;
+}
+
+static bool add_senders(struct option_list *list, const struct senders *x)
+{
+    return !x->n || (add_option(list, &x->fastest) && add_option(list, &x->least));
 }
 
 static int enumerate(struct sim *s, struct option_list *out, struct snug_err *err)
 {
     struct weight *w = mem_alloc((size_t)s->n_nodes * sizeof *w);
+    struct senders senders = {.n = 0};
     bool ok = w;
     int n = ok ? find_free(s, w) : 0;
     for (unsigned set = 0; ok && set < 1u << n; set++) {
@@ -399,8 +416,10 @@ static int enumerate(struct sim *s, struct option_list *out, struct snug_err *er
         for (int i = 0; i < n; i++)
             s->in[w[i].node] = set >> i & 1;
         simulate(s, &o);
-        ok = add_ways(s, out, &o);
+        ok = add_option(out, &o);
+        consider_sending(s, &o, &senders);
     }
+    ok = ok && add_senders(out, &senders);
     mem_free(w);
     return ok ? SNUG_OK : err_no_memory(err, (unsigned long long)s->n_nodes * sizeof *w);
 }
@@ -418,7 +437,9 @@ int options_of(const struct layers *l, const struct rates *r, int layer, int las
         memset(s.in, 1, (size_t)s.n_nodes);
         simulate(&s, &all);
         all.nodes = UINT64_MAX;
-        if (!add_ways(&s, out, &all))
+        struct senders senders = {.n = 0};
+        consider_sending(&s, &all, &senders);
+        if (!add_option(out, &all) || !add_senders(out, &senders))
             code = err_no_memory(err, sizeof all);
     }
     sim_close(&s);

@@ -16,6 +16,7 @@ struct job {
     struct choices choices;
     struct rates rates;
     struct recompute_aim aim; /* aim.below goes down to the least so far */
+    int64_t over;             /* bytes that live at once in the plan that was tried last, more than the limit */
     struct recomputed *out;
 };
 
@@ -58,6 +59,7 @@ static int try_sets(struct job *j, const struct recompute_set *sets, struct snug
     choices.recompute_every_n = !sets;
     j->s.trial_most = useful_bytes(j);
     int code = compile_run(&j->s, &choices, &plan, &where, err);
+    j->over = plan.lower_bound_bytes - j->aim.limit;
     j->out->arena_bytes = plan.arena_bytes;
     j->out->host_bytes = plan.host_bytes;
     j->out->fits = !code && plan.arena_bytes <= j->aim.limit && plan.host_bytes <= j->aim.host;
@@ -94,6 +96,14 @@ static int go_down(struct ladder *l, struct recompute_set *sets, struct chosen *
         TRY(menu_choose(l->menu, (struct limits){l->floor.live, held}, sets, chosen, err));
     }
     return SNUG_OK;
+}
+
+/* What is on its way where two layers meet is reckoned as too little. The rungs that are passed over for that are half as many as there
+ * are bytes too many, so none is that would fit. */
+static void pass_over(struct ladder *l, int64_t bytes)
+{
+    while (l->next > 0 && grid_point(l->menu, l->menu->layers.g, l->next) > l->floor.live - bytes / 2)
+        l->next--;
 }
 
 /* Keeps in `least` what has the fewest bytes of all that was tried and does not fit. Its sets are a copy. */
@@ -155,6 +165,8 @@ static int try_rungs(struct job *j, struct menu *m, const struct plan *p, struct
         code = try_sets(j, sets, err);
         if (!code && !j->out->fits)
             keep_least(j, sets, n, least, copy);
+        if (j->aim.sends && j->over > 0)
+            pass_over(&l, j->over);
     }
     mem_free(before);
     return code;
